@@ -1,0 +1,73 @@
+# What a person types; `make` alone lists it. The environment is .venv, and nothing outside it is installed.
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/installed
+
+ifeq ($(OS),Windows_NT)
+$(error Windows is not supported. Linux is the home; macOS runs what it can. Under WSL this is Linux)
+endif
+
+# The first interpreter of a supported version; `make clean setup PYTHON=/path/to/python3.12` takes another.
+FITS := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+	$$python -c '$(FITS)' 2>/dev/null && { echo $$python; exit; }; done; echo python3)
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup native bench quick test lint report clean
+
+help: ## list these targets
+	@sed -n 's/^\([a-z ]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "  make %-14s %s\n", $$1, $$2 }'
+
+setup: $(INSTALLED) ## make .venv with the pinned versions (about 3 GB the first time)
+
+# The stamp is written last, so an interrupted or failed install is done again.
+$(INSTALLED): pyproject.toml harness/constraints.txt
+	@rm -f $@
+	@command -v $(PYTHON) >/dev/null || { \
+		echo "No $(PYTHON) found. Install Python 3.11, 3.12 or 3.13, or name one: make setup PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c '$(FITS)' || { \
+		echo "$(PYTHON) is $$($(PYTHON) --version 2>&1); Python 3.11, 3.12 or 3.13 is needed."; \
+		echo "Install one, or name it: make setup PYTHON=/path/to/python3.12"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+		echo "$(PYTHON) has no venv. On Debian and Ubuntu: apt-get install python3-venv (as root)"; exit 1; }
+	@$(BIN)/python -c '$(FITS)' 2>/dev/null || { echo "making $(VENV)"; $(PYTHON) -m venv --clear $(VENV); }
+	@echo "installing torch and all else into $(VENV): about 3 GB; silent for two minutes, or longer on a slow line"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c harness/constraints.txt -e '.[dev]' || { \
+		echo "The installation failed; the lines above say why. Mend that, then go on with: make setup"; exit 1; }
+	@touch $@
+	@echo "$(VENV) is ready"
+
+native: setup ## fetch optional native libraries without root (jemalloc, tcmalloc, numactl, Intel OpenMP)
+	@echo "fetching optional native libraries: a few seconds"
+	@$(BIN)/python -m harness.native fetch
+
+bench: PROFILE := full
+bench: setup native measure ## measure every tip that can run here, then report: this is the suite
+
+quick: PROFILE := quick
+quick: setup native measure ## the same with the shortest honest profile
+
+# The report is written even if some pair failed (status 1); the run's own status is what make ends with.
+.PHONY: measure
+measure:
+	@$(BIN)/tipbench run --profile $(PROFILE); status=$$?; \
+	if [ $$status -le 1 ]; then $(BIN)/tipbench report --out reports || exit; fi; \
+	exit $$status
+
+test: setup native ## run all tests
+	@echo "running all tests: under 10 minutes on 2 cores"
+	@$(BIN)/python -m pytest
+
+lint: setup ## ruff and mypy
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+
+report: setup ## render the newest run into reports/
+	@$(BIN)/tipbench report --out reports
+
+clean: ## remove .venv and caches; results and reports stay
+	rm -rf $(VENV) *.egg-info build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	find benchmarks harness tests -name __pycache__ -type d -prune -exec rm -rf {} +

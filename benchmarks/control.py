@@ -1,0 +1,125 @@
+"""No tip at all: the same code on both sides, so the only honest verdict is "no difference".
+
+Whatever these pairs show beside 0 % is error: of the machine, or of the harness. Every run
+carries them, and the report prints them first, as this run's noise floor. They are chosen to be
+hard to measure: large temporaries (the heap's layout changes their cost up to 2.5 times from one
+process to the next), threads that wait for each other, many operations of a microsecond each.
+"""
+
+import torch
+from torch import nn
+
+from harness.launch import surroundings
+from harness.mechanism import operations
+from harness.pair import Claim, Equal, Pair, Step, Tip
+
+TIP = Tip(
+    id="control",
+    title="Identical code on both sides",
+    guide=(),
+    claim=Claim.FASTER,
+    status="control: the verdict must be no difference",
+)
+
+
+class _Control(Pair):
+    """Both sides are built by `build`."""
+
+    equal = Equal.BITWISE
+
+    def build(self) -> Step:
+        raise NotImplementedError
+
+    def baseline(self) -> Step:
+        return self.build()
+
+    def optimized(self) -> Step:
+        return self.build()
+
+    def mechanism(self, step: Step) -> int:
+        """operations dispatched"""
+        return operations(step)
+
+    def engaged(self, baseline: int, optimized: int) -> bool:
+        # There is no tip to engage; what can be checked is that both sides do the same.
+        return baseline == optimized
+
+
+class Pointwise(_Control):
+    """Five operations, each with a temporary of 1 MB."""
+
+    sizes = {"elements": 2**18}
+    tiny = {"elements": 1000}
+
+    def build(self) -> Step:
+        x = torch.randn(self.size["elements"], device=self.device)
+        return lambda: x * 0.5 * (1 + torch.erf(x / 1.41421))
+
+
+class Convolution(_Control):
+    """One 3x3 convolution, by all threads."""
+
+    sizes = {"batch": 8, "channels": 64, "pixels": 56}
+    tiny = {"batch": 1, "channels": 4, "pixels": 8}
+
+    def build(self) -> Step:
+        channels, pixels = self.size["channels"], self.size["pixels"]
+        conv = nn.Conv2d(channels, channels, kernel_size=3, padding=1, device=self.device).requires_grad_(False)
+        images = torch.randn(self.size["batch"], channels, pixels, pixels, device=self.device)
+        return lambda: conv(images)
+
+
+class TrainingStep(_Control):
+    """Forward, backward and optimizer step of a small multilayer perceptron."""
+
+    sizes = {"batch": 256, "width": 512}
+    tiny = {"batch": 4, "width": 8}
+
+    def build(self) -> Step:
+        width = self.size["width"]
+        model = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10)).to(self.device)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+        inputs = torch.randn(self.size["batch"], width, device=self.device)
+        targets = torch.randint(10, (self.size["batch"],), device=self.device)
+
+        def step() -> tuple[torch.Tensor, nn.Module]:
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(inputs), targets)
+            loss.backward()
+            optimizer.step()
+            return loss.detach(), model
+
+        return step
+
+
+class SmallOperations(_Control):
+    """A chain of operations so small that only their dispatch costs time."""
+
+    sizes = {"operations": 200, "elements": 64}
+    tiny = {"operations": 10}
+
+    def build(self) -> Step:
+        x = torch.randn(self.size["elements"], device=self.device)
+
+        def step() -> torch.Tensor:
+            y = x
+            for _ in range(self.size["operations"]):
+                y = y + x
+            return y
+
+        return step
+
+
+class OwnSurroundings(Pointwise):
+    """Each side in a process of its own, as tips that change the surroundings need it.
+
+    TIPBENCH_SIDE is read by nobody: it only makes the two sides' surroundings differ.
+    """
+
+    @surroundings(env={"TIPBENCH_SIDE": "a"})
+    def baseline(self) -> Step:
+        return self.build()
+
+    @surroundings(env={"TIPBENCH_SIDE": "b"})
+    def optimized(self) -> Step:
+        return self.build()

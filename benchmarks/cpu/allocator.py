@@ -1,0 +1,104 @@
+"""Use jemalloc or tcmalloc instead of glibc's allocator.
+
+Every operation on a CPU asks for memory for its result and gives it back soon. glibc returns large
+blocks to the kernel; the next operation gets fresh pages, which the kernel must zero and map in one by
+one: page faults. jemalloc and tcmalloc keep what was given back, for a while at least.
+
+Why people write the baseline: glibc's allocator is what a program gets.
+
+What to expect: the more, the more of the time is page faults: large temporaries, many of them.
+glibc can be told to keep its memory too: that is the arm `glibc_keeping`, two environment variables,
+no library. (Both must be set: one alone turns off glibc's own adjustment and makes it worse.)
+
+The harness sets these two variables for all other pairs, so here the baseline runs without them.
+"""
+
+import os
+
+import torch
+
+from benchmarks.jobs.image_classification import image_classification
+from harness.job import Job
+from harness.launch import surroundings
+from harness.mechanism import mapped_library, page_faults
+from harness.needs import library, linux, torchvision
+from harness.pair import Claim, Pair, Step, Tip, arm, requires
+
+TIP = Tip(
+    id="allocator",
+    title="Use jemalloc or tcmalloc",
+    guide=("A2.4",),
+    claim=Claim.FASTER,
+    published="ResNet-50, batch 32: 304 -> 262 ms; TorchServe 2.2x (PyTorch Performance Tuning Guide)",
+)
+
+THRESHOLDS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_")
+SIXTEEN_GIB = str(2**34)
+
+
+class _Allocator(Pair):
+    """The same step, in processes with different allocators."""
+
+    devices = ("cpu",)
+    needs = (linux(),)
+
+    def build(self) -> Step:
+        raise NotImplementedError
+
+    @surroundings(without=THRESHOLDS)
+    def baseline(self) -> Step:
+        return self.build()
+
+    @requires(library("jemalloc"))
+    @surroundings(without=THRESHOLDS, preload=("jemalloc",))
+    def optimized(self) -> Step:
+        return self.build()
+
+    @arm
+    @requires(library("tcmalloc"))
+    @surroundings(without=THRESHOLDS, preload=("tcmalloc",))
+    def tcmalloc(self) -> Step:
+        return self.build()
+
+    @arm
+    @surroundings(without=THRESHOLDS, env={name: SIXTEEN_GIB for name in THRESHOLDS})
+    def glibc_keeping(self) -> Step:
+        return self.build()
+
+    def mechanism(self, step: Step) -> str:
+        """allocator in use, and page faults a step"""
+        keeping = all(os.environ.get(name) == SIXTEEN_GIB for name in THRESHOLDS)
+        allocator = mapped_library(("jemalloc", "tcmalloc")) or ("glibc keeping" if keeping else "glibc")
+        return f"{allocator}: {page_faults(step):.0f}"
+
+    def engaged(self, baseline: str, optimized: str) -> bool:
+        # The page faults are worth reading, but differ a little from run to run; the allocator does not.
+        return baseline.partition(":")[0] != optimized.partition(":")[0]
+
+
+class Temporaries(_Allocator):
+    """A formula of five operations, each with a temporary of 8 MB."""
+
+    sizes = {"elements": 2 * 2**20}
+    tiny = {"elements": 1000}
+
+    def build(self) -> Step:
+        x = torch.randn(self.size["elements"])
+        return lambda: x * 0.5 * (1 + torch.erf(x / 1.41421))
+
+
+class ResNetInference(_Allocator):
+    """ResNet-18 run over JPEG files, loading included."""
+
+    scale = "macro"
+    needs = (linux(), torchvision())
+    sizes = {"batch": 16, "pixels": 112}
+    tiny = {"batch": 1, "pixels": 32}
+
+    def job(self) -> Job:
+        job = image_classification(self.device, model="resnet18", train=False, **self.size)
+        job.model.requires_grad_(False)
+        return job
+
+    def build(self) -> Step:
+        return self.job().step

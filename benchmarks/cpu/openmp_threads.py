@@ -1,0 +1,123 @@
+"""Set the number of OpenMP threads with OMP_NUM_THREADS.
+
+On CPUs PyTorch divides the work of one operation among threads. Their number is fixed when the process
+starts. Unless OMP_NUM_THREADS says otherwise it is the number of physical cores, as if the process
+were alone on the machine.
+
+Why people write the baseline: nothing is set, or each of several processes was given all cores.
+
+What to expect: large operations want all cores; small ones, below the size at which PyTorch starts to
+use threads, do not care. The great loss is several processes with all cores each: their threads wait
+for one another's.
+
+Threads are set before the process starts, so each variant runs in a process of its own.
+"""
+
+import psutil
+import torch
+
+from benchmarks.jobs.image_classification import image_classification
+from harness.job import Job
+from harness.launch import surroundings
+from harness.needs import available_cores, cores, torchvision
+from harness.pair import Claim, Pair, Step, Tip, sweep
+
+TIP = Tip(
+    id="openmp-threads",
+    title="Set the number of OpenMP threads",
+    guide=("A2.2",),
+    claim=Claim.FASTER,
+    note="the baseline is PyTorch's default, all physical cores, and not a single thread",
+)
+
+CORES = available_cores()
+DEFAULT = min(CORES, psutil.cpu_count(logical=False) or CORES)
+THREADS = tuple(threads for threads in (1, CORES // 2, CORES) if threads not in (0, DEFAULT))
+"""One thread, half the cores, all cores: less the one that is the default anyway."""
+
+
+class _Threads(Pair):
+    """The same step, in a process with the default number of threads and with others."""
+
+    devices = ("cpu",)
+    needs = (cores(2),)
+
+    def build(self) -> Step:
+        raise NotImplementedError
+
+    @surroundings(without=("OMP_NUM_THREADS",))
+    def baseline(self) -> Step:
+        return self.build()
+
+    @sweep(threads=THREADS)
+    @surroundings(without=("OMP_NUM_THREADS",), env={"OMP_NUM_THREADS": "{threads}"})
+    def optimized(self, threads: int = 1) -> Step:
+        return self.build()
+
+    def mechanism(self, step: Step) -> int:
+        """threads that share the work of an operation"""
+        step()
+        return torch.get_num_threads()
+
+    def engaged(self, baseline: int, optimized: int) -> bool:
+        return baseline != optimized
+
+
+class MatrixProduct(_Threads):
+    """One large operation."""
+
+    sizes = {"width": 1024}
+    tiny = {"width": 16}
+
+    def build(self) -> Step:
+        left, right = torch.randn(2, self.size["width"], self.size["width"])
+        return lambda: left @ right
+
+
+class SmallOperations(_Threads):
+    """Many operations just large enough that PyTorch uses threads for them."""
+
+    sizes = {"operations": 100, "elements": 40_000}
+    tiny = {"operations": 3}
+
+    def build(self) -> Step:
+        x = torch.randn(self.size["elements"])
+
+        def step() -> torch.Tensor:
+            y = x
+            for _ in range(self.size["operations"]):
+                y = y + x
+            return y
+
+        return step
+
+
+class TwoInstances(Pair):
+    """Two processes run ResNet-18 side by side: each with all cores, or each with its half.
+
+    torchrun starts them. It would set OMP_NUM_THREADS=1 by itself, so both sides say what they want.
+    """
+
+    scale = "macro"
+    devices = ("cpu",)
+    needs = (cores(2), torchvision())
+    sizes = {"batch": 8, "pixels": 112}
+    tiny = {"batch": 1, "pixels": 32}
+
+    def job(self) -> Job:
+        job = image_classification(self.device, model="resnet18", train=False, **self.size)
+        job.model.requires_grad_(False)
+        return job
+
+    @surroundings(ranks=2, env={"OMP_NUM_THREADS": str(CORES)})
+    def baseline(self) -> Step:
+        return self.job().step
+
+    @surroundings(ranks=2, env={"OMP_NUM_THREADS": str(max(1, CORES // 2))})
+    def optimized(self) -> Step:
+        return self.job().step
+
+    def mechanism(self, step: Step) -> int:
+        """threads that share the work of an operation, in each process"""
+        step()
+        return torch.get_num_threads()

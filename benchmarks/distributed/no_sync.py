@@ -1,0 +1,141 @@
+"""Accumulate gradients without averaging them each time: `no_sync()`.
+
+DistributedDataParallel averages the gradients of all processes in every backward pass, with one
+all-reduce for each bucket of parameters. Whoever accumulates the gradients of N batches before an
+optimizer step needs the average only once. Inside `model.no_sync()` the gradients stay local; the first
+backward pass outside averages what has been summed up. The forward pass belongs inside as well: there
+DDP decides whether the next backward pass will communicate.
+
+Why people write the baseline: the accumulation loop of one process, taken over as it was, is correct;
+only slower.
+
+What to expect: N - 1 of N all-reduces saved; worth the more, the larger the model and the slower the
+connection between the processes.
+
+Both sides run in two processes under torchrun; the slower one counts. The harness has called
+`init_process_group` before a method here is called.
+"""
+
+import itertools
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler
+
+from benchmarks.jobs.language_model import language_model
+from harness.launch import surroundings
+from harness.mechanism import all_reduces
+from harness.needs import cores
+from harness.pair import Claim, Pair, Step, Tip
+
+TIP = Tip(
+    id="no-sync",
+    title="Skip needless all-reduces while accumulating gradients",
+    guide=("A4.2",),
+    claim=Claim.FASTER,
+    note="the forward pass must be inside no_sync() too",
+)
+
+ACCUMULATE = 4
+"""Batches, and so backward passes, to an optimizer step."""
+
+
+class LargeLinear(Pair):
+    """Four backward passes of a linear layer whose gradient is large and cheap to compute."""
+
+    needs = (cores(2),)
+    sizes = {"width": 1024, "batch": 8}
+    tiny = {"width": 16}
+
+    def model(self) -> DistributedDataParallel:
+        return DistributedDataParallel(nn.Linear(self.size["width"], self.size["width"], device=self.device))
+
+    def batches(self) -> list[torch.Tensor]:
+        shape = self.size["batch"], self.size["width"]
+        return [torch.randn(shape, device=self.device) for _ in range(ACCUMULATE)]
+
+    @surroundings(ranks=2)
+    def baseline(self) -> Step:
+        model, batches = self.model(), self.batches()
+
+        def step() -> nn.Module:
+            model.zero_grad()
+            for batch in batches:
+                model(batch).square().mean().backward()
+            return model
+
+        return step
+
+    @surroundings(ranks=2)
+    def optimized(self) -> Step:
+        model, batches = self.model(), self.batches()
+
+        def step() -> nn.Module:
+            model.zero_grad()
+            with model.no_sync():
+                for batch in batches[:-1]:
+                    model(batch).square().mean().backward()
+            model(batches[-1]).square().mean().backward()
+            return model
+
+        return step
+
+    def mechanism(self, step: Step) -> int:
+        """all-reduces a step"""
+        return all_reduces(step)
+
+
+class GPTTraining(Pair):
+    """Training a small GPT, four batches to an optimizer step; each process has its own share of the text."""
+
+    scale = "macro"
+    needs = (cores(2),)
+    sizes = {"layers": 2, "width": 128, "context": 64, "batch": 2}
+    tiny = {"layers": 1, "width": 16, "context": 8}
+
+    def training(self) -> tuple[DistributedDataParallel, torch.optim.Optimizer, Iterator[list[torch.Tensor]]]:
+        """The model, its optimizer, and batches of this process's share of the text without end."""
+        job = language_model(self.device, **self.size)
+        model = DistributedDataParallel(job.model)
+        loader = DataLoader(job.data, batch_size=self.size["batch"], sampler=DistributedSampler(job.data))
+        return model, torch.optim.AdamW(model.parameters(), lr=1e-3), itertools.cycle(loader)
+
+    def loss(self, model: nn.Module, batch: list[torch.Tensor]) -> torch.Tensor:
+        inputs, targets = (tensor.to(self.device) for tensor in batch)
+        return nn.functional.cross_entropy(model(inputs), targets) / ACCUMULATE
+
+    @surroundings(ranks=2)
+    def baseline(self) -> Step:
+        model, optimizer, batches = self.training()
+
+        def step() -> tuple[torch.Tensor, nn.Module]:
+            optimizer.zero_grad()
+            for _ in range(ACCUMULATE):
+                loss = self.loss(model, next(batches))
+                loss.backward()
+            optimizer.step()
+            return loss.detach(), model
+
+        return step
+
+    @surroundings(ranks=2)
+    def optimized(self) -> Step:
+        model, optimizer, batches = self.training()
+
+        def step() -> tuple[torch.Tensor, nn.Module]:
+            optimizer.zero_grad()
+            with model.no_sync():
+                for _ in range(ACCUMULATE - 1):
+                    self.loss(model, next(batches)).backward()
+            loss = self.loss(model, next(batches))
+            loss.backward()
+            optimizer.step()
+            return loss.detach(), model
+
+        return step
+
+    def mechanism(self, step: Step) -> int:
+        """all-reduces a step"""
+        return all_reduces(step)

@@ -1,0 +1,104 @@
+"""Load data in worker processes.
+
+A `DataLoader` without workers reads, decodes and augments each batch in the training process, between
+two steps. With `num_workers=W`, W processes do so ahead of time, and the training process only waits
+where they are slower than it is. `persistent_workers=True` keeps them from one epoch to the next.
+
+Why people write the baseline: `num_workers=0` is the default.
+
+What to expect: up to the share of time the loop spent on loading, as long as there are cores to spare.
+Each worker is a process with its memory, and starting them takes time once. Whether "two to four times
+the cores" is a good number of workers is measured here, not assumed.
+
+The step is a whole epoch: batches prefetched by one side would otherwise be decoded while the other
+side is being timed.
+"""
+
+from torch.utils.data import DataLoader
+
+from benchmarks.jobs.image_classification import image_classification
+from benchmarks.jobs.images import JpegPhotos, jpeg_files
+from harness.job import Job
+from harness.mechanism import working_children
+from harness.needs import available_cores, torchvision
+from harness.pair import Claim, Equal, Pair, Step, Tip, sweep
+
+TIP = Tip(
+    id="async-loading",
+    title="Load data in worker processes",
+    guide=("A1.1", "B3"),
+    claim=Claim.FASTER,
+    note=(
+        "A1.1 explains it by Python's global lock, but the workers are processes, not threads. "
+        "B3 advises 2 to 4 workers a core; DataLoader itself warns of more workers than cores."
+    ),
+)
+
+CORES = available_cores()
+WORKERS = (1, 2, CORES, 2 * CORES, 4 * CORES)
+IMAGES = 32 * min(CORES, 16)
+"""Images in an epoch: with batches of 4, two batches for each of 4 workers a core."""
+
+
+def async_loading(job: Job, num_workers: int) -> None:
+    """The tip, on any job."""
+    job.loading.update(num_workers=num_workers, persistent_workers=True)
+
+
+class Decoding(Pair):
+    """One epoch of JPEG decoding and augmentation, with no model behind it."""
+
+    needs = (torchvision(),)
+    equal = Equal.BITWISE
+    sizes = {"images": IMAGES, "batch": 4, "pixels": 112}
+    tiny = {"images": 4 * 4 * CORES, "batch": 2, "pixels": 16}
+
+    def photos(self) -> JpegPhotos:
+        return JpegPhotos(jpeg_files()[: self.size["images"]], self.size["pixels"], augment=True)
+
+    def baseline(self) -> Step:
+        loader = DataLoader(self.photos(), batch_size=self.size["batch"])
+        return lambda: [images for images, _ in loader]
+
+    @sweep(num_workers=WORKERS)
+    def optimized(self, num_workers: int = 1) -> Step:
+        loader = DataLoader(
+            self.photos(), batch_size=self.size["batch"], num_workers=num_workers, persistent_workers=True
+        )
+        return lambda: [images for images, _ in loader]
+
+    def mechanism(self, step: Step) -> int:
+        """processes that decode beside the training process"""
+        return working_children(step)
+
+    def engaged(self, baseline: int, optimized: int) -> bool:
+        return optimized > baseline
+
+
+class TrainingEpoch(Pair):
+    """One epoch of training a small network from JPEG files."""
+
+    scale = "macro"
+    needs = (torchvision(),)
+    equal = Equal.BITWISE
+    sizes = {"images": IMAGES, "batch": 4, "pixels": 112}
+    tiny = {"images": 4 * 4 * CORES, "batch": 2, "pixels": 16}
+
+    def job(self) -> Job:
+        return image_classification(self.device, model="small", **self.size)
+
+    def baseline(self) -> Step:
+        return self.job().epoch
+
+    @sweep(num_workers=WORKERS)
+    def optimized(self, num_workers: int = 1) -> Step:
+        job = self.job()
+        async_loading(job, num_workers)
+        return job.epoch
+
+    def mechanism(self, step: Step) -> int:
+        """processes that decode beside the training process"""
+        return working_children(step)
+
+    def engaged(self, baseline: int, optimized: int) -> bool:
+        return optimized > baseline

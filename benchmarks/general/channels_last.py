@@ -1,0 +1,97 @@
+"""Use the channels_last memory format for vision models.
+
+An image tensor of shape (batch, channels, height, width) can lie in memory channel after channel, as
+it does by default, or pixel after pixel with all channels of a pixel side by side: channels_last.
+The shape stays the same, the strides differ. The fast convolutions of oneDNN and of tensor cores want
+the second order; given the first they convert on every call, or take a slower way.
+
+Why people write the baseline: it is the default, and nothing warns of it.
+
+What to expect: a gain in convolutional networks, largest in low precision on tensor cores. It can also
+be slower (pytorch issues #50036, #82699), when an operation in between has no channels_last kernel.
+"""
+
+import torch
+from torch import nn
+
+from benchmarks.jobs.image_classification import image_classification
+from harness.job import Job, MacroPair
+from harness.mechanism import not_channels_last
+from harness.needs import torchvision
+from harness.pair import Claim, Pair, Step, Tip
+
+TIP = Tip(
+    id="channels-last",
+    title="Use the channels_last memory format for vision models",
+    guide=("A1.6",),
+    claim=Claim.FASTER,
+    published="8-35 % on V100 with AMP, 26-76 % on Xeon 8380 (PyTorch memory-format tutorial)",
+    note="sometimes slower: pytorch issues #50036, #82699",
+)
+
+
+def channels_last(job: Job) -> None:
+    """The tip, on any vision job. Parameters, and inputs on their way in, are converted; the rest follows."""
+    job.model.to(memory_format=torch.channels_last)
+    job.convert_inputs(lambda images: images.to(memory_format=torch.channels_last))
+
+
+class Convolution(Pair):
+    """One 3x3 convolution, forward only."""
+
+    sizes = {"batch": 8, "channels": 64, "pixels": 56}
+    tiny = {"batch": 2, "channels": 4, "pixels": 8}
+
+    def convolution(self) -> nn.Conv2d:
+        channels = self.size["channels"]
+        return nn.Conv2d(channels, channels, kernel_size=3, padding=1, device=self.device).requires_grad_(False)
+
+    def images(self) -> torch.Tensor:
+        pixels = self.size["pixels"]
+        return torch.randn(self.size["batch"], self.size["channels"], pixels, pixels, device=self.device)
+
+    def baseline(self) -> Step:
+        conv, images = self.convolution(), self.images()
+        return lambda: conv(images)
+
+    def optimized(self) -> Step:
+        conv = self.convolution().to(memory_format=torch.channels_last)
+        images = self.images().to(memory_format=torch.channels_last)
+        return lambda: conv(images)
+
+    def mechanism(self, step: Step) -> int:
+        """layers whose output is not channels_last"""
+        return not_channels_last(step)
+
+
+class _ResNet(MacroPair):
+    needs = (torchvision(),)
+    sizes = {"batch": 8, "pixels": 112}
+    tiny = {"batch": 2, "pixels": 32}
+
+    def apply(self, job: Job) -> None:
+        channels_last(job)
+
+    def mechanism(self, step: Step) -> int:
+        """layers whose output is not channels_last"""
+        return not_channels_last(step)
+
+
+class ResNetTraining(_ResNet):
+    """ResNet-18 trained on JPEG files, loading included."""
+
+    # Batch normalisation divides by the spread of a batch of 8 and adds in another order here; a few
+    # layers further on gradients differ by more than the rounding of one operation.
+    tolerance = 1e-3
+
+    def job(self) -> Job:
+        return image_classification(self.device, model="resnet18", **self.size)
+
+
+class ResNetInference(_ResNet):
+    """ResNet-18 run over JPEG files, loading included. The tip does not need `no_grad`; a user has it."""
+
+    def job(self) -> Job:
+        job = image_classification(self.device, model="resnet18", train=False, **self.size)
+        job.model.requires_grad_(False)
+        return job

@@ -1,0 +1,95 @@
+"""Fuse pointwise operations with torch.compile.
+
+Eager PyTorch runs each operation of a formula by itself: it reads its inputs from memory, writes a
+temporary, and hands that to the next. A formula of five pointwise operations walks through memory
+five times. `torch.compile` makes one loop of them, which reads the input once and writes the result
+once.
+
+Why people write the baseline: it is the formula as it stands in the paper, and GPT code on the web
+is full of it.
+
+What to expect: as the formula is bound by memory, a gain of several times where the tensors are
+larger than the caches, and the temporaries gone. Compiling takes seconds, once for each set of
+shapes: see after how many steps it has paid. Where PyTorch has the whole formula as one function,
+as `F.gelu` here, that function needs no compiler.
+"""
+
+import torch
+from torch import nn
+
+from benchmarks.jobs.language_model import language_model
+from harness.job import Job, MacroPair
+from harness.mechanism import operations
+from harness.needs import compiler
+from harness.pair import Claim, Pair, Step, Tip, arm
+
+TIP = Tip(
+    id="fuse-pointwise",
+    title="Fuse pointwise operations with torch.compile",
+    guide=("A1.5",),
+    claim=Claim.FASTER,
+    published="kernels launched 5 -> 1 (PyTorch Performance Tuning Guide, the same formula)",
+)
+
+
+def gelu(x: torch.Tensor) -> torch.Tensor:
+    return x * 0.5 * (1 + torch.erf(x / 1.41421))
+
+
+class HandWrittenGelu(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return gelu(x)
+
+
+def fuse_pointwise(job: Job) -> None:
+    """The tip, on any job that uses the formula."""
+    for module in job.model.modules():
+        if isinstance(module, HandWrittenGelu):
+            module.compile()
+
+
+class Gelu(Pair):
+    """The formula alone, on a tensor far larger than the caches."""
+
+    needs = (compiler(),)
+    sizes = {"elements": 16 * 2**20}
+    tiny = {"elements": 1000}
+
+    def inputs(self) -> torch.Tensor:
+        return torch.randn(self.size["elements"], device=self.device)
+
+    def baseline(self) -> Step:
+        x = self.inputs()
+        return lambda: gelu(x)
+
+    def optimized(self) -> Step:
+        x = self.inputs()
+        fused_gelu = torch.compile(gelu)
+        return lambda: fused_gelu(x)
+
+    @arm
+    def builtin(self) -> Step:
+        x = self.inputs()
+        return lambda: nn.functional.gelu(x)
+
+    def mechanism(self, step: Step) -> int:
+        """operations dispatched"""
+        return operations(step)
+
+
+class TransformerTraining(MacroPair):
+    """Training a small GPT whose MLP blocks (Linear, gelu, Linear) use the formula."""
+
+    needs = (compiler(),)
+    sizes = {"layers": 2, "width": 128, "context": 128, "batch": 4}
+    tiny = {"layers": 1, "width": 16, "context": 16, "batch": 2}
+
+    def job(self) -> Job:
+        return language_model(self.device, activation=HandWrittenGelu, **self.size)
+
+    def apply(self, job: Job) -> None:
+        fuse_pointwise(job)
+
+    def mechanism(self, step: Step) -> int:
+        """operations dispatched"""
+        return operations(step)

@@ -1,0 +1,104 @@
+"""Predict the next byte of Python source text: a small GPT, and a small encoder.
+
+The text is the standard library's own source, which every machine has.
+"""
+
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.utils.data import Dataset
+
+from harness.job import Job
+
+VOCABULARY = 256
+"""A token is a byte."""
+
+
+class SourceText(Dataset[tuple[torch.Tensor, torch.Tensor]]):
+    """Consecutive windows of `context` bytes, each with the same window one byte later as target."""
+
+    def __init__(self, context: int, bytes_read: int = 2_000_000) -> None:
+        text = bytearray()
+        for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
+            text += path.read_bytes()
+            if len(text) >= bytes_read:
+                break
+        self.text = torch.frombuffer(text, dtype=torch.uint8)
+        self.context = context
+
+    def __len__(self) -> int:
+        return (len(self.text) - 1) // self.context
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        start = index * self.context
+        window = self.text[start : start + self.context + 1].long()
+        return window[:-1], window[1:]
+
+
+class Block(nn.Module):
+    """Self-attention, then a multilayer perceptron, each added to what came in."""
+
+    def __init__(self, width: int, heads: int, activation: Callable[[], nn.Module]) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm1 = nn.LayerNorm(width)
+        # No bias: that of the keys has no gradient but rounding noise, which AdamW would blow up to full steps.
+        self.query_key_value = nn.Linear(width, 3 * width, bias=False)
+        self.projection = nn.Linear(width, width)
+        self.norm2 = nn.LayerNorm(width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), activation(), nn.Linear(4 * width, width))
+
+    def attention(self, x: torch.Tensor) -> torch.Tensor:
+        batch, tokens, width = x.shape
+        heads = self.query_key_value(x).view(batch, tokens, 3, self.heads, width // self.heads)
+        query, key, value = heads.permute(2, 0, 3, 1, 4)
+        mixed = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        return self.projection(mixed.transpose(1, 2).reshape(batch, tokens, width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.attention(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
+
+
+class GPT(nn.Module):
+    """Bytes (batch, tokens) in, scores of the next byte (batch, VOCABULARY, tokens) out."""
+
+    def __init__(self, layers: int, width: int, heads: int, context: int, activation: Callable[[], nn.Module]) -> None:
+        super().__init__()
+        self.bytes = nn.Embedding(VOCABULARY, width)
+        self.positions = nn.Embedding(context, width)
+        self.blocks = nn.ModuleList(Block(width, heads, activation) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, VOCABULARY, bias=False)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.bytes(tokens) + self.positions.weight[: tokens.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x)).transpose(1, 2)
+
+
+def language_model(
+    device: torch.device,
+    layers: int,
+    width: int,
+    context: int,
+    batch: int,
+    heads: int = 4,
+    activation: Callable[[], nn.Module] = nn.GELU,
+) -> Job:
+    """Train a GPT with AdamW."""
+    model = GPT(layers, width, heads, context, activation).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    return Job(model, SourceText(context), device, optimizer=optimizer, batch_size=batch)
+
+
+def text_encoder(device: torch.device, layers: int, width: int, context: int, batch: int, heads: int = 4) -> Job:
+    """Run PyTorch's own TransformerEncoder over the text, forward only."""
+    layer = nn.TransformerEncoderLayer(width, heads, dim_feedforward=4 * width, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
+    model = nn.Sequential(nn.Embedding(VOCABULARY, width), encoder).to(device).eval()
+    return Job(model, SourceText(context), device, batch_size=batch)

@@ -1,0 +1,143 @@
+"""The command `tipbench`. Exit codes: 0 done, 1 some pair failed, 2 usage, 130 interrupted."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+# Nothing else is imported up here: `--help` answers at once, and `report` must not need torch.
+
+EXIT_CODES = "exit codes: 0 done, 1 some pair failed, 2 usage or a file that cannot be used, 130 interrupted"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code. What is a person's to mend is told in one line."""
+    if sys.platform == "win32":
+        print("tipbench: Windows is not supported; under WSL this is Linux", file=sys.stderr)
+        return 2
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.command(options))
+    except KeyboardInterrupt:
+        print("tipbench: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # `tipbench list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if type(error).__name__ not in TOLD:
+            raise
+        print(f"tipbench: {error}", file=sys.stderr)
+        return 1 if type(error).__name__ == "StoreError" and "records are safe" in str(error) else 2
+
+
+TOLD = ("Busy", "CannotRun", "NoFolder", "NothingSelected", "NoTorch", "ReportError", "StoreError")
+"""Errors whose message is written for people, by name: importing their classes would import the harness."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tipbench", description="Which PyTorch tuning tips pay on this machine?", epilog=EXIT_CODES
+    )
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    command = commands.add_parser("list", help="show every tip, its pairs, and whether they can run here")
+    command.add_argument("--json", action="store_true", help="as JSON")
+    command.set_defaults(command=_list)
+    _add_folder(command)
+    _add_device(command)
+
+    command = commands.add_parser("doctor", help="show this machine, what is missing, what disturbs measuring now")
+    command.set_defaults(command=_doctor)
+
+    command = commands.add_parser("run", help="measure pairs and store the run", epilog=EXIT_CODES)
+    command.set_defaults(command=_run)
+    command.add_argument("names", nargs="*", metavar="NAME", help="tip or tip.Pair; all without one")
+    command.add_argument("-k", default="", metavar="EXPR", dest="expression", help="as in pytest: 'micro and not gpu'")
+    _add_folder(command)
+    command.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="default: results")
+    command.add_argument("--profile", choices=["quick", "full"], default="full", help="default: full")
+    _add_device(command)
+    command.add_argument("--resume", type=Path, metavar="FILE", help="go on with an interrupted run, as it was begun")
+    command.add_argument("--seed", type=_seed, default=0, metavar="N", help="of inputs, weights and block order")
+    command.add_argument("--bare", action="store_true", help="without the harness's controls of the surroundings")
+
+    command = commands.add_parser("report", help="render stored runs; without FILE the newest under results/")
+    command.set_defaults(command=_report)
+    command.add_argument("files", nargs="*", type=Path, metavar="FILE")
+    command.add_argument("--format", choices=["md", "json", "csv"], default="md", help="default: md")
+    command.add_argument("--out", type=Path, metavar="DIR", help="write files there instead of printing")
+    return parser
+
+
+def _add_folder(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--from", type=Path, metavar="DIR", dest="folder", help="take the pairs from any folder or file")
+
+
+def _add_device(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="default: auto")
+
+
+def _seed(text: str) -> int:
+    value = int(text)
+    if not 0 <= value < 2**31:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and {2**31 - 1}")
+    return value
+
+
+def _list(options: argparse.Namespace) -> int:
+    from harness.catalog import as_json, as_text
+    from harness.discover import BENCHMARKS, discover
+
+    found = discover(options.folder.resolve() if options.folder else BENCHMARKS, options.device)
+    print(as_json(found) if options.json else as_text(found))
+    return int(bool(found.broken))
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from harness import doctor
+
+    return doctor.report()
+
+
+def _run(options: argparse.Namespace) -> int:
+    from harness import run
+    from harness.discover import BENCHMARKS
+
+    if options.resume:
+        given = [f"--{name}" for name in ("folder", "bare", "names", "expression") if getattr(options, name)]
+        if given:
+            raise run.CannotRun("--resume goes on with a run as it was begun: give it no names or options")
+        return run.resume(options.resume)
+    return run.begin(
+        run.Options(
+            names=options.names,
+            expression=options.expression,
+            folder=options.folder.resolve() if options.folder else BENCHMARKS,
+            results=options.results,
+            profile=options.profile,
+            device=options.device,
+            seed=options.seed,
+            bare=options.bare,
+        )
+    )
+
+
+def _report(options: argparse.Namespace) -> int:
+    from harness import report, store
+
+    for file in options.files or [store.newest(Path("results"))]:
+        run, notices = store.read(file)
+        for notice in notices:
+            print(f"tipbench: {notice}", file=sys.stderr)
+        written = report.write(run, notices, options.format, options.out)
+        if written is not None:
+            print(written)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

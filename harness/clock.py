@@ -1,0 +1,134 @@
+"""What is read off a block: seconds, and what disturbed the machine meanwhile."""
+
+from __future__ import annotations
+
+import gc
+import resource
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import repeat
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+
+
+def seconds_on_cpu(step: Callable[[], Any], count: int) -> float:
+    """Wall seconds of `count` consecutive steps. `repeat` keeps the loop's own cost near 20 ns a step."""
+    times = repeat(None, count)
+    start = perf_counter()
+    for _ in times:
+        step()
+    return perf_counter() - start
+
+
+def seconds_on_cuda(step: Callable[[], Any], count: int) -> float:
+    """Seconds between two CUDA events around `count` steps, synchronised before they are read."""
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    times = repeat(None, count)
+    start.record()
+    for _ in times:
+        step()
+    end.record()
+    torch.cuda.synchronize()
+    return float(start.elapsed_time(end)) / 1000
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until the device has finished all work given to it."""
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """Counters of what takes cores away; -1 where the platform does not tell. Units as in `Launch`."""
+
+    steal_ticks: int
+    throttled_us: int
+    pressure_us: int
+    switches: int
+
+    @classmethod
+    def read(cls, root: Path = Path("/")) -> Disturbance:
+        return cls(
+            _field(root / "proc/stat", "cpu ", 8),
+            _throttled(root),
+            _field(root / "proc/pressure/cpu", "some", -1),
+            resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw,
+        )
+
+    def since(self, earlier: Disturbance) -> dict[str, int]:
+        """What was counted after `earlier`, by name."""
+        return {
+            name: -1 if value < 0 else value - before
+            for (name, value), before in zip(vars(self).items(), vars(earlier).values(), strict=True)
+        }
+
+
+def _field(path: Path, prefix: str, index: int) -> int:
+    """The integer in a line of a /proc file; `total=123` counts as 123."""
+    try:
+        for line in path.read_text().splitlines():
+            if line.startswith(prefix):
+                return int(line.split()[index].rpartition("=")[2])
+    except (OSError, IndexError, ValueError):
+        pass
+    return -1
+
+
+def _throttled(root: Path) -> int:
+    for folder in ("sys/fs/cgroup", "sys/fs/cgroup/cpu"):
+        found = _field(root / folder / "cpu.stat", "throttled_usec", 1)
+        if found >= 0:
+            return found
+        found = _field(root / folder / "cpu.stat", "throttled_time", 1)  # cgroup v1: nanoseconds
+        if found >= 0:
+            return found // 1000
+    return -1
+
+
+def time_block(step: Callable[[], Any], count: int, device: torch.device, begin: Callable[[], None]) -> dict[str, Any]:
+    """Time one block: an untimed step first, then `begin` (ranks meet there), then `count` steps.
+
+    Python's garbage collector waits outside: it would fall on whichever side allocated last.
+    Returns the fields of `Launch` for one block.
+    """
+    before = Disturbance.read()
+    step()
+    synchronize(device)
+    gc.disable()
+    try:
+        begin()
+        seconds = seconds_on_cuda(step, count) if device.type == "cuda" else seconds_on_cpu(step, count)
+    finally:
+        gc.enable()
+    return {"seconds": seconds, **Disturbance.read().since(before)}
+
+
+def warm_up(step: Callable[[], Any], device: torch.device, limit: float = 20.0) -> dict[str, float]:
+    """Step until timings stop falling: two chunks in a row without a new best by 2 %.
+
+    A chunk is as many steps as last 5 ms, so that the clock's noise is no "new best".
+    Returns "step_s", the best chunk's seconds a step, and "excess_s", the seconds spent beyond what
+    the same steps take once warm. Ends after `limit` seconds in any case.
+    """
+
+    def chunk(count: int) -> float:
+        start = perf_counter()
+        for _ in repeat(None, count):
+            step()
+        synchronize(device)
+        return perf_counter() - start
+
+    total, steps = chunk(1), 1
+    best = total
+    size, stale = 1, 0
+    while stale < 2 and total < limit:
+        size = max(size, min(10_000, round(0.005 / best)))
+        spent = chunk(size)
+        total, steps = total + spent, steps + size
+        stale = 0 if spent / size < 0.98 * best else stale + 1
+        best = min(best, spent / size)
+    return {"step_s": best, "excess_s": max(0.0, total - steps * best)}

@@ -1,0 +1,46 @@
+"""The surroundings every worker gets, the same for both sides, and recorded with the run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness import native
+from harness.launch import Surroundings
+
+HEAP_KEPT = str(1 << 34)
+"""16 GiB, above any tensor here. glibc otherwise lands, by heap layout, in a mode that faults fresh
+pages at every large temporary or in one that does not; the two differ by up to 2.5x. Both thresholds
+must be raised: setting one alone turns off glibc's own adjustment and makes it worse."""
+
+FOREIGN = ("OMP_", "GOMP_", "KMP_", "MKL_", "MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD", "TORCH", "PYTORCH_", "PYTHONHASHSEED")
+"""Variables by these prefixes change what is measured; a person's shell must not decide that unseen."""
+
+NEEDED = ("TORCHINDUCTOR_CXX", "TORCH_HOME")
+
+
+def controls(threads: int) -> dict[str, str]:
+    """What is set for every worker; `threads` is torch's own default here, made explicit."""
+    heap = {"MALLOC_TRIM_THRESHOLD_": HEAP_KEPT, "MALLOC_MMAP_THRESHOLD_": HEAP_KEPT} if sys.platform == "linux" else {}
+    return {**heap, "OMP_NUM_THREADS": str(threads), "PYTHONHASHSEED": "0"}
+
+
+def environment(controlled: Mapping[str, str], surroundings: Surroundings) -> dict[str, str]:
+    """The variables a worker starts with: the caller's without the foreign ones, controls, its own.
+
+    With no controls (`--bare`) the caller's variables are left alone.
+    """
+    env = dict(os.environ)
+    if controlled:
+        env = {name: value for name, value in env.items() if name in NEEDED or not name.startswith(FOREIGN)}
+    env.update((name, value) for name, value in controlled.items() if name not in surroundings.without)
+    env.update(surroundings.env)
+    libraries = [str(native.find(name) or name) for name in surroundings.preload]
+    if libraries:
+        env["LD_PRELOAD"] = ":".join(libraries)
+    home = str(Path(__file__).parent.parent)
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, [home, env.get("PYTHONPATH")]))
+    env["PYTHONUNBUFFERED"] = "1"
+    return env

@@ -1,0 +1,142 @@
+"""Whether both sides did the same work: their outputs on fresh random inputs, over several seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from harness.pair import Equal
+
+Outputs = dict[str, torch.Tensor]
+
+FLOOR = 1e-6
+"""Differences are relative to the tensor's largest value, and to this where all its values are tiny:
+the gradient of a bias before batch normalisation is rounding noise on both sides."""
+
+
+class Unequal(Exception):
+    """The two sides cannot be compared as equal work. kind is the record's kind of failure."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+
+def flatten(result: Any, path: str = "output") -> Iterator[tuple[str, torch.Tensor]]:
+    """Every tensor a step returned, by a readable path; of modules the parameters, gradients, buffers.
+
+    Raises Unequal for None and for anything that holds no numbers.
+    """
+    if isinstance(result, torch.Tensor):
+        yield path, result
+    elif isinstance(result, (bool, int, float)):
+        yield path, torch.tensor(result, dtype=torch.float64)
+    elif isinstance(result, nn.Module):
+        for name, parameter in result.named_parameters():
+            yield f"{path}.{name}", parameter
+            if parameter.grad is not None:
+                yield f"{path}.{name}.grad", parameter.grad
+        for name, buffer in result.named_buffers():
+            yield f"{path}.{name}", buffer
+    elif isinstance(result, Mapping):
+        for name, value in result.items():
+            yield from flatten(value, f"{path}[{name}]")
+    elif isinstance(result, Sequence) and not isinstance(result, (str, bytes)):
+        for index, value in enumerate(result):
+            yield from flatten(value, f"{path}[{index}]")
+    elif result is None:
+        raise Unequal("no output", f"the step returned None for {path}; return what it computed")
+    else:
+        raise Unequal("no output", f"the step returned a {type(result).__name__} for {path}; return tensors or modules")
+
+
+def snapshot(result: Any) -> Outputs:
+    """Copies on the host. Raises Unequal where outputs are missing, not finite, or all zeros."""
+    outputs = {path: tensor.detach().to("cpu", copy=True).contiguous() for path, tensor in flatten(result)}
+    if not any(tensor.numel() for tensor in outputs.values()):
+        raise Unequal("no output", "the step returned no numbers; return what it computed")
+    for path, tensor in outputs.items():
+        if (tensor.is_floating_point() or tensor.is_complex()) and not torch.isfinite(tensor).all():
+            raise Unequal("not finite", f"{path} holds NaN or infinity")
+    if not any(torch.count_nonzero(tensor) for tensor in outputs.values()):
+        raise Unequal("all zeros", "every output is zero")
+    return outputs
+
+
+@torch.no_grad()
+def scribble(result: Any) -> None:
+    """Overwrite the tensors a step returned (not modules), so that handing out an old one again shows."""
+    if isinstance(result, torch.Tensor):
+        with torch.inference_mode(result.is_inference()):
+            if result.is_floating_point() or result.is_complex():
+                result.detach().fill_(float("nan"))
+            elif result.dtype != torch.bool:
+                result.detach().fill_(torch.iinfo(result.dtype).min)
+    elif isinstance(result, Mapping):
+        for value in result.values():
+            scribble(value)
+    elif isinstance(result, (list, tuple)):
+        for value in result:
+            scribble(value)
+
+
+def worst_difference(baseline: Outputs, variant: Outputs) -> tuple[float, str]:
+    """(largest difference relative to the tensor's largest value, the tensor's path).
+
+    Raises Unequal where names, shapes or dtypes of the outputs differ.
+    """
+    _same_shape(baseline, variant)
+    worst, where = 0.0, ""
+    for path, expected in baseline.items():
+        if not expected.numel():
+            continue
+        exact = torch.complex128 if expected.is_complex() else torch.float64
+        difference = (expected.to(exact) - variant[path].to(exact)).abs().max().item()
+        relative = difference / max(expected.to(exact).abs().max().item(), FLOOR)
+        if relative > worst:
+            worst, where = relative, path
+    return worst, where
+
+
+def _same_shape(baseline: Outputs, variant: Outputs) -> None:
+    if baseline.keys() != variant.keys():
+        differing = sorted(baseline.keys() ^ variant.keys())[:3]
+        raise Unequal("different results", f"only one side returned {', '.join(differing)}")
+    for path, expected in baseline.items():
+        if expected.shape != variant[path].shape:
+            shapes = f"{tuple(expected.shape)} and {tuple(variant[path].shape)}"
+            raise Unequal("different results", f"{path} has shapes {shapes}")
+
+
+def error(reference: Outputs, outputs: Outputs) -> float:
+    """Relative error of all outputs against the fp64 reference: ||x - ref|| / ||ref||."""
+    _same_shape(reference, outputs)
+    wrong = sum((reference[path].double() - tensor.double()).square().sum().item() for path, tensor in outputs.items())
+    size = sum(tensor.double().square().sum().item() for tensor in reference.values())
+    return float((wrong / max(size, FLOOR**2)) ** 0.5)
+
+
+def compare(
+    method: Equal, tolerance: float, baseline: Sequence[Outputs], variant: Sequence[Outputs], reference: Sequence[Outputs]
+) -> dict[str, Any]:
+    """Compare the outputs of both sides, one entry a seed. Raises Unequal; returns `VariantRecord.equal`."""
+    found: dict[str, Any] = {"method": str(method), "tolerance": tolerance, "seeds": len(baseline)}
+    for name, outputs in (("baseline", baseline), ("variant", variant)):
+        if len(outputs) > 1 and all(worst_difference(outputs[0], other)[0] == 0 for other in outputs[1:]):
+            raise Unequal("stale results", f"the {name}'s outputs are the same for every seed")
+    if method is Equal.LOSSY:
+        found["baseline_error"] = max(map(error, reference, baseline))
+        found["error"] = max(map(error, reference, variant))
+        if found["error"] > tolerance:
+            raise Unequal("different results", f"error {found['error']:.2g} against fp64; {tolerance:.2g} allowed")
+        return found
+    differences = [worst_difference(*sides) for sides in zip(baseline, variant, strict=True)]
+    found["worst"], where = max(differences)
+    allowed = 0.0 if method is Equal.BITWISE else tolerance
+    if found["worst"] > allowed:
+        wanted = "bitwise equality" if method is Equal.BITWISE else f"{allowed:.2g} allowed"
+        raise Unequal("different results", f"{where} differs by {found['worst']:.2g} of its largest value; {wanted}")
+    return found

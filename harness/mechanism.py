@@ -1,0 +1,186 @@
+"""What a step does, counted without a clock: operations, graph nodes, bytes, calls, workers, pages.
+
+Each count is exact on a given version of torch unless its docstring says otherwise, so tests assert
+numbers. None of them changes what the step computes.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+from torch import nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.nn.modules.module import register_module_forward_hook
+
+Step = Callable[[], Any]
+
+VIEWS_AND_ALLOCATIONS = frozenset(
+    f"aten::{name}"
+    for name in (
+        "alias as_strided chunk contiguous detach empty empty_like empty_strided expand flatten narrow permute reshape "
+        "resize_ select set_ slice split squeeze t to transpose unbind unflatten unsafe_split unsqueeze view view_as _unsafe_view"
+    ).split()
+)
+"""Operations that compute nothing where they are called for themselves. `contiguous`, `flatten`,
+`reshape` and `to` may copy: then the copy inside them is counted."""
+
+COMPILED_GRAPH = "## Call CompiledFxGraph"
+"""How the profiler names the running of a graph that torch.compile made."""
+
+
+def _events(step: Step) -> list[Any]:
+    """Every operation of one step, in order. Warm the step before: compiling is no part of it."""
+    # Without Kineto: no GPU tracing is needed here, and Kineto writes to stderr at each start.
+    with torch.autograd.profiler.profile(use_kineto=False) as watched:
+        step()
+    return list(watched.function_events)
+
+
+def _ancestors(event: Any) -> Iterator[Any]:
+    while (event := event.cpu_parent) is not None:
+        yield event
+
+
+def operations(step: Step) -> int:
+    """Operations one warm step dispatches, forward and backward: the outermost of nested ones.
+
+    `x * 0.5` is one operation, though it converts 0.5 to a tensor inside. Views and allocations are
+    none. A compiled graph counts as one, whatever it calls.
+    """
+
+    def computes(event: Any) -> bool:
+        name = event.name
+        return name.startswith(COMPILED_GRAPH) or name.startswith("aten::") and name not in VIEWS_AND_ALLOCATIONS
+
+    step()
+    return sum(computes(event) and not any(map(computes, _ancestors(event))) for event in _events(step))
+
+
+def calls(step: Step, operation: str) -> int:
+    """Calls of one operation, by the profiler's name, such as "aten::copy_", in one warm step."""
+    step()
+    return sum(event.name == operation for event in _events(step))
+
+
+def all_reduces(step: Step) -> int:
+    """Collective all-reduces this process takes part in during one warm step."""
+    return calls(step, "c10d::allreduce_")
+
+
+def launches(step: Step) -> int:
+    """Launches of GPU work in one warm step: single kernels and whole CUDA graphs, one each."""
+    step()
+    step()
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]) as watched:
+        step()
+        torch.cuda.synchronize()
+    # cudaLaunchKernel, cudaLaunchKernelExC, cuLaunchKernel, cuLaunchKernelEx, cudaGraphLaunch, and hip's
+    return sum("LaunchKernel" in event.name or "GraphLaunch" in event.name for event in watched.events() or ())
+
+
+def graph_nodes(output: Any) -> Iterator[Any]:
+    """The nodes of the autograd graph behind a tensor, or behind each of several."""
+    tensors = [output] if isinstance(output, torch.Tensor) else list(output)
+    waiting = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
+    seen = set(waiting)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        following = {parent for parent, _ in node.next_functions if parent is not None} - seen
+        seen |= following
+        waiting += following
+
+
+def autograd_nodes(output: Any) -> int:
+    """Nodes of the autograd graph behind a step's output: a tensor or several."""
+    return sum(1 for _ in graph_nodes(output))
+
+
+def stack_traces(step: Step) -> int:
+    """Stack traces that anomaly mode stored in the autograd graphs of one step, over all modules called."""
+    nodes: set[Any] = set()
+
+    def collect(module: nn.Module, inputs: Any, output: Any) -> None:
+        if isinstance(output, torch.Tensor):
+            nodes.update(graph_nodes(output))
+
+    handle = register_module_forward_hook(collect)
+    try:
+        step()
+    finally:
+        handle.remove()
+    return sum("traceback_" in node.metadata for node in nodes)
+
+
+def saved_bytes(step: Step) -> int:
+    """Bytes that the forward pass keeps for the backward pass, parameters apart; each tensor once."""
+    kept: dict[int, torch.UntypedStorage] = {}  # holding them all keeps addresses from being used twice
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        if not isinstance(tensor, nn.Parameter) and not isinstance(tensor._base, nn.Parameter):
+            storage = tensor.untyped_storage()
+            kept[storage.data_ptr()] = storage
+        return tensor
+
+    with saved_tensors_hooks(keep, lambda tensor: tensor):
+        step()
+    return sum(storage.nbytes() for storage in kept.values())
+
+
+def not_channels_last(step: Step) -> int:
+    """Modules whose output, of four dimensions, is in another layout than channels_last."""
+    other = 0
+
+    def look(module: nn.Module, inputs: Any, output: Any) -> None:
+        nonlocal other
+        if isinstance(output, torch.Tensor) and output.dim() == 4:
+            other += not output.is_contiguous(memory_format=torch.channels_last)
+
+    handle = register_module_forward_hook(look)
+    try:
+        step()
+    finally:
+        handle.remove()
+    return other
+
+
+def working_children(step: Step, threshold: float = 0.0005) -> int:
+    """Processes started by multiprocessing that used a core during one warm step, for `threshold` s or more.
+
+    A DataLoader's worker that waits uses next to nothing; one that decodes a single photo uses more
+    than twice the threshold.
+    """
+    step()
+    before = {child.pid: _cpu_seconds(child.pid) for child in multiprocessing.active_children()}
+    step()
+    return sum(_cpu_seconds(pid) - spent >= threshold for pid, spent in before.items())
+
+
+def _cpu_seconds(pid: int | None) -> float:
+    if sys.platform == "linux":  # nanoseconds; what psutil reads there has steps of 10 ms
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+    return sum(psutil.Process(pid).cpu_times()[:2])
+
+
+def mapped_library(names: Iterable[str]) -> str | None:
+    """The first of `names` that a library loaded into this process carries in its file name, or None (Linux)."""
+    files = {Path(line.split()[-1]).name for line in Path("/proc/self/maps").read_text().splitlines() if "/" in line}
+    return next((name for name in names if any(name in file for file in files)), None)
+
+
+def page_faults(step: Step, steps: int = 10) -> float:
+    """Fresh pages the kernel had to map in, a step, once warm. Nearly exact: the interpreter needs some too."""
+    for _ in range(3):
+        step()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(steps):
+        step()
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / steps

@@ -1,0 +1,99 @@
+"""What a step needs in memory, read in a pass of its own."""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+STEPS = 3
+"""Enough for an optimizer's state to exist and for caches to be full."""
+
+
+def process_peaks(step: Callable[[], Any], device: torch.device) -> dict[str, int]:
+    """Bytes over STEPS steps: the process's resident peak, its tree's share, the GPU's peaks.
+
+    A missing key means that the platform does not tell.
+    """
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    reset = _reset_resident_peak()
+    for _ in range(STEPS):
+        step()
+    found = {}
+    if reset:
+        found["resident_peak"] = _status_bytes("VmHWM")
+    tree = _tree_bytes()
+    if tree is not None:
+        found["tree"] = tree
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        found["allocated_peak"] = torch.cuda.max_memory_allocated(device)
+        found["reserved_peak"] = torch.cuda.max_memory_reserved(device)
+    return found
+
+
+def tensor_peak(build: Callable[[], Callable[[], Any]]) -> int | None:
+    """Exact peak of live CPU tensor bytes from the building to the end of STEPS steps.
+
+    The profiler reports every allocation and release, so the running sum is exact as long as it
+    watches from the start. None where the step itself runs a profiler: torch allows one at a time.
+    """
+    gc.collect()
+    try:
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as watched:
+            step = build()
+            for _ in range(STEPS):
+                step()
+    except RuntimeError as error:
+        if "rofiler" in str(error):
+            return None
+        raise
+    result = watched.profiler.kineto_results if watched.profiler else None
+    if result is None:
+        return None
+    events = sorted(
+        (event.start_ns(), event.nbytes())
+        for event in result.events()
+        if event.name() == "[memory]" and event.device_type() == torch.autograd.DeviceType.CPU
+    )
+    live = peak = 0
+    for _, change in events:
+        live += change
+        peak = max(peak, live)
+    return peak
+
+
+def _reset_resident_peak() -> bool:
+    """Make VmHWM start again from now (Linux: 5 into clear_refs); False where that is refused."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+def _status_bytes(field: str) -> int:
+    status = Path("/proc/self/status").read_text()
+    found = re.search(rf"^{field}:\s+(\d+) kB", status, re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0
+
+
+def _tree_bytes() -> int | None:
+    """Proportional set size of this process and its children: shared pages are counted once."""
+    total = 0
+    for pid in [os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))]:
+        try:
+            text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        except OSError:
+            return None
+        found = re.search(r"^Pss:\s+(\d+) kB", text, re.MULTILINE)
+        total += int(found[1]) * 1024 if found else 0
+    return total

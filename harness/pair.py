@@ -1,0 +1,196 @@
+"""The words a benchmark file is written in: Tip, Pair, MacroPair, arm, sweep.
+
+One rule: the method builds, untimed; the callable it returns is the step, and is timed.
+A step returns everything it produced (tensors, or modules whose parameters, gradients and
+buffers count), because that is what the two sides are compared by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from harness.launch import Builder, Surroundings
+
+if TYPE_CHECKING:
+    import torch
+
+    from harness.job import Job
+    from harness.needs import Need
+
+Step = Callable[[], Any]
+
+
+class Claim(StrEnum):
+    """What the guide promises."""
+
+    FASTER = "less time"
+    LEANER = "less memory"
+    FEWER_STEPS = "fewer steps to target"
+    AVOIDS = "avoids a cost"
+
+
+class Equal(StrEnum):
+    """How the outputs of both sides must agree."""
+
+    BITWISE = "bitwise"
+    CLOSE = "allclose"
+    LOSSY = "lossy"
+    """Precision differs on purpose: both sides are compared with `Pair.reference`, in fp64."""
+
+
+@dataclass(frozen=True)
+class Tip:
+    """One piece of advice of a guide.
+
+    guide: the guide's items, such as ("A1.5",). published: the guide's own figures, with their
+    source. status: "current", or what became of the advice since ("default now", "deprecated: ...").
+    note: what the guides get wrong, shown beside the verdict.
+    """
+
+    id: str
+    title: str
+    guide: tuple[str, ...]
+    claim: Claim
+    published: str = ""
+    status: str = "current"
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One side of a pair: the builder's name, and what it is built and launched with."""
+
+    name: str
+    builder: str
+    arguments: Mapping[str, Any]
+    surroundings: Surroundings
+    switch: Callable[[], AbstractContextManager[Any]]
+    needs: tuple[Need, ...]
+
+
+def arm(builder: Builder) -> Builder:
+    """Mark a method as a further variant, beside `optimized`: a second way to do it."""
+    builder.arm = True  # type: ignore[attr-defined]
+    return builder
+
+
+def sweep(**points: Iterable[Any]) -> Callable[[Builder], Builder]:
+    """Make one variant of each value: `@sweep(num_workers=(1, 2, 4))`, passed to the builder by name.
+
+    Raises TypeError unless exactly one name is swept.
+    """
+    if len(points) != 1:
+        raise TypeError("sweep takes exactly one name, such as num_workers=(1, 2, 4)")
+
+    def mark(builder: Builder) -> Builder:
+        ((name, values),) = points.items()
+        builder.sweep = name, tuple(dict.fromkeys(values))  # type: ignore[attr-defined]
+        return builder
+
+    return mark
+
+
+def requires(*needs: Need) -> Callable[[Builder], Builder]:
+    """Skip this variant alone, with the reason, where a need is not met."""
+
+    def mark(builder: Builder) -> Builder:
+        builder.needs = needs  # type: ignore[attr-defined]
+        return builder
+
+    return mark
+
+
+class Pair:
+    """A tip twice: `baseline` is what people write without it, `optimized` what they write with it.
+
+    A subclass defines both methods, `mechanism`, and `sizes`. Each method builds everything from
+    scratch on `self.device` and returns the step. Before a builder is called the harness seeds
+    Python, NumPy and torch, so both sides draw the same weights and inputs.
+    """
+
+    scale: ClassVar[str] = "micro"
+    needs: ClassVar[tuple[Need, ...]] = ()
+    devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
+    equal: ClassVar[Equal] = Equal.CLOSE
+    tolerance: ClassVar[float] = 1e-4
+    """Largest difference allowed by Equal.CLOSE and LOSSY, relative to the tensor's largest value."""
+    sizes: ClassVar[Mapping[str, int]] = {}
+    """Named sizes of the work, recorded; `tiny` overrides them in the exact tests, never in a run."""
+    tiny: ClassVar[Mapping[str, int]] = {}
+    deadline: ClassVar[float] = 300.0
+    """Seconds the worker may take to answer one request before it is ended."""
+
+    def __init__(self, device: torch.device, tiny: bool = False) -> None:
+        self.device = device
+        self.size = {**self.sizes, **(self.tiny if tiny else {})}
+
+    def __init_subclass__(cls) -> None:
+        """Raises TypeError where a method takes the name of a setting: the setting would be lost unseen."""
+        super().__init_subclass__()
+        for name in ("scale", "needs", "devices", "equal", "tolerance", "sizes", "tiny", "deadline"):
+            if callable(vars(cls).get(name)):
+                raise TypeError(f"{cls.__name__}.{name} is a method, but {name} is a setting of Pair: rename it")
+
+    def baseline(self) -> Step:
+        """Build the untuned side."""
+        raise NotImplementedError
+
+    def optimized(self) -> Step:
+        """Build the tuned side."""
+        raise NotImplementedError
+
+    def mechanism(self, step: Step) -> Any:
+        """Count, without a clock, what the tip changes. The docstring's first line names the count."""
+        raise NotImplementedError
+
+    def engaged(self, baseline: Any, optimized: Any) -> bool:
+        """Whether the two counts show the tip at work. Default: it made them fewer."""
+        return bool(optimized < baseline)
+
+    def reference(self) -> Step:
+        """Build the same work in fp64; needed where `equal` is Equal.LOSSY."""
+        raise NotImplementedError
+
+
+class MacroPair(Pair):
+    """The tip on a whole job: the baseline is the job as it is, the optimized side has it applied."""
+
+    scale = "macro"
+
+    def job(self) -> Job:
+        """Build the job, tip-neutral."""
+        raise NotImplementedError
+
+    def apply(self, job: Job) -> None:
+        """Apply the tip to the job."""
+        raise NotImplementedError
+
+    def baseline(self) -> Step:
+        return self.job().step
+
+    def optimized(self) -> Step:
+        job = self.job()
+        self.apply(job)
+        return job.step
+
+
+def variants(pair: type[Pair]) -> Iterator[Variant]:
+    """All variants of a pair: baseline, optimized (or its sweep), then the arms in the file's order."""
+    arms = [name for cls in reversed(pair.__mro__) for name, member in vars(cls).items() if hasattr(member, "arm")]
+    for name in dict.fromkeys(["baseline", "optimized", *arms]):
+        builder = getattr(pair, name)
+        swept, values = getattr(builder, "sweep", (None, (None,)))
+        for value in values:
+            arguments = {} if swept is None else {swept: value}
+            yield Variant(
+                name=name if swept is None else f"{swept}={value}",
+                builder=name,
+                arguments=arguments,
+                surroundings=getattr(builder, "surroundings", Surroundings()).filled(arguments),
+                switch=getattr(builder, "switch", nullcontext),
+                needs=getattr(builder, "needs", ()),
+            )

@@ -1,0 +1,226 @@
+"""What travels between discovery, runner, store and report: frozen, plain data, no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from harness.launch import Surroundings
+
+Outcome = Literal["measured", "skipped", "failed"]
+
+
+class MalformedRecord(ValueError):
+    """A stored record lacks a field or holds one of the wrong type; the message names it."""
+
+
+@dataclass(frozen=True)
+class VariantInfo:
+    """A variant as discovery found it. `reason` and `remedy` are empty where it can run here."""
+
+    name: str
+    surroundings: Surroundings
+    needs: tuple[str, ...]
+    reason: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class PairInfo:
+    """A pair as discovery found it on one device. `reason` and `remedy` are empty where it can run.
+
+    tip: the fields of `harness.pair.Tip`, as plain JSON. file: relative to the folder that holds the
+    folder of pairs (`benchmarks/general/no_grad.py`), so that no path of a person is stored.
+    """
+
+    tip: Mapping[str, Any]
+    pair: str
+    scale: str
+    file: str
+    line: int
+    device: str
+    sizes: Mapping[str, int]
+    equal: str
+    deadline: float
+    variants: tuple[VariantInfo, ...]
+    needs: tuple[str, ...] = ()
+    reason: str = ""
+    remedy: str = ""
+
+    @property
+    def name(self) -> str:
+        """`tip.Pair`; the tip alone for a file that could not be imported."""
+        return f"{self.tip['id']}.{self.pair}" if self.pair else str(self.tip["id"])
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "variants": [asdict(variant) for variant in self.variants]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> PairInfo:
+        listed = tuple(
+            VariantInfo(
+                **{
+                    **variant,
+                    "surroundings": Surroundings.from_json(variant["surroundings"]),
+                    "needs": tuple(variant["needs"]),
+                }
+            )
+            for variant in data["variants"]
+        )
+        return cls(**{**data, "variants": listed, "needs": tuple(data["needs"])})
+
+
+@dataclass(frozen=True)
+class Launch:
+    """The blocks of one launch in the order they ran, one list an observed quantity.
+
+    variant, seconds: whose block, and its duration in seconds.
+    steal_ticks, throttled_us, pressure_us, switches: what disturbed the machine during it: clock
+    ticks (1/100 s, all cores) stolen by the hypervisor, microseconds the cgroup was throttled,
+    microseconds some task waited for a core, involuntary context switches of the worker.
+    -1 where the platform does not tell. A round is 2 x variants consecutive blocks, a palindrome.
+    """
+
+    seed: int
+    variant: tuple[str, ...]
+    seconds: tuple[float, ...]
+    steal_ticks: tuple[int, ...]
+    throttled_us: tuple[int, ...]
+    pressure_us: tuple[int, ...]
+    switches: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class VariantRecord:
+    """What was found out about one variant.
+
+    equal: {"method", "worst", "tolerance", "seeds"}: worst is the largest difference from the
+    baseline relative to the tensor's largest value; Equal.LOSSY adds "error", the variant's
+    distance from the fp64 reference, and "baseline_error".
+    mechanism: {"what", "baseline", "optimized", "engaged"}: the count's name, the two counts.
+    memory: bytes: "tensor_peak" (live tensors), "resident_peak" (process), "tree" (proportional
+    set size with child processes), on GPUs "allocated_peak" and "reserved_peak"; a missing key
+    means the platform does not tell.
+    one_off: seconds: "build", "warm_up" (beyond what the same number of steady steps takes), cold.
+    """
+
+    outcome: Outcome
+    kind: str = ""
+    reason: str = ""
+    remedy: str = ""
+    equal: Mapping[str, Any] = field(default_factory=dict)
+    mechanism: Mapping[str, Any] = field(default_factory=dict)
+    memory: Mapping[str, int] = field(default_factory=dict)
+    one_off: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Record:
+    """Everything stored of one pair in one run.
+
+    steps: consecutive steps in each block. A record with outcome "failed" or "skipped" says why in
+    kind (failed only), reason and remedy; the variants of a measured one can be skipped or failed too.
+    """
+
+    info: PairInfo
+    outcome: Outcome
+    kind: str = ""
+    reason: str = ""
+    remedy: str = ""
+    steps: int = 0
+    variants: Mapping[str, VariantRecord] = field(default_factory=dict)
+    launches: tuple[Launch, ...] = ()
+    wall_s: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "info": self.info.to_json()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Record:
+        """Raises MalformedRecord."""
+        try:
+            launches = tuple(
+                Launch(seed=launch["seed"], **{key: tuple(launch[key]) for key in launch if key != "seed"})
+                for launch in data["launches"]
+            )
+            record = cls(
+                **{
+                    **data,
+                    "info": PairInfo.from_json(data["info"]),
+                    "variants": {name: VariantRecord(**found) for name, found in data["variants"].items()},
+                    "launches": launches,
+                }
+            )
+            record._check()
+            return record
+        except KeyError as error:
+            raise MalformedRecord(f"the field {error} is missing") from None
+        except (TypeError, AttributeError, ValueError) as error:
+            raise MalformedRecord(str(error)) from None
+
+    def _check(self) -> None:
+        """What statistics and report rely on; a file edited by hand is caught here and not there."""
+        if not all(isinstance(self.info.tip.get(name), str) for name in ("id", "title", "claim")):
+            raise ValueError("the tip lacks its id, title or claim")
+        _expect_numbers("wall_s", {"wall_s": self.wall_s})
+        for outcome in (self.outcome, *(found.outcome for found in self.variants.values())):
+            if outcome not in ("measured", "skipped", "failed"):
+                raise ValueError(f"outcome is {outcome!r}; expected measured, skipped or failed")
+        for name, found in self.variants.items():
+            _expect_numbers(f"{name}: memory", found.memory)
+            _expect_numbers(f"{name}: one_off", found.one_off)
+        if self.outcome == "measured" and (not self.launches or self.steps < 1):
+            raise ValueError("outcome is measured, but no launch or no count of steps is stored")
+        named = {variant.name for variant in self.info.variants}
+        measured = {name for name in named if name not in self.variants or self.variants[name].outcome == "measured"}
+        if self.outcome == "measured" and not {"baseline"} < named:
+            raise ValueError("outcome is measured, but no baseline or nothing beside it is listed")
+        for number, launch in enumerate(self.launches, 1):
+            if self.outcome == "measured" and not measured <= set(launch.variant):
+                missing = ", ".join(sorted(measured - set(launch.variant)))
+                raise ValueError(f"launch {number} lacks the blocks of {missing}")
+            self._check_launch(number, launch)
+
+    def _check_launch(self, number: int, launch: Launch) -> None:
+        if len({len(column) for column in vars(launch).values() if isinstance(column, tuple)}) != 1:
+            raise ValueError(f"launch {number} has columns of different lengths")
+        for seconds in launch.seconds:
+            # the bounds keep every ratio of two blocks, and its exponential, a finite number
+            if not isinstance(seconds, int | float) or not 1e-12 < seconds < 1e12:
+                raise ValueError(f"launch {number} holds {seconds!r} where positive seconds are expected")
+        length = 2 * len(set(launch.variant))
+        for start in range(0, len(launch.variant) - length + 1, length):
+            blocks = launch.variant[start : start + length]
+            if blocks != blocks[::-1] or len(set(blocks)) * 2 != length:
+                raise ValueError(f"launch {number} holds a round that is no palindrome of all variants")
+
+
+def _expect_numbers(what: str, values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"{what} holds {value!r} for {name} where a number is expected")
+
+
+@dataclass(frozen=True)
+class Run:
+    """All records of one invocation on one machine, with what was in force.
+
+    machine: `harness.machine.describe()`. controls: environment variables set for every worker
+    ({} with --bare). planned: names of the pairs the run set out to measure, in order.
+    options: what `--resume` needs to go on as the run began (profile, device, seed, bare, folder).
+    """
+
+    id: str
+    started: str
+    suite: str
+    commit: str
+    machine: Mapping[str, Any]
+    controls: Mapping[str, str]
+    options: Mapping[str, Any]
+    planned: tuple[str, ...]
+    records: tuple[Record, ...] = ()

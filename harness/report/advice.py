@@ -1,0 +1,184 @@
+"""From a tip's rows to one of five answers, and the sentence that says why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.pair import Claim
+from harness.report.rows import CONTROL, Row
+from harness.report.wording import change, plural, ratio, size
+
+USE, NO_BOTHER, DO_NOT, UNCLEAR, IMPOSSIBLE = ANSWERS = (
+    "use it",
+    "don't bother",
+    "don't",
+    "can't tell",
+    "not possible here",
+)
+
+MEMORY_MARGIN = 0.05
+"""Peaks within +-5 % are of no practical size; unlike times they are counted, not sampled."""
+
+MEMORY_KINDS = {
+    "allocated_peak": "GPU memory",
+    "tensor_peak": "live tensors",
+    "resident_peak": "resident memory",
+}
+"""What a memory claim is judged by, best first, where both sides have it."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The answer on one tip. why: plain text that is still to be escaped."""
+
+    tip: str
+    title: str
+    answer: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one pair says about its tip, through the row that speaks for it.
+
+    effect: pays, costs, nothing or unclear.
+    """
+
+    row: Row
+    effect: str
+
+
+def advise(rows: Sequence[Row]) -> list[Advice]:
+    """One advice a tip, controls left out, grouped by answer in the order of ANSWERS."""
+    tips: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.tip != CONTROL:
+            tips.setdefault(row.tip, []).append(row)
+    return sorted(map(_advise, tips.values()), key=lambda advice: ANSWERS.index(advice.answer))
+
+
+def judged_memory(row: Row) -> tuple[str, int, int] | None:
+    """(kind, baseline's bytes, variant's bytes) of the best kind that both sides have."""
+    before, after = row.memory["baseline"], row.memory["variant"]
+    for kind in MEMORY_KINDS:
+        if before.get(kind) and kind in after:
+            return kind, before[kind], after[kind]
+    return None
+
+
+def _advise(rows: list[Row]) -> Advice:
+    tip = rows[0].info.tip
+    leaner = tip["claim"] == Claim.LEANER
+    pairs: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        pairs.setdefault((row.info.pair, row.info.device), []).append(row)
+    outcomes = [outcome for found in pairs.values() if (outcome := _outcome(found, leaner)) is not None]
+    stopped = [found[0] for found in pairs.values() if not any(row.measured for row in found)]
+    answer, why = _weigh(outcomes, leaner) if outcomes else _nothing(rows)
+    if outcomes:
+        failed = [row for row in stopped if row.verdict == "failed"]
+        skipped = len(stopped) - len(failed)
+        parts = [why, *(f"{row.info.pair or 'its file'} failed" for row in failed)]
+        parts += [f"{plural(skipped, 'pair')} not possible here"] if skipped else []
+        parts += [str(tip["status"])] if tip.get("status", "current") not in ("", "current") else []
+        why = "; ".join(parts)
+    return Advice(str(tip["id"]), str(tip["title"]), answer, why)
+
+
+def _outcome(rows: list[Row], leaner: bool) -> Outcome | None:
+    """The variant that speaks for a pair: one that pays, `optimized` before the other ways and these
+    by their gain; else `optimized`; else, as in a sweep, the best of the measured."""
+    measured = [Outcome(row, _effect(row, leaner)) for row in rows if row.measured]
+    paying = [outcome for outcome in measured if outcome.effect == "pays"]
+    return max(
+        paying or measured,
+        key=lambda outcome: (outcome.row.variant == "optimized", _gain(outcome.row, leaner)),
+        default=None,
+    )
+
+
+def _effect(row: Row, leaner: bool) -> str:
+    if not leaner:
+        return {"faster": "pays", "slower": "costs", "no difference": "nothing"}.get(row.verdict, "unclear")
+    memory = judged_memory(row)
+    if memory is None:
+        return "unclear"
+    _, before, after = memory
+    if after <= (1 - MEMORY_MARGIN) * before:
+        return "pays"
+    return "costs" if after >= (1 + MEMORY_MARGIN) * before else "nothing"
+
+
+def _gain(row: Row, leaner: bool) -> float:
+    if not leaner:
+        return row.judgement.speedup or 0.0
+    memory = judged_memory(row)
+    return 0.0 if memory is None else 1 - memory[2] / memory[1]
+
+
+def _weigh(outcomes: list[Outcome], leaner: bool) -> tuple[str, str]:
+    """A whole job counts more than the operation alone: where both are known, the job answers."""
+    macro = [outcome for outcome in outcomes if outcome.row.info.scale == "macro"]
+    micro = [outcome for outcome in outcomes if outcome.row.info.scale != "macro"]
+    decisive = macro or micro
+    effects = {outcome.effect for outcome in decisive}
+    told = [_tell(outcome, leaner) for outcome in sorted(decisive, key=lambda outcome: outcome.effect != "pays")]
+    beside = [_tell(outcome, leaner) for outcome in micro] if macro else ["the operation alone: no whole job measured"]
+    if "pays" in effects:
+        return USE, "; ".join([*told, *beside])
+    if "costs" in effects:
+        return DO_NOT, "; ".join([*told, *beside])
+    if "unclear" in effects:
+        return UNCLEAR, "; ".join([*told, *beside])
+    alone = [_tell(outcome, leaner) for outcome in micro if outcome.effect == "pays"]
+    if macro and alone:
+        return NO_BOTHER, f"pays only in isolation: {'; '.join(alone)}; not in the whole job: {'; '.join(told)}"
+    return NO_BOTHER, "; ".join([*told, *beside])
+
+
+def _tell(outcome: Outcome, leaner: bool) -> str:
+    row = outcome.row
+    name = row.info.pair if row.variant == "optimized" else f"{row.info.pair} ({row.variant})"
+    parts = [_memory(row), _time(row)] if leaner else [_time(row), _memory(row)]
+    if row.break_even_steps and not leaner:
+        parts.append(f"pays after {plural(row.break_even_steps, 'step')}")
+    return f"{name} {', '.join(filter(None, parts))}"
+
+
+def _time(row: Row) -> str:
+    judgement = row.judgement
+    if judgement.speedup is None or judgement.low is None or judgement.high is None:
+        return f"{row.verdict}: {judgement.reason}"
+    told = ratio(judgement.speedup, judgement.low, judgement.high)
+    if row.verdict == "inconclusive" and judgement.reason:
+        return f"inconclusive, {told} the speed ({judgement.reason})"
+    # "0.76x slower" would be read as a slowdown by 0.76
+    return f"{told} faster" if row.verdict == "faster" else f"{row.verdict}, {told} the speed"
+
+
+def _memory(row: Row) -> str:
+    """Changes beyond the margin. The processes' sum counts too where it grows: worker processes hide
+    their memory from the exact count of live tensors."""
+    parts = []
+    judged = judged_memory(row)
+    if judged is not None:
+        kind, before, after = judged
+        leaner = row.info.tip["claim"] == Claim.LEANER
+        if leaner or abs(after / before - 1) >= MEMORY_MARGIN:
+            parts.append(f"{MEMORY_KINDS[kind]} {size(before)} -> {size(after)} ({change(before, after)})")
+    before, after = (row.memory[side].get("tree", 0) for side in ("baseline", "variant"))
+    if before and after >= (1 + MEMORY_MARGIN) * before:
+        parts.append(f"memory of all processes {change(before, after)}")
+    return ", ".join(parts)
+
+
+def _nothing(rows: list[Row]) -> tuple[str, str]:
+    """No row was measured: a failure leaves the question open, a skip answers it for this machine."""
+    failed = next((row for row in rows if row.verdict == "failed"), None)
+    if failed is not None:
+        return UNCLEAR, f"{failed.info.pair or 'its file'} failed: {failed.judgement.reason}"
+    reasons = dict.fromkeys(row.judgement.reason for row in rows if row.judgement.reason)
+    remedies = dict.fromkeys(row.judgement.remedy for row in rows if row.judgement.remedy)
+    told = "; ".join(reasons) or "skipped without a reason"
+    return IMPOSSIBLE, f"{told} (remedy: {'; '.join(remedies)})" if remedies else told

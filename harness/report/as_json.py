@@ -1,0 +1,79 @@
+"""The report as JSON: a public format, kept stable. Names are only ever added.
+
+    {
+      "run": {"id", "started", "suite", "commit", "profile",
+              "planned", "measured", "skipped", "failed", "not_reached", "notices"},
+      "machine": {...}, "controls": {...},
+      "pairs": [{"tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high", "launches",
+                 "memory", "equal", "mechanism", "one_off_s", "break_even_steps", "reason", "remedy"}]
+    }
+
+run: `started` is ISO 8601 in UTC; `planned` = `measured` + `skipped` + `failed` + `not_reached` counts
+pairs; `notices` are lines of the results file that could not be used. machine, controls: as recorded.
+
+pairs: one object for each pair and variant other than the baseline; unknown numbers are null.
+- scale: "micro" or "macro"; device: "cpu" or "cuda".
+- verdict: "faster", "slower", "no difference", "inconclusive", "skipped" or "failed".
+- speedup, low, high: baseline's time over the variant's, with its 95 % interval; launches it rests on.
+- memory: {"baseline": {...}, "variant": {...}}, each with those known of "tensor_peak", "resident_peak",
+  "tree", "allocated_peak", "reserved_peak", in bytes.
+- equal: null, or {"method", "tolerance", "seeds"} with "worst" (bitwise, allclose) or "error" and
+  "baseline_error" (lossy). A number that is not finite is a string: "nan", "inf", "-inf".
+- mechanism: null, or {"what", "baseline", "optimized", "engaged"}.
+- one_off_s: seconds the variant needs once beyond the baseline, negative where it needs less.
+- break_even_steps: steps after which a faster variant has earned them back; 0 where there is nothing to
+  earn back; null where it is not faster.
+- reason, remedy: why there is no clear answer, and what to do about it; "" where there is nothing to say.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from harness.record import Run
+from harness.report.rows import Row, counts, rows
+from harness.store import Notice
+
+
+def render(run: Run, notices: Sequence[Notice]) -> str:
+    document = {
+        "run": {
+            "id": run.id,
+            "started": run.started,
+            "suite": run.suite,
+            "commit": run.commit,
+            "profile": run.options.get("profile"),
+            **asdict(counts(run)),
+            "notices": [f"line {notice.line}: {notice.text}" for notice in notices],
+        },
+        "machine": run.machine,
+        "controls": run.controls,
+        "pairs": [_pair(row) for row in rows(run)],
+    }
+    return json.dumps(document, indent=2, allow_nan=False) + "\n"
+
+
+def _pair(row: Row) -> dict[str, Any]:
+    judgement = row.judgement
+    return {
+        "tip": row.tip,
+        "pair": row.info.pair,
+        "scale": row.info.scale,
+        "variant": row.variant,
+        "device": row.info.device,
+        "verdict": row.verdict,
+        "speedup": judgement.speedup,
+        "low": judgement.low,
+        "high": judgement.high,
+        "launches": judgement.launches,
+        "memory": row.memory,
+        "equal": judgement.found.equal or None,
+        "mechanism": judgement.found.mechanism or None,
+        "one_off_s": row.one_off_s,
+        "break_even_steps": row.break_even_steps,
+        "reason": judgement.reason,
+        "remedy": judgement.remedy,
+    }

@@ -1,0 +1,126 @@
+"""One row a pair and variant: its verdict with everything that is derived beside it."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.record import PairInfo, Record, Run, VariantRecord
+from harness.verdict import FULL, QUICK, Judgement, judge_suite
+
+CONTROL = "control"
+"""Id of the tip whose pairs have identical sides."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A judgement and what follows from it.
+
+    step_s: seconds one step of the baseline takes, the median over all its blocks. one_off_s: seconds
+    the variant needs once beyond the baseline (build and warm-up; negative: it needs less).
+    break_even_steps: steps after which a faster variant has earned that back. None: not known.
+    """
+
+    judgement: Judgement
+    step_s: float | None
+    one_off_s: float | None
+    break_even_steps: int | None
+
+    @property
+    def info(self) -> PairInfo:
+        return self.judgement.record.info
+
+    @property
+    def tip(self) -> str:
+        return str(self.info.tip["id"])
+
+    @property
+    def verdict(self) -> str:
+        return self.judgement.verdict
+
+    @property
+    def variant(self) -> str:
+        return self.judgement.variant
+
+    @property
+    def measured(self) -> bool:
+        return self.verdict not in ("skipped", "failed")
+
+    @property
+    def variant_step_s(self) -> float | None:
+        """Seconds a step of the variant takes: the baseline's over the speedup, so that both agree."""
+        speedup = self.judgement.speedup
+        return None if self.step_s is None or speedup is None else self.step_s / speedup
+
+    @property
+    def memory(self) -> dict[str, Mapping[str, int]]:
+        """Bytes of both sides, as `VariantRecord.memory` names them."""
+        return {"baseline": _baseline(self.judgement.record).memory, "variant": self.judgement.found.memory}
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How the planned pairs ended; planned is the sum of the four others."""
+
+    planned: int
+    measured: int
+    skipped: int
+    failed: int
+    not_reached: int
+
+
+def rows(run: Run) -> list[Row]:
+    """All rows of a run in the order its pairs were planned."""
+    place = {name: index for index, name in reversed(list(enumerate(run.planned)))}
+    records = sorted(run.records, key=lambda record: place.get(record.name, len(place)))
+    looks = QUICK if run.options.get("profile") == "quick" else FULL
+    return [_row(judgement) for judgement in judge_suite(records, looks, _cores(run.machine))]
+
+
+def counts(run: Run) -> Counts:
+    """Records beyond the plan (a file edited by hand) count as planned, so that the sum holds."""
+    outcomes = Counter(record.outcome for record in run.records)
+    missing = Counter(run.planned) - Counter(record.name for record in run.records)
+    reached, not_reached = len(run.records), missing.total()
+    return Counts(
+        reached + not_reached, outcomes["measured"], outcomes["skipped"], outcomes["failed"], not_reached
+    )
+
+
+def _row(judgement: Judgement) -> Row:
+    record = judgement.record
+    if judgement.verdict in ("skipped", "failed"):
+        return Row(judgement, None, None, None)
+    blocks = [
+        seconds
+        for launch in record.launches
+        for variant, seconds in zip(launch.variant, launch.seconds, strict=True)
+        if variant == "baseline"
+    ]
+    step_s = statistics.median(blocks) / record.steps if blocks else None
+    one_off_s = _extra(judgement.found.one_off, _baseline(record).one_off)
+    return Row(judgement, step_s, one_off_s, _break_even(judgement, step_s, one_off_s))
+
+
+def _break_even(judgement: Judgement, step_s: float | None, one_off_s: float | None) -> int | None:
+    if judgement.verdict != "faster" or judgement.speedup is None or step_s is None or one_off_s is None:
+        return None
+    return max(0, math.ceil(one_off_s / (step_s - step_s / judgement.speedup)))
+
+
+def _extra(variant: Mapping[str, float], baseline: Mapping[str, float]) -> float | None:
+    if not variant or not baseline:
+        return None
+    return math.fsum(variant.values()) - math.fsum(baseline.values())
+
+
+def _baseline(record: Record) -> VariantRecord:
+    return record.variants.get("baseline", VariantRecord(record.outcome))
+
+
+def _cores(machine: Mapping[str, object]) -> int:
+    cores = machine.get("cores")
+    return cores if isinstance(cores, int) and cores > 0 else 1

@@ -1,0 +1,99 @@
+"""Numbers and foreign text as a reader should see them."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+LONGEST = 300
+"""Characters of one foreign text that are shown: a traceback belongs in the results file."""
+
+
+def plain(text: str) -> str:
+    """One line without control, direction-changing or surrogate characters: safe in a terminal."""
+    kept = "".join(" " if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text)
+    kept = re.sub(r"\s+", " ", kept).strip()
+    return kept if len(kept) <= LONGEST else f"{kept[: LONGEST - 3]}..."
+
+
+def ratio(value: float, low: float, high: float) -> str:
+    """`1.35x [1.33, 1.38]`, with the digits that the interval's width supports."""
+    half = (high - low) / 2
+    finest = 3 if value >= 0.1 else 5
+    digits = finest if half <= 0 else min(max(-math.floor(math.log10(half)), 0 if value >= 10 else 2), finest)
+    return f"{value:.{digits}f}x [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def seconds(value: float) -> str:
+    """Three digits in a unit that suits: `12.3 ms`, `-1.2 s`, `4.5 min`."""
+    size = abs(value)
+    if size >= 120:
+        return f"{_three(value / 60)} min"
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if size >= 0.9995 * scale:
+            return f"{_three(value / scale)} {unit}"
+    return "0 s" if value == 0 else f"{_three(value / 1e-9)} ns"
+
+
+def size(count: float) -> str:
+    """Bytes in binary units: `1.25 GiB`."""
+    units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+    power = min(max(int(math.log2(abs(count)) // 10), 0), len(units) - 1) if count else 0
+    return f"{_three(count / 1024**power)} {units[power]}"
+
+
+def change(before: float, after: float) -> str:
+    """`-67 %`, `same`, or `from nothing` where there was none before."""
+    if before == after:
+        return "same"
+    if before <= 0:
+        return "from nothing"
+    percent = 100 * (after / before - 1)
+    return f"{percent:+.1f} %" if abs(percent) < 10 else f"{percent:+,.0f} %"
+
+
+def value(found: Any) -> str:
+    """Whatever a mechanism counted, in few characters."""
+    if isinstance(found, bool):
+        return "yes" if found else "no"
+    if found is None:
+        return "none"
+    if isinstance(found, int):
+        return f"{found:,}"
+    if isinstance(found, float):
+        return f"{found:,.0f}" if found.is_integer() and abs(found) < 1e15 else f"{found:.3g}"
+    if isinstance(found, Mapping):
+        return ", ".join(f"{key} {value(item)}" for key, item in found.items()) or "none"
+    if isinstance(found, Sequence) and not isinstance(found, str):
+        return ", ".join(map(value, found)) or "none"
+    return str(found)
+
+
+def equal_work(equal: Mapping[str, Any]) -> str:
+    """`VariantRecord.equal` as a sentence without its full stop; empty where nothing was compared."""
+    if not equal:
+        return ""
+    on = f"on {plural(equal['seeds'], 'fresh input')}" if isinstance(equal.get("seeds"), int) else "on fresh inputs"
+    tolerance = value(equal.get("tolerance"))
+    if "error" in equal:
+        errors = f"error against fp64 {value(equal['error'])}, the baseline's {value(equal.get('baseline_error'))}"
+        return f"lossy on purpose: {errors} ({tolerance} allowed; relative, {on})"
+    if equal.get("worst") == 0:
+        return f"the same bits {on}"
+    return f"results differ by at most {value(equal.get('worst'))} of the largest value ({tolerance} allowed, {on})"
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 pair`, `2 pairs`."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def _three(value: float) -> str:
+    """Three significant digits without an exponent."""
+    if value == 0:
+        return "0"
+    digits = max(0, 2 - math.floor(math.log10(abs(float(f"{value:.3g}")))))
+    return f"{value:,.{digits}f}"

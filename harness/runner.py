@@ -1,0 +1,248 @@
+"""Measures pairs: which passes, in what order, when to stop. Yields records and prints nothing."""
+
+from __future__ import annotations
+
+import math
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from harness.controls import environment
+from harness.discover import BENCHMARKS
+from harness.launch import Surroundings
+from harness.pair import Equal
+from harness.profiles import Profile
+from harness.record import Launch, PairInfo, Record, VariantInfo, VariantRecord
+from harness.verdict import undecided
+from harness.worker import Asked, Worker, WorkerFailed
+
+CHECK_SEEDS = 3
+"""Fresh random inputs that both sides' outputs are compared on."""
+
+Start = Callable[[PairInfo, Surroundings, str], Asked]
+"""Starts a worker for a pair in given surroundings, with the compile cache of the given name."""
+
+Tell = Callable[[str], None]
+"""Told what begins, only between blocks: whatever it draws costs no measured time."""
+
+
+class Workplace:
+    """Starts workers for the pairs of one folder, in a scratch folder that it removes."""
+
+    def __init__(self, folder: Path, controls: Mapping[str, str]) -> None:
+        self.folder = folder
+        self.controls = controls
+        self.scratch = Path(tempfile.mkdtemp(prefix="tipbench-"))
+        self._started = 0
+
+    def start(self, info: PairInfo, surroundings: Surroundings, cache: str) -> Worker:
+        """Start a worker. Workers given the same `cache` share what torch.compile has compiled."""
+        self._started += 1
+        scratch = self.scratch / f"worker-{self._started}"
+        scratch.mkdir()
+        env = environment(self.controls, surroundings)
+        for variable, name in (("TORCHINDUCTOR_CACHE_DIR", "inductor"), ("TRITON_CACHE_DIR", "triton")):
+            env[variable] = str(self.scratch / cache / name)
+        # The controls of benchmarks/ run beside pairs of a person's own folder.
+        folder = self.folder if (self.folder.parent / info.file).exists() else BENCHMARKS
+        return Worker(info, surroundings, env, folder, scratch)
+
+    def close(self) -> None:
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def run(
+    pairs: Sequence[PairInfo], start: Start, profile: Profile, seed: int, cores: int, tell: Callable[[int, str], None]
+) -> Iterator[Record]:
+    """Measure the pairs in order, yielding each record as it stands. `tell` gets the pair's index."""
+    for index, info in enumerate(pairs):
+        yield measure(info, start, profile, seed, cores, lambda what, index=index: tell(index, what))  # type: ignore[misc]
+
+
+def measure(info: PairInfo, start: Start, profile: Profile, seed: int, cores: int, tell: Tell) -> Record:
+    """One pair from check to last launch. Never raises for what the pair does: that is its record."""
+    began = time.monotonic()
+    record = _measured(info, start, profile, seed, cores, tell)
+    return replace(record, wall_s=round(time.monotonic() - began, 3))
+
+
+def _measured(info: PairInfo, start: Start, profile: Profile, seed: int, cores: int, tell: Tell) -> Record:
+    if info.reason:
+        return Record(info, "skipped", reason=info.reason, remedy=info.remedy)
+    variants = {
+        variant.name: VariantRecord("skipped", reason=variant.reason, remedy=variant.remedy)
+        for variant in info.variants
+        if variant.reason
+    }
+    if "baseline" in variants or len(variants) == len(info.variants) - 1:
+        lacking = next(variant for variant in info.variants if variant.reason)
+        return Record(info, "skipped", reason=lacking.reason, remedy=lacking.remedy, variants=variants)
+    try:
+        tell("check")
+        variants |= check(info, _able(info, variants), start, seed)
+        tell("memory")
+        variants |= weigh(info, _able(info, variants), start, seed, variants)
+        able = _able(info, variants)
+        if len(able) == 1:
+            failed = next(found for found in variants.values() if found.outcome == "failed")
+            return Record(info, "failed", failed.kind, failed.reason, failed.remedy, variants=variants)
+        record = Record(info, "measured", variants=variants)
+        while len(record.launches) < profile.looks.launches[0] or undecided(record, profile.looks, cores):
+            tell(f"launch {len(record.launches) + 1}")
+            steps, launch = launch_once(info, able, start, profile, seed + len(record.launches), record)
+            record = replace(record, steps=steps, launches=(*record.launches, launch))
+        return record
+    except WorkerFailed as failure:
+        return Record(info, "failed", failure.kind, failure.reason, _remedy(info), variants=variants)
+
+
+def _able(info: PairInfo, variants: Mapping[str, VariantRecord]) -> list[VariantInfo]:
+    """The variants that can still be measured, the baseline first."""
+    return [
+        variant
+        for variant in info.variants
+        if variant.name not in variants or variants[variant.name].outcome == "measured"
+    ]
+
+
+def _remedy(info: PairInfo) -> str:
+    return f"mend {Path(info.file).name}, line {info.line}, then `tipbench run {info.name}`"
+
+
+def _failed(info: PairInfo, failure: WorkerFailed) -> VariantRecord:
+    return VariantRecord("failed", failure.kind, failure.reason, _remedy(info))
+
+
+def check(info: PairInfo, able: Sequence[VariantInfo], start: Start, seed: int) -> dict[str, VariantRecord]:
+    """Equal work and mechanism of every variant. Raises WorkerFailed only for the baseline.
+
+    A variant that fails takes its worker with it, and the next gets a fresh one: what a failure
+    leaves behind must not fail, or help, the others.
+    """
+    seeds = [seed + index for index in range(CHECK_SEEDS)]
+    baseline, *others = able
+    found = {}
+    with tempfile.TemporaryDirectory(prefix="tipbench-outputs-") as folder:
+        file = str(Path(folder) / "baseline.pt")
+        worker = start(info, baseline.surroundings, f"warm-{info.name}")
+        try:
+            worker.ask("results", variant="baseline", seeds=seeds, file=file)
+            count = worker.ask("observe", variant="baseline", seed=seed)
+            found["baseline"] = VariantRecord("measured")
+            current: tuple[Asked, Surroundings] | None = (worker, baseline.surroundings)
+            for variant in others:
+                if current is None or current[1] != variant.surroundings:
+                    worker.end()
+                    worker = start(info, variant.surroundings, f"warm-{info.name}")
+                    current = (worker, variant.surroundings)
+                try:
+                    found[variant.name] = _check_variant(info, worker, variant.name, seeds, file, count)
+                except WorkerFailed as failure:
+                    found[variant.name] = _failed(info, failure)
+                    current = None
+        finally:
+            worker.end()
+    return found
+
+
+def _check_variant(
+    info: PairInfo, worker: Asked, variant: str, seeds: Sequence[int], file: str, baseline_count: object
+) -> VariantRecord:
+    if info.equal == Equal.LOSSY:
+        worker.ask("results", variant="reference", seeds=seeds)
+    worker.ask("results", variant=variant, seeds=seeds)
+    equal = worker.ask("compare", variant=variant, baseline_file=file)
+    count = worker.ask("observe", variant=variant, seed=seeds[0])
+    engaged = worker.ask("engaged", baseline=baseline_count, optimized=count)
+    mechanism = {"what": engaged["what"], "baseline": baseline_count, "optimized": count, "engaged": engaged["engaged"]}
+    if not engaged["engaged"]:
+        raise WorkerFailed("not engaged", f"{variant}: {engaged['what']}: {baseline_count} -> {count}")
+    return VariantRecord("measured", equal=equal, mechanism=mechanism)
+
+
+def weigh(
+    info: PairInfo, able: Sequence[VariantInfo], start: Start, seed: int, checked: Mapping[str, VariantRecord]
+) -> dict[str, VariantRecord]:
+    """Memory and one-off costs, one fresh process a variant, with empty compile caches."""
+    found = {}
+    for variant in able:
+        worker = start(info, variant.surroundings, f"cold-{info.name}-{variant.name}")
+        try:
+            weighed = worker.ask("weigh", variant=variant.name, seed=seed)
+            found[variant.name] = replace(
+                checked[variant.name], memory=weighed["memory"], one_off=weighed["one_off"]
+            )
+        except WorkerFailed as failure:
+            if variant.name == "baseline":
+                raise
+            found[variant.name] = _failed(info, failure)
+        finally:
+            worker.end()
+    return found
+
+
+def launch_once(
+    info: PairInfo, able: Sequence[VariantInfo], start: Start, profile: Profile, seed: int, record: Record
+) -> tuple[int, Launch]:
+    """One launch: fresh processes, warm-up, then rounds. Returns (steps a block, the launch).
+
+    The first launch settles the steps a block and the number of rounds for all.
+    """
+    names = [variant.name for variant in able]
+    workers: dict[Surroundings, Asked] = {}
+    try:
+        for variant in able:
+            if variant.surroundings not in workers:
+                workers[variant.surroundings] = start(info, variant.surroundings, f"warm-{info.name}")
+        home = {variant.name: workers[variant.surroundings] for variant in able}
+        for name in names:
+            home[name].ask("build", variant=name, seed=seed)
+        step_s = {name: home[name].ask("warm", variant=name)["step_s"] for name in names}
+        fastest = min(names, key=step_s.__getitem__)
+        steps = record.steps or steps_a_block(home[fastest], fastest, step_s[fastest], profile.block_s)
+        rounds = (
+            len(record.launches[0].variant) // (2 * len(names))
+            if record.launches
+            else profile.rounds_for(info.scale, 2 * (steps + 1) * sum(step_s.values()))
+        )
+        timed = [
+            {"variant": name, **home[name].ask("block", variant=name, steps=steps)}
+            for name in schedule(names, rounds, seed)
+        ]
+    finally:
+        for worker in workers.values():
+            worker.end()
+    columns = {key: tuple(block[key] for block in timed) for key in timed[0]}
+    return steps, Launch(seed=seed, **columns)
+
+
+def steps_a_block(worker: Asked, variant: str, step_s: float, block_s: float) -> int:
+    """How many steps make a block of `block_s` seconds, tried out.
+
+    A warm-up in a disturbed moment makes steps look long, and too short blocks would stay for all
+    launches: the fastest of three blocks must last long enough.
+    """
+    steps = max(1, math.ceil(block_s / step_s))
+    for _ in range(5):
+        fastest = min(worker.ask("block", variant=variant, steps=steps)["seconds"] for _ in range(3))
+        if fastest >= block_s:
+            break
+        steps = max(steps + 1, math.ceil(steps * 1.1 * block_s / fastest))
+    return steps
+
+
+def schedule(names: Sequence[str], rounds: int, seed: int) -> list[str]:
+    """Whose block comes when: each round a random order and then its mirror.
+
+    With two variants that is ABBA or BAAB: a drift that is linear over a round cancels.
+    """
+    order = random.Random(seed)
+    listed = []
+    for _ in range(rounds):
+        half = order.sample(names, len(names))
+        listed += half + half[::-1]
+    return listed

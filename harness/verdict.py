@@ -1,0 +1,169 @@
+"""From a record's raw block seconds to verdicts: pure, and done anew at every reading."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from harness.record import Launch, Record, VariantRecord
+from harness.statistics import Estimate, Looks, discoveries, estimate, p_beyond, round_effect, trimmed_mean
+
+MARGIN = math.log(1.01)
+"""Effects within +-1 % are of no practical size."""
+
+FALSE_DISCOVERY_RATE = 0.05
+
+FULL = Looks((6, 9, 13, 18), (0.005, 0.01, 0.015, 0.02))
+QUICK = Looks((6,), (0.05,))
+
+STEAL_SHARE = 0.05
+"""A round is quarantined when the hypervisor stole more than this share of its core time."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdict on one variant of one pair.
+
+    verdict: faster, slower, no difference, inconclusive, skipped or failed. speedup, low, high:
+    ratios t_baseline / t_variant, None where nothing was measured. smallest: for an inconclusive
+    verdict, the smallest speedup this run could have told from none. quarantined: rounds left out.
+    """
+
+    record: Record
+    variant: str
+    found: VariantRecord
+    verdict: str
+    speedup: float | None = None
+    low: float | None = None
+    high: float | None = None
+    launches: int = 0
+    smallest: float | None = None
+    quarantined: int = 0
+    reason: str = ""
+    remedy: str = ""
+    p: float | None = None
+
+
+def decide(found: Estimate) -> str:
+    """The verdict by practical size that an interval supports."""
+    if found.low > MARGIN:
+        return "faster"
+    if found.high < -MARGIN:
+        return "slower"
+    if -MARGIN < found.low and found.high < MARGIN:
+        return "no difference"
+    return "inconclusive"
+
+
+def first_decision(launch_effects: Sequence[float], looks: Looks) -> Estimate | None:
+    """The estimate at the first look that decides, else at the last look reached; None before any."""
+    found = None
+    for count, alpha in zip(looks.launches, looks.alphas, strict=True):
+        if count > len(launch_effects):
+            break
+        found = estimate(launch_effects[:count], alpha)
+        if decide(found) != "inconclusive":
+            break
+    return found
+
+
+def rounds(launch: Launch) -> Iterator[slice]:
+    """The blocks of each whole round."""
+    length = 2 * len(set(launch.variant))
+    for start in range(0, len(launch.variant) - length + 1, length):
+        yield slice(start, start + length)
+
+
+def disturbed(launch: Launch, blocks: slice, cores: int) -> bool:
+    """The quarantine rule, fixed beforehand: throttled at all, or robbed of more than STEAL_SHARE.
+
+    A single stolen tick (10 ms) is the counter's resolution and says nothing about a 40 ms round,
+    so at least two are asked for. Durations never quarantine.
+    """
+    stolen = sum(ticks for ticks in launch.steal_ticks[blocks] if ticks > 0)
+    throttled = any(microseconds > 0 for microseconds in launch.throttled_us[blocks])
+    return throttled or (stolen >= 2 and stolen / 100 > STEAL_SHARE * cores * sum(launch.seconds[blocks]))
+
+
+def launch_effect(launch: Launch, variant: str, cores: int) -> tuple[float | None, int]:
+    """(D, rounds quarantined): the trimmed mean effect of the rounds kept.
+
+    None where more than half had to go: what is left would be chosen by the disturbance.
+    """
+    effects, quarantined = [], 0
+    for blocks in rounds(launch):
+        if disturbed(launch, blocks, cores):
+            quarantined += 1
+            continue
+        timed = list(zip(launch.variant[blocks], launch.seconds[blocks], strict=True))
+        effects.append(
+            round_effect([s for name, s in timed if name == "baseline"], [s for name, s in timed if name == variant])
+        )
+    return (trimmed_mean(effects) if len(effects) > quarantined else None), quarantined
+
+
+def judge(record: Record, looks: Looks, cores: int) -> list[Judgement]:
+    """One judgement a variant other than the baseline, before the suite's false-discovery control."""
+    return [_judge_variant(record, variant, looks, cores) for variant in _listed(record)]
+
+
+def _listed(record: Record) -> list[str]:
+    return [variant.name for variant in record.info.variants if variant.name != "baseline"] or ["optimized"]
+
+
+def _judge_variant(record: Record, variant: str, looks: Looks, cores: int) -> Judgement:
+    found = record.variants.get(variant, VariantRecord(record.outcome, record.kind, record.reason, record.remedy))
+    for stopped in (record, found):
+        if stopped.outcome != "measured":
+            reason = f"{stopped.kind}: {stopped.reason}" if stopped.kind else stopped.reason
+            return Judgement(record, variant, found, stopped.outcome, reason=reason, remedy=stopped.remedy)
+    effects, quarantined = [], 0
+    for launch in record.launches:
+        effect, dropped = launch_effect(launch, variant, cores)
+        quarantined += dropped
+        if effect is not None:
+            effects.append(effect)
+    result = first_decision(effects, looks)
+    if result is None:
+        lost = len(record.launches) - len(effects)
+        reason = f"{lost} of {len(record.launches)} launches were too disturbed (throttling or stolen time)"
+        return Judgement(record, variant, found, "inconclusive", quarantined=quarantined, reason=reason)
+    verdict = decide(result)
+    smallest = math.exp(MARGIN + (result.high - result.low) / 2) if verdict == "inconclusive" else None
+    return Judgement(
+        record,
+        variant,
+        found,
+        verdict,
+        speedup=math.exp(result.mean),
+        low=math.exp(result.low),
+        high=math.exp(result.high),
+        launches=result.launches,
+        smallest=smallest,
+        quarantined=quarantined,
+        reason=f"could have seen effects from {100 * (smallest - 1):.1f} %" if smallest else "",
+        p=p_beyond(result, MARGIN, sum(looks.alphas)),
+    )
+
+
+def judge_suite(records: Sequence[Record], looks: Looks, cores: int) -> list[Judgement]:
+    """All judgements of a run. `faster` and `slower` that Benjamini-Hochberg does not keep over the
+    whole suite become `inconclusive`, so that among the claims shown at most 5 % are expected wrong."""
+    judged = [judgement for record in records for judgement in judge(record, looks, cores)]
+    tested = [judgement for judgement in judged if judgement.p is not None]
+    kept = discoveries([judgement.p for judgement in tested if judgement.p is not None], FALSE_DISCOVERY_RATE)
+    lost = {id(judgement) for judgement, stays in zip(tested, kept, strict=True) if not stays}
+    reason = f"the interval excludes +-1 %, but not after false-discovery control over {len(tested)} comparisons"
+    return [
+        replace(judgement, verdict="inconclusive", reason=reason)
+        if id(judgement) in lost and judgement.verdict in ("faster", "slower")
+        else judgement
+        for judgement in judged
+    ]
+
+
+def undecided(record: Record, looks: Looks, cores: int) -> bool:
+    """Whether a further launch can still change a verdict."""
+    verdicts = [judgement.verdict for judgement in judge(record, looks, cores)]
+    return "inconclusive" in verdicts and len(record.launches) < looks.launches[-1]

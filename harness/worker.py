@@ -1,0 +1,177 @@
+"""The runner's end of the pipe: starts a worker process, asks it, and ends it whatever it does.
+
+The worker's end is `harness.worker_main`. Measurements travel as JSON over a Unix socket, never on
+stdout; what the worker prints goes to a file that is shown when it fails.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Protocol
+
+import psutil
+
+from harness.launch import Surroundings
+from harness.record import PairInfo
+
+OUTPUT_LIMIT = 16 << 20
+"""Bytes a worker may print before it is a failure; a flood would fill the disk."""
+
+START_DEADLINE = 120.0
+"""Seconds until a worker has imported torch and the pair's file."""
+
+
+class WorkerFailed(Exception):
+    """A worker did not answer, or answered with a failure: the kind and reason of a failed record."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(f"{kind}: {reason}")
+        self.kind = kind
+        self.reason = reason
+
+
+class Asked(Protocol):
+    """What the runner needs of a worker; tests give it a fake one."""
+
+    def ask(self, command: str, **arguments: Any) -> Any: ...
+
+    def end(self) -> None: ...
+
+
+class Worker:
+    """One worker process, or one torchrun group of them, for one pair in given surroundings."""
+
+    def __init__(
+        self, info: PairInfo, surroundings: Surroundings, env: Mapping[str, str], folder: Path, scratch: Path
+    ) -> None:
+        """Start it; `ready` waits for it. `scratch` is an empty folder that the worker may fill."""
+        self.info = info
+        self.scratch = scratch
+        self.output = scratch / "output"
+        path = scratch / "socket"
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.bind(str(path))
+        self._server.listen(1)
+        self._connection: Connection | None = None
+        task = {"file": str(folder.parent / info.file), "folder": str(folder), "pair": info.pair, "device": info.device}
+        command = [
+            *surroundings.prefix,
+            *(sys.executable, "-m", "harness.worker_main"),
+            *(str(surroundings.ranks), str(path), json.dumps(task)),
+        ]
+        with self.output.open("wb") as output:
+            # Its own session: one signal reaches everything it starts, and the terminal's Ctrl-C none.
+            self._process = subprocess.Popen(
+                command,
+                env={**env, "TMPDIR": str(scratch)},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        self._death = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else None
+
+    def ready(self) -> None:
+        """Wait until the pair's file is imported. Raises WorkerFailed."""
+        if not self._wait(self._server, START_DEADLINE):
+            raise self._failure("starting")
+        connected, _ = self._server.accept()
+        self._connection = Connection(connected.detach())
+        self._answer("starting", START_DEADLINE)
+
+    def ask(self, command: str, **arguments: Any) -> Any:
+        """Send one request and sleep until its answer is there. Raises WorkerFailed."""
+        if self._connection is None:
+            self.ready()
+        assert self._connection is not None
+        try:
+            self._connection.send_bytes(json.dumps({"command": command, **arguments}).encode())
+        except OSError:
+            raise self._failure(command) from None
+        return self._answer(f"{command} {arguments.get('variant', '')}".strip(), self.info.deadline)
+
+    def end(self) -> None:
+        """End the process and everything it started, at once."""
+        descendants: list[psutil.Process] = []
+        try:
+            # torchrun gives each rank a session of its own, out of reach of one killpg.
+            descendants = psutil.Process(self._process.pid).children(recursive=True)
+        except psutil.Error:
+            pass
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+        for descendant in descendants:
+            try:
+                descendant.kill()
+            except psutil.Error:
+                pass
+        self._process.wait()
+        if self._connection is not None:
+            self._connection.close()
+        self._server.close()
+        if self._death is not None:
+            os.close(self._death)
+            self._death = None
+
+    def _answer(self, doing: str, deadline: float) -> Any:
+        assert self._connection is not None
+        if not self._wait(self._connection, deadline):
+            raise self._failure(doing, deadline)
+        try:
+            answer = json.loads(self._connection.recv_bytes())
+        except (EOFError, OSError):
+            raise self._failure(doing) from None
+        if "failed" in answer:
+            raise WorkerFailed(answer["failed"], answer["reason"])
+        return answer["answer"]
+
+    def _wait(self, source: Connection | socket.socket, deadline: float) -> bool:
+        """Sleep until `source` can be read: False after the deadline or the worker's death.
+
+        No polling where the kernel can watch the process (pidfd, Linux); once a second elsewhere.
+        """
+        end = time.monotonic() + deadline
+        watched = [source] if self._death is None else [source, self._death]
+        while (left := end - time.monotonic()) > 0:
+            readable, _, _ = select.select(watched, [], [], left if self._death is not None else min(1.0, left))
+            if source in readable:
+                return True
+            if readable or self._process.poll() is not None:
+                return False
+        return False
+
+    def _failure(self, doing: str, deadline: float = START_DEADLINE) -> WorkerFailed:
+        """Why there is no answer, from how the process ended."""
+        # The first to fall is the cause: the other ranks then lose their connection to it.
+        for report in sorted(self.scratch.glob("rank-*.json"), key=lambda report: report.stat().st_mtime_ns):
+            failure = json.loads(report.read_text())
+            return WorkerFailed(failure["failed"], failure["reason"])
+        try:
+            code = self._process.wait(1.0)  # its socket closes a moment before it is gone
+        except subprocess.TimeoutExpired:
+            return WorkerFailed("hang", f"no answer within {deadline:g} s while doing: {doing}; ended")
+        if self.output.stat().st_size >= OUTPUT_LIMIT:
+            return WorkerFailed("output flood", f"printed over {OUTPUT_LIMIT >> 20} MiB while doing: {doing}")
+        if code == -signal.SIGKILL:
+            return WorkerFailed(
+                "killed", f"ended by SIGKILL while doing: {doing}; most often the kernel's out-of-memory killer"
+            )
+        if code < 0:
+            return WorkerFailed("crashed", f"{signal.Signals(-code).name} while doing: {doing}{self._last_words()}")
+        return WorkerFailed("exited", f"left with exit code {code} while doing: {doing}{self._last_words()}")
+
+    def _last_words(self) -> str:
+        lines = [line.strip() for line in self.output.read_text(errors="replace")[-4000:].splitlines() if line.strip()]
+        return f"; it last printed: {' / '.join(lines[-3:])[:400]}" if lines else ""

@@ -1,0 +1,347 @@
+"""The worker's end of the pipe: builds a pair's variants and times, checks or weighs what it is told.
+
+Started as `python -m harness.worker_main RANKS SOCKET TASK`. It decides nothing: no schedule, no
+statistics. With several ranks it starts torchrun, whose processes run this file again with RANK set;
+rank 0 holds the pipe and hands each request to the others.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import random
+import resource
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from harness.worker import OUTPUT_LIMIT
+
+
+def die_with_parent() -> None:
+    """Have the kernel end this process with the one that started it (Linux), as after `kill -9`."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1 is PR_SET_PDEATHSIG
+
+
+def bound_output() -> None:
+    """Let no regular file grow past what nobody needs: a step that floods stdout then gets an OSError."""
+    flooded = max(OUTPUT_LIMIT, 8 << 30)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (flooded, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+
+def run_ranks(ranks: int, path: str, task: str) -> None:
+    """Be torchrun for `ranks` processes of this file."""
+    from torch.distributed.run import main as torchrun
+
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo" if sys.platform == "linux" else "lo0")
+    torchrun(
+        ["--standalone", "--nproc-per-node", str(ranks), "--monitor-interval", "1"]
+        + ["-m", "harness.worker_main", str(ranks), path, task]
+    )
+
+
+class Failed(Exception):
+    """What the worker answers instead of a result: the kind and reason of a failed record."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(reason)
+        self.kind = kind
+        self.reason = reason
+
+
+class Ranks:
+    """The processes of one torchrun group in lockstep; alone, it does nothing."""
+
+    def __init__(self, count: int, device: str) -> None:
+        self.count = count
+        self.rank = int(os.environ.get("RANK", "0"))
+        if count > 1:
+            import torch.distributed as dist
+
+            dist.init_process_group("cpu:gloo,cuda:nccl" if device == "cuda" else "gloo")
+            # A group of its own, so that counting a step's collectives never counts the harness's.
+            self._control = dist.new_group(backend="gloo")
+
+    def meet(self) -> None:
+        """Wait until all ranks are here."""
+        if self.count > 1:
+            import torch.distributed as dist
+
+            dist.barrier(group=self._control)
+
+    def share(self, request: Any) -> Any:
+        """Rank 0's request, on every rank."""
+        if self.count == 1:
+            return request
+        import torch.distributed as dist
+
+        box = [request]
+        dist.broadcast_object_list(box, src=0, group=self._control)
+        return box[0]
+
+    def gather(self, answer: Any) -> list[Any]:
+        """Every rank's answer, on every rank."""
+        if self.count == 1:
+            return [answer]
+        import torch.distributed as dist
+
+        answers: list[Any] = [None] * self.count
+        dist.all_gather_object(answers, answer, group=self._control)
+        return answers
+
+
+class Session:
+    """The variants of one pair in this process, and one method for each request."""
+
+    def __init__(self, task: dict[str, Any], ranks: Ranks) -> None:
+        import torch
+
+        from harness.discover import load, pair_classes
+        from harness.pair import variants
+
+        self.file = Path(task["file"])
+        module = load(self.file, Path(task["folder"]))
+        (self.pair_class,) = (cls for cls in pair_classes(module) if cls.__name__ == task["pair"])
+        self.variants = {variant.name: variant for variant in variants(self.pair_class)}
+        self.device = torch.device(task["device"], ranks.rank if task["device"] == "cuda" else None)
+        self.ranks = ranks
+        self.steps: dict[str, Callable[[], Any]] = {}
+        self.outputs: dict[str, list[Any]] = {}
+
+    def build(self, variant: str, seed: int) -> dict[str, float]:
+        """Build a variant's step; answers {"seconds"}."""
+        start = time.perf_counter()
+        self.steps[variant] = self._built(variant, seed)
+        return {"seconds": time.perf_counter() - start}
+
+    def warm(self, variant: str) -> dict[str, float]:
+        """Step a built variant until its timings stop falling; answers `clock.warm_up`."""
+        from harness.clock import warm_up
+
+        with self._scope(variant):
+            # Ranks must take the same number of steps, or one waits for another that has left.
+            if self.ranks.count > 1:
+                return self._warm_together(variant)
+            return self._guarded(variant, lambda: warm_up(self._numbered(variant), self.device))
+
+    def block(self, variant: str, steps: int) -> dict[str, Any]:
+        """Time one block of a warm variant; answers `clock.time_block`, the slowest rank's seconds."""
+        from harness.clock import time_block
+
+        with self._scope(variant):
+            timed = self._guarded(
+                variant, lambda: time_block(self.steps[variant], steps, self.device, self.ranks.meet)
+            )
+        everyone = self.ranks.gather(timed)
+        return {**timed, "seconds": max(rank["seconds"] for rank in everyone)}
+
+    def observe(self, variant: str, seed: int) -> Any:
+        """Count the variant's mechanism on a fresh step; answers the count."""
+        step = self._built(variant, seed)
+        pair = self._pair()
+        with self._scope(variant):
+            return self._guarded(variant, lambda: pair.mechanism(step))
+
+    def engaged(self, baseline: Any, optimized: Any) -> dict[str, Any]:
+        """Whether two counts show the tip at work; answers {"engaged", "what"}."""
+        what = (self.pair_class.mechanism.__doc__ or "mechanism").strip().split("\n")[0].rstrip(".")
+        return {"engaged": bool(self._pair().engaged(baseline, optimized)), "what": what}
+
+    def results(self, variant: str, seeds: list[int], file: str = "") -> None:
+        """Keep the variant's outputs after two steps from fresh inputs, one entry a seed; also in `file`.
+
+        Between the steps what the first returned is overwritten: handing it out again then shows.
+        """
+        import torch
+
+        from harness.equal import Unequal, scribble, snapshot
+
+        kept = []
+        for seed in seeds:
+            step = self._built(variant, seed) if variant != "reference" else self._reference(seed)
+            _seed(seed)
+            with self._scope(variant):
+                scribble(self._guarded(variant, step, 1))
+                result = self._guarded(variant, step, 2)
+            try:
+                kept.append(snapshot(result))
+            except Unequal as error:
+                raise Failed(error.kind, f"{variant}: {error}") from None
+        self.outputs[variant] = kept
+        if file and self.ranks.rank == 0:
+            torch.save(kept, file)
+
+    def compare(self, variant: str, baseline_file: str = "") -> dict[str, Any]:
+        """Compare kept outputs with the baseline's; answers `VariantRecord.equal`."""
+        import torch
+
+        from harness.equal import Unequal, compare
+
+        if baseline_file:
+            self.outputs["baseline"] = torch.load(baseline_file)
+        try:
+            return compare(
+                self.pair_class.equal,
+                self.pair_class.tolerance,
+                self.outputs["baseline"],
+                self.outputs[variant],
+                self.outputs.get("reference", []),
+            )
+        except Unequal as error:
+            raise Failed(error.kind, f"{variant}: {error}") from None
+
+    def weigh(self, variant: str, seed: int) -> dict[str, Any]:
+        """Cold build, warm-up and memory of one variant; answers {"one_off", "memory"}."""
+        from harness.memory import process_peaks, tensor_peak
+
+        build_s = self.build(variant, seed)["seconds"]
+        warm_s = self.warm(variant)["excess_s"]
+        with self._scope(variant):
+            memory = self._guarded(variant, lambda: process_peaks(self.steps[variant], self.device))
+        del self.steps[variant]
+        with self._scope(variant):
+            live = self._guarded(variant, lambda: tensor_peak(lambda: self._built(variant, seed)))
+        if live is not None:
+            memory["tensor_peak"] = live
+        everyone = self.ranks.gather(memory)
+        together = {key: sum(rank[key] for rank in everyone) for key in memory}
+        return {"one_off": {"build": build_s, "warm_up": warm_s}, "memory": together}
+
+    def _pair(self) -> Any:
+        return self.pair_class(self.device)
+
+    def _built(self, variant: str, seed: int) -> Callable[[], Any]:
+        chosen = self.variants[variant]
+        _seed(seed)
+        step = self._explained("build raised", f"{variant}", lambda: getattr(self._pair(), chosen.builder)(**chosen.arguments))
+        if not callable(step):
+            raise Failed("build raised", f"{chosen.builder} returned a {type(step).__name__}; return the step, a callable")
+        return step  # type: ignore[no-any-return]
+
+    def _reference(self, seed: int) -> Callable[[], Any]:
+        _seed(seed)
+        step: Callable[[], Any] = self._explained("build raised", "reference", self._pair().reference)
+        return step
+
+    def _scope(self, variant: str) -> Any:
+        from contextlib import nullcontext
+
+        return self.variants[variant].switch() if variant in self.variants else nullcontext()
+
+    def _numbered(self, variant: str) -> Callable[[], Any]:
+        """The step, telling at which call it raised."""
+        step, count = self.steps[variant], 0
+
+        def numbered() -> Any:
+            nonlocal count
+            count += 1
+            return self._guarded(variant, step, count)
+
+        return numbered
+
+    def _guarded(self, variant: str, work: Callable[[], Any], number: int | None = None) -> Any:
+        which = f"{variant}, step {number}" if number else variant
+        return self._explained("step raised", which, work)
+
+    def _explained(self, kind: str, which: str, work: Callable[[], Any]) -> Any:
+        from harness.discover import explain
+
+        try:
+            return work()
+        except Failed:
+            raise
+        except BaseException as error:  # a pair may raise anything, SystemExit included
+            text = str(error)
+            if isinstance(error, MemoryError) or "can't allocate memory" in text or "out of memory" in text:
+                kind = "out of memory"
+            raise Failed(kind, f"{which}: {explain(error, self.file)}") from error
+
+    def _warm_together(self, variant: str) -> dict[str, float]:
+        """A fixed number of steps for ranks, more for short ones; the slowest rank's best counts."""
+        from harness.clock import seconds_on_cpu
+
+        spent = [self._guarded(variant, lambda: seconds_on_cpu(self.steps[variant], 1), 1)]
+        count = max(3, min(50, int(0.2 / max(self.ranks.gather(spent[0])))))
+        spent += [self._guarded(variant, lambda: seconds_on_cpu(self.steps[variant], 1)) for _ in range(count)]
+        best = max(self.ranks.gather(min(spent)))
+        return {"step_s": best, "excess_s": max(0.0, sum(spent) - len(spent) * best)}
+
+    def check_output(self) -> None:
+        """Raise Failed if a step flooded stdout; it is a file here, see `Worker`."""
+        if os.fstat(1).st_size > OUTPUT_LIMIT:
+            raise Failed("output flood", f"printed over {OUTPUT_LIMIT >> 20} MiB")
+
+
+def _seed(seed: int) -> None:
+    import numpy
+    import torch
+
+    random.seed(seed)
+    numpy.random.seed(seed)  # noqa: NPY002 - pairs that use NumPy's global generator must repeat too
+    torch.manual_seed(seed)
+
+
+REQUESTS = ("build", "warm", "block", "observe", "engaged", "results", "compare", "weigh")
+
+
+def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
+    """Answer requests until the pipe closes."""
+    pipe = None
+    if ranks.rank == 0:
+        connected = socket.socket(socket.AF_UNIX)
+        connected.connect(path)
+        pipe = Connection(connected.detach())
+
+    def reply(answer: dict[str, Any]) -> None:
+        if ranks.count > 1 and "failed" in answer:
+            # The others wait for this rank in a collective: leave a report and let torchrun end them.
+            (Path(path).parent / f"rank-{ranks.rank}.json").write_text(json.dumps(answer))
+            os._exit(1)
+        if pipe is not None:
+            pipe.send_bytes(json.dumps(answer).encode())
+
+    try:
+        session = Session(task, ranks)
+        ranks.meet()
+        reply({"answer": "ready"})
+    except BaseException as error:  # a pair file may raise anything at import
+        from harness.discover import explain
+
+        reply({"failed": "import error", "reason": explain(error, Path(task["file"]))})
+        return
+    while True:
+        try:
+            request = ranks.share(json.loads(pipe.recv_bytes()) if pipe is not None else None)
+        except EOFError:
+            return
+        command = request.pop("command")
+        assert command in REQUESTS, command
+        try:
+            answer = getattr(session, command)(**request)
+            session.check_output()
+            reply({"answer": answer})
+        except Failed as failure:
+            where = f" (rank {ranks.rank})" if ranks.count > 1 else ""
+            reply({"failed": failure.kind, "reason": failure.reason + where})
+
+
+def main(ranks: str, path: str, task: str) -> None:
+    die_with_parent()
+    os.register_at_fork(after_in_child=die_with_parent)
+    bound_output()
+    if int(ranks) > 1 and "RANK" not in os.environ:
+        run_ranks(int(ranks), path, task)
+        return
+    described = json.loads(task)
+    serve(Ranks(int(ranks), described["device"]), path, described)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

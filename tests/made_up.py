@@ -1,0 +1,211 @@
+"""Made-up records with known effects, and a small run of them such as a machine would store.
+
+`python -m tests.made_up FILE` writes that run; tests/golden/schema-1.jsonl was made so.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from harness.launch import Surroundings
+from harness.pair import Claim
+from harness.record import Launch, PairInfo, Record, Run, VariantInfo, VariantRecord
+from harness.store import create
+
+MIB = 1 << 20
+
+MACHINE = {
+    "name": "amd-epyc-2c-24g", "cpu": "AMD EPYC", "cores": 2, "physical_cores": 2, "quota_cores": "none",
+    "memory_bytes": 25276502016, "caches": {"L1d": 32768, "L2": 1048576}, "flags": ["avx2", "avx512f"],
+    "gpus": "unavailable", "kernel": "6.18.44", "python": "3.11.7", "torch": "2.15.0",
+}  # fmt: skip
+
+
+def tip(id: str = "made-up", claim: Claim = Claim.FASTER, **more: Any) -> dict[str, Any]:
+    about = {"title": "Do as told.", "guide": ["A1.1"], "published": "", "status": "current", "note": ""}
+    return {"id": id, "claim": str(claim), **about, **more}
+
+
+def info(pair: str = "Pair", variants: Sequence[str] = ("optimized",), **more: Any) -> PairInfo:
+    listed = tuple(VariantInfo(name, Surroundings(), ()) for name in ("baseline", *variants))
+    fixed: dict[str, Any] = {
+        "tip": tip(),
+        "scale": "micro",
+        "file": "benchmarks/general/made_up.py",
+        "line": 12,
+        "device": "cpu",
+        "sizes": {"batch": 32},
+        "equal": "allclose",
+        "deadline": 300.0,
+    }
+    return PairInfo(pair=pair, variants=listed, **{**fixed, **more})
+
+
+def launch(effects: Mapping[str, float], seed: int, rounds: int = 4, baseline_s: float = 0.02) -> Launch:
+    """effects: ln t_baseline - ln t_variant of each variant, exactly so in every round."""
+    times = {"baseline": baseline_s, **{name: baseline_s * math.exp(-effect) for name, effect in effects.items()}}
+    half = random.Random(seed).sample(sorted(times), len(times))
+    order = (half + half[::-1]) * rounds
+    nothing = (0,) * len(order)
+    return Launch(seed, tuple(order), tuple(times[name] for name in order), nothing, nothing, nothing, nothing)
+
+
+def measured(
+    about: PairInfo, effects: Mapping[str, float], spread: float = 0.002, launches: int = 6, **more: Any
+) -> Record:
+    """Launches whose effects scatter evenly around the given ones: mean exact, deviation near `spread`.
+
+    more: `memory`, `one_off`, `mechanism`, `equal` by variant; `steps`, `baseline_s` of one block.
+    """
+    scatter = [spread * math.sqrt(3) * (2 * (index + 0.5) / launches - 1) for index in range(launches)]
+    random.Random(about.pair).shuffle(scatter)
+    baseline_s = more.get("baseline_s", 0.02)
+    made = tuple(
+        launch({name: effect + drawn for name, effect in effects.items()}, seed, baseline_s=baseline_s)
+        for seed, drawn in enumerate(scatter)
+    )
+    known = {key: more.get(key, {}) for key in ("memory", "one_off", "mechanism", "equal")}
+    variants = {
+        name: VariantRecord("measured", **{key: found[name] for key, found in known.items() if name in found})
+        for name in ("baseline", *effects)
+    }
+    return Record(about, "measured", steps=more.get("steps", 10), variants=variants, launches=made, wall_s=21.5)
+
+
+def run(records: Sequence[Record] = (), **more: Any) -> Run:
+    fixed: dict[str, Any] = {
+        "id": "3f9a1c07",
+        "started": "2026-03-01T09:30:00+00:00",
+        "suite": "0.1.0",
+        "commit": "0123456789abcdef0123456789abcdef01234567",
+        "machine": MACHINE,
+        "controls": {"MALLOC_TRIM_THRESHOLD_": "17179869184", "OMP_NUM_THREADS": "2", "PYTHONHASHSEED": "0"},
+        "options": {"profile": "full", "device": "auto", "seed": 0, "bare": False},
+        "planned": tuple(record.name for record in records),
+    }
+    return Run(records=tuple(records), **{**fixed, **more})
+
+
+def both(tensor: float, resident: float, **others: tuple[float, float]) -> dict[str, dict[str, int]]:
+    """Memory in MiB: the baseline's 800 live and 1000 resident, beside the variant's."""
+    sides = {"baseline": (800.0, 1000.0), "optimized": (tensor, resident), **others}
+    return {
+        name: {"tensor_peak": int(live * MIB), "resident_peak": int(held * MIB)} for name, (live, held) in sides.items()
+    }
+
+
+def count(what: str, before: Any, **after: Any) -> dict[str, dict[str, Any]]:
+    return {
+        name: {"what": what, "baseline": before, "optimized": found, "engaged": True} for name, found in after.items()
+    }
+
+
+CLOSE = {"method": "allclose", "tolerance": 1e-4, "seeds": 3, "worst": 2.384185791015625e-07}
+BITWISE = {"method": "bitwise", "tolerance": 1e-4, "seeds": 3, "worst": 0.0}
+
+
+def realistic() -> Run:
+    """Every outcome, verdict and answer once, in the order and size of a real run on two cores."""
+    channels = tip(
+        "channels-last", title="Use the channels_last memory format for vision models.", guide=["A1.6"],
+        published="26-76 % on Xeon 8380 (PyTorch memory-format tutorial)",
+        note="It can also be slower: pytorch#50036, pytorch#82699.",
+    )  # fmt: skip
+    fuse = tip("fuse-pointwise", title="Fuse pointwise operations.", guide=["A1.5"])
+    loading = tip(
+        "async-loading", title="Load data in worker processes.", guide=["A1.1", "B3"], published="",
+        note="DataLoader workers are processes, so the GIL is not the reason.",
+    )  # fmt: skip
+    checkpoint = tip("checkpointing", Claim.LEANER, title="Checkpoint activations.", guide=["A1.7"])
+    debug = tip("no-debug-apis", Claim.AVOIDS, title="Disable debugging APIs.", guide=["A1.8"])
+    graphs = tip("cuda-graphs", title="Use CUDA graphs.", guide=["A3.2"], published="1.2-3x (PyTorch blog)")
+    sync = tip("no-sync", title="Skip all-reduce while accumulating gradients.", guide=["A4.2"])
+    threads = tip("openmp-threads", title="Choose the number of OpenMP threads.", guide=["A2.2"])
+    grads = tip(
+        "grad-none", title="Set gradients to None.", guide=["A1.4"], status="default now",
+        note="The default since torch 2.0: the pair measures the old way against the new.",
+    )  # fmt: skip
+    allocator = tip("allocator", title="Use jemalloc.", guide=["A2.4"], published="304 -> 262 ms (ResNet-50)")
+    control = tip("control", title="Identical code on both sides.", guide=[])
+    compile_s = {"baseline": {"build": 0.02, "warm_up": 0.1}, "optimized": {"build": 1.4, "warm_up": 7.1}}
+    numbers = {f"num_workers={n}": n for n in (1, 2, 4)}
+    sweep = list(numbers)
+    started = {name: {"build": 0.4 * n, "warm_up": 0.1} for name, n in numbers.items()}
+    loops = {"baseline": {"build": 0.01, "warm_up": 0.05}, **started}
+    trees = {"baseline": {"tree": 900 * MIB}, **{name: {"tree": (900 + 210 * n) * MIB} for name, n in numbers.items()}}
+    same_bits = dict.fromkeys(sweep, BITWISE)
+    workers = count("processes that decode", 1, **numbers)
+    training: dict[str, Any] = {"scale": "macro"}
+    libjemalloc = VariantRecord("skipped", reason="libjemalloc not found", remedy="run `make native`")
+    ways = {"optimized": 0.1, "thresholds": 0.02}
+    kept = measured(info("Temporaries", list(ways), tip=allocator), ways, spread=0.03, launches=18)
+    kept = replace(kept, variants={**kept.variants, "optimized": libjemalloc})
+    hang = "no answer to 'block' within 300 s; the whole process group was ended"
+    records = [
+        measured(info("Pointwise", tip=control), {"optimized": 0.0004}),
+        measured(info("Convolution", tip=control), {"optimized": -0.0011}, spread=0.003),
+        measured(info("TrainingStep", tip=control, **training), {"optimized": 0.0007}, spread=0.003),
+        measured(
+            info("Convolution", tip=channels), {"optimized": 0.42}, memory=both(800, 1004), equal={"optimized": CLOSE},
+            mechanism=count("modules whose output is in another layout", 1, optimized=0),
+            one_off={"baseline": {"build": 0.01, "warm_up": 0.2}, "optimized": {"build": 0.02, "warm_up": 0.3}},
+        ),
+        measured(
+            info("ResNetTraining", tip=channels, **training), {"optimized": 0.30}, spread=0.012, launches=9, steps=1,
+            memory=both(790, 1010), equal={"optimized": CLOSE}, baseline_s=0.8434,
+            mechanism=count("modules whose output is in another layout", 62, optimized=0),
+            one_off={"baseline": {"build": 0.21, "warm_up": 1.1}, "optimized": {"build": 0.24, "warm_up": 2.3}},
+        ),
+        measured(
+            info("Gelu", ["optimized", "functional"], tip=fuse), {"optimized": 1.13, "functional": 1.2},
+            memory=both(200, 400, functional=(200, 400)), equal={"optimized": CLOSE, "functional": CLOSE},
+            mechanism=count("operations dispatched", 5, optimized=1, functional=1), one_off=compile_s,
+        ),
+        measured(
+            info("MLPTraining", tip=fuse, **training), {"optimized": 0.002}, equal={"optimized": CLOSE},
+            one_off=compile_s, memory=both(700, 960), mechanism=count("operations dispatched", 80, optimized=3),
+        ),
+        measured(
+            info("PhotoEpoch", sweep, tip=loading, **training), dict(zip(sweep, (0.01, 0.58, 0.41), strict=True)),
+            spread=0.02, launches=18, steps=1, baseline_s=3.2,
+            memory=trees, one_off=loops, equal=same_bits, mechanism=workers,
+        ),
+        measured(
+            info("GPTTraining", tip=checkpoint, **training), {"optimized": -0.27}, memory=both(264, 610),
+            equal={"optimized": BITWISE}, mechanism=count("bytes saved for backward", 512 * MIB, optimized=64 * MIB),
+        ),
+        measured(info("ResNetTraining", tip=debug, **training), {"optimized": 1.25}, baseline_s=1.1, steps=1),
+        measured(
+            info("SmallOperations", ["threads=1", "threads=4"], tip=threads), {"threads=1": -0.1, "threads=4": -0.9},
+        ),
+        measured(info("ManyParameters", tip=grads), {"optimized": 0.0}, spread=0.001),
+        kept,
+        Record(
+            info("Accumulation", tip=sync), "failed", "deadline", hang, "mend no_sync.py, line 40", wall_s=301.2,
+        ),
+        Record(
+            info("TinyKernels", tip=graphs, device="cuda"), "skipped", reason="needs 1 CUDA GPU: 0 found",
+            remedy="run on a machine with 1 GPU and a CUDA build of torch",
+        ),
+    ]  # fmt: skip
+    planned = (*(record.name for record in records), "no-grad.Chain", "no-grad.ResNetInference")
+    return run(records, planned=planned)
+
+
+def write_golden(path: Path) -> None:
+    made = realistic()
+    with tempfile.TemporaryDirectory() as folder, create(Path(folder), made) as writer:
+        for record in made.records:
+            writer.append(record)
+        path.write_bytes(writer.path.read_bytes())
+
+
+if __name__ == "__main__":
+    write_golden(Path(sys.argv[1]))

@@ -1,0 +1,217 @@
+"""Where native libraries are found, and what is said where they cannot be fetched. No network."""
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness import native
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="native libraries are used on Linux only")
+
+Done = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "prefix"))
+    return tmp_path / "cache/tipbench/native"
+
+
+def a_library(path: Path, header: bytes | None = None) -> Path:
+    """A file that has this machine's ELF header, and nothing else of a library."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(header or Path(sys.executable).read_bytes()[:20])
+    return path
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, answer: Callable[[tuple[str, ...], Path | None], Done]) -> list[str]:
+    """Have `answer` stand for every program that would be started; returns the programs, in order."""
+    started: list[str] = []
+
+    def run(*command: str, cwd: Path | None = None, **_: object) -> Done:
+        started.append(" ".join(command))
+        return answer(command, cwd)
+
+    monkeypatch.setattr(native, "_run", run)
+    monkeypatch.setattr(shutil, "which", lambda name, **_: f"/bin/{name}" if name != "numactl" else None)
+    return started
+
+
+def found_nowhere(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    """Libraries of the machine that runs the tests do not count."""
+    monkeypatch.setattr(native, "_folders", lambda root: iter([cache]))
+
+
+def test_cache_folder_ignores_a_relative_xdg_cache_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", "somewhere")
+    assert native.cache_folder() == tmp_path / ".cache/tipbench/native"
+
+
+def test_cache_goes_before_environment_before_system(cache: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    assert native.find("jemalloc", root) is None
+    system = a_library(root / "usr/lib64/libjemalloc.so.2")
+    assert native.find("jemalloc", root) == system
+    environment = a_library(tmp_path / "prefix/lib/libjemalloc.so.2")
+    assert native.find("jemalloc", root) == environment
+    cached = a_library(cache / "libjemalloc.so.2")
+    assert native.find("jemalloc", root) == cached
+
+
+def test_links_are_resolved(tmp_path: Path) -> None:
+    real = a_library(tmp_path / "root/usr/lib/libtcmalloc_minimal.so.4.5.10")
+    (real.parent / "libtcmalloc_minimal.so.4").symlink_to(real.name)
+    assert native.find("tcmalloc", tmp_path / "root") == real
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        pytest.param(b"\x7fELF\x01\x01\x01" + bytes(11) + b"\x03\x00", id="32-bit x86"),
+        pytest.param(b"/* GNU ld script */ INPUT(libjemalloc.so.2)", id="linker script"),
+        pytest.param(b"\x7fELF", id="torn"),
+    ],
+)
+def test_what_cannot_be_preloaded_is_not_found(cache: Path, tmp_path: Path, header: bytes) -> None:
+    a_library(cache / "libjemalloc.so.2", header)
+    assert native.find("jemalloc", tmp_path / "root") is None
+
+
+def test_numactl_of_the_cache_must_be_executable(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    cache.mkdir(parents=True)
+    wrapper = cache / "numactl"
+    wrapper.write_text(native.WRAPPER)
+    assert native.find("numactl") is None
+    wrapper.chmod(0o755)
+    assert native.find("numactl") == wrapper
+
+
+def test_the_wrapper_puts_its_own_libnuma_first(cache: Path) -> None:
+    (cache / "numa").mkdir(parents=True)
+    for path, text in (
+        (cache / "numactl", native.WRAPPER),
+        (cache / "numa/numactl", '#!/bin/sh\necho "$LD_LIBRARY_PATH|$*"'),
+    ):
+        path.write_text(text)
+        path.chmod(0o755)
+    env = {"PATH": "/usr/bin:/bin", "LD_LIBRARY_PATH": "/other"}
+    said = subprocess.run(
+        [cache / "numactl", "--membind=0", "a b"], env=env, capture_output=True, text=True, check=True
+    )
+    assert said.stdout == f"{cache}/numa:/other|--membind=0 a b\n"
+
+
+def test_fetch_unpacks_what_is_missing_and_leaves_the_rest(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(command: tuple[str, ...], cwd: Path | None) -> Done:
+        if command[0] == "apt-get":
+            assert cwd is not None
+            (cwd / f"{command[-1]}_1.0_amd64.deb").touch()
+        elif command[0] == "dpkg-deb":
+            package, files = Path(command[2]).name.split("_")[0], Path(command[3])
+            holds = {
+                "libtcmalloc-minimal4t64": "usr/lib/x/libtcmalloc_minimal.so.4.5.10",
+                "numactl": "usr/bin/numactl",
+                "libnuma1": "usr/lib/x/libnuma.so.1.0.0",
+            }
+            a_library(files / holds[package])
+        elif "pip" in command:
+            return Done(command, 1, stderr="ERROR: Could not find a version\nERROR: No matching distribution found\n")
+        return Done(command, 0, stdout="", stderr="")
+
+    found_nowhere(monkeypatch, cache)
+    started = answering(monkeypatch, answer)
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    jemalloc = a_library(cache / "libjemalloc.so.2")
+    said: list[str] = []
+    wheel = f"intel-openmp=={native.INTEL_OPENMP}"
+    results = {result.name: result for result in native.fetch(said.append)}
+
+    assert said == [
+        f"  jemalloc  already there: {jemalloc}",
+        "  tcmalloc  fetched from the Debian package libtcmalloc-minimal4t64",
+        f"  iomp5     not fetched: pip could not download {wheel}: No matching distribution found",
+        "  numactl   fetched from the Debian package numactl",
+    ]
+    assert not any("jemalloc" in command for command in started)
+    assert results["iomp5"].path is None
+    assert results["numactl"].path == cache / "numactl"
+    kept = sorted(str(path.relative_to(cache)) for path in cache.rglob("*") if path.is_file())
+    assert kept == ["libjemalloc.so.2", "libtcmalloc_minimal.so.4", "numa/libnuma.so.1", "numa/numactl", "numactl"]
+
+
+@pytest.mark.parametrize("root", [True, False])
+def test_missing_package_lists_are_named_with_the_remedy(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, root: bool
+) -> None:
+    found_nowhere(monkeypatch, cache)
+    started = answering(
+        monkeypatch, lambda command, cwd: Done(command, 100, "", "E: Unable to locate package libjemalloc2\n")
+    )
+    monkeypatch.setattr(os, "geteuid", lambda: 0 if root else 1000)
+    said = native._fetch_one("jemalloc")
+    assert said.path is None
+    assert said.text == (
+        "not fetched: apt knows no package libjemalloc2; run `apt-get update` as root, then `make native`"
+    )
+    assert started.count("apt-get -qq update") == root, "root can update the lists, and others cannot"
+
+
+def test_a_missing_network_is_one_line_and_no_error(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found_nowhere(monkeypatch, cache)
+    failure = "W: Download is performed unsandboxed\nE: Failed to fetch: Temporary failure resolving the name\n"
+    answering(monkeypatch, lambda command, cwd: Done(command, 100, "", failure))
+    assert native.main(["fetch"]) == 0
+    assert (
+        "jemalloc  not fetched: apt-get could not download libjemalloc2: Failed to fetch: Temp"
+        in capsys.readouterr().out
+    )
+
+
+def test_a_hanging_download_ends_in_a_line(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang(command: tuple[str, ...], cwd: Path | None) -> Done:
+        raise subprocess.TimeoutExpired(command[0], 180)
+
+    found_nowhere(monkeypatch, cache)
+    answering(monkeypatch, hang)
+    assert native._fetch_one("jemalloc").text == "not fetched: Command 'apt-get' timed out after 180 seconds"
+
+
+def test_without_apt_the_package_manager_is_named(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found_nowhere(monkeypatch, cache)
+    monkeypatch.setattr(shutil, "which", lambda name, **_: None)
+    said = native._fetch_one("tcmalloc").text
+    assert said == "not fetched: there is no apt-get here; install tcmalloc with this system's package manager"
+
+
+def test_a_library_the_loader_refuses_is_not_kept(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    refusal = "ERROR: ld.so: object 'libx.so' cannot be preloaded: ignored.\n"
+    answering(monkeypatch, lambda command, cwd: Done(command, 0, "", refusal))
+    cache.mkdir(parents=True)
+    with pytest.raises(native.NotFetched, match=r"the loader refuses libx\.so: ld\.so: object"):
+        native._place(a_library(tmp_path / "libx.so"), cache / "libx.so")
+    assert list(cache.iterdir()) == []
+
+
+def test_a_cache_that_cannot_be_written_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(native, "find", lambda name: None)
+    assert "Not a directory" in native._fetch_one("jemalloc").text
+
+
+def test_other_platforms_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    said: list[str] = []
+    native.fetch(said.append)
+    assert said[0] == "  jemalloc  preloading and binding are tried on Linux only"

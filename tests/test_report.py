@@ -1,0 +1,665 @@
+"""Reports of made-up runs: the public JSON exactly, and what a stranger reads."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.pair import Claim
+from harness.record import Record, Run, VariantRecord
+from harness.report import ANSWERS, FORMATS, Advice, ReportError, advise, one_liners, render, rows, write
+from harness.report import wording as words
+from harness.report.rows import counts
+from harness.store import Notice, read
+from tests.made_up import both, info, measured, realistic, run, tip
+
+GOLDEN = Path(__file__).parent / "golden" / "schema-1.jsonl"
+MACRO: dict[str, Any] = {"scale": "macro"}
+
+
+@pytest.fixture(scope="module")
+def made() -> Run:
+    return realistic()
+
+
+def markdown(shown: Run, *notices: Notice) -> str:
+    return render(shown, notices, "md").decode()
+
+
+def pairs(shown: Run) -> list[dict[str, Any]]:
+    found = json.loads(render(shown, [], "json"))["pairs"]
+    assert isinstance(found, list)
+    return found
+
+
+def advice(*records: Record) -> Advice:
+    (found,) = advise(rows(run(records)))
+    return found
+
+
+# ---- JSON, the public format ----
+
+
+def test_json_has_exactly_the_documented_names(made: Run) -> None:
+    document = json.loads(render(made, [Notice(Path("x.jsonl"), 7, "torn")], "json"))
+    assert list(document) == ["run", "machine", "controls", "pairs"]
+    assert document["run"] == {
+        "id": "3f9a1c07",
+        "started": "2026-03-01T09:30:00+00:00",
+        "suite": "0.1.0",
+        "commit": "0123456789abcdef0123456789abcdef01234567",
+        "profile": "full",
+        "planned": 17,
+        "measured": 13,
+        "skipped": 1,
+        "failed": 1,
+        "not_reached": 2,
+        "notices": ["line 7: torn"],
+    }
+    assert document["machine"] == made.machine
+    assert document["controls"] == made.controls
+    for pair in document["pairs"]:
+        assert list(pair) == [
+            "tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high", "launches", "memory",
+            "equal", "mechanism", "one_off_s", "break_even_steps", "reason", "remedy",
+        ]  # fmt: skip
+
+
+def test_json_of_a_measured_pair(made: Run) -> None:
+    (found,) = [pair for pair in pairs(made) if (pair["tip"], pair["pair"]) == ("channels-last", "Convolution")]
+    assert found["speedup"] == pytest.approx(math.exp(0.42))
+    assert found["low"] < found["speedup"] < found["high"]
+    fixed = {key: value for key, value in found.items() if key not in ("speedup", "low", "high")}
+    assert fixed == {
+        "tip": "channels-last",
+        "pair": "Convolution",
+        "scale": "micro",
+        "variant": "optimized",
+        "device": "cpu",
+        "verdict": "faster",
+        "launches": 6,
+        "memory": {
+            "baseline": {"tensor_peak": 800 << 20, "resident_peak": 1000 << 20},
+            "variant": {"tensor_peak": 800 << 20, "resident_peak": 1004 << 20},
+        },
+        "equal": {"method": "allclose", "tolerance": 1e-4, "seeds": 3, "worst": 2.384185791015625e-07},
+        "mechanism": {
+            "what": "modules whose output is in another layout",
+            "baseline": 1,
+            "optimized": 0,
+            "engaged": True,
+        },
+        "one_off_s": pytest.approx(0.11),
+        "break_even_steps": math.ceil(0.11 / (0.002 - 0.002 / math.exp(0.42))),
+        "reason": "",
+        "remedy": "",
+    }
+
+
+def test_json_of_what_was_not_measured_has_nulls(made: Run) -> None:
+    (found,) = [pair for pair in pairs(made) if pair["verdict"] == "failed"]
+    assert found == {
+        "tip": "no-sync",
+        "pair": "Accumulation",
+        "scale": "micro",
+        "variant": "optimized",
+        "device": "cpu",
+        "verdict": "failed",
+        "speedup": None,
+        "low": None,
+        "high": None,
+        "launches": 0,
+        "memory": {"baseline": {}, "variant": {}},
+        "equal": None,
+        "mechanism": None,
+        "one_off_s": None,
+        "break_even_steps": None,
+        "reason": "deadline: no answer to 'block' within 300 s; the whole process group was ended",
+        "remedy": "mend no_sync.py, line 40",
+    }
+
+
+def test_json_holds_one_object_a_pair_and_variant_in_planned_order(made: Run) -> None:
+    found = [(pair["tip"], pair["pair"], pair["variant"]) for pair in pairs(made)]
+    assert len(found) == len(set(found)) == 20
+    assert [variant for _, pair, variant in found if pair == "PhotoEpoch"] == [
+        "num_workers=1",
+        "num_workers=2",
+        "num_workers=4",
+    ]
+    assert pairs(replace(made, records=made.records[::-1])) == pairs(made)
+
+
+def test_json_knows_six_verdicts_and_no_other(made: Run) -> None:
+    assert {pair["verdict"] for pair in pairs(made)} == {
+        "faster",
+        "slower",
+        "no difference",
+        "inconclusive",
+        "skipped",
+        "failed",
+    }
+
+
+def test_json_is_strict_even_where_a_result_was_not_finite() -> None:
+    broken = VariantRecord("failed", "not finite", "output holds NaN", equal={"worst": "nan"})
+    record = Record(info(), "failed", "not finite", "output holds NaN", variants={"optimized": broken})
+    assert pairs(run([record]))[0]["equal"] == {"worst": "nan"}
+
+
+# ---- what is derived ----
+
+
+@pytest.mark.parametrize(
+    ("effect", "baseline_s", "variant_s", "steps"),
+    [
+        (0.3, 1.0, 3.0, math.ceil(2.0 / (0.002 * (1 - math.exp(-0.3))))),
+        (0.3, 1.0, 1.0, 0),
+        (0.3, 3.0, 1.0, 0),
+        (0.0, 1.0, 3.0, None),
+        (-0.3, 3.0, 1.0, None),
+    ],
+)
+def test_break_even(effect: float, baseline_s: float, variant_s: float, steps: int | None) -> None:
+    one_off = {"baseline": {"build": baseline_s}, "optimized": {"build": variant_s / 2, "warm_up": variant_s / 2}}
+    (row,) = rows(run([measured(info(), {"optimized": effect}, one_off=one_off)]))
+    assert row.one_off_s == pytest.approx(variant_s - baseline_s)
+    assert row.break_even_steps == steps
+
+
+def test_a_step_is_a_block_over_its_steps() -> None:
+    (row,) = rows(run([measured(info(), {"optimized": math.log(2)}, baseline_s=0.5, steps=20)]))
+    assert row.step_s == pytest.approx(0.025)
+    assert row.variant_step_s == pytest.approx(0.0125)
+
+
+def test_one_off_costs_are_unknown_where_one_side_is() -> None:
+    record = measured(info(), {"optimized": 0.3}, one_off={"optimized": {"build": 1.0}})
+    (row,) = rows(run([record]))
+    assert (row.one_off_s, row.break_even_steps) == (None, None)
+
+
+def test_the_profile_chooses_the_looks() -> None:
+    record = measured(info(), {"optimized": 0.016}, spread=0.005)
+    assert [row.verdict for row in rows(run([record]))] == ["inconclusive"]
+    assert [row.verdict for row in rows(run([record], options={"profile": "quick"}))] == ["faster"]
+
+
+def test_counts_add_up(made: Run) -> None:
+    for shown in (made, run(), replace(made, planned=()), replace(made, records=made.records[:4])):
+        found = counts(shown)
+        assert found.planned == found.measured + found.skipped + found.failed + found.not_reached
+    told = re.search(r"(\d+) pairs planned = (\d+) measured \+ (\d+) skipped \+ (\d+) failed \+ (\d+) not reached", markdown(made))
+    assert told is not None
+    planned, *parts = map(int, told.groups())
+    assert planned == sum(parts) == 17
+    assert "2 not reached (no-grad.Chain, no-grad.ResNetInference)" in markdown(made)
+    comparisons = re.search(r"(\d+) comparisons [^:]*: (.*)\.", markdown(made))
+    assert comparisons is not None
+    assert int(comparisons[1]) == sum(int(part.split()[0]) for part in comparisons[2].split(", "))
+
+
+# ---- the five answers ----
+
+
+def test_one_line_for_each_answer(made: Run) -> None:
+    found = {line.split("  ")[0]: line for line in one_liners(made)[::-1]}
+    assert set(found) == set(ANSWERS)
+    assert re.fullmatch(
+        r"use it             channels-last   ResNetTraining 1\.35x \[1\.\d\d, 1\.\d\d\] faster, pays after \d steps; "
+        r"Convolution 1\.522x \[1\.\d{3}, 1\.\d{3}\] faster, pays after 161 steps",
+        found["use it"],
+    )
+    assert found["don't bother"].startswith("don't bother       fuse-pointwise  pays only in isolation: Gelu 3.10x ")
+    assert "; not in the whole job: MLPTraining no difference, 1.002x [" in found["don't bother"]
+    assert re.search(r"SmallOperations \(threads=1\) slower, 0\.905x \[.*\] the speed; the operation alone", found["don't"])
+    assert re.search(r"inconclusive, 1\.02x \[.*\] the speed \(could have seen effects from", found["can't tell"])
+    assert found["not possible here"] == (
+        "not possible here  cuda-graphs     needs 1 CUDA GPU: 0 found "
+        "(remedy: run on a machine with 1 GPU and a CUDA build of torch)"
+    )
+
+
+def test_one_liners_have_one_line_a_tip_and_leave_controls_out(made: Run) -> None:
+    found = one_liners(made)
+    assert len(found) == len({record.info.tip["id"] for record in made.records}) - 1
+    assert not any("control" in line or "\n" in line for line in found)
+    order = [next(a for a in sorted(ANSWERS, key=len, reverse=True) if line.startswith(a)) for line in found]
+    assert order == sorted(order, key=ANSWERS.index)
+    assert one_liners(run()) == []
+
+
+@pytest.mark.parametrize(
+    ("macro", "micro", "answer"),
+    [
+        (0.3, 0.3, "use it"),
+        (0.3, 0.0, "use it"),
+        (0.3, -0.3, "use it"),
+        (0.0, 0.3, "don't bother"),
+        (0.0, 0.0, "don't bother"),
+        (-0.3, 0.3, "don't"),
+        (None, 0.3, "use it"),
+        (None, 0.0, "don't bother"),
+        (None, -0.3, "don't"),
+    ],
+)
+def test_the_whole_job_counts_more_than_the_operation(macro: float | None, micro: float, answer: str) -> None:
+    records = [measured(info("Alone"), {"optimized": micro})]
+    if macro is not None:
+        records.append(measured(info("Job", **MACRO), {"optimized": macro}))
+    found = advice(*records)
+    assert found.answer == answer
+    assert ("pays only in isolation" in found.why) == (macro == 0.0 and micro == 0.3)
+    assert ("no whole job measured" in found.why) == (macro is None)
+
+
+def test_an_unclear_job_is_not_answered_by_the_operation() -> None:
+    job = measured(info("Job", **MACRO), {"optimized": 0.0}, spread=0.05)
+    assert advice(measured(info("Alone"), {"optimized": 0.3}), job).answer == "can't tell"
+
+
+def test_a_tip_that_pays_in_one_job_and_costs_in_another_tells_both() -> None:
+    training = measured(info("Training", **MACRO), {"optimized": 0.3})
+    inference = measured(info("Inference", **MACRO), {"optimized": -0.3})
+    found = advice(inference, training)
+    assert found.answer == "use it"
+    assert re.match(r"Training 1\.350x \[.*\] faster; Inference slower, 0\.741x \[.*\] the speed", found.why)
+
+
+def test_a_sweep_is_answered_by_its_best_point_and_an_arm_only_where_optimized_does_not_pay() -> None:
+    points = {"workers=1": 0.2, "workers=2": 0.5, "workers=4": -0.2}
+    assert advice(measured(info(variants=list(points)), points)).why.startswith("Pair (workers=2) 1.6")
+    arms = {"optimized": 0.2, "arm": 0.5}
+    assert advice(measured(info(variants=list(arms)), arms)).why.startswith("Pair 1.22")
+    arms = {"optimized": 0.0, "arm": 0.5}
+    found = advice(measured(info(variants=list(arms)), arms))
+    assert found.answer == "use it"
+    assert found.why.startswith("Pair (arm) 1.6")
+    arms = {"optimized": 0.0, "arm": -0.5}
+    assert advice(measured(info(variants=list(arms)), arms)).answer == "don't bother"
+
+
+@pytest.mark.parametrize(
+    ("peak", "effect", "answer"),
+    [
+        (264, -0.27, "use it"),
+        (760, 0.0, "use it"),
+        (761, 0.3, "don't bother"),
+        (839, 0.0, "don't bother"),
+        (841, 0.3, "don't"),
+    ],
+)
+def test_a_memory_claim_is_answered_by_the_peak_and_its_price_is_told(peak: int, effect: float, answer: str) -> None:
+    about = info(tip=tip(claim=Claim.LEANER), **MACRO)
+    found = advice(measured(about, {"optimized": effect}, memory=both(peak, 500)))
+    assert found.answer == answer
+    assert found.why.startswith(f"Pair live tensors 800 MiB -> {peak} MiB (")
+    assert {-0.27: "slower, 0.763x", 0.0: "no difference, 1.00", 0.3: "faster"}[effect] in found.why
+
+
+def test_a_memory_claim_falls_back_on_the_resident_peak_and_prefers_the_gpus() -> None:
+    about = info(tip=tip(claim=Claim.LEANER), **MACRO)
+    resident = {"baseline": {"resident_peak": 1000}, "optimized": {"resident_peak": 500}}
+    assert "resident memory 1,000 B -> 500 B (-50 %)" in advice(measured(about, {"optimized": 0.0}, memory=resident)).why
+    card = {side: {**peaks, "allocated_peak": 4 << 30} for side, peaks in both(10, 10).items()}
+    assert advice(measured(about, {"optimized": 0.0}, memory=card)).answer == "don't bother"
+    assert advice(measured(about, {"optimized": 0.3})).answer == "can't tell"
+
+
+def test_a_cost_avoided_is_a_tip_to_use() -> None:
+    assert advice(measured(info(tip=tip(claim=Claim.AVOIDS), **MACRO), {"optimized": 1.0})).answer == "use it"
+
+
+def test_memory_is_told_as_a_price_of_time() -> None:
+    tree = {"baseline": {"tree": 100 << 20}, "optimized": {"tree": 180 << 20}}
+    assert "memory of all processes +80 %" in advice(measured(info(), {"optimized": 0.5}, memory=tree)).why
+    assert "live tensors 800 MiB -> 1.17 GiB (+50 %)" in advice(
+        measured(info(), {"optimized": 0.5}, memory=both(1200, 1000))
+    ).why
+
+
+def test_failures_and_skips_beside_measurements_are_told() -> None:
+    failed = Record(info("Broken"), "failed", "crash", "SIGSEGV")
+    skipped = Record(info("Missing"), "skipped", reason="no GPU")
+    found = advice(measured(info("Job", **MACRO), {"optimized": 0.3}), failed, skipped)
+    assert found.answer == "use it"
+    assert found.why.endswith("; Broken failed; 1 pair not possible here")
+
+
+def test_what_became_of_the_advice_is_told() -> None:
+    about = info(tip=tip(status="deprecated: use torch.compile"))
+    assert advice(measured(about, {"optimized": 0.3})).why.endswith("; deprecated: use torch.compile")
+
+
+def test_a_file_that_could_not_be_imported_is_reported_by_its_name() -> None:
+    about = replace(info(pair="", scale="", tip=tip("my-tip", status="")), tip={**tip("my-tip"), "claim": ""}, variants=())
+    shown = run([Record(about, "failed", "import error", "SyntaxError: invalid syntax (my_tip.py, line 3)")])
+    assert one_liners(shown) == [
+        "can't tell  my-tip  its file failed: import error: SyntaxError: invalid syntax (my_tip.py, line 3)"
+    ]
+    assert "`tipbench run my-tip`" in markdown(shown)
+
+
+# ---- Markdown ----
+
+
+def test_markdown_puts_limits_before_answers_before_evidence(made: Run) -> None:
+    shown = markdown(made)
+    places = [
+        shown.index(part)
+        for part in (
+            "# PyTorch tuning tips, measured on AMD EPYC with 2 cores and 23.5 GiB, 2026-03-01",
+            "This run was interrupted: 2 pairs not reached",
+            "Limits.",
+            'of 3 A/A controls (identical code on both sides) all said "no difference"; the widest interval was 1.001x [',
+            "## In one line each",
+            "17 pairs planned",
+            "## channels-last",
+            "## cuda-graphs",
+            "## A/A controls",
+            "## How to read a verdict",
+            "## The machine",
+        )
+    ]
+    assert places == sorted(places)
+
+
+def test_markdown_tells_every_fact_of_a_tip(made: Run) -> None:
+    section = markdown(made).split("## channels-last\n")[1].split("\n## ")[0]
+    assert "| Convolution | micro, cpu | optimized | **faster** | 1.522x [" in section
+    assert "| 2.00 ms -> 1.31 ms | live tensors 800 MiB -> 800 MiB (same)<br>resident 1,000 MiB -> 1,004 MiB" in section
+    assert "| +110 ms | 161 steps | 6 |" in section
+    assert "- The guide's claim: less time; its figure: 26-76 % on Xeon 8380 (PyTorch memory-format tutorial).\n" in section
+    assert "- Note: It can also be slower: pytorch#50036, pytorch#82699.\n" in section
+    assert (
+        "- Equal work, Convolution: results differ by at most 2.38e-07 of the largest value "
+        "(0.0001 allowed, on 3 fresh inputs).\n"
+    ) in section
+    assert "- Mechanism, ResNetTraining: modules whose output is in another layout: 62 -> 0.\n" in section
+    assert "- Repeat: `tipbench run channels-last.Convolution`, `tipbench run channels-last.ResNetTraining`.\n" in section
+    assert "- Status: default now.\n" in markdown(made)
+    assert "- Mechanism, GPTTraining: bytes saved for backward: 512 MiB -> 64.0 MiB.\n" in markdown(made)
+
+
+def test_markdown_gives_reasons_and_remedies(made: Run) -> None:
+    shown = markdown(made)
+    assert (
+        "- Reason, Temporaries: optimized: skipped: libjemalloc not found (remedy: run \\`make native\\`); "
+        "thresholds: inconclusive: could have seen effects from"
+    ) in shown
+    assert "- Reason, Accumulation: failed: deadline: no answer to 'block' within 300 s" in shown
+
+
+def test_markdown_shows_no_float_with_many_digits(made: Run) -> None:
+    assert re.findall(r"\d+\.\d{4,}", markdown(made)) == ["0.0001"] * markdown(made).count("0.0001 allowed")
+
+
+def test_every_table_has_as_many_cells_in_each_line(made: Run) -> None:
+    tables = re.findall(r"(?:^\|.*\|\n)+", markdown(made), re.MULTILINE)
+    assert len(tables) == 14
+    for table in tables:
+        assert len({len(re.split(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
+
+
+def test_controls_that_tell_identical_code_apart_warn() -> None:
+    wrong = measured(info("Pointwise", tip=tip("control")), {"optimized": 0.3})
+    shown = markdown(run([wrong, measured(info(tip=tip("control")), {"optimized": 0.0})]))
+    assert "of 2 A/A controls (identical code on both sides) 1 said" in shown
+    assert "**Pointwise faster: identical code was told apart, so distrust small effects in this run**" in shown
+    assert "the noise floor of this run is unknown" in markdown(run())
+
+
+def test_bare_and_quick_runs_say_so_and_repeat_so() -> None:
+    shown = markdown(run([measured(info(), {"optimized": 0.3})], options={"profile": "quick", "bare": True}, controls={}))
+    assert "Measured with `--bare`" in shown
+    assert "> Profile quick;" in shown
+    assert "`tipbench run made-up.Pair --profile quick --bare`" in shown
+
+
+def test_quarantined_rounds_are_told() -> None:
+    record = measured(info(), {"optimized": 0.3})
+    first = replace(record.launches[0], throttled_us=(9,) + (0,) * 15)
+    shown = markdown(run([replace(record, launches=(first, *record.launches[1:]))]))
+    assert "| 6 (1 disturbed round left out) |" in shown
+
+
+def test_notices_are_shown_by_file_and_line(made: Run) -> None:
+    shown = markdown(made, Notice(Path("/home/someone/2026.jsonl"), 12, "torn: | <b>lost</b>"))
+    assert "- 2026.jsonl, line 12: torn: \\| &lt;b>lost&lt;/b>" in shown
+    assert "/home/someone" not in shown
+
+
+def test_paths_of_the_measuring_machine_stay_there() -> None:
+    def shown(file: str) -> str:
+        return markdown(run([measured(info(file=file), {"optimized": 0.3})]))
+
+    assert "`benchmarks/general/grad_none.py`" in shown("/home/someone/tipbench/benchmarks/general/grad_none.py")
+    assert "- Code: `mine.py`." in shown("/home/someone/secret/mine.py")
+
+
+def test_an_empty_run_is_a_report_too() -> None:
+    for format in FORMATS:
+        assert render(run(planned=("tip.Pair",)), [], format)
+    assert "No tip was reached." in markdown(run(planned=("tip.Pair",)))
+    assert "1 pair planned = 0 measured + 0 skipped + 0 failed + 1 not reached (tip.Pair)." in markdown(
+        run(planned=("tip.Pair",))
+    )
+
+
+# ---- hostile text ----
+
+HOSTILE = "</td><script>alert(1)</script> | a | b\n# head\r\n[x](http://evil) ![i](j) [[w]] `c` **b** _i_ \x1b[31m \u202e \ud800 =1+1"
+
+
+def hostile() -> Run:
+    about = info(
+        HOSTILE, [HOSTILE], tip=tip(HOSTILE, title=HOSTILE, published=HOSTILE, status=HOSTILE, note=HOSTILE, guide=[HOSTILE]),
+        scale=HOSTILE, file=HOSTILE, device=HOSTILE, sizes={HOSTILE: 1},
+    )  # fmt: skip
+    told = {"what": HOSTILE, "baseline": HOSTILE, "optimized": [HOSTILE], "engaged": True}
+    good = measured(about, {HOSTILE: 0.3}, mechanism={HOSTILE: told}, equal={HOSTILE: {"worst": HOSTILE}})
+    bad = Record(replace(about, pair="Bad"), "failed", HOSTILE, HOSTILE, HOSTILE)
+    machine = {"name": HOSTILE, HOSTILE: HOSTILE, "gpus": [{"name": HOSTILE}]}
+    return run([good, bad], machine=machine, controls={HOSTILE: HOSTILE}, commit=HOSTILE, suite=HOSTILE)
+
+
+def test_hostile_text_stays_text_in_markdown() -> None:
+    shown = markdown(hostile(), Notice(Path("a"), 1, HOSTILE))
+    assert "alert(1)" in shown
+    outside_code = re.sub(r"`[^`\n]*`", "", shown.replace("\\`", ""))
+    assert "<script" not in outside_code
+    assert "</td" not in outside_code
+    assert "](http" not in outside_code.replace("\\](", "")
+    assert "[[w" not in outside_code.replace("\\[", "")
+    assert "**b**" not in outside_code
+    assert not re.search(r"^# head", shown, re.MULTILINE)
+    assert not re.search("[\x1b\r\u202e\ud800]", shown)
+    for table in re.findall(r"(?:^\|.*\|\n)+", shown, re.MULTILINE):
+        assert len({len(re.split(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
+
+
+def test_hostile_text_is_harmless_in_a_terminal() -> None:
+    for line in one_liners(hostile()):
+        assert not re.search("[\x00-\x1f\x7f\x9b\u202e\ud800]", line)
+
+
+def test_hostile_text_is_no_formula_in_a_spreadsheet() -> None:
+    about = info("=cmd|' /C calc'!A0", ["@sum(A1)"], tip=tip("+1"))
+    shown = render(run([measured(about, {"@sum(A1)": 0.3})]), [], "csv").decode()
+    (line,) = list(csv.DictReader(io.StringIO(shown)))
+    assert (line["tip"], line["pair"], line["variant"]) == ("'+1", "'=cmd|' /C calc'!A0", "'@sum(A1)")
+
+
+def test_hostile_text_survives_json_unchanged() -> None:
+    assert pairs(hostile())[0]["tip"] == HOSTILE
+
+
+# ---- CSV ----
+
+
+def test_csv_has_a_line_a_pair_and_variant(made: Run) -> None:
+    lines = list(csv.DictReader(io.StringIO(render(made, [], "csv").decode())))
+    assert len(lines) == 20
+    for line, pair in zip(lines, pairs(made), strict=True):
+        assert {line[key] for key in ("run",)} == {"3f9a1c07"}
+        for key in ("tip", "pair", "variant", "verdict"):
+            assert line[key] == pair[key]
+        assert line["speedup"] == ("" if pair["speedup"] is None else repr(pair["speedup"]))
+        peak = pair["memory"]["variant"].get("tensor_peak", "")
+        assert line["variant_tensor_peak_bytes"] == str(peak)
+
+
+# ---- writing ----
+
+
+def test_same_run_same_bytes(made: Run, tmp_path: Path) -> None:
+    again, _ = read(GOLDEN)
+    for format in FORMATS:
+        assert render(made, [], format) == render(realistic(), [], format)
+        first = write(again, [], format, tmp_path / "a")
+        second = write(again, [], format, tmp_path / "b")
+        assert first is not None
+        assert second is not None
+        assert first.read_bytes() == second.read_bytes() == render(again, [], format)
+
+
+def test_reports_do_not_depend_on_the_hash_seed() -> None:
+    def bytes_with(seed: str) -> bytes:
+        program = (
+            "from pathlib import Path; from harness import report, store\n"
+            f"run, notices = store.read(Path({str(GOLDEN)!r}))\n"
+            "for format in report.FORMATS: report.write(run, notices, format)"
+        )
+        return subprocess.run(
+            [sys.executable, "-c", program], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True, cwd=GOLDEN.parents[2]
+        ).stdout
+
+    assert bytes_with("1") == bytes_with("2") != b""
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_reports_are_named_by_machine_and_run(made: Run, tmp_path: Path, format: str) -> None:
+    path = write(made, [], format, tmp_path)
+    assert path == tmp_path / "amd-epyc-2c-24g" / f"2026-03-01-3f9a1c07.{format}"
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    assert write(made, [], format, tmp_path) == path
+
+
+def test_without_a_folder_the_report_is_printed(made: Run, capfd: pytest.CaptureFixture[str]) -> None:
+    assert write(made, [], "md") is None
+    assert capfd.readouterr().out == markdown(made)
+
+
+def test_a_folder_that_cannot_be_written_is_named(made: Run, tmp_path: Path) -> None:
+    (tmp_path / "reports").touch()
+    with pytest.raises(ReportError, match=r"cannot write the report .*\.md: .*; name another folder with --out"):
+        write(made, [], "md", tmp_path / "reports")
+
+
+def test_a_failed_write_leaves_the_old_report_and_nothing_else(
+    made: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(made, [], "md", tmp_path)
+    assert path is not None
+    before = path.read_bytes()
+
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(ReportError, match="no space left on device"):
+        write(run(), [], "md", tmp_path)
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_neither_store_nor_report_imports_torch() -> None:
+    program = (
+        "import sys; from pathlib import Path; from harness import report, store\n"
+        f"run, notices = store.read(Path({str(GOLDEN)!r})); report.one_liners(run)\n"
+        "for format in report.FORMATS: report.write(run, notices, format)\n"
+        "heavy = {'torch', 'torchvision', 'pandas', 'matplotlib'} & set(sys.modules)\n"
+        "sys.exit(f'imported {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=GOLDEN.parents[2])
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# ---- numbers as words ----
+
+
+@pytest.mark.parametrize(
+    ("ratio", "shown"),
+    [
+        ((1.35, 1.33, 1.38), "1.35x [1.33, 1.38]"),
+        ((1.0021, 0.9983, 1.0061), "1.002x [0.998, 1.006]"),
+        ((12.41, 11.9, 12.9), "12.4x [11.9, 12.9]"),
+        ((123.4, 100.0, 150.0), "123x [100, 150]"),
+        ((0.02012, 0.0196, 0.0205), "0.0201x [0.0196, 0.0205]"),
+        ((1.5, 1.5, 1.5), "1.500x [1.500, 1.500]"),
+        ((1.0, 0.5, 2.0), "1.00x [0.50, 2.00]"),
+    ],
+)
+def test_ratios_show_the_digits_their_interval_supports(ratio: tuple[float, float, float], shown: str) -> None:
+    assert words.ratio(*ratio) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0.0123, "12.3 ms"), (1.0, "1.00 s"), (0.99999, "1.00 s"), (0.0009999, "1.00 ms"), (3.2e-6, "3.20 µs"),
+        (5e-10, "0.500 ns"), (0, "0 s"), (-1.2, "-1.20 s"), (119.0, "119 s"), (270.0, "4.50 min"), (86400.0, "1,440 min"),
+    ],
+)  # fmt: skip
+def test_seconds(seconds: float, shown: str) -> None:
+    assert words.seconds(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(0, "0 B"), (1, "1.00 B"), (1023, "1,023 B"), (1 << 10, "1.00 KiB"), (25276502016, "23.5 GiB"), (1 << 70, "1,048,576 PiB")]
+)
+def test_sizes(count: int, shown: str) -> None:
+    assert words.size(count) == shown
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [(100, 33, "-67 %"), (100, 100, "same"), (0, 0, "same"), (0, 5, "from nothing"), (1000, 1004, "+0.4 %"), (1, 5000, "+499,900 %")],
+)
+def test_changes(before: int, after: int, shown: str) -> None:
+    assert words.change(before, after) == shown
+
+
+@pytest.mark.parametrize(
+    ("found", "shown"),
+    [
+        (True, "yes"), (None, "none"), (12345, "12,345"), (0.1 + 0.2, "0.3"), (4.0, "4"), (1e-7, "1e-07"), ([], "none"),
+        ({"a": 1, "b": [2.5, "x"]}, "a 1, b 2.5, x"), (("libgomp", "libjemalloc"), "libgomp, libjemalloc"),
+    ],
+)  # fmt: skip
+def test_values(found: object, shown: str) -> None:
+    assert words.value(found) == shown
+
+
+def test_equal_work_in_words() -> None:
+    assert words.equal_work({}) == ""
+    assert words.equal_work({"method": "bitwise", "worst": 0.0, "tolerance": 1e-4, "seeds": 3}) == "the same bits on 3 fresh inputs"
+    assert words.equal_work(
+        {"method": "lossy", "error": 0.00312345, "baseline_error": 1.2e-7, "tolerance": 0.02, "seeds": 3}
+    ) == (
+        "lossy on purpose: error against fp64 0.00312, the baseline's 1.2e-07 (0.02 allowed; relative, on 3 fresh inputs)"
+    )
+
+
+def test_long_text_is_cut() -> None:
+    assert words.plain("x" * 1000) == "x" * 297 + "..."

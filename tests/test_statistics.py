@@ -1,0 +1,152 @@
+"""Known answers from scipy, and simulations of the whole stopping rule."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from harness.statistics import Estimate, Looks, discoveries, estimate, p_beyond, round_effect, trimmed_mean
+from harness.verdict import FULL, MARGIN, QUICK, decide, first_decision
+
+RUNS = 2000
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 5, 9, 20, 35, 41])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.2, 0.4])
+def test_trimmed_mean_is_scipys(count: int, share: float) -> None:
+    values = np.random.default_rng(count).lognormal(size=count).tolist()
+    assert trimmed_mean(values, share) == pytest.approx(float(scipy.stats.trim_mean(values, share)), rel=1e-12)
+
+
+def test_trimmed_mean_ignores_a_fifth_of_spikes_and_refuses_nothing() -> None:
+    assert trimmed_mean([1.0, 1.0, 1.0, 1.0, 1e9]) == 1.0
+    with pytest.raises(ValueError, match="no values"):
+        trimmed_mean([])
+
+
+@pytest.mark.parametrize("count", [2, 6, 9, 13, 18])
+@pytest.mark.parametrize("alpha", [0.005, 0.02, 0.05])
+def test_interval_is_scipys_t_interval(count: int, alpha: float) -> None:
+    values = np.random.default_rng(count).normal(0.1, 0.02, count)
+    low, high = scipy.stats.t.interval(1 - alpha, count - 1, loc=values.mean(), scale=scipy.stats.sem(values))
+    found = estimate(values.tolist(), alpha)
+    assert (found.mean, found.low, found.high) == pytest.approx((values.mean(), low, high), rel=1e-10)
+    assert found.deviation == pytest.approx(values.std(ddof=1), rel=1e-10)
+    assert (found.launches, found.alpha) == (count, alpha)
+
+
+def test_interval_of_equal_effects_has_no_width_and_one_launch_none_at_all() -> None:
+    found = estimate([0.25, 0.25, 0.25], 0.05)
+    assert (found.low, found.mean, found.high) == (0.25, 0.25, 0.25)
+    with pytest.raises(ValueError, match="at least 2"):
+        estimate([0.1], 0.05)
+
+
+def test_round_effect_is_the_log_ratio_of_geometric_means() -> None:
+    assert round_effect([2.0, 8.0], [1.0, 4.0]) == pytest.approx(math.log(2))
+    assert round_effect([1.0, 4.0], [2.0, 8.0]) == pytest.approx(-math.log(2))
+
+
+@pytest.mark.parametrize("count", [1, 2, 10, 60])
+@pytest.mark.parametrize("rate", [0.01, 0.05, 0.2])
+def test_discoveries_are_scipys_benjamini_hochberg(count: int, rate: float) -> None:
+    draw = np.random.default_rng(count)
+    for _ in range(20):
+        p = np.where(draw.random(count) < 0.4, draw.random(count) * 0.02, draw.random(count))
+        assert discoveries(p.tolist(), rate) == (scipy.stats.false_discovery_control(p) <= rate).tolist()
+
+
+def test_discoveries_of_nothing_and_of_ties() -> None:
+    assert discoveries([], 0.05) == []
+    assert discoveries([0.05, 0.05, 0.05], 0.05) == [True, True, True]
+    assert discoveries([0.03, 0.9, 0.9], 0.05) == [False, False, False]
+
+
+@pytest.mark.parametrize("looks", [FULL, QUICK])
+def test_p_is_below_the_total_error_exactly_when_the_interval_excludes_the_margin(looks: Looks) -> None:
+    draw = np.random.default_rng(7)
+    total = sum(looks.alphas)
+    seen = Counter[bool]()
+    for count, alpha in zip(looks.launches, looks.alphas, strict=True):
+        for _ in range(500):
+            found = estimate((draw.normal(0, 0.03) + draw.normal(0, 0.01, count)).tolist(), alpha)
+            excluded = found.low > MARGIN or found.high < -MARGIN
+            assert (p_beyond(found, MARGIN, total) < total) == excluded
+            seen[excluded] += 1
+    assert min(seen.values()) > 100
+
+
+def test_p_without_scatter_and_within_the_margin() -> None:
+    assert p_beyond(Estimate(0.1, 0.1, 0.1, 6, 0.005, 0.0), MARGIN, 0.05) == 0.0
+    assert p_beyond(Estimate(0.005, 0.005, 0.005, 6, 0.005, 0.0), MARGIN, 0.05) == 1.0
+
+
+@pytest.mark.parametrize("looks", [FULL, QUICK])
+def test_the_looks_spend_five_percent_in_all(looks: Looks) -> None:
+    assert sum(looks.alphas) == pytest.approx(0.05)
+    assert len(looks.launches) == len(looks.alphas)
+    assert list(looks.launches) == sorted(set(looks.launches))
+
+
+def stop(effects: np.ndarray[tuple[int, ...], np.dtype[np.float64]], truth: float, looks: Looks) -> tuple[float, Counter[str]]:
+    """(share of intervals that hold the truth, verdicts) where every row is a run that may stop at each look."""
+    held, verdicts = 0, Counter[str]()
+    for launches in effects.tolist():
+        found = first_decision(launches, looks)
+        assert found is not None
+        held += found.low <= truth <= found.high
+        verdicts[decide(found)] += 1
+    return held / len(effects), verdicts
+
+
+@pytest.mark.parametrize("spread", [0.0025, 0.005, 0.015])
+@pytest.mark.parametrize("truth", [0.0, 0.006, MARGIN, 0.013, 0.02, -0.1])
+def test_stopping_early_keeps_the_coverage(truth: float, spread: float) -> None:
+    draw = np.random.default_rng(11)
+    effects = draw.normal(truth, spread, (RUNS, FULL.launches[-1]))
+    assert stop(effects, truth, FULL)[0] >= 0.94
+
+
+@pytest.mark.parametrize("gap", [0.005, 0.01, 0.02])
+def test_coverage_where_half_the_launches_land_in_another_mode(gap: float) -> None:
+    draw = np.random.default_rng(13)
+    shape = RUNS, FULL.launches[-1]
+    effects = (draw.random(shape) < 0.5) * gap - gap / 2 + draw.normal(0, 0.002, shape)
+    assert stop(effects, 0.0, FULL)[0] >= 0.94
+
+
+@pytest.mark.parametrize("gap", [0.01, 0.02])
+def test_a_rare_mode_that_is_missed_makes_no_claim(gap: float) -> None:
+    """Six launches can miss a mode that one in five lands in: then the interval is too narrow, which no
+    method can see. What must hold is that identical code is still not called faster or slower."""
+    draw = np.random.default_rng(17)
+    shape = RUNS, FULL.launches[-1]
+    effects = (draw.random(shape) < 0.2) * gap - 0.2 * gap + draw.normal(0, 0.002, shape)
+    verdicts = stop(effects, 0.0, FULL)[1]
+    assert (verdicts["faster"] + verdicts["slower"]) / RUNS <= 0.002
+
+
+@pytest.mark.parametrize(("spread", "same"), [(0.0025, 0.99), (0.005, 0.99), (0.015, 0.2)])
+def test_identical_code_is_hardly_ever_told_apart(spread: float, same: float) -> None:
+    draw = np.random.default_rng(19)
+    verdicts = stop(draw.normal(0, spread, (RUNS, FULL.launches[-1])), 0.0, FULL)[1]
+    assert verdicts["faster"] + verdicts["slower"] <= 0.002 * RUNS
+    assert verdicts["no difference"] >= same * RUNS
+
+
+@pytest.mark.parametrize("truth", [math.log(1.1), -math.log(1.1)])
+@pytest.mark.parametrize("spread", [0.0025, 0.005, 0.015])
+def test_a_planted_tenth_is_found_at_the_first_look(truth: float, spread: float) -> None:
+    draw = np.random.default_rng(23)
+    for launches in draw.normal(truth, spread, (200, 6)).tolist():
+        found = first_decision(launches, FULL)
+        assert found is not None
+        assert decide(found) == ("faster" if truth > 0 else "slower")
+
+
+def test_no_estimate_before_the_first_look() -> None:
+    assert first_decision([0.0] * 5, FULL) is None

@@ -1,0 +1,469 @@
+"""Results files: what goes in comes back, and what is damaged is named by file and line."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import store
+from harness.record import MalformedRecord, Record, Run, VariantRecord
+from harness.store import SCHEMA, Notice, StoreError, create, newest, read, resume
+from tests.made_up import info, measured, realistic, run, tip
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def saved(folder: Path, made: Run) -> Path:
+    with create(folder, made) as writer:
+        for record in made.records:
+            writer.append(record)
+    return writer.path
+
+
+def lines(path: Path) -> list[bytes]:
+    return path.read_bytes().split(b"\n")[:-1]
+
+
+def edit(path: Path, number: int, line: bytes) -> None:
+    """Put `line` in place of line `number`, counted from 1."""
+    kept = lines(path)
+    kept[number - 1] = line
+    path.write_bytes(b"\n".join(kept) + b"\n")
+
+
+@pytest.fixture
+def three() -> Run:
+    return run([measured(info(name), {"optimized": 0.1}) for name in ("One", "Two", "Three")])
+
+
+@pytest.fixture
+def path(tmp_path: Path, three: Run) -> Path:
+    return saved(tmp_path, three)
+
+
+# ---- what goes in comes back ----
+
+
+def test_round_trip_of_a_whole_run(tmp_path: Path) -> None:
+    made = realistic()
+    path = saved(tmp_path, made)
+    assert path == tmp_path / "amd-epyc-2c-24g" / "2026-03-01-3f9a1c07.jsonl"
+    assert read(path) == (made, [])
+
+
+def test_every_line_is_strict_json_and_the_first_is_the_header(tmp_path: Path) -> None:
+    made = realistic()
+    header, *rest = [json.loads(line) for line in lines(saved(tmp_path, made))]
+    assert list(header) == [
+        "schema", "id", "started", "suite", "commit", "machine", "controls", "options", "planned",
+    ]  # fmt: skip
+    assert header["schema"] == SCHEMA
+    assert [record["info"]["pair"] for record in rest] == [record.info.pair for record in made.records]
+
+
+def test_records_are_on_the_disk_as_soon_as_they_are_appended(
+    tmp_path: Path, three: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    with create(tmp_path, three) as writer:
+        assert synced.count(writer.descriptor) == 1
+        for number, record in enumerate(three.records, 1):
+            writer.append(record)
+            assert writer.saved == number
+            assert synced.count(writer.descriptor) == 1 + number
+            assert read(writer.path)[0].records == three.records[:number]
+
+
+def test_numbers_that_json_lacks_and_large_and_foreign_values_are_stored(tmp_path: Path) -> None:
+    equal = {"worst": float("nan"), "error": float("inf")}
+    mechanism = {"what": "bytes \u2028 \ud800", "baseline": 10**400, "optimized": Path("x"), "engaged": True}
+    record = Record(info(), "failed", variants={"optimized": VariantRecord("failed", equal=equal, mechanism=mechanism)})
+    path = saved(tmp_path, run([record]))
+    (back,) = read(path)[0].records
+    assert back.variants["optimized"].equal == {"worst": "nan", "error": "inf"}
+    assert back.variants["optimized"].mechanism == {**mechanism, "optimized": "x"}
+
+
+def test_a_record_that_json_cannot_hold_costs_only_itself(tmp_path: Path, three: Run) -> None:
+    with create(tmp_path, three) as writer:
+        writer.append(three.records[0])
+        with pytest.raises(StoreError, match=r"made-up\.Two cannot be stored .* 1 records are safe"):
+            writer.append(replace(three.records[1], kind={("a", "tuple"): 1}))  # type: ignore[arg-type]
+        writer.append(three.records[2])
+    assert read(writer.path) == (replace(three, records=three.records[::2]), [])
+
+
+def test_names_that_would_leave_the_folder_do_not(tmp_path: Path) -> None:
+    hostile = run(machine={"name": "../../etc/passwd"}, id="../../../x", started="/../2026")
+    path = saved(tmp_path, hostile)
+    assert path.parent.parent == tmp_path
+    assert saved(tmp_path, run(machine={"name": ".."})).parent == tmp_path / "unnamed"
+    assert saved(tmp_path, run(machine={}, id="another")).parent == tmp_path / "unnamed"
+
+
+# ---- damaged lines ----
+
+
+def test_a_torn_last_line_costs_that_record_only(path: Path, three: Run) -> None:
+    path.write_bytes(path.read_bytes()[:-200])
+    found, notices = read(path)
+    assert found.records == three.records[:2]
+    assert [(notice.file, notice.line) for notice in notices] == [(path, 4)]
+    assert str(notices[0]).startswith(f"{path}, line 4: torn: ")
+
+
+def test_every_cut_of_the_last_record_is_read_without_a_crash(path: Path, three: Run) -> None:
+    whole = path.read_bytes()
+    start = whole.rstrip(b"\n").rfind(b"\n") + 1
+    for end in [*range(start, start + 50), *range(start + 50, len(whole) - 1, 97), len(whole) - 1, len(whole)]:
+        path.write_bytes(whole[:end])
+        found, notices = read(path)
+        lost = start < end < len(whole) - 1
+        assert len(found.records) == (3 if end >= len(whole) - 1 else 2)
+        assert len(notices) == lost
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"not json",
+        b"",
+        b"\x00\x00\x00\x00",
+        b"\xff\xfe",
+        b'{"outcome": NaN}',
+        b'{"outcome": Infinity}',
+        b"[" * 100_000,
+        b"[1]",
+        b"null",
+        b"7" * 5000,
+        b'"text"',
+    ],
+)
+def test_an_edited_line_that_is_no_json_object_is_named(path: Path, three: Run, line: bytes) -> None:
+    edit(path, 3, line)
+    found, (notice,) = read(path)
+    assert found.records == (three.records[0], three.records[2])
+    assert notice.line == 3
+    assert "not JSON" in notice.text
+
+
+def damaged(record: Record, **fields: Any) -> bytes:
+    return json.dumps({**record.to_json(), **fields}).encode()
+
+
+def with_first_launch(record: Record, **columns: Any) -> list[Any]:
+    first, *rest = record.to_json()["launches"]
+    return [{**first, **columns}, *rest]
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"outcome": "splendid"}, "outcome is 'splendid'"),
+        ({"launches": []}, "no launch"),
+        ({"launches": 3}, "not iterable"),
+        ({"steps": 0}, "steps"),
+        ({"steps": "many"}, "steps|not supported"),
+        ({"wall_s": None}, "wall_s"),
+        ({"variants": {}, "info": {}}, "field"),
+        ({"variants": {"optimized": {"outcome": "measured", "memory": {"tensor_peak": "much"}}}}, "much"),
+        ({"variants": {"optimized": {"outcome": "measured", "one_off": {"build": True}}}}, "True"),
+        ({"variants": {"optimized": {"outcome": "measured", "one_off": 4}}}, "items"),
+        ({"variants": {"optimized": {"outcome": "?"}}}, "outcome is"),
+        ({"variants": {"optimized": {"result": "measured"}}}, "result"),
+        ({"unknown": 1}, "unknown"),
+    ],
+)
+def test_an_edited_record_that_is_none_is_named(path: Path, three: Run, fields: dict[str, Any], told: str) -> None:
+    edit(path, 3, damaged(three.records[1], **fields))
+    found, (notice,) = read(path)
+    assert found.records == (three.records[0], three.records[2])
+    assert notice.line == 3
+    assert notice.text.startswith("not a valid record (")
+    with pytest.raises(MalformedRecord, match=told):
+        Record.from_json({**three.records[1].to_json(), **fields})
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        ({"seconds": [0.1]}, "launch 1 has columns of different lengths"),
+        ({"seconds": [-1.0] * 16}, "launch 1 holds -1.0 where positive seconds"),
+        ({"seconds": [0] * 16}, "launch 1 holds 0 "),
+        ({"seconds": [1e300] * 16}, "launch 1 holds 1e\\+300"),
+        ({"seconds": ["quick"] * 16}, "launch 1 holds 'quick'"),
+        ({"variant": ["baseline"] * 16}, "launch 1 lacks the blocks of optimized"),
+        ({"variant": ["baseline", "optimized"] * 8}, "launch 1 holds a round that is no palindrome"),
+    ],
+)
+def test_launches_the_statistics_could_not_take_are_refused(
+    three: Run, columns: dict[str, list[Any]], told: str
+) -> None:
+    record = three.records[0]
+    with pytest.raises(MalformedRecord, match=told):
+        Record.from_json({**record.to_json(), "launches": with_first_launch(record, **columns)})
+
+
+def test_a_tip_without_its_words_is_refused(three: Run) -> None:
+    about = three.records[0].info.to_json()
+    with pytest.raises(MalformedRecord, match="the tip lacks its id"):
+        Record.from_json({**three.records[0].to_json(), "info": {**about, "tip": {"title": "x", "claim": "y"}}})
+
+
+def test_a_record_stored_twice_counts_once(path: Path, three: Run) -> None:
+    second = damaged(three.records[0], wall_s=99.0)
+    path.write_bytes(path.read_bytes() + second + b"\n")
+    found, (notice,) = read(path)
+    assert found.records == three.records
+    assert notice == Notice(
+        path, 5, "made-up.One is stored a second time; the one on line 2 is used, this one is not"
+    )
+
+
+def test_one_pair_on_two_devices_is_no_duplicate(tmp_path: Path) -> None:
+    made = run([measured(info(device=device), {"optimized": 0.1}) for device in ("cpu", "cuda")])
+    assert read(saved(tmp_path, made)) == (made, [])
+
+
+# ---- headers ----
+
+
+@pytest.mark.parametrize("line", [b"not json", b"[]", b'{"schema": NaN}', b"\x00"])
+def test_an_unreadable_header_is_named(path: Path, line: bytes) -> None:
+    edit(path, 1, line)
+    with pytest.raises(StoreError, match=r"\.jsonl, line 1: the header is not readable .*restore the file"):
+        read(path)
+
+
+@pytest.mark.parametrize("schema", [None, "1", 0, -1, 1.5])
+def test_a_file_of_something_else_is_refused(path: Path, schema: object) -> None:
+    edit(path, 1, json.dumps({**json.loads(lines(path)[0]), "schema": schema}).encode())
+    with pytest.raises(StoreError, match=r"line 1: no schema version, so this is no results file"):
+        read(path)
+
+
+def test_a_newer_schema_says_what_to_do(path: Path) -> None:
+    edit(path, 1, json.dumps({"schema": SCHEMA + 1}).encode())
+    with pytest.raises(StoreError, match=rf"line 1: written by a newer tipbench \(schema {SCHEMA + 1}.*update tipbench"):
+        read(path)
+
+
+@pytest.mark.parametrize("field", ["id", "started", "suite", "commit", "machine", "controls", "options", "planned"])
+@pytest.mark.parametrize("value", [None, 3])
+def test_a_damaged_header_field_is_named(path: Path, field: str, value: object) -> None:
+    edit(path, 1, json.dumps({**json.loads(lines(path)[0]), field: value}).encode())
+    with pytest.raises(StoreError, match=rf"line 1: the header's field '{field}' is missing or damaged"):
+        read(path)
+
+
+def test_planned_holds_names(path: Path) -> None:
+    edit(path, 1, json.dumps({**json.loads(lines(path)[0]), "planned": [1]}).encode())
+    with pytest.raises(StoreError, match="'planned' holds something other than names"):
+        read(path)
+
+
+def test_empty_missing_and_foreign_files(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.jsonl"
+    empty.touch()
+    with pytest.raises(StoreError, match=r"empty\.jsonl is empty"):
+        read(empty)
+    with pytest.raises(StoreError, match=r"cannot read .*missing\.jsonl: no such file"):
+        read(tmp_path / "missing.jsonl")
+    with pytest.raises(StoreError, match="cannot read .*: is a directory"):
+        read(tmp_path)
+
+
+# ---- a folder or a disk that refuses ----
+
+
+def test_a_file_in_the_place_of_the_folder(tmp_path: Path, three: Run) -> None:
+    (tmp_path / "results").touch()
+    with pytest.raises(StoreError, match=r"cannot write results to .*results.*; name another folder with --results"):
+        create(tmp_path / "results", three)
+    (tmp_path / three.machine["name"]).touch()
+    with pytest.raises(StoreError, match="cannot write results to .*file exists"):
+        create(tmp_path, three)
+
+
+def test_a_folder_without_permission(tmp_path: Path, three: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: object, *_: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(StoreError, match=r"cannot write results to .*: permission denied; name another folder"):
+        create(tmp_path, three)
+
+
+def test_two_runs_never_share_a_file(path: Path, tmp_path: Path, three: Run) -> None:
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="file exists"):
+        create(tmp_path, three)
+    assert path.read_bytes() == before
+
+
+def test_a_full_disk_at_the_header_leaves_no_file(tmp_path: Path, three: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(StoreError, match="no space left on device"):
+        create(tmp_path, three)
+    assert list(tmp_path.rglob("*.jsonl")) == []
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_full_disk_keeps_what_was_stored_and_tells_how_to_go_on(
+    tmp_path: Path, three: Run, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    with create(tmp_path, three) as writer:
+        writer.append(three.records[0])
+        writer.append(three.records[1])
+        real, room = os.write, [60]
+
+        def full(descriptor: int, data: bytes) -> int:
+            if not room:
+                raise OSError(number, os.strerror(number))
+            return real(descriptor, data[: room.pop()])
+
+        monkeypatch.setattr(os, "write", full)
+        with pytest.raises(StoreError) as caught:
+            writer.append(three.records[2])
+        monkeypatch.undo()
+        cause = os.strerror(number).lower() if number == errno.EIO else "the disk is full"
+        assert str(caught.value) == (
+            f"made-up.Three could not be written to {writer.path}: {cause}. 2 records are safe there. "
+            f"Mend that, then go on with: tipbench run --resume {writer.path}"
+        )
+        assert read(writer.path) == (replace(three, records=three.records[:2]), [])  # the torn piece is taken back
+        writer.append(three.records[2])
+    assert read(writer.path) == (three, [])
+
+
+# ---- going on ----
+
+
+def test_resume_goes_on_where_the_run_stopped(path: Path, three: Run) -> None:
+    found, writer = resume(path)
+    with writer:
+        assert (found, writer.saved, writer.notices) == (three, 3, [])
+        further = measured(info("Four"), {"optimized": 0.1})
+        writer.append(further)
+    writer.close()
+    assert read(path) == (replace(three, records=(*three.records, further)), [])
+
+
+def test_resume_cuts_a_torn_last_line_off_and_says_so(path: Path, three: Run) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-200])
+    found, writer = resume(path)
+    with writer:
+        assert found.records == three.records[:2]
+        (notice,) = writer.notices
+        assert notice.line == 4
+        assert notice.text.startswith("torn: ")
+        assert notice.text.endswith("; now cut off")
+        writer.append(three.records[2])
+    assert path.read_bytes() == whole
+
+
+def test_resume_completes_a_line_that_lacks_only_its_end(path: Path, three: Run) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    found, writer = resume(path)
+    with writer:
+        assert (found, writer.notices) == (three, [])
+        writer.append(measured(info("Four"), {"optimized": 0.1}))
+    assert path.read_bytes().startswith(whole)
+    assert len(read(path)[0].records) == 4
+
+
+def test_resume_leaves_an_edited_line_where_it_is(path: Path, three: Run) -> None:
+    edit(path, 3, b"scribbled on")
+    found, writer = resume(path)
+    with writer:
+        assert [record.info.pair for record in found.records] == ["One", "Three"]
+        assert [notice.line for notice in writer.notices] == [3]
+        writer.append(three.records[1])
+    assert lines(path)[2] == b"scribbled on"
+    assert {record.name for record in read(path)[0].records} == {record.name for record in three.records}
+
+
+def test_resume_of_a_run_ended_before_its_first_record(tmp_path: Path, three: Run) -> None:
+    path = saved(tmp_path, replace(three, records=()))
+    found, writer = resume(path)
+    writer.close()
+    assert (found.records, found.planned, writer.saved) == ((), three.planned, 0)
+
+
+def test_resume_of_a_file_that_cannot_be_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(StoreError, match=r"cannot write to .*: read-only file system"):
+        resume(path)
+
+
+# ---- the newest run ----
+
+
+def test_newest_is_by_the_start_and_not_by_the_name(tmp_path: Path) -> None:
+    made = [
+        run(id="ffffffff", started="2026-03-01T08:00:00+00:00"),
+        run(id="00000000", started="2026-03-01T21:00:00+00:00", machine={"name": "other"}),
+        run(id="aaaaaaaa", started="2026-02-28T23:00:00+00:00"),
+    ]
+    paths = [saved(tmp_path, each) for each in made]
+    assert newest(tmp_path) == paths[1]
+    assert newest(paths[0].parent) == paths[0]
+
+
+def test_newest_of_nothing_says_how_to_measure(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(StoreError, match=r"no results under .*: measure first, with `make bench`"):
+            newest(folder)
+
+
+def test_newest_does_not_pass_over_a_damaged_day_in_silence(tmp_path: Path) -> None:
+    saved(tmp_path, run())
+    broken = tmp_path / "2026-04-01-00000000.jsonl"
+    broken.write_bytes(b"broken\n")
+    assert newest(tmp_path) == broken
+
+
+# ---- old schemas ----
+
+
+def test_every_schema_has_a_reader_and_a_golden_file() -> None:
+    assert sorted(store.READERS) == list(range(1, SCHEMA + 1))
+    assert sorted(path.name for path in GOLDEN.glob("*.jsonl")) == [f"schema-{n}.jsonl" for n in sorted(store.READERS)]
+
+
+def test_golden_schema_1_stays_readable() -> None:
+    """The file is never written anew: it stands for the results people already have."""
+    found, notices = read(GOLDEN / "schema-1.jsonl")
+    assert notices == []
+    assert (found.id, found.started, found.machine["cores"]) == ("3f9a1c07", "2026-03-01T09:30:00+00:00", 2)
+    assert [record.outcome for record in found.records] == ["measured"] * 13 + ["failed", "skipped"]
+    assert len(found.planned) == 17
+    training = found.records[4]
+    assert training.name == "channels-last.ResNetTraining"
+    assert training.info.tip == tip(
+        "channels-last",
+        title="Use the channels_last memory format for vision models.",
+        guide=["A1.6"],
+        published="26-76 % on Xeon 8380 (PyTorch memory-format tutorial)",
+        note="It can also be slower: pytorch#50036, pytorch#82699.",
+    )
+    assert len(training.launches) == 9
+    assert training.launches[0].seconds[training.launches[0].variant.index("baseline")] == 0.8434
+    assert training.variants["optimized"].mechanism["optimized"] == 0
+    assert found.records[-2].kind == "deadline"
+    assert found.records[-3].variants["optimized"].reason == "libjemalloc not found"

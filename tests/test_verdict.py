@@ -1,0 +1,227 @@
+"""Hand-built records with known effects, and the verdicts they must get."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from harness.record import Launch, Record, VariantRecord
+from harness.statistics import Estimate
+from harness.verdict import (
+    FULL,
+    MARGIN,
+    QUICK,
+    Judgement,
+    decide,
+    disturbed,
+    judge,
+    judge_suite,
+    launch_effect,
+    rounds,
+    undecided,
+)
+from tests.made_up import info, launch, measured
+
+CORES = 2
+
+
+def only(record: Record) -> Judgement:
+    (judgement,) = judge(record, FULL, CORES)
+    return judgement
+
+
+@pytest.mark.parametrize(
+    ("effect", "spread", "verdict"),
+    [
+        (0.30, 0.004, "faster"),
+        (0.0195, 0.004, "faster"),
+        (-0.30, 0.004, "slower"),
+        (-0.0195, 0.004, "slower"),
+        (0.0, 0.004, "no difference"),
+        (0.005, 0.002, "no difference"),
+        (0.0, 0.02, "inconclusive"),
+        (0.01, 0.004, "inconclusive"),
+        (0.02, 0.03, "inconclusive"),
+    ],
+)
+def test_known_effects_get_their_verdicts(effect: float, spread: float, verdict: str) -> None:
+    judgement = only(measured(info(), {"optimized": effect}, spread=spread))
+    assert judgement.verdict == verdict
+    assert judgement.speedup == pytest.approx(math.exp(effect))
+    assert judgement.low is not None
+    assert judgement.high is not None
+    assert judgement.low < math.exp(effect) < judgement.high
+    assert judgement.launches == 6
+
+
+def test_the_interval_decides_and_its_edges_belong_to_inconclusive() -> None:
+    def verdict(low: float, high: float) -> str:
+        return decide(Estimate((low + high) / 2, low, high, 6, 0.005, 0.01))
+
+    assert verdict(MARGIN * 1.001, 1) == "faster"
+    assert verdict(MARGIN, 1) == "inconclusive"
+    assert verdict(-1, -MARGIN * 1.001) == "slower"
+    assert verdict(-1, -MARGIN) == "inconclusive"
+    assert verdict(-MARGIN, MARGIN * 0.999) == "inconclusive"
+    assert verdict(-MARGIN * 0.999, MARGIN * 0.999) == "no difference"
+    assert verdict(-0.5, 0.5) == "inconclusive"
+
+
+def test_inconclusive_names_the_smallest_effect_it_could_have_seen() -> None:
+    judgement = only(measured(info(), {"optimized": 0.0}, spread=0.02))
+    assert judgement.smallest is not None
+    assert judgement.low is not None
+    assert judgement.high is not None
+    assert judgement.smallest == pytest.approx(1.01 * math.sqrt(judgement.high / judgement.low))
+    assert judgement.reason == f"could have seen effects from {100 * (judgement.smallest - 1):.1f} %"
+
+
+def test_the_first_look_that_decides_stands_whatever_comes_after() -> None:
+    clear = measured(info(), {"optimized": 0.3})
+    later = tuple(launch({"optimized": -0.3}, seed) for seed in range(6, 12))
+    assert only(replace(clear, launches=clear.launches + later)).speedup == pytest.approx(math.exp(0.3))
+
+
+@pytest.mark.parametrize(("launches", "used"), [(6, 6), (8, 6), (9, 9), (13, 13), (17, 13), (18, 18)])
+def test_full_looks_only_where_it_was_fixed_beforehand(launches: int, used: int) -> None:
+    assert only(measured(info(), {"optimized": 0.0}, spread=0.08, launches=launches)).launches == used
+
+
+def test_quick_looks_once_at_the_whole_error() -> None:
+    record = measured(info(), {"optimized": 0.016}, spread=0.005)
+    (quick,) = judge(record, QUICK, CORES)
+    (full,) = judge(record, FULL, CORES)
+    assert (quick.verdict, full.verdict) == ("faster", "inconclusive")
+    assert quick.low is not None
+    assert full.low is not None
+    assert quick.low > full.low
+    assert not undecided(measured(info(), {"optimized": 0.0}, spread=0.1), QUICK, CORES)
+
+
+def test_every_point_of_a_sweep_is_judged_against_the_one_baseline() -> None:
+    effects = {"workers=1": -0.2, "workers=2": 0.4, "workers=4": 0.0}
+    judged = judge(measured(info(variants=list(effects)), effects), FULL, CORES)
+    assert [(one.variant, one.verdict) for one in judged] == [
+        ("workers=1", "slower"),
+        ("workers=2", "faster"),
+        ("workers=4", "no difference"),
+    ]
+
+
+def test_skipped_and_failed_records_keep_their_reasons() -> None:
+    about = info(variants=["optimized", "arm"])
+    for judgement in judge(Record(about, "failed", "deadline", "no answer", "mend it"), FULL, CORES):
+        assert (judgement.verdict, judgement.reason, judgement.remedy) == ("failed", "deadline: no answer", "mend it")
+        assert (judgement.speedup, judgement.low, judgement.high, judgement.p) == (None, None, None, None)
+    skipped = judge(Record(about, "skipped", reason="1 NUMA node; needs 2", remedy="a larger machine"), FULL, CORES)
+    assert [(one.verdict, one.reason) for one in skipped] == [("skipped", "1 NUMA node; needs 2")] * 2
+
+
+def test_a_variant_can_fail_or_be_skipped_alone() -> None:
+    record = measured(info(variants=["optimized", "lossy", "native"]), {"optimized": 0.3})
+    variants = {
+        **record.variants,
+        "lossy": VariantRecord("failed", "different results", "output differs", "mend it"),
+        "native": VariantRecord("skipped", reason="libjemalloc not found", remedy="run `make native`"),
+    }
+    judged = {one.variant: one for one in judge(replace(record, variants=variants), FULL, CORES)}
+    assert judged["optimized"].verdict == "faster"
+    assert (judged["lossy"].verdict, judged["lossy"].speedup) == ("failed", None)
+    assert judged["lossy"].reason == "different results: output differs"
+    assert (judged["native"].verdict, judged["native"].remedy) == ("skipped", "run `make native`")
+
+
+def test_a_file_that_could_not_be_imported_is_one_failure() -> None:
+    (judgement,) = judge(Record(replace(info(), variants=()), "failed", "import error", "SyntaxError"), FULL, CORES)
+    assert (judgement.variant, judgement.verdict) == ("optimized", "failed")
+
+
+def with_steal(found: Launch, at: range, ticks: int) -> Launch:
+    return replace(found, steal_ticks=tuple(ticks if i in at else 0 for i in range(len(found.seconds))))
+
+
+def with_throttling(found: Launch, at: range) -> Launch:
+    return replace(found, throttled_us=tuple(50 if i in at else 0 for i in range(len(found.seconds))))
+
+
+def test_rounds_are_whole_palindromes_and_a_broken_end_is_left_out() -> None:
+    found = launch({"optimized": 0.1, "arm": 0.2}, seed=0, rounds=3)
+    assert [blocks.stop - blocks.start for blocks in rounds(found)] == [6, 6, 6]
+    cut = Launch(0, *(column[:-2] for column in (found.variant, found.seconds)), *[(0,) * 16] * 4)
+    assert len(list(rounds(cut))) == 2
+
+
+@pytest.mark.parametrize(
+    ("ticks", "block_s", "cores", "gone"),
+    [
+        (0, 0.02, 2, False),
+        (1, 0.001, 2, False),  # one tick is the counter's resolution
+        (2, 0.02, 2, True),  # 20 ms of 160 ms
+        (2, 0.1, 2, False),  # 20 ms of 800 ms
+        (2, 0.02, 8, False),  # 20 ms of 640 ms
+        (-1, 0.02, 2, False),  # the platform does not tell
+    ],
+)
+def test_stolen_time_quarantines_a_round_by_its_share(ticks: int, block_s: float, cores: int, gone: bool) -> None:
+    found = with_steal(launch({"optimized": 0.0}, 0, rounds=1, baseline_s=block_s), range(1), ticks)
+    assert disturbed(found, slice(0, 4), cores) is gone
+
+
+def test_throttling_at_all_quarantines_a_round_and_slowness_never_does() -> None:
+    found = launch({"optimized": 0.0}, 0, rounds=2)
+    assert disturbed(with_throttling(found, range(1)), slice(0, 4), CORES)
+    assert not disturbed(with_throttling(found, range(1)), slice(4, 8), CORES)
+    slow = replace(found, seconds=(9.0, *found.seconds[1:]))
+    assert not disturbed(slow, slice(0, 4), CORES)
+
+
+def test_a_launch_is_dropped_when_half_its_rounds_or_more_are_disturbed() -> None:
+    found = launch({"optimized": 0.3}, 0, rounds=4)
+    effect, dropped = launch_effect(with_throttling(found, range(4)), "optimized", CORES)
+    assert (effect, dropped) == (pytest.approx(0.3), 1)
+    assert launch_effect(with_throttling(found, range(8)), "optimized", CORES) == (None, 2)
+
+
+def test_disturbed_launches_are_replaced_by_later_ones() -> None:
+    record = measured(info(), {"optimized": 0.3}, launches=6)
+    spoilt = with_throttling(record.launches[0], range(16))
+    record = replace(record, launches=(spoilt, *record.launches[1:]))
+    judgement = only(record)
+    assert (judgement.verdict, judgement.launches, judgement.quarantined) == ("inconclusive", 0, 4)
+    assert judgement.reason == "1 of 6 launches were too disturbed (throttling or stolen time)"
+    assert undecided(record, FULL, CORES)
+    further = replace(record, launches=(*record.launches, launch({"optimized": 0.3}, 6)))
+    assert (only(further).verdict, only(further).launches) == ("faster", 6)
+    assert not undecided(further, FULL, CORES)
+
+
+def test_undecided_until_every_variant_is_decided_or_the_looks_are_used_up() -> None:
+    effects = {"optimized": 0.3, "arm": 0.01}
+    about = info(variants=list(effects))
+    assert not undecided(measured(info(), {"optimized": 0.3}), FULL, CORES)
+    assert undecided(measured(about, effects), FULL, CORES)
+    assert undecided(measured(about, effects, launches=17), FULL, CORES)
+    assert not undecided(measured(about, effects, launches=18), FULL, CORES)
+    assert not undecided(Record(about, "skipped", reason="no GPU"), FULL, CORES)
+
+
+def test_a_lone_weak_finding_among_many_is_demoted() -> None:
+    weak = measured(info("Weak"), {"optimized": 0.02}, spread=0.004)
+    strong = measured(info("Strong"), {"optimized": 0.5}, spread=0.004)
+    nulls = [measured(info(f"Null{n}"), {"optimized": 0.0}) for n in range(20)]
+    assert only(weak).verdict == "faster"
+    assert judge_suite([weak], FULL, CORES)[0].verdict == "faster"
+    demoted, kept, *rest = judge_suite([weak, strong, *nulls], FULL, CORES)
+    assert demoted.verdict == "inconclusive"
+    assert demoted.reason == "the interval excludes +-1 %, but not after false-discovery control over 22 comparisons"
+    assert demoted.speedup == only(weak).speedup
+    assert kept.verdict == "faster"
+    assert {one.verdict for one in rest} == {"no difference"}
+
+
+def test_what_was_not_measured_does_not_dilute_the_suite() -> None:
+    weak = measured(info("Weak"), {"optimized": 0.02}, spread=0.004)
+    skipped = [Record(info(f"Skipped{n}"), "skipped", reason="no GPU") for n in range(50)]
+    assert judge_suite([*skipped, weak], FULL, CORES)[-1].verdict == "faster"
