@@ -40,7 +40,7 @@ $(INSTALLED): pyproject.toml harness/constraints.txt
 	@echo "$(VENV) is ready"
 
 native: setup ## fetch optional native libraries without root (jemalloc, tcmalloc, numactl, Intel OpenMP)
-	@echo "fetching optional native libraries: a few seconds"
+	@echo "fetching the optional native libraries that are missing: up to 50 MB, a few seconds"
 	@$(BIN)/python -m harness.native fetch
 
 bench: PROFILE := full

@@ -65,7 +65,7 @@ def measured(
     more: `memory`, `one_off`, `mechanism`, `equal` by variant; `steps`, `baseline_s` of one block.
     """
     scatter = [spread * math.sqrt(3) * (2 * (index + 0.5) / launches - 1) for index in range(launches)]
-    random.Random(about.pair).shuffle(scatter)
+    random.Random(ascii(about.pair)).shuffle(scatter)
     baseline_s = more.get("baseline_s", 0.02)
     made = tuple(
         launch({name: effect + drawn for name, effect in effects.items()}, seed, baseline_s=baseline_s)

@@ -92,7 +92,10 @@ def test_the_looks_spend_five_percent_in_all(looks: Looks) -> None:
     assert list(looks.launches) == sorted(set(looks.launches))
 
 
-def stop(effects: np.ndarray[tuple[int, ...], np.dtype[np.float64]], truth: float, looks: Looks) -> tuple[float, Counter[str]]:
+Runs = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+
+
+def stop(effects: Runs, truth: float, looks: Looks) -> tuple[float, Counter[str]]:
     """(share of intervals that hold the truth, verdicts) where every row is a run that may stop at each look."""
     held, verdicts = 0, Counter[str]()
     for launches in effects.tolist():

@@ -222,9 +222,7 @@ def test_a_record_stored_twice_counts_once(path: Path, three: Run) -> None:
     path.write_bytes(path.read_bytes() + second + b"\n")
     found, (notice,) = read(path)
     assert found.records == three.records
-    assert notice == Notice(
-        path, 5, "made-up.One is stored a second time; the one on line 2 is used, this one is not"
-    )
+    assert notice == Notice(path, 5, "made-up.One is stored a second time; the one on line 2 is used, this one is not")
 
 
 def test_one_pair_on_two_devices_is_no_duplicate(tmp_path: Path) -> None:
@@ -251,7 +249,7 @@ def test_a_file_of_something_else_is_refused(path: Path, schema: object) -> None
 
 def test_a_newer_schema_says_what_to_do(path: Path) -> None:
     edit(path, 1, json.dumps({"schema": SCHEMA + 1}).encode())
-    with pytest.raises(StoreError, match=rf"line 1: written by a newer tipbench \(schema {SCHEMA + 1}.*update tipbench"):
+    with pytest.raises(StoreError, match=rf"newer tipbench \(schema {SCHEMA + 1}.*update tipbench"):
         read(path)
 
 
@@ -276,7 +274,7 @@ def test_empty_missing_and_foreign_files(tmp_path: Path) -> None:
         read(empty)
     with pytest.raises(StoreError, match=r"cannot read .*missing\.jsonl: no such file"):
         read(tmp_path / "missing.jsonl")
-    with pytest.raises(StoreError, match="cannot read .*: is a directory"):
+    with pytest.raises(StoreError, match=r"cannot read .*: is a directory"):
         read(tmp_path)
 
 
@@ -288,7 +286,7 @@ def test_a_file_in_the_place_of_the_folder(tmp_path: Path, three: Run) -> None:
     with pytest.raises(StoreError, match=r"cannot write results to .*results.*; name another folder with --results"):
         create(tmp_path / "results", three)
     (tmp_path / three.machine["name"]).touch()
-    with pytest.raises(StoreError, match="cannot write results to .*file exists"):
+    with pytest.raises(StoreError, match=r"cannot write results to .*file exists"):
         create(tmp_path, three)
 
 

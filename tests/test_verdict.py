@@ -149,7 +149,8 @@ def with_throttling(found: Launch, at: range) -> Launch:
 def test_rounds_are_whole_palindromes_and_a_broken_end_is_left_out() -> None:
     found = launch({"optimized": 0.1, "arm": 0.2}, seed=0, rounds=3)
     assert [blocks.stop - blocks.start for blocks in rounds(found)] == [6, 6, 6]
-    cut = Launch(0, *(column[:-2] for column in (found.variant, found.seconds)), *[(0,) * 16] * 4)
+    left = len(found.seconds) - 2
+    cut = Launch(0, found.variant[:left], found.seconds[:left], *[(0,) * left] * 4)
     assert len(list(rounds(cut))) == 2
 
 
@@ -180,7 +181,8 @@ def test_throttling_at_all_quarantines_a_round_and_slowness_never_does() -> None
 def test_a_launch_is_dropped_when_half_its_rounds_or_more_are_disturbed() -> None:
     found = launch({"optimized": 0.3}, 0, rounds=4)
     effect, dropped = launch_effect(with_throttling(found, range(4)), "optimized", CORES)
-    assert (effect, dropped) == (pytest.approx(0.3), 1)
+    assert effect == pytest.approx(0.3)
+    assert dropped == 1
     assert launch_effect(with_throttling(found, range(8)), "optimized", CORES) == (None, 2)
 
 

@@ -45,7 +45,7 @@ def pointwise_block(x: torch.Tensor) -> torch.Tensor:
 class DeepPointwise(Pair):
     """Blocks of eight pointwise operations, each of which keeps its input for the backward pass."""
 
-    sizes = {"blocks": 4, "elements": 2**20}
+    sizes = {"blocks": 4, "elements": 2**19}
     tiny = {"blocks": 4, "elements": 100}
 
     def inputs(self) -> torch.Tensor:

@@ -85,9 +85,7 @@ def counts(run: Run) -> Counts:
     outcomes = Counter(record.outcome for record in run.records)
     missing = Counter(run.planned) - Counter(record.name for record in run.records)
     reached, not_reached = len(run.records), missing.total()
-    return Counts(
-        reached + not_reached, outcomes["measured"], outcomes["skipped"], outcomes["failed"], not_reached
-    )
+    return Counts(reached + not_reached, outcomes["measured"], outcomes["skipped"], outcomes["failed"], not_reached)
 
 
 def _row(judgement: Judgement) -> Row:

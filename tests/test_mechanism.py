@@ -1,0 +1,185 @@
+"""The counts are exact on functions whose work is known."""
+
+import multiprocessing
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from harness import mechanism
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, which only Linux has")
+
+
+def gelu(x: torch.Tensor) -> torch.Tensor:
+    return x * 0.5 * (1 + torch.erf(x / 1.41421))
+
+
+X = torch.ones(8, 8)
+
+
+@pytest.mark.parametrize(
+    ("step", "count"),
+    [
+        (lambda: gelu(X), 5),
+        (lambda: X.view(64), 0),
+        (lambda: torch.empty(3), 0),
+        (lambda: X.t().contiguous(), 1),  # the copy inside it
+        (lambda: X.contiguous(), 0),  # already is
+        (lambda: X.to(torch.float64), 1),
+        (lambda: nn.functional.linear(X, X, X[0]), 1),  # addmm, and views inside
+        (lambda: [X + X for _ in range(7)], 7),
+    ],
+)
+def test_operations(step: Callable[[], Any], count: int) -> None:
+    assert mechanism.operations(step) == count
+
+
+def test_operations_include_the_backward_pass() -> None:
+    x = X.clone().requires_grad_()
+    # forward: multiply, sum; backward: the starting gradient, multiply. Expanding it is a view.
+    assert mechanism.operations(lambda: torch.autograd.grad((x * 2).sum(), x)) == 4
+
+
+def test_a_compiled_graph_is_one_operation() -> None:
+    compiled = torch.compile(lambda x: gelu(gelu(x)) @ x)
+    assert mechanism.operations(lambda: compiled(X)) == 1
+    assert mechanism.operations(lambda: compiled(X) + 1) == 2
+
+
+def test_calls() -> None:
+    assert mechanism.calls(lambda: gelu(X), "aten::mul") == 2
+    assert mechanism.calls(lambda: gelu(X), "aten::matmul") == 0
+
+
+def test_autograd_nodes() -> None:
+    x = X.clone().requires_grad_()
+    assert mechanism.autograd_nodes(X) == 0
+    assert mechanism.autograd_nodes(x * 2) == 2  # the product, and where x's gradient is added up
+    assert mechanism.autograd_nodes((x * 2, x * 3)) == 3  # x's is shared
+    with torch.no_grad():
+        assert mechanism.autograd_nodes(x * 2) == 0
+
+
+def test_a_deep_graph_is_walked_without_recursion() -> None:
+    y = x = X.clone().requires_grad_()
+    for _ in range(5000):
+        y = y + 1
+    assert mechanism.autograd_nodes(y) == 5001
+    assert x.grad is None
+
+
+def test_stack_traces() -> None:
+    layer = nn.Linear(8, 8)
+    assert mechanism.stack_traces(lambda: layer(X)) == 0
+    with torch.autograd.set_detect_anomaly(True):
+        assert mechanism.stack_traces(lambda: layer(X)) == 4  # addmm, weight transposed, weight, bias
+
+
+def test_saved_bytes() -> None:
+    x = X.clone().requires_grad_()
+    tensor = X.nbytes
+    assert mechanism.saved_bytes(lambda: x + 1) == 0
+    assert mechanism.saved_bytes(lambda: x.sin()) == tensor
+    assert mechanism.saved_bytes(lambda: x.sin() * x.sin()) == 3 * tensor  # x once, and both factors
+    with torch.no_grad():
+        assert mechanism.saved_bytes(lambda: x.sin()) == 0
+
+
+def test_saved_bytes_leave_parameters_out() -> None:
+    layer, x = nn.Linear(8, 8), X.clone().requires_grad_()
+    assert mechanism.saved_bytes(lambda: layer(x)) == X.nbytes
+
+
+def test_saved_bytes_of_a_checkpoint_are_its_input() -> None:
+    x = X.clone().requires_grad_()
+
+    def step() -> None:
+        checkpoint(lambda x: x.sin().sin().sin(), x, use_reentrant=False).sum().backward()
+
+    assert mechanism.saved_bytes(step) == X.nbytes
+
+
+def test_not_channels_last() -> None:
+    images = torch.randn(2, 3, 8, 8)
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten())
+    assert mechanism.not_channels_last(lambda: model(images)) == 2
+    model.to(memory_format=torch.channels_last)
+    assert mechanism.not_channels_last(lambda: model(images.to(memory_format=torch.channels_last))) == 0
+    model.insert(1, nn.Unflatten(1, (4, 1)))
+    model.insert(2, nn.Flatten(1, 2))
+    assert mechanism.not_channels_last(lambda: model(images.to(memory_format=torch.channels_last)).contiguous()) == 0
+
+
+def test_a_hook_is_gone_after_a_step_that_raises() -> None:
+    def fail() -> None:
+        raise ValueError("this step fails")
+
+    for count in (mechanism.not_channels_last, mechanism.stack_traces, mechanism.saved_bytes, mechanism.operations):
+        with pytest.raises(ValueError, match="this step fails"):
+            count(fail)
+    assert not nn.modules.module._global_forward_hooks
+    assert mechanism.operations(lambda: gelu(X)) == 5
+
+
+def _serve(requests: Any, answers: Any) -> None:
+    while (seconds := requests.get()) is not None:
+        until = time.process_time() + seconds
+        while time.process_time() < until:
+            pass
+        answers.put(seconds)
+
+
+def test_working_children_count_those_that_worked() -> None:
+    start = multiprocessing.get_context("spawn")
+    requests, answers = [start.Queue() for _ in range(3)], start.Queue()
+    children = [start.Process(target=_serve, args=(queue, answers)) for queue in requests]
+    for child in children:
+        child.start()
+
+    def step() -> None:
+        for queue in requests[:2]:
+            queue.put(0.05)
+        for _ in requests[:2]:
+            answers.get()
+
+    for queue in requests:  # the third is up and waits, too
+        queue.put(0.0)
+    for _ in requests:
+        answers.get()
+    try:
+        assert mechanism.working_children(step) == 2
+        assert mechanism.working_children(lambda: None) == 0
+    finally:
+        for queue in requests:
+            queue.put(None)
+        for child in children:
+            child.join()
+
+
+@linux
+def test_mapped_library() -> None:
+    assert mechanism.mapped_library(("no-such-library",)) is None
+    assert mechanism.mapped_library(("no-such-library", "libtorch_cpu")) == "libtorch_cpu"
+
+
+@linux
+def test_page_faults() -> None:
+    import mmap
+
+    pages = 1000
+
+    def touch_fresh_pages() -> None:
+        with mmap.mmap(-1, pages * mmap.PAGESIZE) as memory:
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
+            for page in range(pages):
+                memory[page * mmap.PAGESIZE] = 1
+
+    # A few of the interpreter's own may come in between.
+    assert pages <= mechanism.page_faults(touch_fresh_pages) < pages + 10
+    assert mechanism.page_faults(lambda: None) < 10
