@@ -74,7 +74,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_folder(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--from", type=Path, metavar="DIR", dest="folder", help="take the pairs from any folder or file")
+    command.add_argument(
+        "--from", type=Path, metavar="DIR", dest="folder", help="take the pairs from any folder or file"
+    )
 
 
 def _add_device(command: argparse.ArgumentParser) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import resource
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from time import perf_counter
 from typing import Any
 
 import torch
+
+from harness.machine import cgroup_files
 
 
 def seconds_on_cpu(step: Callable[[], Any], count: int) -> float:
@@ -78,15 +81,21 @@ def _field(path: Path, prefix: str, index: int) -> int:
     return -1
 
 
+@functools.cache
+def _cpu_stat(root: Path) -> Path | None:
+    """Where the kernel counts this process's throttling; looked up once, as a block's border must be short."""
+    return next(cgroup_files(root, "cpu", ("cpu.stat",)), None)
+
+
 def _throttled(root: Path) -> int:
-    for folder in ("sys/fs/cgroup", "sys/fs/cgroup/cpu"):
-        found = _field(root / folder / "cpu.stat", "throttled_usec", 1)
-        if found >= 0:
-            return found
-        found = _field(root / folder / "cpu.stat", "throttled_time", 1)  # cgroup v1: nanoseconds
-        if found >= 0:
-            return found // 1000
-    return -1
+    file = _cpu_stat(root)
+    if file is None:
+        return -1
+    found = _field(file, "throttled_usec", 1)
+    if found >= 0:
+        return found
+    found = _field(file, "throttled_time", 1)  # cgroup v1 counts nanoseconds
+    return found // 1000 if found >= 0 else -1
 
 
 def time_block(step: Callable[[], Any], count: int, device: torch.device, begin: Callable[[], None]) -> dict[str, Any]:

@@ -15,7 +15,18 @@ HEAP_KEPT = str(1 << 34)
 pages at every large temporary or in one that does not; the two differ by up to 2.5x. Both thresholds
 must be raised: setting one alone turns off glibc's own adjustment and makes it worse."""
 
-FOREIGN = ("OMP_", "GOMP_", "KMP_", "MKL_", "MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD", "TORCH", "PYTORCH_", "PYTHONHASHSEED")
+FOREIGN = (
+    "OMP_",
+    "GOMP_",
+    "KMP_",
+    "MKL_",
+    "MALLOC_",
+    "GLIBC_TUNABLES",
+    "LD_PRELOAD",
+    "TORCH",
+    "PYTORCH_",
+    "PYTHONHASHSEED",
+)
 """Variables by these prefixes change what is measured; a person's shell must not decide that unseen."""
 
 NEEDED = ("TORCHINDUCTOR_CXX", "TORCH_HOME")

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
@@ -97,7 +98,7 @@ def discover(folder: Path, device: str = "auto") -> Discovery:
                 raise NoTorch(f"torch cannot be imported by {sys.executable} ({ending}): {output}")
             # The process died in this file; the others get another try without it.
             file = Path(answers[-1]["importing"])
-            broken.append(_broken(file, device, f"{file.name}: {ending} while it was imported"))
+            broken.append(_broken(file, device, f"{file.name}: the process {ending} while importing it"))
             files.remove(file)
     pairs = [PairInfo.from_json(pair) for answer in answers for pair in answer.get("pairs", ())]
     broken += [_broken(Path(answer["file"]), device, answer["error"]) for answer in answers if "error" in answer]
@@ -105,9 +106,7 @@ def discover(folder: Path, device: str = "auto") -> Discovery:
     return Discovery(tuple(pairs), tuple(broken), about["threads"], about["torch"], about["device"])
 
 
-def _describe(
-    folder: Path, files: Sequence[Path], device: str, scratch: Path
-) -> tuple[list[dict[str, Any]], str, str]:
+def _describe(folder: Path, files: Sequence[Path], device: str, scratch: Path) -> tuple[list[dict[str, Any]], str, str]:
     """(answers, last lines of output, how the process ended)."""
     answered, log = scratch / "answers.jsonl", scratch / "output"
     answered.write_text("")
@@ -124,14 +123,12 @@ def _describe(
         )
         try:
             code = process.wait(IMPORT_DEADLINE)
-            ending = f"the process was ended by {signal.Signals(-code).name}" if code < 0 else f"the process left with exit code {code}"
+            ending = f"ended by {signal.Signals(-code).name}" if code < 0 else f"left with exit code {code}"
         except subprocess.TimeoutExpired:
-            ending = f"no end after {IMPORT_DEADLINE:.0f} s"
+            ending = f"came to no end in {IMPORT_DEADLINE:.0f} s"
         finally:
-            try:
+            with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             process.wait()
     lines = answered.read_text().splitlines()
     return [json.loads(line) for line in lines], " ".join(log.read_text(errors="replace").split("\n")[-3:]), ending
@@ -257,7 +254,10 @@ def main(device: str, folder: str, answered: str, *files: str) -> None:
                 module = load(file, Path(folder))
                 if not hasattr(module, "TIP"):
                     continue
-                pairs = [_info(pair, module.TIP, file, Path(folder).parent, device).to_json() for pair in pair_classes(module)]
+                pairs = [
+                    _info(pair, module.TIP, file, Path(folder).parent, device).to_json()
+                    for pair in pair_classes(module)
+                ]
                 answer(file=name, pairs=pairs)
             except BaseException as error:  # a pair file may raise anything, SystemExit included
                 answer(file=name, error=explain(error, file))

@@ -69,36 +69,67 @@ def snapshot(result: Any) -> Outputs:
 @torch.no_grad()
 def scribble(result: Any) -> None:
     """Overwrite the tensors a step returned (not modules), so that handing out an old one again shows."""
+    for tensor in _plain_tensors(result):
+        # Of an expanded tensor one element each: writing twice to the same place is refused.
+        once = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in tensor.stride())
+        with torch.inference_mode(tensor.is_inference()):
+            tensor.detach()[once].fill_(_ink(tensor))
+
+
+def handed_out_again(first: Any, second: Any) -> bool:
+    """Whether the second step returned a tensor of the first one's, still scribbled over."""
+    storages = {tensor.untyped_storage().data_ptr() for tensor in _plain_tensors(first)}
+    return any(
+        tensor.untyped_storage().data_ptr() in storages and _scribbled(tensor) for tensor in _plain_tensors(second)
+    )
+
+
+def _plain_tensors(result: Any) -> Iterator[torch.Tensor]:
+    """The tensors in a result that `scribble` can overwrite; those of modules are the state of the next step."""
     if isinstance(result, torch.Tensor):
-        with torch.inference_mode(result.is_inference()):
-            if result.is_floating_point() or result.is_complex():
-                result.detach().fill_(float("nan"))
-            elif result.dtype != torch.bool:
-                result.detach().fill_(torch.iinfo(result.dtype).min)
+        if result.layout is torch.strided and result.numel() and result.dtype != torch.bool:
+            yield result
     elif isinstance(result, Mapping):
         for value in result.values():
-            scribble(value)
+            yield from _plain_tensors(value)
     elif isinstance(result, (list, tuple)):
         for value in result:
-            scribble(value)
+            yield from _plain_tensors(value)
+
+
+def _ink(tensor: torch.Tensor) -> float:
+    return float("nan") if tensor.is_floating_point() or tensor.is_complex() else torch.iinfo(tensor.dtype).max
+
+
+def _scribbled(tensor: torch.Tensor) -> bool:
+    ink = _ink(tensor)
+    return bool((tensor.isnan() if ink != ink else tensor == ink).all())
 
 
 def worst_difference(baseline: Outputs, variant: Outputs) -> tuple[float, str]:
     """(largest difference relative to the tensor's largest value, the tensor's path).
 
-    Raises Unequal where names, shapes or dtypes of the outputs differ.
+    Raises Unequal where names or shapes of the outputs differ, not where only their dtypes do.
     """
     _same_shape(baseline, variant)
     worst, where = 0.0, ""
     for path, expected in baseline.items():
-        if not expected.numel():
+        if not expected.numel() or torch.equal(expected, variant[path]):
             continue
-        exact = torch.complex128 if expected.is_complex() else torch.float64
-        difference = (expected.to(exact) - variant[path].to(exact)).abs().max().item()
-        relative = difference / max(expected.to(exact).abs().max().item(), FLOOR)
+        difference = (_exact(expected) - _exact(variant[path])).abs().max().item()
+        relative = difference / max(_exact(expected).abs().max().item(), FLOOR)
         if relative > worst:
             worst, where = relative, path
     return worst, where
+
+
+def _exact(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+
+
+def _bits_differ(baseline: Outputs, variant: Outputs) -> str:
+    """Path of the first output that is not the same number for number and dtype for dtype, or an empty word."""
+    return next((path for path, expected in baseline.items() if not torch.equal(expected, variant[path])), "")
 
 
 def _same_shape(baseline: Outputs, variant: Outputs) -> None:
@@ -114,13 +145,19 @@ def _same_shape(baseline: Outputs, variant: Outputs) -> None:
 def error(reference: Outputs, outputs: Outputs) -> float:
     """Relative error of all outputs against the fp64 reference: ||x - ref|| / ||ref||."""
     _same_shape(reference, outputs)
-    wrong = sum((reference[path].double() - tensor.double()).square().sum().item() for path, tensor in outputs.items())
-    size = sum(tensor.double().square().sum().item() for tensor in reference.values())
+    wrong = sum(
+        (_exact(reference[path]) - _exact(tensor)).abs().square().sum().item() for path, tensor in outputs.items()
+    )
+    size = sum(_exact(tensor).abs().square().sum().item() for tensor in reference.values())
     return float((wrong / max(size, FLOOR**2)) ** 0.5)
 
 
 def compare(
-    method: Equal, tolerance: float, baseline: Sequence[Outputs], variant: Sequence[Outputs], reference: Sequence[Outputs]
+    method: Equal,
+    tolerance: float,
+    baseline: Sequence[Outputs],
+    variant: Sequence[Outputs],
+    reference: Sequence[Outputs],
 ) -> dict[str, Any]:
     """Compare the outputs of both sides, one entry a seed. Raises Unequal; returns `VariantRecord.equal`."""
     found: dict[str, Any] = {"method": str(method), "tolerance": tolerance, "seeds": len(baseline)}

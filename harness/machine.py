@@ -196,7 +196,7 @@ def caches(root: Path = ROOT) -> dict[str, int] | str:
 
 def memory_bytes(root: Path = ROOT) -> int:
     """Memory this process can get: what is installed, or the lowest limit of its cgroups."""
-    limits = [int(text) for path in _cgroup_files(root, "memory", ("memory.max", "memory.limit_in_bytes"))
+    limits = [int(text) for path in cgroup_files(root, "memory", ("memory.max", "memory.limit_in_bytes"))
               if (text := read(path)).isdigit()]  # fmt: skip
     return min([psutil.virtual_memory().total, *limits])
 
@@ -205,7 +205,7 @@ def quota_cores(root: Path = ROOT) -> float | str:
     """Cores' worth of time the cgroups grant, the lowest if nested; "none" where nothing limits it."""
     quotas: list[float] = []
     told = False
-    for path in _cgroup_files(root, "cpu", ("cpu.max", "cpu.cfs_quota_us")):
+    for path in cgroup_files(root, "cpu", ("cpu.max", "cpu.cfs_quota_us")):
         words = read(path).split()
         period = words[1] if len(words) == 2 else read(path.with_name("cpu.cfs_period_us"))
         told = told or words[0] not in (UNAVAILABLE, DENIED)
@@ -216,7 +216,7 @@ def quota_cores(root: Path = ROOT) -> float | str:
 
 def throttling(root: Path = ROOT) -> tuple[int | str, float | str]:
     """Periods in which the cgroup ran out of quota, and the seconds it then had to wait."""
-    for path in _cgroup_files(root, "cpu", ("cpu.stat",)):
+    for path in cgroup_files(root, "cpu", ("cpu.stat",)):
         counters = dict(line.split() for line in read(path).splitlines() if line.count(" ") == 1)
         if "nr_throttled" in counters:
             waited = (
@@ -228,7 +228,7 @@ def throttling(root: Path = ROOT) -> tuple[int | str, float | str]:
     return UNAVAILABLE, UNAVAILABLE
 
 
-def _cgroup_files(root: Path, controller: str, files: tuple[str, ...]) -> Iterator[Path]:
+def cgroup_files(root: Path, controller: str, files: tuple[str, ...]) -> Iterator[Path]:
     """Files that exist by these names in this process's cgroup and in those around it, innermost first.
 
     In a container the path in /proc/self/cgroup may be the host's and missing here; the walk up ends

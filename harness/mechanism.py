@@ -18,16 +18,17 @@ import torch
 from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.module import register_module_forward_hook
+from torch.profiler import ProfilerActivity, profile
 
 Step = Callable[[], Any]
 
-VIEWS_AND_ALLOCATIONS = frozenset(
-    f"aten::{name}"
-    for name in (
-        "alias as_strided chunk contiguous detach empty empty_like empty_strided expand flatten narrow permute reshape "
-        "resize_ select set_ slice split squeeze t to transpose unbind unflatten unsafe_split unsqueeze view view_as _unsafe_view"
-    ).split()
+VIEWS = (
+    *("alias", "as_strided", "chunk", "contiguous", "detach", "expand", "flatten", "narrow", "permute", "reshape"),
+    *("select", "slice", "split", "squeeze", "t", "to", "transpose", "unbind", "unflatten", "unsafe_split"),
+    *("unsqueeze", "view", "view_as", "_unsafe_view"),
 )
+ALLOCATIONS = ("empty", "empty_like", "empty_strided", "resize_", "set_")
+NO_WORK = frozenset(f"aten::{name}" for name in VIEWS + ALLOCATIONS)
 """Operations that compute nothing where they are called for themselves. `contiguous`, `flatten`,
 `reshape` and `to` may copy: then the copy inside them is counted."""
 
@@ -57,7 +58,7 @@ def operations(step: Step) -> int:
 
     def computes(event: Any) -> bool:
         name = event.name
-        return name.startswith(COMPILED_GRAPH) or name.startswith("aten::") and name not in VIEWS_AND_ALLOCATIONS
+        return name.startswith(COMPILED_GRAPH) or (name.startswith("aten::") and name not in NO_WORK)
 
     step()
     return sum(computes(event) and not any(map(computes, _ancestors(event))) for event in _events(step))
@@ -79,7 +80,7 @@ def launches(step: Step) -> int:
     step()
     step()
     torch.cuda.synchronize()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]) as watched:
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as watched:
         step()
         torch.cuda.synchronize()
     # cudaLaunchKernel, cudaLaunchKernelExC, cuLaunchKernel, cuLaunchKernelEx, cudaGraphLaunch, and hip's
@@ -167,7 +168,8 @@ def working_children(step: Step, threshold: float = 0.0005) -> int:
 def _cpu_seconds(pid: int | None) -> float:
     if sys.platform == "linux":  # nanoseconds; what psutil reads there has steps of 10 ms
         return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
-    return sum(psutil.Process(pid).cpu_times()[:2])
+    else:
+        return float(sum(psutil.Process(pid).cpu_times()[:2]))
 
 
 def mapped_library(names: Iterable[str]) -> str | None:

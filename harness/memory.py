@@ -62,7 +62,7 @@ def tensor_peak(build: Callable[[], Callable[[], Any]]) -> int | None:
     events = sorted(
         (event.start_ns(), event.nbytes())
         for event in result.events()
-        if event.name() == "[memory]" and event.device_type() == torch.autograd.DeviceType.CPU
+        if event.name() == "[memory]" and event.device_type().name == "CPU"
     )
     live = peak = 0
     for _, change in events:

@@ -104,7 +104,9 @@ def numa_nodes(count: int) -> Need:
     def unmet() -> Unmet | None:
         found = len(list(Path("/sys/devices/system/node").glob("node[0-9]*")))
         if found < count:
-            return Unmet(f"{found} NUMA node{'s' * (found != 1)}; needs {count}", "run on a machine with several sockets")
+            return Unmet(
+                f"{found} NUMA node{'s' * (found != 1)}; needs {count}", "run on a machine with several sockets"
+            )
         if not native.find("numactl"):
             return Unmet("numactl not found", "run `make native`")
         return None

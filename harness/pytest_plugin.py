@@ -23,8 +23,12 @@ if TYPE_CHECKING:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tipbench")
-    group.addoption("--tipbench-profile", choices=["quick", "full"], default="quick", help="as `tipbench run --profile`")
-    group.addoption("--tipbench-device", choices=["auto", "cpu", "cuda"], default="auto", help="as `tipbench run --device`")
+    group.addoption(
+        "--tipbench-profile", choices=["quick", "full"], default="quick", help="as `tipbench run --profile`"
+    )
+    group.addoption(
+        "--tipbench-device", choices=["auto", "cpu", "cuda"], default="auto", help="as `tipbench run --device`"
+    )
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -91,9 +95,7 @@ class Replay:
         return reading
 
 
-def _test(
-    info: PairInfo, variant: str, file: Path, replayed: Replay, config: pytest.Config
-) -> Callable[..., None]:
+def _test(info: PairInfo, variant: str, file: Path, replayed: Replay, config: pytest.Config) -> Callable[..., None]:
     """The test function of one item."""
 
     def test(benchmark: Any) -> None:
@@ -125,12 +127,12 @@ def _stop_unless_measured(record: Record, variant: str) -> None:
 
 
 def _extra_info(record: Record, variant: str, config: pytest.Config) -> dict[str, Any]:
-    from harness import machine
+    from harness.needs import available_cores
     from harness.profiles import PROFILES
     from harness.verdict import judge
 
     looks = PROFILES[config.getoption("--tipbench-profile")].looks
-    for judged in judge(record, looks, machine.available_cores()):
+    for judged in judge(record, looks, available_cores()):
         if judged.variant == variant:
             return {name: getattr(judged, name) for name in ("verdict", "speedup", "low", "high", "launches")}
     return {}
@@ -157,10 +159,10 @@ CLOSING = pytest.StashKey[ExitStack]()
 
 def _measured(config: pytest.Config, info: PairInfo, file: Path) -> Record:
     """The pair's record, measured when its first item asks."""
-    from harness import machine
     from harness.controls import controls
     from harness.discover import BENCHMARKS
     from harness.lock import Busy, only_run
+    from harness.needs import available_cores
     from harness.profiles import PROFILES
     from harness.runner import Workplace, measure
 
@@ -177,7 +179,7 @@ def _measured(config: pytest.Config, info: PairInfo, file: Path) -> Record:
         workplace = Workplace(folder, controls(found.threads))
         profile = PROFILES[config.getoption("--tipbench-profile")]
         try:
-            records[info.name] = measure(info, workplace.start, profile, 0, machine.available_cores(), lambda what: None)
+            records[info.name] = measure(info, workplace.start, profile, 0, available_cores(), lambda what: None)
         finally:
             workplace.close()
     return records[info.name]

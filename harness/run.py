@@ -111,7 +111,9 @@ def _carry_on(stored: Run, planned: Sequence[PairInfo], found: Discovery, folder
     left = [info for info in planned if info.name not in done]
     broken = {record.name: record for record in found.broken}
     progress = Progress(left)
-    progress.say(f"{len(left)} pairs on {stored.machine['name']}, {stored.options['profile']} profile, into {writer.path}")
+    progress.say(
+        f"{len(left)} pairs on {stored.machine['name']}, {stored.options['profile']} profile, into {writer.path}"
+    )
     profile, cores, seed = PROFILES[stored.options["profile"]], stored.machine["cores"], stored.options["seed"]
     records = list(stored.records)
     workplace = Workplace(folder, stored.controls)

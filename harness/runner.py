@@ -173,9 +173,7 @@ def weigh(
         worker = start(info, variant.surroundings, f"cold-{info.name}-{variant.name}")
         try:
             weighed = worker.ask("weigh", variant=variant.name, seed=seed)
-            found[variant.name] = replace(
-                checked[variant.name], memory=weighed["memory"], one_off=weighed["one_off"]
-            )
+            found[variant.name] = replace(checked[variant.name], memory=weighed["memory"], one_off=weighed["one_off"])
         except WorkerFailed as failure:
             if variant.name == "baseline":
                 raise

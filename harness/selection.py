@@ -27,7 +27,9 @@ def select(pairs: Sequence[PairInfo], names: Sequence[str], expression: str = ""
     if expression:
         chosen = [info for info in chosen if _matches(info, expression)]
     if not chosen:
-        raise NothingSelected(f"-k {expression!r} selects none of the pairs" if expression else "there are no pairs here")
+        raise NothingSelected(
+            f"-k {expression!r} selects none of the pairs" if expression else "there are no pairs here"
+        )
     return chosen
 
 
@@ -35,9 +37,12 @@ def _matches(info: PairInfo, expression: str) -> bool:
     # pytest's own -k language, so that it means the same here as in `pytest benchmarks -k`.
     from _pytest.mark.expression import Expression
 
+    def named(word: str, /, **_: object) -> bool:
+        return word.lower() in words
+
     words = f"{info.name} {info.scale} {info.file} {info.tip['title']}".lower()
     try:
-        return Expression.compile(expression).evaluate(lambda word, **_: word.lower() in words)
+        return Expression.compile(expression).evaluate(named)
     except SyntaxError as error:
         raise NothingSelected(f"-k {expression!r} is no expression of words with and, or, not: {error.msg}") from None
 

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
@@ -103,20 +104,14 @@ class Worker:
     def end(self) -> None:
         """End the process and everything it started, at once."""
         descendants: list[psutil.Process] = []
-        try:
+        with suppress(psutil.Error):
             # torchrun gives each rank a session of its own, out of reach of one killpg.
             descendants = psutil.Process(self._process.pid).children(recursive=True)
-        except psutil.Error:
-            pass
-        try:
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
         for descendant in descendants:
-            try:
+            with suppress(psutil.Error):
                 descendant.kill()
-            except psutil.Error:
-                pass
         self._process.wait()
         if self._connection is not None:
             self._connection.close()

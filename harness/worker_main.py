@@ -42,8 +42,10 @@ def run_ranks(ranks: int, path: str, task: str) -> None:
 
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo" if sys.platform == "linux" else "lo0")
     torchrun(
-        ["--standalone", "--nproc-per-node", str(ranks), "--monitor-interval", "1"]
-        + ["-m", "harness.worker_main", str(ranks), path, task]
+        [
+            *("--standalone", "--nproc-per-node", str(ranks), "--monitor-interval", "1"),
+            *("-m", "harness.worker_main", str(ranks), path, task),
+        ]
     )
 
 
@@ -61,6 +63,7 @@ class Ranks:
 
     def __init__(self, count: int, device: str) -> None:
         self.count = count
+        self._control: Any = None
         self.rank = int(os.environ.get("RANK", "0"))
         if count > 1:
             import torch.distributed as dist
@@ -110,7 +113,7 @@ class Session:
         module = load(self.file, Path(task["folder"]))
         (self.pair_class,) = (cls for cls in pair_classes(module) if cls.__name__ == task["pair"])
         self.variants = {variant.name: variant for variant in variants(self.pair_class)}
-        self.device = torch.device(task["device"], ranks.rank if task["device"] == "cuda" else None)
+        self.device = torch.device(f"cuda:{ranks.rank}" if task["device"] == "cuda" else task["device"])
         self.ranks = ranks
         self.steps: dict[str, Callable[[], Any]] = {}
         self.outputs: dict[str, list[Any]] = {}
@@ -129,16 +132,15 @@ class Session:
             # Ranks must take the same number of steps, or one waits for another that has left.
             if self.ranks.count > 1:
                 return self._warm_together(variant)
-            return self._guarded(variant, lambda: warm_up(self._numbered(variant), self.device))
+            warm: dict[str, float] = self._guarded(variant, lambda: warm_up(self._numbered(variant), self.device))
+            return warm
 
     def block(self, variant: str, steps: int) -> dict[str, Any]:
         """Time one block of a warm variant; answers `clock.time_block`, the slowest rank's seconds."""
         from harness.clock import time_block
 
         with self._scope(variant):
-            timed = self._guarded(
-                variant, lambda: time_block(self.steps[variant], steps, self.device, self.ranks.meet)
-            )
+            timed = self._guarded(variant, lambda: time_block(self.steps[variant], steps, self.device, self.ranks.meet))
         everyone = self.ranks.gather(timed)
         return {**timed, "seconds": max(rank["seconds"] for rank in everyone)}
 
@@ -220,9 +222,13 @@ class Session:
     def _built(self, variant: str, seed: int) -> Callable[[], Any]:
         chosen = self.variants[variant]
         _seed(seed)
-        step = self._explained("build raised", f"{variant}", lambda: getattr(self._pair(), chosen.builder)(**chosen.arguments))
+        step = self._explained(
+            "build raised", f"{variant}", lambda: getattr(self._pair(), chosen.builder)(**chosen.arguments)
+        )
         if not callable(step):
-            raise Failed("build raised", f"{chosen.builder} returned a {type(step).__name__}; return the step, a callable")
+            raise Failed(
+                "build raised", f"{chosen.builder} returned a {type(step).__name__}; return the step, a callable"
+            )
         return step  # type: ignore[no-any-return]
 
     def _reference(self, seed: int) -> Callable[[], Any]:
@@ -284,7 +290,7 @@ def _seed(seed: int) -> None:
     import torch
 
     random.seed(seed)
-    numpy.random.seed(seed)  # noqa: NPY002 - pairs that use NumPy's global generator must repeat too
+    numpy.random.seed(seed)  # pairs that use NumPy's global generator must repeat too
     torch.manual_seed(seed)
 
 

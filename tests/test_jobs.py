@@ -2,8 +2,10 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -16,6 +18,15 @@ from benchmarks.jobs.language_model import SourceText, language_model, text_enco
 from harness.job import Job
 
 CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Tiny sizes need no second thread, and on a busy machine threads wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture
@@ -43,7 +54,7 @@ def test_the_files_are_distinct_photos_of_all_classes(cache: Path) -> None:
         with Image.open(file) as image:
             image.load()
             assert (image.format, image.size, image.mode) == ("JPEG", (images.PIXELS, images.PIXELS), "RGB")
-            assert max(high - low for low, high in image.getextrema()) > 50, "a photo is not of one colour"
+            assert np.asarray(image).std() > 5, "a photo is not of one colour"
     assert [file.stem[6:] for file in files[:10]] == list(images.PHOTOS)
     assert {file.stem[6:] for file in files} == set(images.PHOTOS)
 
@@ -121,10 +132,10 @@ def test_workers_decode_the_same_batches(cache: Path) -> None:
 
 
 @pytest.mark.usefixtures("few_images")
-@pytest.mark.parametrize("model", ["small", "resnet18"])
-def test_image_classification_learns(model: str) -> None:
+@pytest.mark.parametrize(("model", "steps"), [("small", 100), ("resnet18", 30)])
+def test_image_classification_learns(model: str, steps: int) -> None:
     torch.manual_seed(0)
-    found = losses(image_classification(CPU, model=model, batch=10, pixels=32), 30)
+    found = losses(image_classification(CPU, model=model, batch=10, pixels=32, train=True), steps)
     assert sum(found[-5:]) < 0.9 * sum(found[:5])
 
 
@@ -140,7 +151,7 @@ def test_image_inference_neither_trains_nor_augments() -> None:
 
 @pytest.mark.usefixtures("few_images")
 def test_an_epoch_is_every_image_once() -> None:
-    job = image_classification(CPU, model="small", batch=4, pixels=16, images=10)
+    job = image_classification(CPU, model="small", batch=4, pixels=16, images=10, train=True)
     seen = []
     job.convert_inputs(lambda batch: seen.append(len(batch)) or batch)  # type: ignore[func-returns-value]
     loss, model = job.epoch()
@@ -164,12 +175,12 @@ def test_the_text_is_the_standard_library() -> None:
 
 def test_language_model_learns() -> None:
     torch.manual_seed(0)
-    found = losses(language_model(CPU, layers=1, width=32, context=32, batch=8), 30)
+    found = losses(language_model(CPU, layers=1, width=32, context=32, batch=8, activation=nn.GELU), 30)
     assert sum(found[-5:]) < 0.9 * sum(found[:5])
 
 
 def test_the_language_model_sees_no_later_byte() -> None:
-    model = language_model(CPU, layers=2, width=16, context=8, batch=1).model
+    model = language_model(CPU, layers=2, width=16, context=8, batch=1, activation=nn.GELU).model
     tokens = torch.arange(8)[None]
     changed = tokens.clone()
     changed[0, 5] = 99

@@ -40,7 +40,6 @@ class _Allocator(Pair):
     """The same step, in processes with different allocators."""
 
     devices = ("cpu",)
-    needs = (linux(),)
 
     def build(self) -> Step:
         raise NotImplementedError
@@ -61,7 +60,7 @@ class _Allocator(Pair):
         return self.build()
 
     @arm
-    @surroundings(without=THRESHOLDS, env={name: SIXTEEN_GIB for name in THRESHOLDS})
+    @surroundings(without=THRESHOLDS, env=dict.fromkeys(THRESHOLDS, SIXTEEN_GIB))
     def glibc_keeping(self) -> Step:
         return self.build()
 
@@ -79,6 +78,7 @@ class _Allocator(Pair):
 class Temporaries(_Allocator):
     """A formula of five operations, each with a temporary of 8 MB."""
 
+    needs = (linux(),)
     sizes = {"elements": 2 * 2**20}
     tiny = {"elements": 1000}
 

@@ -32,7 +32,7 @@ TIP = Tip(
 
 CORES = available_cores()
 DEFAULT = min(CORES, psutil.cpu_count(logical=False) or CORES)
-THREADS = tuple(threads for threads in (1, CORES // 2, CORES) if threads not in (0, DEFAULT))
+THREADS = tuple(sorted({1, CORES // 2, CORES} - {0, DEFAULT}))
 """One thread, half the cores, all cores: less the one that is the default anyway."""
 
 

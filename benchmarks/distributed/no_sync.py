@@ -97,7 +97,7 @@ class GPTTraining(Pair):
 
     def training(self) -> tuple[DistributedDataParallel, torch.optim.Optimizer, Iterator[list[torch.Tensor]]]:
         """The model, its optimizer, and batches of this process's share of the text without end."""
-        job = language_model(self.device, **self.size)
+        job = language_model(self.device, activation=nn.GELU, **self.size)
         model = DistributedDataParallel(job.model)
         loader = DataLoader(job.data, batch_size=self.size["batch"], sampler=DistributedSampler(job.data))
         return model, torch.optim.AdamW(model.parameters(), lr=1e-3), itertools.cycle(loader)

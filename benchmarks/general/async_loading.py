@@ -85,7 +85,7 @@ class TrainingEpoch(Pair):
     tiny = {"images": 4 * 4 * CORES, "batch": 2, "pixels": 16}
 
     def job(self) -> Job:
-        return image_classification(self.device, model="small", **self.size)
+        return image_classification(self.device, model="small", train=True, **self.size)
 
     def baseline(self) -> Step:
         return self.job().epoch

@@ -67,7 +67,7 @@ class Convolution(Pair):
 class _ResNet(MacroPair):
     needs = (torchvision(),)
     sizes = {"batch": 8, "pixels": 112}
-    tiny = {"batch": 2, "pixels": 32}
+    tiny = {"batch": 4, "pixels": 64}
 
     def apply(self, job: Job) -> None:
         channels_last(job)
@@ -85,7 +85,7 @@ class ResNetTraining(_ResNet):
     tolerance = 1e-3
 
     def job(self) -> Job:
-        return image_classification(self.device, model="resnet18", **self.size)
+        return image_classification(self.device, model="resnet18", train=True, **self.size)
 
 
 class ResNetInference(_ResNet):

@@ -13,6 +13,7 @@ the memory; the time is its price. What is bought with the memory is a larger ba
 from functools import partial
 
 import torch
+from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from benchmarks.jobs.language_model import GPT, language_model
@@ -87,7 +88,7 @@ class GPTTraining(MacroPair):
     tiny = {"layers": 3, "width": 16, "context": 16, "batch": 2}
 
     def job(self) -> Job:
-        return language_model(self.device, **self.size)
+        return language_model(self.device, activation=nn.GELU, **self.size)
 
     def apply(self, job: Job) -> None:
         checkpointing(job)

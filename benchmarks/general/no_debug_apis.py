@@ -90,7 +90,7 @@ class Profiler(_PerceptronTraining):
     def mechanism(self, step: Step) -> int:
         """profilers watching"""
         step()
-        return int(torch.autograd._profiler_enabled())
+        return int(torch._C._autograd._profiler_enabled())
 
 
 class ResNetTraining(MacroPair):
@@ -102,7 +102,7 @@ class ResNetTraining(MacroPair):
     tiny = {"batch": 2, "pixels": 32}
 
     def job(self) -> Job:
-        return image_classification(self.device, model="resnet18", **self.size)
+        return image_classification(self.device, model="resnet18", train=True, **self.size)
 
     @scoped(anomaly_mode)
     def baseline(self) -> Step:

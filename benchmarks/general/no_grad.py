@@ -102,6 +102,8 @@ class _Inference(MacroPair):
 
 
 class ResNetInference(_Inference):
+    """ResNet-18 run over JPEG files, loading included: few and large operations."""
+
     needs = (torchvision(),)
     sizes = {"batch": 8, "pixels": 112}
     tiny = {"batch": 1, "pixels": 32}
@@ -111,6 +113,8 @@ class ResNetInference(_Inference):
 
 
 class TransformerEncoderInference(_Inference):
+    """PyTorch's TransformerEncoder run over text: without gradients it takes its fused path."""
+
     sizes = {"layers": 4, "width": 128, "context": 128, "batch": 8}
     tiny = {"layers": 1, "width": 16, "context": 8, "batch": 2}
 

@@ -84,7 +84,7 @@ class TinyKernels(Pair):
 
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            static_output = model(static_input)
+            static_output: torch.Tensor = model(static_input)
 
         def step() -> torch.Tensor:
             static_input.copy_(x)
@@ -109,7 +109,7 @@ class SmallBatchTraining(MacroPair):
     tolerance = 1e-3
 
     def job(self) -> Job:
-        return language_model(self.device, **self.size)
+        return language_model(self.device, activation=nn.GELU, **self.size)
 
     def baseline(self) -> Step:
         job = self.job()

@@ -8,7 +8,7 @@ from harness.job import Job
 
 
 def image_classification(
-    device: torch.device, model: str, batch: int, pixels: int, images: int = IMAGES, train: bool = True
+    device: torch.device, model: str, batch: int, pixels: int, train: bool, images: int = IMAGES
 ) -> Job:
     """Train `model` with SGD, or run it forward only.
 

@@ -56,11 +56,13 @@ class Block(nn.Module):
         heads = self.query_key_value(x).view(batch, tokens, 3, self.heads, width // self.heads)
         query, key, value = heads.permute(2, 0, 3, 1, 4)
         mixed = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
-        return self.projection(mixed.transpose(1, 2).reshape(batch, tokens, width))
+        x = self.projection(mixed.transpose(1, 2).reshape(batch, tokens, width))
+        return x
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = x + self.attention(self.norm1(x))
-        return x + self.mlp(self.norm2(x))
+        x = x + self.mlp(self.norm2(x))
+        return x
 
 
 class GPT(nn.Module):
@@ -78,7 +80,8 @@ class GPT(nn.Module):
         x = self.bytes(tokens) + self.positions.weight[: tokens.shape[1]]
         for block in self.blocks:
             x = block(x)
-        return self.head(self.norm(x)).transpose(1, 2)
+        scores: torch.Tensor = self.head(self.norm(x))
+        return scores.transpose(1, 2)
 
 
 def language_model(
@@ -87,10 +90,10 @@ def language_model(
     width: int,
     context: int,
     batch: int,
+    activation: Callable[[], nn.Module],
     heads: int = 4,
-    activation: Callable[[], nn.Module] = nn.GELU,
 ) -> Job:
-    """Train a GPT with AdamW."""
+    """Train a GPT with AdamW. activation: makes the module between the two layers of a perceptron."""
     model = GPT(layers, width, heads, context, activation).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     return Job(model, SourceText(context), device, optimizer=optimizer, batch_size=batch)

@@ -1,0 +1,59 @@
+"""Pairs of two processes, of which the second ends badly while the first waits for it."""
+
+import os
+
+import torch
+from torch import distributed
+
+from harness.launch import surroundings
+from harness.pair import Claim, Pair, Step, Tip
+
+TIP = Tip(id="bad-ranks", title="Lose a rank", guide=(), claim=Claim.FASTER)
+
+
+class _Averaging(Pair):
+    """The first step is enough to fail, inside the pair's own collective."""
+
+    @surroundings(ranks=2)
+    def baseline(self) -> Step:
+        return self.averaging()
+
+    def averaging(self) -> Step:
+        x = torch.randn(10, device=self.device)
+
+        def step() -> torch.Tensor:
+            total = x.clone()
+            distributed.all_reduce(total)
+            return total
+
+        return step
+
+    def mechanism(self, step: Step) -> int:
+        """all-reduces"""
+        return 1
+
+
+class OneRankRaises(_Averaging):
+    @surroundings(ranks=2)
+    def optimized(self) -> Step:
+        averaging = self.averaging()
+
+        def step() -> torch.Tensor:
+            if distributed.get_rank() == 1:
+                raise ValueError("rank 1 has had enough")
+            return averaging()  # type: ignore[no-any-return]
+
+        return step
+
+
+class OneRankDies(_Averaging):
+    @surroundings(ranks=2)
+    def optimized(self) -> Step:
+        averaging = self.averaging()
+
+        def step() -> torch.Tensor:
+            if distributed.get_rank() == 1:
+                os._exit(5)
+            return averaging()  # type: ignore[no-any-return]
+
+        return step

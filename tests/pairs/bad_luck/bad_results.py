@@ -1,0 +1,83 @@
+"""Pairs whose sides run, but not to the same end."""
+
+import torch
+
+from harness.mechanism import operations
+from harness.pair import Claim, Pair, Step, Tip, arm
+
+TIP = Tip(id="bad-results", title="Compute something else", guide=(), claim=Claim.FASTER)
+
+
+class _Doubling(Pair):
+    """Twice a random input, in two operations; subclasses say how `optimized` fails to compute it in one."""
+
+    def inputs(self) -> torch.Tensor:
+        return torch.randn(10, device=self.device)
+
+    def baseline(self) -> Step:
+        x = self.inputs()
+        return lambda: (x + 0) * 2
+
+    def mechanism(self, step: Step) -> int:
+        """operations dispatched"""
+        return operations(step)
+
+
+class Differs(_Doubling):
+    def optimized(self) -> Step:
+        x = self.inputs()
+        return lambda: x * 2.001
+
+
+class ReturnsNaN(_Doubling):
+    def optimized(self) -> Step:
+        x = self.inputs()
+        return lambda: (x * 2).sqrt()
+
+
+class ReturnsZeros(_Doubling):
+    def optimized(self) -> Step:
+        x = self.inputs()
+        return lambda: torch.zeros_like(x)
+
+
+class ReturnsNothing(_Doubling):
+    def optimized(self) -> Step:
+        x = self.inputs()
+
+        def step() -> None:
+            x.mul(2)  # somebody forgot `return`
+
+        return step
+
+
+class CachesItsResult(_Doubling):
+    def optimized(self) -> Step:
+        twice = self.inputs() * 2
+        return lambda: twice
+
+
+class IgnoresItsSeed(_Doubling):
+    def optimized(self) -> Step:
+        torch.manual_seed(1)
+        x = self.inputs()
+        return lambda: x * 2
+
+
+class NotEngaged(_Doubling):
+    def optimized(self) -> Step:
+        x = self.inputs()
+        return lambda: (x - 0) * 2
+
+
+class OneArmFails(_Doubling):
+    """`optimized` is as it should be and must be measured; only the arm beside it fails."""
+
+    def optimized(self) -> Step:
+        x = self.inputs()
+        return lambda: x * 2
+
+    @arm
+    def negated(self) -> Step:
+        x = self.inputs()
+        return lambda: x * -2

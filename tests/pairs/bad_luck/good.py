@@ -1,0 +1,26 @@
+"""The pair that must be measured whatever happens to the others."""
+
+import torch
+
+from harness.pair import Claim, Pair, Step, Tip
+
+TIP = Tip(id="good", title="Add once", guide=(), claim=Claim.FASTER)
+
+
+class Adding(Pair):
+    def additions(self, count: int) -> Step:
+        x = torch.randn(1000, device=self.device)
+        return lambda: [x + 1 for _ in range(count)][-1]
+
+    def baseline(self) -> Step:
+        return self.additions(20)
+
+    def optimized(self) -> Step:
+        return self.additions(10)
+
+    def mechanism(self, step: Step) -> bool:
+        """steps that return nothing"""
+        return step() is None
+
+    def engaged(self, baseline: bool, optimized: bool) -> bool:
+        return baseline is optimized is False

@@ -1,0 +1,7 @@
+"""A file that cannot be imported."""
+
+from harness.pair import Claim, Tip
+
+TIP = Tip(id="import-raises", title="Raise at import", guide=(), claim=Claim.FASTER)
+
+raise RuntimeError("no such weights")

@@ -1,0 +1,164 @@
+"""Bad luck: every way a pair can go wrong is a failed record that says what and where; the others finish."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.controls import controls
+from harness.discover import Discovery, discover
+from harness.record import Record
+from harness.runner import Workplace, run
+from tests.tiny import PAIRS, PROFILE, living
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run of all sample pairs left behind. source: the folder they were in."""
+
+    source: Path
+    found: Discovery
+    records: dict[str, Record]
+    children: list[int]
+    survivors: list[str]
+    scratch: Path
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
+    """All of tests/pairs/bad_luck in one run, and a file that is no Python (kept out of the checkout for the linters)."""
+    source = tmp_path_factory.mktemp("own") / "bad_luck"
+    shutil.copytree(PAIRS / "bad_luck", source)
+    (source / "syntax_error.py").write_text("from harness.pair import Tip\n\nTIP = Tip(\n\nclass Pair:\n")
+    found = discover(source, "cpu")
+    workplace = Workplace(source, controls(1))
+    try:
+        records = {record.name: record for record in run(found.pairs, workplace.start, PROFILE, 0, 1, lambda *told: None)}
+        children = [int(file.read_text()) for file in workplace.scratch.glob("worker-*/child")]
+        survivors = living(workplace.scratch)
+    finally:
+        workplace.close()
+    yield Outcome(source, found, records, children, survivors, workplace.scratch)
+
+
+# ---- files that cannot be imported ----
+
+
+@pytest.mark.parametrize(
+    ("file", "reason"),
+    [
+        ("syntax_error", r"SyntaxError: '\(' was never closed \(syntax_error.py, line 3\)"),
+        ("import_raises", r"RuntimeError: no such weights \(import_raises.py, line 7\)"),
+        ("import_exits", r"import_exits.py: the process left with exit code 7 while it was imported"),
+        ("import_segfaults", r"import_segfaults.py: the process was ended by SIGSEGV while it was imported"),
+    ],
+)
+def test_a_file_that_cannot_be_imported_is_a_failed_record(outcome: Outcome, file: str, reason: str) -> None:
+    (broken,) = [record for record in outcome.found.broken if record.info.file == f"{file}.py"]
+    assert (broken.outcome, broken.kind) == ("failed", "import error")
+    assert re.fullmatch(reason, broken.reason)
+    assert broken.remedy == f"mend {file}.py"
+
+
+def test_the_other_files_are_still_found(outcome: Outcome) -> None:
+    assert len(outcome.found.broken) == 4
+    assert {info.tip["id"] for info in outcome.found.pairs} == {"good", "bad-steps", "bad-results", "bad-ranks"}
+
+
+# ---- pairs that fail when they are measured ----
+
+FAILURES = {
+    "bad-steps.BuilderRaises": ("build raised", "optimized: LookupError: no weights here", "raise LookupError"),
+    "bad-steps.BuilderReturnsNoStep": ("build raised", "optimized returned a Tensor; return the step, a callable", ""),
+    "bad-steps.RaisesAtStepThree": ("step raised", "optimized, step 3: ValueError: three is too many", "raise ValueError"),
+    "bad-steps.Segfaults": ("crashed", "SIGSEGV while doing: results optimized", ""),
+    "bad-steps.Exits": ("exited", "left with exit code 3 while doing: results optimized; it last printed: last words", ""),
+    "bad-steps.SystemExits": ("step raised", "optimized, step 1: SystemExit: enough", "sys.exit"),
+    "bad-steps.IsKilled": ("killed", "ended by SIGKILL while doing: results optimized; most often the kernel's out-of", ""),
+    "bad-steps.AllocatesTooMuch": ("out of memory", "optimized, step 1: RuntimeError: ", "torch.empty"),
+    "bad-steps.RaisesMemoryError": ("out of memory", "optimized, step 1: MemoryError", "bytearray"),
+    "bad-steps.Hangs": ("hang", "no answer within 5 s while doing: results optimized; ended", ""),
+    "bad-steps.FloodsOutput": ("output flood", "printed over 16 MiB while doing: weigh optimized", ""),
+    "bad-steps.FloodsWithinAStep": ("output flood", "printed over 16 MiB while doing: results optimized", ""),
+    "bad-results.Differs": ("different results", "optimized: output differs by 0.0005 of its largest value; 0.0001 allowed", ""),
+    "bad-results.ReturnsNaN": ("not finite", "optimized: output holds NaN or infinity", ""),
+    "bad-results.ReturnsZeros": ("all zeros", "optimized: every output is zero", ""),
+    "bad-results.ReturnsNothing": ("no output", "optimized: the step returned None for output; return what it computed", ""),
+    "bad-results.CachesItsResult": ("stale results", "optimized: the second step returned what the first had returned", ""),
+    "bad-results.IgnoresItsSeed": ("stale results", "optimized: the variant's outputs are the same for every seed", ""),
+    "bad-results.NotEngaged": ("not engaged", "optimized: operations dispatched: 2 -> 2", ""),
+    "bad-ranks.OneRankRaises": ("step raised", "optimized, step 1: ValueError: rank 1 has had enough", "raise ValueError"),
+    "bad-ranks.OneRankDies": ("exited", "rank 1 left with exit code 5 while doing: results optimized", ""),
+}
+"""Record -> (kind, beginning of the reason, what stands on the line of the file that the reason names)."""
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_pair_that_goes_wrong_is_a_failed_record(outcome: Outcome, name: str) -> None:
+    record = outcome.records[name]
+    kind, reason, line = FAILURES[name]
+    assert (record.outcome, record.kind) == ("failed", kind), record.reason
+    assert record.reason.startswith(reason)
+    if line:
+        named = re.search(r"\((\w+\.py), line (\d+)\)", record.reason)
+        assert named, record.reason
+        assert line in (outcome.source / named[1]).read_text().splitlines()[int(named[2]) - 1]
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_its_remedy_says_where_the_pair_is_and_how_to_try_again(outcome: Outcome, name: str) -> None:
+    record = outcome.records[name]
+    found = re.fullmatch(r"mend (\w+\.py), line (\d+), then `tipbench run ([\w.-]+)`", record.remedy)
+    assert found
+    assert found[3] == name
+    line = (outcome.source / found[1]).read_text().splitlines()[int(found[2]) - 1]
+    assert line.startswith(f"class {record.info.pair}(")
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_the_failed_record_is_stored_and_read_back(outcome: Outcome, name: str) -> None:
+    record = outcome.records[name]
+    assert Record.from_json(record.to_json()).reason == record.reason
+    assert record.launches == ()
+
+
+def test_nothing_is_left_out_of_the_run(outcome: Outcome) -> None:
+    others = {"good.Adding", "bad-results.OneArmFails"}
+    assert outcome.records.keys() == FAILURES.keys() | others
+    assert outcome.records.keys() == {info.name for info in outcome.found.pairs}
+
+
+# ---- what must not suffer from it ----
+
+
+def test_the_good_pair_is_measured(outcome: Outcome) -> None:
+    record = outcome.records["good.Adding"]
+    assert record.outcome == "measured"
+    assert len(record.launches) == 2
+    assert record.variants["optimized"].mechanism["engaged"]
+
+
+def test_an_arm_that_fails_leaves_the_others_measured(outcome: Outcome) -> None:
+    record = outcome.records["bad-results.OneArmFails"]
+    assert record.outcome == "measured"
+    assert record.variants["negated"].kind == "different results"
+    assert all(set(launch.variant) == {"baseline", "optimized"} for launch in record.launches)
+
+
+def test_no_process_survives(outcome: Outcome) -> None:
+    assert outcome.survivors == []
+
+
+def test_what_a_hanging_step_had_started_is_ended_too(outcome: Outcome) -> None:
+    assert len(outcome.children) == 1, "the step was to start one"
+    assert not psutil.pid_exists(outcome.children[0])
+
+
+def test_the_scratch_folder_is_gone(outcome: Outcome) -> None:
+    assert not outcome.scratch.exists()

@@ -1,0 +1,317 @@
+"""Every pair of benchmarks/, at tiny size on this machine: both sides work, agree, and the tip engages.
+
+Variants with surroundings of their own run in processes that have them; all pairs that share
+surroundings share one process. Nothing here reads a clock.
+"""
+
+import functools
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks import control
+from benchmarks.cpu import openmp_threads
+from benchmarks.general import async_loading, fuse_pointwise, no_grad
+from benchmarks.gpu import cuda_graphs
+from harness.controls import controls, environment
+from harness.discover import BENCHMARKS, load, pair_classes, pair_files
+from harness.equal import Outputs, compare, scribble, snapshot
+from harness.launch import Surroundings
+from harness.needs import Unmet, available_cores
+from harness.pair import Claim, Pair, Tip, Variant, variants
+
+FILES = pair_files(BENCHMARKS)
+SEEDS = (1, 2)
+CORES = available_cores()
+
+# Counts at tiny size, baseline first, then the variants in order, exact on every supported torch.
+# A string is a regular expression. Sizes that depend on the machine are computed from it.
+COUNTS: dict[str, list[Any]] = {
+    "control.Pointwise": [5, 5],
+    "control.Convolution": [1, 1],
+    "control.SmallOperations": [10, 10],
+    "control.OwnSurroundings": [5, 5],
+    "fuse-pointwise.Gelu": [5, 1, 1],
+    "no-grad.SmallOperations": [11, 0, 0],
+    "channels-last.Convolution": [1, 0],
+    "async-loading.Decoding": [0, *dict.fromkeys((1, 2, CORES, 2 * CORES, 4 * CORES))],
+    "async-loading.TrainingEpoch": [0, *dict.fromkeys((1, 2, CORES, 2 * CORES, 4 * CORES))],
+    "checkpointing.DeepPointwise": [4 * 8 * 400, 4 * 400],  # 4 blocks of 8 tensors, or of their input
+    "no-debug-apis.Profiler": [1, 0],
+    "no-sync.LargeLinear": [4, 1],
+    "no-sync.GPTTraining": [4, 1],
+    "openmp-threads.MatrixProduct": [None, *openmp_threads.THREADS],
+    "openmp-threads.SmallOperations": [None, *openmp_threads.THREADS],
+    "openmp-threads.TwoInstances": [CORES, max(1, CORES // 2)],
+    "allocator.Temporaries": [r"glibc: \d+", r"jemalloc: \d+", r"tcmalloc: \d+", r"glibc keeping: \d+"],
+    "allocator.ResNetInference": [r"glibc: \d+", r"jemalloc: \d+", r"tcmalloc: \d+", r"glibc keeping: \d+"],
+    # Nothing but these is left where the tip is at work; how much there was depends on the model.
+    "no-grad.ResNetInference": [None, 0, 0],
+    "no-grad.TransformerEncoderInference": [None, 0, 0],
+    "channels-last.ResNetTraining": [None, 0],
+    "channels-last.ResNetInference": [None, 0],
+    "no-debug-apis.AnomalyMode": [None, 0],
+    "no-debug-apis.ResNetTraining": [None, 0],
+}
+
+
+def every_pair() -> Iterator[tuple[str, type[Pair]]]:
+    for file in FILES:
+        module = load(file, BENCHMARKS)
+        for pair in pair_classes(module):
+            yield f"{module.TIP.id}.{pair.__name__}", pair
+
+
+PAIRS = dict(every_pair())
+VARIANTS = [(name, variant) for name, pair in PAIRS.items() for variant in variants(pair)]
+OTHERS = [(name, variant) for name, variant in VARIANTS if variant.name != "baseline"]
+
+
+def named(cases: list[tuple[str, Variant]]) -> pytest.MarkDecorator:
+    ids = [f"{name}[{variant.name}]" for name, variant in cases]
+    return pytest.mark.parametrize(("name", "variant"), cases, ids=ids)
+
+
+def unmet(name: str, variant: Variant | None = None) -> Unmet | None:
+    """Why the pair, or one of its variants, cannot run here."""
+    needs = PAIRS[name].needs + (variant.needs if variant else ())
+    return next((missing for need in needs if (missing := need.unmet())), None)
+
+
+def device_of(pair: type[Pair]) -> torch.device:
+    return torch.device("cpu" if "cpu" in pair.devices else "cuda")
+
+
+def outputs(pair: Pair, variant: Variant, seed: int) -> Outputs:
+    """What the second step returned; what the first returned was overwritten in between."""
+    torch.manual_seed(seed)
+    step = getattr(pair, variant.builder)(**variant.arguments)
+    torch.manual_seed(seed)
+    with variant.switch():
+        scribble(step())
+        return snapshot(step())
+
+
+def observed(pair: Pair, variant: Variant) -> Any:
+    torch.manual_seed(0)
+    step = getattr(pair, variant.builder)(**variant.arguments)
+    with variant.switch():
+        return pair.mechanism(step)
+
+
+@functools.cache
+def results(name: str, builder: str) -> tuple[list[Outputs], Any]:
+    """(outputs, one entry a seed; the mechanism's count) of a variant, from a process that fits it."""
+    variant = next(variant for variant in variants(PAIRS[name]) if variant.name == builder)
+    if variant.surroundings != Surroundings():
+        found: tuple[list[Outputs], Any] = _in_surroundings(variant.surroundings)[f"{name}[{builder}]"]
+        return found
+    pair = PAIRS[name](device_of(PAIRS[name]), tiny=True)
+    return [outputs(pair, variant, seed) for seed in SEEDS], observed(pair, variant)
+
+
+CHILD = """
+import json, os, sys
+import torch
+import torch.distributed as dist
+if "RANK" in os.environ:
+    dist.init_process_group("gloo")
+from tests.test_pairs import PAIRS, SEEDS, observed, outputs, variants
+found = {}
+for name, builder in json.loads(sys.argv[2]):
+    variant = next(variant for variant in variants(PAIRS[name]) if variant.name == builder)
+    pair = PAIRS[name](torch.device("cpu"), tiny=True)
+    found[f"{name}[{builder}]"] = [outputs(pair, variant, seed) for seed in SEEDS], observed(pair, variant)
+if os.environ.get("RANK", "0") == "0":
+    torch.save(found, sys.argv[1])
+if "RANK" in os.environ:
+    dist.barrier()
+    dist.destroy_process_group()
+"""
+
+
+@functools.cache
+def _in_surroundings(surroundings: Surroundings) -> dict[str, Any]:
+    """The results of all variants that share these surroundings, from one process (or group) in them."""
+    wanted = [
+        (name, variant.name)
+        for name, variant in VARIANTS
+        if variant.surroundings == surroundings and not unmet(name, variant)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        script, answer = Path(folder) / "child.py", Path(folder) / "answer.pt"
+        script.write_text(CHILD)
+        ranks = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(surroundings.ranks)]
+        launcher = ranks if surroundings.ranks > 1 else []
+        env = environment(controls(torch.get_num_threads()), surroundings)
+        command = [*surroundings.prefix, sys.executable, *launcher, str(script), str(answer), json.dumps(wanted)]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=200)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return torch.load(answer)  # type: ignore[no-any-return]
+
+
+# ---- what a file says ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_file_is_one_tip(file: Path) -> None:
+    module = load(file, BENCHMARKS)
+    assert isinstance(module.TIP, Tip)
+    assert module.TIP.id == file.stem.replace("_", "-")
+    assert module.__doc__
+    pairs = pair_classes(module)
+    assert pairs
+    if module is not control:
+        assert module.TIP.guide
+        assert {pair.scale for pair in pairs} == {"micro", "macro"}
+        assert "Why people write the baseline" in module.__doc__
+        assert "What to expect" in module.__doc__
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_pair_says_what_it_counts_and_how_large_it_is(name: str) -> None:
+    pair = PAIRS[name]
+    assert (pair.mechanism.__doc__ or "").strip()
+    assert pair.sizes
+    assert pair.tiny.keys() <= pair.sizes.keys()
+    assert pair.__doc__
+    names = [variant.name for variant in variants(pair)]
+    assert names[0] == "baseline"
+    assert len(set(names)) == len(names) >= 2
+
+
+def test_every_shape_of_pair_is_there() -> None:
+    assert {variant.surroundings.ranks for _, variant in VARIANTS} == {1, 2}
+    assert any(variant.surroundings.preload for _, variant in VARIANTS)
+    assert any(variant.arguments for _, variant in VARIANTS)
+    assert any("cpu" not in pair.devices for pair in PAIRS.values())
+    tips = {load(file, BENCHMARKS).TIP.claim for file in FILES}
+    assert {Claim.FASTER, Claim.LEANER, Claim.AVOIDS} <= tips
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Tiny sizes need no second thread, and on a busy machine threads wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+# ---- what a pair does ------------------------------------------------------------------------------
+
+pytestmark = [
+    # B3's two to four workers a core: see the test of it below.
+    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
+    # DataLoader forks its workers beside torch's threads; Python 3.12 and later warn of every such fork.
+    pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning"),
+    # torch.compile looks at .grad of what it is given, and hides this from all but "error" filters.
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"),
+    pytest.mark.usefixtures("one_thread"),
+]
+
+
+@named(OTHERS)
+def test_both_sides_do_the_same_work(name: str, variant: Variant) -> None:
+    if missing := unmet(name, variant):
+        assert missing.reason
+        assert missing.remedy
+        pytest.skip(missing.reason)
+    pair = PAIRS[name]
+    baseline, _ = results(name, "baseline")
+    found, _ = results(name, variant.name)
+    worst = compare(pair.equal, pair.tolerance, baseline, found, [])["worst"]
+    print(f"{name}[{variant.name}]: differs by {worst:.1g} of the largest value at most")
+
+
+@named(OTHERS)
+def test_the_tip_engages(name: str, variant: Variant) -> None:
+    if missing := unmet(name, variant):
+        pytest.skip(missing.reason)
+    pair = PAIRS[name]
+    _, baseline = results(name, "baseline")
+    _, found = results(name, variant.name)
+    print(f"{name}[{variant.name}]: {baseline} -> {found}")
+    assert pair(torch.device("cpu")).engaged(baseline, found)
+    assert json.loads(json.dumps([baseline, found])) == [baseline, found], "a count travels as JSON"
+
+
+@named([(name, variant) for name, variant in VARIANTS if name in COUNTS])
+def test_counts_are_exact(name: str, variant: Variant) -> None:
+    if missing := unmet(name, variant):
+        pytest.skip(missing.reason)
+    order = [each.name for each in variants(PAIRS[name])]
+    assert len(order) == len(COUNTS[name])
+    expected = COUNTS[name][order.index(variant.name)]
+    _, found = results(name, variant.name)
+    if isinstance(expected, str):
+        assert re.fullmatch(expected, found)
+    elif expected is None:
+        assert found > 0
+    else:
+        assert found == expected
+
+
+def test_all_operations_of_the_gelu_are_fused_in_training_too() -> None:
+    """Three operations each: forward 5 -> 1, backward (with the compiled graph as one) fewer."""
+    if unmet("fuse-pointwise.TransformerTraining"):
+        pytest.skip("needs a C++ compiler")
+    _, eager = results("fuse-pointwise.TransformerTraining", "baseline")
+    _, fused = results("fuse-pointwise.TransformerTraining", "optimized")
+    assert eager - fused >= 4
+
+
+def test_checkpoints_keep_each_block_s_input() -> None:
+    """At most the blocks' inputs, and what lies outside of the blocks, are kept."""
+    _, plain = results("checkpointing.GPTTraining", "baseline")
+    _, checkpointed = results("checkpointing.GPTTraining", "optimized")
+    assert checkpointed < plain / 2
+
+
+def test_without_gradients_the_encoder_takes_its_fused_path() -> None:
+    from harness.mechanism import calls
+
+    pair = no_grad.TransformerEncoderInference(torch.device("cpu"), tiny=True)
+    fused = "aten::_transformer_encoder_layer_fwd"
+    assert calls(pair.baseline(), fused) == 0
+    assert calls(pair.optimized(), fused) == pair.size["layers"]
+
+
+def test_more_workers_than_cores_draw_dataloader_s_own_warning() -> None:
+    pair = async_loading.Decoding(torch.device("cpu"), tiny=True)
+    with pytest.warns(UserWarning, match="excessive worker creation"):
+        pair.optimized(num_workers=4 * CORES)()
+
+
+def test_the_formula_is_the_guide_s_gelu() -> None:
+    x = torch.linspace(-4, 4, 100, dtype=torch.float64)
+    assert torch.allclose(fuse_pointwise.gelu(x), torch.nn.functional.gelu(x), atol=1e-4)
+
+
+# ---- what cannot run here says why -----------------------------------------------------------------
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+@pytest.mark.parametrize("name", ["cuda-graphs.TinyKernels", "cuda-graphs.SmallBatchTraining"])
+def test_without_a_gpu_its_pairs_say_so(name: str) -> None:
+    missing = unmet(name)
+    assert missing
+    assert "needs 1 CUDA GPU" in missing.reason
+    assert "run on a machine with 1 GPU" in missing.remedy
+
+
+@pytest.mark.parametrize("pair", [cuda_graphs.TinyKernels, cuda_graphs.SmallBatchTraining])
+def test_gpu_pairs_build_and_step_as_far_as_a_cpu_can(pair: type[Pair]) -> None:
+    """What graphs are made of is right at least; the graphs themselves need a GPU."""
+    eager = next(variant for variant in variants(pair) if variant.name == "eager")
+    first, again = (outputs(pair(torch.device("cpu"), tiny=True), eager, seed=1) for _ in range(2))
+    assert first
+    assert all(torch.equal(first[path], again[path]) for path in first)
