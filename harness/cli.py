@@ -110,8 +110,8 @@ def _run(options: argparse.Namespace) -> int:
     from harness.discover import BENCHMARKS
 
     if options.resume:
-        given = [f"--{name}" for name in ("folder", "bare", "names", "expression") if getattr(options, name)]
-        if given:
+        alone = vars(_parser().parse_args(["run", "--resume", str(options.resume)]))
+        if any(getattr(options, name) != value for name, value in alone.items()):
             raise run.CannotRun("--resume goes on with a run as it was begun: give it no names or options")
         return run.resume(options.resume)
     return run.begin(

@@ -107,12 +107,14 @@ def time_block(step: Callable[[], Any], count: int, device: torch.device, begin:
     before = Disturbance.read()
     step()
     synchronize(device)
+    collects = gc.isenabled()  # a variant's switch may have turned it off on purpose
     gc.disable()
     try:
         begin()
         seconds = seconds_on_cuda(step, count) if device.type == "cuda" else seconds_on_cpu(step, count)
     finally:
-        gc.enable()
+        if collects:
+            gc.enable()
     return {"seconds": seconds, **Disturbance.read().since(before)}
 
 

@@ -43,15 +43,22 @@ def environment(controlled: Mapping[str, str], surroundings: Surroundings) -> di
 
     With no controls (`--bare`) the caller's variables are left alone.
     """
-    env = dict(os.environ)
-    if controlled:
-        env = {name: value for name, value in env.items() if name in NEEDED or not name.startswith(FOREIGN)}
+    env = cleaned() if controlled else callers()
     env.update((name, value) for name, value in controlled.items() if name not in surroundings.without)
     env.update(surroundings.env)
     libraries = [str(native.find(name) or name) for name in surroundings.preload]
     if libraries:
         env["LD_PRELOAD"] = ":".join(libraries)
-    home = str(Path(__file__).parent.parent)
-    env["PYTHONPATH"] = os.pathsep.join(filter(None, [home, env.get("PYTHONPATH")]))
-    env["PYTHONUNBUFFERED"] = "1"
     return env
+
+
+def cleaned() -> dict[str, str]:
+    """The caller's variables without the foreign ones: torch then shows its own defaults."""
+    return {name: value for name, value in callers().items() if name in NEEDED or not name.startswith(FOREIGN)}
+
+
+def callers() -> dict[str, str]:
+    """The caller's variables, with this checkout importable by the processes started from it."""
+    home = str(Path(__file__).parent.parent)
+    path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}

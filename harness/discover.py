@@ -22,8 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from harness.controls import environment
-from harness.launch import Surroundings
+from harness.controls import cleaned
 from harness.record import PairInfo, Record, VariantInfo
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def discover(folder: Path, device: str = "auto") -> Discovery:
     """
     files = pair_files(folder)
     broken: list[Record] = []
-    with tempfile.TemporaryDirectory(prefix="tipbench-discover-") as scratch:
+    with tempfile.TemporaryDirectory(prefix=f"tipbench-{os.getpid()}-") as scratch:
         while True:
             answers, output, ending = _describe(folder, files, device, Path(scratch))
             if answers and "unusable" in answers[0]:
@@ -115,7 +114,7 @@ def _describe(folder: Path, files: Sequence[Path], device: str, scratch: Path) -
         # Its own session: what a file starts at import ends with it.
         process = subprocess.Popen(
             command,
-            env=environment({"bare": ""}, Surroundings()),
+            env=cleaned(),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -254,10 +253,8 @@ def main(device: str, folder: str, answered: str, *files: str) -> None:
                 module = load(file, Path(folder))
                 if not hasattr(module, "TIP"):
                     continue
-                pairs = [
-                    _info(pair, module.TIP, file, Path(folder).parent, device).to_json()
-                    for pair in pair_classes(module)
-                ]
+                root = BENCHMARKS if file.is_relative_to(BENCHMARKS) else Path(folder)
+                pairs = [_info(pair, module.TIP, file, root.parent, device).to_json() for pair in pair_classes(module)]
                 answer(file=name, pairs=pairs)
             except BaseException as error:  # a pair file may raise anything, SystemExit included
                 answer(file=name, error=explain(error, file))

@@ -48,7 +48,7 @@ class Options:
 def begin(options: Options) -> int:
     """Measure anew. Returns the exit code; raises what `cli.TOLD` lists."""
     found, pairs = _found(options)
-    chosen = select([*pairs, *(record.info for record in found.broken)], options.names, options.expression)
+    chosen = select([*found.pairs, *(record.info for record in found.broken)], options.names, options.expression)
     whole = not options.names and not options.expression and options.folder == BENCHMARKS
     planned = with_controls(chosen, [info for info in pairs if info.tip["id"] == "control"], whole)
     stored = Run(
@@ -120,8 +120,7 @@ def _carry_on(stored: Run, planned: Sequence[PairInfo], found: Discovery, folder
     # `kill` asks as Ctrl-C does: records are safe, workers are ended, the way to go on is told.
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        for index, record in enumerate(run(left, workplace.start, profile, seed, cores, progress.tell)):
-            record = broken.get(record.name, record)
+        for index, record in enumerate(run(left, workplace.start, profile, seed, cores, progress.tell, broken)):
             writer.append(record)
             records.append(record)
             progress.done(index, _line(record, cores, profile.looks), record.wall_s, record.outcome == "measured")

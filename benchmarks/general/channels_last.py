@@ -18,7 +18,7 @@ from benchmarks.jobs.image_classification import image_classification
 from harness.job import Job, MacroPair
 from harness.mechanism import not_channels_last
 from harness.needs import torchvision
-from harness.pair import Claim, Pair, Step, Tip
+from harness.pair import Claim, Equal, Pair, Step, Tip
 
 TIP = Tip(
     id="channels-last",
@@ -80,12 +80,19 @@ class _ResNet(MacroPair):
 class ResNetTraining(_ResNet):
     """ResNet-18 trained on JPEG files, loading included."""
 
-    # Batch normalisation divides by the spread of a batch of 8 and adds in another order here; a few
-    # layers further on gradients differ by more than the rounding of one operation.
-    tolerance = 1e-3
+    # Adding up in another order puts a few ReLUs on the other side of zero, and then whole gradients
+    # differ, on both sides alike: so both are compared with fp64, by the error over all outputs together.
+    equal = Equal.LOSSY
+    tolerance = 1e-2
 
     def job(self) -> Job:
         return image_classification(self.device, model="resnet18", train=True, **self.size)
+
+    def reference(self) -> Step:
+        job = self.job()
+        job.model.double()
+        job.convert_inputs(lambda images: images.double())
+        return job.step
 
 
 class ResNetInference(_ResNet):

@@ -19,7 +19,10 @@ def image_classification(
     from torchvision import models
 
     classes = len(PHOTOS)
-    network = small_network(classes) if model == "small" else models.get_model(model, num_classes=classes)
+    # As ResNets are trained since Goyal et al., 2017 (arXiv:1706.02677). Without it the first steps on small
+    # batches are chaotic: one ReLU on the other side of zero, and all gradients are different ones.
+    options = {"zero_init_residual": True} if train and model.startswith("resnet") else {}
+    network = small_network(classes) if model == "small" else models.get_model(model, num_classes=classes, **options)
     network = network.to(device).train(train)
     data = JpegPhotos(jpeg_files()[:images], pixels, augment=train)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9) if train else None

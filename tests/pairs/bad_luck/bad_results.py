@@ -3,7 +3,7 @@
 import torch
 
 from harness.mechanism import operations
-from harness.pair import Claim, Pair, Step, Tip, arm
+from harness.pair import Claim, Pair, Step, Tip
 
 TIP = Tip(id="bad-results", title="Compute something else", guide=(), claim=Claim.FASTER)
 
@@ -68,16 +68,3 @@ class NotEngaged(_Doubling):
     def optimized(self) -> Step:
         x = self.inputs()
         return lambda: (x - 0) * 2
-
-
-class OneArmFails(_Doubling):
-    """`optimized` is as it should be and must be measured; only the arm beside it fails."""
-
-    def optimized(self) -> Step:
-        x = self.inputs()
-        return lambda: x * 2
-
-    @arm
-    def negated(self) -> Step:
-        x = self.inputs()
-        return lambda: x * -2

@@ -117,10 +117,3 @@ class FloodsOutput(_Bad):
             return right()
 
         return step
-
-
-class FloodsWithinAStep(_Bad):
-    def bad(self) -> Any:
-        for _ in range(20):
-            print("x" * (1 << 20))
-        return self.baseline()()

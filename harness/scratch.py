@@ -1,0 +1,26 @@
+"""Temporary folders that are named after their process, so that a later run can clear up after a killed one."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+import psutil
+
+LONGEST = 60
+"""Characters of a temporary folder's path in which a Unix socket still fits: some 30 more, of 104 at most."""
+
+
+def scratch_folder() -> Path:
+    """An empty folder of this process, made after the folders of ended ones are removed."""
+    place = Path(tempfile.gettempdir())
+    if len(str(place)) > LONGEST:
+        place = Path("/tmp")
+    for left in place.glob("tipbench-*-*"):
+        owner = re.match(r"tipbench-(\d+)-", left.name)
+        if owner and not psutil.pid_exists(int(owner[1])):
+            shutil.rmtree(left, ignore_errors=True)  # another user's stays
+    return Path(tempfile.mkdtemp(prefix=f"tipbench-{os.getpid()}-", dir=place))

@@ -1,0 +1,556 @@
+"""The command, from a person's side: what it says, what it leaves behind, and its exit codes."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from harness import discover as discovery
+from harness import run as running
+from harness import store
+from harness.cli import main
+from harness.discover import Discovery
+from harness.lock import only_run
+from harness.record import PairInfo, Record
+from harness.runner import Workplace
+from tests import tiny
+from tests.made_up import info, measured, run, tip
+
+HOME = Path(__file__).parent.parent
+
+HEAD = """
+import gc, os, time
+import torch
+from pathlib import Path
+from harness.needs import Need, Unmet
+from harness.pair import Claim, Equal, Pair, Tip
+
+TIP = Tip(id="own", title="Add once", guide=(), claim=Claim.FASTER)
+NOWHERE = Need("a unicorn", lambda: Unmet("no unicorn found", "buy one"))
+
+class Adding(Pair):
+    equal = Equal.BITWISE
+
+    def additions(self, count):
+        x = torch.randn(1000)
+        return lambda: [x + 1 for _ in range(count)][-1]
+
+    def baseline(self):
+        return self.additions(40)
+
+    def optimized(self):
+        return self.additions(10)
+
+    def mechanism(self, step):
+        "nothing"
+        step()
+        return 0
+
+    def engaged(self, baseline, optimized):
+        return True
+"""
+
+SECOND = """
+class Again(Adding):
+    pass
+"""
+
+HELD = """
+class Nowhere(Adding):
+    needs = (NOWHERE,)
+
+class Held(Adding):
+    def optimized(self):
+        step = super().optimized()
+        hold = os.environ.get("TIPBENCH_TEST_HOLD")
+
+        def held():
+            if hold and not gc.isenabled():  # so it is only inside a timed block
+                Path(hold + ".new").write_text(str(os.getpid()))
+                os.rename(hold + ".new", hold)
+                time.sleep(600)
+            return step()
+
+        return held
+
+Adding.needs = (NOWHERE,)
+Held.needs = ()
+"""
+
+
+def own(folder: Path, text: str = "", name: str = "own.py") -> Path:
+    """A person's folder of pairs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(HEAD + text)
+    return folder
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny.shrink(monkeypatch)
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> list[PairInfo]:
+    """Discovery made up: three pairs that all are skipped, so that a run needs no torch."""
+    pairs = [
+        info(name, tip=tip("fuse-pointwise"), reason="no GPU", remedy="buy one") for name in ("Gelu", "Erf", "MLP")
+    ]
+    found = Discovery(tuple(pairs), (), 2, "2.15.0", "cpu")
+    monkeypatch.setattr(running, "_found", lambda options: (found, list(found.pairs)))
+    monkeypatch.setattr(discovery, "discover", lambda *_: found)
+    return pairs
+
+
+Said = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def say(capfd: pytest.CaptureFixture[str]) -> Said:
+    """Run the command in this process: (exit code, stdout, stderr)."""
+
+    def said(*arguments: object) -> tuple[int, str, str]:
+        capfd.readouterr()
+        try:
+            code = main([str(argument) for argument in arguments])
+        except SystemExit as left:  # argparse
+            code = int(left.code or 0)
+        return code, *capfd.readouterr()
+
+    return said
+
+
+def stored(folder: Path) -> Path:
+    (file,) = folder.rglob("*.jsonl")
+    return file
+
+
+def names(file: Path) -> list[str]:
+    """The records in a results file, in their order, straight from its lines."""
+    return [Record.from_json(json.loads(line)).name for line in file.read_text().splitlines()[1:]]
+
+
+# ---- what needs no torch ----
+
+
+def imported(arguments: Sequence[str]) -> set[str]:
+    """The packages a command has imported by its end."""
+    ask = (
+        "import sys\nfrom harness.cli import main\n"
+        "try: main(sys.argv[1:])\nexcept SystemExit: pass\n"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", ask, *arguments], cwd=HOME, capture_output=True, text=True, check=True)
+    assert done.stdout
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["report", "--help"]])
+def test_help_imports_next_to_nothing(arguments: list[str]) -> None:
+    assert not imported(arguments) & {"torch", "scipy", "numpy", "pandas", "psutil", "pytest"}
+
+
+@pytest.mark.parametrize("format", ["md", "json", "csv"])
+def test_report_imports_no_torch(format: str) -> None:
+    golden = HOME / "tests/golden/schema-1.jsonl"
+    assert not imported(["report", str(golden), "--format", format]) & {"torch", "pandas"}
+
+
+def test_help_names_the_commands_and_the_exit_codes(say: Said) -> None:
+    code, out, _ = say("--help")
+    assert code == 0
+    for word in ("list", "doctor", "run", "report", "0 done", "1 some pair failed", "2 usage", "130 interrupted"):
+        assert word in out
+
+
+# ---- what is asked wrongly ----
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["", "measure", "run --fast", "run --profile long", "run --seed x", "run --seed -1", "report --format pdf"],
+)
+def test_what_the_command_does_not_know_is_usage(say: Said, arguments: str) -> None:
+    code, out, err = say(*arguments.split())
+    assert (code, out) == (2, "")
+    assert "usage: tipbench" in err
+
+
+def test_an_unknown_name_is_told_with_the_nearest(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
+    code, _, err = say("run", "fuse-pointwize", "--results", tmp_path / "results")
+    assert (code, err) == (
+        2,
+        "tipbench: no tip or pair is named 'fuse-pointwize'; did you mean fuse-pointwise? `tipbench list` shows all\n",
+    )
+    assert not (tmp_path / "results").exists()
+
+
+def test_an_empty_selection_is_told(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
+    code, _, err = say("run", "-k", "gpu and macro", "--results", tmp_path / "results")
+    assert (code, err) == (2, "tipbench: -k 'gpu and macro' selects none of the pairs\n")
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_folder_that_is_not_there_or_empty_is_told(say: Said, tmp_path: Path) -> None:
+    for command in ("run", "list"):
+        code, _, err = say(command, "--from", tmp_path / "nowhere")
+        assert (code, err) == (2, f"tipbench: {tmp_path / 'nowhere'} does not exist\n")
+        code, _, err = say(command, "--from", tmp_path)
+        assert code == 2
+        assert err.startswith(f"tipbench: no pairs in {tmp_path}: a file of pairs has a TIP")
+
+
+@pytest.mark.parametrize("extra", [["own"], ["-k", "x"], ["--bare"], ["--from", "x"], ["--profile", "quick"],
+                                   ["--seed", "3"], ["--device", "cpu"], ["--results", "x"]])  # fmt: skip
+def test_resume_takes_no_other_options(say: Said, tmp_path: Path, extra: list[str]) -> None:
+    code, _, err = say("run", "--resume", tmp_path / "run.jsonl", *extra)
+    assert (code, err) == (
+        2,
+        "tipbench: --resume goes on with a run as it was begun: give it no names or options\n",
+    )
+
+
+def test_a_file_to_resume_or_report_that_is_not_there_is_told(say: Said, tmp_path: Path) -> None:
+    for arguments in (["run", "--resume"], ["report"]):
+        code, _, err = say(*arguments, tmp_path / "gone.jsonl")
+        assert (code, err) == (2, f"tipbench: cannot read {tmp_path / 'gone.jsonl'}: no such file or directory\n")
+
+
+def test_report_without_any_results_is_told(say: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, err = say("report")
+    assert code == 2
+    assert err.startswith("tipbench: no results under results: measure first")
+
+
+# ---- what cannot be stored ----
+
+
+def test_a_results_folder_that_cannot_be_written_is_told(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("a file")
+    code, _, err = say("run", "--results", tmp_path / "results")
+    assert code == 2
+    assert err.startswith(f"tipbench: cannot write results to {tmp_path}/results/")
+    assert "name another folder with --results" in err
+
+
+def test_a_full_disk_is_told_with_the_way_to_go_on(
+    say: Said, known: list[PairInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, written = os.write, []
+
+    def full(descriptor: int, data: bytes) -> int:
+        if data.startswith((b'{"info"', b'{"schema"')):
+            written.append(data)
+            if len(written) == 3:  # header, first record, and then half of the second
+                write(descriptor, data[: len(data) // 2])
+                raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", full)
+    code, _, err = say("run", "--results", tmp_path / "results")
+    file = stored(tmp_path)
+    assert code == 1
+    assert f"fuse-pointwise.Erf could not be written to {file}: the disk is full. 1 records are safe there." in err
+    assert f"tipbench run --resume {file}" in err
+    assert names(file) == ["fuse-pointwise.Gelu"]
+    monkeypatch.setattr(os, "write", write)
+    assert say("run", "--resume", file)[0] == 0
+    assert names(file) == ["fuse-pointwise.Gelu", "fuse-pointwise.Erf", "fuse-pointwise.MLP"]
+
+
+def test_a_torn_line_costs_its_record_only_and_is_told(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
+    assert say("run", "--results", tmp_path)[0] == 0
+    file = stored(tmp_path)
+    file.write_bytes(file.read_bytes()[:-50])
+    code, out, err = say("report", file, "--format", "json")
+    assert code == 0
+    assert f"tipbench: {file}, line 4: torn" in err
+    assert json.loads(out)["run"]["not_reached"] == 1
+    code, _, err = say("run", "--resume", file)
+    assert code == 0
+    assert f"{file}, line 4: torn" in err
+    assert "now cut off" in err
+    assert names(file) == ["fuse-pointwise.Gelu", "fuse-pointwise.Erf", "fuse-pointwise.MLP"]
+
+
+# ---- what is listed and reported ----
+
+
+def test_the_lists_json_has_exactly_the_documented_keys(say: Said, known: list[PairInfo]) -> None:
+    code, out, _ = say("list", "--json")
+    assert code == 0
+    listed = json.loads(out)
+    assert listed.keys() == {"tips", "broken"}
+    (one,) = listed["tips"]
+    assert one.keys() == {"tip", "title", "guide", "claim", "status", "pairs"}
+    assert len(one["pairs"]) == 3
+    for pair in one["pairs"]:
+        assert pair.keys() == {"pair", "scale", "variants", "needs", "runnable", "reason", "remedy"}
+    assert one["pairs"][0] == {
+        **{"pair": "Gelu", "scale": "micro", "variants": ["baseline", "optimized"], "needs": []},
+        **{"runnable": False, "reason": "no GPU", "remedy": "buy one"},
+    }
+
+
+def test_the_list_for_people_says_why_not_and_what_to_do(say: Said, known: list[PairInfo]) -> None:
+    _, out, _ = say("list")
+    assert "fuse-pointwise: " in out
+    assert "why: no GPU; remedy: buy one" in out
+    assert out.endswith("3 pairs, 0 run here (torch 2.15.0, cpu)\n")
+
+
+def test_reports_of_several_files_are_written_where_asked(say: Said, tmp_path: Path) -> None:
+    files = []
+    for id in ("11111111", "22222222"):
+        made = run([measured(info(), {"optimized": 0.1})], id=id)
+        with store.create(tmp_path / "results", made) as writer:
+            writer.append(made.records[0])
+        files.append(writer.path)
+    code, out, _ = say("report", *files, "--format", "csv", "--out", tmp_path / "reports")
+    assert code == 0
+    assert [Path(line).name for line in out.splitlines()] == ["2026-03-01-11111111.csv", "2026-03-01-22222222.csv"]
+    assert all(Path(line).is_file() for line in out.splitlines())
+
+
+# ---- whole runs, with real workers ----
+
+
+def test_a_run_and_its_report_end_to_end(say: Said, small: None, tmp_path: Path) -> None:
+    code, out, err = say(
+        "run", "--from", own(tmp_path / "mine", SECOND), "--results", tmp_path / "results", "--seed", 5
+    )
+    assert code == 0, err
+    file = stored(tmp_path / "results")
+    assert f"results: {file}" in out
+    assert names(file) == ["own.Adding", "own.Again"]
+    kept, notices = store.read(file)
+    assert not notices
+    assert kept.planned == ("own.Adding", "own.Again")
+    assert [launch.seed for launch in kept.records[0].launches] == [5, 6]
+    code, out, _ = say("report", file, "--format", "json")
+    assert code == 0
+    told = json.loads(out)
+    assert told.keys() == {"run", "machine", "controls", "pairs"}
+    assert [(pair["tip"], pair["pair"], pair["variant"]) for pair in told["pairs"]] == [
+        ("own", "Adding", "optimized"),
+        ("own", "Again", "optimized"),
+    ]
+    for pair in told["pairs"]:
+        assert pair.keys() == {
+            *("tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high", "launches", "memory"),
+            *("equal", "mechanism", "one_off_s", "break_even_steps", "reason", "remedy"),
+        }
+        assert pair["verdict"] in ("faster", "slower", "no difference", "inconclusive")
+        assert 0 < pair["low"] <= pair["speedup"] <= pair["high"]
+        assert pair["launches"] == 2
+        assert pair["equal"] == {"method": "bitwise", "tolerance": 1e-4, "seeds": 3, "worst": 0.0}
+        assert pair["memory"]["baseline"]["tensor_peak"] > pair["memory"]["variant"]["tensor_peak"] > 0
+
+
+def test_a_file_that_cannot_be_imported_is_stored_as_failed_and_the_exit_code_is_1(
+    say: Said, small: None, tmp_path: Path
+) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "mended.py").write_text("TIP = (\n")
+    (folder / "own.py").write_text(HEAD + "\nAdding.needs = (NOWHERE,)\n")
+    code, _, err = say("run", "--from", folder, "--results", tmp_path / "results")
+    assert code == 1
+    assert "mended: failed: import error: SyntaxError: '(' was never closed (mended.py, line 1)" in err
+    assert "own.Adding: skipped: no unicorn found" in err
+    assert sorted(names(stored(tmp_path / "results"))) == ["mended", "own.Adding"]
+
+
+def test_the_first_control_comes_along_with_a_persons_own_pairs(tmp_path: Path) -> None:
+    found, pairs = running._found(running.Options(folder=own(tmp_path / "mine"), device="cpu"))
+    assert [info.name for info in found.pairs] == ["own.Adding"]
+    assert pairs[0].name == "control.Pointwise"
+    # Where it lies is as in a run of benchmarks/, though it was looked up alone.
+    assert pairs[0].file == "benchmarks/control.py"
+    workplace = Workplace(tmp_path / "mine", {})
+    worker = workplace.start(pairs[0], pairs[0].variants[0].surroundings, "warm")
+    try:
+        worker.ready()
+    finally:
+        worker.end()
+        workplace.close()
+
+
+def test_a_long_temporary_folder_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = tmp_path / ("x" * 60)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    workplace = Workplace(tmp_path, {})
+    worker = workplace.start(info(), info().variants[0].surroundings, "warm")  # binds a socket there
+    worker.end()
+    workplace.close()
+    assert not workplace.scratch.exists()
+
+
+# ---- interrupted ----
+
+
+@pytest.mark.parametrize("word", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_between_pairs_keeps_the_records_and_tells_the_way_on(
+    say: Said, known: list[PairInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: signal.Signals
+) -> None:
+    def interrupted(pairs: Sequence[PairInfo], *_: object) -> Iterator[Record]:
+        yield Record(pairs[0], "skipped", reason="no GPU")
+        signal.raise_signal(word)
+
+    monkeypatch.setattr(running, "run", interrupted)
+    before = signal.getsignal(signal.SIGTERM)
+    code, _, err = say("run", "--results", tmp_path)
+    file = stored(tmp_path)
+    assert code == 130
+    assert f"interrupted: 1 of 3 pairs are safe in {file}\ngo on with: tipbench run --resume {file}" in err
+    assert names(file) == ["fuse-pointwise.Gelu"]
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+class Command:
+    """`tipbench run` in a process of its own, on its own temporary folder, held in the middle of a block."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.results = folder / "results"
+        self.tmp = Path(tempfile.mkdtemp(prefix="tb-", dir="/tmp"))
+        self.command = [sys.executable, "-m", "tests.tiny", "run"]
+        hold = folder / "hold"
+        with (folder / "said").open("w") as said:
+            self.process = subprocess.Popen(
+                [*self.command, "--from", str(own(folder / "mine", HELD)), "--results", str(self.results)],
+                cwd=HOME,
+                env={**os.environ, "TMPDIR": str(self.tmp), "TIPBENCH_TEST_HOLD": str(hold)},
+                stdout=said,
+                stderr=said,
+            )
+        wait_for(lambda: hold.exists() or self.process.poll() is not None, 240)
+        assert hold.exists(), self.said()
+        self.worker = int(hold.read_text())
+
+    def said(self) -> str:
+        return (self.folder / "said").read_text()
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        shutil.rmtree(self.tmp, ignore_errors=True)
+
+
+def wait_for(true: Callable[[], Any], limit: float) -> bool:
+    """Look again and again, for `limit` seconds at most: how long it takes is not what is tested."""
+    end = time.monotonic() + limit
+    while not true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Iterator[Command]:
+    command = Command(tmp_path)
+    yield command
+    command.close()
+
+
+def test_ctrl_c_in_a_block_keeps_the_records_and_leaves_no_worker(held: Command) -> None:
+    assert psutil.pid_exists(held.worker)
+    held.process.send_signal(signal.SIGINT)
+    assert held.process.wait(60) == 130
+    assert "interrupted: 2 of 3 pairs are safe" in held.said()
+    assert names(stored(held.results)) == ["own.Adding", "own.Nowhere"]
+    assert not psutil.pid_exists(held.worker)
+    assert tiny.living(held.tmp) == []
+    assert list(held.tmp.iterdir()) == [], "scratch folders are gone"
+
+
+def test_kill_9_leaves_no_worker_and_resume_repeats_nothing(held: Command, say: Said, known: list[PairInfo]) -> None:
+    # While it measures, another run is refused by its name.
+    code, _, err = say("run", "--results", held.folder / "others")
+    assert code == 2
+    assert (
+        f"run --from {held.folder / 'mine'} --results {held.results}` (process {held.process.pid}) is measuring" in err
+    )
+    assert not (held.folder / "others").exists()
+
+    held.process.kill()
+    held.process.wait()
+    assert wait_for(lambda: not psutil.pid_exists(held.worker), 60), "the worker outlived its parent"
+    assert wait_for(lambda: not tiny.living(held.tmp), 60), tiny.living(held.tmp)
+    file = stored(held.results)
+    before = file.read_bytes()
+    assert names(file) == ["own.Adding", "own.Nowhere"]
+
+    resumed = subprocess.run(
+        [*held.command, "--resume", str(file)], cwd=HOME, capture_output=True, text=True, check=False
+    )
+    assert resumed.returncode == 0, resumed.stderr
+    assert file.read_bytes().startswith(before)
+    assert names(file) == ["own.Adding", "own.Nowhere", "own.Held"]
+    kept, notices = store.read(file)
+    assert (kept.records[-1].outcome, notices) == ("measured", [])
+
+
+def test_two_runs_at_once_are_refused_by_the_name_of_the_first(
+    say: Said, known: list[PairInfo], tmp_path: Path
+) -> None:
+    with only_run("`tipbench run first`"):
+        code, _, err = say("run", "--results", tmp_path / "results")
+        assert (code, err) == (
+            2,
+            f"tipbench: `tipbench run first` (process {os.getpid()}) is measuring on this machine; "
+            "two runs at once would spoil both. Wait for it to end.\n",
+        )
+        assert not (tmp_path / "results").exists()
+    assert say("run", "--results", tmp_path / "results")[0] == 0
+
+
+def test_a_run_is_resumed_on_its_own_machine_only(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
+    assert say("run", "--results", tmp_path)[0] == 0
+    file = stored(tmp_path)
+    header, *lines = file.read_text().splitlines()
+    elsewhere = json.loads(header)
+    elsewhere["machine"]["name"] = "another-machine"
+    file.write_text("\n".join([json.dumps(elsewhere), *lines]) + "\n")
+    code, _, err = say("run", "--resume", file)
+    assert code == 2
+    assert "was begun with name another-machine; here it is " in err
+
+
+def test_a_pair_that_is_gone_cannot_be_resumed(
+    say: Said, known: list[PairInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert say("run", "--results", tmp_path)[0] == 0
+    file = stored(tmp_path)
+    fewer = Discovery((known[0],), (), 2, "2.15.0", "cpu")
+    monkeypatch.setattr(running, "_found", lambda options: (fewer, [known[0]]))
+    code, _, err = say("run", "--resume", file)
+    assert code == 2
+    assert f"{file} planned fuse-pointwise.Erf, which is no longer in" in err
+
+
+def test_an_own_folder_with_discovered_pairs_is_listed(say: Said, tmp_path: Path) -> None:
+    (own(tmp_path / "mine") / "broken.py").write_text("TIP = (\n")
+    code, out, _ = say("list", "--json", "--from", tmp_path / "mine", "--device", "cpu")
+    listed = json.loads(out)
+    assert code == 1
+    assert [pair["pair"] for one in listed["tips"] for pair in one["pairs"]] == ["Adding"]
+    assert listed["broken"] == [
+        {"file": "broken.py", "reason": "SyntaxError: '(' was never closed (broken.py, line 1)"}
+    ]

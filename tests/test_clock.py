@@ -1,0 +1,172 @@
+"""What is read off a block. No duration is asserted: where seconds matter, the clock is made up."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from itertools import chain, repeat
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness import clock
+from harness.clock import Disturbance, seconds_on_cpu, time_block, warm_up
+
+CPU = torch.device("cpu")
+
+PSI = "some avg10=1.00 avg60=0.50 avg300=0.10 total={}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n"
+
+
+def tree(root: Path, steal: int, waited: int, cpu_stat: str) -> Path:
+    """A machine as its kernel describes it in /proc and /sys."""
+    files = {
+        "proc/stat": f"cpu  10 20 30 40 50 60 70 {steal} 90 100\ncpu0 1 2 3 4 5 6 7 8 9 10\n",
+        "proc/pressure/cpu": PSI.format(waited),
+        "sys/fs/cgroup/cpu.stat": cpu_stat,
+        "proc/self/cgroup": "0::/\n",
+    }
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+@pytest.fixture
+def ticking(monkeypatch: pytest.MonkeyPatch) -> Callable[[Iterator[float]], Callable[[], None]]:
+    """A clock that stands still but during a step; `ticking(durations)` is a step that takes these seconds in turn."""
+    now = 0.0
+    monkeypatch.setattr(clock, "perf_counter", lambda: now)
+
+    def stepping(durations: Iterator[float]) -> Callable[[], None]:
+        def step() -> None:
+            nonlocal now
+            now += next(durations)
+
+        return step
+
+    return stepping
+
+
+# ---- what disturbs a block ----
+
+
+def test_counters_are_read_from_proc_and_the_cgroup(tmp_path: Path) -> None:
+    root = tree(tmp_path, 80, 123456, "usage_usec 1\nnr_throttled 2\nthrottled_usec 3000\n")
+    found = Disturbance.read(root)
+    assert (found.steal_ticks, found.throttled_us, found.pressure_us) == (80, 3000, 123456)
+    assert found.switches >= 0
+
+
+def test_a_cgroup_of_version_1_counts_nanoseconds(tmp_path: Path) -> None:
+    (tmp_path / "sys/fs/cgroup/cpu").mkdir(parents=True)
+    (tmp_path / "sys/fs/cgroup/cpu/cpu.stat").write_text("nr_periods 5\nthrottled_time 4000000\n")
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("4:cpu,cpuacct:/\n")
+    assert Disturbance.read(tmp_path).throttled_us == 4000
+
+
+def test_what_the_platform_does_not_tell_is_minus_one(tmp_path: Path) -> None:
+    found = Disturbance.read(tmp_path)
+    assert (found.steal_ticks, found.throttled_us, found.pressure_us) == (-1, -1, -1)
+    since = Disturbance.read(tmp_path).since(found)
+    assert (since["steal_ticks"], since["throttled_us"], since["pressure_us"]) == (-1, -1, -1)
+
+
+@pytest.mark.parametrize("text", ["", "cpu\n", "cpu  1 2 3\n", "cpu  a b c d e f g h i\n", "intr 1 2 3\n"])
+def test_a_counter_that_cannot_be_read_is_minus_one(tmp_path: Path, text: str) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/stat").write_text(text)
+    assert Disturbance.read(tmp_path).steal_ticks == -1
+
+
+def test_since_counts_from_the_earlier_reading() -> None:
+    later, earlier = Disturbance(12, 500, 90, 7), Disturbance(10, 500, 40, 4)
+    assert later.since(earlier) == {"steal_ticks": 2, "throttled_us": 0, "pressure_us": 50, "switches": 3}
+
+
+# ---- a block ----
+
+
+def test_a_block_is_one_untimed_step_then_begin_then_the_timed_steps() -> None:
+    happened: list[str] = []
+    block = time_block(lambda: happened.append("step"), 3, CPU, lambda: happened.append("begin"))
+    assert happened == ["step", "begin", "step", "step", "step"]
+    assert block.keys() == {"seconds", "steal_ticks", "throttled_us", "pressure_us", "switches"}
+
+
+def test_only_the_steps_after_begin_are_timed(ticking: Callable[[Iterator[float]], Callable[[], None]]) -> None:
+    step = ticking(chain([1000.0], repeat(0.25)))
+    assert time_block(step, 4, CPU, lambda: None)["seconds"] == 1.0
+
+
+def test_seconds_are_of_all_steps(ticking: Callable[[Iterator[float]], Callable[[], None]]) -> None:
+    assert seconds_on_cpu(ticking(iter([0.5, 0.25, 1.0])), 3) == 1.75
+
+
+def test_the_garbage_collector_waits_outside_the_clock() -> None:
+    seen: list[bool] = []
+    time_block(lambda: seen.append(gc.isenabled()), 2, CPU, lambda: None)
+    assert seen == [True, False, False]
+    assert gc.isenabled()
+
+
+def test_the_garbage_collector_is_back_after_a_step_that_raises() -> None:
+    steps = iter([None])
+    with pytest.raises(StopIteration):
+        time_block(lambda: next(steps), 2, CPU, lambda: None)
+    assert gc.isenabled()
+
+
+def test_a_garbage_collector_that_was_off_stays_off() -> None:
+    gc.disable()
+    try:
+        time_block(lambda: None, 2, CPU, lambda: None)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+# ---- warm-up ----
+
+
+def test_warm_up_ends_when_timings_stop_falling(ticking: Callable[[Iterator[float]], Callable[[], None]]) -> None:
+    # Compiling 2 s, autotuning 1 s and 0.5 s, then warm: two more that bring nothing new, and the end.
+    durations = chain([2.0, 1.0, 0.5], repeat(0.25, 3))
+    assert warm_up(ticking(durations), CPU) == {"step_s": 0.25, "excess_s": 3.5 - 3 * 0.25}
+    assert next(durations, None) is None
+
+
+def test_a_plateau_of_one_chunk_is_no_end(ticking: Callable[[Iterator[float]], Callable[[], None]]) -> None:
+    durations = chain([1.0, 1.0, 0.5, 0.5, 0.25], repeat(0.25, 2))
+    assert warm_up(ticking(durations), CPU)["step_s"] == 0.25
+
+
+def test_noise_below_two_percent_is_no_new_best(ticking: Callable[[Iterator[float]], Callable[[], None]]) -> None:
+    durations = iter([1.0, 127 / 128, 126 / 128])
+    assert warm_up(ticking(durations), CPU)["step_s"] == 126 / 128
+    assert next(durations, None) is None
+
+
+def test_short_steps_are_timed_in_chunks_that_the_clock_can_tell_apart(
+    ticking: Callable[[Iterator[float]], Callable[[], None]],
+) -> None:
+    count = 0
+
+    def counted() -> Iterator[float]:
+        nonlocal count
+        while True:
+            count += 1
+            yield 2**-10
+
+    found = warm_up(ticking(counted()), CPU)
+    assert found == {"step_s": 2**-10, "excess_s": 0.0}
+    assert count == 1 + 2 * 5  # 5 steps of 1/1024 s last about 5 ms
+
+
+def test_warm_up_ends_at_its_limit_though_timings_still_fall(
+    ticking: Callable[[Iterator[float]], Callable[[], None]],
+) -> None:
+    durations = iter([16.0, 8.0, 4.0, 2.0, 1.0])
+    assert warm_up(ticking(durations), CPU, limit=20.0)["step_s"] == 8.0
+    assert list(durations) == [4.0, 2.0, 1.0]

@@ -1,0 +1,249 @@
+"""Pairs are found by looking into a folder: no registry, no list to edit. What breaks is in test_bad_luck."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from harness import discover as discovery
+from harness.discover import BENCHMARKS, Discovery, NoFolder, NoTorch, discover, explain, load, pair_classes, pair_files
+from harness.pair import MacroPair, Pair, variants
+from harness.record import PairInfo
+from tests.tiny import PAIRS
+
+HEAD = """
+import shared
+from harness.launch import surroundings
+from harness.needs import Need, Unmet
+from harness.pair import Claim, Equal, Pair, MacroPair, Tip, arm, requires, sweep
+
+TIP = Tip(id="{id}", title="Do as told", guide=("A1.1", "B3"), claim=Claim.LEANER, note="not always")
+NOWHERE = Need("a unicorn", lambda: Unmet("no unicorn found", "buy one"))
+"""
+
+VARIETY = """
+class _Shared(Pair):
+    sizes = {"elements": shared.ELEMENTS}
+
+class Plain(_Shared):
+    equal = Equal.BITWISE
+    deadline = 7
+
+class Many(_Shared, MacroPair):
+    @surroundings(env={"OMP_NUM_THREADS": "{threads}"})
+    @sweep(threads=(1, 2))
+    def optimized(self, threads): ...
+
+    @arm
+    @requires(NOWHERE)
+    def other(self): ...
+
+class Nowhere(Pair):
+    needs = (NOWHERE,)
+
+class OnlyOnGPUs(Pair):
+    devices = ("cuda",)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A person's own folder: chapters, a helper, files that are no pairs."""
+    root = tmp_path_factory.mktemp("work") / "own"
+    files = {
+        "shared.py": "ELEMENTS = 5\n",
+        "plan.py": 'print("a stray print")\nTIPPED = "it names a TIP and has none"\n',
+        "control.py": HEAD.format(id="own-control") + "class Same(Pair): ...\n",
+        "gpu/fast.py": HEAD.format(id="fast") + "class One(Pair): ...\n",
+        "general/variety.py": HEAD.format(id="variety") + VARIETY,
+        "general/again.py": HEAD.format(id="again") + "from general.variety import Plain\nclass Own(Pair): ...\n",
+    }
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+@pytest.fixture(scope="module")
+def found(folder: Path) -> Discovery:
+    return discover(folder, "cpu")
+
+
+def pair(found: Discovery, name: str) -> PairInfo:
+    (one,) = [info for info in found.pairs if info.name == name]
+    return one
+
+
+# ---- a folder ----
+
+
+def test_files_come_in_the_guides_order_of_chapters_controls_first(folder: Path) -> None:
+    names = [str(file.relative_to(folder)) for file in pair_files(folder)]
+    assert names == ["control.py", "plan.py", "general/again.py", "general/variety.py", "gpu/fast.py"]
+
+
+def test_a_file_alone_is_a_folder_of_one(folder: Path) -> None:
+    assert pair_files(folder / "control.py") == [folder / "control.py"]
+
+
+@pytest.mark.parametrize("make", [False, True])
+def test_no_folder_or_no_pairs_in_it_is_told(tmp_path: Path, make: bool) -> None:
+    if make:
+        (tmp_path / "own").mkdir()
+        (tmp_path / "own" / "helper.py").write_text("x = 1\n")
+    with pytest.raises(NoFolder, match="own: a file of pairs has a TIP" if make else "own does not exist"):
+        discover(tmp_path / "own")
+
+
+def test_pairs_of_a_file_come_in_its_order_without_shared_bases_and_imported_ones(found: Discovery) -> None:
+    assert not found.broken
+    assert [info.name for info in found.pairs] == [
+        "own-control.Same",
+        "again.Own",
+        *("variety.Plain", "variety.Many", "variety.Nowhere", "variety.OnlyOnGPUs"),
+        "fast.One",
+    ]
+
+
+def test_a_tip_is_described_as_it_stands_in_its_file(found: Discovery) -> None:
+    assert pair(found, "variety.Plain").tip == {
+        **{"id": "variety", "title": "Do as told", "guide": ["A1.1", "B3"], "claim": "less memory"},
+        **{"published": "", "status": "current", "note": "not always"},
+    }
+
+
+def test_a_pair_is_described_with_its_settings(found: Discovery, folder: Path) -> None:
+    info = pair(found, "variety.Plain")
+    assert (info.scale, info.equal, info.deadline, info.sizes) == ("micro", "bitwise", 7, {"elements": 5})
+    assert (info.device, info.reason, info.needs) == ("cpu", "", ())
+    assert pair(found, "variety.Many").scale == "macro"
+
+
+def test_it_says_where_it_stands_without_telling_where_the_person_works(found: Discovery, folder: Path) -> None:
+    info = pair(found, "variety.Plain")
+    assert info.file == "own/general/variety.py"
+    assert (folder / "general/variety.py").read_text().splitlines()[info.line - 1].startswith("class Plain")
+
+
+def test_variants_are_the_baseline_the_sweep_and_the_arms(found: Discovery) -> None:
+    listed = pair(found, "variety.Many").variants
+    assert [variant.name for variant in listed] == ["baseline", "threads=1", "threads=2", "other"]
+    assert [variant.surroundings.env for variant in listed] == [
+        (),
+        (("OMP_NUM_THREADS", "1"),),
+        (("OMP_NUM_THREADS", "2"),),
+        (),
+    ]
+
+
+def test_a_need_that_is_not_met_is_told_with_its_remedy(found: Discovery) -> None:
+    whole = pair(found, "variety.Nowhere")
+    assert (whole.needs, whole.reason, whole.remedy) == (("a unicorn",), "no unicorn found", "buy one")
+    *others, last = pair(found, "variety.Many").variants
+    assert (last.needs, last.reason, last.remedy) == (("a unicorn",), "no unicorn found", "buy one")
+    assert not any(variant.reason for variant in others)
+
+
+def test_a_pair_of_another_device_is_told(found: Discovery) -> None:
+    info = pair(found, "variety.OnlyOnGPUs")
+    assert (info.reason, info.remedy) == ("runs on cuda, not on cpu", "--device cuda")
+
+
+def test_what_torch_says_of_this_machine_comes_along(found: Discovery) -> None:
+    assert found.device == "cpu"
+    assert found.threads >= 1
+    assert found.torch.startswith("2.")
+
+
+def test_a_description_survives_storing(found: Discovery) -> None:
+    for info in found.pairs:
+        assert PairInfo.from_json(info.to_json()) == info
+
+
+def test_a_device_that_is_not_there_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with pytest.raises(NoTorch, match="--device cuda: torch finds no CUDA GPU here"):
+        discover(folder / "control.py", "cuda")
+
+
+def test_a_torch_that_cannot_be_imported_is_told(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('libtorch.so: wrong ELF class')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(NoTorch, match=r"torch cannot be imported by .*python.*wrong ELF class"):
+        discover(folder)
+
+
+def test_a_file_that_never_ends_its_import_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without torch in the way, the deadline can be short.
+    (tmp_path / "torch.py").write_text(
+        "__version__ = '2'\nget_num_threads = lambda: 1\nclass cuda: is_available = staticmethod(lambda: False)\n"
+    )
+    (tmp_path / "endless.py").write_text("import time\nTIP = None\ntime.sleep(600)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(discovery, "IMPORT_DEADLINE", 3.0)
+    (broken,) = discover(tmp_path / "endless.py").broken
+    assert broken.kind == "import error"
+    assert "endless.py" in broken.reason
+    assert "3 s" in broken.reason
+
+
+# ---- one file ----
+
+
+def test_files_of_benchmarks_are_imported_under_their_package_name() -> None:
+    module = load(BENCHMARKS / "control.py", BENCHMARKS)
+    assert module.__name__ == "benchmarks.control"
+    assert load(BENCHMARKS / "control.py", BENCHMARKS) is module
+
+
+def test_helpers_beside_a_file_can_be_imported(folder: Path) -> None:
+    ask = (
+        "import sys; from pathlib import Path; from harness.discover import load; "
+        "print(load(*map(Path, sys.argv[1:])).shared.ELEMENTS)"
+    )
+    command = [sys.executable, "-c", ask, str(folder / "control.py"), str(folder)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "5\n"
+
+
+def test_only_a_files_own_pairs_are_its_pairs() -> None:
+    module = ModuleType("mine")
+    own = type("Own", (Pair,), {"__module__": "mine"})
+    members = {"Pair": Pair, "MacroPair": MacroPair, "_Base": type("_Base", (Pair,), {"__module__": "mine"}), "x": 3}
+    vars(module).update({**members, "Own": own})
+    assert pair_classes(module) == [own]
+
+
+def test_the_planted_pairs_differ_by_ten_percent_in_both_directions() -> None:
+    module = load(PAIRS / "planted.py", PAIRS)
+    classes = pair_classes(module)
+    assert [cls.__name__ for cls in classes] == ["PlantedInOptimized", "PlantedInBaseline"]
+    for cls in classes:
+        assert [variant.name for variant in variants(cls)] == ["baseline", "optimized"]
+        assert cls.sizes["more"] * 10 == cls.sizes["fewer"] * 11
+
+
+# ---- explaining an error ----
+
+
+def test_an_error_is_explained_with_the_line_of_the_persons_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("import json\n\ndef parse():\n    return json.loads('{')\n")
+    namespace: dict[str, object] = {}
+    exec(compile(file.read_text(), str(file), "exec"), namespace)
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - json's own message is not what is tested
+        namespace["parse"]()  # type: ignore[operator]
+    assert explain(caught.value, file).startswith("JSONDecodeError: Expecting property name")
+    assert explain(caught.value, file).endswith("(mine.py, line 4)")
+
+
+def test_an_error_of_elsewhere_names_the_file_alone(tmp_path: Path) -> None:
+    assert explain(KeyError("x"), tmp_path / "mine.py") == "KeyError: 'x' (mine.py)"
+
+
+def test_an_error_without_words_and_one_of_many_lines_are_one_line(tmp_path: Path) -> None:
+    assert explain(MemoryError(), tmp_path / "mine.py") == "MemoryError (mine.py)"
+    assert explain(RuntimeError("first\nsecond"), tmp_path / "mine.py") == "RuntimeError: first (mine.py)"

@@ -1,0 +1,328 @@
+"""Whether two sides did the same work: what counts as an output, and when two are the same."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict, namedtuple
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from harness.equal import Outputs, Unequal, compare, flatten, handed_out_again, scribble, snapshot, worst_difference
+from harness.pair import Equal
+
+
+def seeds(*outputs: torch.Tensor) -> list[Outputs]:
+    """One output a seed."""
+    return [{"output": tensor} for tensor in outputs]
+
+
+def same(method: Equal, baseline: Sequence[Outputs], variant: Sequence[Outputs], **more: Any) -> dict[str, Any]:
+    return compare(method, more.get("tolerance", 1e-4), baseline, variant, more.get("reference", []))
+
+
+A, B = torch.tensor([1.0, -4.0]), torch.tensor([2.0, 3.0])
+
+
+# ---- flatten ----
+
+
+def test_containers_are_walked_with_a_readable_path() -> None:
+    Point = namedtuple("Point", "x y")
+    result = {"loss": torch.ones(1), "more": [torch.ones(2), (torch.ones(3), Point(1.5, 2))]}
+    assert {path: tuple(tensor.shape) for path, tensor in flatten(result)} == {
+        "output[loss]": (1,),
+        "output[more][0]": (2,),
+        "output[more][1][0]": (3,),
+        "output[more][1][1][0]": (),
+        "output[more][1][1][1]": (),
+    }
+
+
+def test_numbers_are_outputs() -> None:
+    assert dict(flatten(3)) == {"output": torch.tensor(3.0, dtype=torch.float64)}
+    assert dict(flatten(True)) == {"output": torch.tensor(1.0, dtype=torch.float64)}
+
+
+def test_of_a_module_parameters_gradients_and_buffers_are_outputs() -> None:
+    model = nn.Sequential(OrderedDict(linear=nn.Linear(2, 2), norm=nn.BatchNorm1d(2)))
+    model(torch.randn(4, 2)).sum().backward()
+    assert [path for path, _ in flatten(model)] == [
+        "output.linear.weight",
+        "output.linear.weight.grad",
+        "output.linear.bias",
+        "output.linear.bias.grad",
+        "output.norm.weight",
+        "output.norm.weight.grad",
+        "output.norm.bias",
+        "output.norm.bias.grad",
+        "output.norm.running_mean",
+        "output.norm.running_var",
+        "output.norm.num_batches_tracked",
+    ]
+
+
+def test_a_gradient_on_one_side_only_is_a_difference() -> None:
+    model = nn.Linear(2, 2)
+    without = snapshot(model)
+    model(torch.ones(2)).sum().backward()
+    with pytest.raises(Unequal, match=r"only one side returned output\.bias\.grad, output\.weight\.grad"):
+        worst_difference(without, snapshot(model))
+
+
+@pytest.mark.parametrize("nothing", [None, [torch.ones(1), None], {"a": None}])
+def test_none_anywhere_is_no_output(nothing: Any) -> None:
+    with pytest.raises(Unequal, match="returned None") as caught:
+        list(flatten(nothing))
+    assert caught.value.kind == "no output"
+
+
+@pytest.mark.parametrize("odd", ["text", b"bytes", {1, 2}, object()])
+def test_what_holds_no_numbers_is_no_output(odd: Any) -> None:
+    with pytest.raises(Unequal, match=f"returned a {type(odd).__name__} for output") as caught:
+        list(flatten(odd))
+    assert caught.value.kind == "no output"
+
+
+# ---- snapshot ----
+
+
+def test_a_snapshot_is_a_copy() -> None:
+    tensor = torch.ones(3)
+    kept = snapshot(tensor)
+    tensor.fill_(7)
+    assert kept["output"].tolist() == [1, 1, 1]
+
+
+def test_a_snapshot_of_a_module_is_a_copy() -> None:
+    model = nn.Linear(2, 2)
+    kept = snapshot(model)
+    before = kept["output.weight"].clone()
+    with torch.no_grad():
+        model.weight.add_(1)
+    assert torch.equal(kept["output.weight"], before)
+    assert not kept["output.weight"].requires_grad
+
+
+def test_inference_tensors_and_views_are_kept_as_plain_ones() -> None:
+    with torch.inference_mode():
+        inference = torch.randn(4, 4)
+    kept = snapshot([inference, torch.randn(4, 4).t(), torch.ones(1).expand(3), torch.randn(4)[::2]])
+    assert all(tensor.is_contiguous() and not tensor.is_inference() for tensor in kept.values())
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64])
+def test_a_number_that_is_not_finite_is_told_by_its_path(bad: float, dtype: torch.dtype) -> None:
+    with pytest.raises(Unequal, match=r"output\[1\] holds NaN or infinity") as caught:
+        snapshot([torch.ones(2), torch.tensor([1.0, bad]).to(dtype)])
+    assert caught.value.kind == "not finite"
+
+
+def test_zeros_alone_are_no_result_but_beside_others_they_may_be() -> None:
+    with pytest.raises(Unequal) as caught:
+        snapshot([torch.zeros(3), 0])
+    assert caught.value.kind == "all zeros"
+    assert len(snapshot([torch.zeros(3), torch.ones(1)])) == 2
+
+
+@pytest.mark.parametrize("empty", [[], {}, torch.empty(0), nn.ReLU()])
+def test_nothing_to_compare_is_no_output(empty: Any) -> None:
+    with pytest.raises(Unequal) as caught:
+        snapshot(empty)
+    assert caught.value.kind == "no output"
+
+
+# ---- scribble ----
+
+
+def test_scribble_overwrites_every_tensor_returned_but_not_a_modules() -> None:
+    model = nn.Linear(2, 2)
+    weight = model.weight.detach().clone()
+    real, whole, flags = torch.ones(2), torch.ones(2, dtype=torch.int32), torch.ones(2, dtype=torch.bool)
+    scribble([real, {"whole": whole, "flags": (flags,)}, model, 3.0, None])
+    assert real.isnan().all()
+    assert (whole == torch.iinfo(torch.int32).max).all()
+    assert flags.all(), "of a bool nothing would tell scribble from a result"
+    assert torch.equal(model.weight, weight)
+
+
+def test_scribble_reaches_through_views_and_into_inference_tensors() -> None:
+    whole = torch.ones(4)
+    with torch.inference_mode():
+        inference = torch.ones(2)
+    scribble([whole[1:3], inference])
+    assert whole.isnan().tolist() == [False, True, True, False]
+    assert inference.isnan().all()
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        torch.ones(1).expand(3),
+        torch.ones(2, 1).expand(2, 3),
+        torch.tensor(1.0),
+        torch.empty(0),
+        torch.eye(2).to_sparse(),
+        torch.ones(2, requires_grad=True) * 2,
+        nn.Parameter(torch.ones(2)),
+        torch.ones(2, dtype=torch.complex64),
+        torch.ones(2, dtype=torch.uint8),
+        torch.ones(2, dtype=torch.float8_e4m3fn),
+    ],
+    ids=lambda tensor: f"{tensor.dtype}-{tuple(tensor.shape)}-{tensor.layout}",
+)
+def test_scribble_copes_with_any_tensor(odd: torch.Tensor) -> None:
+    scribble(odd)
+    if odd.is_floating_point() and odd.layout is torch.strided:
+        assert odd.isnan().all()
+
+
+def test_gradients_still_flow_after_a_scribble() -> None:
+    parameter = nn.Parameter(torch.ones(2))
+    scribble(parameter * 2)
+    (parameter * 2).sum().backward()
+    assert parameter.grad is not None
+    assert parameter.grad.tolist() == [2, 2]
+
+
+# ---- handed out again ----
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.uint8])
+def test_a_tensor_handed_out_again_shows(dtype: torch.dtype) -> None:
+    kept = torch.ones(2, dtype=dtype)
+    scribble([kept])
+    assert handed_out_again([kept], [kept])
+    assert handed_out_again(kept, {"loss": torch.ones(1), "view": kept.view(2, 1)})
+
+
+def test_a_buffer_that_is_written_anew_is_a_new_result() -> None:
+    buffer = torch.ones(2)
+    scribble(buffer)
+    buffer.fill_(3)
+    assert not handed_out_again(buffer, buffer)
+
+
+def test_nan_of_a_steps_own_is_not_mistaken_for_a_scribble() -> None:
+    first = torch.ones(2)
+    scribble(first)
+    assert not handed_out_again(first, torch.full((2,), math.nan))
+
+
+# ---- compare ----
+
+
+def test_equal_outputs_have_no_worst_difference() -> None:
+    for method in (Equal.BITWISE, Equal.CLOSE):
+        found = same(method, seeds(A, B), seeds(A.clone(), B.clone()))
+        assert found == {"method": str(method), "tolerance": 1e-4, "seeds": 2, "worst": 0.0}
+
+
+def test_close_is_relative_to_the_tensors_largest_value() -> None:
+    near = A + torch.tensor([3e-4, 0])
+    found = same(Equal.CLOSE, seeds(A, B), seeds(near, B))
+    assert found["worst"] == pytest.approx(0.75e-4, rel=1e-3)
+    with pytest.raises(Unequal, match=r"output differs by 7\.5e-05 of its largest value; 5e-05 allowed") as caught:
+        same(Equal.CLOSE, seeds(A, B), seeds(near, B), tolerance=5e-5)
+    assert caught.value.kind == "different results"
+
+
+def test_the_worst_of_all_seeds_and_tensors_counts() -> None:
+    baseline: list[Outputs] = [{"a": A, "b": A}, {"a": B, "b": B}]
+    variant: list[Outputs] = [{"a": A, "b": A * 1.001}, {"a": B, "b": B * 1.01}]
+    with pytest.raises(Unequal, match=r"b differs by 0\.01 of"):
+        same(Equal.CLOSE, baseline, variant)
+
+
+def test_tiny_values_are_measured_against_the_floor() -> None:
+    noise, other = torch.tensor([1e-12]), torch.tensor([-1e-12])
+    baseline: list[Outputs] = [{"a": A, "noise": noise}, {"a": B, "noise": noise}]
+    variant: list[Outputs] = [{"a": A, "noise": other}, {"a": B, "noise": other}]
+    assert same(Equal.CLOSE, baseline, variant)["worst"] == pytest.approx(2e-6, rel=1e-3)
+
+
+def test_bitwise_means_the_last_bit() -> None:
+    above = torch.nextafter(A, torch.tensor(math.inf))
+    with pytest.raises(Unequal, match=r"output differs by .* bitwise equality of values and dtypes is wanted"):
+        same(Equal.BITWISE, seeds(A, B), seeds(above, B))
+
+
+def test_bitwise_tells_large_integers_apart_that_are_one_in_fp64() -> None:
+    large = torch.tensor([2**60])
+    with pytest.raises(Unequal):
+        same(Equal.BITWISE, seeds(large, large + 2), seeds(large + 1, large + 2))
+
+
+def test_bitwise_means_the_dtype_too_and_close_does_not() -> None:
+    with pytest.raises(Unequal, match="bitwise equality of values and dtypes"):
+        same(Equal.BITWISE, seeds(A, B), seeds(A.double(), B.double()))
+    assert same(Equal.CLOSE, seeds(A, B), seeds(A.double(), B.double()))["worst"] == 0.0
+
+
+def test_integer_and_bool_outputs_are_compared() -> None:
+    one, two = torch.tensor([1, 0]), torch.tensor([1, 1])
+    for dtype in (torch.int64, torch.uint8, torch.bool):
+        assert same(Equal.CLOSE, seeds(one.to(dtype), two.to(dtype)), seeds(one.to(dtype), two.to(dtype)))["worst"] == 0
+        with pytest.raises(Unequal, match="differs by 1 of its largest value"):
+            same(Equal.CLOSE, seeds(one.to(dtype), two.to(dtype)), seeds(two.to(dtype), one.to(dtype)))
+
+
+def test_different_shapes_are_told() -> None:
+    with pytest.raises(Unequal, match=r"output has shapes \(2,\) and \(1, 2\)") as caught:
+        same(Equal.CLOSE, seeds(A, B), seeds(A[None], B[None]))
+    assert caught.value.kind == "different results"
+
+
+def test_empty_outputs_beside_others_are_equal() -> None:
+    baseline: list[Outputs] = [{"a": A, "none": torch.empty(0)}, {"a": B, "none": torch.empty(0)}]
+    assert same(Equal.CLOSE, baseline, baseline)["worst"] == 0.0
+
+
+def test_outputs_that_ignore_the_seed_are_stale_on_either_side() -> None:
+    for baseline, variant, side in ((seeds(A, A), seeds(A, B), "baseline"), (seeds(A, B), seeds(A, A), "variant")):
+        with pytest.raises(Unequal, match=f"the {side}'s outputs are the same for every seed") as caught:
+            same(Equal.CLOSE, baseline, variant)
+        assert caught.value.kind == "stale results"
+
+
+def test_shapes_may_depend_on_the_seed() -> None:
+    found = seeds(torch.ones(2), torch.ones(3), torch.ones(3))
+    assert same(Equal.BITWISE, found, found)["seeds"] == 3
+
+
+def test_one_seed_alone_is_never_stale() -> None:
+    assert same(Equal.CLOSE, seeds(A), seeds(A))["seeds"] == 1
+
+
+# ---- lossy ----
+
+
+def test_lossy_states_both_sides_errors_against_fp64() -> None:
+    reference = seeds(A.double(), B.double())
+    found = same(Equal.LOSSY, seeds(A, B), seeds(A * 1.01, B * 1.02), reference=reference, tolerance=0.05)
+    assert found.keys() == {"method", "tolerance", "seeds", "baseline_error", "error"}
+    assert found["baseline_error"] == 0.0
+    assert found["error"] == pytest.approx(0.02, rel=1e-4)
+
+
+def test_lossy_has_a_bound() -> None:
+    with pytest.raises(Unequal, match=r"error 0\.02 against fp64; 0\.01 allowed") as caught:
+        same(Equal.LOSSY, seeds(A, B), seeds(A, B * 1.02), reference=seeds(A.double(), B.double()), tolerance=0.01)
+    assert caught.value.kind == "different results"
+
+
+def test_the_baseline_may_be_further_from_fp64_than_the_tip() -> None:
+    reference = seeds(A.double(), B.double())
+    found = same(Equal.LOSSY, seeds(A * 1.2, B * 1.2), seeds(A, B), reference=reference)
+    assert found["baseline_error"] > found["error"] == 0.0
+
+
+def test_lossy_compares_complex_numbers_whole() -> None:
+    reference = seeds(*(torch.complex(x, x).to(torch.complex128) for x in (A, B)))
+    without = seeds(*(torch.complex(x, torch.zeros(2)) for x in (A, B)))
+    with pytest.raises(Unequal, match=r"error 0\.71 against fp64"):
+        same(Equal.LOSSY, reference, without, reference=reference, tolerance=0.01)

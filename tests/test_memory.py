@@ -1,0 +1,109 @@
+"""Planted memory is found: exactly where tensors are counted, about where the kernel counts pages."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from harness import memory
+from harness.memory import STEPS, process_peaks, tensor_peak
+
+MIB = 1 << 20
+CPU = torch.device("cpu")
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, which only Linux has; remedy: run on Linux")
+
+
+def planted() -> None:
+    torch.empty(64 * MIB, dtype=torch.uint8)
+
+
+def test_the_peak_of_live_tensors_is_exact() -> None:
+    assert tensor_peak(lambda: planted) == 64 * MIB
+
+
+def test_tensors_that_live_at_once_are_added() -> None:
+    def build() -> Callable[[], None]:
+        kept = torch.empty(3 * MIB, dtype=torch.uint8)
+
+        def step() -> None:
+            both = torch.empty(MIB, dtype=torch.uint8), torch.empty(MIB, dtype=torch.uint8)
+            assert kept.numel()
+            del both
+
+        return step
+
+    assert tensor_peak(build) == 5 * MIB
+
+
+def test_tensors_that_follow_each_other_are_not() -> None:
+    def step() -> None:
+        for _ in range(5):
+            planted()
+
+    assert tensor_peak(lambda: step) == 64 * MIB
+
+
+def test_what_the_third_step_still_adds_is_seen() -> None:
+    kept: list[torch.Tensor] = []
+    grown = tensor_peak(lambda: lambda: kept.append(torch.empty(MIB, dtype=torch.uint8)))
+    assert grown == STEPS * MIB
+    assert len(kept) == STEPS
+
+
+def test_tensors_of_before_do_not_count() -> None:
+    before = torch.empty(64 * MIB, dtype=torch.uint8)
+    assert tensor_peak(lambda: lambda: None) == 0
+    assert before.numel()
+
+
+def test_a_step_that_profiles_itself_has_no_tensor_peak() -> None:
+    def step() -> None:
+        with profile(activities=[ProfilerActivity.CPU]):
+            torch.ones(1)
+
+    assert tensor_peak(lambda: step) is None
+
+
+def test_other_errors_of_a_step_are_not_hidden() -> None:
+    def step() -> None:
+        raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        tensor_peak(lambda: step)
+
+
+@linux
+def test_the_resident_peak_holds_what_a_step_touched_and_let_go() -> None:
+    idle = process_peaks(lambda: None, CPU)["resident_peak"]
+    busy = process_peaks(lambda: torch.ones(64 * MIB, dtype=torch.uint8), CPU)["resident_peak"]
+    # Other tests' pages may be let go meanwhile, so this is no exact count.
+    assert 48 * MIB < busy - idle < 96 * MIB
+
+
+@linux
+def test_the_resident_peak_forgets_what_came_before() -> None:
+    before = torch.ones(256 * MIB, dtype=torch.uint8)
+    high = process_peaks(lambda: None, CPU)["resident_peak"]
+    del before
+    assert high - process_peaks(lambda: None, CPU)["resident_peak"] > 200 * MIB
+
+
+@linux
+def test_the_trees_share_is_of_the_order_of_the_process() -> None:
+    found = process_peaks(lambda: None, CPU)
+    assert found.keys() == {"resident_peak", "tree"}
+    assert 0 < found["tree"] < 2 * found["resident_peak"]
+
+
+def test_a_platform_that_does_not_tell_leaves_the_key_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_reset_resident_peak", lambda: False)
+    monkeypatch.setattr(memory, "_tree_bytes", lambda: None)
+    steps: list[Path] = []
+    assert process_peaks(lambda: steps.append(Path()), CPU) == {}
+    assert len(steps) == STEPS

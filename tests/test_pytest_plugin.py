@@ -1,0 +1,292 @@
+"""The pytest door: pairs as items, failures and skips as pytest's own, and durations replayed to the last bit."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.pytest_plugin import Replay
+from harness.record import Record
+
+HOME = Path(__file__).parent.parent
+
+REGISTERED = any(point.value == "harness.pytest_plugin" for point in entry_points(group="pytest11"))
+
+PAIRS = """
+import torch
+from harness.pair import Claim, Pair, Tip
+
+TIP = Tip(id="own", title="Add once", guide=(), claim=Claim.FASTER)
+
+class Adding(Pair):
+    def additions(self, count):
+        x = torch.randn(1000)
+        return lambda: [x + 1 for _ in range(count)][-1]
+
+    def baseline(self):
+        return self.additions(40)
+
+    def optimized(self):
+        return self.additions(10)
+
+    def mechanism(self, step):
+        "nothing"
+        return 0
+
+    def engaged(self, baseline, optimized):
+        return True
+"""
+
+REAL = """
+import json
+from pathlib import Path
+from harness.profiles import PROFILES
+from harness.pytest_plugin import MEASURED
+from tests.tiny import PROFILE
+
+PROFILES["quick"] = PROFILE
+
+def pytest_sessionfinish(session):
+    records = {name: record.to_json() for name, record in session.config.stash[MEASURED].items()}
+    Path("records.json").write_text(json.dumps(records))
+"""
+
+MADE_UP = """
+import os
+from dataclasses import replace
+from harness import pytest_plugin
+from harness.discover import Discovery
+from harness.launch import Surroundings
+from harness.record import Record, VariantInfo, VariantRecord
+from tests.made_up import info, measured, tip
+
+def named(pair, **more):
+    return info(pair, tip=tip("own"), file="pairs.py", **more)
+
+def several(pair):
+    about = named(pair, variants=("optimized", "other"))
+    lacking = VariantInfo("other", Surroundings(), (), "libjemalloc not found", "run `make native`")
+    return replace(about, variants=(*about.variants[:2], lacking))
+
+INFOS = [named("Adding"), several("Several"), named("Nowhere", reason="no GPU", remedy="buy one"), named("Broken")]
+
+def measure(config, about, file):
+    if about.reason:
+        return Record(about, "skipped", reason=about.reason, remedy=about.remedy)
+    if about.pair == "Broken":
+        return Record(about, "failed", "step raised", "optimized, step 3: ValueError: no (pairs.py, line 9)")
+    record = measured(about, {"optimized": float(os.environ.get("EFFECT", "0.1")), "other": 0.0})
+    variants = {
+        variant.name: VariantRecord("skipped", reason=variant.reason, remedy=variant.remedy)
+        for variant in about.variants
+        if variant.reason
+    }
+    return replace(record, variants={**record.variants, **variants})
+
+pytest_plugin._discovered = lambda file, device: Discovery(tuple(INFOS), (), 2, "2.15.0", "cpu")
+pytest_plugin._measured = measure
+"""
+
+
+class Folder:
+    """A folder in which a person runs pytest."""
+
+    def __init__(self, path: Path, conftest: str, pairs: str = PAIRS) -> None:
+        self.path = path
+        (path / "pairs.py").write_text(pairs)
+        (path / "conftest.py").write_text(conftest)
+
+    def run(self, *arguments: str, module: str = "pytest", **env: str) -> subprocess.CompletedProcess[str]:
+        path = os.pathsep.join(filter(None, [str(HOME), os.environ.get("PYTHONPATH")]))
+        plugin = [] if REGISTERED or module != "pytest" else ["-p", "harness.pytest_plugin"]
+        return subprocess.run(
+            [sys.executable, "-m", module, *plugin, *arguments],
+            cwd=self.path,
+            env={**os.environ, "PYTHONPATH": path, "COLUMNS": "300", **env},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def pytest(self, *arguments: str, **env: str) -> tuple[int, str]:
+        done = self.run("-W", "error", "-rs", "pairs.py", *arguments, **env)
+        return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path, MADE_UP)
+
+
+# ---- items ----
+
+
+def test_the_items_are_the_variants_of_all_pairs(folder: Folder) -> None:
+    code, out = folder.pytest("--collect-only", "-q")
+    assert code == 0
+    assert out.splitlines()[:9] == [
+        "pairs.py::own::Adding[baseline]",
+        "pairs.py::own::Adding[optimized]",
+        "pairs.py::own::Several[baseline]",
+        "pairs.py::own::Several[optimized]",
+        "pairs.py::own::Several[other]",
+        "pairs.py::own::Nowhere[baseline]",
+        "pairs.py::own::Nowhere[optimized]",
+        "pairs.py::own::Broken[baseline]",
+        "pairs.py::own::Broken[optimized]",
+    ]
+
+
+def test_k_selects_among_them(folder: Folder) -> None:
+    _, out = folder.pytest("--collect-only", "-q", "-k", "own and optimized and not Broken")
+    assert [line.rpartition("::")[2] for line in out.splitlines() if "::" in line] == [
+        "Adding[optimized]",
+        "Several[optimized]",
+        "Nowhere[optimized]",
+    ]
+
+
+def test_one_item_can_be_named(folder: Folder) -> None:
+    done = folder.run("-W", "error", "-q", "pairs.py::own::Adding[optimized]")
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+
+
+def test_other_files_are_left_to_pytest(folder: Folder) -> None:
+    (folder.path / "test_mine.py").write_text('TEXT = """\nTIP = Tip(\n"""\ndef test_me(): pass\n')
+    (folder.path / "helper.py").write_text("raise RuntimeError('not to be imported')\n")
+    done = folder.run("-W", "error", "-q", ".", "--collect-only", "-k", "not own")
+    assert done.returncode == 0, done.stdout
+    assert "test_mine.py::test_me" in done.stdout
+
+
+# ---- outcomes ----
+
+
+Ran = tuple[int, str, list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """(exit code, output, pytest-benchmark's JSON) of all items."""
+    folder = Folder(tmp_path_factory.mktemp("ran"), MADE_UP)
+    code, out = folder.pytest("--benchmark-json=out.json")
+    return code, out, json.loads((folder.path / "out.json").read_text())["benchmarks"]
+
+
+def test_needs_that_are_not_met_are_skips_with_reason_and_remedy(ran: Ran) -> None:
+    _, out, _ = ran
+    assert "2 failed, 4 passed, 3 skipped" in out
+    assert "no GPU; buy one" in out
+    assert "libjemalloc not found; run `make native`" in out
+
+
+def test_a_failing_pair_is_a_failed_item_with_its_kind(ran: Ran) -> None:
+    code, out, _ = ran
+    assert code == 1
+    assert "step raised: optimized, step 3: ValueError: no (pairs.py, line 9)" in out
+    assert "Traceback" not in out
+
+
+def test_an_item_carries_its_verdict(ran: Ran) -> None:
+    baseline, optimized = ran[2][:2]
+    assert baseline["extra_info"] == {}
+    assert optimized["extra_info"].keys() == {"verdict", "speedup", "low", "high", "launches"}
+    assert optimized["extra_info"]["verdict"] == "faster"
+    assert baseline["group"] == optimized["group"] == "own.Adding"
+
+
+def test_a_file_that_cannot_be_imported_is_an_error_of_collection(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, "", PAIRS + "\nclass Half(\n")
+    code, out = folder.pytest()
+    assert code == 2
+    line = PAIRS.count("\n") + 2
+    assert f"SyntaxError: '(' was never closed (pairs.py, line {line})" in out
+
+
+def test_benchmarks_can_be_disabled(folder: Folder) -> None:
+    code, out = folder.pytest("-k", "Adding", "--benchmark-disable")
+    assert code == 0
+    assert "2 skipped" in out
+    assert "benchmarks are disabled" in out
+
+
+# ---- storing and comparing, by pytest-benchmark's own means ----
+
+
+def test_saved_runs_are_compared_and_a_regression_fails(folder: Folder) -> None:
+    code, out = folder.pytest("-k", "Adding", "--benchmark-autosave", EFFECT="0.1")
+    assert code == 0, out
+    (saved,) = folder.path.glob(".benchmarks/*/0001_*.json")
+
+    against = ("-k", "Adding", "--benchmark-compare=0001", "--benchmark-compare-fail=mean:5%")
+    code, out = folder.pytest(*against, EFFECT="0.1")
+    assert code == 0, out
+    code, out = folder.pytest(*against, "--benchmark-autosave", EFFECT="-0.1")
+    assert code != 0
+    assert "Performance has regressed" in out
+    assert "Adding[optimized]" in out.partition("Performance has regressed")[2]
+    assert "Adding[baseline]" not in out.partition("Performance has regressed")[2].partition("FAILED")[0]
+
+    compared = folder.run("compare", module="pytest_benchmark")
+    assert compared.returncode == 0, compared.stderr
+    assert saved.stem[:4] in compared.stdout
+    assert "Adding[optimized]" in compared.stdout
+
+
+# ---- replay ----
+
+AWKWARD = [0.1 + 0.2, 1e-9, 5e-324, math.nextafter(1.0, 2.0), 123456.789, 2**-1074, 1 / 3]
+
+
+def timed(timer: Callable[[], float], work: Callable[[], None]) -> float:
+    """A round as pytest-benchmark times it."""
+    start = timer()
+    work()
+    end = timer()
+    return end - start
+
+
+def test_durations_are_replayed_to_the_last_bit() -> None:
+    replay = Replay()
+    replay.load(AWKWARD)
+    assert [timed(replay, replay.play) for _ in AWKWARD] == AWKWARD
+
+
+def test_reading_the_clock_between_rounds_changes_nothing() -> None:
+    replay = Replay()
+    replay.load(AWKWARD)
+    played = []
+    for _ in AWKWARD:
+        replay()
+        played.append(timed(replay, replay.play))
+        replay()
+    assert played == AWKWARD
+
+
+def test_one_true_run_is_replayed_bit_for_bit(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, REAL)
+    code, out = folder.pytest("--benchmark-json=out.json", "--tipbench-device=cpu")
+    assert code == 0, out
+    assert "2 passed" in out
+    record = Record.from_json(json.loads((tmp_path / "records.json").read_text())["own.Adding"])
+    saved = json.loads((tmp_path / "out.json").read_text())["benchmarks"]
+    assert [item["name"] for item in saved] == ["Adding[baseline]", "Adding[optimized]"]
+    for item, variant in zip(saved, ("baseline", "optimized"), strict=True):
+        blocks = [
+            seconds / record.steps
+            for launch in record.launches
+            for name, seconds in zip(launch.variant, launch.seconds, strict=True)
+            if name == variant
+        ]
+        assert item["stats"]["data"] == blocks
+        assert len(blocks) >= 4

@@ -1,0 +1,43 @@
+"""The README's example is run as a reader would paste it, and its words are checked against the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from harness.cli import EXIT_CODES
+from harness.discover import BENCHMARKS, discover
+from harness.profiles import Profile
+from harness.runner import Workplace, measure
+from harness.statistics import Looks
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def test_the_example_pair_works_when_pasted_into_a_folder_of_ones_own(tmp_path: Path) -> None:
+    (source,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    folder = tmp_path / "my_pairs"
+    folder.mkdir()
+    (folder / "addmm.py").write_text(source)
+    found = discover(folder, "cpu")
+    assert not found.broken
+    (info,) = found.pairs
+    shortest = Profile(Looks((2,), (0.05,)), rounds=(1, 1), seconds={"micro": 0.0, "macro": 0.0}, block_s=1e-4)
+    workplace = Workplace(folder, {})
+    try:
+        record = measure(info, workplace.start, shortest, seed=0, cores=1, tell=lambda what: None)
+    finally:
+        workplace.close()
+    assert (record.outcome, record.kind, record.reason) == ("measured", "", "")
+    assert record.variants["optimized"].mechanism["baseline"] == 2
+    assert record.variants["optimized"].mechanism["optimized"] == 1
+
+
+def test_examples_of_shapes_exist() -> None:
+    for file in re.findall(r"\| `((?:general|cpu|gpu|distributed)/\w+\.py)` \|", README.read_text()):
+        assert (BENCHMARKS / file).exists(), file
+
+
+def test_exit_codes_are_those_of_the_command() -> None:
+    told = " ".join(README.read_text().split())
+    assert f"Exit codes: {EXIT_CODES.removeprefix('exit codes: ')}." in told
