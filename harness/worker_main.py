@@ -281,6 +281,7 @@ class Session:
         except Failed:
             raise
         except BaseException as error:  # a pair may raise anything, SystemExit included
+            self.check_output(which)  # a flood ends as an error of the disk or of `bound_output`
             text = str(error)
             if isinstance(error, MemoryError) or "can't allocate memory" in text or "out of memory" in text:
                 kind = "out of memory"

@@ -1,0 +1,51 @@
+"""Scratch folders: where a Unix socket fits, and none left by a killed run for long."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.scratch import LONGEST, scratch_folder
+
+
+@pytest.fixture
+def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A temporary folder with a short name; pytest's own may be too long."""
+    with tempfile.TemporaryDirectory(prefix="tb-", dir="/tmp") as folder:
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield Path(folder)
+
+
+def test_it_is_new_empty_and_named_after_its_process(place: Path) -> None:
+    first, second = scratch_folder(), scratch_folder()
+    assert first != second
+    assert first.parent == second.parent == place
+    assert first.name.startswith(f"tipbench-{os.getpid()}-")
+    assert not list(first.iterdir())
+
+
+def test_what_an_ended_process_left_is_removed_and_nothing_else(place: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left, living, other = (
+        place / name for name in (f"tipbench-{ended.pid}-x", f"tipbench-{os.getpid()}-x", "tipbench-mine-x")
+    )
+    for folder in (left, living, other):
+        (folder / "worker-1").mkdir(parents=True)
+    scratch_folder()
+    assert [folder.exists() for folder in (left, living, other)] == [False, True, True]
+
+
+def test_a_long_temporary_folder_is_not_used(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = place / ("x" * LONGEST)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    found = scratch_folder()
+    found.rmdir()
+    assert found.parent == Path("/tmp")
