@@ -72,3 +72,14 @@ def test_the_callers_environment_is_left_alone() -> None:
     before = dict(os.environ)
     environment(controls(2), Surroundings(env=(("SIDE", "a"),)))
     assert dict(os.environ) == before
+
+
+def test_ranks_share_the_threads() -> None:
+    env = environment(controls(5), Surroundings(ranks=2))
+    assert env["OMP_NUM_THREADS"] == "2"
+    assert environment(controls(1), Surroundings(ranks=2))["OMP_NUM_THREADS"] == "1"
+
+
+def test_ranks_keep_threads_of_their_own_surroundings() -> None:
+    env = environment(controls(4), Surroundings(ranks=2, env=(("OMP_NUM_THREADS", "4"),)))
+    assert env["OMP_NUM_THREADS"] == "4"
