@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Any, Literal
 
 from harness.launch import Surroundings
@@ -79,6 +80,7 @@ class Launch:
     steal_ticks, throttled_us, pressure_us, switches: what disturbed the machine during it: clock
     ticks (1/100 s, all cores) stolen by the hypervisor, microseconds the cgroup was throttled,
     microseconds some task waited for a core, involuntary context switches of the worker.
+    A variant whose verdict stands is left out of further launches.
     -1 where the platform does not tell. A round is 2 x variants consecutive blocks, a palindrome.
     """
 
@@ -181,10 +183,14 @@ class Record:
         if self.outcome == "measured" and not {"baseline"} < named:
             raise ValueError("outcome is measured, but no baseline or nothing beside it is listed")
         for number, launch in enumerate(self.launches, 1):
-            if self.outcome == "measured" and not measured <= set(launch.variant):
-                missing = ", ".join(sorted(measured - set(launch.variant)))
-                raise ValueError(f"launch {number} lacks the blocks of {missing}")
             self._check_launch(number, launch)
+        present = [set(launch.variant) for launch in self.launches]
+        if self.outcome == "measured" and not measured <= present[0]:
+            raise ValueError(f"launch 1 lacks the blocks of {', '.join(sorted(measured - present[0]))}")
+        for number, (before, now) in enumerate(pairwise(present), 2):
+            # Variants leave when they are decided, and do not come back; the baseline stays.
+            if not ("baseline" in now and len(now) > 1 and now <= before):
+                raise ValueError(f"launch {number} holds the blocks of {', '.join(sorted(now)) or 'nobody'}")
 
     def _check_launch(self, number: int, launch: Launch) -> None:
         if len({len(column) for column in vars(launch).values() if isinstance(column, tuple)}) != 1:

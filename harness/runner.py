@@ -103,9 +103,10 @@ def _measured(info: PairInfo, start: Start, profile: Profile, seed: int, cores: 
             failed = next(found for found in variants.values() if found.outcome == "failed")
             return Record(info, "failed", failed.kind, failed.reason, failed.remedy, variants=variants)
         record = Record(info, "measured", variants=variants)
-        while len(record.launches) < profile.looks.launches[0] or undecided(record, profile.looks, cores):
+        while open_names := undecided(record, profile.looks, cores):
             tell(f"launch {len(record.launches) + 1}")
-            steps, launch = launch_once(info, able, start, profile, seed + len(record.launches), record)
+            going_on = [variant for variant in able if variant.name in ("baseline", *open_names)]
+            steps, launch = launch_once(info, going_on, start, profile, seed + len(record.launches), record)
             record = replace(record, steps=steps, launches=(*record.launches, launch))
         return record
     except WorkerFailed as failure:
@@ -216,7 +217,7 @@ def launch_once(
         fastest = min(names, key=step_s.__getitem__)
         steps = record.steps or steps_a_block(home[fastest], fastest, step_s[fastest], profile.block_s)
         rounds = (
-            len(record.launches[0].variant) // (2 * len(names))
+            len(record.launches[0].variant) // (2 * len(set(record.launches[0].variant)))
             if record.launches
             else profile.rounds_for(info.scale, 2 * (steps + 1) * sum(step_s.values()))
         )

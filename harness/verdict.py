@@ -119,15 +119,16 @@ def _judge_variant(record: Record, variant: str, looks: Looks, cores: int) -> Ju
             reason = f"{stopped.kind}: {stopped.reason}" if stopped.kind else stopped.reason
             return Judgement(record, variant, found, stopped.outcome, reason=reason, remedy=stopped.remedy)
     effects, quarantined = [], 0
-    for launch in record.launches:
+    launches = [launch for launch in record.launches if variant in launch.variant]
+    for launch in launches:
         effect, dropped = launch_effect(launch, variant, cores)
         quarantined += dropped
         if effect is not None:
             effects.append(effect)
     result = first_decision(effects, looks)
     if result is None:
-        lost = len(record.launches) - len(effects)
-        reason = f"{lost} of {len(record.launches)} launches were too disturbed (throttling or stolen time)"
+        lost = len(launches) - len(effects)
+        reason = f"{lost} of {len(launches)} launches were too disturbed (throttling or stolen time)"
         return Judgement(record, variant, found, "inconclusive", quarantined=quarantined, reason=reason)
     verdict = decide(result)
     smallest = math.exp(MARGIN + (result.high - result.low) / 2) if verdict == "inconclusive" else None
@@ -163,7 +164,11 @@ def judge_suite(records: Sequence[Record], looks: Looks, cores: int) -> list[Jud
     ]
 
 
-def undecided(record: Record, looks: Looks, cores: int) -> bool:
-    """Whether a further launch can still change a verdict."""
-    verdicts = [judgement.verdict for judgement in judge(record, looks, cores)]
-    return "inconclusive" in verdicts and len(record.launches) < looks.launches[-1]
+def undecided(record: Record, looks: Looks, cores: int) -> list[str]:
+    """The variants whose verdict a further launch can still change; empty when the looks are used up.
+
+    Only these go on: a sweep's clear points need not be timed again for the sake of its close ones.
+    """
+    if len(record.launches) >= looks.launches[-1]:
+        return []
+    return [judged.variant for judged in judge(record, looks, cores) if judged.verdict == "inconclusive"]

@@ -231,6 +231,15 @@ def test_an_unclear_effect_goes_on_to_the_next_looks(spread: float, count: int) 
     assert len(machine.measure(info()).launches) == count
 
 
+def test_a_variant_that_is_decided_leaves_the_further_launches() -> None:
+    machine = FakeMachine({"baseline": 0.01, "clear": 0.005, "close": 0.01}, spread=0.05)
+    record = machine.measure(info(variants=["clear", "close"]))
+    assert [len(set(launch.variant)) for launch in record.launches] == [3] * 6 + [2] * 12
+    assert all("close" in launch.variant for launch in record.launches)
+    assert len({len(launch.variant) / len(set(launch.variant)) for launch in record.launches}) == 1, "as many rounds"
+    assert Record.from_json(record.to_json()) == record
+
+
 def test_every_launch_has_a_seed_of_its_own_from_the_runs(machine: FakeMachine) -> None:
     record = machine.measure(info(), seed=40)
     assert [launch.seed for launch in record.launches] == [40, 41, 42, 43, 44, 45]

@@ -203,7 +203,7 @@ def test_undecided_until_every_variant_is_decided_or_the_looks_are_used_up() -> 
     effects = {"optimized": 0.3, "arm": 0.01}
     about = info(variants=list(effects))
     assert not undecided(measured(info(), {"optimized": 0.3}), FULL, CORES)
-    assert undecided(measured(about, effects), FULL, CORES)
+    assert undecided(measured(about, effects), FULL, CORES) == ["arm"]
     assert undecided(measured(about, effects, launches=17), FULL, CORES)
     assert not undecided(measured(about, effects, launches=18), FULL, CORES)
     assert not undecided(Record(about, "skipped", reason="no GPU"), FULL, CORES)
