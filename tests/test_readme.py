@@ -8,10 +8,28 @@ from pathlib import Path
 from harness.cli import EXIT_CODES
 from harness.discover import BENCHMARKS, discover
 from harness.profiles import Profile
+from harness.report import render
 from harness.runner import Workplace, measure
 from harness.statistics import Looks
+from harness.store import read
 
 README = Path(__file__).parent.parent / "README.md"
+
+
+def excerpt(report: str) -> str:
+    """The part of a report that the README shows: the limits and the answers."""
+    limits = report[report.index("> **Limits.**") : report.index("## In one line each")]
+    answers = report[report.index("| answer |") :]
+    return limits + answers[: answers.index("\n\n")]
+
+
+def test_the_excerpt_is_the_committed_report_and_that_the_committed_run() -> None:
+    (shown,) = re.findall(r"<!-- excerpt: .*? -->\n(.*?)\n<!-- end of excerpt -->", README.read_text(), re.DOTALL)
+    (link,) = re.findall(r"\]\((reports/\S+\.md)\)", README.read_text())
+    report = README.parent / link
+    stored, notices = read(README.parent / link.replace("reports/", "results/").replace(".md", ".jsonl"))
+    assert render(stored, notices, "md").decode() == report.read_text()
+    assert shown == re.sub(r"\]\(#", f"]({link}#", excerpt(report.read_text()))
 
 
 def test_the_example_pair_works_when_pasted_into_a_folder_of_ones_own(tmp_path: Path) -> None:

@@ -166,6 +166,9 @@ def test_json_is_strict_even_where_a_result_was_not_finite() -> None:
         (0.3, 1.0, 3.0, math.ceil(2.0 / (0.002 * (1 - math.exp(-0.3))))),
         (0.3, 1.0, 1.0, 0),
         (0.3, 3.0, 1.0, 0),
+        (0.3, 0.5, 0.59, 0),  # under 0.1 s more: noise of a single reading
+        (0.3, 2.0, 2.19, 0),  # under a tenth more: likewise
+        (0.3, 2.0, 2.21, math.ceil(0.21 / (0.002 * (1 - math.exp(-0.3))))),
         (0.0, 1.0, 3.0, None),
         (-0.3, 3.0, 1.0, None),
     ],
@@ -175,6 +178,14 @@ def test_break_even(effect: float, baseline_s: float, variant_s: float, steps: i
     (row,) = rows(run([measured(info(), {"optimized": effect}, one_off=one_off)]))
     assert row.one_off_s == pytest.approx(variant_s - baseline_s)
     assert row.break_even_steps == steps
+
+
+def test_where_another_way_pays_the_ways_that_cost_are_told_beside_it() -> None:
+    record = measured(info(variants=["optimized", "other"]), {"optimized": -0.2, "other": 0.1})
+    (line,) = one_liners(run([record]))
+    assert line.startswith("use it")
+    assert "(other) 1.105x" in line
+    assert "but it costs with optimized 0.82x" in line
 
 
 def test_a_step_is_a_block_over_its_steps() -> None:
@@ -672,10 +683,10 @@ def test_equal_work_in_words() -> None:
     assert words.equal_work({"method": "bitwise", "worst": 0.0, "seeds": 3}) == "the same bits on 3 fresh inputs"
     lossy = {"method": "lossy", "error": 0.00312345, "baseline_error": 1.2e-7, "tolerance": 0.02, "seeds": 3}
     assert words.equal_work(lossy) == (
-        "lossy on purpose: error against fp64 0.00312, the baseline's 1.2e-07 "
+        "compared in fp64, as rounding differs: error against fp64 0.00312, the baseline's 1.2e-07 "
         "(0.02 allowed; relative, on 3 fresh inputs)"
     )
 
 
 def test_long_text_is_cut() -> None:
-    assert words.plain("x" * 1000) == "x" * 297 + "..."
+    assert words.plain("x" * 1000) == "x" * 597 + "..."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.pair import Claim
 from harness.report.rows import CONTROL, Row
@@ -42,11 +42,12 @@ class Advice:
 class Outcome:
     """What one pair says about its tip, through the row that speaks for it.
 
-    effect: pays, costs, nothing or unclear.
+    effect: pays, costs, nothing or unclear. against: the pair's other variants, if they cost.
     """
 
     row: Row
     effect: str
+    against: tuple[Row, ...] = ()
 
 
 def advise(rows: Sequence[Row]) -> list[Advice]:
@@ -91,11 +92,14 @@ def _outcome(rows: list[Row], leaner: bool) -> Outcome | None:
     by their gain; else `optimized`; else, as in a sweep, the best of the measured."""
     measured = [Outcome(row, _effect(row, leaner)) for row in rows if row.measured]
     paying = [outcome for outcome in measured if outcome.effect == "pays"]
-    return max(
+    speaking = max(
         paying or measured,
         key=lambda outcome: (outcome.row.variant == "optimized", _gain(outcome.row, leaner)),
         default=None,
     )
+    if speaking is None or speaking.effect == "costs":
+        return speaking
+    return replace(speaking, against=tuple(outcome.row for outcome in measured if outcome.effect == "costs"))
 
 
 def _effect(row: Row, leaner: bool) -> str:
@@ -143,6 +147,9 @@ def _tell(outcome: Outcome, leaner: bool) -> str:
     parts = [_memory(row), _time(row)] if leaner else [_time(row), _memory(row)]
     if row.break_even_steps and not leaner:
         parts.append(f"pays after {plural(row.break_even_steps, 'step')}")
+    # The advice as the guide words it may be the one that costs: the best way alone would mislead.
+    costly = [f"{other.variant} {other.judgement.speedup:.2f}x" for other in outcome.against]
+    parts += [f"but it costs with {', '.join(costly)}"] if costly and not leaner else []
     return f"{name} {', '.join(filter(None, parts))}"
 
 

@@ -15,6 +15,12 @@ CONTROL = "control"
 """Id of the tip whose pairs have identical sides."""
 
 
+ONE_OFF_NOISE_S = 0.1
+ONE_OFF_NOISE_SHARE = 0.1
+"""One-off costs are measured once a variant. An excess of up to 0.1 s, or a tenth of the baseline's own, is
+no more than the spread seen between identical sides, and earns no "pays after N steps"."""
+
+
 @dataclass(frozen=True)
 class Row:
     """A judgement and what follows from it.
@@ -106,7 +112,9 @@ def _row(judgement: Judgement) -> Row:
 def _break_even(judgement: Judgement, step_s: float | None, one_off_s: float | None) -> int | None:
     if judgement.verdict != "faster" or judgement.speedup is None or step_s is None or one_off_s is None:
         return None
-    return max(0, math.ceil(one_off_s / (step_s - step_s / judgement.speedup)))
+    if one_off_s <= max(ONE_OFF_NOISE_S, ONE_OFF_NOISE_SHARE * math.fsum(_baseline(judgement.record).one_off.values())):
+        return 0
+    return math.ceil(one_off_s / (step_s - step_s / judgement.speedup))
 
 
 def _extra(variant: Mapping[str, float], baseline: Mapping[str, float]) -> float | None:

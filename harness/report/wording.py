@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-LONGEST = 300
+LONGEST = 600
 """Characters of one foreign text that are shown: a traceback belongs in the results file."""
 
 
@@ -80,7 +80,7 @@ def equal_work(equal: Mapping[str, Any]) -> str:
     tolerance = value(equal.get("tolerance"))
     if "error" in equal:
         errors = f"error against fp64 {value(equal['error'])}, the baseline's {value(equal.get('baseline_error'))}"
-        return f"lossy on purpose: {errors} ({tolerance} allowed; relative, {on})"
+        return f"compared in fp64, as rounding differs: {errors} ({tolerance} allowed; relative, {on})"
     if equal.get("worst") == 0:
         return f"the same bits {on}"
     return f"results differ by at most {value(equal.get('worst'))} of the largest value ({tolerance} allowed, {on})"
