@@ -107,3 +107,10 @@ def test_a_platform_that_does_not_tell_leaves_the_key_out(monkeypatch: pytest.Mo
     steps: list[Path] = []
     assert process_peaks(lambda: steps.append(Path()), CPU) == {}
     assert len(steps) == STEPS
+
+
+def test_a_profiler_that_already_watches_is_left_alone() -> None:
+    with profile(activities=[ProfilerActivity.CPU]) as watching:
+        assert tensor_peak(lambda: lambda: torch.ones(10)) is None
+        torch.ones(10)
+    assert any(event.key == "aten::ones" for event in watching.key_averages())
