@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 import torch
-from torch.profiler import ProfilerActivity, profile
+from torch.autograd.profiler import profile
 
 STEPS = 3
 """Enough for an optimizer's state to exist and for caches to be full."""
@@ -51,7 +51,7 @@ def tensor_peak(build: Callable[[], Callable[[], Any]]) -> int | None:
         return None
     gc.collect()
     try:
-        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as watched:
+        with profile(profile_memory=True) as watched:
             step = build()
             for _ in range(STEPS):
                 step()
@@ -61,7 +61,7 @@ def tensor_peak(build: Callable[[], Callable[[], Any]]) -> int | None:
         if "rofiler" in str(error):
             return None
         raise
-    result = watched.profiler.kineto_results if watched.profiler else None
+    result = watched.kineto_results
     if result is None or not watching:
         return None
     events = sorted(
@@ -92,13 +92,18 @@ def _status_bytes(field: str) -> int:
 
 
 def _tree_bytes() -> int | None:
-    """Proportional set size of this process and its children: shared pages are counted once."""
+    """What this process and its children hold beside mapped files, which depend on who else maps them.
+
+    Of the proportional set size, so pages they share are counted once.
+    """
     total = 0
     for pid in [os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))]:
         try:
             text = Path(f"/proc/{pid}/smaps_rollup").read_text()
         except OSError:
             return None
-        found = re.search(r"^Pss:\s+(\d+) kB", text, re.MULTILINE)
-        total += int(found[1]) * 1024 if found else 0
+        held = re.findall(r"^Pss_(?:Anon|Shmem):\s+(\d+) kB", text, re.MULTILINE)
+        if not held:  # before Linux 5.4
+            return None
+        total += sum(map(int, held)) * 1024
     return total

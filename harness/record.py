@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -169,6 +169,10 @@ class Record:
         """What statistics and report rely on; a file edited by hand is caught here and not there."""
         if not all(isinstance(self.info.tip.get(name), str) for name in ("id", "title", "claim")):
             raise ValueError("the tip lacks its id, title or claim")
+        if not all(isinstance(self.info.tip.get(name, ""), str) for name in ("published", "status", "note")):
+            raise ValueError("the tip's published, status or note is no text")
+        if not isinstance(self.info.tip.get("guide", []), list | tuple):
+            raise ValueError("the tip's guide is no list")
         _expect_numbers("wall_s", {"wall_s": self.wall_s})
         for outcome in (self.outcome, *(found.outcome for found in self.variants.values())):
             if outcome not in ("measured", "skipped", "failed"):
@@ -176,8 +180,16 @@ class Record:
         for name, found in self.variants.items():
             _expect_numbers(f"{name}: memory", found.memory)
             _expect_numbers(f"{name}: one_off", found.one_off)
-        if self.outcome == "measured" and (not self.launches or self.steps < 1):
+        if self.outcome == "measured" and (not self.launches or not 1 <= self.steps < LARGEST):
             raise ValueError("outcome is measured, but no launch or no count of steps is stored")
+        _expect_declared("", self)
+        _expect_declared("info: ", self.info)
+        for variant in self.info.variants:
+            _expect_declared(f"info, {variant.name}: ", variant)
+        for name, found in self.variants.items():
+            _expect_declared(f"{name}: ", found)
+        for number, launch in enumerate(self.launches, 1):
+            _expect_declared(f"launch {number}: ", launch)
         named = {variant.name for variant in self.info.variants}
         measured = {name for name in named if name not in self.variants or self.variants[name].outcome == "measured"}
         if self.outcome == "measured" and not {"baseline"} < named:
@@ -206,9 +218,36 @@ class Record:
                 raise ValueError(f"launch {number} holds a round that is no palindrome of all variants")
 
 
+LARGEST = 2**63
+"""No count of bytes, seconds or steps comes near it; below it arithmetic neither overflows nor turns infinite."""
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST
+
+
+HOLDS = {
+    "str": lambda value: isinstance(value, str),
+    "int": lambda value: isinstance(value, int) and _is_number(value),
+    "float": _is_number,
+    "Mapping[str, Any]": lambda value: isinstance(value, Mapping),
+    "Mapping[str, int]": lambda value: isinstance(value, Mapping),
+    "tuple[str, ...]": lambda value: all(isinstance(item, str) for item in value),
+    "tuple[int, ...]": lambda value: all(map(_is_number, value)),
+}
+"""What a field declared so must hold: JSON puts any type in any place, and statistics and report rely on these."""
+
+
+def _expect_declared(what: str, found: object) -> None:
+    for declared in fields(found):  # type: ignore[arg-type]
+        fits = HOLDS.get(str(declared.type))
+        if fits is not None and not fits(getattr(found, declared.name)):
+            raise ValueError(f"{what}{declared.name} is not of the type {declared.type}")
+
+
 def _expect_numbers(what: str, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if not _is_number(value):
             raise ValueError(f"{what} holds {value!r} for {name} where a number is expected")
 
 

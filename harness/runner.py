@@ -6,13 +6,17 @@ import math
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any, Protocol
+
+import psutil
 
 from harness.controls import environment
 from harness.discover import BENCHMARKS
+from harness.fork_server import AVAILABLE, ForkServer, ServerGone
 from harness.launch import Surroundings
 from harness.pair import Equal
 from harness.profiles import Profile
@@ -24,8 +28,22 @@ from harness.worker import Asked, Worker, WorkerFailed
 CHECK_SEEDS = 3
 """Fresh random inputs that both sides' outputs are compared on."""
 
-Start = Callable[[PairInfo, Surroundings, str], Asked]
-"""Starts a worker for a pair in given surroundings, with the compile cache of the given name."""
+SHARED_LAUNCHES = 6
+"""Launches that have a fork server, which holds some 450 MB; the rarer later ones start workers afresh."""
+
+ROOM_FOR_SERVERS = 8 << 30
+"""Bytes that must be available for fork servers to be used at all."""
+
+
+class Start(Protocol):
+    """Starts a worker for a pair in given surroundings, with the compile cache of the given name.
+
+    launch: the launch it belongs to, whose workers may be forked from one process; None: a process
+    that has never been another.
+    """
+
+    def __call__(self, info: PairInfo, surroundings: Surroundings, cache: str, launch: int | None = None) -> Asked: ...
+
 
 Tell = Callable[[str], None]
 """Told what begins, only between blocks: whatever it draws costs no measured time."""
@@ -39,9 +57,11 @@ class Workplace:
         self.controls = controls
         self.scratch = scratch_folder()
         self._started = 0
+        self._servers: dict[int, ForkServer] = {}
+        self._forks = AVAILABLE and psutil.virtual_memory().available > ROOM_FOR_SERVERS
 
-    def start(self, info: PairInfo, surroundings: Surroundings, cache: str) -> Worker:
-        """Start a worker. Workers given the same `cache` share what torch.compile has compiled."""
+    def start(self, info: PairInfo, surroundings: Surroundings, cache: str, launch: int | None = None) -> Worker:
+        """Start a worker, as `Start` says. Workers given the same `cache` share what torch.compile has compiled."""
         self._started += 1
         scratch = self.scratch / f"worker-{self._started}"
         scratch.mkdir()
@@ -51,9 +71,24 @@ class Workplace:
         # The controls of benchmarks/ run beside pairs of a person's own folder.
         file = self.folder.parent / info.file
         folder = self.folder if file.is_relative_to(self.folder) and file.exists() else BENCHMARKS
+        if self._forks and launch is not None and launch < SHARED_LAUNCHES and surroundings == Surroundings():
+            try:
+                return Worker(info, surroundings, env, folder, scratch, self._server(launch, env))
+            except ServerGone:
+                # A pair may end the process it was forked from; the next one gets a new server.
+                self._servers.pop(launch).end()
+                shutil.rmtree(scratch)
+                scratch.mkdir()
         return Worker(info, surroundings, env, folder, scratch)
 
+    def _server(self, launch: int, env: Mapping[str, str]) -> ForkServer:
+        if launch not in self._servers:
+            self._servers[launch] = ForkServer(env)
+        return self._servers[launch]
+
     def close(self) -> None:
+        for server in self._servers.values():
+            server.end()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
 
@@ -141,7 +176,7 @@ def check(info: PairInfo, able: Sequence[VariantInfo], start: Start, seed: int) 
     found = {}
     folder = scratch_folder()
     file = str(folder / "baseline.pt")
-    worker = start(info, baseline.surroundings, f"warm-{info.name}")
+    worker = start(info, baseline.surroundings, f"warm-{info.name}", launch=0)
     try:
         worker.ask("results", variant="baseline", seeds=seeds, file=file)
         count = worker.ask("observe", variant="baseline", seed=seed)
@@ -150,7 +185,7 @@ def check(info: PairInfo, able: Sequence[VariantInfo], start: Start, seed: int) 
         for variant in others:
             if current is None or current[1] != variant.surroundings:
                 worker.end()
-                worker = start(info, variant.surroundings, f"warm-{info.name}")
+                worker = start(info, variant.surroundings, f"warm-{info.name}", launch=0)
                 current = (worker, variant.surroundings)
             try:
                 found[variant.name] = _check_variant(info, worker, variant.name, seeds, file, count)
@@ -182,17 +217,34 @@ def weigh(
     info: PairInfo, able: Sequence[VariantInfo], start: Start, seed: int, checked: Mapping[str, VariantRecord]
 ) -> dict[str, VariantRecord]:
     """Memory and one-off costs, one fresh process a variant, with empty compile caches."""
-    found = {}
-    for variant in able:
-        worker = start(info, variant.surroundings, f"cold-{info.name}-{variant.name}")
-        try:
-            weighed = worker.ask("weigh", variant=variant.name, seed=seed)
-            found[variant.name] = replace(checked[variant.name], memory=weighed["memory"], one_off=weighed["one_off"])
-        except WorkerFailed as failure:
-            if variant.name == "baseline":
-                raise
-            found[variant.name] = _failed(info, failure)
-        finally:
+    found: dict[str, VariantRecord] = {}
+    workers: dict[str, Asked] = {}
+
+    def told(variant: VariantInfo, failure: WorkerFailed) -> None:
+        if variant.name == "baseline":
+            raise failure
+        found[variant.name] = _failed(info, failure)
+
+    try:
+        # All import torch at once, each on a core of its own, before anything is timed.
+        for variant in able:
+            workers[variant.name] = start(info, variant.surroundings, f"cold-{info.name}-{variant.name}")
+        for variant in able:
+            try:
+                workers[variant.name].ready()
+            except WorkerFailed as failure:
+                told(variant, failure)
+        for variant in able:
+            if variant.name in found:
+                continue
+            try:
+                weighed = workers[variant.name].ask("weigh", variant=variant.name, seed=seed)
+                found[variant.name] = replace(checked[variant.name], **weighed)
+            except WorkerFailed as failure:
+                told(variant, failure)
+            workers[variant.name].end()
+    finally:
+        for worker in workers.values():
             worker.end()
     return found
 
@@ -209,7 +261,9 @@ def launch_once(
     try:
         for variant in able:
             if variant.surroundings not in workers:
-                workers[variant.surroundings] = start(info, variant.surroundings, f"warm-{info.name}")
+                workers[variant.surroundings] = start(
+                    info, variant.surroundings, f"warm-{info.name}", launch=len(record.launches)
+                )
         home = {variant.name: workers[variant.surroundings] for variant in able}
         for name in names:
             home[name].ask("build", variant=name, seed=seed)
@@ -222,7 +276,7 @@ def launch_once(
             else profile.rounds_for(info.scale, 2 * (steps + 1) * sum(step_s.values()))
         )
         timed = [
-            {"variant": name, **home[name].ask("block", variant=name, steps=steps)}
+            {"variant": name, **_alone(home[name], workers.values(), name, steps)}
             for name in schedule(names, rounds, seed)
         ]
     finally:
@@ -230,6 +284,24 @@ def launch_once(
             worker.end()
     columns = {key: tuple(block[key] for block in timed) for key in timed[0]}
     return steps, Launch(seed=seed, **columns)
+
+
+def _alone(worker: Asked, all_workers: Collection[Asked], variant: str, steps: int) -> dict[str, Any]:
+    """One block, while the launch's other processes stand still.
+
+    OpenMP's threads spin for milliseconds after their last step (Intel's for 200), on the cores that
+    the next process's block needs.
+    """
+    for other in all_workers:
+        if other is not worker:
+            other.pause()
+    try:
+        block: dict[str, Any] = worker.ask("block", variant=variant, steps=steps)
+        return block
+    finally:
+        for other in all_workers:
+            if other is not worker:
+                other.go_on()
 
 
 def steps_a_block(worker: Asked, variant: str, step_s: float, block_s: float) -> int:

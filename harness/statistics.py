@@ -77,7 +77,7 @@ def p_beyond(found: Estimate, margin: float, total_alpha: float) -> float:
         return 1.0
     if found.deviation == 0:
         return 0.0
-    tail = float(stdtr(found.launches - 1, -distance / (found.deviation / math.sqrt(found.launches))))
+    tail = float(stdtr(found.launches - 1, -distance * math.sqrt(found.launches) / found.deviation))
     return min(1.0, 2 * tail * total_alpha / found.alpha)
 
 

@@ -23,7 +23,13 @@ from harness.record import MalformedRecord, Record, Run
 SCHEMA = 1
 """Version of the lines written. Raise it when their meaning changes, and keep the old reader and its golden file."""
 
+CALIBRATION = "calibration-"
+"""How the files of `tipbench calibrate` begin, which lie beside the runs and are none."""
+
 READERS: dict[int, Callable[[Mapping[str, Any]], Record]] = {1: Record.from_json}
+
+MOST_NESTED = 100
+"""Levels of objects and lists in a line; what is written has fewer than ten."""
 
 HEADER = {
     "id": str,
@@ -208,7 +214,7 @@ def read(path: Path) -> tuple[Run, list[Notice]]:
 
 def newest(folder: Path) -> Path:
     """The results file under `folder` whose run began last. Raises StoreError where there is none."""
-    files = sorted(folder.rglob("*.jsonl"))
+    files = sorted(file for file in folder.rglob("*.jsonl") if not file.name.startswith(CALIBRATION))
     if not files:
         raise StoreError(f"no results under {folder}: measure first, with `make bench` or `tipbench run`")
     day = max(file.name[:10] for file in files)
@@ -231,7 +237,7 @@ def _header(path: Path, line: bytes) -> tuple[Run, Callable[[Mapping[str, Any]],
     except ValueError as error:
         raise StoreError(f"{path}, line 1: the header is not readable ({error}); {advice}") from error
     schema = data.get("schema")
-    if not isinstance(schema, int) or schema < 1:
+    if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
         raise StoreError(f"{path}, line 1: no schema version, so this is no results file of tipbench; {advice}")
     if schema not in READERS:
         raise StoreError(
@@ -248,17 +254,30 @@ def _header(path: Path, line: bytes) -> tuple[Run, Callable[[Mapping[str, Any]],
 
 
 def _object(line: bytes) -> dict[str, Any]:
-    """Raises ValueError, also for what Python's json accepts and JSON does not (NaN, Infinity)."""
+    """Raises ValueError, also for what Python's json accepts and a report could not show: NaN, Infinity,
+    1e999 (read as infinite), and nesting that only the parser survives."""
 
     def refuse(word: str) -> None:
         raise ValueError(f"{word} is no JSON number")
 
+    def finite(number: str) -> float:
+        value = float(number)
+        if math.isinf(value):
+            raise ValueError(f"{number} is too large a number")
+        return value
+
     try:
-        data = json.loads(line.decode("utf-8"), parse_constant=refuse)
+        data = json.loads(line.decode("utf-8"), parse_constant=refuse, parse_float=finite)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     if not isinstance(data, dict):
         raise ValueError(f"an object is expected, not {type(data).__name__}")
+    level: list[Any] = [data]
+    for _ in range(MOST_NESTED):
+        within = (item for found in level for item in (found.values() if isinstance(found, dict) else found))
+        level = [item for item in within if isinstance(item, dict | list)]
+    if level:
+        raise ValueError("nested too deeply")
     return data
 
 

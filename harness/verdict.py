@@ -14,8 +14,28 @@ MARGIN = math.log(1.01)
 
 FALSE_DISCOVERY_RATE = 0.05
 
-FULL = Looks((6, 9, 13, 18), (0.005, 0.01, 0.015, 0.02))
-QUICK = Looks((6,), (0.05,))
+ERROR = 0.05
+"""The error that all looks share."""
+
+CLAIM = 0.005
+"""Most p-value of a claim. Where launches differ by far more than the margin, as on a busy machine, the
+interval alone would call one pair in twenty of identical code faster or slower; so it is one in 200."""
+
+FULL = Looks((4, 6, 9, 13, 18), (0.002, 0.005, 0.01, 0.014, 0.019))
+QUICK = Looks((4, 6), (0.005, 0.045))
+
+EARLY = 6
+"""A look before so many launches is early: it may only decide what is far above the noise. Launches fall
+into modes, and one in eight groups of four lies in one mode of two: their own spread then says nothing."""
+
+EARLY_HALF = 0.03
+"""Least half width of an early interval, so that it holds the mean of two modes up to 6 % apart."""
+
+EARLY_HALF_MOST = 0.05
+"""Most half width at which an early interval decides: a verdict is told with its size, and that must mean something."""
+
+FAR = 0.10
+"""An early interval decides when it lies wholly beyond this."""
 
 STEAL_SHARE = 0.05
 """A round is quarantined when the hypervisor stole more than this share of its core time."""
@@ -46,10 +66,14 @@ class Judgement:
 
 
 def decide(found: Estimate) -> str:
-    """The verdict by practical size that an interval supports."""
-    if found.low > MARGIN:
+    """The verdict by practical size that an interval supports, at its look."""
+    half = (found.high - found.low) / 2
+    if found.launches < EARLY and not (half <= EARLY_HALF_MOST and abs(found.mean) - half > FAR):
+        return "inconclusive"
+    sure = p_beyond(found, MARGIN, ERROR) <= CLAIM
+    if found.low > MARGIN and sure:
         return "faster"
-    if found.high < -MARGIN:
+    if found.high < -MARGIN and sure:
         return "slower"
     if found.low > -MARGIN and found.high < MARGIN:
         return "no difference"
@@ -63,6 +87,9 @@ def first_decision(launch_effects: Sequence[float], looks: Looks) -> Estimate | 
         if count > len(launch_effects):
             break
         found = estimate(launch_effects[:count], alpha)
+        if count < EARLY:
+            half = max(found.high - found.mean, EARLY_HALF)
+            found = replace(found, low=found.mean - half, high=found.mean + half)
         if decide(found) != "inconclusive":
             break
     return found
@@ -143,9 +170,17 @@ def _judge_variant(record: Record, variant: str, looks: Looks, cores: int) -> Ju
         launches=result.launches,
         smallest=smallest,
         quarantined=quarantined,
-        reason=f"could have seen effects from {100 * (smallest - 1):.1f} %" if smallest else "",
-        p=p_beyond(result, MARGIN, sum(looks.alphas)),
+        reason=_why(result, smallest) if smallest else "",
+        p=p_beyond(result, MARGIN, ERROR),
     )
+
+
+def _why(result: Estimate, smallest: float) -> str:
+    """Why an interval decides nothing."""
+    if result.low > MARGIN or result.high < -MARGIN:
+        p = p_beyond(result, MARGIN, ERROR)
+        return f"the interval excludes +-1 %, but not as surely as a claim needs: p = {p:.2g}"
+    return f"could have seen effects from {100 * (smallest - 1):.1f} %"
 
 
 def judge_suite(records: Sequence[Record], looks: Looks, cores: int) -> list[Judgement]:

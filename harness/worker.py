@@ -7,6 +7,7 @@ stdout; what the worker prints goes to a file that is shown when it fails.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import select
@@ -23,6 +24,7 @@ from typing import Any, Protocol
 
 import psutil
 
+from harness.fork_server import Forked, ForkServer, ServerGone
 from harness.launch import Surroundings
 from harness.record import PairInfo
 
@@ -31,6 +33,9 @@ OUTPUT_LIMIT = 16 << 20
 
 TORCHRUN_ENDS = 15.0
 """Seconds until torchrun has seen that a rank is gone, has ended the others, and has left."""
+
+OWN = ("TMPDIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
+"""Variables that each worker has of its own; torch reads them when they are needed, not at import."""
 
 START_DEADLINE = 120.0
 """Seconds until a worker has imported torch and the pair's file."""
@@ -48,7 +53,13 @@ class WorkerFailed(Exception):
 class Asked(Protocol):
     """What the runner needs of a worker; tests give it a fake one."""
 
+    def ready(self) -> None: ...
+
     def ask(self, command: str, **arguments: Any) -> Any: ...
+
+    def pause(self) -> None: ...
+
+    def go_on(self) -> None: ...
 
     def end(self) -> None: ...
 
@@ -57,9 +68,19 @@ class Worker:
     """One worker process, or one torchrun group of them, for one pair in given surroundings."""
 
     def __init__(
-        self, info: PairInfo, surroundings: Surroundings, env: Mapping[str, str], folder: Path, scratch: Path
+        self,
+        info: PairInfo,
+        surroundings: Surroundings,
+        env: Mapping[str, str],
+        folder: Path,
+        scratch: Path,
+        server: ForkServer | None = None,
     ) -> None:
-        """Start it; `ready` waits for it. `scratch` is an empty folder that the worker may fill."""
+        """Start it; `ready` waits for it. `scratch` is an empty folder that the worker may fill.
+
+        server: forks it, and has the environment already but for OWN; None: it is started afresh.
+        Raises ServerGone.
+        """
         self.info = info
         self.ranks = surroundings.ranks
         self.scratch = scratch
@@ -70,21 +91,25 @@ class Worker:
         self._server.listen(1)
         self._connection: Connection | None = None
         task = {"file": str(folder.parent / info.file), "folder": str(folder), "pair": info.pair, "device": info.device}
-        command = [
-            *surroundings.prefix,
-            *(sys.executable, "-m", "harness.worker_main"),
-            *(str(surroundings.ranks), str(path), json.dumps(task)),
-        ]
-        with self.output.open("wb") as output:
-            # Its own session: one signal reaches everything it starts, and the terminal's Ctrl-C none.
-            self._process = subprocess.Popen(
-                command,
-                env={**env, "TMPDIR": str(scratch)},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+        env = {**env, "TMPDIR": str(scratch)}
+        self._process: subprocess.Popen[bytes] | Forked
+        if server:
+            try:
+                self._process = server.fork(path, json.dumps(task), {name: env[name] for name in OWN}, self.output)
+            except ServerGone:
+                self._server.close()
+                raise
+        else:
+            command = [
+                *surroundings.prefix,
+                *(sys.executable, "-m", "harness.worker_main"),
+                *(str(surroundings.ranks), str(path), json.dumps(task)),
+            ]
+            with self.output.open("wb") as output:
+                # Its own session: one signal reaches everything it starts, and the terminal's Ctrl-C none.
+                self._process = subprocess.Popen(
+                    command, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+                )
         self._death = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else None
 
     def ready(self) -> None:
@@ -105,6 +130,28 @@ class Worker:
         except OSError:
             raise self._failure(command) from None
         return self._answer(f"{command} {arguments.get('variant', '')}".strip(), self.info.deadline)
+
+    def pause(self) -> None:
+        """Stop the process and everything it started until `go_on`, threads that spin included."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        for group in self._groups:
+            with suppress(ProcessLookupError):  # it has died: the next answer tells
+                os.killpg(group, number)
+
+    @functools.cached_property
+    def _groups(self) -> set[int]:
+        """The process groups of the worker; torchrun gives each rank one of its own."""
+        groups = {self._process.pid}
+        if self.ranks > 1:
+            with suppress(psutil.Error, ProcessLookupError):
+                children = psutil.Process(self._process.pid).children(recursive=True)
+                groups |= {os.getpgid(child.pid) for child in children}
+        return groups
 
     def end(self) -> None:
         """End the process and everything it started, at once."""

@@ -1,8 +1,8 @@
 """The worker's end of the pipe: builds a pair's variants and times, checks or weighs what it is told.
 
-Started as `python -m harness.worker_main RANKS SOCKET TASK`. It decides nothing: no schedule, no
-statistics. With several ranks it starts torchrun, whose processes run this file again with RANK set;
-rank 0 holds the pipe and hands each request to the others.
+Started as `python -m harness.worker_main RANKS SOCKET TASK`, or forked by `harness.fork_server`. It
+decides nothing: no schedule, no statistics. With several ranks it starts torchrun, whose processes run
+this file again with RANK set; rank 0 holds the pipe and hands each request to the others.
 """
 
 from __future__ import annotations
@@ -364,12 +364,17 @@ def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
 def main(ranks: str, path: str, task: str) -> None:
     die_with_parent()
     os.register_at_fork(after_in_child=die_with_parent)
+    work(int(ranks), path, task)
+
+
+def work(ranks: int, path: str, task: str) -> None:
+    """Be a worker, or torchrun for several, until the pipe closes."""
     bound_output()
-    if int(ranks) > 1 and "RANK" not in os.environ:
-        run_ranks(int(ranks), path, task)
+    if ranks > 1 and "RANK" not in os.environ:
+        run_ranks(ranks, path, task)
         return
     described = json.loads(task)
-    serve(Ranks(int(ranks), described["device"]), path, described)
+    serve(Ranks(ranks, described["device"]), path, described)
 
 
 if __name__ == "__main__":

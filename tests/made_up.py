@@ -18,6 +18,7 @@ from harness.launch import Surroundings
 from harness.pair import Claim
 from harness.record import Launch, PairInfo, Record, Run, VariantInfo, VariantRecord
 from harness.store import create
+from harness.verdict import FULL
 
 MIB = 1 << 20
 
@@ -60,12 +61,15 @@ def launch(effects: Mapping[str, float], seed: int, rounds: int = 4, baseline_s:
 def measured(
     about: PairInfo, effects: Mapping[str, float], spread: float = 0.002, launches: int = 6, **more: Any
 ) -> Record:
-    """Launches whose effects scatter evenly around the given ones: mean exact, deviation near `spread`.
+    """Launches whose effects scatter evenly around the given ones: mean exact at every look, deviation near `spread`.
 
     more: `memory`, `one_off`, `mechanism`, `equal` by variant; `steps`, `baseline_s` of one block.
     """
-    scatter = [spread * math.sqrt(3) * (2 * (index + 0.5) / launches - 1) for index in range(launches)]
-    random.Random(ascii(about.pair)).shuffle(scatter)
+    scatter: list[float] = []
+    for upto in (*(count for count in FULL.launches if count < launches), launches):
+        many = upto - len(scatter)
+        group = [spread * math.sqrt(3) * (2 * (index + 0.5) / many - 1) for index in range(many)]
+        scatter += random.Random(ascii(about.pair)).sample(group, many)
     baseline_s = more.get("baseline_s", 0.02)
     made = tuple(
         launch({name: effect + drawn for name, effect in effects.items()}, seed, baseline_s=baseline_s)

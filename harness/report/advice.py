@@ -148,8 +148,11 @@ def _tell(outcome: Outcome, leaner: bool) -> str:
     if row.break_even_steps and not leaner:
         parts.append(f"pays after {plural(row.break_even_steps, 'step')}")
     # The advice as the guide words it may be the one that costs: the best way alone would mislead.
-    costly = [f"{other.variant} {other.judgement.speedup:.2f}x" for other in outcome.against]
-    parts += [f"but it costs with {', '.join(costly)}"] if costly and not leaner else []
+    costly = [
+        f"{'the tip as worded' if other.variant == 'optimized' else other.variant} {other.judgement.speedup:.2f}x"
+        for other in outcome.against
+    ]
+    parts += [f"but slower with {', '.join(costly)}"] if costly and not leaner else []
     return f"{name} {', '.join(filter(None, parts))}"
 
 

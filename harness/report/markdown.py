@@ -25,7 +25,7 @@ taken over launches: fresh processes in which both sides run in turns.
 - **faster**, **slower**: the whole interval lies beyond 1 %, and the finding stands when all comparisons of the run
   are judged together (false discoveries held to 5 %).
 - **no difference**: the whole interval lies within 1 % of equal.
-- **inconclusive**: the interval is too wide to say; the reason names the smallest effect this run could have seen.
+- **inconclusive**: the interval is too wide or too unsure to say; the reason tells what could have been seen.
 - **skipped**, **failed**: not measured; the reason and the remedy are given.
 
 Guide items: A is the official guide's summary, B the ten-tricks article, G the official Performance Tuning Guide,
@@ -79,7 +79,7 @@ def _table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
 
 
 def _limits(run: Run, controls: Sequence[Row]) -> str:
-    versions = ", ".join(f"{name} {run.machine[name]}" for name in ("torch", "python") if run.machine.get(name))
+    versions = ", ".join(f"{name} {text(run.machine[name])}" for name in ("torch", "python") if run.machine.get(name))
     lines = [
         f"**Limits.** One machine, the sizes named below{f', {versions}' if versions else ''}: "
         "elsewhere a verdict can turn round.",

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.record import PairInfo, Record, Run, VariantRecord
+from harness.record import LARGEST, PairInfo, Record, Run, VariantRecord
 from harness.verdict import FULL, QUICK, Judgement, judge_suite
 
 CONTROL = "control"
@@ -129,4 +129,4 @@ def _baseline(record: Record) -> VariantRecord:
 
 def _cores(machine: Mapping[str, object]) -> int:
     cores = machine.get("cores")
-    return cores if isinstance(cores, int) and cores > 0 else 1
+    return cores if isinstance(cores, int) and 0 < cores < LARGEST else 1

@@ -41,6 +41,8 @@ def seconds(value: float) -> str:
 def size(count: float) -> str:
     """Bytes in binary units: `1.25 GiB`."""
     units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+    if abs(count) > 1e300:  # no memory, but a file may say so, and it would not divide
+        return f"{value(count)} B"
     power = min(max(int(math.log2(abs(count)) // 10), 0), len(units) - 1) if count else 0
     return f"{_three(count / 1024**power)} {units[power]}"
 

@@ -1,0 +1,520 @@
+"""What must hold for every input: statistics, verdicts, records, and the words a person types."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import tempfile
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import scipy.stats
+from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import strategies as st
+
+from harness import cli, store
+from harness.launch import Surroundings
+from harness.pair import Claim
+from harness.record import Launch, Outcome, PairInfo, Record, Run, VariantInfo, VariantRecord
+from harness.selection import NothingSelected, select, with_controls
+from harness.statistics import Estimate, Looks, discoveries, estimate, p_beyond, round_effect, trimmed_mean
+from harness.verdict import FULL, MARGIN, QUICK, Judgement, decide, disturbed, first_decision, judge, launch_effect
+from tests.made_up import info, launch, measured, run, tip
+
+# No clock and no chance in what is tried: the same examples everywhere.
+exactly = settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+VERDICTS = ("faster", "slower", "no difference", "inconclusive")
+SWAPPED = {"faster": "slower", "slower": "faster", "no difference": "no difference", "inconclusive": "inconclusive"}
+
+some_effects = st.floats(-3, 3).map(lambda effect: round(effect, 6))
+some_seconds = st.floats(1e-6, 1e4)
+some_looks = st.sampled_from([FULL, QUICK])
+
+
+# ---- statistics ----
+
+
+@exactly
+@given(st.lists(some_effects, min_size=1, max_size=60), st.floats(0, 0.49))
+def test_trimmed_mean_lies_among_the_values_in_any_order(values: list[float], share: float) -> None:
+    found = trimmed_mean(values, share)
+    assert min(values) - 1e-12 <= found <= max(values) + 1e-12
+    assert found == trimmed_mean(sorted(values, reverse=True), share)
+
+
+@exactly
+@given(st.lists(some_effects, min_size=1, max_size=60), some_effects, st.floats(-100, 100))
+def test_trimmed_mean_moves_and_stretches_with_the_values(values: list[float], shift: float, scale: float) -> None:
+    found = trimmed_mean(values)
+    assert trimmed_mean([value + shift for value in values]) == pytest.approx(found + shift, abs=1e-12)
+    assert trimmed_mean([value * scale for value in values]) == pytest.approx(found * scale, abs=1e-9)
+    assert trimmed_mean([-value for value in values]) == -found
+
+
+@exactly
+@given(st.lists(some_effects, min_size=1, max_size=60), st.integers(0, 59), st.floats(0, 3))
+def test_trimmed_mean_never_falls_where_a_value_rises(values: list[float], which: int, rise: float) -> None:
+    raised = list(values)
+    raised[which % len(values)] += rise
+    assert trimmed_mean(raised) >= trimmed_mean(values)
+
+
+@exactly
+@given(st.lists(some_effects, min_size=5, max_size=60), st.lists(st.floats(-1e12, 1e12), max_size=12))
+def test_trimmed_mean_ignores_a_fifth_however_wild(values: list[float], wild: list[float]) -> None:
+    wild = wild[: int(len(values) * 0.2)]
+    spoilt = [*wild, *values[len(wild) :]]
+    assert min(values) - 1e-12 <= trimmed_mean(spoilt) <= max(values) + 1e-12
+
+
+@exactly
+@given(st.lists(some_seconds, min_size=1, max_size=8), st.lists(some_seconds, min_size=1, max_size=8), some_seconds)
+def test_round_effect_turns_with_the_sides_and_knows_no_unit(
+    baseline: list[float], optimized: list[float], unit: float
+) -> None:
+    found = round_effect(baseline, optimized)
+    assert round_effect(optimized, baseline) == -found
+    assert round_effect(baseline, baseline) == 0
+    in_unit = round_effect([one * unit for one in baseline], [one * unit for one in optimized])
+    assert in_unit == pytest.approx(found, abs=1e-9)
+
+
+@exactly
+@given(st.lists(some_effects, min_size=2, max_size=18), st.floats(1e-4, 0.5), st.floats(0.01, 0.99), st.randoms())
+def test_the_interval_is_even_about_the_mean_and_widens_with_certainty(
+    effects: list[float], alpha: float, less: float, order: random.Random
+) -> None:
+    found, surer = estimate(effects, alpha), estimate(effects, alpha * less)
+    assert found.low <= found.mean <= found.high
+    assert found.high - found.mean == pytest.approx(found.mean - found.low, abs=1e-9)
+    assert min(effects) - 1e-12 <= found.mean <= max(effects) + 1e-12
+    assert surer.low <= found.low
+    assert surer.high >= found.high
+    if found.deviation > 1e-6:
+        assert surer.high - surer.low > found.high - found.low
+    assert estimate(order.sample(effects, len(effects)), alpha) == found
+
+
+@exactly
+@given(st.lists(some_effects, min_size=2, max_size=18), st.floats(1e-4, 0.5), some_effects)
+def test_the_interval_turns_and_moves_with_the_effects(effects: list[float], alpha: float, shift: float) -> None:
+    found = estimate(effects, alpha)
+    turned = estimate([-effect for effect in effects], alpha)
+    assert (turned.low, turned.mean, turned.high) == (-found.high, -found.mean, -found.low)
+    moved = estimate([effect + shift for effect in effects], alpha)
+    assert (moved.low, moved.high) == pytest.approx((found.low + shift, found.high + shift), abs=1e-9)
+
+
+@exactly
+@given(st.data(), some_looks, st.floats(0, 0.5))
+def test_p_is_below_the_total_error_exactly_when_the_interval_excludes_the_margin(
+    data: st.DataObject, looks: Looks, margin: float
+) -> None:
+    look = data.draw(st.integers(0, len(looks.launches) - 1))
+    count, alpha, total = looks.launches[look], looks.alphas[look], math.fsum(looks.alphas)
+    centre, scatter = data.draw(st.floats(-1, 1)), data.draw(st.floats(0, 0.2))
+    drawn = data.draw(st.lists(st.floats(-1, 1), min_size=count, max_size=count))
+    found = estimate([centre + scatter * one for one in drawn], alpha)
+    assume(min(abs(found.low - margin), abs(found.high + margin)) > 1e-9)
+    p = p_beyond(found, margin, total)
+    assert 0 <= p <= 1
+    assert (p < total) == (found.low > margin or found.high < -margin)
+
+
+# Odd numbers over a prime: no p-value ties with a threshold, where rounding would decide.
+some_p_values = st.lists(st.integers(0, 10_000).map(lambda n: (2 * n + 1) / 20_011), min_size=1, max_size=40)
+some_rates = st.sampled_from([0.01, 0.05, 0.1, 0.2])
+
+
+@exactly
+@given(some_p_values, some_rates)
+@example([1 / 20_011] * 40, 0.05)
+def test_discoveries_are_scipys(p_values: list[float], rate: float) -> None:
+    expected = scipy.stats.false_discovery_control(p_values) <= rate
+    assert discoveries(p_values, rate) == expected.tolist()
+
+
+@exactly
+@given(some_p_values, some_rates, st.integers(0, 39), st.floats(0, 1))
+def test_discoveries_only_grow_where_p_falls_or_the_rate_rises(
+    p_values: list[float], rate: float, which: int, share: float
+) -> None:
+    found = discoveries(p_values, rate)
+    lower = list(p_values)
+    lower[which % len(lower)] *= share
+    for more in (discoveries(lower, rate), discoveries(p_values, 2 * rate)):
+        assert all(now or not before for before, now in zip(found, more, strict=True))
+    kept = [p for p, stays in zip(p_values, found, strict=True) if stays]
+    lost = [p for p, stays in zip(p_values, found, strict=True) if not stays]
+    assert max(kept, default=0) < min(lost, default=1)
+
+
+# ---- verdicts ----
+
+
+def recorded(effects: Sequence[float]) -> Record:
+    """A record with one launch an effect, in this order."""
+    made = tuple(launch({"optimized": effect}, seed, rounds=3) for seed, effect in enumerate(effects))
+    return replace(measured(info(), {"optimized": 0.0}), launches=made)
+
+
+def only(record: Record, looks: Looks) -> Judgement:
+    (judgement,) = judge(record, looks, cores=2)
+    return judgement
+
+
+@st.composite
+def launch_effects(draw: st.DrawFn, most: int = FULL.launches[-1]) -> list[float]:
+    """Near enough to the margin and to each other that every verdict occurs."""
+    centre = draw(st.sampled_from([0.0, 0.005, MARGIN, 0.02, -0.02, 0.04, -0.3, 0.5]))
+    scatter = draw(st.sampled_from([1e-4, 0.002, 0.01, 0.05]))
+    drawn = draw(st.lists(st.floats(-1, 1), min_size=QUICK.launches[0], max_size=most))
+    return [centre + scatter * one for one in drawn]
+
+
+def turned(found: Launch) -> Launch:
+    other = {"baseline": "optimized", "optimized": "baseline"}
+    return replace(found, variant=tuple(other[name] for name in found.variant))
+
+
+@exactly
+@given(launch_effects(), some_looks)
+def test_swapped_sides_turn_the_verdict_and_the_speedup(effects: list[float], looks: Looks) -> None:
+    record = recorded(effects)
+    there, back = only(record, looks), only(replace(record, launches=tuple(map(turned, record.launches))), looks)
+    assert back.verdict == SWAPPED[there.verdict]
+    assert back.launches == there.launches
+    assert there.speedup is not None
+    assert there.low is not None
+    assert there.high is not None
+    reciprocals = (1 / there.speedup, 1 / there.high, 1 / there.low)
+    assert (back.speedup, back.low, back.high) == pytest.approx(reciprocals, rel=1e-12)
+
+
+@exactly
+@given(launch_effects(), some_looks, st.randoms())
+def test_the_order_of_launches_between_two_looks_does_not_matter(
+    effects: list[float], looks: Looks, order: random.Random
+) -> None:
+    edges = [0, *looks.launches, len(effects)]
+    shuffled: list[float] = []
+    for first, end in pairwise(edges):
+        between = effects[first:end]
+        shuffled += order.sample(between, len(between))
+    shuffled = shuffled[: len(effects)]
+    assert first_decision(shuffled, looks) == first_decision(effects, looks)
+
+
+@exactly
+@given(launch_effects(most=12), st.lists(some_effects, max_size=6), some_looks)
+def test_what_is_decided_stays_decided(effects: list[float], later: list[float], looks: Looks) -> None:
+    found = first_decision(effects, looks)
+    assert found is not None
+    if decide(found) != "inconclusive":
+        assert first_decision([*effects, *later], looks) == found
+
+
+@exactly
+@given(some_effects, st.just(0.0) | st.floats(1e-9, 1), st.integers(2, 18))
+def test_a_claim_needs_an_interval_that_excludes_the_margin(mean: float, half: float, launches: int) -> None:
+    found = Estimate(mean, mean - half, mean + half, launches, 0.005, half)
+    verdict = decide(found)
+    assert verdict in VERDICTS
+    if verdict == "faster":
+        assert found.low > MARGIN
+    if verdict == "slower":
+        assert found.high < -MARGIN
+    if verdict == "no difference":
+        assert -MARGIN < found.low <= found.high < MARGIN
+
+
+@st.composite
+def launches_of_any_pace(draw: st.DrawFn) -> Launch:
+    """Any seconds, any pressure and switches; neither throttled nor robbed, or the platform does not tell."""
+    order = launch({"optimized": 0.0}, seed=draw(st.integers(0, 9)), rounds=draw(st.integers(1, 6))).variant
+
+    def column(values: st.SearchStrategy[Any]) -> tuple[Any, ...]:
+        return tuple(draw(st.lists(values, min_size=len(order), max_size=len(order))))
+
+    return Launch(
+        seed=0,
+        variant=order,
+        seconds=column(some_seconds),
+        steal_ticks=column(st.sampled_from([0, -1])),
+        throttled_us=column(st.sampled_from([0, -1])),
+        pressure_us=column(st.integers(-1, 10**9)),
+        switches=column(st.integers(-1, 10**6)),
+    )
+
+
+@exactly
+@given(launches_of_any_pace(), st.integers(1, 256))
+def test_durations_pressure_and_switches_never_quarantine(found: Launch, cores: int) -> None:
+    effect, quarantined = launch_effect(found, "optimized", cores)
+    assert quarantined == 0
+    assert effect is not None
+
+
+@exactly
+@given(launches_of_any_pace(), st.integers(2, 100), st.floats(1, 100), st.integers(1, 64))
+def test_a_slower_round_is_no_more_disturbed_by_the_same_theft(
+    found: Launch, ticks: int, slower: float, cores: int
+) -> None:
+    first_round = slice(0, 4)
+    robbed = replace(found, steal_ticks=(ticks, *found.steal_ticks[1:]))
+    slow = replace(robbed, seconds=tuple(slower * seconds for seconds in robbed.seconds))
+    assert disturbed(robbed, first_round, cores) or not disturbed(slow, first_round, cores)
+
+
+# ---- records ----
+
+some_text = st.text(max_size=20)
+numbers = st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
+plain_json = st.recursive(
+    st.none() | st.booleans() | numbers | some_text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(some_text, inner, max_size=3),
+    max_leaves=6,
+)
+some_json = st.dictionaries(some_text, plain_json, max_size=3)
+words = st.lists(some_text, max_size=3).map(tuple)
+all_outcomes: list[Outcome] = ["measured", "skipped", "failed"]
+outcomes = st.sampled_from(all_outcomes)
+
+
+@st.composite
+def variant_records(draw: st.DrawFn, outcome: st.SearchStrategy[Outcome]) -> VariantRecord:
+    return VariantRecord(
+        draw(outcome),
+        kind=draw(some_text),
+        reason=draw(some_text),
+        remedy=draw(some_text),
+        equal=draw(some_json),
+        mechanism=draw(some_json),
+        memory=draw(st.dictionaries(some_text, st.integers(0, 2**60), max_size=3)),
+        one_off=draw(st.dictionaries(some_text, st.floats(0, 1e6), max_size=3)),
+    )
+
+
+@st.composite
+def pair_infos(draw: st.DrawFn) -> PairInfo:
+    others = draw(st.lists(some_text.filter(lambda name: name != "baseline"), min_size=1, max_size=3, unique=True))
+    around = st.builds(
+        Surroundings,
+        env=st.lists(st.tuples(some_text, some_text), max_size=2).map(tuple),
+        without=words,
+        preload=words,
+        prefix=words,
+        ranks=st.integers(1, 8),
+    )
+    return PairInfo(
+        tip=tip(draw(some_text), draw(st.sampled_from(Claim)), title=draw(some_text), note=draw(some_text)),
+        pair=draw(some_text),
+        scale=draw(st.sampled_from(["micro", "macro"])),
+        file=draw(some_text),
+        line=draw(st.integers(0, 10**6)),
+        device=draw(st.sampled_from(["cpu", "cuda"])),
+        sizes=draw(st.dictionaries(some_text, st.integers(), max_size=3)),
+        equal=draw(some_text),
+        deadline=draw(st.floats(0, 1e6)),
+        variants=tuple(
+            VariantInfo(name, draw(around), draw(words), draw(some_text), draw(some_text))
+            for name in ("baseline", *others)
+        ),
+        needs=draw(words),
+        reason=draw(some_text),
+        remedy=draw(some_text),
+    )
+
+
+@st.composite
+def records(draw: st.DrawFn) -> Record:
+    about = draw(pair_infos())
+    outcome = draw(outcomes)
+    names = [variant.name for variant in about.variants]
+    any_outcome = st.just(outcome) if outcome == "measured" else outcomes
+    made: tuple[Launch, ...] = ()
+    if outcome == "measured":
+        effects = {name: draw(some_effects) for name in names[1:]}
+        made = tuple(launch(effects, seed, rounds=1) for seed in range(draw(st.integers(1, 3))))
+    return Record(
+        about,
+        outcome,
+        kind=draw(some_text),
+        reason=draw(some_text),
+        remedy=draw(some_text),
+        steps=draw(st.integers(1, 10**9)),
+        variants={name: draw(variant_records(any_outcome)) for name in names},
+        launches=made,
+        wall_s=draw(st.floats(0, 1e6)),
+    )
+
+
+@exactly
+@given(records())
+def test_a_record_comes_back_from_json_as_it_was(record: Record) -> None:
+    stored = json.dumps(record.to_json(), allow_nan=False)
+    assert Record.from_json(json.loads(stored)) == record
+    assert json.dumps(Record.from_json(json.loads(stored)).to_json()) == stored
+
+
+@settings(exactly, max_examples=30)
+@given(st.lists(records(), max_size=4, unique_by=lambda record: (record.name, record.info.device)), some_text)
+def test_a_run_comes_back_from_its_file_as_it_was(made: list[Record], name: str) -> None:
+    about = run(made, machine={"name": name}, id=name or "x")
+    with tempfile.TemporaryDirectory() as folder, store.create(Path(folder), about) as writer:
+        for record in made:
+            writer.append(record)
+        assert writer.path.is_relative_to(folder)
+        assert len(writer.path.read_bytes().splitlines()) == 1 + len(made)
+        assert store.read(writer.path) == (about, [])
+
+
+@exactly
+@given(st.text(), st.text(), st.text())
+def test_no_name_leads_out_of_the_results_folder(started: str, id: str, machine: str) -> None:
+    about: Run = run(started=started, id=id, machine={"name": machine})
+    for part in (store.file_name(about), store.folder_name(about.machine)):
+        assert part not in ("", ".", "..")
+        assert Path(part).name == part
+        assert part.isascii()
+        assert not part.startswith(".")
+
+
+# ---- what a person types ----
+
+PAIRS = [
+    info("Gelu", tip=tip("fuse-pointwise", title="Fuse pointwise operations.")),
+    info("MLPTraining", tip=tip("fuse-pointwise", title="Fuse pointwise operations."), scale="macro"),
+    info("Gelu", tip=tip("channels-last"), file="benchmarks/general/channels_last.py"),
+    info("", tip=tip("broken"), file="benchmarks/general/broken.py"),
+]
+NAMES = sorted({info.name for info in PAIRS} | {str(info.tip["id"]) for info in PAIRS})
+known_names = st.lists(st.sampled_from(NAMES), min_size=1, max_size=4)
+known_words = st.sampled_from(["gelu", "MICRO", "macro", "fuse", "training", "general/channels", "nothing_at_all"])
+expressions = st.recursive(
+    known_words,
+    lambda inner: (
+        st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(lambda parts: f"({' '.join(parts)})")
+        | inner.map(lambda one: f"not {one}")
+    ),
+    max_leaves=5,
+)
+
+
+def selected(names: Sequence[str], expression: str = "") -> list[PairInfo]:
+    try:
+        return select(PAIRS, names, expression)
+    except NothingSelected:
+        return []
+
+
+@exactly
+@given(known_names, known_names)
+def test_names_select_what_each_selects_alone_in_the_files_order(some: list[str], others: list[str]) -> None:
+    chosen = select(PAIRS, [*some, *others])
+    assert chosen == [pair for pair in PAIRS if pair in select(PAIRS, some) or pair in select(PAIRS, others)]
+    assert all(pair.name in some + others or pair.tip["id"] in some + others for pair in chosen)
+
+
+@exactly
+@given(st.text())
+def test_a_name_is_one_of_those_there_are_or_it_is_told(name: str) -> None:
+    assume(name not in NAMES)
+    with pytest.raises(NothingSelected) as caught:
+        select(PAIRS, [name])
+    assert repr(name) in str(caught.value)
+
+
+@exactly
+@given(expressions, expressions)
+def test_not_and_or_mean_what_they_say(one: str, other: str) -> None:
+    first, second = selected([], one), selected([], other)
+    assert selected([], f"not ({one})") == [pair for pair in PAIRS if pair not in first]
+    assert selected([], f"({one}) and ({other})") == [pair for pair in first if pair in second]
+    assert selected([], f"({one}) or ({other})") == [pair for pair in PAIRS if pair in first or pair in second]
+    assert selected(["fuse-pointwise"], one) == [pair for pair in first if pair.tip["id"] == "fuse-pointwise"]
+
+
+@exactly
+@given(st.text() | st.lists(st.sampled_from(["and", "or", "not", "(", ")", "gelu", "=", "'", "x(a=1)"])).map(" ".join))
+def test_any_expression_selects_or_is_told(expression: str) -> None:
+    told = None
+    try:
+        chosen = select(PAIRS, [], expression)
+    except NothingSelected as error:
+        chosen, told = [], str(error)
+    assert chosen == [pair for pair in PAIRS if pair in chosen]
+    assert bool(chosen) == (told is None)
+    assert told is None or repr(expression) in told
+
+
+CONTROLS = [info(name, tip=tip("control")) for name in ("Pointwise", "Convolution")]
+
+
+@exactly
+@given(st.lists(st.sampled_from([*CONTROLS, *PAIRS]), unique_by=id), st.booleans())
+def test_every_run_carries_a_control_and_nothing_twice(chosen: list[PairInfo], whole: bool) -> None:
+    planned = with_controls(chosen, CONTROLS, whole)
+    assert any(pair in CONTROLS for pair in planned)
+    assert all(pair in planned for pair in chosen)
+    assert len({pair.name for pair in planned}) == len(planned)
+
+
+def asked(*typed: str) -> Namespace | int:
+    """What `tipbench` would be asked to do, or the code it exits with at once."""
+    kept: list[Namespace] = []
+
+    def keep(options: Namespace) -> int:
+        kept.append(options)
+        return 0
+
+    with pytest.MonkeyPatch.context() as patch:
+        for command in ("_list", "_doctor", "_run", "_report"):
+            patch.setattr(cli, command, keep)
+        try:
+            assert cli.main(typed) == 0
+        except SystemExit as ended:
+            return int(ended.code or 0)
+    return kept[0]
+
+
+@exactly
+@given(
+    st.lists(st.text(min_size=1).filter(lambda word: not word.startswith("-")), max_size=4),
+    st.text().filter(lambda word: not word.startswith("-")),
+    st.integers(0, 2**31 - 1),
+    st.booleans(),
+)
+def test_what_is_typed_arrives(names: list[str], expression: str, seed: int, bare: bool) -> None:
+    options = asked("run", *names, "-k", expression, "--seed", str(seed), *["--bare"] * bare)
+    assert isinstance(options, Namespace)
+    assert (options.names, options.expression, options.seed, options.bare) == (names, expression, seed, bare)
+
+
+@exactly
+@given(st.text() | st.integers().filter(lambda n: not 0 <= n < 2**31).map(str))
+def test_a_seed_is_a_number_within_bounds_or_it_is_told(text: str) -> None:
+    options = asked("run", f"--seed={text}")
+    if isinstance(options, Namespace):
+        assert options.seed == int(text)
+        assert 0 <= options.seed < 2**31
+    else:
+        assert options == 2
+
+
+WORDS = ["run", "list", "report", "doctor", "-k", "--from", "--seed", "7", "--profile", "full", "--json", "--", "", "x"]
+
+
+@exactly
+@given(st.lists(st.sampled_from(WORDS) | st.text(max_size=8), max_size=6))
+def test_any_words_are_understood_or_refused(typed: list[str]) -> None:
+    options = asked(*typed)
+    assert isinstance(options, Namespace) or options in (0, 2)
+    assert options != 0 or any(word.startswith("-") and "h" in word for word in typed)
