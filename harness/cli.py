@@ -70,6 +70,26 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("files", nargs="*", type=Path, metavar="FILE")
     command.add_argument("--format", choices=["md", "json", "csv"], default="md", help="default: md")
     command.add_argument("--out", type=Path, metavar="DIR", help="write files there instead of printing")
+
+    command = commands.add_parser(
+        "calibrate",
+        help="measure the engine itself on planted truth, and write a page of it",
+        epilog="exit codes: 0 done, 1 a verdict was wrong or a comparison failed, 2 usage or a file that cannot be "
+        "used, 130 interrupted",
+    )
+    command.set_defaults(command=_calibrate)
+    command.add_argument(
+        "--profile", choices=["quick", "long"], default="quick", help="quick (default): 5 minutes; long: hours"
+    )
+    command.add_argument("--repeat", type=_count, default=0, metavar="N", help="of the whole plan; quick: 1, long: 10")
+    command.add_argument("--only", nargs="+", default=[], metavar="CASE", help="a case, or the beginning of some: aa")
+    command.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="default: results")
+    command.add_argument("--reports", type=Path, default=Path("reports"), metavar="DIR", help="default: reports")
+    _add_device(command)
+    command.add_argument("--seed", type=_seed, default=0, metavar="N", help="of inputs, weights, block order and noise")
+    command.add_argument(
+        "--resume", type=Path, metavar="FILE", help="go on, also with other --repeat or --only; all done: the page anew"
+    )
     return parser
 
 
@@ -87,6 +107,13 @@ def _seed(text: str) -> int:
     value = int(text)
     if not 0 <= value < 2**31:
         raise argparse.ArgumentTypeError(f"{text} is not between 0 and {2**31 - 1}")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
     return value
 
 
@@ -132,6 +159,8 @@ def _report(options: argparse.Namespace) -> int:
     from harness import report, store
 
     for file in options.files or [store.newest(Path("results"))]:
+        if file.name.startswith(store.CALIBRATION):
+            raise store.StoreError(f"{file} is no run; its page is written by `tipbench calibrate --resume {file}`")
         run, notices = store.read(file)
         for notice in notices:
             print(f"tipbench: {notice}", file=sys.stderr)
@@ -139,6 +168,29 @@ def _report(options: argparse.Namespace) -> int:
         if written is not None:
             print(written)
     return 0
+
+
+def _calibrate(options: argparse.Namespace) -> int:
+    from harness.calibrate import command
+    from harness.run import CannotRun
+
+    if options.resume:
+        begun = vars(_parser().parse_args(["calibrate"]))
+        fixed = ("profile", "device", "seed", "results")
+        if any(getattr(options, name) != begun[name] for name in fixed):
+            raise CannotRun("--resume goes on as it was begun: beside it stand only --repeat, --only and --reports")
+        return command.resume(options.resume, options.only, options.repeat, options.reports)
+    return command.begin(
+        command.Options(
+            profile=options.profile,
+            repeat=options.repeat,
+            only=options.only,
+            results=options.results,
+            reports=options.reports,
+            device=options.device,
+            seed=options.seed,
+        )
+    )
 
 
 if __name__ == "__main__":

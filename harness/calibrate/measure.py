@@ -1,0 +1,137 @@
+"""From a case to its comparison: what the engine says, beside what is true.
+
+Only launches are made for what is compared in time: the checks of equal work and the memory pass come
+before them in a run and change nothing in them.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+from harness.calibrate.noise import noise
+from harness.calibrate.plan import Case
+from harness.calibrate.stored import Comparison
+from harness.calibrate.timer import TIMERS, Task, seconds_a_step
+from harness.controls import environment
+from harness.discover import BENCHMARKS
+from harness.launch import Surroundings
+from harness.profiles import Profile
+from harness.record import Launch, PairInfo, Record, VariantRecord
+from harness.runner import Start, Workplace, launch_once, weigh
+from harness.verdict import judge, launch_effect, undecided
+from harness.worker import WorkerFailed
+
+PROCESSES = 6
+"""Processes that each timer gets, so that the spread between processes is known."""
+
+
+def measured(
+    case: Case, repetition: int, workplace: Workplace, profile: Profile, seed: int, cores: int, commit: str
+) -> Comparison:
+    """Measure one case. Never raises for what happens to it: that is then the comparison's `failed`."""
+    began = time.monotonic()
+    found: dict[str, Any]
+    try:
+        with noise(seed) if case.loaded else nullcontext():
+            if case.part == "memory":
+                found = _memory(case, workplace, seed)
+            elif case.part == "timer":
+                found = _timed(case, workplace, profile, seed)
+            else:
+                found = _compared(case, workplace.start, profile, seed, cores)
+    except WorkerFailed as failure:
+        found = {"failed": str(failure)}
+    return Comparison(
+        case=case.name,
+        part=case.part,
+        pair=case.pair.name,
+        repetition=repetition,
+        loaded=case.loaded,
+        seed=seed,
+        commit=commit,
+        wall_s=round(time.monotonic() - began, 3),
+        truth=case.truth,
+        **found,
+    )
+
+
+def _compared(case: Case, start: Start, profile: Profile, seed: int, cores: int) -> dict[str, Any]:
+    record = launches(case.pair, start, profile, seed, cores)
+    (judged,) = judge(record, profile.looks, cores)
+    return {
+        "steps": record.steps,
+        "effects": tuple(launch_effect(launch, judged.variant, cores)[0] for launch in record.launches),
+        "quarantined": judged.quarantined,
+        "verdict": judged.verdict,
+        "speedup": judged.speedup,
+        "low": judged.low,
+        "high": judged.high,
+    }
+
+
+def launches(info: PairInfo, start: Start, profile: Profile, seed: int, cores: int) -> Record:
+    """Launch a pair until it is decided, as a run does. Raises WorkerFailed."""
+    record = Record(info, "measured")
+    while undecided(record, profile.looks, cores):
+        record = _with_one_more(record, start, profile, seed)
+    return record
+
+
+def _with_one_more(record: Record, start: Start, profile: Profile, seed: int) -> Record:
+    number = len(record.launches)
+    steps, launch = launch_once(record.info, record.info.variants, start, profile, seed + number, record)
+    return replace(record, steps=steps, launches=(*record.launches, launch))
+
+
+def _memory(case: Case, workplace: Workplace, seed: int) -> dict[str, Any]:
+    able = case.pair.variants
+    checked = {variant.name: VariantRecord("measured") for variant in able}
+    found = weigh(case.pair, able, workplace.start, seed, checked)
+    for weighed in found.values():
+        if weighed.outcome != "measured":
+            raise WorkerFailed(weighed.kind, weighed.reason)
+    return {
+        "planted_bytes": case.pair.sizes["mib"] << 20,
+        "memory": {name: weighed.memory for name, weighed in found.items()},
+    }
+
+
+def _timed(case: Case, workplace: Workplace, profile: Profile, seed: int) -> dict[str, Any]:
+    """One launch and one process of each other timer in turns, so that a drift of the machine hits all alike."""
+
+    def fresh(info: PairInfo, surroundings: Surroundings, cache: str, launch: int | None = None) -> Any:
+        # The other timers' processes are not forked, so the harness's are not either.
+        return workplace.start(info, surroundings, cache)
+
+    info, record = case.pair, Record(case.pair, "measured")
+    env = environment(workplace.controls, Surroundings())
+    others: dict[str, list[float]] = {timer: [] for timer in TIMERS[info.device]}
+    for number in range(PROCESSES):
+        record = _with_one_more(record, fresh, profile, seed)
+        for timer, theirs in others.items():
+            task = Task(
+                file=str(BENCHMARKS.parent / info.file),
+                folder=str(BENCHMARKS),
+                pair=info.pair,
+                device=info.device,
+                variant="baseline",
+                seed=seed + number,
+                timer=timer,
+            )
+            theirs.append(seconds_a_step(task, env, workplace.scratch, info.deadline))
+    ours = [_seconds_a_step(launch, record.steps) for launch in record.launches]
+    timed = {"harness": ours, **others}
+    return {"steps": record.steps, "seconds": {timer: tuple(seconds) for timer, seconds in timed.items()}}
+
+
+def _seconds_a_step(launch: Launch, steps: int) -> float:
+    """The median of the baseline's blocks, as a report gives a step's time."""
+    blocks: Sequence[float] = [
+        seconds for name, seconds in zip(launch.variant, launch.seconds, strict=True) if name == "baseline"
+    ]
+    return statistics.median(blocks) / steps

@@ -1,0 +1,94 @@
+"""The same step by another timer: `torch.utils.benchmark.Timer`, and on a GPU `triton.testing.do_bench`.
+
+It runs in a fresh process such as a worker is: same file, same surroundings, same threads, same seed,
+same warm-up. Started as `python -m harness.calibrate.timer TASK ANSWER`, where ANSWER is the file to write.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.worker import WorkerFailed
+
+TIMERS = {"cpu": ("Timer",), "cuda": ("Timer", "do_bench")}
+"""By device. do_bench empties the GPU's L2 cache before each step, so only a step much larger than that
+cache is comparable. It has been written, but not yet been run on a GPU."""
+
+MIN_RUN_S = 0.5
+"""Seconds that a timer measures."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """file, folder: where the pair is, as for a worker. timer: one of TIMERS."""
+
+    file: str
+    folder: str
+    pair: str
+    device: str
+    variant: str
+    seed: int
+    timer: str
+
+
+def seconds_a_step(task: Task, env: Mapping[str, str], scratch: Path, deadline: float) -> float:
+    """The median seconds of one step, by a process started with `env`. Raises WorkerFailed.
+
+    scratch: an existing folder for what the process writes. deadline: seconds it may take.
+    """
+    answer, output = scratch / "timer-answer.json", scratch / "timer-output"
+    answer.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "harness.calibrate.timer", json.dumps(vars(task)), str(answer)]
+    with output.open("wb") as out:
+        try:
+            code = subprocess.run(
+                command,
+                env={**env, "TMPDIR": str(scratch)},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                timeout=deadline,
+                start_new_session=True,
+            ).returncode
+        except subprocess.TimeoutExpired:
+            raise WorkerFailed("hang", f"{task.timer} gave no answer within {deadline:g} s") from None
+    if code or not answer.exists():
+        last = " / ".join(output.read_text(errors="replace").strip().splitlines()[-2:])
+        raise WorkerFailed("exited", f"{task.timer} left with exit code {code}: {last[:400]}")
+    return float(json.loads(answer.read_text()))
+
+
+def _timer(step: Callable[[], Any]) -> float:
+    import torch
+    from torch.utils.benchmark import Timer
+
+    timer = Timer("step()", globals={"step": step}, num_threads=torch.get_num_threads())
+    return float(timer.blocked_autorange(min_run_time=MIN_RUN_S).median)
+
+
+def _do_bench(step: Callable[[], Any]) -> float:
+    from triton.testing import do_bench  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    return float(do_bench(step, rep=int(1000 * MIN_RUN_S), return_mode="median")) / 1000
+
+
+def main(task: str, answer: str) -> None:
+    from harness.worker_main import Ranks, Session, die_with_parent
+
+    die_with_parent()
+    asked = Task(**json.loads(task))
+    session = Session(vars(asked), Ranks(1, asked.device))
+    session.build(asked.variant, asked.seed)
+    session.warm(asked.variant)
+    timed = {"Timer": _timer, "do_bench": _do_bench}[asked.timer](session.steps[asked.variant])
+    Path(answer).write_text(json.dumps(timed))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
