@@ -1,0 +1,1 @@
+"""The benchmark folder that asv is pointed to."""
