@@ -25,7 +25,7 @@ def excerpt(report: str) -> str:
 
 def test_the_excerpt_is_the_committed_report_and_that_the_committed_run() -> None:
     (shown,) = re.findall(r"<!-- excerpt: .*? -->\n(.*?)\n<!-- end of excerpt -->", README.read_text(), re.DOTALL)
-    (link,) = re.findall(r"\]\((reports/\S+\.md)\)", README.read_text())
+    (link,) = re.findall(r"\[all of it\]\((reports/\S+\.md)\)", README.read_text())
     report = README.parent / link
     stored, notices = read(README.parent / link.replace("reports/", "results/").replace(".md", ".jsonl"))
     assert render(stored, notices, "md").decode() == report.read_text()
