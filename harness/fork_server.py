@@ -47,6 +47,13 @@ class ForkServer:
                 start_new_session=True,
             )
         self._pipe = Connection(ours.detach())
+        self._ready = False
+
+    def ready(self) -> None:
+        """Wait until it has imported torch. Raises ServerGone."""
+        if not self._ready:
+            self._received()
+            self._ready = True
 
     def fork(self, path: Path, task: str, env: Mapping[str, str], output: Path) -> Forked:
         """Fork a worker that connects to the socket `path`, prints into `output`, and has `env` set besides.
@@ -70,8 +77,15 @@ class ForkServer:
         self._pipe.close()
 
     def _ask(self, request: Mapping[str, object]) -> int:
+        self.ready()
         try:
             self._pipe.send_bytes(json.dumps(request).encode())
+        except OSError:
+            raise ServerGone from None
+        return self._received()
+
+    def _received(self) -> int:
+        try:
             return int(json.loads(self._pipe.recv_bytes()))
         except (OSError, EOFError):
             raise ServerGone from None
@@ -140,6 +154,7 @@ def main(descriptor: str) -> None:
     import harness.equal
     import harness.memory  # noqa: F401
 
+    pipe.send_bytes(json.dumps(os.getpid()).encode())
     while True:
         try:
             request = json.loads(pipe.recv_bytes())

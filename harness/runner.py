@@ -28,11 +28,14 @@ from harness.worker import Asked, Worker, WorkerFailed
 CHECK_SEEDS = 3
 """Fresh random inputs that both sides' outputs are compared on."""
 
-SHARED_LAUNCHES = 6
-"""Launches that have a fork server, which holds some 450 MB; the rarer later ones start workers afresh."""
+SERVER_BYTES = 512 << 20
+"""What a fork server holds at most: 320 to 450 MB were seen."""
 
-ROOM_FOR_SERVERS = 8 << 30
-"""Bytes that must be available for fork servers to be used at all."""
+LEFT_FOR_PAIRS = 6 << 30
+"""Bytes that fork servers leave available. Launches without a server start their workers afresh."""
+
+SERVERS_AT_ONCE = 2
+"""Importing torch keeps one core busy, and the servers of a launch and the next are wanted soon."""
 
 
 class Start(Protocol):
@@ -58,20 +61,28 @@ class Workplace:
         self.scratch = scratch_folder()
         self._started = 0
         self._servers: dict[int, ForkServer] = {}
-        self._forks = AVAILABLE and psutil.virtual_memory().available > ROOM_FOR_SERVERS
+        room = psutil.virtual_memory().available - LEFT_FOR_PAIRS
+        self._launches_with_server = max(0, room // SERVER_BYTES) if AVAILABLE else 0
 
     def start(self, info: PairInfo, surroundings: Surroundings, cache: str, launch: int | None = None) -> Worker:
-        """Start a worker, as `Start` says. Workers given the same `cache` share what torch.compile has compiled."""
+        """Start a worker, as `Start` says. Workers given the same `cache` share what torch.compile has compiled.
+
+        They share the temporary folder too: torch.compile keeps its precompiled headers there, and made
+        them anew in every launch, 7 s each, when each worker had a folder of its own.
+        """
         self._started += 1
         scratch = self.scratch / f"worker-{self._started}"
         scratch.mkdir()
         env = environment(self.controls, surroundings)
         for variable, name in (("TORCHINDUCTOR_CACHE_DIR", "inductor"), ("TRITON_CACHE_DIR", "triton")):
             env[variable] = str(self.scratch / cache / name)
+        temporary = self.scratch / cache / "tmp"
+        temporary.mkdir(parents=True, exist_ok=True)
+        env["TMPDIR"] = str(temporary)
         # The controls of benchmarks/ run beside pairs of a person's own folder.
         file = self.folder.parent / info.file
         folder = self.folder if file.is_relative_to(self.folder) and file.exists() else BENCHMARKS
-        if self._forks and launch is not None and launch < SHARED_LAUNCHES and surroundings == Surroundings():
+        if launch is not None and launch < self._launches_with_server and surroundings == Surroundings():
             try:
                 return Worker(info, surroundings, env, folder, scratch, self._server(launch, env))
             except ServerGone:
@@ -83,7 +94,12 @@ class Workplace:
 
     def _server(self, launch: int, env: Mapping[str, str]) -> ForkServer:
         if launch not in self._servers:
-            self._servers[launch] = ForkServer(env)
+            soon = range(launch, min(launch + SERVERS_AT_ONCE, self._launches_with_server))
+            begun = {number: ForkServer(env) for number in soon if number not in self._servers}
+            self._servers |= begun
+            # Whatever still imports would take a core from the blocks to come.
+            for server in begun.values():
+                server.ready()
         return self._servers[launch]
 
     def close(self) -> None:
@@ -258,11 +274,14 @@ def launch_once(
     """
     names = [variant.name for variant in able]
     workers: dict[Surroundings, Asked] = {}
+    # Where a tip changes the surroundings, no side is forked: the pages a forked worker shares with its
+    # server would be a difference that is not the tip's.
+    alike = len({variant.surroundings for variant in info.variants}) == 1
     try:
         for variant in able:
             if variant.surroundings not in workers:
                 workers[variant.surroundings] = start(
-                    info, variant.surroundings, f"warm-{info.name}", launch=len(record.launches)
+                    info, variant.surroundings, f"warm-{info.name}", launch=len(record.launches) if alike else None
                 )
         home = {variant.name: workers[variant.surroundings] for variant in able}
         for name in names:

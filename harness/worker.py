@@ -91,7 +91,6 @@ class Worker:
         self._server.listen(1)
         self._connection: Connection | None = None
         task = {"file": str(folder.parent / info.file), "folder": str(folder), "pair": info.pair, "device": info.device}
-        env = {**env, "TMPDIR": str(scratch)}
         self._process: subprocess.Popen[bytes] | Forked
         if server:
             try:

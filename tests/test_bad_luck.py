@@ -46,7 +46,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     with ThreadPoolExecutor(2) as pool:
         records = {record.name: record for records in pool.map(half, range(2)) for record in records}
     scratches = [workplace.scratch for workplace in workplaces]
-    children = [int(file.read_text()) for scratch in scratches for file in scratch.glob("worker-*/child")]
+    children = [int(file.read_text()) for scratch in scratches for file in scratch.glob("*/tmp/child")]
     survivors = [process for scratch in scratches for process in living(scratch)]
     for workplace in workplaces:
         workplace.close()

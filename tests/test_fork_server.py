@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -30,7 +31,7 @@ def control() -> PairInfo:
 @pytest.fixture
 def workplace() -> Iterator[Workplace]:
     made = Workplace(BENCHMARKS, controls(1))
-    made._forks = True  # whatever memory is free here
+    made._launches_with_server = 6  # whatever memory is free here
     yield made
     made.close()
 
@@ -57,6 +58,21 @@ def test_workers_of_one_launch_have_one_server_and_those_of_another_another(
 def test_what_is_weighed_or_launched_late_is_started_afresh(workplace: Workplace, control: PairInfo) -> None:
     assert parent(workplace, control, None)[1] == os.getpid()
     assert parent(workplace, control, 6)[1] == os.getpid()
+
+
+@pytest.mark.parametrize(("available", "servers"), [(5 << 30, 0), (6 << 30, 0), (8 << 30, 4), (100 << 30, 188)])
+def test_servers_leave_memory_to_the_pairs(monkeypatch: pytest.MonkeyPatch, available: int, servers: int) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=available))
+    made = Workplace(BENCHMARKS, controls(1))
+    made.close()
+    assert made._launches_with_server == servers
+
+
+def test_the_server_of_the_next_launch_is_there_already(workplace: Workplace, control: PairInfo) -> None:
+    parent(workplace, control, 0)
+    assert set(workplace._servers) == {0, 1}
+    parent(workplace, control, 5)
+    assert set(workplace._servers) == {0, 1, 5}
 
 
 def test_a_forked_worker_does_what_a_fresh_one_does(workplace: Workplace, control: PairInfo) -> None:

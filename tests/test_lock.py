@@ -89,7 +89,10 @@ def test_a_file_that_the_kernel_refuses_to_create_anew_is_opened(path: Path) -> 
         assert path.read_text().startswith("`me`")
 
 
-def test_all_users_share_one_lock() -> None:
+def test_all_users_share_one_lock_unless_another_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIPBENCH_LOCK", "/somewhere/lock")
+    assert lock.lock_path() == Path("/somewhere/lock")
+    monkeypatch.delenv("TIPBENCH_LOCK")
     assert lock.lock_path() == Path("/tmp/tipbench.lock")
 
 

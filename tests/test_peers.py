@@ -392,7 +392,7 @@ def test_a_tool_that_is_not_installed_is_named_before_anything_is_measured(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     absent = Fake("pyperf", asked, package="no-such-distribution").tool
-    monkeypatch.setattr(peers, "TOOLS", (*peers.TOOLS, absent))
+    monkeypatch.setattr(peers, "TOOLS", (*(fake.tool for fake in fakes.values()), absent))
     assert measured(tmp_path / "out") == 2
     assert "not installed: no-such-distribution. The tools come with `pip install" in capsys.readouterr().err
     assert not asked

@@ -318,6 +318,12 @@ def test_own_surroundings_are_an_own_process_in_the_same_launch_and_still_interl
         )
 
 
+def test_with_own_surroundings_no_side_is_forked() -> None:
+    machine = FakeMachine({"baseline": 0.002, "optimized": 0.001, "other": 0.001})
+    machine.measure(apart())
+    assert {worker.launch for group in launches(machine) for worker in group} == {None}
+
+
 def test_while_a_block_runs_the_launchs_other_processes_stand_still() -> None:
     machine = FakeMachine({"baseline": 0.002, "optimized": 0.001, "other": 0.001})
     running: list[int] = []

@@ -40,7 +40,7 @@ def shrink(patch: pytest.MonkeyPatch) -> None:
 
 
 def living(scratch: Path) -> list[str]:
-    """Every process that a worker with this scratch folder is or has started: they inherit its TMPDIR."""
+    """Every process that works in this scratch folder: those that a worker starts inherit its TMPDIR."""
     found = []
     for process in psutil.process_iter():
         try:
