@@ -40,6 +40,10 @@ FAR = 0.10
 STEAL_SHARE = 0.05
 """A round is quarantined when the hypervisor stole more than this share of its core time."""
 
+BUSY = 0.2
+"""From this share of time in which some task waited for a core on, an inconclusive verdict says so. Idle, pairs
+in one process show 0.3 to 3 % on two cores, beside two busy programs 80 %."""
+
 
 @dataclass(frozen=True)
 class Judgement:
@@ -170,7 +174,7 @@ def _judge_variant(record: Record, variant: str, looks: Looks, cores: int) -> Ju
         launches=result.launches,
         smallest=smallest,
         quarantined=quarantined,
-        reason=_why(result, smallest) if smallest else "",
+        reason=_why(result, smallest) + _busy(launches) if smallest else "",
         p=p_beyond(result, MARGIN, ERROR),
     )
 
@@ -181,6 +185,15 @@ def _why(result: Estimate, smallest: float) -> str:
         p = p_beyond(result, MARGIN, ERROR)
         return f"the interval excludes +-1 %, but not as surely as a claim needs: p = {p:.2g}"
     return f"could have seen effects from {100 * (smallest - 1):.1f} %"
+
+
+def _busy(launches: Sequence[Launch]) -> str:
+    """What to add to a reason where cores were short; empty where they were not, or the platform does not tell."""
+    timed_us = 1e6 * sum(sum(launch.seconds) for launch in launches)
+    waited = sum(us for launch in launches for us in launch.pressure_us if us > 0) / timed_us
+    if waited < BUSY:
+        return ""
+    return f"; tasks waited for a core {100 * min(waited, 1):.0f} % of the time: other programs' or the pair's own"
 
 
 def judge_suite(records: Sequence[Record], looks: Looks, cores: int) -> list[Judgement]:

@@ -669,7 +669,7 @@ def test_the_page_begins_with_the_limits_and_ends_with_the_command() -> None:
     )
     shown = page.render(found, [Notice(Path("calibration-x.jsonl"), 7, "torn")])
     assert shown.index("**Limits.**") < shown.index("## What came out") < shown.index("| pair |")
-    assert "after 4 launches 0.5 %, after 6 launches 4.5 % of error" in shown
+    assert "looks at the data after 4 and 6 launches and spends 0.5 and 4.5 % of error there, 5 % in all" in shown
     assert "- calibration-x.jsonl, line 7: torn" in shown
     assert "did not run" in shown  # do_bench, without a GPU
     assert (

@@ -79,6 +79,22 @@ def test_inconclusive_names_the_smallest_effect_it_could_have_seen() -> None:
     assert judgement.reason == f"could have seen effects from {100 * (judgement.smallest - 1):.1f} %"
 
 
+@pytest.mark.parametrize(("share", "said"), [(0.1, ""), (0.5, "50 %"), (3.0, "100 %"), (-1.0, "")])
+def test_inconclusive_says_where_cores_were_short(share: float, said: str) -> None:
+    """share: of the blocks' time, in which tasks waited; below 0 the platform does not tell."""
+    quiet = measured(info(), {"optimized": 0.0}, spread=0.02)
+    busy = tuple(
+        replace(launch, pressure_us=tuple(round(share * 1e6 * s) if share > 0 else -1 for s in launch.seconds))
+        for launch in quiet.launches
+    )
+    added = f"; tasks waited for a core {said} of the time: other programs' or the pair's own" if said else ""
+    judgement = only(replace(quiet, launches=busy))
+    assert judgement.verdict == "inconclusive"
+    assert judgement.reason == only(quiet).reason + added
+    decided = measured(info(), {"optimized": 0.08})
+    assert only(decided).reason == ""
+
+
 def test_an_early_look_decides_what_is_far_above_the_noise_and_nothing_else() -> None:
     def verdict(mean: float, half: float, launches: int = 4) -> str:
         return decide(Estimate(mean, mean - half, mean + half, launches, 0.002, 0.01))

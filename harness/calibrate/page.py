@@ -89,18 +89,23 @@ def summary(found: Calibration) -> list[str]:
     return lines or ["nothing has been measured yet"]
 
 
+def _listed(numbers: Sequence[float]) -> str:
+    *first, last = (f"{number:g}" for number in numbers)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def _limits(found: Calibration, where: str) -> str:
     options = found.options
     commits = ", ".join(sorted({comparison.commit for comparison in found.comparisons})) or "none yet"
-    looks = zip(options["looks"]["launches"], options["looks"]["alphas"], strict=True)
-    told = ", ".join(f"after {count} launches {100 * alpha:g} %" for count, alpha in looks)
+    looks, alphas = options["looks"]["launches"], options["looks"]["alphas"]
     lines = [
         "**Limits.**",
         f"One machine ({text(where)}), torch {text(found.machine.get('torch'))}, python "
         f"{text(found.machine.get('python'))}, device {text(options['device'])}, commit {text(commits)}: "
         "it says nothing about another.",
-        f"It calibrates the `{text(options['engine'])}` profile of `tipbench run`, which looks at the data {told} of "
-        f"error, {100 * sum(options['looks']['alphas']):g} % in all.",
+        f"It calibrates the `{text(options['engine'])}` profile of `tipbench run`, which looks at the data after "
+        f"{_listed(looks)} launches and spends {_listed([100 * alpha for alpha in alphas])} % of error there, "
+        f"{100 * sum(alphas):g} % in all.",
         "Counts are small where few repetitions were made: read the brackets, which hold 95 %.",
         "The checks of equal work and the memory pass are left out of all comparisons in time, to save time; a run "
         "makes them before its first launch. So a run takes longer a verdict than this page says.",
