@@ -16,6 +16,9 @@ import torch
 
 from harness.machine import cgroup_files
 
+# Bound before a pair's file is imported, as perf_counter above: a pair that replaces one times nothing by it.
+_Event, _synchronize_cuda, _synchronize = torch.cuda.Event, torch.cuda.synchronize, torch.accelerator.synchronize
+
 
 def seconds_on_cpu(step: Callable[[], Any], count: int) -> float:
     """Wall seconds of `count` consecutive steps. `repeat` keeps the loop's own cost near 20 ns a step."""
@@ -28,20 +31,20 @@ def seconds_on_cpu(step: Callable[[], Any], count: int) -> float:
 
 def seconds_on_cuda(step: Callable[[], Any], count: int) -> float:
     """Seconds between two CUDA events around `count` steps, synchronised before they are read."""
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start, end = _Event(enable_timing=True), _Event(enable_timing=True)
     times = repeat(None, count)
     start.record()
     for _ in times:
         step()
     end.record()
-    torch.cuda.synchronize()
+    _synchronize_cuda()
     return float(start.elapsed_time(end)) / 1000
 
 
 def synchronize(device: torch.device) -> None:
     """Wait until the device has finished all work given to it."""
     if device.type != "cpu":
-        torch.accelerator.synchronize(device)
+        _synchronize(device)
 
 
 @dataclass(frozen=True)

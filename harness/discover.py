@@ -23,6 +23,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from harness.controls import cleaned
+from harness.orphans import die_with_parent
 from harness.record import PairInfo, Record, VariantInfo
 
 if TYPE_CHECKING:
@@ -262,4 +263,5 @@ def main(device: str, folder: str, answered: str, *files: str) -> None:
 
 
 if __name__ == "__main__":
+    die_with_parent()
     main(*sys.argv[1:])

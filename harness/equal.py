@@ -1,8 +1,15 @@
-"""Whether both sides did the same work: their outputs on fresh random inputs, over several seeds."""
+"""Whether both sides did the same work: their outputs on fresh random inputs, over several seeds.
+
+Not found: a step that stops working only after its fourth call, or keeps its old results as anything but
+whole floating-point tensors (NumPy arrays, files, integers), or returns modules alone, or has several ranks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import gc
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -82,6 +89,92 @@ def handed_out_again(first: Any, second: Any) -> bool:
     return any(
         tensor.untyped_storage().data_ptr() in storages and _scribbled(tensor) for tensor in _plain_tensors(second)
     )
+
+
+class Hoard:
+    """Finds the copies of its results that a step keeps, to see whether a later step hands one out.
+
+    A step that computes overwrites or forgets them. So each is spoiled, and the next step is looked at:
+    only one that had nothing but the copy returns exactly what it was spoiled with. That is no guess
+    about what the step runs, so compiled steps, CUDA graphs and kernels of a user's own are judged alike.
+    What existed before the first step and has not been written to since is an input, not a result.
+    """
+
+    def __init__(self) -> None:
+        """Make it between the building and the first step."""
+        self._inputs = {id(tensor): (weakref.ref(tensor), _writes(tensor)) for tensor in _living_tensors()}
+
+    def spoil(self, results: Sequence[torch.Tensor], ours: Iterable[torch.Tensor]) -> bool:
+        """Overwrite what is kept of `results`, made by `floats`; whether there was anything.
+
+        ours: further copies that the harness itself has made since this was made.
+        """
+        left_alone = {id(tensor) for tensor in (*results, *ours)}
+        kept = [
+            tensor
+            for tensor in _living_tensors()
+            if id(tensor) not in left_alone
+            and not self._is_input(tensor)
+            and any(_same(tensor, result) for result in results)
+        ]
+        for tensor in kept:
+            # Some refuse to be written to, such as expanded ones, whose elements share one place in memory.
+            with suppress(RuntimeError), torch.no_grad(), torch.inference_mode(tensor.is_inference()):
+                tensor.detach().copy_(_marks(tensor))
+        return bool(kept)
+
+    def _is_input(self, tensor: torch.Tensor) -> bool:
+        known, writes = self._inputs.get(id(tensor), (None, 0))
+        return known is not None and known() is tensor and _writes(tensor) == writes
+
+
+def floats(result: Any) -> list[torch.Tensor]:
+    """Copies on the host of the floating-point tensors a step returned, those of modules left out."""
+    return [tensor.detach().to("cpu", copy=True) for tensor in _plain_tensors(result) if tensor.is_floating_point()]
+
+
+def spoiled(result: Any) -> bool:
+    """Whether all floating-point tensors a step returned are what `Hoard.spoil` writes."""
+    found = floats(result)
+    return bool(found) and all(torch.equal(tensor, _marks(tensor)) for tensor in found)
+
+
+MARKS = (-3.7, 0.001, float("inf"), float("-inf"), 0.37)
+"""Written in turn: there is hardly an operation, even one done in place, that leaves them all as they are."""
+
+
+def _marks(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor on the host of that shape and dtype, full of MARKS."""
+    marks = torch.tensor(MARKS, dtype=torch.float64, device="cpu").to(tensor.dtype)
+    return marks.repeat(tensor.numel() // len(MARKS) + 1)[: tensor.numel()].reshape(tensor.shape)
+
+
+def _living_tensors() -> list[torch.Tensor]:
+    """Every plain floating-point tensor with numbers that Python code holds. Parameters are state, not results."""
+    # By exact type: isinstance would ask objects that answer for others, and some of these import or raise.
+    return [found for found in gc.get_objects() if type(found) is torch.Tensor and _holds_floats(found)]
+
+
+def _holds_floats(tensor: torch.Tensor) -> bool:
+    if tensor.layout is not torch.strided or not tensor.is_floating_point() or tensor.is_meta or not tensor.numel():
+        return False
+    try:
+        # Memory that other processes see, or a file, is not ours to overwrite.
+        shared = tensor.device.type == "cpu" and tensor.is_shared()
+        return bool(tensor.untyped_storage().data_ptr()) and not shared
+    except RuntimeError:  # a wrapper that a transform of torch.func left behind has no storage
+        return False
+
+
+def _writes(tensor: torch.Tensor) -> int:
+    """How often torch has written to the tensor; those of inference mode do not count it."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def _same(tensor: torch.Tensor, result: torch.Tensor) -> bool:
+    if tensor.dtype != result.dtype or tensor.shape != result.shape:
+        return False
+    return torch.equal(tensor.detach().to("cpu"), result)
 
 
 def _plain_tensors(result: Any) -> Iterator[torch.Tensor]:

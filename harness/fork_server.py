@@ -24,6 +24,8 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from harness.orphans import die_with_parent
+
 AVAILABLE = sys.platform == "linux" and hasattr(os, "pidfd_open")
 
 
@@ -142,10 +144,7 @@ def _become_worker(request: Mapping[str, object]) -> None:
 
 
 def main(descriptor: str) -> None:
-    from harness.worker_main import die_with_parent
-
     die_with_parent()
-    os.register_at_fork(after_in_child=die_with_parent)
     pipe = Connection(int(descriptor))
     # What every worker imports, and the second that the first optimizer, torchvision or compilation costs.
     import torch._dynamo  # noqa: F401

@@ -10,17 +10,20 @@ from pathlib import Path
 
 import psutil
 
+from harness.orphans import end_working_in
+
 LONGEST = 60
 """Characters of a temporary folder's path in which a Unix socket still fits: some 30 more, of 104 at most."""
 
 
 def scratch_folder() -> Path:
-    """An empty folder of this process, made after the folders of ended ones are removed."""
+    """An empty folder of this process, made after the folders of ended ones are removed, and who still works there."""
     place = Path(tempfile.gettempdir())
     if len(str(place)) > LONGEST:
         place = Path("/tmp")
     for left in place.glob("tipbench-*-*"):
         owner = re.match(r"tipbench-(\d+)-", left.name)
         if owner and not psutil.pid_exists(int(owner[1])):
+            end_working_in(left)
             shutil.rmtree(left, ignore_errors=True)  # another user's stays
     return Path(tempfile.mkdtemp(prefix=f"tipbench-{os.getpid()}-", dir=place))

@@ -157,10 +157,10 @@ def _judge_variant(record: Record, variant: str, looks: Looks, cores: int) -> Ju
         if effect is not None:
             effects.append(effect)
     result = first_decision(effects, looks)
+    lost = len(launches) - len(effects)
+    too_disturbed = f"{lost} of {len(launches)} launches were too disturbed (throttling or stolen time)"
     if result is None:
-        lost = len(launches) - len(effects)
-        reason = f"{lost} of {len(launches)} launches were too disturbed (throttling or stolen time)"
-        return Judgement(record, variant, found, "inconclusive", quarantined=quarantined, reason=reason)
+        return Judgement(record, variant, found, "inconclusive", quarantined=quarantined, reason=too_disturbed)
     verdict = decide(result)
     smallest = math.exp(MARGIN + (result.high - result.low) / 2) if verdict == "inconclusive" else None
     return Judgement(
@@ -174,7 +174,7 @@ def _judge_variant(record: Record, variant: str, looks: Looks, cores: int) -> Ju
         launches=result.launches,
         smallest=smallest,
         quarantined=quarantined,
-        reason=_why(result, smallest) + _busy(launches) if smallest else "",
+        reason=_why(result, smallest) + _busy(launches) + (f"; {too_disturbed}" if lost else "") if smallest else "",
         p=p_beyond(result, MARGIN, ERROR),
     )
 

@@ -7,27 +7,30 @@ this file again with RANK set; rank 0 holds the pipe and hands each request to t
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import random
 import resource
-import signal
 import socket
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
 
+from harness.orphans import die_with_parent
 from harness.worker import OUTPUT_LIMIT
 
+if TYPE_CHECKING:
+    import torch
 
-def die_with_parent() -> None:
-    """Have the kernel end this process with the one that started it (Linux), as after `kill -9`."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1 is PR_SET_PDEATHSIG
+    from harness.equal import Hoard
+
+
+AGENT = "TIPBENCH_AGENT"
+"""Environment variable of ranks: the process id of torchrun, which starts them."""
 
 
 def bound_output() -> None:
@@ -44,6 +47,7 @@ def run_ranks(ranks: int, path: str, task: str) -> None:
     from torch.distributed.run import main as torchrun
 
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo" if sys.platform == "linux" else "lo0")
+    os.environ[AGENT] = str(os.getpid())
     try:
         torchrun(
             [
@@ -114,11 +118,19 @@ class Session:
     def __init__(self, task: dict[str, Any], ranks: Ranks) -> None:
         import torch
 
+        # With all that it imports: nothing that times or judges may be imported after the pair's file.
+        from harness import switches
         from harness.discover import load, pair_classes
         from harness.pair import variants
 
         self.file = Path(task["file"])
+        self.clocks, self.switches = switches.clocks(), switches.read()
         module = load(self.file, Path(task["folder"]))
+        self._expect_unmoved(
+            f"importing {self.file.name}",
+            "both sides would run with it; enter and leave it with @scoped on the variant that is about it, "
+            "or set it with @surroundings",
+        )
         (self.pair_class,) = (cls for cls in pair_classes(module) if cls.__name__ == task["pair"])
         self.variants = {variant.name: variant for variant in variants(self.pair_class)}
         self.device = torch.device(f"cuda:{ranks.rank}" if task["device"] == "cuda" else task["device"])
@@ -128,9 +140,11 @@ class Session:
 
     def build(self, variant: str, seed: int) -> dict[str, float]:
         """Build a variant's step; answers {"seconds"}."""
-        start = time.perf_counter()
+        start = perf_counter()
         self.steps[variant] = self._built(variant, seed)
-        return {"seconds": time.perf_counter() - start}
+        seconds = perf_counter() - start
+        self._expect_restored(variant)
+        return {"seconds": seconds}
 
     def warm(self, variant: str) -> dict[str, float]:
         """Step a built variant until its timings stop falling; answers `clock.warm_up`."""
@@ -155,6 +169,7 @@ class Session:
     def observe(self, variant: str, seed: int) -> Any:
         """Count the variant's mechanism on a fresh step; answers the count."""
         step = self._built(variant, seed)
+        self._expect_restored(variant)
         pair = self._pair()
         with self._scope(variant):
             return self._guarded(variant, lambda: pair.mechanism(step))
@@ -167,15 +182,18 @@ class Session:
     def results(self, variant: str, seeds: list[int], file: str = "") -> None:
         """Keep the variant's outputs after two steps from fresh inputs, one entry a seed; also in `file`.
 
-        Between the steps what the first returned is overwritten: handing it out again then shows.
+        Between the steps what the first returned is overwritten: handing it out again then shows. With the
+        last seed, what a step has kept is too: see `_expect_work`.
         """
         import torch
 
-        from harness.equal import Unequal, handed_out_again, scribble, snapshot
+        from harness.equal import Hoard, Unequal, floats, handed_out_again, scribble, snapshot
 
-        kept = []
+        kept: list[dict[str, torch.Tensor]] = []
         for seed in seeds:
             step = self._built(variant, seed) if variant != "reference" else self._reference(seed)
+            self._expect_restored(variant)
+            hoard = Hoard() if seed == seeds[-1] and self.ranks.count == 1 and variant != "reference" else None
             _seed(seed)
             with self._scope(variant):
                 first = self._guarded(variant, step, 1)
@@ -185,12 +203,17 @@ class Session:
                 raise Failed(
                     "stale results",
                     f"{variant}: the second step returned what the first had returned, which the harness had "
-                    "overwritten meanwhile; compute it anew, or return a clone of what is updated in place",
+                    "overwritten meanwhile; compute it anew, or return a clone of what is updated in place, or of "
+                    "an input where the result is a view of one",
                 )
             try:
                 kept.append(snapshot(result))
             except Unequal as error:
                 raise Failed(error.kind, f"{variant}: {error}") from None
+            if hoard is not None:
+                returned = floats(result)
+                del first, result  # what else is alive of them now, the step keeps
+                self._expect_work(variant, step, hoard, returned, kept[-1])
         self.outputs[variant] = kept
         if file:
             torch.save(kept, f"{file}.{self.ranks.rank}")
@@ -253,10 +276,69 @@ class Session:
         step: Callable[[], Any] = self._explained("build raised", "reference", self._pair().reference)
         return step
 
-    def _scope(self, variant: str) -> Any:
-        from contextlib import nullcontext
+    @contextmanager
+    def _scope(self, variant: str) -> Iterator[None]:
+        """Within the variant's switch; what is changed beyond it and left so is a failure."""
+        if variant in self.variants:
+            with self.variants[variant].switch():
+                yield
+        else:
+            yield
+        self._expect_restored(variant)
 
-        return self.variants[variant].switch() if variant in self.variants else nullcontext()
+    def _expect_restored(self, variant: str) -> None:
+        mine = self.variants[variant].surroundings if variant in self.variants else None
+        if sum(other.surroundings == mine for other in self.variants.values()) == 1:
+            # Alone in its process it may change what cannot be undone: nobody else runs with it.
+            from harness import switches
+
+            self.switches = switches.read()
+        self._expect_unmoved(
+            variant,
+            "the other side runs with it too; enter and leave it with @scoped, or give the variant @surroundings "
+            "of its own",
+        )
+
+    def _expect_unmoved(self, who: str, remedy: str) -> None:
+        """Raise Failed if a switch, or a function that times or judges, is not as it was before the pair's file."""
+        from harness import switches
+
+        if replaced := switches.replaced(self.clocks, switches.clocks()):
+            raise Failed("patched clock", f"{who} replaced {replaced}, which the harness times and judges by")
+        if moved := switches.moved(self.switches, switches.read()):
+            raise Failed("global switch", f"{who} changed and left changed: {moved}; {remedy}")
+
+    def _expect_work(
+        self,
+        variant: str,
+        step: Callable[[], Any],
+        hoard: Hoard,
+        returned: list[torch.Tensor],
+        ours: Mapping[str, torch.Tensor],
+    ) -> None:
+        """Raise Failed if the third or fourth step hands out a kept copy of what the one before `returned`.
+
+        They run only where the step keeps such a copy at all. Two, as a step may work every second time.
+        ours: the harness's own copies of it.
+        """
+        from harness.equal import floats, spoiled
+
+        for number in (3, 4):
+            if not hoard.spoil(returned, ours.values()):
+                return
+            with self._scope(variant):
+                try:
+                    result = self._guarded(variant, step, number)
+                except Failed:
+                    return  # it computes with what was overwritten, so it does compute
+            if spoiled(result):
+                raise Failed(
+                    "idle step",
+                    f"{variant}: step {number} returned what an earlier step had left in a tensor, and the harness "
+                    "had overwritten meanwhile; compute it anew in every step",
+                )
+            returned = floats(result)
+            del result
 
     def _numbered(self, variant: str) -> Callable[[], Any]:
         """The step, telling at which call it raised."""
@@ -337,6 +419,9 @@ def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
         session = Session(task, ranks)
         ranks.meet()
         reply({"answer": "ready"})
+    except Failed as failure:
+        reply({"failed": failure.kind, "reason": failure.reason})
+        return
     except BaseException as error:  # a pair file may raise anything at import
         reply({"failed": "import error", "reason": explain(error, Path(task["file"]))})
         return
@@ -362,8 +447,8 @@ def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
 
 
 def main(ranks: str, path: str, task: str) -> None:
-    die_with_parent()
-    os.register_at_fork(after_in_child=die_with_parent)
+    # A rank whose torchrun is gone already would wait for its store for minutes.
+    die_with_parent(int(os.environ[AGENT]) if AGENT in os.environ else None)
     work(int(ranks), path, task)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -40,6 +41,23 @@ def test_what_an_ended_process_left_is_removed_and_nothing_else(place: Path) -> 
         (folder / "worker-1").mkdir(parents=True)
     scratch_folder()
     assert [folder.exists() for folder in (left, living, other)] == [False, True, True]
+
+
+def test_a_program_that_a_killed_runs_step_started_is_ended_and_no_other(place: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    folders = [place / name / "warm" / "tmp" for name in (f"tipbench-{ended.pid}-x", f"tipbench-{os.getpid()}-x")]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    left, living = (subprocess.Popen(["sleep", "1000"], env={"TMPDIR": str(folder)}) for folder in folders)
+    try:
+        scratch_folder()
+        assert left.wait() == -signal.SIGKILL
+        assert living.poll() is None
+    finally:
+        for process in (left, living):
+            process.kill()
+            process.wait()
 
 
 def test_a_long_temporary_folder_is_not_used(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

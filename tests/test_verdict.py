@@ -239,6 +239,15 @@ def test_disturbed_launches_are_replaced_by_later_ones() -> None:
     assert not undecided(further, FULL, CORES)
 
 
+def test_inconclusive_counts_the_launches_that_were_too_disturbed() -> None:
+    record = measured(info(), {"optimized": 0.0}, spread=0.02)
+    spoilt = tuple(with_throttling(launch, range(16)) for launch in record.launches[:3])
+    judgement = only(replace(record, launches=(*spoilt, *record.launches)))
+    assert (judgement.verdict, judgement.launches) == ("inconclusive", 6)
+    assert judgement.reason.startswith("could have seen effects from ")
+    assert judgement.reason.endswith(" %; 3 of 9 launches were too disturbed (throttling or stolen time)")
+
+
 def test_undecided_until_every_variant_is_decided_or_the_looks_are_used_up() -> None:
     effects = {"optimized": 0.3, "arm": 0.01}
     about = info(variants=list(effects))

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from harness.controls import callers
+from harness.orphans import die_with_parent
 from harness.worker import WorkerFailed
-from harness.worker_main import die_with_parent
 
 LASTS_S = 0.02, 0.5
 """Shortest and longest burst, and pause, in seconds."""

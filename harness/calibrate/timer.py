@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.orphans import die_with_parent
 from harness.worker import WorkerFailed
 
 TIMERS = {"cpu": ("Timer",), "cuda": ("Timer", "do_bench")}
@@ -79,7 +80,7 @@ def _do_bench(step: Callable[[], Any]) -> float:
 
 
 def main(task: str, answer: str) -> None:
-    from harness.worker_main import Ranks, Session, die_with_parent
+    from harness.worker_main import Ranks, Session
 
     die_with_parent()
     asked = Task(**json.loads(task))

@@ -1,0 +1,25 @@
+"""A file that changes, at import, what both sides run with."""
+
+import torch
+
+from harness.pair import Claim, Pair, Step, Tip
+
+TIP = Tip(id="imports-dtype", title="Change it at import", guide=(), claim=Claim.FASTER)
+
+torch.set_default_dtype(torch.float64)
+
+
+class Adding(Pair):
+    def baseline(self) -> Step:
+        x = torch.randn(10, device=self.device)
+        return lambda: x + 1
+
+    def optimized(self) -> Step:
+        return self.baseline()
+
+    def mechanism(self, step: Step) -> int:
+        """nothing"""
+        return 0
+
+    def engaged(self, baseline: int, optimized: int) -> bool:
+        return True

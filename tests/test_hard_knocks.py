@@ -1,0 +1,339 @@
+"""Hard knocks: killed at any moment a run loses nothing and leaves nothing, and long runs do not grow.
+
+`python -m tests.test_hard_knocks FOUND run ...` is the command `tipbench` with the tiny profile and the
+discovered pairs kept in the file FOUND: importing torch only to list pairs again would be most of what
+there is to be killed in.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import json
+import os
+import pickle
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness import run as running
+from harness import store
+from harness.controls import controls
+from harness.discover import Discovery, discover
+from harness.launch import Surroundings
+from harness.record import PairInfo, Record
+from harness.runner import Workplace, run
+from harness.worker import Worker
+from tests import tiny
+from tests.test_cli import wait_for
+
+HOME = Path(__file__).parent.parent
+
+PAIRS = tiny.PAIRS / "knocks"
+
+KILLS = {"knocks": (13, 0.3), "knocked-ranks": (7, 0.6)}
+"""By tip, how often a run of its pairs is killed, and at most after what share of an undisturbed run."""
+
+FINISHED = {
+    "knocks": {
+        **{"knocks.Skipped": "skipped", "knocks.Raises": "failed"},
+        **{"knocks.Forks": "measured", "knocks.SkippedToo": "skipped"},
+    },
+    "knocked-ranks": {"knocked-ranks.Waits": "failed"},
+}
+"""By tip, how its pairs end when nobody kills the run."""
+
+
+# ---- killed at any moment ----
+
+
+@dataclass
+class Knocked:
+    """A run of one tip's pairs that is killed again and again, on a temporary folder of its own."""
+
+    tip: str
+    folder: Path
+    tmp: Path
+    left: list[str] = field(default_factory=list)
+    """Processes that outlived a kill."""
+    lost: list[str] = field(default_factory=list)
+    """Finished records that a later look did not find as they were."""
+    locked: int = 0
+    """Kills after which the lock was still held."""
+    moments: list[str] = field(default_factory=list)
+    """What stood in the file at each kill, for whoever reads a failure."""
+    finished: bytes = b""
+
+    @property
+    def file(self) -> Path | None:
+        """The run's results file, once its header is whole. Half a header is deleted, as its reader is told to."""
+        for file in self.folder.rglob("*.jsonl"):
+            if b"\n" in file.read_bytes():
+                return file
+            file.unlink()
+        return None
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """The command: go on with what there is, or begin."""
+        begin = [self.tip, "--from", str(PAIRS), "--results", str(self.folder), "--profile", "quick"]
+        with (self.folder / "said").open("ab") as said:
+            return subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "tests.test_hard_knocks", str(self.folder / "found"), "run"),
+                    *(["--resume", str(self.file)] if self.file else begin),
+                ],
+                cwd=HOME,
+                env={**os.environ, "TMPDIR": str(self.tmp), "TIPBENCH_LOCK": str(self.folder / "lock")},
+                stdout=said,
+                stderr=said,
+            )
+
+    def complete(self) -> int:
+        """Run undisturbed to the end; the exit code."""
+        with self.start() as process:
+            code = process.wait()
+        self.look()
+        return code
+
+    def knock(self, delay: float) -> None:
+        """Start, kill after `delay` seconds, and see what is left."""
+        with self.start() as process:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(delay)
+            process.kill()
+            process.wait()
+        with (self.folder / "lock").open("a") as held:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self.locked += 1
+        if not wait_for(lambda: not tiny.living(self.tmp), 20):
+            self.left += tiny.living(self.tmp)
+        self.look()
+        self.moments.append(f"{delay:.2f} s: {self.finished.count(bytes([10]))} lines")
+
+    def look(self) -> None:
+        """Compare what was finished before with what is in the file now."""
+        content = self.file.read_bytes() if self.file else b""
+        if not content.startswith(self.finished):
+            self.lost += self.finished.decode().splitlines()
+        self.finished = content[: content.rfind(b"\n") + 1]
+
+    def outcomes(self) -> list[tuple[str, str]]:
+        """(name, outcome) of every line of the file but its header."""
+        records = [Record.from_json(json.loads(line)) for line in self.finished.splitlines()[1:]]
+        return [(record.name, record.outcome) for record in records]
+
+    def said(self) -> str:
+        return (self.folder / "said").read_text()
+
+
+@pytest.fixture(scope="module")
+def knocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Knocked]]:
+    """Every tip's run after all its kills and its end. They run beside each other: nothing is timed here."""
+    victims = {
+        tip: Knocked(tip, tmp_path_factory.mktemp(tip), Path(tempfile.mkdtemp(prefix="tb-", dir="/tmp")))
+        for tip in KILLS
+    }
+
+    def undergo(victim: Knocked) -> None:
+        # The first, which nobody disturbs, tells how long a run lasts here today.
+        began = time.monotonic()
+        victim.complete()
+        whole = time.monotonic() - began
+        assert victim.file is not None, victim.said()
+        victim.file.unlink()
+        victim.finished = b""
+        drawn = random.Random(victim.tip)
+        kills, share = KILLS[victim.tip]
+        for number in range(kills):
+            if number % 5 == 0:  # this one discovers its pairs itself
+                (victim.folder / "found").unlink(missing_ok=True)
+            victim.knock(drawn.uniform(0.0, share) * whole)
+        victim.complete()
+
+    with ThreadPoolExecutor(len(victims)) as pool:
+        list(pool.map(undergo, victims.values()))
+    yield victims
+    for victim in victims.values():
+        shutil.rmtree(victim.tmp, ignore_errors=True)
+
+
+@pytest.mark.parametrize("tip", KILLS)
+def test_killed_again_and_again_a_run_still_holds_every_record_once(knocked: dict[str, Knocked], tip: str) -> None:
+    victim = knocked[tip]
+    assert dict(victim.outcomes()) == FINISHED[tip], victim.said()
+    assert len(victim.outcomes()) == len(FINISHED[tip])
+    assert victim.file is not None
+    kept, notices = store.read(victim.file)
+    assert not notices
+    assert sorted(kept.planned) == sorted(FINISHED[tip])
+
+
+@pytest.mark.parametrize("tip", KILLS)
+def test_nothing_that_was_finished_before_a_kill_is_lost_or_changed(knocked: dict[str, Knocked], tip: str) -> None:
+    assert not knocked[tip].lost, knocked[tip].moments
+
+
+@pytest.mark.parametrize("tip", KILLS)
+def test_no_process_outlives_a_kill(knocked: dict[str, Knocked], tip: str) -> None:
+    assert not knocked[tip].left, knocked[tip].moments
+
+
+@pytest.mark.parametrize("tip", KILLS)
+def test_the_lock_is_free_at_once_after_a_kill(knocked: dict[str, Knocked], tip: str) -> None:
+    assert not knocked[tip].locked
+
+
+@pytest.mark.parametrize("tip", KILLS)
+def test_the_folders_that_killed_runs_left_are_swept_by_the_next(knocked: dict[str, Knocked], tip: str) -> None:
+    assert list(knocked[tip].tmp.iterdir()) == []
+
+
+# ---- dozens of pairs in one run ----
+
+MANY = 24
+
+ONE_OF_MANY = """
+import torch
+from harness.pair import Claim, Pair, Tip
+
+TIP = Tip(id="many-{number}", title="Add less often", guide=(), claim=Claim.FASTER)
+
+class Adding(Pair):
+    def additions(self, count):
+        x = torch.randn(1000)
+        return lambda: [x + 1 for _ in range(count)][-1]
+
+    def baseline(self):
+        return self.additions(20)
+
+    def optimized(self):
+        if {number} % 2:
+            raise LookupError("no weights here")
+        return self.additions(10)
+
+    def mechanism(self, step):
+        "steps that return nothing"
+        return step() is None
+
+    def engaged(self, baseline, optimized):
+        return True
+"""
+
+GROWTH = 64 << 10
+"""Bytes a pair by which this process may grow: far more than a name that is kept, far less than a record's blocks
+and answers kept by mistake, or a thread or a buffer a worker."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """What this process holds at one moment. children: process ids. files: open descriptors."""
+
+    children: frozenset[int]
+    files: int
+    memory: int
+
+    @classmethod
+    def now(cls) -> Held:
+        gc.collect()
+        me = psutil.Process()
+        children = frozenset(child.pid for child in me.children(recursive=True))
+        return cls(children, me.num_fds(), me.memory_info().rss)
+
+
+@dataclass(frozen=True)
+class Long:
+    """A run of many pairs. moments: after each record. left: what was in the temporary folder after it."""
+
+    outcomes: Sequence[str]
+    before: Held
+    moments: list[Held]
+    after: Held
+    left: list[Path]
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Long]:
+    folder = tmp_path_factory.mktemp("many") / "pairs"
+    folder.mkdir()
+    for number in range(MANY):
+        (folder / f"many_{number:02}.py").write_text(ONE_OF_MANY.format(number=number))
+    found = discover(folder, "cpu")
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="tb-", dir="/tmp") as place:
+        patch.setattr(tempfile, "tempdir", place)
+        before = Held.now()
+        workplace = Workplace(folder, controls(1))
+
+        def start(info: PairInfo, surroundings: Surroundings, cache: str, launch: int | None = None) -> Worker:
+            # Also those that weigh are forked: importing torch anew for them would be most of this test.
+            return workplace.start(info, surroundings, cache, launch or 0)
+
+        outcomes, moments = [], []
+        for record in run(found.pairs, start, tiny.PROFILE, 0, 1, lambda *told: None):
+            outcomes.append(record.outcome)
+            moments.append(Held.now())
+        workplace.close()
+        yield Long(outcomes, before, moments, Held.now(), list(Path(place).iterdir()))
+
+
+def test_every_pair_of_a_long_run_is_measured_or_fails_as_it_must(long: Long) -> None:
+    assert long.outcomes == ["failed" if number % 2 else "measured" for number in range(MANY)]
+
+
+def test_a_long_run_leaves_no_process_no_open_file_and_no_folder(long: Long) -> None:
+    assert long.after.children == long.before.children
+    assert long.after.files == long.before.files
+    assert not long.left
+
+
+def test_from_its_first_to_its_last_pair_a_run_has_the_same_processes_and_open_files(long: Long) -> None:
+    first, *others = long.moments  # by its end every launch has its server
+    assert [moment.children for moment in others] == [first.children] * len(others)
+    assert [moment.files for moment in others] == [first.files] * len(others)
+
+
+def test_the_run_itself_does_not_grow_with_its_pairs(long: Long) -> None:
+    third = MANY // 3
+    first, last = (
+        sorted(moment.memory for moment in part)[third // 2] for part in (long.moments[:third], long.moments[-third:])
+    )
+    assert (last - first) / (MANY - third) < GROWTH, [moment.memory for moment in long.moments]
+
+
+# ---- the command that is killed ----
+
+
+def main(found_file: str, *arguments: str) -> int:
+    """`tipbench ARGUMENTS` as the module says."""
+    from harness.cli import main as command
+
+    patch = pytest.MonkeyPatch()
+    tiny.shrink(patch)
+    discovered, kept = running._found, Path(found_file)
+
+    def found(options: running.Options) -> tuple[Discovery, list[PairInfo]]:
+        if not kept.exists():
+            new = kept.with_suffix(".new")
+            new.write_bytes(pickle.dumps(discovered(options)))
+            new.rename(kept)
+        told: tuple[Discovery, list[PairInfo]] = pickle.loads(kept.read_bytes())
+        return told
+
+    patch.setattr(running, "_found", found)
+    return command(list(arguments))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

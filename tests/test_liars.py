@@ -1,0 +1,262 @@
+"""A pair that lies is a failed record that says who lied and how; honest pairs that look like it pass."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+from harness import switches
+from harness.controls import controls
+from harness.discover import discover
+from harness.equal import Hoard, floats, spoiled
+from harness.needs import available_cores
+from harness.record import PairInfo, Record, VariantRecord
+from harness.runner import Workplace, check, launch_once
+from harness.worker import WorkerFailed
+from tests.tiny import PAIRS, PROFILE
+
+LIARS = PAIRS / "liars"
+
+LAUNCHED = ("switches.StepsLater", "switches.RestoresWhatItChanged", "switches.Honest")
+"""What shows, or must not, only when blocks are timed; of all others the check is enough."""
+
+Found = dict[str, VariantRecord]
+
+
+def checked(info: PairInfo, workplace: Workplace) -> Found:
+    """What the check finds of each variant; what ends it, or a launch after it, is found of the baseline."""
+    try:
+        found = check(info, info.variants, workplace.start, 0)
+        if info.name in LAUNCHED:
+            launch_once(info, info.variants, workplace.start, PROFILE, 0, Record(info, "measured"))
+        return found
+    except WorkerFailed as failure:
+        return {"baseline": VariantRecord("failed", failure.kind, failure.reason)}
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Found]:
+    """Every pair of tests/pairs/liars, by name, in real workers."""
+    pairs = sorted(discover(LIARS, "cpu").pairs, key=lambda info: -len(info.variants))
+    workplaces = [Workplace(LIARS, controls(1)) for _ in range(2)]
+
+    def half(index: int) -> Found | dict[str, Found]:
+        return {info.name: checked(info, workplaces[index]) for info in pairs[index::2]}
+
+    try:
+        # Two at a time: nothing is timed here, and most of it is waiting for processes.
+        with ThreadPoolExecutor(2) as pool:
+            return {name: each for part in pool.map(half, range(2)) for name, each in part.items()}  # type: ignore[misc]
+    finally:
+        for workplace in workplaces:
+            workplace.close()
+
+
+# ---- results that were kept ----
+
+RESULTS = {
+    "ReturnsTheFirst": ("stale results", "optimized: the second step returned what the first had returned"),
+    "ReturnsAViewOfItsInput": ("stale results", "optimized: the second step returned what the first had returned"),
+    "ClonesTheFirst": ("idle step", "optimized: step 3 returned what an earlier step had left in a tensor"),
+    "BaselineClonesTheFirst": ("idle step", "baseline: step 3 returned what an earlier step had left in a tensor"),
+    "FillsABuffer": ("idle step", "optimized: step 3 returned what an earlier step had left in a tensor"),
+    "SkipsEvenSteps": ("idle step", "optimized: step 4 returned what an earlier step had left in a tensor"),
+    "SkipsOddSteps": ("idle step", "optimized: step 3 returned what an earlier step had left in a tensor"),
+    "SkipsOddStepsOfTraining": ("idle step", "optimized: step 3 returned what an earlier step had left in a tensor"),
+}
+"""Pair -> (kind, beginning of the reason)."""
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_step_that_does_not_work_is_found(found: dict[str, Found], name: str) -> None:
+    kind, reason = RESULTS[name]
+    variant = found[f"kept-results.{name}"][reason.partition(":")[0]]
+    assert (variant.outcome, variant.kind) == ("failed", kind)
+    assert variant.reason.startswith(reason)
+
+
+def test_a_view_of_an_input_is_named_as_a_possibility(found: dict[str, Found]) -> None:
+    assert "a view of" in found["kept-results.ReturnsAViewOfItsInput"]["optimized"].reason
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("kept-results.Honest", "kept-results.CopiesItsInput", "kept-results.Accumulates"),
+        *("switches.Honest", "switches.RestoresWhatItChanged", "switches.AloneInItsProcess"),
+    ],
+)
+def test_an_honest_pair_passes(found: dict[str, Found], name: str) -> None:
+    assert {variant: each.reason for variant, each in found[name].items() if each.outcome != "measured"} == {}
+
+
+# ---- switches and clocks ----
+
+CHANGES = (
+    "torch.get_default_dtype(): torch.float32 -> torch.float64",
+    "torch.get_default_device(): cpu -> meta",
+    "torch.backends.mkldnn.matmul.fp32_precision: none -> bf16",
+    "torch.backends.cuda.matmul.fp32_precision: none -> tf32",
+    "torch.backends.cudnn.conv.fp32_precision: tf32 -> none",
+    "torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction: ",
+    "torch.backends.cudnn.benchmark: False -> True",
+    "torch.backends.mkldnn.enabled: True -> False",
+    "torch.backends.cuda.math_sdp_enabled(): True -> False",
+    "torch.get_num_threads(): 1 -> 7",
+    "torch.are_deterministic_algorithms_enabled(): False -> True",
+    "torch.is_deterministic_algorithms_warn_only_enabled(): False -> True",
+    "torch.is_grad_enabled(): True -> False",
+    "torch.is_inference_mode_enabled(): False -> True",
+    "torch.is_autocast_enabled('cpu'): False -> True",
+    "torch.is_anomaly_enabled(): False -> True",
+    "denormal numbers are flushed (torch.set_flush_denormal): False -> True",
+    "gc.isenabled(): True -> False",
+    "gc.get_threshold(): ",
+    "sys.getswitchinterval(): 0.005 -> 1.0",
+    "os.getpriority(): ",
+    "os.environ['OMP_NUM_THREADS']: 1 -> 64",
+    pytest.param("os.sched_getaffinity(0): ", marks=pytest.mark.skipif(available_cores() == 1, reason="one core")),
+)
+"""What the pair `Builds` changes in its build, in the words of the reason."""
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_switch_that_a_build_leaves_changed_is_named(found: dict[str, Found], change: str) -> None:
+    variant = found["switches.Builds"]["optimized"]
+    assert (variant.outcome, variant.kind) == ("failed", "global switch")
+    assert variant.reason.startswith("optimized changed and left changed: ")
+    assert change in variant.reason
+
+
+def test_every_replaced_clock_is_named(found: dict[str, Found]) -> None:
+    variant = found["switches.Builds"]["clocks"]
+    assert (variant.outcome, variant.kind) == ("failed", "patched clock")
+    assert variant.reason.startswith(
+        "clocks replaced time.perf_counter, time.perf_counter_ns, time.monotonic, time.monotonic_ns, "
+        "torch.cuda.synchronize, torch.cuda.Event, torch.accelerator.synchronize, harness.clock.time_block, "
+        "harness.equal.compare, "
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "variant", "kind", "reason"),
+    [
+        ("switches.Steps", "optimized", "global switch", "optimized changed and left changed: torch.get_default_dtype"),
+        ("switches.PatchesInAStep", "optimized", "patched clock", "optimized replaced time.perf_counter, "),
+        ("switches.Baseline", "baseline", "global switch", "baseline changed and left changed: torch.is_anomaly"),
+        ("switches.BeyondItsScope", "optimized", "global switch", "optimized changed and left changed: torch.get_num"),
+        (
+            "switches.StepsLater",
+            "baseline",
+            "global switch",
+            "optimized changed and left changed: torch.get_num_threads",
+        ),
+        ("imports-dtype.Adding", "baseline", "global switch", "importing imports_dtype.py changed and left changed: "),
+        ("imports-clock.Adding", "baseline", "patched clock", "importing imports_clock.py replaced time.perf_counter"),
+    ],
+)
+def test_it_is_found_wherever_it_happens(
+    found: dict[str, Found], name: str, variant: str, kind: str, reason: str
+) -> None:
+    record = found[name][variant]
+    assert (record.outcome, record.kind) == ("failed", kind)
+    assert record.reason.startswith(reason)
+
+
+def test_affinity_is_read_where_nobody_binds_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in switches.BINDING:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(switches, "_affinity", list)
+    reader = switches.SWITCHES["os.sched_getaffinity(0)"]
+    assert reader() != "unknown"
+    monkeypatch.setenv("OMP_PROC_BIND", "true")
+    assert reader() == "unknown"
+
+
+# ---- the words ----
+
+
+def test_what_has_moved_is_told_with_both_values() -> None:
+    before = {"threads": 2, "dtype": torch.float32, "same": True}
+    after = {"threads": 1, "dtype": torch.float64, "same": True}
+    assert switches.moved(before, after) == "threads: 2 -> 1; dtype: torch.float32 -> torch.float64"
+    assert switches.moved(before, before) == ""
+
+
+@pytest.mark.parametrize(("before", "after"), [("unknown", 1), (1, "unknown"), ("unknown", "unknown")])
+def test_what_could_not_be_read_has_not_moved(before: object, after: object) -> None:
+    assert switches.moved({"x": before}, {"x": after}) == ""
+
+
+def test_a_reader_that_raises_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mixed() -> str:
+        raise RuntimeError("you have used a mix of the legacy and new APIs")
+
+    monkeypatch.setitem(switches.SWITCHES, "precision", mixed)
+    assert switches.read()["precision"] == "unknown"
+
+
+def test_reading_changes_nothing_and_every_switch_can_be_read_here() -> None:
+    first = switches.read()
+    assert switches.moved(first, switches.read()) == ""
+    assert [name for name, value in first.items() if value == "unknown"] == []
+    assert switches.replaced(switches.clocks(), switches.clocks()) == ""
+
+
+def test_what_is_replaced_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = switches.clocks()
+    monkeypatch.setattr("harness.clock.warm_up", len)
+    assert switches.replaced(before, switches.clocks()) == "harness.clock.warm_up"
+
+
+# ---- what a step keeps ----
+
+
+def test_a_kept_copy_is_overwritten_and_an_input_is_not() -> None:
+    x = torch.randn(7)
+    hoard = Hoard()
+    kept = x.clone()
+    assert hoard.spoil(floats(x), [])
+    assert spoiled(kept)
+    assert not spoiled(x)
+
+
+def test_an_input_that_was_written_to_is_a_result() -> None:
+    buffer = torch.zeros(3)
+    hoard = Hoard()
+    buffer.add_(1)
+    assert hoard.spoil([torch.ones(3)], [])
+    assert spoiled(buffer)
+
+
+def test_copies_of_the_harness_are_left_alone() -> None:
+    hoard = Hoard()
+    mine = torch.randn(3)
+    assert not hoard.spoil(floats(mine), [mine])
+
+
+def test_what_cannot_or_must_not_be_overwritten_is_left_as_it_is() -> None:
+    hoard = Hoard()
+    expanded = torch.full((1,), 0.5).expand(4)
+    shared = torch.full((3,), 0.5).share_memory_()
+    for tensor in (expanded, shared):
+        before = tensor.clone()
+        hoard.spoil(floats(tensor), [before])
+        assert torch.equal(tensor, before)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 12])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_hardly_an_operation_leaves_a_spoiled_copy_as_it_is(size: int, dtype: torch.dtype) -> None:
+    hoard = Hoard()
+    kept = torch.full((size,), 0.123, dtype=dtype)
+    assert hoard.spoil(floats(kept), [])
+    assert spoiled(kept.clone())
+    for changed in (kept + 1, kept.relu(), kept.clamp(-1, 1), kept * 0.9, kept.abs(), kept.sigmoid(), -kept):
+        assert not spoiled(changed)
+
+
+def test_a_result_without_floating_point_tensors_is_never_spoiled() -> None:
+    assert not spoiled([torch.ones(3, dtype=torch.int64), 1.0])
