@@ -60,6 +60,7 @@ class Workplace:
         self.controls = controls
         self.scratch = scratch_folder()
         self._started = 0
+        self._caches: dict[str, int] = {}
         self._servers: dict[int, ForkServer] = {}
         room = psutil.virtual_memory().available - LEFT_FOR_PAIRS
         self._launches_with_server = max(0, room // SERVER_BYTES) if AVAILABLE else 0
@@ -74,11 +75,12 @@ class Workplace:
         scratch = self.scratch / f"worker-{self._started}"
         scratch.mkdir()
         env = environment(self.controls, surroundings)
-        for variable, name in (("TORCHINDUCTOR_CACHE_DIR", "inductor"), ("TRITON_CACHE_DIR", "triton")):
-            env[variable] = str(self.scratch / cache / name)
-        temporary = self.scratch / cache / "tmp"
-        temporary.mkdir(parents=True, exist_ok=True)
-        env["TMPDIR"] = str(temporary)
+        # Short, as `scratch.LONGEST` reckons with: where the path of a socket in TMPDIR is too long, the
+        # worker processes of a DataLoader cannot hand over their batches, and it waits for them for ever.
+        kept = self.scratch / f"c{self._caches.setdefault(cache, len(self._caches))}"
+        for variable, name in (("TORCHINDUCTOR_CACHE_DIR", "i"), ("TRITON_CACHE_DIR", "t"), ("TMPDIR", "tmp")):
+            env[variable] = str(kept / name)
+        (kept / "tmp").mkdir(parents=True, exist_ok=True)
         # The controls of benchmarks/ run beside pairs of a person's own folder.
         file = self.folder.parent / info.file
         folder = self.folder if file.is_relative_to(self.folder) and file.exists() else BENCHMARKS

@@ -212,7 +212,8 @@ class Worker:
         for failure in reports.values():
             return WorkerFailed(failure["failed"], failure["reason"])
         if code is None:
-            return WorkerFailed("hang", f"no answer within {deadline:g} s while doing: {doing}; ended")
+            ended = f"no answer within {deadline:g} s while doing: {doing}; ended"
+            return WorkerFailed("hang", ended + self._last_words())
         return self._ended(code, "", doing)
 
     def _ranks_left(self) -> tuple[dict[int, int], dict[int, dict[str, str]]]:

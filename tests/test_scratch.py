@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
+from harness.controls import controls
+from harness.discover import BENCHMARKS, discover
+from harness.launch import Surroundings
+from harness.runner import Workplace
 from harness.scratch import LONGEST, scratch_folder
 
 
@@ -58,6 +64,28 @@ def test_a_program_that_a_killed_runs_step_started_is_ended_and_no_other(place: 
         for process in (left, living):
             process.kill()
             process.wait()
+
+
+def test_the_sockets_of_a_workers_own_processes_fit(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that multiprocessing makes in TMPDIR, in the longest temporary folder and for the longest pair name."""
+    longest = place / ("x" * (LONGEST - len(str(place)) - 1))
+    longest.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(longest))
+    monkeypatch.setattr(os, "getpid", lambda: 4_194_304)
+    workplace = Workplace(BENCHMARKS, controls(1))
+    workplace._caches = {f"earlier {number}": number for number in range(999)}
+    about = discover(BENCHMARKS / "control.py", "cpu").pairs[0]
+    worker = workplace.start(about, Surroundings(), f"cold-{'x' * 300}")
+    try:
+        worker.ready()
+        folder = Path(psutil.Process(worker._process.pid).environ()["TMPDIR"], "pymp-12345678")
+        folder.mkdir()
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(folder / "listener-12345678"))
+        assert len(str(folder / "listener-12345678")) <= 104  # macOS; Linux allows 4 more
+    finally:
+        worker.end()
+        workplace.close()
 
 
 def test_a_long_temporary_folder_is_not_used(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
