@@ -79,6 +79,13 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+def test_the_documented_table_is_that_of_the_kept_file() -> None:
+    documented = Path(peers.__file__).with_name("README.md").read_text()
+    (kept,) = Path(peers.__file__).parent.glob("*.jsonl")
+    assert f"`tests/peers/{kept.name}`" in documented
+    assert table(*read(kept)) in documented
+
+
 # ---- the cases ------------------------------------------------------------------------------------
 
 
