@@ -42,7 +42,7 @@ STEAL_SHARE = 0.05
 
 BUSY = 0.2
 """From this share of time in which some task waited for a core on, an inconclusive verdict says so. Idle, pairs
-in one process show 0.3 to 3 % on two cores, beside two busy programs 80 %."""
+in one process showed 0.3 to 3 % on two cores; one beside test suites 80 %."""
 
 
 @dataclass(frozen=True)
