@@ -55,7 +55,7 @@ def begin(options: Options) -> int:
         id=uuid.uuid4().hex,
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         suite=__version__,
-        commit=_commit(),
+        commit=suite_commit(),
         machine=machine.describe(),
         controls={} if options.bare else controls(found.threads),
         options={
@@ -67,13 +67,13 @@ def begin(options: Options) -> int:
         },
         planned=tuple(info.name for info in planned),
     )
-    with only_run(f"`{_command()}`"), store.create(options.results, stored) as writer:
+    with only_run(f"`{typed_command()}`"), store.create(options.results, stored) as writer:
         return _carry_on(stored, planned, found, options.folder, writer)
 
 
 def resume(path: Path) -> int:
     """Go on with a run that was interrupted, without repeating what its file holds."""
-    with only_run(f"`{_command()}`"):
+    with only_run(f"`{typed_command()}`"):
         stored, writer = store.resume(path)
         with writer:
             for notice in writer.notices:
@@ -164,7 +164,7 @@ def _line(record: Record, cores: int, looks: object) -> str:
     return f"{record.name}: {'; '.join(told)} ({record.wall_s:.0f} s)"
 
 
-def _commit() -> str:
+def suite_commit() -> str:
     """The suite's git commit, with "-dirty" for uncommitted changes; "unavailable" outside a checkout."""
     command = ["git", "-C", str(BENCHMARKS.parent), "describe", "--always", "--dirty", "--abbrev=12"]
     try:
@@ -174,5 +174,6 @@ def _commit() -> str:
     return told.stdout.strip() or "unavailable"
 
 
-def _command() -> str:
+def typed_command() -> str:
+    """The command as it was typed, for whoever finds the machine taken by it."""
     return shlex.join(["tipbench", *sys.argv[1:]])

@@ -24,7 +24,7 @@ from harness.lock import only_run
 from harness.profiles import PROFILES
 from harness.record import PairInfo
 from harness.report.wording import ratio, size
-from harness.run import CannotRun, _command, _commit
+from harness.run import CannotRun, suite_commit, typed_command
 from harness.runner import Workplace
 from harness.store import StoreError, folder_name
 
@@ -46,7 +46,7 @@ class Options:
 
 def begin(options: Options) -> int:
     """Calibrate anew. Returns the exit code; raises what `cli.TOLD` lists."""
-    with only_run(f"`{_command()}`"):
+    with only_run(f"`{typed_command()}`"):
         listed, threads, device = _cases(options.profile, options.device)
         chosen = plan.select(listed, options.only)
         engine = plan.ENGINE[options.profile]
@@ -77,7 +77,7 @@ def resume(path: Path, only: Sequence[str], repeat: int, reports: Path) -> int:
 
     With nothing left it writes the page anew. Returns the exit code; raises what `cli.TOLD` lists.
     """
-    with only_run(f"`{_command()}`"):
+    with only_run(f"`{typed_command()}`"):
         begun, _ = stored.read(path)
         asked = begun.options
         repeat = repeat or asked["repeat"]
@@ -126,7 +126,7 @@ def _carry_on(path: Path, chosen: Sequence[Case], repeat: int, reports: Path, on
     only: the names given at a resumption; those given at the beginning are in the file.
     """
     begun, _ = stored.read(path)
-    options, cores, commit = begun.options, begun.machine["cores"], _commit()
+    options, cores, commit = begun.options, begun.machine["cores"], suite_commit()
     done = {comparison.key for comparison in begun.comparisons}
     left = [(number, case) for number in range(repeat) for case in chosen if (case.name, number) not in done]
     say(plan.told([case for _, case in left], options["engine"]))
