@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from harness.discover import Discovery
+from harness.guide import ITEMS, Answer, answers
 from harness.record import PairInfo
 
 
@@ -66,6 +67,17 @@ def as_text(found: Discovery) -> str:
     runnable = sum(not _obstacle(info)[0] for info in found.pairs)
     lines += ["", f"{len(found.pairs)} pairs, {runnable} run here (torch {found.torch}, {found.device})"]
     return "\n".join(lines).lstrip("\n")
+
+
+def coverage(found: Discovery) -> str:
+    """Which pairs answer which item of the guides, as a Markdown table. Raises ValueError for an unknown item."""
+    answered = answers((tip, [(info.scale, info.pair) for info in pairs]) for tip, pairs in _tips(found))
+    lines = ["| item | the advice | tip | micro | macro |", "| --- | --- | --- | --- | --- |"]
+    for item in ITEMS:
+        found_for = answered[item.id] or [Answer("not yet", "", "")]
+        lines += [f"| {item.id} | {item.title} | {each.tip} | {each.micro} | {each.macro} |" for each in found_for]
+    with_tip = sum(map(bool, answered.values()))
+    return "\n".join([*lines, "", f"{with_tip} of the guides' {len(ITEMS)} items have a tip."])
 
 
 def _tips(found: Discovery) -> Iterator[tuple[dict[str, Any], list[PairInfo]]]:

@@ -118,11 +118,13 @@ def _count(text: str) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from harness.catalog import as_json, as_text
+    from harness.catalog import as_json, as_text, coverage
     from harness.discover import BENCHMARKS, discover
 
     found = discover(options.folder.resolve() if options.folder else BENCHMARKS, options.device)
     print(as_json(found) if options.json else as_text(found))
+    if not (options.json or options.folder):
+        print(f"\n{coverage(found)}")
     return int(bool(found.broken))
 
 

@@ -10,6 +10,7 @@ Started as `python -m harness.fork_server FD`. Linux only: elsewhere workers are
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import select
@@ -50,12 +51,19 @@ class ForkServer:
             )
         self._pipe = Connection(ours.detach())
         self._ready = False
+        self._preloaded: set[str] = set()
 
     def ready(self) -> None:
         """Wait until it has imported torch. Raises ServerGone."""
         if not self._ready:
             self._received()
             self._ready = True
+
+    def preload(self, module: str) -> None:
+        """Import what the workers to come would each import for themselves. Raises ServerGone."""
+        if module not in self._preloaded:
+            self._ask({"import": module})
+            self._preloaded.add(module)
 
     def fork(self, path: Path, task: str, env: Mapping[str, str], output: Path) -> Forked:
         """Fork a worker that connects to the socket `path`, prints into `output`, and has `env` set besides.
@@ -162,6 +170,11 @@ def main(descriptor: str) -> None:
         if "reap" in request:
             _, status = os.waitpid(request["reap"], 0)
             pipe.send_bytes(json.dumps(os.waitstatus_to_exitcode(status)).encode())
+            continue
+        if "import" in request:
+            with suppress(Exception):  # the worker will meet the same, and tell it
+                importlib.import_module(request["import"])
+            pipe.send_bytes(b"0")
             continue
         pid = os.fork()
         if pid == 0:

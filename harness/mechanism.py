@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import resource
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.module import register_module_forward_hook
 from torch.profiler import ProfilerActivity, profile
+from torch.utils.flop_counter import FlopCounterMode
 
 Step = Callable[[], Any]
 
@@ -68,6 +70,16 @@ def calls(step: Step, operation: str) -> int:
     """Calls of one operation, by the profiler's name, such as "aten::copy_", in one warm step."""
     step()
     return sum(event.name == operation for event in _events(step))
+
+
+def flops(step: Step) -> int:
+    """Floating-point operations of one step's matrix products, convolutions and attention, as torch reckons them.
+
+    Those whose results selective checkpointing has kept are not among them.
+    """
+    with FlopCounterMode(display=False) as counter:
+        step()
+    return int(counter.get_total_flops())
 
 
 def all_reduces(step: Step) -> int:
@@ -153,6 +165,33 @@ def not_channels_last(step: Step) -> int:
     return other
 
 
+def low_precision_outputs(step: Step) -> int:
+    """Modules whose output has numbers of 16 bits, over all calls."""
+    low = 0
+
+    def look(module: nn.Module, inputs: Any, output: Any) -> None:
+        nonlocal low
+        low += isinstance(output, torch.Tensor) and output.dtype in (torch.bfloat16, torch.float16)
+
+    handle = register_module_forward_hook(look)
+    try:
+        step()
+    finally:
+        handle.remove()
+    return low
+
+
+def forward_passes(step: Step) -> int:
+    """How often one step runs a module: the most that any single one is called."""
+    called: Counter[nn.Module] = Counter()
+    handle = register_module_forward_hook(lambda module, inputs, output: called.update([module]))
+    try:
+        step()
+    finally:
+        handle.remove()
+    return max(called.values(), default=0)
+
+
 def working_children(step: Step, threshold: float = 0.0005) -> int:
     """Processes started by multiprocessing that used a core during one warm step, for `threshold` s or more.
 
@@ -186,3 +225,20 @@ def page_faults(step: Step, steps: int = 10) -> float:
     for _ in range(steps):
         step()
     return (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / steps
+
+
+def pages_by_node(maps: str) -> dict[int, int]:
+    """Pages of a process's own memory on each NUMA node that holds any, from the text of /proc/self/numa_maps.
+
+    Pages of files are left out: they lie where whoever read the file first has put them.
+    """
+    pages: dict[int, int] = {}
+    for line in maps.splitlines():
+        words = line.split()
+        if any(word.startswith("file=") for word in words):
+            continue
+        for word in words:
+            node, _, count = word.partition("=")
+            if node.startswith("N") and node[1:].isdigit():
+                pages[int(node[1:])] = pages.get(int(node[1:]), 0) + int(count)
+    return pages

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,6 +83,12 @@ def find(name: str, root: Path = Path("/")) -> Path | None:
                 if _fits(path):
                     return path.resolve()
     return None
+
+
+def with_path(prefix: Sequence[str]) -> list[str]:
+    """Words to put before a command; numactl by its path, as one that was fetched is not on the PATH."""
+    found = find("numactl") if prefix and prefix[0] == "numactl" else None
+    return [str(found), *prefix[1:]] if found else list(prefix)
 
 
 def _folders(root: Path) -> Iterator[Path]:

@@ -114,6 +114,24 @@ def numa_nodes(count: int) -> Need:
     return Need(f"{count} NUMA nodes", unmet)
 
 
+def bfloat16() -> Need:
+    """Units that multiply bfloat16 numbers: a GPU from compute capability 8.0 on, or AVX512-BF16 or AMX on a CPU."""
+
+    def unmet() -> Unmet | None:
+        import torch
+
+        if torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 0):
+            return None
+        if torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported():
+            return None
+        return Unmet(
+            "needs units for bfloat16: neither a GPU of compute capability 8.0 nor AVX512-BF16 or AMX found",
+            "run on a newer GPU or processor",
+        )
+
+    return Need("bfloat16 units", unmet)
+
+
 def package(name: str) -> Need:
     """An importable Python package."""
 

@@ -48,7 +48,8 @@ class Tip:
 
     guide: the guide's items, such as ("A1.5",). published: the guide's own figures, with their
     source. status: "current", or what became of the advice since ("default now", "deprecated: ...").
-    note: what the guides get wrong, shown beside the verdict.
+    note: what the guides get wrong, shown beside the verdict. no_micro: why the operation alone makes
+    no pair; empty where it does.
     """
 
     id: str
@@ -58,6 +59,7 @@ class Tip:
     published: str = ""
     status: str = "current"
     note: str = ""
+    no_micro: str = ""
 
 
 @dataclass(frozen=True)

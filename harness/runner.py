@@ -86,7 +86,10 @@ class Workplace:
         folder = self.folder if file.is_relative_to(self.folder) and file.exists() else BENCHMARKS
         if launch is not None and launch < self._launches_with_server and surroundings == Surroundings():
             try:
-                return Worker(info, surroundings, env, folder, scratch, self._server(launch, env))
+                server = self._server(launch, env)
+                if "torchvision" in info.needs:
+                    server.preload("torchvision")
+                return Worker(info, surroundings, env, folder, scratch, server)
             except ServerGone:
                 # A pair may end the process it was forked from; the next one gets a new server.
                 self._servers.pop(launch).end()

@@ -26,6 +26,7 @@ import psutil
 
 from harness.fork_server import Forked, ForkServer, ServerGone
 from harness.launch import Surroundings
+from harness.native import with_path
 from harness.record import PairInfo
 
 OUTPUT_LIMIT = 16 << 20
@@ -100,7 +101,7 @@ class Worker:
                 raise
         else:
             command = [
-                *surroundings.prefix,
+                *with_path(surroundings.prefix),
                 *(sys.executable, "-m", "harness.worker_main"),
                 *(str(surroundings.ranks), str(path), json.dumps(task)),
             ]

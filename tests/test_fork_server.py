@@ -151,6 +151,19 @@ def test_how_a_worker_ended_is_told_as_of_any_process(server: ForkServer, tmp_pa
     assert process.wait() == -signal.SIGSEGV, "asked again"
 
 
+def test_what_is_preloaded_is_there_in_every_later_worker(server: ForkServer, tmp_path: Path) -> None:
+    file = tmp_path / "pairs" / "mine.py"
+    told = task(tmp_path)
+    file.write_text(file.read_text().replace("print(", "import sys; print('wave' in sys.modules,"))
+    server.preload("wave")
+    server.preload("there_is_no_such_module")
+    _, pipe = forked(server, tmp_path, told)
+    pipe.recv_bytes()
+    pipe.send_bytes(b'{"command": "build", "variant": "baseline", "seed": 0}')
+    assert b"seconds" in pipe.recv_bytes()
+    assert (tmp_path / "output").read_text().startswith("True ")
+
+
 def test_an_error_that_nobody_caught_is_printed_and_is_exit_code_1(server: ForkServer, tmp_path: Path) -> None:
     process, _ = forked(server, tmp_path)
     assert process.wait(30.0) == 1

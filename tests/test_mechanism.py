@@ -183,3 +183,27 @@ def test_page_faults() -> None:
     # A few of the interpreter's own may come in between.
     assert pages <= mechanism.page_faults(touch_fresh_pages) < pages + 10
     assert mechanism.page_faults(lambda: None) < 10
+
+
+def test_pages_by_node_are_those_of_the_process_itself() -> None:
+    maps = (
+        "7f00 default anon=3 dirty=3 N0=2 N1=1 kernelpagesize_kB=4\n"
+        "7f10 default file=/lib/x.so mapped=9 N1=9\n"
+        "7f20 bind:0 stack anon=4 N0=4"
+    )
+    assert mechanism.pages_by_node(maps) == {0: 6, 1: 1}
+    assert mechanism.pages_by_node("") == {}
+
+
+def test_forward_passes_are_those_of_the_module_called_most() -> None:
+    inner = nn.Linear(8, 8)
+    model = nn.Sequential(inner, inner, nn.ReLU())
+    assert mechanism.forward_passes(lambda: nn.functional.relu(X)) == 0
+    assert mechanism.forward_passes(lambda: nn.Sequential(nn.ReLU())(X)) == 1
+    assert mechanism.forward_passes(lambda: [model(X) for _ in range(3)]) == 6
+
+
+@pytest.mark.parametrize(("dtype", "count"), [(torch.bfloat16, 3), (torch.float16, 3), (torch.float32, 0)])
+def test_low_precision_outputs(dtype: torch.dtype, count: int) -> None:
+    model = nn.Sequential(nn.ReLU(), nn.ReLU())  # two, and the sequence of them
+    assert mechanism.low_precision_outputs(lambda: model(X.to(dtype))) == count

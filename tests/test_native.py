@@ -93,6 +93,9 @@ def test_numactl_of_the_cache_must_be_executable(cache: Path, monkeypatch: pytes
     assert native.find("numactl") is None
     wrapper.chmod(0o755)
     assert native.find("numactl") == wrapper
+    assert native.with_path(("numactl", "--membind=0")) == [str(wrapper), "--membind=0"]
+    assert native.with_path(("nice", "numactl")) == ["nice", "numactl"]
+    assert native.with_path(()) == []
 
 
 def test_the_wrapper_puts_its_own_libnuma_first(cache: Path) -> None:

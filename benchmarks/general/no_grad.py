@@ -26,7 +26,7 @@ from harness.pair import Claim, Pair, Step, Tip, arm
 TIP = Tip(
     id="no-grad",
     title="Disable gradient calculation for inference",
-    guide=("A1.2",),
+    guide=("A1.2", "M5"),
     claim=Claim.FASTER,
 )
 

@@ -33,6 +33,9 @@ PHOTOS = {
 VERSION = 1
 """Part of the folder's name; raise it with every change to what is written there."""
 
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Of red, green and blue in ImageNet, which torchvision's models expect to be taken out."""
+
 IMAGES = 2048
 PIXELS = 256
 
@@ -104,8 +107,9 @@ class JpegPhotos(Dataset[tuple[torch.Tensor, int]]):
         from torchvision import transforms
 
         random_crop = [transforms.RandomResizedCrop(pixels), transforms.RandomHorizontalFlip()]
-        to_tensor = [transforms.ToTensor(), transforms.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))]
+        to_tensor = [transforms.ToTensor(), transforms.Normalize(MEAN, DEVIATION)]
         shrink = [transforms.Resize((pixels, pixels))]
+        self.pixels, self.augment = pixels, augment
         self.transform: Callable[[Image.Image], torch.Tensor]
         self.transform = transforms.Compose((random_crop if augment else shrink) + to_tensor)
         self.files = files

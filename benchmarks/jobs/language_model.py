@@ -38,12 +38,18 @@ class SourceText(Dataset[tuple[torch.Tensor, torch.Tensor]]):
         return window[:-1], window[1:]
 
 
+def causal_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """Each token mixes the values of itself and of those before it; all are (batch, heads, tokens, width)."""
+    return nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+
+
 class Block(nn.Module):
     """Self-attention, then a multilayer perceptron, each added to what came in."""
 
     def __init__(self, width: int, heads: int, activation: Callable[[], nn.Module]) -> None:
         super().__init__()
         self.heads = heads
+        self.attend: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor] = causal_attention
         self.norm1 = nn.LayerNorm(width)
         # No bias: that of the keys has no gradient but rounding noise, which AdamW would blow up to full steps.
         self.query_key_value = nn.Linear(width, 3 * width, bias=False)
@@ -55,7 +61,7 @@ class Block(nn.Module):
         batch, tokens, width = x.shape
         heads = self.query_key_value(x).view(batch, tokens, 3, self.heads, width // self.heads)
         query, key, value = heads.permute(2, 0, 3, 1, 4)
-        mixed = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        mixed = self.attend(query, key, value)
         x = self.projection(mixed.transpose(1, 2).reshape(batch, tokens, width))
         return x
 

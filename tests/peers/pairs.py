@@ -1,14 +1,13 @@
 """The cases: identical code on both sides, and 3 % more of the same operation on one.
 
 Every tool times the steps that these pairs build. The first four are the controls of
-`benchmarks/control.py` whose sides share a process; the last two the planted pairs of
-`tests/pairs/planted.py`, with a smaller difference.
+`benchmarks/control.py` whose sides share a process; the last two are pairs of the
+calibration.
 """
 
 from benchmarks import control
+from harness.calibrate import planted
 from harness.pair import Claim, Tip
-from tests.pairs import planted
-from tests.peers.cases import SINES
 
 TIP = Tip(id="peers", title="Identical code, and 3 % more of it", guide=(), claim=Claim.FASTER)
 
@@ -29,13 +28,9 @@ class SmallOperations(control.SmallOperations):
     """Identical: a chain of operations so small that only their dispatch costs time."""
 
 
-class MoreInOptimized(planted.PlantedInOptimized):
+class MoreInOptimized(planted.InOptimized6):
     """The optimized side is slower: 200 sines against 206."""
 
-    sizes = SINES
 
-
-class MoreInBaseline(planted.PlantedInBaseline):
+class MoreInBaseline(planted.InBaseline6):
     """The optimized side is faster: 206 sines against 200."""
-
-    sizes = SINES

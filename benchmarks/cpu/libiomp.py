@@ -1,0 +1,111 @@
+"""Use Intel's OpenMP runtime instead of GNU's.
+
+PyTorch divides the work of one operation among threads with OpenMP, and its wheels bring GNU's runtime,
+libgomp. Intel's, libiomp5, takes its place when it is loaded first, with LD_PRELOAD. The two differ in
+how threads are woken for an operation, how they meet at its end, and what they do in between: Intel's
+spin for KMP_BLOCKTIME milliseconds, by default 200, before they sleep. KMP_AFFINITY binds
+each of them to a core.
+
+Why people write the baseline: libgomp is what comes with PyTorch.
+
+What to expect: a difference where operations are small and many, so that starting and ending their
+parallel parts is a large share of the time; little where operations are large. Threads that spin are
+there at once for the next operation, and in the way of everything else that wants their core:
+KMP_BLOCKTIME=0 or 1 is for programs that have other work in between, such as loading data.
+
+The runtime is chosen before the process starts, so each variant runs in a process of its own.
+"""
+
+import os
+from typing import ClassVar
+
+import torch
+
+from benchmarks.jobs.image_classification import image_classification
+from harness.job import Job
+from harness.launch import surroundings
+from harness.mechanism import mapped_library
+from harness.needs import Need, cores, library, linux, torchvision
+from harness.pair import Claim, Pair, Step, Tip, arm, sweep
+
+TIP = Tip(
+    id="libiomp",
+    title="Use Intel's OpenMP runtime",
+    guide=("A2.3",),
+    claim=Claim.FASTER,
+)
+
+SETTINGS = ("KMP_AFFINITY", "KMP_BLOCKTIME")
+
+
+class _OpenMP(Pair):
+    """The same step, in processes with different OpenMP runtimes, or with settings of Intel's."""
+
+    devices = ("cpu",)
+    needs: ClassVar[tuple[Need, ...]] = (linux(), cores(2), library("iomp5"))
+
+    def build(self) -> Step:
+        raise NotImplementedError
+
+    def baseline(self) -> Step:
+        return self.build()
+
+    @surroundings(preload=("iomp5",))
+    def optimized(self) -> Step:
+        return self.build()
+
+    @arm
+    @sweep(blocktime=(0, 1))
+    @surroundings(preload=("iomp5",), env={"KMP_BLOCKTIME": "{blocktime}"})
+    def sleeping_soon(self, blocktime: int = 0) -> Step:
+        return self.build()
+
+    @arm
+    @surroundings(preload=("iomp5",), env={"KMP_AFFINITY": "granularity=fine,compact,1,0"})
+    def bound(self) -> Step:
+        return self.build()
+
+    def mechanism(self, step: Step) -> str:
+        """OpenMP runtime in use, and its settings"""
+        step()
+        # PyTorch's own libgomp stays mapped beside a preloaded libiomp5, and is not asked any more.
+        runtime = mapped_library(("libiomp5", "libgomp")) or "another"
+        return ", ".join([runtime, *(f"{name}={os.environ[name]}" for name in SETTINGS if name in os.environ)])
+
+    def engaged(self, baseline: str, optimized: str) -> bool:
+        return "libiomp5" in optimized and "libiomp5" not in baseline
+
+
+class SmallOperations(_OpenMP):
+    """Many operations just large enough that PyTorch uses threads for them: above 32768 elements."""
+
+    sizes = {"operations": 200, "elements": 40_000}
+    tiny = {"operations": 3}
+
+    def build(self) -> Step:
+        x = torch.randn(self.size["elements"])
+
+        def step() -> torch.Tensor:
+            y = x
+            for _ in range(self.size["operations"]):
+                y = y + x
+            return y
+
+        return step
+
+
+class ResNetInference(_OpenMP):
+    """ResNet-18 run over JPEG files, loading included."""
+
+    scale = "macro"
+    needs = (*_OpenMP.needs, torchvision())
+    sizes = {"batch": 8, "pixels": 112}
+    tiny = {"batch": 1, "pixels": 32}
+
+    def job(self) -> Job:
+        job = image_classification(self.device, model="resnet18", train=False, **self.size)
+        job.model.requires_grad_(False)
+        return job
+
+    def build(self) -> Step:
+        return self.job().step

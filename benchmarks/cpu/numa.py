@@ -1,0 +1,106 @@
+"""Bind a process to one NUMA node: its cores and its memory.
+
+A machine with several processors has memory at each of them: a node is a processor, or part of one, and
+the memory beside it. Memory of another node is further away. The kernel puts a page where the thread
+runs that first writes to it, and may move the thread elsewhere later. `numactl --cpunodebind=N
+--membind=N` keeps both on one node. (`torchrun --numa-binding` does so for the processes it starts.)
+
+Why people write the baseline: a program that is simply started runs wherever there is room.
+
+What to expect: a gain where the time goes into reading memory, on a machine with several nodes. A bound
+process has the cores and the memory of one node only; whoever wants all of the machine runs a process on
+each node. So both sides here use as many threads as one node has cores.
+
+Never run so far, for want of a machine with two nodes. Containers may forbid binding memory: then
+numactl refuses, and the variant fails with what it said.
+"""
+
+from pathlib import Path
+from typing import ClassVar
+
+import psutil
+import torch
+
+from benchmarks.jobs.image_classification import image_classification
+from harness.job import Job
+from harness.launch import surroundings
+from harness.mechanism import pages_by_node
+from harness.needs import Need, available_cores, linux, numa_nodes, torchvision
+from harness.pair import Claim, Pair, Step, Tip
+
+TIP = Tip(
+    id="numa",
+    title="Bind a process to one NUMA node",
+    guide=("A2.1",),
+    claim=Claim.FASTER,
+    published='remote access "about 2x slower", binding typically 1-10 %',
+)
+
+NODE_0 = ("numactl", "--cpunodebind=0", "--membind=0")
+
+NODES = max(1, len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))))
+CORES = min(available_cores(), psutil.cpu_count(logical=False) or available_cores())
+ONE_NODE = {"OMP_NUM_THREADS": str(max(1, CORES // NODES))}
+
+
+def nodes_in_use(maps: str) -> list[int]:
+    """The nodes with more than 1 % of the pages, from the text of /proc/self/numa_maps."""
+    pages = pages_by_node(maps)
+    return [node for node in sorted(pages) if pages[node] > sum(pages.values()) / 100]
+
+
+class _Binding(Pair):
+    """The same step, in a process that is bound to a node and in one that is not."""
+
+    devices = ("cpu",)
+    needs: ClassVar[tuple[Need, ...]] = (linux(), numa_nodes(2))
+
+    def build(self) -> Step:
+        raise NotImplementedError
+
+    @surroundings(env=ONE_NODE)
+    def baseline(self) -> Step:
+        return self.build()
+
+    @surroundings(env=ONE_NODE, prefix=NODE_0)
+    def optimized(self) -> Step:
+        return self.build()
+
+    def mechanism(self, step: Step) -> str:
+        """memory policy, and the nodes with more than 1 % of the pages"""
+        step()
+        maps = Path("/proc/self/numa_maps").read_text()
+        # Each line is an address, the policy there ("default" or "bind:0"), and the pages.
+        return f"{maps.split()[1]}, nodes {nodes_in_use(maps)}"
+
+    def engaged(self, baseline: str, optimized: str) -> bool:
+        # An unbound process may happen to be on one node alone; its policy tells that it need not be.
+        return not baseline.startswith("bind") and optimized.startswith("bind") and optimized.endswith(" [0]")
+
+
+class MemorySweep(_Binding):
+    """The sum of 64 MiB, all of it first written to by one thread, as PyTorch's random numbers are."""
+
+    sizes = {"elements": 16 * 2**20}
+    tiny = {"elements": 1000}
+
+    def build(self) -> Step:
+        x = torch.rand(self.size["elements"])
+        return lambda: x.sum()
+
+
+class ResNetInference(_Binding):
+    """ResNet-18 run over JPEG files, loading included."""
+
+    scale = "macro"
+    needs = (*_Binding.needs, torchvision())
+    sizes = {"batch": 8, "pixels": 112}
+    tiny = {"batch": 1, "pixels": 32}
+
+    def job(self) -> Job:
+        job = image_classification(self.device, model="resnet18", train=False, **self.size)
+        job.model.requires_grad_(False)
+        return job
+
+    def build(self) -> Step:
+        return self.job().step

@@ -1,0 +1,160 @@
+"""Fuse operations for inference with oneDNN Graph, by way of TorchScript.
+
+oneDNN computes convolutions and matrix products for PyTorch on CPUs, one at a time. Shown a whole graph
+it also takes in what comes before and after them: a batch normalisation becomes part of the weights,
+and a ReLU or an addition is done while the result is still in the cache, in the layout that oneDNN likes
+best. To get at the graph the model is traced and frozen as TorchScript.
+
+Why people write the baseline: it is the model under `no_grad`, as written.
+
+What to expect: a gain in convolutional networks. Building takes a while, and so do the first two calls:
+one writes down the shapes, one fuses. Inputs of other shapes gain little or nothing.
+
+TorchScript is deprecated. Its successor is `torch.compile`, which does the same with the setting
+`freezing`: that is the arm `inductor_freezing`.
+"""
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from benchmarks.jobs.image_classification import image_classification
+from harness.job import Job, MacroPair
+from harness.mechanism import COMPILED_GRAPH
+from harness.needs import Need, Unmet, compiler, torchvision
+from harness.pair import Claim, Pair, Step, Tip, arm, requires
+
+TIP = Tip(
+    id="onednn-graph",
+    title="Fuse operations for inference with oneDNN Graph",
+    guide=("A2.5",),
+    claim=Claim.FASTER,
+    status="deprecated: TorchScript; use torch.compile",
+)
+
+PARTITION = "LlgaPartition_"
+"""How the profiler names the running of a `prim::oneDNNFusionGroup` node, with a number after it."""
+
+
+def onednn_graph_fuser() -> Need:
+    """TorchScript's fusing with oneDNN Graph, which will go with TorchScript."""
+
+    def unmet() -> Unmet | None:
+        if not hasattr(torch.jit, "enable_onednn_fusion"):
+            return Unmet(f"torch {torch.__version__} has no torch.jit.enable_onednn_fusion", "use torch.compile")
+        if sys.platform != "linux" or not torch.backends.mkldnn.is_available():
+            return Unmet("this build of torch has no oneDNN Graph", "run on Linux, with a torch that has oneDNN")
+        return None
+
+    return Need("oneDNN Graph in TorchScript", unmet)
+
+
+@contextmanager
+def onednn_fusion() -> Iterator[None]:
+    """The switch, which holds for the whole process, and is asked only while a graph is fused."""
+    before = torch.jit.onednn_fusion_enabled()
+    torch.jit.enable_onednn_fusion(True)
+    try:
+        yield
+    finally:
+        torch.jit.enable_onednn_fusion(before)
+
+
+def fused(model: nn.Module, example: torch.Tensor) -> nn.Module:
+    """The model, fused for inputs of the example's shape."""
+    with onednn_fusion(), torch.no_grad(), warnings.catch_warnings():
+        # Trace and freeze both warn that they are deprecated; TIP.status says it once.
+        warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is ")
+        frozen: nn.Module = torch.jit.freeze(torch.jit.trace(model.eval(), example))
+        for _ in range(2):
+            frozen(example)
+    return frozen
+
+
+def onednn_graph(job: Job) -> None:
+    """The tip, on any inference job whose batches all have the same shape."""
+    inputs, _ = next(iter(job.loader()))
+    job.model = fused(job.model, inputs.to(job.device))
+
+
+def partitions(step: Step) -> int:
+    """Parts of the graph that one warm step runs fused.
+
+    Counted while they run, as the last optimized graph that torch can show may be another variant's.
+    """
+    step()
+    with torch.autograd.profiler.profile(use_kineto=False) as watched:
+        step()
+    return sum(event.name.startswith((PARTITION, COMPILED_GRAPH)) for event in watched.function_events)
+
+
+class ConvolutionBlock(Pair):
+    """A 3x3 convolution, batch normalisation and ReLU."""
+
+    devices = ("cpu",)
+    needs = (onednn_graph_fuser(),)
+    sizes = {"batch": 2, "channels": 64, "pixels": 56}
+    tiny = {"batch": 1, "channels": 8, "pixels": 8}
+
+    def block(self) -> nn.Module:
+        channels = self.size["channels"]
+        convolution = nn.Conv2d(channels, channels, kernel_size=3, padding=1, bias=False)
+        return nn.Sequential(convolution, nn.BatchNorm2d(channels), nn.ReLU()).eval()
+
+    def images(self) -> torch.Tensor:
+        return torch.randn(self.size["batch"], self.size["channels"], self.size["pixels"], self.size["pixels"])
+
+    def baseline(self) -> Step:
+        block, images = self.block(), self.images()
+        return torch.no_grad()(lambda: block(images))
+
+    def optimized(self) -> Step:
+        block, images = self.block(), self.images()
+        fast = fused(block, images)
+        return torch.no_grad()(lambda: fast(images))
+
+    @arm
+    @requires(compiler())
+    def inductor_freezing(self) -> Step:
+        block, images = self.block(), self.images()
+        fast = torch.compile(block, options={"freezing": True})
+        return torch.no_grad()(lambda: fast(images))
+
+    def mechanism(self, step: Step) -> int:
+        """parts of the graph that run fused"""
+        return partitions(step)
+
+    def engaged(self, baseline: int, optimized: int) -> bool:
+        return baseline == 0 and optimized > 0
+
+
+class ResNetInference(MacroPair):
+    """ResNet-18 run over JPEG files, loading included."""
+
+    devices = ("cpu",)
+    needs = (onednn_graph_fuser(), torchvision())
+    sizes = {"batch": 8, "pixels": 112}
+    tiny = {"batch": 1, "pixels": 32}
+
+    def job(self) -> Job:
+        return image_classification(self.device, model="resnet18", train=False, **self.size)
+
+    def apply(self, job: Job) -> None:
+        onednn_graph(job)
+
+    def baseline(self) -> Step:
+        return torch.no_grad()(super().baseline())
+
+    def optimized(self) -> Step:
+        return torch.no_grad()(super().optimized())
+
+    def mechanism(self, step: Step) -> int:
+        """parts of the graph that run fused"""
+        return partitions(step)
+
+    def engaged(self, baseline: int, optimized: int) -> bool:
+        return baseline == 0 and optimized > 0

@@ -1,0 +1,165 @@
+"""Construct layers in the order in which they are used, with `find_unused_parameters=True`.
+
+DistributedDataParallel averages gradients in buckets, and sends off a bucket as soon as its last
+gradient is there, while the backward pass goes on. It fills the buckets from the last constructed
+parameter to the first, because the backward pass comes to the last used layer first, and it sends them
+in that order only. Where layers were constructed in another order, the first bucket waits for the end of
+the backward pass, and all others wait behind it: nothing overlaps.
+
+Usually it mends that by itself: after the first step it fills its buckets anew, in the order in which
+gradients have come. With `find_unused_parameters=True` it does not, because that order may change from
+step to step. So the tip is for those who need the flag.
+
+Why people write the baseline: the order of lines in `__init__` changes nothing in what a model computes,
+and nothing warns of it.
+
+What to expect: on GPUs or over a slow network, as much of the averaging hidden as the backward pass has
+room for. On a CPU whose cores are all busy with the backward pass there is little to win by overlapping.
+The arms keep the reversed order and show the other ways out: `static_graph` promises that the same
+parameters are used in each step, and `without_the_flag` does without `find_unused_parameters`; both let
+DDP fill its buckets anew.
+
+Both sides run in two processes under torchrun; the slower one counts. DDP's buckets of 25 MiB would
+hold each of these models whole, so theirs hold a quarter of it.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DistributedSampler
+
+from benchmarks.jobs.language_model import GPT, language_model
+from harness.launch import surroundings
+from harness.needs import cores
+from harness.pair import Claim, Pair, Step, Tip, arm
+
+TIP = Tip(
+    id="layer-order",
+    title="Construct layers in the order of their use",
+    guide=("A4.3",),
+    claim=Claim.FASTER,
+    note="without find_unused_parameters=True DDP puts its buckets in order by itself, after the first step",
+)
+
+
+def quarter(model: nn.Module) -> float:
+    """MiB in a quarter of the model's parameters."""
+    return sum(parameter.nbytes for parameter in model.parameters()) / 4 / 2**20
+
+
+def ready_before_averaging(step: Step) -> int:
+    """Gradients that the backward pass has finished when the first all-reduce starts; the fewer, the more overlap."""
+    for _ in range(3):  # with static_graph DDP fills its buckets anew only after the second step
+        step()
+    with torch.autograd.profiler.profile(use_kineto=False) as watched:
+        step()
+    events = sorted(watched.function_events, key=lambda event: event.time_range.start)
+    names = [event.name for event in events]
+    return names[: names.index("c10d::allreduce_")].count("torch::autograd::AccumulateGrad")
+
+
+class DeepPerceptron(nn.Module):
+    """Layers named by the order of their use, and constructed in the order that is asked for."""
+
+    def __init__(self, layers: Sequence[nn.Module], constructed: Iterable[int]) -> None:
+        super().__init__()
+        self.layers = nn.ModuleDict({str(number): layers[number] for number in constructed})
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for number in range(len(self.layers)):
+            x = x + torch.relu(self.layers[str(number)](x))
+        return x
+
+
+class LastLayerFirst(nn.Module):
+    """The GPT, had its layers been written down from the last to the first; names and weights are the same."""
+
+    def __init__(self, gpt: GPT) -> None:
+        super().__init__()
+        self.head = gpt.head
+        self.norm = gpt.norm
+        self.blocks = nn.ModuleDict({str(number): block for number, block in reversed(list(enumerate(gpt.blocks)))})
+        self.positions = gpt.positions
+        self.bytes = gpt.bytes
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.bytes(tokens) + self.positions.weight[: tokens.shape[1]]
+        for number in range(len(self.blocks)):
+            x = self.blocks[str(number)](x)
+        scores: torch.Tensor = self.head(self.norm(x))
+        return scores.transpose(1, 2)
+
+
+class _Order(Pair):
+    """The same training, of a model whose layers are constructed in the order of use or in the reversed one."""
+
+    needs = (cores(2),)
+
+    def training(self, reverse: bool, **options: Any) -> Step:
+        """options: for DistributedDataParallel."""
+        raise NotImplementedError
+
+    @surroundings(ranks=2)
+    def baseline(self) -> Step:
+        return self.training(reverse=True, find_unused_parameters=True)
+
+    @surroundings(ranks=2)
+    def optimized(self) -> Step:
+        return self.training(reverse=False, find_unused_parameters=True)
+
+    @arm
+    @surroundings(ranks=2)
+    def static_graph(self) -> Step:
+        return self.training(reverse=True, static_graph=True)
+
+    @arm
+    @surroundings(ranks=2)
+    def without_the_flag(self) -> Step:
+        return self.training(reverse=True)
+
+    def mechanism(self, step: Step) -> int:
+        """gradients ready before the first all-reduce"""
+        return ready_before_averaging(step)
+
+
+class DeepMLP(_Order):
+    """Forward and backward pass of a deep perceptron with residual connections, averaging included."""
+
+    sizes = {"layers": 16, "width": 256, "batch": 32}
+    tiny = {"layers": 4, "width": 16, "batch": 4}
+
+    def training(self, reverse: bool, **options: Any) -> Step:
+        count, width = self.size["layers"], self.size["width"]
+        # Drawn in the order of use on all sides, so that all have the same weights.
+        layers = [nn.Linear(width, width, bias=False, device=self.device) for _ in range(count)]
+        model = DeepPerceptron(layers, reversed(range(count)) if reverse else range(count))
+        parallel = DistributedDataParallel(model, bucket_cap_mb=quarter(model), **options)
+        inputs = torch.randn(self.size["batch"], width, device=self.device)
+
+        def step() -> nn.Module:
+            parallel.zero_grad()
+            parallel(inputs).square().mean().backward()
+            return model
+
+        return step
+
+
+class GPTTraining(_Order):
+    """Training a small GPT; each process has its own share of the text."""
+
+    scale = "macro"
+    # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
+    tolerance = 1e-3
+    sizes = {"layers": 4, "width": 128, "context": 64, "batch": 4}
+    tiny = {"layers": 2, "width": 16, "context": 8, "batch": 2}
+
+    def training(self, reverse: bool, **options: Any) -> Step:
+        job = language_model(self.device, activation=nn.GELU, **self.size)
+        assert isinstance(job.model, GPT)
+        model = LastLayerFirst(job.model) if reverse else job.model
+        job.model = DistributedDataParallel(model, bucket_cap_mb=quarter(model), **options)
+        job.loading["sampler"] = DistributedSampler(job.data)
+        return job.step

@@ -1,0 +1,177 @@
+"""Leave out the bias of a convolution that batch normalisation follows.
+
+In training, batch normalisation subtracts the mean of each channel from it. A bias adds the same number to
+the whole channel, so it is part of that mean and gone again; and batch normalisation has a bias of its own.
+`nn.Conv2d(..., bias=False)` saves adding it, its gradient (a sum over all pixels of the batch), and a
+parameter for the optimizer.
+
+Why people write the baseline: `bias=True` is the default of `nn.Conv2d`, and nothing warns of it.
+
+What to expect: little. The convolution itself costs many times as much, and on most backends it adds the
+bias on its way. "no difference" is a fine verdict here: the tip costs nothing in code either.
+
+The first steps are alike on both sides, but for the bias itself. A model that has been trained with it must
+keep it: the means that batch normalisation has gathered for inference contain it.
+"""
+
+import itertools
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules.module import register_module_forward_hook
+
+from benchmarks.jobs.images import PHOTOS, JpegPhotos, jpeg_files
+from harness.job import Job, MacroPair
+from harness.needs import torchvision
+from harness.pair import Claim, Equal, Pair, Step, Tip
+
+TIP = Tip(
+    id="no-bias-before-bn",
+    title="Leave out the bias of convolutions before batch normalisation",
+    guide=("A1.3", "B9"),
+    claim=Claim.FASTER,
+    note="the guide says that torchvision's models do so already: its ResNets do, its vgg*_bn do not",
+)
+
+
+def no_bias_before_bn(job: Job) -> None:
+    """The tip, on any job whose model is not trained yet: as if it had been written with `bias=False`."""
+    convolutions = biased_before_bn(job.model)
+    gone = {conv.bias for conv in convolutions}
+    for conv in convolutions:
+        conv.bias = None
+    if job.optimizer is not None:
+        for group in job.optimizer.param_groups:
+            group["params"] = [parameter for parameter in group["params"] if parameter not in gone]
+
+
+def biased_before_bn(model: nn.Module) -> list[nn.Conv2d]:
+    """Convolutions with a bias that batch normalisation follows in an nn.Sequential."""
+    return [
+        first
+        for sequence in model.modules()
+        if isinstance(sequence, nn.Sequential)
+        for first, second in itertools.pairwise(sequence)
+        if isinstance(first, nn.Conv2d) and first.bias is not None and isinstance(second, nn.BatchNorm2d)
+    ]
+
+
+def biases_taken_away(step: Step) -> int:
+    """Calls of convolutions with a bias whose output itself is what a batch normalisation is called with."""
+    count = 0
+    latest: Any = None
+
+    def look(module: nn.Module, inputs: Any, output: Any) -> None:
+        nonlocal count, latest
+        if isinstance(module, nn.Conv2d):
+            latest = output if module.bias is not None else None
+        elif isinstance(module, nn.BatchNorm2d):
+            count += inputs[0] is latest
+
+    handle = register_module_forward_hook(look)
+    try:
+        step()
+    finally:
+        handle.remove()
+    return count
+
+
+class ConvolutionAndNorm(Pair):
+    """One 3x3 convolution and batch normalisation, forward and backward."""
+
+    sizes = {"batch": 8, "channels": 32, "pixels": 56}
+    tiny = {"batch": 2, "channels": 4, "pixels": 8}
+
+    def training(self, bias: bool) -> Step:
+        channels, pixels = self.size["channels"], self.size["pixels"]
+        shape = self.size["batch"], channels, pixels, pixels
+        images = torch.randn(shape, device=self.device, requires_grad=True)
+        upstream = torch.randn(shape, device=self.device)
+        # Last: drawing the bias must not shift what is drawn for both sides.
+        conv = nn.Conv2d(channels, channels, kernel_size=3, padding=1, bias=bias, device=self.device)
+        model = nn.Sequential(conv, nn.BatchNorm2d(channels, device=self.device))
+        shared = [images, *(parameter for parameter in model.parameters() if parameter is not conv.bias)]
+        wanted = shared if conv.bias is None else [*shared, conv.bias]
+
+        def step() -> list[torch.Tensor]:
+            output = model(images)
+            gradients = torch.autograd.grad(output, wanted, upstream)
+            # The gradient of the bias, which is rounding noise and comes last, has no counterpart.
+            return [output.detach(), *gradients[: len(shared)]]
+
+        return step
+
+    def baseline(self) -> Step:
+        return self.training(bias=True)
+
+    def optimized(self) -> Step:
+        return self.training(bias=False)
+
+    def mechanism(self, step: Step) -> int:
+        """biases that batch normalisation takes away"""
+        return biases_taken_away(step)
+
+
+class VGGTraining(MacroPair):
+    """The convolutions of torchvision's `vgg11_bn` trained on JPEG files, loading included.
+
+    In place of its classifier, whose 120 million parameters would cost more than the convolutions, stands
+    one linear layer, as in later networks.
+    """
+
+    needs = (torchvision(),)
+    sizes = {"batch": 8, "pixels": 64}
+    tiny = {"batch": 4, "pixels": 32}
+    # Rounding puts a few ReLUs on the other side of zero, and then whole gradients differ, on both sides
+    # alike: so both are compared with fp64, by the error over all outputs together.
+    equal = Equal.LOSSY
+    tolerance = 1e-2
+
+    def job(self) -> Job:
+        # Imported here: it takes a second, which pairs without images should not pay at their start.
+        from torchvision.models import vgg
+
+        features = vgg.make_layers(vgg.cfgs["A"], batch_norm=True)
+        for layer in features:
+            if isinstance(layer, nn.Conv2d):  # as torchvision's VGG does
+                assert layer.bias is not None
+                nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+                nn.init.zeros_(layer.bias)
+        model = nn.Sequential(features, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, len(PHOTOS)))
+        model.to(self.device)
+        data = JpegPhotos(jpeg_files(), self.size["pixels"], augment=True)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+        return Job(model, data, self.device, optimizer=optimizer, batch_size=self.size["batch"])
+
+    def apply(self, job: Job) -> None:
+        no_bias_before_bn(job)
+
+    def baseline(self) -> Step:
+        return self.comparable(self.job())
+
+    def optimized(self) -> Step:
+        job = self.job()
+        self.apply(job)
+        return self.comparable(job)
+
+    def reference(self) -> Step:
+        job = self.job()
+        job.model.double()
+        job.convert_inputs(lambda images: images.double())
+        return self.comparable(job)
+
+    def comparable(self, job: Job) -> Step:
+        """The job's step, returning the loss and the parameters that both sides have."""
+        alone = {conv.bias for conv in biased_before_bn(job.model)}
+        shared = nn.ParameterList([parameter for parameter in job.model.parameters() if parameter not in alone])
+
+        def step() -> tuple[torch.Tensor, nn.Module]:
+            loss, _ = job.step()
+            return loss, shared
+
+        return step
+
+    def mechanism(self, step: Step) -> int:
+        """biases that batch normalisation takes away"""
+        return biases_taken_away(step)

@@ -1,0 +1,159 @@
+"""Use automatic mixed precision.
+
+Tensor cores, and the bfloat16 units of recent processors, multiply numbers of 16 bits several times faster
+than those of 32, and there is half as much to move. `torch.autocast` runs matrix products and
+convolutions in 16 bits and keeps sums, norms and losses in 32; the parameters stay in 32 bits.
+
+Why people write the baseline: float32 is the default, and always precise enough.
+
+What to expect: much where large matrix products rule, on hardware that has such units; little, or a loss,
+where small operations rule, because casts are operations too. Results differ in the third digit: the
+error against fp64 is measured and shown. bfloat16 has the range of float32. float16 has not, and needs a
+`GradScaler`, which is the arm for GPUs.
+"""
+
+from typing import ClassVar
+
+import torch
+from torch import nn
+
+from benchmarks.jobs.image_classification import image_classification
+from benchmarks.jobs.language_model import language_model
+from harness.job import Job, MacroPair
+from harness.mechanism import low_precision_outputs
+from harness.needs import Need, bfloat16, gpu, torchvision
+from harness.pair import Claim, Equal, Pair, Step, Tip, arm, requires
+
+TIP = Tip(
+    id="amp",
+    title="Use automatic mixed precision",
+    guide=("A3.6", "B4"),
+    claim=Claim.FASTER,
+    published='"up to 3x" on Tensor Cores (PyTorch Performance Tuning Guide)',
+    note="torch.cuda.amp, which the guides show, is deprecated: use torch.amp",
+)
+
+
+def autocast(device: torch.device) -> torch.autocast:
+    """`with` it around code, or call a function with it: then it stands around that function's calls."""
+    return torch.autocast(device.type, dtype=torch.bfloat16)
+
+
+def amp(job: Job) -> None:
+    """The tip, on any job: forward pass and loss in bfloat16. The backward pass follows the forward's types."""
+    job.model.forward = autocast(job.device)(job.model.forward)
+    job.loss = autocast(job.device)(job.loss)
+
+
+def amp_in_float16(job: Job) -> None:
+    """The same in float16. The scaler keeps small gradients from becoming 0, and skips steps that overflow."""
+    scaler = torch.amp.GradScaler(job.device.type, init_scale=2.0**10)
+    optimizer = job.optimizer
+    assert optimizer is not None
+
+    def run(inputs: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, nn.Module]:
+        optimizer.zero_grad()
+        with torch.autocast(job.device.type, dtype=torch.float16):
+            loss = job.loss(job.model(job.convert(inputs.to(job.device))), targets.to(job.device))
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        return loss.detach(), job.model
+
+    job.run = run  # type: ignore[method-assign]
+
+
+class _Lossy(Pair):
+    """Both sides are compared with fp64."""
+
+    needs: ClassVar[tuple[Need, ...]] = (bfloat16(),)
+    equal = Equal.LOSSY
+    tolerance = 1e-2
+
+    def mechanism(self, step: Step) -> int:
+        """modules whose output has 16 bits"""
+        return low_precision_outputs(step)
+
+    def engaged(self, baseline: int, optimized: int) -> bool:
+        return optimized > baseline == 0
+
+
+class Linear(_Lossy):
+    """One linear layer, forward and backward."""
+
+    sizes = {"batch": 512, "width": 1024}
+    tiny = {"batch": 8, "width": 16}
+
+    def layer_and_inputs(self) -> tuple[nn.Linear, torch.Tensor]:
+        width = self.size["width"]
+        layer = nn.Linear(width, width, device=self.device)
+        return layer, torch.randn(self.size["batch"], width, device=self.device)
+
+    def training(self, layer: nn.Linear, inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        loss = layer(inputs).float().square().mean()
+        return loss.detach(), *torch.autograd.grad(loss, list(layer.parameters()))
+
+    def baseline(self) -> Step:
+        layer, inputs = self.layer_and_inputs()
+        return lambda: self.training(layer, inputs)
+
+    def optimized(self) -> Step:
+        layer, inputs = self.layer_and_inputs()
+
+        def step() -> tuple[torch.Tensor, ...]:
+            with autocast(self.device):
+                return self.training(layer, inputs)
+
+        return step
+
+    def reference(self) -> Step:
+        layer, inputs = self.layer_and_inputs()
+        layer, inputs = layer.double(), inputs.double()
+
+        def step() -> tuple[torch.Tensor, ...]:
+            loss = layer(inputs).square().mean()
+            return loss.detach(), *torch.autograd.grad(loss, list(layer.parameters()))
+
+        return step
+
+
+class _Training(_Lossy, MacroPair):
+    def apply(self, job: Job) -> None:
+        amp(job)
+
+    @arm
+    @requires(gpu())
+    def float16(self) -> Step:
+        job = self.job()
+        amp_in_float16(job)
+        return job.step
+
+    def reference(self) -> Step:
+        job = self.job()
+        job.model.double()
+        job.convert_inputs(lambda inputs: inputs.double() if inputs.is_floating_point() else inputs)
+        return job.step
+
+
+class ResNetTraining(_Training):
+    """ResNet-18 trained on JPEG files, loading included."""
+
+    needs = (bfloat16(), torchvision())
+    # bfloat16 rounds to 8 bits, in every layer forward and back: gradients of the first layers are off by
+    # several per cent, as in anybody's training with it.
+    tolerance = 1e-1
+    sizes = {"batch": 8, "pixels": 112}
+    tiny = {"batch": 4, "pixels": 64}
+
+    def job(self) -> Job:
+        return image_classification(self.device, model="resnet18", train=True, **self.size)
+
+
+class GPTTraining(_Training):
+    """Training a small GPT."""
+
+    sizes = {"layers": 2, "width": 256, "context": 128, "batch": 4}
+    tiny = {"layers": 1, "width": 16, "context": 16, "batch": 2}
+
+    def job(self) -> Job:
+        return language_model(self.device, activation=nn.GELU, **self.size)

@@ -1,0 +1,98 @@
+"""Turn lines of Python source text into vectors, as a search index does: sequences of all lengths.
+
+The lines are the standard library's own, which every machine has. A batch is filled up with PADDING to
+its longest line. Both readers go from left to right and hand out their state at a line's last byte, so
+what is filled in behind it changes nothing but the time.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import Dataset
+
+from benchmarks.jobs.language_model import VOCABULARY, Block, SourceText
+from harness.job import Job
+
+PADDING = 0
+"""The byte that batches are filled up with; source text has none."""
+
+LONGEST = 256
+"""Bytes after which a line is cut."""
+
+
+class SourceLines(Dataset[tuple[torch.Tensor, int]]):
+    """(bytes, number) of `lines` lines that lie evenly spread over the text; blank ones do not count."""
+
+    def __init__(self, lines: int) -> None:
+        text = SourceText(context=1).text.numpy().tobytes()
+        written = [line[:LONGEST] for line in text.splitlines() if line.strip()]
+        chosen = written[:: len(written) // lines][:lines]
+        self.lines = [torch.frombuffer(bytearray(line), dtype=torch.uint8).long() for line in chosen]
+        self.lengths = [len(line) for line in chosen]
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return self.lines[index], index
+
+
+def padded(batch: list[tuple[torch.Tensor, int]]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Collate: (lines, filled up to the longest of them, their numbers)."""
+    lines = pad_sequence([line for line, _ in batch], batch_first=True, padding_value=PADDING)
+    return lines, torch.tensor([number for _, number in batch])
+
+
+def at_the_end(states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """Of states (batch, tokens, width) those at each line's last byte: (batch, width)."""
+    last = (tokens != PADDING).sum(dim=1) - 1
+    return states[torch.arange(len(tokens), device=tokens.device), last]
+
+
+class LSTMReader(nn.Module):
+    """Bytes (batch, tokens) in, a vector a line (batch, width) out."""
+
+    def __init__(self, layers: int, width: int) -> None:
+        super().__init__()
+        self.bytes = nn.Embedding(VOCABULARY, width, padding_idx=PADDING)
+        self.lstm = nn.LSTM(width, width, layers, batch_first=True)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        states, _ = self.lstm(self.bytes(tokens))
+        return at_the_end(states, tokens)
+
+
+class TransformerReader(nn.Module):
+    """The same with causal self-attention: no byte sees a later one, so none sees padding."""
+
+    def __init__(self, layers: int, width: int, heads: int = 4) -> None:
+        super().__init__()
+        self.bytes = nn.Embedding(VOCABULARY, width, padding_idx=PADDING)
+        self.positions = nn.Embedding(LONGEST, width)
+        self.blocks = nn.ModuleList(Block(width, heads, nn.GELU) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.bytes(tokens) + self.positions.weight[: tokens.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        return at_the_end(self.norm(x), tokens)
+
+
+def line_vectors(
+    device: torch.device, reader: Callable[[int, int], nn.Module], lines: int, batch: int, layers: int, width: int
+) -> Job:
+    """Run a reader over the lines, forward only. reader: makes the model of (layers, width)."""
+    model = reader(layers, width).to(device).eval().requires_grad_(False)
+    return Job(model, SourceLines(lines), device, batch_size=batch, collate_fn=padded)
+
+
+def vectors(job: Job) -> torch.Tensor:
+    """One epoch of `line_vectors`: every line's vector, in the order of the dataset whatever the batches were."""
+    outputs, numbers = [], []
+    for tokens, of_lines in job.loader():
+        outputs.append(job.run(tokens, of_lines))
+        numbers.append(of_lines)
+    return torch.cat(outputs)[torch.cat(numbers).argsort()]

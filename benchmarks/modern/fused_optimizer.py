@@ -1,0 +1,111 @@
+"""Let the optimizer update all parameters in one operation.
+
+An optimizer that loops over the parameters dispatches a dozen small operations for each of them, and
+walks through its state a dozen times. `foreach=True` hands whole lists of tensors to each operation;
+`fused=True` does the whole update in one.
+
+Why people write the baseline: it is the default. On a GPU the default is `foreach` since torch 2.0; on a
+CPU it is still the loop.
+
+What to expect: the optimizer's part of a step several times shorter. How much of the step that is depends
+on the model: much where parameters are many and batches small, little where the forward pass rules.
+"""
+
+import inspect
+from typing import Any
+
+import torch
+from torch import nn
+
+from benchmarks.jobs.language_model import language_model
+from harness.job import Job, MacroPair
+from harness.mechanism import operations
+from harness.pair import Claim, Pair, Step, Tip, arm
+
+TIP = Tip(
+    id="fused-optimizer",
+    title="Use the optimizer's fused implementation",
+    guide=("M3",),
+    claim=Claim.FASTER,
+)
+
+
+def fused_optimizer(job: Job) -> None:
+    """The tip, on any training job whose optimizer has all parameters in one group."""
+    set_implementation(job, fused=True)
+
+
+def set_implementation(job: Job, **implementation: bool) -> None:
+    """Make the job's optimizer anew, with the settings that it had and `fused` or `foreach`."""
+    assert job.optimizer is not None
+    kind = type(job.optimizer)
+    known = inspect.signature(kind).parameters
+    settings = {name: value for name, value in job.optimizer.defaults.items() if name in known}
+    job.optimizer = kind(job.model.parameters(), **{**settings, **implementation})
+
+
+class ManyParameters(Pair):
+    """One AdamW step of 200 small parameters, as biases and norms are, whose gradients are given."""
+
+    sizes = {"parameters": 200, "elements": 1000}
+    tiny = {"parameters": 5, "elements": 10}
+
+    def step_with(self, **implementation: Any) -> Step:
+        shape = self.size["elements"]
+        model = nn.ParameterList(torch.randn(shape, device=self.device) for _ in range(self.size["parameters"]))
+        for parameter in model:
+            parameter.grad = torch.randn(shape, device=self.device)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, **implementation)
+
+        def step() -> nn.Module:
+            optimizer.step()
+            return model
+
+        return step
+
+    def baseline(self) -> Step:
+        return self.step_with()
+
+    def optimized(self) -> Step:
+        return self.step_with(fused=True)
+
+    @arm
+    def foreach(self) -> Step:
+        return self.step_with(foreach=True)
+
+    def mechanism(self, step: Step) -> int:
+        """operations dispatched"""
+        return operations(step)
+
+    def engaged(self, baseline: int, optimized: int) -> bool:
+        # On a GPU `foreach` is the default, and that arm the baseline once more.
+        return optimized < baseline or (self.device.type != "cpu" and optimized == baseline)
+
+
+class GPTTraining(MacroPair):
+    """Training a small GPT with AdamW."""
+
+    # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
+    tolerance = 1e-3
+    sizes = {"layers": 4, "width": 128, "context": 64, "batch": 2}
+    tiny = {"layers": 1, "width": 16, "context": 8, "batch": 2}
+
+    def job(self) -> Job:
+        return language_model(self.device, activation=nn.GELU, **self.size)
+
+    def apply(self, job: Job) -> None:
+        fused_optimizer(job)
+
+    @arm
+    def foreach(self) -> Step:
+        job = self.job()
+        set_implementation(job, foreach=True)
+        return job.step
+
+    def mechanism(self, step: Step) -> int:
+        """operations dispatched"""
+        return operations(step)
+
+    def engaged(self, baseline: int, optimized: int) -> bool:
+        # On a GPU `foreach` is the default, and that arm the baseline once more.
+        return optimized < baseline or (self.device.type != "cpu" and optimized == baseline)

@@ -1,0 +1,75 @@
+"""Accumulate gradients: a large batch in pieces.
+
+Backward passes add to `.grad`. So a batch of 16 can go through the model as four batches of 4, each
+loss divided by four, before the optimizer takes its one step: the gradient is the same, but only the
+activations of 4 are in memory at a time.
+
+Why people write the baseline: one batch, one forward and one backward pass is the training loop of every
+tutorial, and the fastest as long as it fits.
+
+What to expect: a lower peak of memory, and equal or more time a step, as smaller operations use the
+hardware less well. What is bought with the memory is a batch that would not fit at all. With batch
+normalisation the results differ: it sees the pieces, not the batch.
+"""
+
+import torch
+from torch import nn
+
+from benchmarks.jobs.language_model import language_model
+from harness.job import Job, MacroPair
+from harness.mechanism import forward_passes
+from harness.pair import Claim, Step, Tip
+
+TIP = Tip(
+    id="grad-accumulation",
+    title="Accumulate gradients of small batches",
+    guide=("B7",),
+    claim=Claim.LEANER,
+    note="the claim is memory; the time of a step stays or rises",
+    no_micro="it is a way to write the loop around a model: no single operation does it",
+)
+
+PIECES = 4
+"""Forward and backward passes to an optimizer step."""
+
+
+def grad_accumulation(job: Job, pieces: int = PIECES) -> None:
+    """The tip, on any training job whose model treats the examples of a batch one by one."""
+    optimizer = job.optimizer
+    assert optimizer is not None
+
+    def run(inputs: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, nn.Module]:
+        optimizer.zero_grad()
+        total = torch.zeros((), device=job.device)
+        for some_inputs, some_targets in zip(inputs.chunk(pieces), targets.chunk(pieces), strict=True):
+            outputs = job.model(job.convert(some_inputs.to(job.device)))
+            # Divided, so that the sum of the gradients is the mean that the whole batch would have had.
+            loss = job.loss(outputs, some_targets.to(job.device)) / pieces
+            loss.backward()
+            total += loss.detach()
+        optimizer.step()
+        return total, job.model
+
+    job.run = run  # type: ignore[method-assign]
+
+
+class GPTTraining(MacroPair):
+    """Training a small GPT on batches of 16 windows: at once, or four at a time."""
+
+    # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
+    tolerance = 1e-3
+    sizes = {"layers": 4, "width": 128, "context": 128, "batch": 16}
+    tiny = {"layers": 1, "width": 16, "context": 8, "batch": 4}
+
+    def job(self) -> Job:
+        return language_model(self.device, activation=nn.GELU, **self.size)
+
+    def apply(self, job: Job) -> None:
+        grad_accumulation(job)
+
+    def mechanism(self, step: Step) -> int:
+        """forward passes to an optimizer step"""
+        return forward_passes(step)
+
+    def engaged(self, baseline: int, optimized: int) -> bool:
+        return optimized > baseline

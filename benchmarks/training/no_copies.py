@@ -1,0 +1,107 @@
+"""Turn NumPy arrays into tensors without copying them.
+
+`torch.tensor(array)` always copies. `torch.as_tensor(array)` and `torch.from_numpy(array)` make a tensor
+over the array's own memory: nothing is read and nothing written, whatever the size.
+
+Why people write the baseline: `torch.tensor` is the name one finds first, and a copy is never wrong.
+
+What to expect: everything, where a large array is only wrapped; little in a training loop, where a model
+does far more with a batch than copy it. The tensor and the array are the same memory from then on: what
+is written to the one is seen in the other. Lists are copied either way, number by number.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset
+
+from benchmarks.jobs.image_classification import image_classification
+from benchmarks.jobs.images import JpegPhotos, jpeg_files
+from harness.job import Job, MacroPair
+from harness.mechanism import calls
+from harness.needs import torchvision
+from harness.pair import Claim, Equal, Pair, Step, Tip, arm
+
+TIP = Tip(
+    id="no-copies",
+    title="Turn NumPy arrays into tensors without a copy",
+    guide=("B10",),
+    claim=Claim.FASTER,
+    note="torch.cpu() and torch.cuda(), which B10 names, are modules; the tensor's methods are meant",
+)
+
+
+class ArrayPhotos(Dataset[tuple[torch.Tensor, int]]):
+    """Photos that somebody has decoded before, as one array (images, 3, pixels, pixels) of float32."""
+
+    def __init__(self, images: int, pixels: int) -> None:
+        photos = JpegPhotos(jpeg_files()[:images], pixels, augment=True)
+        loaded = [photos[index] for index in range(images)]
+        self.images: np.ndarray = torch.stack([image for image, _ in loaded]).numpy()
+        self.labels = [label for _, label in loaded]
+        self.to_tensor: Callable[[np.ndarray], torch.Tensor] = torch.tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return self.to_tensor(self.images[index]), self.labels[index]
+
+
+def no_copies(job: Job) -> None:
+    """The tip, on any job whose dataset makes tensors of arrays by its `to_tensor`."""
+    assert isinstance(job.data, ArrayPhotos)
+    job.data.to_tensor = torch.from_numpy
+
+
+class LargeArray(Pair):
+    """An array of 64 MB made a tensor, and summed: so that its numbers are read once at least."""
+
+    # The array is in main memory on every machine; what is moved to a GPU is another tip's matter.
+    devices = ("cpu",)
+    equal = Equal.BITWISE
+    sizes = {"elements": 16 * 2**20}
+    tiny = {"elements": 1000}
+
+    def array(self) -> np.ndarray:
+        found: np.ndarray = torch.randn(self.size["elements"]).numpy()
+        return found
+
+    def baseline(self) -> Step:
+        array = self.array()
+        return lambda: torch.tensor(array).sum()
+
+    def optimized(self) -> Step:
+        array = self.array()
+        return lambda: torch.as_tensor(array).sum()
+
+    @arm
+    def from_numpy(self) -> Step:
+        array = self.array()
+        return lambda: torch.from_numpy(array).sum()
+
+    def mechanism(self, step: Step) -> int:
+        """copies of tensors"""
+        return calls(step, "aten::copy_")
+
+
+class SmallNetworkTraining(MacroPair):
+    """Training a small network on photos kept as one NumPy array, one copy or none for each photo."""
+
+    needs = (torchvision(),)
+    equal = Equal.BITWISE
+    sizes = {"images": 64, "batch": 16, "pixels": 112}
+    tiny = {"images": 4, "batch": 2, "pixels": 16}
+
+    def job(self) -> Job:
+        job = image_classification(self.device, model="small", train=True, **self.size)
+        job.data = ArrayPhotos(self.size["images"], self.size["pixels"])
+        return job
+
+    def apply(self, job: Job) -> None:
+        no_copies(job)
+
+    def mechanism(self, step: Step) -> int:
+        """copies of tensors"""
+        return calls(step, "aten::copy_")

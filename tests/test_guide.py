@@ -1,0 +1,71 @@
+"""Every item of the guides has a tip, every tip its pairs and checks; what is not there yet is listed by name."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from harness.catalog import coverage
+from harness.discover import BENCHMARKS, discover, load, pair_classes, pair_files
+from harness.guide import ITEMS, SOURCES, answers
+from harness.pair import Claim, Equal, MacroPair, Pair, Tip
+
+NOT_YET = {
+    *("A3.1", "A3.3", "A3.4", "A3.5", "A3.7", "A4.1"),
+    *("B1", "B2", "B5", "B6"),
+    *("M2", "M4", "M7", "M10", "M11"),
+}
+"""Items whose tips are still to be written. A tip that is written must leave this list."""
+
+FILES = [file for file in pair_files(BENCHMARKS) if file.stem != "control"]
+
+
+def tip_and_pairs(file: Path) -> tuple[Tip, list[type[Pair]]]:
+    module = load(file, BENCHMARKS)
+    return module.TIP, pair_classes(module)
+
+
+TIPS = [tip_and_pairs(file) for file in FILES]
+
+
+def test_each_item_of_the_guides_has_a_tip() -> None:
+    found = answers((vars(tip), [(pair.scale, pair.__name__) for pair in pairs]) for tip, pairs in TIPS)
+    assert {item for item, tips in found.items() if not tips} == NOT_YET
+
+
+def test_items_are_told_apart_and_have_a_source() -> None:
+    assert len({item.id for item in ITEMS}) == len(ITEMS)
+    assert all(item.source in SOURCES.values() and item.title for item in ITEMS)
+
+
+@pytest.mark.parametrize(("tip", "pairs"), TIPS, ids=[tip.id for tip, _ in TIPS])
+def test_a_tip_has_pairs_of_both_scales_or_says_why_not(tip: Tip, pairs: list[type[Pair]]) -> None:
+    assert tip.claim in Claim
+    scales = {pair.scale for pair in pairs}
+    assert "macro" in scales
+    assert ("micro" in scales) != bool(tip.no_micro), "either micro pairs, or the reason why there are none"
+
+
+@pytest.mark.parametrize("pair", [pair for _, pairs in TIPS for pair in pairs], ids=lambda pair: pair.__qualname__)
+def test_a_pair_checks_equal_work_and_mechanism(pair: type[Pair]) -> None:
+    assert pair.mechanism not in (Pair.mechanism, MacroPair.mechanism)
+    assert pair.equal in Equal
+    assert pair.tolerance <= (1e-1 if pair.equal is Equal.LOSSY else 1e-2)
+    assert (pair.equal is Equal.LOSSY) == (pair.reference is not Pair.reference)
+
+
+def test_an_item_that_is_in_no_guide_is_named() -> None:
+    with pytest.raises(ValueError, match="the tip mine names the guide item Z9"):
+        answers([({"id": "mine", "guide": ("Z9",)}, [("micro", "One")])])
+
+
+def test_a_reason_stands_where_a_micro_pair_would() -> None:
+    found = answers([({"id": "mine", "guide": ("B7",), "no_micro": "it is a loop"}, [("macro", "One")])])
+    (answer,) = found["B7"]
+    assert (answer.micro, answer.macro) == ("none: it is a loop", "One")
+
+
+def test_the_readme_s_table_is_what_list_prints() -> None:
+    readme = (BENCHMARKS.parent / "README.md").read_text()
+    (table,) = re.findall(r"<!-- coverage: .*? -->\n(.*?)\n<!-- end of coverage -->", readme, re.DOTALL)
+    assert table == coverage(discover(BENCHMARKS, "cpu"))
