@@ -62,8 +62,13 @@ def estimate(launch_effects: Sequence[float], alpha: float) -> Estimate:
         raise ValueError("an interval needs at least 2 launches")
     mean = math.fsum(launch_effects) / count
     deviation = math.sqrt(math.fsum((effect - mean) ** 2 for effect in launch_effects) / (count - 1))
-    half = float(stdtrit(count - 1, 1 - alpha / 2)) * deviation / math.sqrt(count)
+    half = half_width(deviation, count, alpha)
     return Estimate(mean, mean - half, mean + half, count, alpha, deviation)
+
+
+def half_width(deviation: float, count: int, alpha: float) -> float:
+    """Of the Student-t interval at two-sided error `alpha`, from `count` launches of this deviation."""
+    return float(stdtrit(count - 1, 1 - alpha / 2)) * deviation / math.sqrt(count)
 
 
 def p_beyond(found: Estimate, margin: float, total_alpha: float) -> float:

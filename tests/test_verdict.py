@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,7 @@ from harness.verdict import (
     Judgement,
     decide,
     disturbed,
+    hopeless,
     judge,
     judge_suite,
     launch_effect,
@@ -256,6 +258,38 @@ def test_undecided_until_every_variant_is_decided_or_the_looks_are_used_up() -> 
     assert undecided(measured(about, effects, launches=17), FULL, CORES)
     assert not undecided(measured(about, effects, launches=18), FULL, CORES)
     assert not undecided(Record(about, "skipped", reason="no GPU"), FULL, CORES)
+
+
+@pytest.mark.parametrize(
+    ("mean", "deviation", "count", "gives_up"),
+    [
+        (0.0, 0.04, 6, True),  # 18 such launches leave +-1.6 %, and the mean would have to be beyond 2.6 %
+        (0.0, 0.04, 5, False),  # between the looks
+        (0.0, 0.04, 4, False),  # too early to know the spread
+        (0.0, 0.01, 6, False),
+        (0.08, 0.04, 6, False),
+        (0.022, 0.04, 6, False),  # one standard error higher it would be faster
+        (0.01, 0.015, 9, True),
+        (0.004, 0.012, 9, False),
+        (0.01, 0.01, 13, True),  # on the border itself, with so many launches, it stays open
+    ],
+)
+def test_what_all_launches_would_hardly_decide_is_given_up(
+    mean: float, deviation: float, count: int, gives_up: bool
+) -> None:
+    spread = statistics.NormalDist(0.0, 1.0)
+    shape = [spread.inv_cdf((index + 0.5) / count) for index in range(count)]
+    scale = deviation / statistics.stdev(shape)
+    assert hopeless([mean + scale * value for value in shape], FULL) == gives_up
+
+
+def test_a_variant_that_is_given_up_says_so_and_is_not_timed_again() -> None:
+    record = measured(info(), {"optimized": 0.0}, spread=0.2, launches=6)
+    assert undecided(record, FULL, CORES) == []
+    assert only(record).verdict == "inconclusive"
+    assert only(record).reason.endswith("; given up after 6 launches: all 18 would hardly have decided")
+    whole = measured(info(), {"optimized": 0.0}, spread=0.2, launches=18)
+    assert "given up" not in only(whole).reason
 
 
 def test_a_lone_weak_finding_among_many_is_demoted() -> None:
