@@ -65,12 +65,14 @@ class ForkServer:
             self._ask({"import": module})
             self._preloaded.add(module)
 
-    def fork(self, path: Path, task: str, env: Mapping[str, str], output: Path) -> Forked:
+    def fork(self, ranks: int, path: Path, task: str, env: Mapping[str, str], output: Path) -> Forked:
         """Fork a worker that connects to the socket `path`, prints into `output`, and has `env` set besides.
+
+        ranks: above 1 it is torchrun, which starts so many fresh ones; rank 0 of them connects.
 
         Raises ServerGone.
         """
-        request = {"path": str(path), "task": task, "env": dict(env), "output": str(output)}
+        request = {"ranks": ranks, "path": str(path), "task": task, "env": dict(env), "output": str(output)}
         return Forked(self, self._ask(request))
 
     def reap(self, pid: int) -> int:
@@ -141,7 +143,8 @@ def _become_worker(request: Mapping[str, object]) -> None:
     os.environ.update(request["env"])
     tempfile.tempdir = None  # torch's import may have asked for it, and the answer was kept
     try:
-        work(1, str(request["path"]), str(request["task"]))
+        assert isinstance(request["ranks"], int)
+        work(request["ranks"], str(request["path"]), str(request["task"]))
         code = 0
     except BaseException:
         traceback.print_exc()

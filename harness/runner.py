@@ -84,7 +84,10 @@ class Workplace:
         # The controls of benchmarks/ run beside pairs of a person's own folder.
         file = self.folder.parent / info.file
         folder = self.folder if file.is_relative_to(self.folder) and file.exists() else BENCHMARKS
-        if launch is not None and launch < self._launches_with_server and surroundings == Surroundings():
+        ranks = surroundings.ranks
+        if ranks > 1:
+            launch = launch or 0  # what is forked is torchrun alone; the ranks it starts are fresh processes
+        if launch is not None and launch < self._launches_with_server and surroundings == Surroundings(ranks=ranks):
             try:
                 server = self._server(launch, env)
                 if "torchvision" in info.needs:

@@ -35,8 +35,9 @@ OUTPUT_LIMIT = 16 << 20
 TORCHRUN_ENDS = 15.0
 """Seconds until torchrun has seen that a rank is gone, has ended the others, and has left."""
 
-OWN = ("TMPDIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
-"""Variables that each worker has of its own; torch reads them when they are needed, not at import."""
+OWN = ("TMPDIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "OMP_NUM_THREADS")
+"""Variables that each worker has of its own; torch reads them when they are needed, not at import. The last is
+for the ranks of a forked torchrun."""
 
 START_DEADLINE = 120.0
 """Seconds until a worker has imported torch and the pair's file."""
@@ -95,7 +96,8 @@ class Worker:
         self._process: subprocess.Popen[bytes] | Forked
         if server:
             try:
-                self._process = server.fork(path, json.dumps(task), {name: env[name] for name in OWN}, self.output)
+                own = {name: env[name] for name in OWN if name in env}
+                self._process = server.fork(self.ranks, path, json.dumps(task), own, self.output)
             except ServerGone:
                 self._server.close()
                 raise

@@ -47,7 +47,10 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
         records = {record.name: record for records in pool.map(half, range(2)) for record in records}
     scratches = [workplace.scratch for workplace in workplaces]
     children = [int(file.read_text()) for scratch in scratches for file in scratch.glob("*/tmp/child")]
-    survivors = [process for scratch in scratches for process in living(scratch)]
+    servers = {server._process.pid for workplace in workplaces for server in workplace._servers.values()}
+    survivors = [
+        told for scratch in scratches for told in living(scratch) if int(told.partition(":")[0]) not in servers
+    ]
     for workplace in workplaces:
         workplace.close()
     return Outcome(source, found, records, children, survivors, scratches)

@@ -85,6 +85,21 @@ def test_a_forked_worker_does_what_a_fresh_one_does(workplace: Workplace, contro
         worker.end()
 
 
+def test_of_ranks_torchrun_is_forked_and_they_themselves_are_fresh(workplace: Workplace) -> None:
+    (info,) = (info for info in discover(BENCHMARKS / "distributed", "cpu").pairs if info.name == "no-sync.LargeLinear")
+    worker = workplace.start(info, info.variants[0].surroundings, "warm")
+    try:
+        worker.ask("build", variant="baseline", seed=0)
+        torchrun = psutil.Process(worker._process.pid)
+        assert torchrun.ppid() == workplace._servers[0]._process.pid
+        ranks = [child for child in torchrun.children() if "harness.worker_main" in child.cmdline()]
+        assert len(ranks) == 2
+        assert {rank.environ()["OMP_NUM_THREADS"] for rank in ranks} == {"1"}
+    finally:
+        worker.end()
+    assert not any(rank.is_running() and rank.status() != psutil.STATUS_ZOMBIE for rank in ranks)
+
+
 def test_a_pair_that_ends_the_server_does_not_end_the_launches_after_it(
     workplace: Workplace, control: PairInfo
 ) -> None:
@@ -106,7 +121,7 @@ def forked(server: ForkServer, folder: Path, task: str = "{}") -> tuple[Forked, 
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(folder / "socket"))
         listening.listen(1)
-        process = server.fork(folder / "socket", task, {"TMPDIR": str(folder)}, folder / "output")
+        process = server.fork(1, folder / "socket", task, {"TMPDIR": str(folder)}, folder / "output")
         if task == "{}":
             return process, Connection(os.open(os.devnull, os.O_RDONLY), writable=False)
         connected, _ = listening.accept()
@@ -176,4 +191,4 @@ def test_workers_end_with_their_server_and_are_told_killed(server: ForkServer, t
     server.end()
     assert process.wait(10.0) == -signal.SIGKILL
     with pytest.raises(ServerGone):
-        server.fork(tmp_path / "socket", "{}", {}, tmp_path / "output")
+        server.fork(1, tmp_path / "socket", "{}", {}, tmp_path / "output")
