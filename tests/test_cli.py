@@ -310,7 +310,9 @@ def test_the_list_for_people_says_why_not_and_what_to_do(say: Said, known: list[
     _, out, _ = say("list")
     assert "fuse-pointwise: " in out
     assert "why: no GPU; remedy: buy one" in out
-    assert out.endswith("3 pairs, 0 run here (torch 2.15.0, cpu)\n")
+    assert "\n3 pairs, 0 run here (torch 2.15.0, cpu)\n\n| item | the advice |" in out
+    assert "| A1.1 | Load and augment data in workers, from pinned memory | fuse-pointwise |" in out
+    assert out.endswith("1 of the guides' 46 items have a tip.\n")
 
 
 def test_reports_of_several_files_are_written_where_asked(say: Said, tmp_path: Path) -> None:
