@@ -46,8 +46,8 @@ native: setup ## fetch optional native libraries without root (jemalloc, tcmallo
 bench: PROFILE := full
 bench: setup native measure ## measure every tip that can run here, then report: this is the suite
 
-quick: PROFILE := quick
-quick: setup native measure ## the same with the shortest honest profile
+quick: PROFILE := quick -k micro
+quick: setup native measure ## the operations alone, without whole jobs, with the shortest honest profile
 
 # The report is written even if some pair failed (status 1); the run's own status is what make ends with.
 .PHONY: measure
@@ -58,7 +58,7 @@ measure:
 
 test: setup native ## run all tests
 	@echo "running all tests: under 10 minutes on 2 cores"
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --benchmark-disable
 
 lint: setup ## ruff and mypy
 	@$(BIN)/ruff check

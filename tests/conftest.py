@@ -11,8 +11,10 @@ collect_ignore = ["pairs"]
 
 
 @pytest.fixture(autouse=True, scope="session")
-def own_lock() -> Iterator[None]:
-    """A lock of the tests' own, which the commands they start inherit."""
+def own_environment() -> Iterator[None]:
+    """A lock of the tests' own, and no word of pytest-xdist: what the commands they start inherit."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("TIPBENCH_LOCK", os.path.join(folder, "lock"))
+        # By this one pytest-benchmark, in a pytest that a test starts, would know of other tests at the same time.
+        patch.delenv("PYTEST_XDIST_WORKER", raising=False)
         yield
