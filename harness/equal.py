@@ -10,6 +10,7 @@ import gc
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from math import inf
 from typing import Any
 
 import torch
@@ -257,18 +258,43 @@ def error(reference: Outputs, outputs: Outputs) -> float:
     return float((wrong / max(size, FLOOR**2)) ** 0.5)
 
 
+def _lowest_score(name: str, outputs: Sequence[Outputs], target: float) -> float:
+    """The lowest score of one side over all seeds. Raises Unequal where that is below the target."""
+    scores = [each["output[score]"] for each in outputs if "output[score]" in each]
+    if len(scores) < len(outputs) or any(score.numel() != 1 for score in scores):
+        raise Unequal(
+            "no output", f'the {name} returned no {{"score": number}}, which a pair with a target is judged by'
+        )
+    lowest = min(float(score) for score in scores)
+    # Compared in the score's own precision: 0.95 in fp32 is a little less than 0.95 here.
+    if missed := sum(not bool(score >= target) for score in scores):
+        raise Unequal(
+            "different results",
+            f"the {name} missed the target of {target:g} with {missed} of {len(scores)} seeds: "
+            f"its lowest score is {lowest:.4g}",
+        )
+    return lowest
+
+
 def compare(
     method: Equal,
     tolerance: float,
     baseline: Sequence[Outputs],
     variant: Sequence[Outputs],
     reference: Sequence[Outputs],
+    target: float = inf,
 ) -> dict[str, Any]:
-    """Compare the outputs of both sides, one entry a seed. Raises Unequal; returns `VariantRecord.equal`."""
-    found: dict[str, Any] = {"method": str(method), "tolerance": tolerance, "seeds": len(baseline)}
+    """Compare the outputs of both sides, one entry a seed. Raises Unequal; returns `VariantRecord.equal`.
+
+    reference: used by Equal.LOSSY alone. target: used by Equal.TARGET alone, which has no use for `tolerance`.
+    """
     for name, outputs in (("baseline", baseline), ("variant", variant)):
         if _stale(outputs):
             raise Unequal("stale results", f"the {name}'s outputs are the same for every seed")
+    if method is Equal.TARGET:
+        lowest = min(_lowest_score("baseline", baseline, target), _lowest_score("variant", variant, target))
+        return {"method": str(method), "target": target, "seeds": len(baseline), "lowest": lowest}
+    found: dict[str, Any] = {"method": str(method), "tolerance": tolerance, "seeds": len(baseline)}
     if method is Equal.LOSSY:
         found["baseline_error"] = max(map(error, reference, baseline))
         found["error"] = max(map(error, reference, variant))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.launch import Builder, Surroundings
@@ -40,6 +41,9 @@ class Equal(StrEnum):
     CLOSE = "allclose"
     LOSSY = "lossy"
     """Precision differs on purpose: both sides are compared with `Pair.reference`, in fp64."""
+    TARGET = "target reached"
+    """A step trains from scratch, and both sides must reach `Pair.target` for every seed. It returns a mapping
+    with "score", a number, and something that differs from seed to seed where scores may not, such as the loss."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,8 @@ class Pair:
     equal: ClassVar[Equal] = Equal.CLOSE
     tolerance: ClassVar[float] = 1e-4
     """Largest difference allowed by Equal.CLOSE and LOSSY, relative to the tensor's largest value."""
+    target: ClassVar[float] = inf
+    """What the score of every step must reach, where `equal` is Equal.TARGET; infinity is never reached."""
     sizes: ClassVar[Mapping[str, int]] = {}
     """Named sizes of the work, recorded; `tiny` overrides them in the exact tests, never in a run."""
     tiny: ClassVar[Mapping[str, int]] = {}
@@ -133,7 +139,7 @@ class Pair:
     def __init_subclass__(cls) -> None:
         """Raises TypeError where a method takes the name of a setting: the setting would be lost unseen."""
         super().__init_subclass__()
-        for name in ("scale", "needs", "devices", "equal", "tolerance", "sizes", "tiny", "deadline"):
+        for name in ("scale", "needs", "devices", "equal", "tolerance", "target", "sizes", "tiny", "deadline"):
             if callable(vars(cls).get(name)):
                 raise TypeError(f"{cls.__name__}.{name} is a method, but {name} is a setting of Pair: rename it")
 

@@ -99,7 +99,8 @@ class VariantRecord:
 
     equal: {"method", "worst", "tolerance", "seeds"}: worst is the largest difference from the
     baseline relative to the tensor's largest value; Equal.LOSSY adds "error", the variant's
-    distance from the fp64 reference, and "baseline_error".
+    distance from the fp64 reference, and "baseline_error". Of Equal.TARGET {"method", "target", "seeds",
+    "lowest"}: lowest is the lowest score of both sides.
     mechanism: {"what", "baseline", "optimized", "engaged"}: the count's name, the two counts.
     memory: bytes: "tensor_peak" (live tensors), "resident_peak" (process), "tree" (proportional
     set size with child processes), on GPUs "allocated_peak" and "reserved_peak"; a missing key

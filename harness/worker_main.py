@@ -235,6 +235,7 @@ class Session:
                 self.outputs["baseline"],
                 self.outputs[variant],
                 self.outputs.get("reference", []),
+                self.pair_class.target,
             )
         except Unequal as error:
             raise Failed(error.kind, f"{variant}: {error}") from None

@@ -326,3 +326,65 @@ def test_lossy_compares_complex_numbers_whole() -> None:
     without = seeds(*(torch.complex(x, torch.zeros(2)) for x in (A, B)))
     with pytest.raises(Unequal, match=r"error 0\.71 against fp64"):
         same(Equal.LOSSY, reference, without, reference=reference, tolerance=0.01)
+
+
+# ---- target reached ----
+
+
+def trained(*scores: float) -> list[Outputs]:
+    """The outputs of a step that trains to a target: one score a seed, and a loss of its own beside each."""
+    return [
+        {"output[score]": torch.tensor(score), "output[loss]": torch.tensor(0.1 + number)}
+        for number, score in enumerate(scores)
+    ]
+
+
+def reach(baseline: Sequence[Outputs], variant: Sequence[Outputs], target: float = 0.95) -> dict[str, Any]:
+    return compare(Equal.TARGET, 1e-4, baseline, variant, [], target)
+
+
+def test_both_sides_reach_the_target_and_the_lowest_score_is_told() -> None:
+    found = reach(trained(0.96, 0.95), trained(0.97, 1.0), target=0.9)
+    assert found == {"method": "target reached", "target": 0.9, "seeds": 2, "lowest": pytest.approx(0.95)}
+
+
+def test_trainings_may_be_of_different_length_and_shape() -> None:
+    baseline, variant = trained(0.96, 0.97), trained(0.98, 0.99)
+    variant[0]["output[curve]"] = torch.ones(3)
+    assert reach(baseline, variant)["lowest"] == pytest.approx(0.96)
+
+
+def test_a_score_that_is_the_target_reaches_it() -> None:
+    assert reach(trained(0.5, 0.75), trained(0.5, 0.75), target=0.5)["lowest"] == 0.5
+    fp32 = trained(0.95, 0.96)
+    assert fp32[0]["output[score]"].item() < 0.95, "the nearest in fp32 lies below"
+    assert reach(fp32, fp32)["seeds"] == 2
+
+
+@pytest.mark.parametrize(("sides", "name"), [((0, 1), "baseline"), ((1, 0), "variant")])
+def test_a_side_that_misses_the_target_is_named_with_its_score(sides: tuple[int, int], name: str) -> None:
+    either = trained(0.9, 0.94, 0.96), trained(0.96, 0.96, 0.96)
+    expected = rf"the {name} missed the target of 0\.95 with 2 of 3 seeds: its lowest score is 0\.9$"
+    with pytest.raises(Unequal, match=expected) as caught:
+        reach(either[sides[0]], either[sides[1]])
+    assert caught.value.kind == "different results"
+
+
+def test_without_a_target_nothing_reaches_it() -> None:
+    with pytest.raises(Unequal, match="missed the target of inf"):
+        compare(Equal.TARGET, 1e-4, trained(1.0, 1.0), trained(1.0, 1.0), [])
+
+
+def test_scores_may_coincide_but_not_all_that_is_returned() -> None:
+    assert reach(trained(0.96, 0.96), trained(0.96, 0.96))["seeds"] == 2
+    alone = seeds(torch.tensor(0.96), torch.tensor(0.96))
+    with pytest.raises(Unequal) as caught:
+        reach(trained(0.96, 0.96), alone)
+    assert caught.value.kind == "stale results"
+
+
+@pytest.mark.parametrize("odd", [seeds(A, B), [{"output[score]": A}, {"output[score]": B}]])
+def test_a_target_needs_a_score_that_is_one_number(odd: list[Outputs]) -> None:
+    with pytest.raises(Unequal, match=r'the variant returned no \{"score": number\}') as caught:
+        reach(trained(0.96, 0.96), odd)
+    assert caught.value.kind == "no output"

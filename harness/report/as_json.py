@@ -18,7 +18,8 @@ pairs: one object for each pair and variant other than the baseline; unknown num
 - memory: {"baseline": {...}, "variant": {...}}, each with those known of "tensor_peak", "resident_peak",
   "tree", "allocated_peak", "reserved_peak", in bytes.
 - equal: null, or {"method", "tolerance", "seeds"} with "worst" (bitwise, allclose) or "error" and
-  "baseline_error" (lossy). A number that is not finite is a string: "nan", "inf", "-inf".
+  "baseline_error" (lossy), or {"method", "target", "seeds", "lowest"} (target reached), where "lowest" is the
+  lowest score of both sides. A number that is not finite is a string: "nan", "inf", "-inf".
 - mechanism: null, or {"what", "baseline", "optimized", "engaged"}.
 - one_off_s: seconds the variant needs once beyond the baseline, negative where it needs less.
 - break_even_steps: steps after which a faster variant has earned them back; 0 where there is nothing to

@@ -78,6 +78,10 @@ def equal_work(equal: Mapping[str, Any]) -> str:
     """`VariantRecord.equal` as a sentence without its full stop; empty where nothing was compared."""
     if not equal:
         return ""
+    if "target" in equal:
+        seeds = f"every one of {equal['seeds']} seeds" if isinstance(equal.get("seeds"), int) else "every seed"
+        lowest = f"the lowest score is {value(equal.get('lowest'))}"
+        return f"both sides reached {value(equal['target'])} with {seeds}; {lowest}"
     on = f"on {plural(equal['seeds'], 'fresh input')}" if isinstance(equal.get("seeds"), int) else "on fresh inputs"
     tolerance = value(equal.get("tolerance"))
     if "error" in equal:
