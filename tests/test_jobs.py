@@ -132,7 +132,7 @@ def test_workers_decode_the_same_batches(cache: Path) -> None:
 
 
 @pytest.mark.usefixtures("few_images")
-@pytest.mark.parametrize(("model", "steps"), [("small", 100), ("resnet18", 30)])
+@pytest.mark.parametrize(("model", "steps"), [("small", 100), ("small_vit", 60), ("resnet18", 30)])
 def test_image_classification_learns(model: str, steps: int) -> None:
     torch.manual_seed(0)
     found = losses(image_classification(CPU, model=model, batch=10, pixels=32, train=True), steps)

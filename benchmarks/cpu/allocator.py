@@ -19,8 +19,7 @@ import os
 
 import torch
 
-from benchmarks.jobs.image_classification import image_classification
-from harness.job import Job
+from benchmarks.jobs.image_classification import image_inference
 from harness.launch import surroundings
 from harness.mechanism import mapped_library, page_faults
 from harness.needs import library, linux, torchvision
@@ -105,13 +104,8 @@ class ResNetInference(_Allocator):
 
     scale = "macro"
     needs = (linux(), torchvision())
-    sizes = {"batch": 16, "pixels": 112}
+    sizes = {"batch": 8, "pixels": 112}
     tiny = {"batch": 1, "pixels": 32}
 
-    def job(self) -> Job:
-        job = image_classification(self.device, model="resnet18", train=False, **self.size)
-        job.model.requires_grad_(False)
-        return job
-
     def build(self) -> Step:
-        return self.job().step
+        return image_inference(self.device, model="resnet18", **self.size).step

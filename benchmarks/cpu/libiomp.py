@@ -21,8 +21,7 @@ from typing import ClassVar
 
 import torch
 
-from benchmarks.jobs.image_classification import image_classification
-from harness.job import Job
+from benchmarks.jobs.image_classification import image_inference
 from harness.launch import surroundings
 from harness.mechanism import mapped_library
 from harness.needs import Need, cores, library, linux, torchvision
@@ -102,10 +101,5 @@ class ResNetInference(_OpenMP):
     sizes = {"batch": 8, "pixels": 112}
     tiny = {"batch": 1, "pixels": 32}
 
-    def job(self) -> Job:
-        job = image_classification(self.device, model="resnet18", train=False, **self.size)
-        job.model.requires_grad_(False)
-        return job
-
     def build(self) -> Step:
-        return self.job().step
+        return image_inference(self.device, model="resnet18", **self.size).step

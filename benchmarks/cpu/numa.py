@@ -21,8 +21,7 @@ from typing import ClassVar
 import psutil
 import torch
 
-from benchmarks.jobs.image_classification import image_classification
-from harness.job import Job
+from benchmarks.jobs.image_classification import image_inference
 from harness.launch import surroundings
 from harness.mechanism import pages_by_node
 from harness.needs import Need, available_cores, linux, numa_nodes, torchvision
@@ -33,7 +32,10 @@ TIP = Tip(
     title="Bind a process to one NUMA node",
     guide=("A2.1",),
     claim=Claim.FASTER,
-    published='remote access "about 2x slower", binding typically 1-10 %',
+    published=(
+        'remote access "can be ~2x slower" (PyTorch tutorial: Grokking PyTorch Intel CPU performance); '
+        "binding typically 1-10 % (PyTorch documentation: NUMA Binding)"
+    ),
 )
 
 NODE_0 = ("numactl", "--cpunodebind=0", "--membind=0")
@@ -97,10 +99,5 @@ class ResNetInference(_Binding):
     sizes = {"batch": 8, "pixels": 112}
     tiny = {"batch": 1, "pixels": 32}
 
-    def job(self) -> Job:
-        job = image_classification(self.device, model="resnet18", train=False, **self.size)
-        job.model.requires_grad_(False)
-        return job
-
     def build(self) -> Step:
-        return self.job().step
+        return image_inference(self.device, model="resnet18", **self.size).step

@@ -10,17 +10,26 @@ What to expect: large operations want all cores; small ones, below the size at w
 use threads, do not care. The great loss is several processes with all cores each: their threads wait
 for one another's.
 
+The guide also binds each thread to a core, with OMP_PROC_BIND or with GNU's own GOMP_CPU_AFFINITY: a thread
+that is not moved keeps its cache. Two programs that are bound to the same cores share them, whatever is free
+beside. The guide's OMP_SCHEDULE changes nothing: it is for loops compiled with `schedule(runtime)`, and
+PyTorch has none.
+
 Threads are set before the process starts, so each variant runs in a process of its own.
 """
+
+import os
+import sys
+from pathlib import Path
 
 import psutil
 import torch
 
-from benchmarks.jobs.image_classification import image_classification
+from benchmarks.jobs.image_classification import image_inference
 from harness.job import Job
 from harness.launch import surroundings
-from harness.needs import available_cores, cores, torchvision
-from harness.pair import Claim, Pair, Step, Tip, sweep
+from harness.needs import available_cores, cores, linux, torchvision
+from harness.pair import Claim, Pair, Step, Tip, arm, sweep
 
 TIP = Tip(
     id="openmp-threads",
@@ -34,6 +43,20 @@ CORES = available_cores()
 DEFAULT = min(CORES, psutil.cpu_count(logical=False) or CORES)
 THREADS = tuple(sorted({1, CORES // 2, CORES} - {0, DEFAULT}))
 """One thread, half the cores, all cores: less the one that is the default anyway."""
+MY_CORES = " ".join(map(str, sorted(os.sched_getaffinity(0)))) if sys.platform == "linux" else ""
+
+
+def chain(operations: int, elements: int) -> Step:
+    """Operations one after the other, each of which waits for all threads to have ended the one before."""
+    x = torch.randn(elements)
+
+    def step() -> torch.Tensor:
+        y = x
+        for _ in range(operations):
+            y = y + x
+        return y
+
+    return step
 
 
 class _Threads(Pair):
@@ -81,15 +104,40 @@ class SmallOperations(_Threads):
     tiny = {"operations": 3}
 
     def build(self) -> Step:
-        x = torch.randn(self.size["elements"])
+        return chain(self.size["operations"], self.size["elements"])
 
-        def step() -> torch.Tensor:
-            y = x
-            for _ in range(self.size["operations"]):
-                y = y + x
-            return y
 
-        return step
+class BoundThreads(Pair):
+    """Many operations just large enough that PyTorch uses threads for them, each thread on a core of its own."""
+
+    devices = ("cpu",)
+    needs = (linux(), cores(2))
+    sizes = {"operations": 100, "elements": 40_000}
+    tiny = {"operations": 3}
+
+    def build(self) -> Step:
+        return chain(self.size["operations"], self.size["elements"])
+
+    def baseline(self) -> Step:
+        return self.build()
+
+    @surroundings(env={"OMP_PROC_BIND": "close"})
+    def optimized(self) -> Step:
+        return self.build()
+
+    @arm
+    @surroundings(env={"GOMP_CPU_AFFINITY": MY_CORES})
+    def gnu_affinity(self) -> Step:
+        return self.build()
+
+    def mechanism(self, step: Step) -> int:
+        """threads that may run on one core only"""
+        step()
+        threads = (int(task.name) for task in Path("/proc/self/task").iterdir())
+        return sum(len(os.sched_getaffinity(thread)) == 1 for thread in threads)
+
+    def engaged(self, baseline: int, optimized: int) -> bool:
+        return baseline == 0 and optimized > 0
 
 
 class TwoInstances(Pair):
@@ -101,13 +149,11 @@ class TwoInstances(Pair):
     scale = "macro"
     devices = ("cpu",)
     needs = (cores(2), torchvision())
-    sizes = {"batch": 8, "pixels": 112}
+    sizes = {"batch": 4, "pixels": 112}
     tiny = {"batch": 1, "pixels": 32}
 
     def job(self) -> Job:
-        job = image_classification(self.device, model="resnet18", train=False, **self.size)
-        job.model.requires_grad_(False)
-        return job
+        return image_inference(self.device, model="resnet18", **self.size)
 
     @surroundings(ranks=2, env={"OMP_NUM_THREADS": str(CORES)})
     def baseline(self) -> Step:

@@ -14,7 +14,7 @@ be slower (pytorch issues #50036, #82699), when an operation in between has no c
 import torch
 from torch import nn
 
-from benchmarks.jobs.image_classification import image_classification
+from benchmarks.jobs.image_classification import image_classification, image_inference
 from harness.job import Job, MacroPair
 from harness.mechanism import not_channels_last
 from harness.needs import torchvision
@@ -64,7 +64,7 @@ class Convolution(Pair):
         return not_channels_last(step)
 
 
-class _ResNet(MacroPair):
+class _Network(MacroPair):
     needs = (torchvision(),)
     sizes = {"batch": 8, "pixels": 112}
     tiny = {"batch": 4, "pixels": 64}
@@ -77,13 +77,14 @@ class _ResNet(MacroPair):
         return not_channels_last(step)
 
 
-class ResNetTraining(_ResNet):
+class ResNetTraining(_Network):
     """ResNet-18 trained on JPEG files, loading included."""
 
     # Adding up in another order puts a few ReLUs on the other side of zero, and then whole gradients
     # differ, on both sides alike: so both are compared with fp64, by the error over all outputs together.
     equal = Equal.LOSSY
     tolerance = 1e-2
+    sizes = {"batch": 8, "pixels": 80}
 
     def job(self) -> Job:
         return image_classification(self.device, model="resnet18", train=True, **self.size)
@@ -95,10 +96,15 @@ class ResNetTraining(_ResNet):
         return job.step
 
 
-class ResNetInference(_ResNet):
+class ResNetInference(_Network):
     """ResNet-18 run over JPEG files, loading included. The tip does not need `no_grad`; a user has it."""
 
     def job(self) -> Job:
-        job = image_classification(self.device, model="resnet18", train=False, **self.size)
-        job.model.requires_grad_(False)
-        return job
+        return image_inference(self.device, model="resnet18", **self.size)
+
+
+class MobileNetInference(_Network):
+    """MobileNetV2 run over JPEG files. Its 3x3 convolutions, all but the first, are depthwise: a channel each."""
+
+    def job(self) -> Job:
+        return image_inference(self.device, model="mobilenet_v2", **self.size)

@@ -8,8 +8,9 @@ once.
 Why people write the baseline: it is the formula as it stands in the paper, and GPT code on the web
 is full of it.
 
-What to expect: as the formula is bound by memory, a gain of several times where the tensors are
-larger than the caches, and the temporaries gone. Compiling takes seconds, once for each set of
+What to expect: the five operations read six tensors and write five; the one loop reads one and writes
+one. Where the tensors are larger than the caches that is most of what the time goes into. The
+temporaries are gone. Compiling takes seconds, once for each set of
 shapes: see after how many steps it has paid. Where PyTorch has the whole formula as one function,
 as `F.gelu` here, that function needs no compiler.
 """

@@ -8,9 +8,9 @@ Why people write the baseline: until torch 2.0 it was the default, and `set_to_n
 `parameter.grad.zero_()`, is in much code from before. Today the tip is to leave the default alone; the
 baseline here is the old way on purpose.
 
-What to expect: a few percent where parameters are many and small, or large beside a small batch. Part of
-the saving is in the backward pass, so the whole step is timed. Between two steps the gradients' memory is
-free.
+What to expect: little, and most where parameters are many and small, or large beside a small batch. Part
+of the saving is in the backward pass, so the whole step is timed. Between two steps the gradients' memory
+is free.
 
 The two ways differ for a parameter that gets no gradient in a step: a zero still moves momentum and decays
 weights, None leaves the parameter alone. Here all get one.

@@ -7,11 +7,15 @@ by length first and cut into batches then, the sequences of a batch need hardly 
 Why people write the baseline: a DataLoader takes the sequences as they come, or shuffled, and padding them
 in `collate_fn` is all it needs to work.
 
-What to expect: as much time saved as padding is saved, a third to a half of all with lines of text, as long
-as a batch remains large enough to keep the machine busy. Training gains the same. There one shuffles the
-batches in each epoch, and sorts within parts of the data, lest each batch always hold the same sequences;
-the order of the batches differs from the baseline's then, and so do the steps, which is why inference is
-compared here.
+What to expect: as much time saved as padding is saved, as long as a batch remains large enough to keep the
+machine busy. In batches of 32 lines of source text half of all tokens are padding (49 %, counted with
+Python 3.11's library); sorted by length, 15 %. Training gains the same. There one shuffles the batches in
+each epoch, and sorts within parts of the data, lest each batch always hold the same sequences; the order of
+the batches differs from the baseline's then, and so do the steps, which is why inference is compared here.
+
+A fixed number of sequences is few tokens where they are short, and many where they are long. The arm
+`constant_tokens` sorts as well, but fixes the number of tokens: many short sequences to a batch, or a few
+long ones. Then 10 % are padding, and no batch asks for more memory than the others.
 
 The step is a whole epoch: a single batch would be other work on each side. Across several GPUs the tip also
 spares those with short sequences the wait for the one with the longest.
@@ -34,7 +38,7 @@ from benchmarks.jobs.sequences import (
     vectors,
 )
 from harness.job import Job
-from harness.pair import Claim, Pair, Step, Tip
+from harness.pair import Claim, Pair, Step, Tip, arm
 
 TIP = Tip(
     id="length-bucketing",
@@ -51,9 +55,36 @@ def length_bucketing(job: Job) -> None:
     job.loading.update(batch_sampler=by_length(job.data.lengths, batch))
 
 
+def constant_tokens(job: Job) -> None:
+    """The second way: batches of about as many tokens each, of however many sequences."""
+    assert isinstance(job.data, SourceLines)
+    batch = job.loading.pop("batch_size")
+    job.loading.update(batch_sampler=by_tokens(job.data.lengths, tokens_in(batch, job.data.lengths)))
+
+
 def by_length(lengths: list[int], batch: int) -> list[list[int]]:
     """The numbers of the sequences, shortest first, in batches."""
-    return in_batches(sorted(range(len(lengths)), key=lambda number: lengths[number]), batch)
+    return in_batches(shortest_first(lengths), batch)
+
+
+def by_tokens(lengths: list[int], tokens: int) -> list[list[int]]:
+    """The same, in batches of up to `tokens` each, padding included; a longer sequence is alone in its batch."""
+    batches: list[list[int]] = [[]]
+    for number in shortest_first(lengths):
+        # The others of the batch are shorter, and are filled up to this one.
+        if batches[-1] and (len(batches[-1]) + 1) * lengths[number] > tokens:
+            batches.append([])
+        batches[-1].append(number)
+    return batches
+
+
+def shortest_first(lengths: list[int]) -> list[int]:
+    return sorted(range(len(lengths)), key=lambda number: lengths[number])
+
+
+def tokens_in(batch: int, lengths: list[int]) -> int:
+    """Tokens in `batch` sequences of the mean length."""
+    return batch * sum(lengths) // len(lengths)
 
 
 def in_batches(numbers: list[int], batch: int) -> list[list[int]]:
@@ -105,6 +136,11 @@ class PaddingShare(Pair):
         data = SourceLines(self.size["lines"])
         return self.sums(data, by_length(data.lengths, self.size["batch"]))
 
+    @arm
+    def constant_tokens(self) -> Step:
+        data = SourceLines(self.size["lines"])
+        return self.sums(data, by_tokens(data.lengths, tokens_in(self.size["batch"], data.lengths)))
+
     def mechanism(self, step: Step) -> int:
         """padded tokens an epoch"""
         return padded_tokens(step)
@@ -127,6 +163,12 @@ class _InferenceEpoch(Pair):
         length_bucketing(job)
         return lambda: vectors(job)
 
+    @arm
+    def constant_tokens(self) -> Step:
+        job = self.job()
+        constant_tokens(job)
+        return lambda: vectors(job)
+
     def mechanism(self, step: Step) -> int:
         """padded tokens an epoch"""
         return padded_tokens(step)
@@ -145,7 +187,7 @@ class LSTMEpoch(_InferenceEpoch):
 class TransformerEpoch(_InferenceEpoch):
     """A small Transformer run over lines of source text."""
 
-    sizes = {"lines": 128, "batch": 16, "layers": 2, "width": 128}
+    sizes = {"lines": 64, "batch": 16, "layers": 2, "width": 128}
     tiny = {"lines": 16, "batch": 4, "layers": 1, "width": 16}
 
     def job(self) -> Job:

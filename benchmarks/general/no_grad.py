@@ -8,7 +8,7 @@ and its results can never enter a graph later.
 Why people write the baseline: `model.eval()` looks as if it did this. It does not; it changes what
 dropout and batch normalisation compute, and all sides here are in eval mode.
 
-What to expect: a few percent where operations are large, more where they are small, and a lower
+What to expect: little time where operations are large, more where they are small, and a lower
 peak of memory, because no intermediate result is kept. PyTorch's TransformerEncoder gains most: only
 without gradients does it take its fused path.
 """

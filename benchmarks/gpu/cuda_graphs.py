@@ -7,9 +7,9 @@ a single one. `torch.compile(model, mode="reduce-overhead")` does it for you; `t
 
 Why people write the baseline: `torch.compile(model)` fuses what it can, and looks like all there is.
 
-What to expect: 1.2 to 3 times less time where kernels are tiny; nothing where they are large. More
-memory, which the graph keeps for itself. A graph replays on the same addresses: shapes must not change,
-inputs are copied in, and outputs are overwritten by the next replay, so whoever keeps one clones it.
+What to expect: less time where kernels are tiny, nothing where they are large. More memory, which the
+graph keeps for itself. A graph replays on the same addresses: shapes must not change, inputs are copied
+in, and outputs are overwritten by the next replay, so whoever keeps one clones it.
 """
 
 import torch

@@ -12,7 +12,7 @@ def image_classification(
 ) -> Job:
     """Train `model` with SGD, or run it forward only.
 
-    model: a name in torchvision.models, such as "resnet18", or "small" for the network below.
+    model: a name in torchvision.models, such as "resnet18", or "small" or "small_vit" for the networks below.
     pixels: height and width of the input. images: JPEG files in an epoch.
     """
     # Imported here: it takes a second, which pairs without images should not pay at their start.
@@ -22,11 +22,24 @@ def image_classification(
     # As ResNets are trained since Goyal et al., 2017 (arXiv:1706.02677). Without it the first steps on small
     # batches are chaotic: one ReLU on the other side of zero, and all gradients are different ones.
     options = {"zero_init_residual": True} if train and model.startswith("resnet") else {}
-    network = small_network(classes) if model == "small" else models.get_model(model, num_classes=classes, **options)
+    network: nn.Module
+    if model == "small":
+        network = small_network(classes)
+    elif model == "small_vit":
+        network = small_vit(classes, pixels)
+    else:
+        network = models.get_model(model, num_classes=classes, **options)
     network = network.to(device).train(train)
     data = JpegPhotos(jpeg_files()[:images], pixels, augment=train)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9) if train else None
     return Job(network, data, device, optimizer=optimizer, batch_size=batch)
+
+
+def image_inference(device: torch.device, model: str, batch: int, pixels: int) -> Job:
+    """Run `model` forward only, as `image_classification` does; no parameter asks for a gradient."""
+    job = image_classification(device, model, batch, pixels, train=False)
+    job.model.requires_grad_(False)
+    return job
 
 
 def small_network(classes: int) -> nn.Sequential:
@@ -42,3 +55,20 @@ def small_network(classes: int) -> nn.Sequential:
         nn.Flatten(),
         nn.Linear(64, classes),
     )
+
+
+def small_vit(classes: int, pixels: int) -> nn.Module:
+    """torchvision's VisionTransformer, of four layers, on patches of 8 x 8 pixels, with dropout."""
+    from torchvision.models import VisionTransformer
+
+    vit: nn.Module = VisionTransformer(
+        image_size=pixels,
+        patch_size=8,
+        num_layers=4,
+        num_heads=4,
+        hidden_dim=128,
+        mlp_dim=512,
+        dropout=0.1,
+        num_classes=classes,
+    )
+    return vit

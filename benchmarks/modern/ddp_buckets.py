@@ -14,13 +14,12 @@ Both sides run in two processes under torchrun; the slower one counts. The harne
 `init_process_group` before a method here is called.
 """
 
-import itertools
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler
+from torch.utils.data import DistributedSampler
 
 from benchmarks.jobs.language_model import language_model
 from harness.launch import surroundings
@@ -85,19 +84,9 @@ class GPTTraining(Pair):
 
     def step_with(self, **settings: Any) -> Step:
         job = language_model(self.device, activation=nn.GELU, **self.size)
-        model = DistributedDataParallel(job.model, **settings)
-        loader = DataLoader(job.data, batch_size=self.size["batch"], sampler=DistributedSampler(job.data))
-        optimizer, batches = torch.optim.AdamW(model.parameters(), lr=1e-3), itertools.cycle(loader)
-
-        def step() -> tuple[torch.Tensor, nn.Module]:
-            inputs, targets = (tensor.to(self.device) for tensor in next(batches))
-            optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(model(inputs), targets)
-            loss.backward()
-            optimizer.step()
-            return loss.detach(), model
-
-        return step
+        job.model = DistributedDataParallel(job.model, **settings)
+        job.loading["sampler"] = DistributedSampler(job.data)
+        return job.step
 
     @surroundings(ranks=2)
     def baseline(self) -> Step:

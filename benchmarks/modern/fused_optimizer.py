@@ -1,14 +1,14 @@
 """Let the optimizer update all parameters in one operation.
 
-An optimizer that loops over the parameters dispatches a dozen small operations for each of them, and
-walks through its state a dozen times. `foreach=True` hands whole lists of tensors to each operation;
-`fused=True` does the whole update in one.
+An optimizer that loops over the parameters dispatches small operations for each of them (AdamW ten), each of
+which walks through the parameter, its gradient or its state. `foreach=True` hands whole lists of tensors to
+each operation; `fused=True` does the whole update in one.
 
 Why people write the baseline: it is the default. On a GPU the default is `foreach` since torch 2.0; on a
 CPU it is still the loop.
 
-What to expect: the optimizer's part of a step several times shorter. How much of the step that is depends
-on the model: much where parameters are many and batches small, little where the forward pass rules.
+What to expect: the optimizer's part of a step becomes shorter. How much of the step that is depends on
+the model: much where parameters are many and batches small, little where the forward pass rules.
 """
 
 import inspect

@@ -1,7 +1,7 @@
 """Checkpoint selectively: keep what is dear to compute again.
 
-Checkpointing a block keeps its input alone and repeats all of its forward pass in the backward pass. Most
-of that time goes into a few matrix products, whose results are no larger than the many cheap ones around
+Checkpointing a block keeps its input alone and repeats all of its forward pass in the backward pass. The
+dear part of that are a few matrix products, whose results are no larger than the many cheap ones around
 them. Selective checkpointing keeps the results of these, and computes only the rest again.
 
 Why people write the baseline: `checkpoint(block, x)` is what the guides say.
@@ -98,7 +98,7 @@ class GPTTraining(MacroPair):
     """Training a small GPT, every block checkpointed: wholly, or all but its linear layers."""
 
     tolerance = 1e-3
-    sizes = {"layers": 4, "width": 128, "context": 128, "batch": 8}
+    sizes = {"layers": 4, "width": 128, "context": 128, "batch": 4}
     tiny = {"layers": 2, "width": 16, "context": 16, "batch": 2}
 
     def job(self) -> Job:

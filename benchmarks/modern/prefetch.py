@@ -1,0 +1,232 @@
+"""Prefetch batches: further ahead from the workers, and to the device while it computes.
+
+Each worker of a `DataLoader` is asked for `prefetch_factor` batches before the first is taken. Where some
+batches take much longer than others, the ones that lie ready bridge the wait, and a longer queue bridges a
+longer one. With a GPU there is a second queue to fill: `batch.to(device, non_blocking=True)` on a stream of its
+own copies the next batch while the present one is computed. On the stream that computes, the copy waits its
+turn like everything else there.
+
+Why people write the baseline: `prefetch_factor=2` is the default, and a copy on the present stream needs no
+thought about streams.
+
+What to expect: from a longer queue little. It evens out, but adds no worker: nothing is gained where workers are
+too slow on average, or fast enough always. It costs the memory of the batches in it. From copying ahead, at
+most the shorter of the times for copying and computing. The pair for GPUs was never run so far.
+
+The step is a whole epoch: batches prefetched by one side would otherwise be decoded while the other side is
+being timed.
+"""
+
+import random
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from pathlib import Path
+
+import torch
+from PIL import Image
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.data import DataLoader
+from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
+
+from benchmarks.jobs.image_classification import image_classification
+from benchmarks.jobs.images import JpegPhotos, jpeg_files
+from harness.job import Job
+from harness.needs import cores, gpu, torchvision
+from harness.pair import Claim, Equal, Pair, Step, Tip, sweep
+
+TIP = Tip(
+    id="prefetch",
+    title="Prefetch batches, and to the device",
+    guide=("M4",),
+    claim=Claim.FASTER,
+)
+
+WORKERS = 2
+FURTHER = (4, 8)
+"""Batches a worker is asked for ahead; the default is 2."""
+
+
+def prefetch(job: Job, prefetch_factor: int) -> None:
+    """The tip, on any job that loads in workers."""
+    job.loading.update(prefetch_factor=prefetch_factor)
+
+
+def copied_ahead(batches: Iterable[torch.Tensor], device: torch.device) -> Iterator[torch.Tensor]:
+    """The tip on a GPU: each batch, pinned on the host, on the device; the one after it is copied meanwhile."""
+    copying, computing = torch.cuda.Stream(device), torch.cuda.current_stream(device)
+
+    def copied(batch: torch.Tensor) -> torch.Tensor:
+        with torch.cuda.stream(copying):
+            return batch.to(device, non_blocking=True)
+
+    ahead: torch.Tensor | None = None
+    for batch in batches:
+        if ahead is not None:
+            # Before the next copy is enqueued, which would otherwise be waited for as well.
+            computing.wait_stream(copying)
+        ready, ahead = ahead, copied(batch)
+        if ready is not None:
+            # The memory is the copying stream's, which would fill it anew as soon as Python lets go of it,
+            # though what computes on it may not have run yet.
+            ready.record_stream(computing)
+            yield ready
+    if ahead is not None:
+        computing.wait_stream(copying)
+        ahead.record_stream(computing)
+        yield ahead
+
+
+class UnevenPhotos(JpegPhotos):
+    """Photos one in four of which, by chance, is three times as wide and high: batches take unlike times."""
+
+    def __init__(self, files: list[Path], pixels: int) -> None:
+        super().__init__(files, pixels, augment=True)
+        chance = random.Random(0)
+        self.encoded = [enlarged(file) if chance.random() < 0.25 else file.read_bytes() for file in files]
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        with torch.random.fork_rng(devices=()), Image.open(BytesIO(self.encoded[index])) as image:
+            torch.manual_seed(self.seed + index)
+            return self.transform(image.convert("RGB")), self.classes[self.files[index].stem.partition("-")[2]]
+
+
+def enlarged(file: Path) -> bytes:
+    """A JPEG file's picture, three times as wide and high, as a JPEG file."""
+    encoded = BytesIO()
+    with Image.open(file) as image:
+        image.resize((3 * image.width, 3 * image.height)).save(encoded, format="JPEG", quality=90)
+    return encoded.getvalue()
+
+
+def most_asked_for(step: Step) -> int:
+    """The most batches that were asked of the workers and not taken yet, at any time in a step."""
+    most = 0
+    ask = _MultiProcessingDataLoaderIter._try_put_index
+
+    def watched(loading: _MultiProcessingDataLoaderIter) -> None:
+        nonlocal most
+        ask(loading)
+        most = max(most, loading._tasks_outstanding)
+
+    _MultiProcessingDataLoaderIter._try_put_index = watched  # type: ignore[assignment, method-assign]
+    try:
+        step()
+    finally:
+        _MultiProcessingDataLoaderIter._try_put_index = ask  # type: ignore[method-assign]
+    return most
+
+
+class Decoding(Pair):
+    """One epoch of decoding uneven JPEG photos in two workers, with no model behind it."""
+
+    needs = (torchvision(), cores(WORKERS))
+    equal = Equal.BITWISE
+    sizes = {"images": 48, "batch": 2, "pixels": 112}
+    tiny = {"images": 40, "pixels": 16}
+
+    def loader(self, prefetch_factor: int | None = None) -> DataLoader[tuple[torch.Tensor, int]]:
+        return DataLoader(
+            UnevenPhotos(jpeg_files()[: self.size["images"]], self.size["pixels"]),
+            batch_size=self.size["batch"],
+            num_workers=WORKERS,
+            persistent_workers=True,
+            prefetch_factor=prefetch_factor,
+        )
+
+    def baseline(self) -> Step:
+        loader = self.loader()
+        return lambda: [images for images, _ in loader]
+
+    @sweep(prefetch_factor=FURTHER)
+    def optimized(self, prefetch_factor: int = FURTHER[0]) -> Step:
+        loader = self.loader(prefetch_factor)
+        return lambda: [images for images, _ in loader]
+
+    def mechanism(self, step: Step) -> int:
+        """batches asked for ahead"""
+        return most_asked_for(step)
+
+    def engaged(self, baseline: int, optimized: int) -> bool:
+        return optimized > baseline
+
+
+class TrainingEpoch(Pair):
+    """One epoch of training a small network from uneven JPEG photos, decoded in two workers."""
+
+    scale = "macro"
+    needs = (torchvision(), cores(WORKERS))
+    equal = Equal.BITWISE
+    sizes = {"images": 48, "batch": 2, "pixels": 112}
+    tiny = {"images": 40, "pixels": 16}
+
+    def job(self) -> Job:
+        job = image_classification(self.device, model="small", train=True, **self.size)
+        job.data = UnevenPhotos(jpeg_files()[: self.size["images"]], self.size["pixels"])
+        job.loading.update(num_workers=WORKERS, persistent_workers=True)
+        return job
+
+    def baseline(self) -> Step:
+        return self.job().epoch
+
+    @sweep(prefetch_factor=FURTHER)
+    def optimized(self, prefetch_factor: int = FURTHER[0]) -> Step:
+        job = self.job()
+        prefetch(job, prefetch_factor)
+        return job.epoch
+
+    def mechanism(self, step: Step) -> int:
+        """batches asked for ahead"""
+        return most_asked_for(step)
+
+    def engaged(self, baseline: int, optimized: int) -> bool:
+        return optimized > baseline
+
+
+class CopiesElsewhere(TorchDispatchMode):
+    """Counts the copies made while another stream than the default one is current."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        if func is torch.ops.aten._to_copy.default:
+            self.count += bool(torch.cuda.current_stream() != torch.cuda.default_stream())
+        return func(*args, **(kwargs or {}))
+
+
+class CopyingAhead(Pair):
+    """Pinned batches that are copied to the GPU and pass through linear layers there. Never run so far."""
+
+    devices = ("cuda",)
+    needs = (gpu(1),)
+    sizes = {"batches": 8, "batch": 4096, "width": 2048, "layers": 4}
+    tiny = {"batches": 3, "batch": 4, "width": 8, "layers": 1}
+
+    def model(self) -> nn.Module:
+        width = self.size["width"]
+        layers = [nn.Linear(width, width) for _ in range(self.size["layers"])]
+        return nn.Sequential(*layers).to(self.device).requires_grad_(False)
+
+    def batches(self) -> list[torch.Tensor]:
+        shape = self.size["batch"], self.size["width"]
+        return [torch.randn(shape).pin_memory() for _ in range(self.size["batches"])]
+
+    def baseline(self) -> Step:
+        model, batches = self.model(), self.batches()
+        # The sums alone are kept, so that no batch's memory is.
+        return lambda: [model(batch.to(self.device, non_blocking=True)).sum(dim=0) for batch in batches]
+
+    def optimized(self) -> Step:
+        model, batches = self.model(), self.batches()
+        return lambda: [model(batch).sum(dim=0) for batch in copied_ahead(batches, self.device)]
+
+    def mechanism(self, step: Step) -> int:
+        """copies on a stream of their own"""
+        with CopiesElsewhere() as copies:
+            step()
+        return int(copies.count)
+
+    def engaged(self, baseline: int, optimized: int) -> bool:
+        return optimized > baseline

@@ -1,0 +1,104 @@
+"""Compile the block that repeats, not the whole model (regional compilation).
+
+A transformer is one block, repeated. `model.compile()` unrolls it: the compiler traces, optimizes and
+generates code for each layer as if it had never seen one. `block.compile()` on every block lets it do so once:
+the second block finds the code of the first, as nothing differs but the parameters, and these are inputs.
+
+Why people write the baseline: it is one line, the one in the tutorials.
+
+What to expect: a lower one-off cost, the more so the more layers there are. A step may take longer: what lies
+outside the blocks stays eager, nothing is fused across their borders, and compiled code is entered once a block.
+So the verdict on the step's time is the price, if any. What it buys shows as the one-off cost, measured with
+empty caches.
+"""
+
+import torch
+from torch import nn
+
+from benchmarks.jobs.language_model import GPT, Block, language_model
+from harness.job import Job, MacroPair
+from harness.needs import compiler
+from harness.pair import Claim, Pair, Step, Tip
+
+TIP = Tip(
+    id="regional-compile",
+    title="Compile repeated blocks once (regional compilation)",
+    guide=("M7",),
+    claim=Claim.AVOIDS,
+    note="the cost avoided is that of compiling: see the one-off costs, not the speed of a step",
+)
+
+
+def regional_compile(job: Job) -> None:
+    """The tip, on any job whose model is a GPT."""
+    assert isinstance(job.model, GPT)
+    for block in job.model.blocks:
+        block.compile()
+
+
+def operations_compiled(step: Step) -> int:
+    """Operations that one step has the compiler trace, when nothing is compiled yet."""
+    # Imported here: it takes a second, which listing the pairs should not pay.
+    from torch._dynamo.utils import counters
+
+    # Code that this or another variant left in the process would be found and used.
+    torch._dynamo.reset()
+    before = counters["stats"]["calls_captured"]
+    step()
+    return counters["stats"]["calls_captured"] - before
+
+
+class TransformerBlocks(Pair):
+    """Transformer blocks one after another, forward only."""
+
+    needs = (compiler(),)
+    sizes = {"layers": 8, "width": 64, "tokens": 32, "batch": 2}
+    tiny = {"layers": 3, "width": 16, "tokens": 4, "batch": 1}
+
+    def blocks(self) -> nn.Sequential:
+        width = self.size["width"]
+        blocks = [Block(width, heads=4, activation=nn.GELU) for _ in range(self.size["layers"])]
+        return nn.Sequential(*blocks).to(self.device).requires_grad_(False)
+
+    def inputs(self) -> torch.Tensor:
+        return torch.randn(self.size["batch"], self.size["tokens"], self.size["width"], device=self.device)
+
+    def baseline(self) -> Step:
+        blocks, x = self.blocks(), self.inputs()
+        blocks.compile()
+        return lambda: blocks(x)
+
+    def optimized(self) -> Step:
+        blocks, x = self.blocks(), self.inputs()
+        for block in blocks:
+            block.compile()
+        return lambda: blocks(x)
+
+    def mechanism(self, step: Step) -> int:
+        """operations compiled"""
+        return operations_compiled(step)
+
+
+class GPTTraining(MacroPair):
+    """Training a small GPT."""
+
+    # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
+    tolerance = 1e-3
+    needs = (compiler(),)
+    sizes = {"layers": 6, "width": 128, "context": 64, "batch": 2}
+    tiny = {"layers": 2, "width": 16, "context": 8, "batch": 2}
+
+    def job(self) -> Job:
+        return language_model(self.device, activation=nn.GELU, **self.size)
+
+    def baseline(self) -> Step:
+        job = self.job()
+        job.model.compile()
+        return job.step
+
+    def apply(self, job: Job) -> None:
+        regional_compile(job)
+
+    def mechanism(self, step: Step) -> int:
+        """operations compiled"""
+        return operations_compiled(step)
