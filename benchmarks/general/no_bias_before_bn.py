@@ -123,7 +123,7 @@ class VGGTraining(MacroPair):
     """
 
     needs = (torchvision(),)
-    sizes = {"batch": 4, "pixels": 64}
+    sizes = {"batch": 8, "pixels": 64}
     tiny = {"batch": 4, "pixels": 32}
     # Rounding puts a few ReLUs on the other side of zero, and then whole gradients differ, on both sides
     # alike: so both are compared with fp64, by the error over all outputs together.
