@@ -1,6 +1,7 @@
 """Settings of all tests."""
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 
@@ -17,4 +18,6 @@ def own_environment() -> Iterator[None]:
         patch.setenv("TIPBENCH_LOCK", os.path.join(folder, "lock"))
         # By this one pytest-benchmark, in a pytest that a test starts, would know of other tests at the same time.
         patch.delenv("PYTEST_XDIST_WORKER", raising=False)
+        # Ignored where pytest was started in the background, and so it would be by the commands under test.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         yield
