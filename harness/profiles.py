@@ -19,8 +19,8 @@ class Profile:
 
     Rounds are not chosen from a pilot as Kalibera and Jones (2013) do: reckoned on a stored complete run,
     fewer rounds from the fifth launch on would have saved 2.5 % of its time, at the median micro pair nothing.
-    Macro pairs had twice the seconds once: half the rounds save 22 % of their time, and left 2 more of the
-    27 pairs of a stored complete run undecided.
+    Macro pairs had twice the seconds once. Reckoned on a stored complete run, half their rounds save 22 % of
+    their time, and leave 2 more of its 27 pairs undecided.
     """
 
     looks: Looks
