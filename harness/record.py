@@ -170,8 +170,8 @@ class Record:
         """What statistics and report rely on; a file edited by hand is caught here and not there."""
         if not all(isinstance(self.info.tip.get(name), str) for name in ("id", "title", "claim")):
             raise ValueError("the tip lacks its id, title or claim")
-        if not all(isinstance(self.info.tip.get(name, ""), str) for name in ("published", "status", "note")):
-            raise ValueError("the tip's published, status or note is no text")
+        if not all(isinstance(self.info.tip.get(name, ""), str) for name in ("published", "status", "note", "why_not")):
+            raise ValueError("the tip's published, status, note or why_not is no text")
         if not isinstance(self.info.tip.get("guide", []), list | tuple):
             raise ValueError("the tip's guide is no list")
         _expect_numbers("wall_s", {"wall_s": self.wall_s})

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 import random
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,12 +21,13 @@ from harness.controls import environment
 from harness.discover import BENCHMARKS
 from harness.fork_server import AVAILABLE, ForkServer, ServerGone
 from harness.launch import Surroundings
+from harness.needs import compiler
 from harness.pair import Equal
 from harness.profiles import Profile
 from harness.record import Launch, PairInfo, Record, VariantInfo, VariantRecord
 from harness.scratch import scratch_folder
 from harness.verdict import undecided
-from harness.worker import Asked, Worker, WorkerFailed
+from harness.worker import PRELOADED, Asked, Worker, WorkerFailed
 
 CHECK_SEEDS = 3
 """Fresh random inputs that both sides' outputs are compared on."""
@@ -36,6 +40,12 @@ LEFT_FOR_PAIRS = 6 << 30
 
 SERVERS_AT_ONCE = 2
 """Importing torch keeps one core busy, and the servers of a launch and the next are wanted soon."""
+
+
+COMPILER = compiler().text
+
+ASKING_S = 120.0
+"""Seconds for finding out about the machine's vector instructions; 13 were seen."""
 
 
 class Start(Protocol):
@@ -59,6 +69,7 @@ class Workplace:
         self.folder = folder
         self.controls = controls
         self.scratch = scratch_folder()
+        (self.scratch / "tmp").mkdir()
         self._started = 0
         self._caches: dict[str, int] = {}
         self._servers: dict[int, ForkServer] = {}
@@ -68,8 +79,8 @@ class Workplace:
     def start(self, info: PairInfo, surroundings: Surroundings, cache: str, launch: int | None = None) -> Worker:
         """Start a worker, as `Start` says. Workers given the same `cache` share what torch.compile has compiled.
 
-        They share the temporary folder too: torch.compile keeps its precompiled headers there, and made
-        them anew in every launch, 7 s each, when each worker had a folder of its own.
+        All share one temporary folder: torch.compile keeps its precompiled headers there, which take it 7 s
+        and are the same for whatever it compiles. Emptying its caches leaves them too (`fresh_cache`).
         """
         self._started += 1
         scratch = self.scratch / f"worker-{self._started}"
@@ -77,10 +88,12 @@ class Workplace:
         env = environment(self.controls, surroundings)
         # Short, as `scratch.LONGEST` reckons with: where the path of a socket in TMPDIR is too long, the
         # worker processes of a DataLoader cannot hand over their batches, and it waits for them for ever.
-        kept = self.scratch / f"c{self._caches.setdefault(cache, len(self._caches))}"
-        for variable, name in (("TORCHINDUCTOR_CACHE_DIR", "i"), ("TRITON_CACHE_DIR", "t"), ("TMPDIR", "tmp")):
-            env[variable] = str(kept / name)
-        (kept / "tmp").mkdir(parents=True, exist_ok=True)
+        env["TMPDIR"] = str(self.scratch / "tmp")
+        kept = self.scratch / f"cache-{self._caches.setdefault(cache, len(self._caches))}"
+        env |= {"TORCHINDUCTOR_CACHE_DIR": str(kept / "inductor"), "TRITON_CACHE_DIR": str(kept / "triton")}
+        needs = {*info.needs, *(need for variant in info.variants for need in variant.needs)}
+        if COMPILER in needs and not kept.exists():
+            shutil.copytree(self._instructions(env), kept / "inductor")
         # The controls of benchmarks/ run beside pairs of a person's own folder.
         file = self.folder.parent / info.file
         folder = self.folder if file.is_relative_to(self.folder) and file.exists() else BENCHMARKS
@@ -90,8 +103,9 @@ class Workplace:
         if launch is not None and launch < self._launches_with_server and surroundings == Surroundings(ranks=ranks):
             try:
                 server = self._server(launch, env)
-                if "torchvision" in info.needs:
-                    server.preload("torchvision")
+                for package in PRELOADED:
+                    if package in info.needs:
+                        server.preload(package)
                 return Worker(info, surroundings, env, folder, scratch, server)
             except ServerGone:
                 # A pair may end the process it was forked from; the next one gets a new server.
@@ -99,6 +113,22 @@ class Workplace:
                 shutil.rmtree(scratch)
                 scratch.mkdir()
         return Worker(info, surroundings, env, folder, scratch)
+
+    def _instructions(self, env: Mapping[str, str]) -> Path:
+        """A compile cache that holds one answer only: which vector instructions the machine has.
+
+        torch.compile asks by compiling six programs. It took 7.5 s of the 9 s that the first compilation of a
+        GELU takes, would be asked for in every cold cache, and is the same for whatever is compiled.
+        """
+        asked = self.scratch / "instructions"
+        if not asked.exists():
+            asked.mkdir()
+            command = [sys.executable, "-c", "from torch._inductor.cpu_vec_isa import pick_vec_isa; pick_vec_isa()"]
+            # Where it fails the compilations ask for themselves, and tell.
+            with suppress(subprocess.TimeoutExpired):
+                env = {**env, "TORCHINDUCTOR_CACHE_DIR": str(asked)}
+                subprocess.run(command, env=env, timeout=ASKING_S, check=False, capture_output=True)
+        return asked
 
     def _server(self, launch: int, env: Mapping[str, str]) -> ForkServer:
         if launch not in self._servers:
@@ -200,24 +230,31 @@ def check(info: PairInfo, able: Sequence[VariantInfo], start: Start, seed: int) 
     found = {}
     folder = scratch_folder()
     file = str(folder / "baseline.pt")
-    worker = start(info, baseline.surroundings, f"warm-{info.name}", launch=0)
+
+    def started(surroundings: Surroundings) -> Asked:
+        return start(info, surroundings, f"warm-{info.name}", launch=0)
+
+    workers: dict[Surroundings, Asked] = {}
     try:
+        for variant in able:
+            if variant.surroundings not in workers:
+                workers[variant.surroundings] = started(variant.surroundings)
+        worker = workers[baseline.surroundings]
         worker.ask("results", variant="baseline", seeds=seeds, file=file)
         count = worker.ask("observe", variant="baseline", seed=seed)
         found["baseline"] = VariantRecord("measured")
-        current: tuple[Asked, Surroundings] | None = (worker, baseline.surroundings)
         for variant in others:
-            if current is None or current[1] != variant.surroundings:
-                worker.end()
-                worker = start(info, variant.surroundings, f"warm-{info.name}", launch=0)
-                current = (worker, variant.surroundings)
+            if variant.surroundings not in workers:
+                workers[variant.surroundings] = started(variant.surroundings)
+            worker = workers[variant.surroundings]
             try:
                 found[variant.name] = _check_variant(info, worker, variant.name, seeds, file, count)
             except WorkerFailed as failure:
                 found[variant.name] = _failed(info, failure)
-                current = None
+                workers.pop(variant.surroundings).end()
     finally:
-        worker.end()
+        for worker in workers.values():
+            worker.end()
         shutil.rmtree(folder, ignore_errors=True)
     return found
 
@@ -292,8 +329,11 @@ def launch_once(
                     info, variant.surroundings, f"warm-{info.name}", launch=len(record.launches) if alike else None
                 )
         home = {variant.name: workers[variant.surroundings] for variant in able}
+        # Nothing is timed yet: processes of their own build at once.
         for name in names:
-            home[name].ask("build", variant=name, seed=seed)
+            home[name].begin("build", variant=name, seed=seed)
+        for name in names:
+            home[name].finish()
         step_s = {name: home[name].ask("warm", variant=name)["step_s"] for name in names}
         fastest = min(names, key=step_s.__getitem__)
         steps = record.steps or steps_a_block(home[fastest], fastest, step_s[fastest], profile.block_s)

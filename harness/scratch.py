@@ -12,9 +12,9 @@ import psutil
 
 from harness.orphans import end_working_in
 
-LONGEST = 36
+LONGEST = 41
 """Characters of a temporary folder's path in which the Unix sockets of workers still fit. Of 104 at most,
-"/tipbench-1234567-12345678/c999/tmp" takes 35, and "/pymp-12345678/listener-12345678" of multiprocessing 32."""
+"/tipbench-1234567-12345678/tmp" takes 30, and "/pymp-12345678/listener-12345678" of multiprocessing 32."""
 
 
 def scratch_folder() -> Path:

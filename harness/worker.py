@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -39,6 +40,10 @@ OWN = ("TMPDIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "OMP_NUM_THREADS
 """Variables that each worker has of its own; torch reads them when they are needed, not at import. The last is
 for the ranks of a forked torchrun."""
 
+PRELOADED = ("torchvision",)
+"""Packages that a pair's needs may name, imported before its file: by the server of forked workers, or by all
+processes of a launch at once, where their builds would do it one after the other."""
+
 START_DEADLINE = 120.0
 """Seconds until a worker has imported torch and the pair's file."""
 
@@ -56,6 +61,10 @@ class Asked(Protocol):
     """What the runner needs of a worker; tests give it a fake one."""
 
     def ready(self) -> None: ...
+
+    def begin(self, command: str, **arguments: Any) -> None: ...
+
+    def finish(self) -> Any: ...
 
     def ask(self, command: str, **arguments: Any) -> Any: ...
 
@@ -92,7 +101,14 @@ class Worker:
         self._server.bind(str(path))
         self._server.listen(1)
         self._connection: Connection | None = None
-        task = {"file": str(folder.parent / info.file), "folder": str(folder), "pair": info.pair, "device": info.device}
+        self._begun: deque[str] = deque()
+        task = {
+            "file": str(folder.parent / info.file),
+            "folder": str(folder),
+            "pair": info.pair,
+            "device": info.device,
+            "imports": [package for package in PRELOADED if package in info.needs],
+        }
         self._process: subprocess.Popen[bytes] | Forked
         if server:
             try:
@@ -122,8 +138,8 @@ class Worker:
         self._connection = Connection(connected.detach())
         self._answer("starting", START_DEADLINE)
 
-    def ask(self, command: str, **arguments: Any) -> Any:
-        """Send one request and sleep until its answer is there. Raises WorkerFailed."""
+    def begin(self, command: str, **arguments: Any) -> None:
+        """Send one request; `finish` waits for its answer. Raises WorkerFailed."""
         if self._connection is None:
             self.ready()
         assert self._connection is not None
@@ -131,7 +147,16 @@ class Worker:
             self._connection.send_bytes(json.dumps({"command": command, **arguments}).encode())
         except OSError:
             raise self._failure(command) from None
-        return self._answer(f"{command} {arguments.get('variant', '')}".strip(), self.info.deadline)
+        self._begun.append(f"{command} {arguments.get('variant', '')}".strip())
+
+    def finish(self) -> Any:
+        """Sleep until the oldest begun request is answered. Raises WorkerFailed."""
+        return self._answer(self._begun.popleft(), self.info.deadline)
+
+    def ask(self, command: str, **arguments: Any) -> Any:
+        """Send one request and sleep until its answer is there. Raises WorkerFailed."""
+        self.begin(command, **arguments)
+        return self.finish()
 
     def pause(self) -> None:
         """Stop the process and everything it started until `go_on`, threads that spin included."""

@@ -7,6 +7,7 @@ this file again with RANK set; rank 0 holds the pipe and hands each request to t
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import random
@@ -14,7 +15,7 @@ import resource
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
@@ -118,6 +119,9 @@ class Session:
     def __init__(self, task: dict[str, Any], ranks: Ranks) -> None:
         import torch
 
+        for package in task["imports"]:
+            with suppress(Exception):  # the pair meets the same, and tells it
+                importlib.import_module(package)
         # With all that it imports: nothing that times or judges may be imported after the pair's file.
         from harness import switches
         from harness.discover import load, pair_classes

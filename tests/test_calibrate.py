@@ -770,6 +770,11 @@ class SteadyWorker:
 
     def end(self) -> None: ...
 
+    def begin(self, command: str, **arguments: Any) -> None: ...
+
+    def finish(self) -> Any:
+        return {"seconds": 0.0}
+
     def ask(self, command: str, **arguments: Any) -> Any:
         step_s = self.step_s[arguments["variant"]]
         if command == "warm":
@@ -777,7 +782,7 @@ class SteadyWorker:
         if command == "block":
             counted = dict.fromkeys(("steal_ticks", "throttled_us", "pressure_us", "switches"), 0)
             return {"seconds": arguments["steps"] * step_s, **counted}
-        return {"seconds": 0.0}
+        raise AssertionError(command)
 
 
 class SteadyWorkplace:

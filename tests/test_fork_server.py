@@ -142,7 +142,7 @@ def task(folder: Path) -> str:
         "    def optimized(self) -> Step:\n"
         "        return self.baseline()\n"
     )
-    return f'{{"file": "{file}", "folder": "{file.parent}", "pair": "Told", "device": "cpu"}}'
+    return f'{{"file": "{file}", "folder": "{file.parent}", "pair": "Told", "device": "cpu", "imports": []}}'
 
 
 def test_a_worker_has_its_own_group_its_own_output_and_its_own_temporary_folder(

@@ -34,6 +34,14 @@ class FakeWorker:
         self.launch = launch
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.ended = self.paused = False
+        self.begun: list[tuple[str, dict[str, Any]]] = []
+
+    def begin(self, command: str, **arguments: Any) -> None:
+        self.begun.append((command, arguments))
+
+    def finish(self) -> Any:
+        command, arguments = self.begun.pop(0)
+        return self.ask(command, **arguments)
 
     def ask(self, command: str, **arguments: Any) -> Any:
         assert not self.ended, "asked after its end"
@@ -220,7 +228,7 @@ def test_rounds_fill_the_launch_within_their_bounds(step_s: float, rounds: int) 
 
 
 def test_a_macro_pair_gets_more_time(machine: FakeMachine) -> None:
-    machine.step_s = {"baseline": 0.05, "optimized": 0.05}
+    machine.step_s = {"baseline": 0.02, "optimized": 0.02}
     micro, macro = machine.measure(info()), machine.measure(info(scale="macro"))
     assert len(micro.launches[0].variant) < len(macro.launches[0].variant)
 

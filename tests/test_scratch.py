@@ -67,15 +67,14 @@ def test_a_program_that_a_killed_runs_step_started_is_ended_and_no_other(place: 
 
 
 def test_the_sockets_of_a_workers_own_processes_fit(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that multiprocessing makes in TMPDIR, in the longest temporary folder and for the longest pair name."""
+    """Those that multiprocessing makes in TMPDIR, in the longest temporary folder."""
     longest = place / ("x" * (LONGEST - len(str(place)) - 1))
     longest.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(longest))
     monkeypatch.setattr(os, "getpid", lambda: 4_194_304)
     workplace = Workplace(BENCHMARKS, controls(1))
-    workplace._caches = {f"earlier {number}": number for number in range(999)}
     about = discover(BENCHMARKS / "control.py", "cpu").pairs[0]
-    worker = workplace.start(about, Surroundings(), f"cold-{'x' * 300}")
+    worker = workplace.start(about, Surroundings(), "warm")
     try:
         worker.ready()
         folder = Path(psutil.Process(worker._process.pid).environ()["TMPDIR"], "pymp-12345678")

@@ -34,6 +34,10 @@ TIP = Tip(
     guide=("A2.6",),
     claim=Claim.FASTER,
     status="torch-ccl stopped at 2.8: gloo stands in",
+    why_not=(
+        "One process already keeps all cores busy with the threads of its operations. Two share the same cores "
+        "and memory, and have gradients to exchange besides: DDP on CPUs is for several sockets or machines."
+    ),
 )
 
 

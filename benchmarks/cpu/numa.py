@@ -96,7 +96,7 @@ class ResNetInference(_Binding):
 
     scale = "macro"
     needs = (*_Binding.needs, torchvision())
-    sizes = {"batch": 8, "pixels": 112}
+    sizes = {"batch": 4, "pixels": 112}
     tiny = {"batch": 1, "pixels": 32}
 
     def build(self) -> Step:

@@ -37,6 +37,10 @@ TIP = Tip(
     guide=("A2.5",),
     claim=Claim.FASTER,
     status="deprecated: TorchScript; use torch.compile",
+    why_not=(
+        "The convolutions take nearly all of the time, and these are oneDNN's on both sides; fusion saves one "
+        "pass over each output."
+    ),
 )
 
 PARTITION = "LlgaPartition_"

@@ -32,6 +32,10 @@ TIP = Tip(
         "A1.1 explains it by Python's global lock, but the workers are processes, not threads. "
         "B3 advises 2 to 4 workers a core; DataLoader itself warns of more workers than cores."
     ),
+    why_not=(
+        "Loading needs cores to spare. With as many busy threads in the training step as there are cores, a "
+        "worker takes from the step what it gives to the loading, and handing a batch over costs both."
+    ),
 )
 
 CORES = available_cores()

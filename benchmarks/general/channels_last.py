@@ -27,6 +27,10 @@ TIP = Tip(
     claim=Claim.FASTER,
     published="8-35 % on V100 with AMP, 26-76 % on Xeon 8380 (PyTorch memory-format tutorial)",
     note="sometimes slower: pytorch issues #50036, #82699",
+    why_not=(
+        "On a CPU, oneDNN brings either layout into a blocked one of its own where that pays, so little is left "
+        "to gain; the published figures are of Tensor Cores and of a 40-core Xeon."
+    ),
 )
 
 

@@ -30,6 +30,10 @@ TIP = Tip(
     guide=("A1.5",),
     claim=Claim.FASTER,
     published="kernels launched 5 -> 1 (PyTorch Performance Tuning Guide, the same formula)",
+    why_not=(
+        "Only operations that lie between matrix products are fused, and on a CPU those products take most of a "
+        "small transformer's time."
+    ),
 )
 
 

@@ -33,6 +33,10 @@ TIP = Tip(
     claim=Claim.FASTER,
     status="default now (since torch 2.0)",
     note="zero gradients still move momentum, None does not",
+    why_not=(
+        "Zeroing is one pass over the gradients, next to a forward pass, a backward pass and an optimizer that "
+        "each make several."
+    ),
 )
 
 

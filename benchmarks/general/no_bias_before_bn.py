@@ -34,6 +34,10 @@ TIP = Tip(
     guide=("A1.3", "B9"),
     claim=Claim.FASTER,
     note="the guide says that torchvision's models do so already: its ResNets do, its vgg*_bn do not",
+    why_not=(
+        "oneDNN adds the bias while it writes the convolution's result, so leaving it out saves its gradient "
+        "alone: one sum over what the backward pass reads anyway."
+    ),
 )
 
 

@@ -46,10 +46,10 @@ def compile_step(optimizer: torch.optim.Optimizer) -> None:
 
 
 class ManyParameters(Pair):
-    """One AdamW step of 40 small parameters, as biases and norms are, whose gradients are given."""
+    """One AdamW step of 16 small parameters, as biases and norms are, whose gradients are given."""
 
     needs = (compiler(),)
-    sizes = {"parameters": 40, "elements": 1000}
+    sizes = {"parameters": 16, "elements": 1000}
     tiny = {"parameters": 5, "elements": 10}
 
     def parameters(self) -> nn.ParameterList:
@@ -91,7 +91,7 @@ class GPTTraining(MacroPair):
     # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
     tolerance = 1e-3
     needs = (compiler(),)
-    sizes = {"layers": 3, "width": 128, "context": 64, "batch": 2}
+    sizes = {"layers": 2, "width": 128, "context": 64, "batch": 2}
     tiny = {"layers": 1, "width": 16, "context": 8, "batch": 2}
 
     def job(self) -> Job:

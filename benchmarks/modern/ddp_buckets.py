@@ -32,6 +32,9 @@ TIP = Tip(
     title="Let gradients be views of DDP's buckets",
     guide=("M9",),
     claim=Claim.LEANER,
+    why_not=(
+        "One bucket waits for all gradients, many pay for each exchange; between them the curve is flat on one machine."
+    ),
 )
 
 

@@ -28,6 +28,7 @@ TIP = Tip(
     title="Use scaled_dot_product_attention",
     guide=("M1",),
     claim=Claim.FASTER,
+    why_not="With short sequences the attention matrix fits into the cache, and there is little to save.",
 )
 
 

@@ -29,6 +29,7 @@ TIP = Tip(
     guide=("B10",),
     claim=Claim.FASTER,
     note="torch.cpu() and torch.cuda(), which B10 names, are modules; the tensor's methods are meant",
+    why_not="The copy of a batch is a small part of what a model does with it.",
 )
 
 

@@ -59,6 +59,14 @@ def advise(rows: Sequence[Row]) -> list[Advice]:
     return sorted(map(_advise, tips.values()), key=lambda advice: ANSWERS.index(advice.answer))
 
 
+def promise_kept(row: Row) -> bool | None:
+    """Whether a row shows what the guide promises; None where that is not a gain in a step's time or memory."""
+    claim = row.info.tip["claim"]
+    if claim not in (Claim.FASTER, Claim.LEANER) or not row.measured:
+        return None
+    return _effect(row, claim == Claim.LEANER) == "pays"
+
+
 def judged_memory(row: Row) -> tuple[str, int, int] | None:
     """(kind, baseline's bytes, variant's bytes) of the best kind that both sides have."""
     before, after = row.memory["baseline"], row.memory["variant"]

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from harness.pair import Claim
 from harness.record import Run
-from harness.report.advice import ANSWERS, MEMORY_KINDS, advise, judged_memory
+from harness.report.advice import ANSWERS, MEMORY_KINDS, advise, judged_memory, promise_kept
 from harness.report.rows import CONTROL, Row, counts, rows
 from harness.report.wording import change, equal_work, plain, plural, ratio, seconds, size, value
 from harness.store import Notice
@@ -224,6 +225,7 @@ def _facts(run: Run, about: Mapping[str, Any], found: Sequence[Row]) -> list[str
         lines.append(f"Status: {text(about['status'])}.")
     if about.get("note"):
         lines.append(f"Note: {text(about['note'])}")
+    lines += _unkept(about, found)
     lines += _each(found, "Equal work", lambda row: text(equal_work(row.judgement.found.equal)))
     lines += _each(found, "Mechanism", lambda row: text(_mechanism(row.judgement.found.mechanism)))
     lines += _each(found, "Reason", _why)
@@ -233,6 +235,28 @@ def _facts(run: Run, about: Mapping[str, Any], found: Sequence[Row]) -> list[str
     lines.append(f"Code: {', '.join(dict.fromkeys(code(_place(row.info.file)) for row in found))}.")
     lines.append(f"Repeat: {', '.join(code(_command(run, name)) for name in pairs)}.")
     return lines
+
+
+def _unkept(about: Mapping[str, Any], found: Sequence[Row]) -> list[str]:
+    """Where the guide's promise was not found, by how much, and why we think so."""
+    kept = {row.info.pair for row in found if promise_kept(row)}
+    unkept = [row for row in found if promise_kept(row) is False and row.info.pair not in kept]
+    if not unkept:
+        return []
+    told = "; ".join(
+        f"{text(row.info.pair)}{'' if row.variant == 'optimized' else f' ({text(row.variant)})'} {_found_instead(row)}"
+        for row in unkept
+    )
+    why = f" Why, we think: {text(about['why_not'])}" if about.get("why_not") else ""
+    return [f"Not as the guide promises: {told}.{why}"]
+
+
+def _found_instead(row: Row) -> str:
+    judged = judged_memory(row) if row.info.tip["claim"] == Claim.LEANER else None
+    if judged is None:
+        return f"{row.verdict}, {_speedup(row)}"
+    kind, before, after = judged
+    return f"{MEMORY_KINDS[kind]} {size(before)} -> {size(after)} ({change(before, after)})"
 
 
 def _each(found: Sequence[Row], label: str, tell: Callable[[Row], str]) -> list[str]:
