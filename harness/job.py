@@ -22,6 +22,7 @@ class Job:
     loss: takes (outputs, targets); unused without an optimizer.
     optimizer: None makes it an inference job.
     loading: keyword arguments of the DataLoader (batch_size, num_workers, ...).
+    non_blocking: whether copies to the device may be handed over instead of waited for.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Job:
         self.loss = loss
         self.optimizer = optimizer
         self.loading = loading
+        self.non_blocking = False
         self.convert: Callable[[Any], Any] = lambda inputs: inputs
         self._loader: DataLoader[Any] | None = None
         self._batches: Iterator[Any] = iter(())
@@ -70,8 +72,8 @@ class Job:
 
     def run(self, inputs: Any, targets: Any) -> Any:
         """One training step or one forward pass on a batch that is on the host."""
-        inputs = self.convert(inputs.to(self.device))
-        targets = targets.to(self.device)
+        inputs = self.convert(inputs.to(self.device, non_blocking=self.non_blocking))
+        targets = targets.to(self.device, non_blocking=self.non_blocking)
         if self.optimizer is None:
             return self.model(inputs)
         self.optimizer.zero_grad()

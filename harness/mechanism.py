@@ -7,8 +7,10 @@ numbers. None of them changes what the step computes.
 from __future__ import annotations
 
 import multiprocessing
+import re
 import resource
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -33,6 +35,10 @@ ALLOCATIONS = ("empty", "empty_like", "empty_strided", "resize_", "set_")
 NO_WORK = frozenset(f"aten::{name}" for name in VIEWS + ALLOCATIONS)
 """Operations that compute nothing where they are called for themselves. `contiguous`, `flatten`,
 `reshape` and `to` may copy: then the copy inside them is counted."""
+
+TENSOR_CORES = re.compile(r"[hs](884|1688|16816)|hmma|gmma|tensorop|tf32|bf16gemm|nvjet")
+"""In the names of kernels of cuBLAS, cuDNN and CUTLASS, whose others say "sgemm" or "simt"; cuBLAS for Hopper says
+"nvjet". After the list of NVIDIA's plugin for TensorBoard."""
 
 COMPILED_GRAPH = "## Call CompiledFxGraph"
 """How the profiler names the running of a graph that torch.compile made."""
@@ -87,16 +93,48 @@ def all_reduces(step: Step) -> int:
     return calls(step, "c10d::allreduce_")
 
 
-def launches(step: Step) -> int:
-    """Launches of GPU work in one warm step: single kernels and whole CUDA graphs, one each."""
+def _gpu_events(step: Step) -> list[str]:
+    """The names of what one warm step does on the GPU, and of the calls that asked for it."""
     step()
     step()
     torch.cuda.synchronize()
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as watched:
         step()
         torch.cuda.synchronize()
+    return [event.name for event in watched.events() or ()]
+
+
+def launches(step: Step) -> int:
+    """Launches of GPU work in one warm step: single kernels and whole CUDA graphs, one each."""
     # cudaLaunchKernel, cudaLaunchKernelExC, cuLaunchKernel, cuLaunchKernelEx, cudaGraphLaunch, and hip's
-    return sum("LaunchKernel" in event.name or "GraphLaunch" in event.name for event in watched.events() or ())
+    return sum("LaunchKernel" in name or "GraphLaunch" in name for name in _gpu_events(step))
+
+
+def tensor_core_kernels(step: Step) -> int:
+    """Kernels of one warm step that run on NVIDIA's tensor cores, by their names."""
+    return sum(bool(TENSOR_CORES.search(name)) for name in _gpu_events(step))
+
+
+def copies_to_device(step: Step) -> dict[str, int]:
+    """Copies from the host to the GPU in one warm step, from "pageable" and from "pinned" memory."""
+    copies = [name for name in _gpu_events(step) if name.startswith("Memcpy HtoD")]
+    return {kind.lower(): sum(f"{kind} ->" in name for name in copies) for kind in ("Pageable", "Pinned")}
+
+
+def synchronisations(step: Step) -> int:
+    """How often one warm step makes the processor wait for the GPU, by torch's own count.
+
+    It does not know of `torch.cuda.synchronize`, which says by its name that it waits.
+    """
+    step()
+    torch.cuda.set_sync_debug_mode("warn")
+    try:
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            step()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    return sum("synchronizing CUDA operation" in str(warning.message) for warning in warned)
 
 
 def graph_nodes(output: Any) -> Iterator[Any]:

@@ -164,7 +164,8 @@ def _measured(config: pytest.Config, info: PairInfo, file: Path) -> Record:
     from harness.lock import Busy, only_run
     from harness.needs import available_cores
     from harness.profiles import PROFILES
-    from harness.runner import Workplace, measure
+    from harness.runner import measure
+    from harness.workplace import Workplace
 
     records = config.stash.setdefault(MEASURED, {})
     if info.name not in records:

@@ -22,9 +22,10 @@ from harness.profiles import PROFILES
 from harness.progress import Progress
 from harness.record import PairInfo, Record, Run
 from harness.report.wording import ratio
-from harness.runner import Workplace, run
+from harness.runner import run
 from harness.selection import select, with_controls
 from harness.verdict import judge
+from harness.workplace import Workplace
 
 
 class CannotRun(Exception):

@@ -5,47 +5,23 @@ from __future__ import annotations
 import math
 import random
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-import psutil
-
-from harness.controls import environment
-from harness.discover import BENCHMARKS
-from harness.fork_server import AVAILABLE, ForkServer, ServerGone
 from harness.launch import Surroundings
-from harness.needs import compiler
 from harness.pair import Equal
 from harness.profiles import Profile
 from harness.record import Launch, PairInfo, Record, VariantInfo, VariantRecord
 from harness.scratch import scratch_folder
 from harness.verdict import undecided
-from harness.worker import PRELOADED, Asked, Worker, WorkerFailed
+from harness.worker import Asked, WorkerFailed
 
 CHECK_SEEDS = 3
 """Fresh random inputs that both sides' outputs are compared on."""
-
-SERVER_BYTES = 512 << 20
-"""What a fork server holds at most: 320 to 450 MB were seen."""
-
-LEFT_FOR_PAIRS = 6 << 30
-"""Bytes that fork servers leave available. Launches without a server start their workers afresh."""
-
-SERVERS_AT_ONCE = 2
-"""Importing torch keeps one core busy, and the servers of a launch and the next are wanted soon."""
-
-
-COMPILER = compiler().text
-
-ASKING_S = 120.0
-"""Seconds for finding out about the machine's vector instructions; 13 were seen."""
 
 
 class Start(Protocol):
@@ -60,90 +36,6 @@ class Start(Protocol):
 
 Tell = Callable[[str], None]
 """Told what begins, only between blocks: whatever it draws costs no measured time."""
-
-
-class Workplace:
-    """Starts workers for the pairs of one folder, in a scratch folder that it removes."""
-
-    def __init__(self, folder: Path, controls: Mapping[str, str]) -> None:
-        self.folder = folder
-        self.controls = controls
-        self.scratch = scratch_folder()
-        (self.scratch / "tmp").mkdir()
-        self._started = 0
-        self._caches: dict[str, int] = {}
-        self._servers: dict[int, ForkServer] = {}
-        room = psutil.virtual_memory().available - LEFT_FOR_PAIRS
-        self._launches_with_server = max(0, room // SERVER_BYTES) if AVAILABLE else 0
-
-    def start(self, info: PairInfo, surroundings: Surroundings, cache: str, launch: int | None = None) -> Worker:
-        """Start a worker, as `Start` says. Workers given the same `cache` share what torch.compile has compiled.
-
-        All share one temporary folder: torch.compile keeps its precompiled headers there, which take it 7 s
-        and are the same for whatever it compiles. Emptying its caches leaves them too (`fresh_cache`).
-        """
-        self._started += 1
-        scratch = self.scratch / f"worker-{self._started}"
-        scratch.mkdir()
-        env = environment(self.controls, surroundings)
-        # Short, as `scratch.LONGEST` reckons with: where the path of a socket in TMPDIR is too long, the
-        # worker processes of a DataLoader cannot hand over their batches, and it waits for them for ever.
-        env["TMPDIR"] = str(self.scratch / "tmp")
-        kept = self.scratch / f"cache-{self._caches.setdefault(cache, len(self._caches))}"
-        env |= {"TORCHINDUCTOR_CACHE_DIR": str(kept / "inductor"), "TRITON_CACHE_DIR": str(kept / "triton")}
-        needs = {*info.needs, *(need for variant in info.variants for need in variant.needs)}
-        if COMPILER in needs and not kept.exists():
-            shutil.copytree(self._instructions(env), kept / "inductor")
-        # The controls of benchmarks/ run beside pairs of a person's own folder.
-        file = self.folder.parent / info.file
-        folder = self.folder if file.is_relative_to(self.folder) and file.exists() else BENCHMARKS
-        ranks = surroundings.ranks
-        if ranks > 1:
-            launch = launch or 0  # what is forked is torchrun alone; the ranks it starts are fresh processes
-        if launch is not None and launch < self._launches_with_server and surroundings == Surroundings(ranks=ranks):
-            try:
-                server = self._server(launch, env)
-                for package in PRELOADED:
-                    if package in info.needs:
-                        server.preload(package)
-                return Worker(info, surroundings, env, folder, scratch, server)
-            except ServerGone:
-                # A pair may end the process it was forked from; the next one gets a new server.
-                self._servers.pop(launch).end()
-                shutil.rmtree(scratch)
-                scratch.mkdir()
-        return Worker(info, surroundings, env, folder, scratch)
-
-    def _instructions(self, env: Mapping[str, str]) -> Path:
-        """A compile cache that holds one answer only: which vector instructions the machine has.
-
-        torch.compile asks by compiling six programs. It took 7.5 s of the 9 s that the first compilation of a
-        GELU takes, would be asked for in every cold cache, and is the same for whatever is compiled.
-        """
-        asked = self.scratch / "instructions"
-        if not asked.exists():
-            asked.mkdir()
-            command = [sys.executable, "-c", "from torch._inductor.cpu_vec_isa import pick_vec_isa; pick_vec_isa()"]
-            # Where it fails the compilations ask for themselves, and tell.
-            with suppress(subprocess.TimeoutExpired):
-                env = {**env, "TORCHINDUCTOR_CACHE_DIR": str(asked)}
-                subprocess.run(command, env=env, timeout=ASKING_S, check=False, capture_output=True)
-        return asked
-
-    def _server(self, launch: int, env: Mapping[str, str]) -> ForkServer:
-        if launch not in self._servers:
-            soon = range(launch, min(launch + SERVERS_AT_ONCE, self._launches_with_server))
-            begun = {number: ForkServer(env) for number in soon if number not in self._servers}
-            self._servers |= begun
-            # Whatever still imports would take a core from the blocks to come.
-            for server in begun.values():
-                server.ready()
-        return self._servers[launch]
-
-    def close(self) -> None:
-        for server in self._servers.values():
-            server.end()
-        shutil.rmtree(self.scratch, ignore_errors=True)
 
 
 def run(

@@ -14,7 +14,8 @@ import pytest
 from harness.controls import controls
 from harness.discover import Discovery, discover
 from harness.record import Record
-from harness.runner import Workplace, run
+from harness.runner import run
+from harness.workplace import Workplace
 from tests.tiny import PAIRS, PROFILE, living
 
 

@@ -29,10 +29,10 @@ from harness.discover import BENCHMARKS, discover
 from harness.launch import Surroundings
 from harness.profiles import PROFILES
 from harness.record import PairInfo
-from harness.runner import Workplace
 from harness.selection import NothingSelected
 from harness.store import Notice, StoreError, newest
 from harness.worker import WorkerFailed
+from harness.workplace import Workplace
 from tests import tiny
 from tests.made_up import MACHINE, info, tip
 

@@ -25,7 +25,7 @@ from harness.cli import main
 from harness.discover import Discovery
 from harness.lock import only_run
 from harness.record import PairInfo, Record
-from harness.runner import Workplace
+from harness.workplace import Workplace
 from tests import tiny
 from tests.made_up import info, measured, run, tip
 

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from harness.discover import BENCHMARKS, discover
 from harness.fork_server import AVAILABLE, Forked, ForkServer, ServerGone
 from harness.launch import Surroundings
 from harness.record import PairInfo
-from harness.runner import Workplace
+from harness.workplace import Workplace
 
 pytestmark = pytest.mark.skipif(not AVAILABLE, reason="forks only where the kernel has pidfd (Linux)")
 
@@ -58,6 +59,22 @@ def test_workers_of_one_launch_have_one_server_and_those_of_another_another(
 def test_what_is_weighed_or_launched_late_is_started_afresh(workplace: Workplace, control: PairInfo) -> None:
     assert parent(workplace, control, None)[1] == os.getpid()
     assert parent(workplace, control, 6)[1] == os.getpid()
+
+
+def test_a_cold_compile_cache_knows_the_instructions_of_the_machine_and_nothing_else(
+    workplace: Workplace, control: PairInfo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked = tmp_path / "asked"
+    asked.mkdir()
+    (asked / "avx2").touch()
+    monkeypatch.setattr(workplace, "_instructions", lambda env: asked)
+    compiling = replace(control, needs=("C++ compiler",))
+    one_arm = replace(control, variants=(control.variants[0], replace(control.variants[1], needs=("C++ compiler",))))
+    for about, found in ((compiling, ["avx2"]), (one_arm, ["avx2"]), (control, None)):
+        worker = workplace.start(about, Surroundings(), f"cold {found} {about.needs}")
+        cache = Path(psutil.Process(worker._process.pid).environ()["TORCHINDUCTOR_CACHE_DIR"])
+        worker.end()
+        assert (sorted(file.name for file in cache.iterdir()) if found else cache.exists()) == (found or False)
 
 
 @pytest.mark.parametrize(("available", "servers"), [(5 << 30, 0), (6 << 30, 0), (8 << 30, 4), (100 << 30, 188)])

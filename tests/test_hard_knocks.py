@@ -33,8 +33,9 @@ from harness.controls import controls
 from harness.discover import Discovery, discover
 from harness.launch import Surroundings
 from harness.record import PairInfo, Record
-from harness.runner import Workplace, run
+from harness.runner import run
 from harness.worker import Worker
+from harness.workplace import Workplace
 from tests import tiny
 from tests.test_cli import wait_for
 

@@ -13,8 +13,9 @@ from harness.discover import discover
 from harness.equal import Hoard, floats, spoiled
 from harness.needs import available_cores
 from harness.record import PairInfo, Record, VariantRecord
-from harness.runner import Workplace, check, launch_once
+from harness.runner import check, launch_once
 from harness.worker import WorkerFailed
+from harness.workplace import Workplace
 from tests.tiny import PAIRS, PROFILE
 
 LIARS = PAIRS / "liars"

@@ -9,9 +9,10 @@ from harness.cli import EXIT_CODES
 from harness.discover import BENCHMARKS, discover
 from harness.profiles import Profile
 from harness.report import render
-from harness.runner import Workplace, measure
+from harness.runner import measure
 from harness.statistics import Looks
 from harness.store import read
+from harness.workplace import Workplace
 
 README = Path(__file__).parent.parent / "README.md"
 

@@ -9,6 +9,7 @@ import math
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from harness.pair import Claim
-from harness.record import Record, Run, VariantRecord
+from harness.record import PairInfo, Record, Run, VariantRecord
 from harness.report import ANSWERS, FORMATS, Advice, ReportError, advise, one_liners, render, rows, write
 from harness.report import wording as words
 from harness.report.rows import counts
@@ -388,6 +389,41 @@ def test_markdown_puts_limits_before_answers_before_evidence(made: Run) -> None:
     assert places == sorted(places)
 
 
+UNKEPT = "Not as the guide promises: "
+
+
+def unkept(about: PairInfo, effects: Mapping[str, float], **more: Any) -> str:
+    """The report's line on a promise that was not found; empty where there is none."""
+    lines = markdown(run([measured(about, effects, **more)])).splitlines()
+    return next((line.partition(UNKEPT)[2] for line in lines if UNKEPT in line), "")
+
+
+def test_where_the_promise_was_not_found_the_report_says_by_how_much_and_why() -> None:
+    about = info(tip=tip(why_not="It is *cold*."), variants=("optimized", "other"))
+    told = unkept(about, {"optimized": 0.0, "other": -0.5})
+    measures, why = told.split(" Why, we think: ")
+    number = r"\d\.\d+x \[.*\]"
+    assert re.fullmatch(rf"Pair no difference, {number}; Pair \(other\) slower, {number}\.", measures)
+    assert why == r"It is \*cold\*."
+
+
+def test_where_one_way_keeps_the_promise_nothing_is_said_against_the_others() -> None:
+    assert unkept(info(variants=("optimized", "other")), {"optimized": -0.5, "other": 0.5}) == ""
+
+
+def test_a_promise_of_less_memory_is_held_against_the_peaks() -> None:
+    about = info(tip=tip(claim=Claim.LEANER))
+    assert unkept(about, {"optimized": 0.5}, memory=both(800, 500)).startswith(
+        "Pair live tensors 800 MiB -> 800 MiB (same)"
+    )
+    assert unkept(about, {"optimized": -0.5}, memory=both(500, 500)) == ""
+
+
+@pytest.mark.parametrize("claim", [Claim.AVOIDS, Claim.FEWER_STEPS])
+def test_what_no_step_can_show_is_not_held_against_a_step(claim: Claim) -> None:
+    assert unkept(info(tip=tip(claim=claim)), {"optimized": -0.5}) == ""
+
+
 def test_markdown_tells_every_fact_of_a_tip(made: Run) -> None:
     section = markdown(made).split("## channels-last\n")[1].split("\n## ")[0]
     assert "| Convolution | micro, cpu | optimized | **faster** | 1.52x [" in section
@@ -480,7 +516,7 @@ HOSTILE = (
 
 
 def hostile() -> Run:
-    everywhere = dict.fromkeys(("id", "title", "claim", "published", "status", "note"), HOSTILE)
+    everywhere = dict.fromkeys(("id", "title", "claim", "published", "status", "note", "why_not"), HOSTILE)
     about = info(
         HOSTILE, [HOSTILE], tip={**everywhere, "guide": [HOSTILE]}, scale=HOSTILE, file=HOSTILE, device=HOSTILE,
         sizes={HOSTILE: 1},

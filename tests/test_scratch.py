@@ -17,8 +17,8 @@ import pytest
 from harness.controls import controls
 from harness.discover import BENCHMARKS, discover
 from harness.launch import Surroundings
-from harness.runner import Workplace
 from harness.scratch import LONGEST, scratch_folder
+from harness.workplace import Workplace
 
 
 @pytest.fixture

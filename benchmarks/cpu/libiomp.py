@@ -63,11 +63,6 @@ class _OpenMP(Pair):
     def sleeping_soon(self, blocktime: int = 0) -> Step:
         return self.build()
 
-    @arm
-    @surroundings(preload=("iomp5",), env={"KMP_AFFINITY": "granularity=fine,compact,1,0"})
-    def bound(self) -> Step:
-        return self.build()
-
     def mechanism(self, step: Step) -> str:
         """OpenMP runtime in use, and its settings"""
         step()
@@ -95,6 +90,11 @@ class SmallOperations(_OpenMP):
             return y
 
         return step
+
+    @arm
+    @surroundings(preload=("iomp5",), env={"KMP_AFFINITY": "granularity=fine,compact,1,0"})
+    def bound(self) -> Step:
+        return self.build()
 
 
 class ResNetInference(_OpenMP):

@@ -40,8 +40,10 @@ TIP = Tip(
 
 CORES = available_cores()
 WORKERS = (1, 2, CORES, 2 * CORES, 4 * CORES)
-IMAGES = 32 * min(CORES, 16)
-"""Images in an epoch: with batches of 4, two batches for each of 4 workers a core."""
+FEWER = (1, CORES, 4 * CORES)
+"""For the whole epoch, which takes long."""
+IMAGES = 16 * min(CORES, 16)
+"""Images in an epoch: with batches of 4, one batch for each of 4 workers a core."""
 
 
 def async_loading(job: Job, num_workers: int) -> None:
@@ -94,7 +96,7 @@ class TrainingEpoch(Pair):
     def baseline(self) -> Step:
         return self.job().epoch
 
-    @sweep(num_workers=WORKERS)
+    @sweep(num_workers=FEWER)
     def optimized(self, num_workers: int = 1) -> Step:
         job = self.job()
         async_loading(job, num_workers)

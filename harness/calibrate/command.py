@@ -25,8 +25,8 @@ from harness.profiles import PROFILES
 from harness.record import PairInfo
 from harness.report.wording import ratio, size
 from harness.run import CannotRun, suite_commit, typed_command
-from harness.runner import Workplace
 from harness.store import StoreError, folder_name
+from harness.workplace import Workplace
 
 PLANTED = Path(__file__).parent / "planted.py"
 

@@ -22,9 +22,10 @@ from harness.discover import BENCHMARKS
 from harness.launch import Surroundings
 from harness.profiles import Profile
 from harness.record import Launch, PairInfo, Record, VariantRecord
-from harness.runner import Start, Workplace, launch_once, weigh
+from harness.runner import Start, launch_once, weigh
 from harness.verdict import judge, launch_effect, undecided
 from harness.worker import WorkerFailed
+from harness.workplace import Workplace
 
 PROCESSES = 6
 """Processes that each timer gets, so that the spread between processes is known."""

@@ -15,8 +15,9 @@ from harness import machine
 from harness.controls import controls
 from harness.discover import discover
 from harness.profiles import PROFILES
-from harness.runner import Workplace, measure
+from harness.runner import measure
 from harness.verdict import Judgement, judge
+from harness.workplace import Workplace
 from tests.peers.cases import CASE, SEED
 
 PAIRS = Path(__file__).with_name("pairs.py")

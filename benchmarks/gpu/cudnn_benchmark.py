@@ -1,0 +1,153 @@
+"""Let cuDNN try out its convolution algorithms.
+
+cuDNN has several ways to compute a convolution, and picks one by rules. With `torch.backends.cudnn.benchmark = True`
+it runs them all at the first call with a shape it has not seen, times them, and keeps the fastest for that shape.
+
+Why people write the baseline: it is off by default, since results may differ in rounding from run to run.
+
+What to expect: some per cent, or nothing where the rules had picked well. Each new shape costs a search, so where
+shapes keep changing it is a loss: that is the pair `ChangingShapes`. The search is the one-off cost of the others.
+
+The setting is the process's, so it stands around the timed blocks of one side. Never run on a GPU so far.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import ClassVar
+
+import torch
+from torch import nn
+from torch.nn.modules.module import register_module_forward_pre_hook
+
+from benchmarks.jobs.image_classification import image_classification
+from harness.job import Job, MacroPair
+from harness.launch import scoped
+from harness.needs import Need, gpu, torchvision
+from harness.pair import Claim, Pair, Step, Tip
+
+TIP = Tip(
+    id="cudnn-benchmark",
+    title="Let cuDNN try out its convolution algorithms",
+    guide=("A3.3", "B5"),
+    claim=Claim.FASTER,
+    note=(
+        "torch.backends.cudnn.flags(benchmark=True) also sets enabled=False, its default: pass enabled=True, or set "
+        "torch.backends.cudnn.benchmark."
+    ),
+)
+
+
+@contextmanager
+def searching() -> Iterator[None]:
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
+
+
+def cudnn_benchmark(job: Job) -> None:
+    """The tip, on any job; in a program of one's own it is one line at the start."""
+    job.run = searching()(job.run)  # type: ignore[method-assign]
+
+
+class _Convolutions(Pair):
+    devices = ("cuda",)
+    needs: ClassVar[tuple[Need, ...]] = (gpu(1),)
+    # Two algorithms add up in another order, and both in TF32, which is the default.
+    tolerance = 1e-2
+
+    def mechanism(self, step: Step) -> int:
+        """convolutions run while cuDNN may search"""
+        found = 0
+
+        def look(module: nn.Module, inputs: object) -> None:
+            nonlocal found
+            found += isinstance(module, nn.Conv2d) and torch.backends.cudnn.benchmark
+
+        handle = register_module_forward_pre_hook(look)
+        try:
+            step()
+        finally:
+            handle.remove()
+        return found
+
+    def engaged(self, baseline: int, optimized: int) -> bool:
+        return optimized > baseline == 0
+
+
+class SameShape(_Convolutions):
+    """A strided, a wide and a pointwise convolution, forward and backward, always on the same shape."""
+
+    sizes = {"batch": 32, "channels": 128, "pixels": 56}
+    tiny = {"batch": 1, "channels": 4, "pixels": 8}
+
+    def build(self) -> Step:
+        channels, pixels = self.size["channels"], self.size["pixels"]
+        layers = nn.Sequential(
+            nn.Conv2d(channels, channels, kernel_size=3, stride=2, padding=1),
+            nn.Conv2d(channels, channels, kernel_size=7, padding=3),
+            nn.Conv2d(channels, 2 * channels, kernel_size=1),
+        ).to(self.device)
+        images = torch.randn(self.size["batch"], channels, pixels, pixels, device=self.device)
+
+        def step() -> tuple[torch.Tensor, ...]:
+            output = layers(images)
+            return output.detach(), *torch.autograd.grad(output.square().mean(), list(layers.parameters()))
+
+        return step
+
+    def baseline(self) -> Step:
+        return self.build()
+
+    @scoped(searching)
+    def optimized(self) -> Step:
+        return self.build()
+
+
+class ChangingShapes(_Convolutions):
+    """A 3x3 convolution on images whose width is another one in every step."""
+
+    sizes = {"batch": 8, "channels": 64, "pixels": 64}
+    tiny = {"batch": 1, "channels": 4, "pixels": 8}
+
+    def build(self) -> Step:
+        channels, pixels = self.size["channels"], self.size["pixels"]
+        layer = nn.Conv2d(channels, channels, kernel_size=3, padding=1, device=self.device).requires_grad_(False)
+        images = torch.randn(self.size["batch"], channels, pixels, 2 * pixels, device=self.device)
+        numbers = count()
+
+        def step() -> torch.Tensor:
+            # A width and what it leaves of twice the pixels, so every step has the same work. The heights make
+            # the shapes new for many more steps than there are widths.
+            number = next(numbers)
+            width, height = 1 + number % (2 * pixels - 1), pixels - number // (2 * pixels - 1) % (pixels // 2)
+            left, right = images[:, :, :height, :width], images[:, :, :height, width:]
+            return torch.cat([layer(left), layer(right)], dim=3)
+
+        return step
+
+    def baseline(self) -> Step:
+        return self.build()
+
+    @scoped(searching)
+    def optimized(self) -> Step:
+        return self.build()
+
+
+class ResNetTraining(_Convolutions, MacroPair):
+    """ResNet-50 trained on JPEG files, loading included."""
+
+    needs = (gpu(1), torchvision())
+    # In every layer forward and back, and differences of the first layers grow on their way.
+    tolerance = 1e-1
+    sizes = {"batch": 32, "pixels": 224}
+    tiny = {"batch": 4, "pixels": 64}
+
+    def job(self) -> Job:
+        return image_classification(self.device, model="resnet50", train=True, **self.size)
+
+    def apply(self, job: Job) -> None:
+        cudnn_benchmark(job)

@@ -1,0 +1,109 @@
+"""Copy to the GPU from pinned memory.
+
+The GPU can fetch memory by itself if the operating system promises not to move it: pinned memory. From any other,
+pageable memory the driver first copies a piece into a pinned buffer of its own, and the processor waits. With
+`pin_memory=True` a `DataLoader` has its batches pinned by a thread, and `.to(device, non_blocking=True)` then only
+hands the copy over.
+
+Why people write the baseline: `.to(device)` is the way to copy, and pinning must be asked for twice.
+
+What to expect: copies of some megabytes up to twice as fast, and a processor that is free meanwhile; little where
+computing takes far longer than copying. Pinning is slow itself: done in the loop, by the thread that trains, it costs
+more than it brings (the arm `pinned_in_the_loop`), and pinned memory is taken from everybody else.
+
+Never run on a GPU so far.
+"""
+
+from typing import ClassVar
+
+import torch
+
+from benchmarks.jobs.image_classification import image_classification
+from harness.job import Job, MacroPair
+from harness.mechanism import copies_to_device
+from harness.needs import Need, cores, gpu, torchvision
+from harness.pair import Claim, Equal, Pair, Step, Tip, arm
+
+TIP = Tip(
+    id="pin-memory",
+    title="Copy to the GPU from pinned memory",
+    guide=("A1.1", "B3"),
+    claim=Claim.FASTER,
+    published="x.pin_memory().to() in the loop can be twice as slow (PyTorch: A guide on pin_memory and non_blocking)",
+)
+
+
+def pin_memory(job: Job) -> None:
+    """The tip, on any job."""
+    job.loading["pin_memory"] = True
+    job.non_blocking = True
+
+
+class _Copies(Pair):
+    devices = ("cuda",)
+    needs: ClassVar[tuple[Need, ...]] = (gpu(1),)
+    equal = Equal.BITWISE
+
+    def mechanism(self, step: Step) -> dict[str, int]:
+        """copies from the host: from pageable and from pinned memory"""
+        return copies_to_device(step)
+
+    def engaged(self, baseline: dict[str, int], optimized: dict[str, int]) -> bool:
+        return optimized["pinned"] > baseline["pinned"]
+
+
+class Copies(_Copies):
+    """Tensors of 1 to 256 MB that are copied to the GPU."""
+
+    sizes = {"smallest_bytes": 2**20, "largest_bytes": 2**28}
+    tiny = {"smallest_bytes": 2**8, "largest_bytes": 2**10}
+
+    def tensors(self) -> list[torch.Tensor]:
+        sizes = [self.size["smallest_bytes"]]
+        while sizes[-1] < self.size["largest_bytes"]:
+            sizes.append(4 * sizes[-1])
+        return [torch.randn(size // 4) for size in sizes]
+
+    def pinned(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        # Without a GPU there is nobody to pin it for, and torch refuses.
+        return [tensor.pin_memory() for tensor in tensors] if self.device.type == "cuda" else tensors
+
+    def baseline(self) -> Step:
+        tensors = self.tensors()
+        return lambda: [tensor.to(self.device, copy=True) for tensor in tensors]
+
+    def optimized(self) -> Step:
+        tensors = self.pinned(self.tensors())
+        return lambda: [tensor.to(self.device, non_blocking=True, copy=True) for tensor in tensors]
+
+    @arm
+    def pinned_in_the_loop(self) -> Step:
+        tensors = self.tensors()
+        return lambda: [tensor.to(self.device, non_blocking=True, copy=True) for tensor in self.pinned(tensors)]
+
+
+class TrainingEpoch(_Copies, MacroPair):
+    """An epoch of training a small network on JPEG files, loaded in two workers."""
+
+    needs = (gpu(1), cores(2), torchvision())
+    # The gradients of convolutions are added up on a GPU in no fixed order.
+    equal = Equal.CLOSE
+    tolerance = 1e-3
+    sizes = {"images": 512, "batch": 64, "pixels": 224}
+    tiny = {"images": 8, "batch": 4, "pixels": 16}
+
+    def job(self) -> Job:
+        job = image_classification(self.device, model="small", train=True, **self.size)
+        job.loading.update(num_workers=2, persistent_workers=True)
+        return job
+
+    def apply(self, job: Job) -> None:
+        pin_memory(job)
+
+    def baseline(self) -> Step:
+        return self.job().epoch
+
+    def optimized(self) -> Step:
+        job = self.job()
+        self.apply(job)
+        return job.epoch

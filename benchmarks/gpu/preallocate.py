@@ -1,0 +1,133 @@
+"""Allocate for the longest input first.
+
+PyTorch keeps GPU memory that is given back, and hands it out again to whatever fits. Where inputs grow, nothing that
+is kept fits: each longer batch than all before has new memory allocated, which is slow and makes the processor wait,
+and leaves the old pieces behind, too small for anything. One forward and backward pass at the greatest length, whose
+gradients are thrown away, leaves pieces that everything fits into.
+
+Why people write the baseline: memory is PyTorch's business, and the loop simply starts.
+
+What to expect: a difference over the first batches only, and less memory reserved. An epoch or two later both sides
+have all they need. So the step starts cold: the kept memory is given back first, on both sides. The arm
+`expandable_segments` lets a piece grow in place instead, by an environment variable, and needs no extra pass.
+
+Never run on a GPU so far.
+"""
+
+import torch
+from torch import nn
+
+from benchmarks.jobs.sequences import LONGEST, LSTMReader, line_vectors
+from harness.job import Job
+from harness.launch import surroundings
+from harness.needs import gpu
+from harness.pair import Claim, Equal, Pair, Step, Tip, arm
+
+TIP = Tip(
+    id="preallocate",
+    title="Allocate for the longest input first",
+    guide=("A3.7", "M10"),
+    claim=Claim.FASTER,
+)
+
+EXPANDABLE = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}
+
+
+def start_cold(device: torch.device) -> None:
+    """Give back to the driver what the allocator keeps."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+
+
+def preallocate(job: Job) -> None:
+    """The tip, on any job whose inputs are batches of tokens and whose first batch has the greatest size."""
+    inputs, _ = next(iter(job.loader()))
+    longest = torch.ones(len(inputs), LONGEST, dtype=inputs.dtype, device=job.device)
+    job.model(longest).sum().backward()
+    job.model.zero_grad()
+
+
+class _Lengths(Pair):
+    devices = ("cuda",)
+    needs = (gpu(1),)
+
+    def build(self, first_the_longest: bool) -> Step:
+        raise NotImplementedError
+
+    def baseline(self) -> Step:
+        return self.build(first_the_longest=False)
+
+    def optimized(self) -> Step:
+        return self.build(first_the_longest=True)
+
+    @arm
+    @surroundings(env=EXPANDABLE)
+    def expandable_segments(self) -> Step:
+        return self.build(first_the_longest=False)
+
+    def mechanism(self, step: Step) -> dict[str, int]:
+        """pieces of memory asked of the driver, and bytes reserved at most"""
+        step()
+        torch.cuda.reset_peak_memory_stats(self.device)
+        before = torch.cuda.memory_stats(self.device)
+        step()
+        after = torch.cuda.memory_stats(self.device)
+        asked = after["num_device_alloc"] - before["num_device_alloc"]
+        return {"asked": asked, "reserved": after["reserved_bytes.all.peak"]}
+
+    def engaged(self, baseline: dict[str, int], optimized: dict[str, int]) -> bool:
+        return optimized["asked"] < baseline["asked"] or optimized["reserved"] < baseline["reserved"]
+
+
+class GrowingTensors(_Lengths):
+    """Chains of operations on tensors that grow by chance."""
+
+    equal = Equal.BITWISE
+    sizes = {"batches": 20, "width": 1024, "longest": 4096}
+    tiny = {"batches": 3, "width": 4, "longest": 8}
+
+    def build(self, first_the_longest: bool) -> Step:
+        width, longest = self.size["width"], self.size["longest"]
+        lengths = torch.randint(longest // 8, longest + 1, (self.size["batches"],)).tolist()
+        row = torch.randn(width, device=self.device)
+
+        def work(length: int) -> torch.Tensor:
+            x = row.expand(length, width)
+            for _ in range(4):
+                x = x * 1.5 + 1
+            return x.sum(dim=0)
+
+        def step() -> list[torch.Tensor]:
+            start_cold(self.device)
+            if first_the_longest:
+                work(longest)
+            return [work(length) for length in lengths]
+
+        return step
+
+
+class LSTMEpoch(_Lengths):
+    """The first epoch of training an LSTM on lines of all lengths, from cold."""
+
+    scale = "macro"
+    sizes = {"layers": 2, "width": 256, "lines": 512, "batch": 64}
+    tiny = {"layers": 1, "width": 8, "lines": 16, "batch": 4}
+
+    def job(self) -> Job:
+        job = line_vectors(self.device, LSTMReader, **self.size)
+        job.model.train().requires_grad_(True)
+        return job
+
+    def build(self, first_the_longest: bool) -> Step:
+        job = self.job()
+
+        def step() -> nn.Module:
+            start_cold(self.device)
+            job.model.zero_grad()
+            if first_the_longest:
+                preallocate(job)
+            for lines, numbers in job.loader():
+                job.run(lines, numbers).square().mean().backward()
+            return job.model
+
+        return step

@@ -1,0 +1,230 @@
+"""Let tensor cores multiply matrices.
+
+GPUs since Volta have units for small matrix products. They take numbers of 16 bits, and since Ampere TF32 as
+well: float32 cut to 10 bits behind the point, with sums in float32. cuDNN's convolutions use TF32 unless told
+otherwise. Matrix products do not, since torch 1.12: `torch.set_float32_matmul_precision("high")` allows it, or
+`torch.backends.cuda.matmul.fp32_precision = "tf32"`, which is what is set here.
+
+Why people write the baseline: nobody sets it, because nobody is told that the default leaves these units idle.
+And sizes such as 4095 come from data: a vocabulary, a number of classes.
+
+What to expect: large matrix products several times faster, at a hundredth of float32's precision: the error
+against fp64 is measured and shown. With 16 bits another factor of two. Convolutions gain nothing, as they have
+TF32 already: that baseline switches it off. Numbers of 16 bits want sizes that are multiples of 8 (16 bytes);
+other sizes take slower kernels, and padding them can pay though it adds work (0.07 % more at 4095).
+
+On a CPU the same setting lets oneDNN use AMX where there is any. Never run on a GPU so far.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from benchmarks.jobs.language_model import language_model
+from harness.job import Job, MacroPair
+from harness.launch import scoped
+from harness.mechanism import tensor_core_kernels
+from harness.needs import gpu
+from harness.pair import Claim, Equal, Pair, Step, Tip, arm
+
+TIP = Tip(
+    id="tensor-cores",
+    title="Let tensor cores multiply matrices",
+    guide=("A3.1",),
+    claim=Claim.FASTER,
+    published="TF32 about 7x on a product of 10240 x 10240 matrices on an A100 (PyTorch: CUDA semantics)",
+    note="cuDNN's convolutions use TF32 by default, matrix products do not",
+)
+
+
+CUDNN: Any = torch.backends.cudnn
+"""Its type does not say that it has the parts `conv` and `rnn`."""
+
+
+@contextmanager
+def precision(of: Any, value: str) -> Iterator[None]:
+    """With float32 numbers computed as `value`, "ieee" or "tf32". of: a part of torch.backends, such as cudnn.conv."""
+    before = of.fp32_precision
+    of.fp32_precision = value
+    try:
+        yield
+    finally:
+        of.fp32_precision = before
+
+
+def exact_products() -> Any:
+    return precision(torch.backends.cuda.matmul, "ieee")
+
+
+def tf32_products() -> Any:
+    return precision(torch.backends.cuda.matmul, "tf32")
+
+
+def exact_convolutions() -> Any:
+    return precision(CUDNN.conv, "ieee")
+
+
+def tf32_convolutions() -> Any:
+    return precision(CUDNN.conv, "tf32")
+
+
+def tensor_cores(job: Job) -> None:
+    """The tip, on any job; in a program of one's own it is one line at the start."""
+    job.run = tf32_products()(job.run)  # type: ignore[method-assign]
+
+
+class _TensorCores(Pair):
+    devices = ("cuda",)
+    needs = (gpu(1),)
+    equal = Equal.LOSSY
+    tolerance = 1e-2
+
+    def mechanism(self, step: Step) -> Any:
+        """kernels on tensor cores"""
+        return tensor_core_kernels(step)
+
+    def engaged(self, baseline: Any, optimized: Any) -> bool:
+        return bool(optimized > baseline)
+
+
+class MatrixProduct(_TensorCores):
+    """The product of two square matrices."""
+
+    sizes = {"width": 8192}
+    tiny = {"width": 16}
+
+    def matrices(self) -> tuple[torch.Tensor, torch.Tensor]:
+        width = self.size["width"]
+        return torch.randn(width, width, device=self.device), torch.randn(width, width, device=self.device)
+
+    @scoped(exact_products)
+    def baseline(self) -> Step:
+        a, b = self.matrices()
+        return lambda: a @ b
+
+    @scoped(tf32_products)
+    def optimized(self) -> Step:
+        a, b = self.matrices()
+        return lambda: a @ b
+
+    @arm
+    def bfloat16(self) -> Step:
+        a, b = (matrix.bfloat16() for matrix in self.matrices())
+        return lambda: a @ b
+
+    @arm
+    def float16(self) -> Step:
+        a, b = (matrix.half() for matrix in self.matrices())
+        return lambda: a @ b
+
+    def reference(self) -> Step:
+        a, b = (matrix.double() for matrix in self.matrices())
+        return lambda: a @ b
+
+
+class ProductSizes(TorchDispatchMode):
+    """Collects the sizes of what is multiplied."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        if func is torch.ops.aten.mm.default:
+            self.sizes += [size for matrix in args for size in matrix.shape]
+        return func(*args, **(kwargs or {}))
+
+
+class Padding(_TensorCores):
+    """The product of two float16 matrices, of a size that is no multiple of 8, and padded to one."""
+
+    sizes = {"width": 4095}
+    tiny = {"width": 15}
+
+    def matrices(self) -> tuple[torch.Tensor, torch.Tensor]:
+        width = self.size["width"]
+        return torch.randn(width, width, device=self.device), torch.randn(width, width, device=self.device)
+
+    def baseline(self) -> Step:
+        a, b = (matrix.half() for matrix in self.matrices())
+        return lambda: a @ b
+
+    def optimized(self) -> Step:
+        width = self.size["width"]
+        missing = -width % 8
+        # As a layer's weights would be, once and for all.
+        a, b = (nn.functional.pad(matrix.half(), (0, missing, 0, missing)) for matrix in self.matrices())
+        return lambda: (a @ b)[:width, :width]
+
+    def reference(self) -> Step:
+        a, b = (matrix.half().double() for matrix in self.matrices())
+        return lambda: a @ b
+
+    def mechanism(self, step: Step) -> list[int]:
+        """rows and columns that are multiplied"""
+        products = ProductSizes()
+        with products:
+            step()
+        return products.sizes
+
+    def engaged(self, baseline: list[int], optimized: list[int]) -> bool:
+        return any(size % 8 for size in baseline) and not any(size % 8 for size in optimized)
+
+
+class Convolution(_TensorCores):
+    """A 3x3 convolution, forward and backward, with TF32 switched off, and as it is by default."""
+
+    sizes = {"batch": 32, "channels": 256, "pixels": 56}
+    tiny = {"batch": 1, "channels": 4, "pixels": 8}
+
+    def convolution(self) -> tuple[nn.Conv2d, torch.Tensor]:
+        channels, pixels = self.size["channels"], self.size["pixels"]
+        layer = nn.Conv2d(channels, channels, kernel_size=3, padding=1, bias=False, device=self.device)
+        return layer, torch.randn(self.size["batch"], channels, pixels, pixels, device=self.device)
+
+    def training(self, layer: nn.Conv2d, images: torch.Tensor) -> Step:
+        def step() -> tuple[torch.Tensor, ...]:
+            output = layer(images)
+            return output.detach(), *torch.autograd.grad(output.square().mean(), list(layer.parameters()))
+
+        return step
+
+    @scoped(exact_convolutions)
+    def baseline(self) -> Step:
+        return self.training(*self.convolution())
+
+    @scoped(tf32_convolutions)
+    def optimized(self) -> Step:
+        return self.training(*self.convolution())
+
+    def reference(self) -> Step:
+        layer, images = self.convolution()
+        return self.training(layer.double(), images.double())
+
+
+class GPTTraining(_TensorCores, MacroPair):
+    """Training a GPT in float32."""
+
+    # TF32 rounds to 10 bits, in every layer forward and back, and AdamW divides a gradient by its own size.
+    tolerance = 1e-1
+    sizes = {"layers": 6, "width": 768, "context": 256, "batch": 16}
+    tiny = {"layers": 1, "width": 16, "context": 8, "batch": 2}
+
+    def job(self) -> Job:
+        return language_model(self.device, activation=nn.GELU, **self.size)
+
+    def apply(self, job: Job) -> None:
+        tensor_cores(job)
+
+    @scoped(exact_products)
+    def baseline(self) -> Step:
+        return self.job().step
+
+    def reference(self) -> Step:
+        job = self.job()
+        job.model.double()
+        return job.step
