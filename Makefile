@@ -15,10 +15,10 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup native bench quick test lint report clean
+.PHONY: help setup native bench quick test test-gpu gpu lint report clean
 
 help: ## list these targets
-	@sed -n 's/^\([a-z ]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "  make %-14s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z -]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "  make %-14s %s\n", $$1, $$2 }'
 
 setup: $(INSTALLED) ## make .venv with the pinned versions (about 3 GB the first time)
 
@@ -59,6 +59,12 @@ measure:
 test: setup native ## run all tests
 	@echo "running all tests: under 10 minutes on 2 cores"
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --benchmark-disable
+
+test-gpu: setup ## the checks of every pair on this machine's GPU, at tiny size
+	@TIPBENCH_TEST_DEVICE=cuda $(BIN)/python -m pytest tests/test_pairs.py --benchmark-disable
+
+gpu: test-gpu ## all that a borrowed GPU machine is good for: its checks, the operations measured, the report
+	@$(MAKE) measure PROFILE="quick -k micro --device cuda"
 
 lint: setup ## ruff and mypy
 	@$(BIN)/ruff check

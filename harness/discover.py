@@ -196,11 +196,15 @@ def explain(error: BaseException, file: Path) -> str:
 
 
 def _info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str) -> PairInfo:
+    from harness.needs import gpu
     from harness.pair import variants
 
     reason, remedy = _unmet(pair.needs)
     if not reason and device not in pair.devices:
         reason, remedy = f"runs on {' or '.join(pair.devices)}, not on {device}", f"--device {pair.devices[0]}"
+    ranks = max(variant.surroundings.ranks for variant in variants(pair))
+    if not reason and device == "cuda" and ranks > 1:
+        reason, remedy = _unmet((gpu(ranks),))  # each rank has one of its own
     listed = []
     for variant in variants(pair):
         missing = _unmet(variant.needs)
@@ -213,7 +217,7 @@ def _info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str) -> Pa
         file=str(file.relative_to(root)),
         line=inspect.getsourcelines(pair)[1],
         device=device,
-        sizes=dict(pair.sizes),
+        sizes=pair.sizes_on(device),
         equal=str(pair.equal),
         deadline=pair.deadline,
         variants=tuple(listed),

@@ -13,6 +13,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -72,10 +73,10 @@ def operations(step: Step) -> int:
     return sum(computes(event) and not any(map(computes, _ancestors(event))) for event in _events(step))
 
 
-def calls(step: Step, operation: str) -> int:
-    """Calls of one operation, by the profiler's name, such as "aten::copy_", in one warm step."""
+def calls(step: Step, *operations: str) -> int:
+    """Calls of some operations in one warm step, by the profiler's names, such as "aten::copy_" or "mkldnn::*"."""
     step()
-    return sum(event.name == operation for event in _events(step))
+    return sum(any(fnmatchcase(event.name, name) for name in operations) for event in _events(step))
 
 
 def flops(step: Step) -> int:

@@ -130,18 +130,26 @@ class Pair:
     """What the score of every step must reach, where `equal` is Equal.TARGET; infinity is never reached."""
     sizes: ClassVar[Mapping[str, int]] = {}
     """Named sizes of the work, recorded; `tiny` overrides them in the exact tests, never in a run."""
+    on_gpu: ClassVar[Mapping[str, int]] = {}
+    """What of `sizes` is another on a GPU."""
     tiny: ClassVar[Mapping[str, int]] = {}
     deadline: ClassVar[float] = 300.0
     """Seconds the worker may take to answer one request before it is ended."""
 
     def __init__(self, device: torch.device, tiny: bool = False) -> None:
         self.device = device
-        self.size = {**self.sizes, **(self.tiny if tiny else {})}
+        self.size = {**self.sizes_on(device.type), **(self.tiny if tiny else {})}
+
+    @classmethod
+    def sizes_on(cls, device_type: str) -> dict[str, int]:
+        """The sizes of a run on "cpu" or "cuda"."""
+        return {**cls.sizes, **(cls.on_gpu if device_type == "cuda" else {})}
 
     def __init_subclass__(cls) -> None:
         """Raises TypeError where a method takes the name of a setting: the setting would be lost unseen."""
         super().__init_subclass__()
-        for name in ("scale", "needs", "devices", "equal", "tolerance", "target", "sizes", "tiny", "deadline"):
+        sized = "sizes", "on_gpu", "tiny"
+        for name in ("scale", "needs", "devices", "equal", "tolerance", "target", *sized, "deadline"):
             if callable(vars(cls).get(name)):
                 raise TypeError(f"{cls.__name__}.{name} is a method, but {name} is a setting of Pair: rename it")
 

@@ -7,6 +7,7 @@ surroundings share one process. Nothing here reads a clock.
 import contextlib
 import functools
 import json
+import os
 import re
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from benchmarks import control
 from benchmarks.cpu import openmp_threads
 from benchmarks.general import async_loading, fuse_pointwise, no_grad
 from harness.controls import controls, environment
-from harness.discover import BENCHMARKS, load, pair_classes, pair_files
+from harness.discover import BENCHMARKS, discover, load, pair_classes, pair_files
 from harness.equal import Outputs, compare, scribble, snapshot
 from harness.launch import Surroundings
 from harness.native import with_path
@@ -31,6 +32,12 @@ from harness.pair import Claim, Equal, Pair, Tip, Variant, variants
 
 FILES = pair_files(BENCHMARKS)
 SEEDS = (1, 2)
+DEVICE = os.environ.get("TIPBENCH_TEST_DEVICE", "cpu")
+"""Where pairs are tried that run on either; `make test-gpu` says "cuda"."""
+
+if DEVICE == "cuda" and not torch.cuda.is_available():
+    pytest.exit("make test-gpu needs a CUDA GPU and a CUDA build of torch: no GPU found", returncode=2)
+
 CORES = available_cores()
 
 ALLOCATORS = [r"glibc: \d+", r"jemalloc: \d+", r"jemalloc keeping: \d+", r"tcmalloc: \d+", r"glibc keeping: \d+"]
@@ -124,7 +131,10 @@ def unmet(name: str, variant: Variant | None = None) -> Unmet | None:
 
 
 def device_of(pair: type[Pair]) -> torch.device:
-    return torch.device("cpu" if "cpu" in pair.devices else "cuda")
+    """Several ranks share one GPU badly: they are tried on the CPU, but for pairs that want a GPU each."""
+    if "RANK" in os.environ:
+        return torch.device("cpu" if "cpu" in pair.devices else f"cuda:{os.environ['RANK']}")
+    return torch.device(DEVICE if DEVICE in pair.devices else pair.devices[0])
 
 
 def outputs(pair: Pair, variant: Variant, seed: int) -> Outputs:
@@ -170,12 +180,12 @@ import json, os, sys
 import torch
 import torch.distributed as dist
 if "RANK" in os.environ:
-    dist.init_process_group("gloo")
-from tests.test_pairs import PAIRS, SEEDS, observed, outputs, variants
+    dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+from tests.test_pairs import PAIRS, SEEDS, device_of, observed, outputs, variants
 found = {}
 for name, builder in json.loads(sys.argv[2]):
     variant = next(variant for variant in variants(PAIRS[name]) if variant.name == builder)
-    pair = PAIRS[name](torch.device("cpu"), tiny=True)
+    pair = PAIRS[name](device_of(PAIRS[name]), tiny=True)
     found[f"{name}[{builder}]"] = [outputs(pair, variant, seed) for seed in SEEDS], observed(pair, variant)
 if os.environ.get("RANK", "0") == "0":
     torch.save(found, sys.argv[1])
@@ -228,7 +238,7 @@ def test_a_pair_says_what_it_counts_and_how_large_it_is(name: str) -> None:
     pair = PAIRS[name]
     assert (pair.mechanism.__doc__ or "").strip()
     assert pair.sizes
-    assert pair.tiny.keys() <= pair.sizes.keys()
+    assert pair.tiny.keys() | pair.on_gpu.keys() <= pair.sizes.keys()
     assert pair.__doc__
     names = [variant.name for variant in variants(pair)]
     assert names[0] == "baseline"
@@ -291,6 +301,7 @@ def test_the_tip_engages(name: str, variant: Variant) -> None:
 
 
 @named([(name, variant) for name, variant in VARIANTS if name in COUNTS])
+@pytest.mark.skipif(DEVICE != "cpu", reason="these are the counts on a CPU")
 def test_counts_are_exact(name: str, variant: Variant) -> None:
     if missing := unmet(name, variant):
         pytest.skip(missing.reason)
@@ -355,6 +366,25 @@ def test_without_a_gpu_its_pairs_say_so(name: str) -> None:
     assert missing
     assert re.match(r"needs [12] CUDA GPUs?: ", missing.reason)
     assert re.match(r"run on a machine with [12] GPUs?", missing.remedy)
+
+
+@pytest.mark.skipif(torch.cuda.device_count() > 1, reason="this machine has several GPUs")
+def test_ranks_want_a_gpu_each() -> None:
+    found = discover(BENCHMARKS / "distributed" / "no_sync.py", "cuda").pairs
+    assert found
+    assert all(info.reason.startswith("needs 2 CUDA GPUs: ") for info in found)
+
+
+def test_sizes_are_larger_on_a_gpu_and_recorded() -> None:
+    file = BENCHMARKS / "modern" / "sdpa.py"
+    (on_cpu,), (on_gpu,) = (
+        [info.sizes for info in discover(file, device).pairs if info.scale == "micro"] for device in ("cpu", "cuda")
+    )
+    assert on_cpu == {"batch": 2, "heads": 4, "tokens": 256, "width": 32}
+    assert on_gpu == {"batch": 8, "heads": 16, "tokens": 2048, "width": 64}
+    pair = PAIRS["sdpa.Attention"]
+    assert pair(torch.device("cuda")).size == on_gpu
+    assert pair(torch.device("cuda"), tiny=True).size == {**on_gpu, **pair.tiny}
 
 
 # Streams, graphs and pinned memory are a GPU's, and what is compiled for one a CPU would not run.

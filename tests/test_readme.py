@@ -17,11 +17,17 @@ from harness.workplace import Workplace
 README = Path(__file__).parent.parent / "README.md"
 
 
+ROWS = 2
+
+
 def excerpt(report: str) -> str:
-    """The part of a report that the README shows: the limits and the answers."""
+    """The part of a report that the README shows: the limits, and the first ROWS tips of each answer."""
     limits = report[report.index("> **Limits.**") : report.index("## In one line each")]
-    answers = report[report.index("| answer |") :]
-    return limits + answers[: answers.index("\n\n")]
+    head, line, *tips = report[report.index("| answer |") :].split("\n\n")[0].splitlines()
+    by_answer: dict[str, list[str]] = {}
+    for tip in tips:
+        by_answer.setdefault(tip.split(" | ")[0], []).append(tip)
+    return limits + "\n".join([head, line, *(tip for listed in by_answer.values() for tip in listed[:ROWS])])
 
 
 def test_the_excerpt_is_the_committed_report_and_that_the_committed_run() -> None:

@@ -27,7 +27,7 @@ from torch import nn
 
 from benchmarks.jobs.image_classification import image_classification
 from harness.job import Job, MacroPair
-from harness.mechanism import COMPILED_GRAPH
+from harness.mechanism import COMPILED_GRAPH, calls
 from harness.needs import Need, Unmet, compiler, torchvision
 from harness.pair import Claim, Pair, Step, Tip, arm, requires
 
@@ -43,7 +43,7 @@ TIP = Tip(
     ),
 )
 
-PARTITION = "LlgaPartition_"
+PARTITIONS = "LlgaPartition_*"
 """How the profiler names the running of a `prim::oneDNNFusionGroup` node, with a number after it."""
 
 
@@ -93,10 +93,7 @@ def partitions(step: Step) -> int:
 
     Counted while they run, as the last optimized graph that torch can show may be another variant's.
     """
-    step()
-    with torch.autograd.profiler.profile(use_kineto=False) as watched:
-        step()
-    return sum(event.name.startswith((PARTITION, COMPILED_GRAPH)) for event in watched.function_events)
+    return calls(step, PARTITIONS, f"{COMPILED_GRAPH}*")
 
 
 class ConvolutionBlock(Pair):

@@ -44,6 +44,7 @@ class Convolution(Pair):
     """One 3x3 convolution, forward only."""
 
     sizes = {"batch": 8, "channels": 64, "pixels": 56}
+    on_gpu = {"batch": 64}
     tiny = {"batch": 2, "channels": 4, "pixels": 8}
 
     def convolution(self) -> nn.Conv2d:
@@ -71,6 +72,7 @@ class Convolution(Pair):
 class _Network(MacroPair):
     needs = (torchvision(),)
     sizes = {"batch": 8, "pixels": 112}
+    on_gpu = {"batch": 64, "pixels": 224}
     tiny = {"batch": 4, "pixels": 64}
 
     def apply(self, job: Job) -> None:

@@ -71,6 +71,7 @@ class DeepPointwise(Pair):
     """Blocks of eight pointwise operations, each of which keeps its input for the backward pass."""
 
     sizes = {"blocks": 4, "elements": 2**19}
+    on_gpu = {"elements": 2**25}
     tiny = {"blocks": 4, "elements": 100}
 
     def inputs(self) -> torch.Tensor:
@@ -111,6 +112,7 @@ class GPTTraining(MacroPair):
     # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full once compiled.
     tolerance = 1e-3
     sizes = {"layers": 6, "width": 128, "context": 128, "batch": 4}
+    on_gpu = {"layers": 12, "width": 768, "context": 512, "batch": 8}
     tiny = {"layers": 3, "width": 16, "context": 16, "batch": 2}
 
     def job(self) -> Job:
@@ -143,6 +145,7 @@ class VisionTransformerTraining(MacroPair):
 
     needs = (torchvision(),)
     sizes = {"batch": 2, "pixels": 112}
+    on_gpu = {"batch": 32, "pixels": 224}
     tiny = {"batch": 2, "pixels": 32}
 
     def job(self) -> Job:

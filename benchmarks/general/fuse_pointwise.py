@@ -58,6 +58,7 @@ class Gelu(Pair):
 
     needs = (compiler(),)
     sizes = {"elements": 16 * 2**20}
+    on_gpu = {"elements": 2**27}
     tiny = {"elements": 1000}
 
     def inputs(self) -> torch.Tensor:
@@ -89,6 +90,7 @@ class TransformerTraining(MacroPair):
     tolerance = 1e-3
     needs = (compiler(),)
     sizes = {"layers": 2, "width": 128, "context": 128, "batch": 4}
+    on_gpu = {"layers": 6, "width": 768, "context": 512, "batch": 16}
     tiny = {"layers": 1, "width": 16, "context": 16, "batch": 2}
 
     def job(self) -> Job:

@@ -178,6 +178,7 @@ class LSTMEpoch(_InferenceEpoch):
     """An LSTM run over lines of source text: its loop is as long as the longest line of the batch."""
 
     sizes = {"lines": 256, "batch": 32, "layers": 1, "width": 128}
+    on_gpu = {"lines": 1024, "batch": 128, "width": 512}
     tiny = {"lines": 16, "batch": 4, "width": 8}
 
     def job(self) -> Job:
@@ -188,6 +189,7 @@ class TransformerEpoch(_InferenceEpoch):
     """A small Transformer run over lines of source text."""
 
     sizes = {"lines": 64, "batch": 16, "layers": 2, "width": 128}
+    on_gpu = {"lines": 1024, "batch": 64, "layers": 6, "width": 512}
     tiny = {"lines": 16, "batch": 4, "layers": 1, "width": 16}
 
     def job(self) -> Job:

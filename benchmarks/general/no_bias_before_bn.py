@@ -87,6 +87,7 @@ class ConvolutionAndNorm(Pair):
     """One 3x3 convolution and batch normalisation, forward and backward."""
 
     sizes = {"batch": 8, "channels": 32, "pixels": 56}
+    on_gpu = {"batch": 64, "channels": 64}
     tiny = {"batch": 2, "channels": 4, "pixels": 8}
 
     def training(self, bias: bool) -> Step:
@@ -128,6 +129,7 @@ class VGGTraining(MacroPair):
 
     needs = (torchvision(),)
     sizes = {"batch": 8, "pixels": 64}
+    on_gpu = {"batch": 32, "pixels": 224}
     tiny = {"batch": 4, "pixels": 32}
     # Rounding puts a few ReLUs on the other side of zero, and then whole gradients differ, on both sides
     # alike: so both are compared with fp64, by the error over all outputs together.

@@ -99,6 +99,7 @@ class ResNetTraining(MacroPair):
     needs = (torchvision(),)
     equal = Equal.BITWISE
     sizes = {"batch": 4, "pixels": 112}
+    on_gpu = {"batch": 32, "pixels": 224}
     tiny = {"batch": 2, "pixels": 32}
 
     def job(self) -> Job:

@@ -106,6 +106,7 @@ class ResNetInference(_Inference):
 
     needs = (torchvision(),)
     sizes = {"batch": 8, "pixels": 112}
+    on_gpu = {"batch": 64, "pixels": 224}
     tiny = {"batch": 1, "pixels": 32}
 
     def job(self) -> Job:
@@ -116,6 +117,7 @@ class TransformerEncoderInference(_Inference):
     """PyTorch's TransformerEncoder run over text: without gradients it takes its fused path."""
 
     sizes = {"layers": 4, "width": 128, "context": 128, "batch": 8}
+    on_gpu = {"layers": 12, "width": 768, "context": 512}
     tiny = {"layers": 1, "width": 16, "context": 8, "batch": 2}
 
     def job(self) -> Job:

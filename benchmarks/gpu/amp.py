@@ -86,6 +86,7 @@ class Linear(_Lossy):
     """One linear layer, forward and backward."""
 
     sizes = {"batch": 512, "width": 1024}
+    on_gpu = {"batch": 8192, "width": 4096}
     tiny = {"batch": 8, "width": 16}
 
     def layer_and_inputs(self) -> tuple[nn.Linear, torch.Tensor]:
@@ -147,6 +148,7 @@ class ResNetTraining(_Training):
     # some hundredths, as in anybody's training with it.
     tolerance = 1e-1
     sizes = {"batch": 8, "pixels": 80}
+    on_gpu = {"batch": 64, "pixels": 224}
     tiny = {"batch": 4, "pixels": 64}
 
     def job(self) -> Job:
@@ -157,6 +159,7 @@ class GPTTraining(_Training):
     """Training a small GPT."""
 
     sizes = {"layers": 2, "width": 256, "context": 128, "batch": 4}
+    on_gpu = {"layers": 12, "width": 768, "context": 512, "batch": 8}
     tiny = {"layers": 1, "width": 16, "context": 16, "batch": 2}
 
     def job(self) -> Job:

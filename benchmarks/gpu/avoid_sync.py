@@ -109,7 +109,10 @@ class GPTTraining(_Waiting):
 
     def job(self) -> Job:
         size = {name: value for name, value in self.size.items() if name != "steps"}
-        return language_model(self.device, activation=nn.GELU, **size)
+        job = language_model(self.device, activation=nn.GELU, **size)
+        # On both sides: copies from memory that is not pinned make the processor wait too.
+        job.loading["pin_memory"] = job.non_blocking = self.device.type == "cuda"
+        return job
 
     def baseline(self) -> Step:
         job = self.job()

@@ -25,7 +25,7 @@ from torch import nn
 
 from benchmarks.jobs.image_classification import image_classification
 from harness.job import Job, MacroPair
-from harness.mechanism import operations
+from harness.mechanism import calls, operations
 from harness.needs import compiler, gpu, torchvision
 from harness.pair import Claim, Pair, Step, Tip, arm, requires
 
@@ -61,10 +61,7 @@ def compile_frozen(model: nn.Module, example: torch.Tensor) -> None:
 
 def dispatched_and_packed(step: Step) -> list[int]:
     """Operations one warm step dispatches, and oneDNN's on weights laid out beforehand, which freezing brings."""
-    step()
-    with torch.autograd.profiler.profile(use_kineto=False) as watched:
-        step()
-    return [operations(step), sum(event.name.startswith("mkldnn::") for event in watched.function_events)]
+    return [operations(step), calls(step, "mkldnn::*")]
 
 
 class ConvolutionBlock(Pair):
@@ -72,6 +69,7 @@ class ConvolutionBlock(Pair):
 
     needs = (compiler(),)
     sizes = {"batch": 2, "channels": 64, "pixels": 56}
+    on_gpu = {"batch": 64}
     tiny = {"batch": 1, "channels": 8, "pixels": 8}
 
     def block(self) -> nn.Module:
@@ -126,6 +124,7 @@ class ResNetInference(MacroPair):
 
     needs = (compiler(), torchvision())
     sizes = {"batch": 8, "pixels": 112}
+    on_gpu = {"batch": 32, "pixels": 224}
     tiny = {"batch": 1, "pixels": 32}
 
     def job(self) -> Job:

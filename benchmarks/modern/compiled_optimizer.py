@@ -92,6 +92,7 @@ class GPTTraining(MacroPair):
     tolerance = 1e-3
     needs = (compiler(),)
     sizes = {"layers": 2, "width": 128, "context": 64, "batch": 2}
+    on_gpu = {"layers": 6, "width": 512}
     tiny = {"layers": 1, "width": 16, "context": 8, "batch": 2}
 
     def job(self) -> Job:

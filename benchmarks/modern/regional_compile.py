@@ -86,6 +86,7 @@ class GPTTraining(MacroPair):
     tolerance = 1e-3
     needs = (compiler(),)
     sizes = {"layers": 6, "width": 128, "context": 64, "batch": 2}
+    on_gpu = {"layers": 12, "width": 768, "context": 256, "batch": 8}
     tiny = {"layers": 2, "width": 16, "context": 8, "batch": 2}
 
     def job(self) -> Job:

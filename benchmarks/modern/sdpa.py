@@ -55,6 +55,7 @@ class Attention(Pair):
     """Causal attention alone, forward and backward."""
 
     sizes = {"batch": 2, "heads": 4, "tokens": 256, "width": 32}
+    on_gpu = {"batch": 8, "heads": 16, "tokens": 2048, "width": 64}
     tiny = {"tokens": 8, "width": 4}
 
     def tensors(self) -> list[torch.Tensor]:
@@ -91,6 +92,7 @@ class GPTTraining(MacroPair):
     # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
     tolerance = 1e-3
     sizes = {"layers": 2, "width": 128, "context": 256, "batch": 4}
+    on_gpu = {"layers": 6, "width": 512, "context": 1024, "batch": 8}
     tiny = {"layers": 1, "width": 16, "context": 16, "batch": 2}
 
     def job(self) -> Job:

@@ -56,6 +56,7 @@ class Perceptrons(Pair):
     """Blocks of a linear layer and eight pointwise operations, forward and backward."""
 
     sizes = {"blocks": 4, "batch": 256, "width": 512}
+    on_gpu = {"batch": 8192, "width": 2048}
     tiny = {"blocks": 2, "batch": 4, "width": 8}
 
     def step_with(self, wrapped: Callable[..., Callable[..., Any]]) -> Step:
@@ -99,6 +100,7 @@ class GPTTraining(MacroPair):
 
     tolerance = 1e-3
     sizes = {"layers": 4, "width": 128, "context": 128, "batch": 4}
+    on_gpu = {"layers": 12, "width": 768, "context": 512, "batch": 8}
     tiny = {"layers": 2, "width": 16, "context": 16, "batch": 2}
 
     def job(self) -> Job:

@@ -93,6 +93,7 @@ class SmallNetworkInference(MacroPair):
     needs = (torchvision(),)
     tolerance = ONE_STEP
     sizes = {"batch": 8, "pixels": 112}
+    on_gpu = {"batch": 64}
     tiny = {"batch": 2, "pixels": 32}
 
     def job(self) -> Job:
