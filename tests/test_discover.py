@@ -111,7 +111,7 @@ def test_pairs_of_a_file_come_in_its_order_without_shared_bases_and_imported_one
 def test_a_tip_is_described_as_it_stands_in_its_file(found: Discovery) -> None:
     assert pair(found, "variety.Plain").tip == {
         **{"id": "variety", "title": "Do as told", "guide": ["A1.1", "B3"], "claim": "less memory"},
-        **{"published": "", "status": "current", "note": "not always", "no_micro": ""},
+        **{"published": "", "status": "current", "note": "not always", "why_not": "", "no_micro": ""},
     }
 
 
