@@ -119,7 +119,7 @@ class Session:
     def __init__(self, task: dict[str, Any], ranks: Ranks) -> None:
         import torch
 
-        for package in task["imports"]:
+        for package in task.get("imports", ()):
             with suppress(Exception):  # the pair meets the same, and tells it
                 importlib.import_module(package)
         # With all that it imports: nothing that times or judges may be imported after the pair's file.

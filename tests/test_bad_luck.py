@@ -47,7 +47,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     with ThreadPoolExecutor(2) as pool:
         records = {record.name: record for records in pool.map(half, range(2)) for record in records}
     scratches = [workplace.scratch for workplace in workplaces]
-    children = [int(file.read_text()) for scratch in scratches for file in scratch.glob("*/tmp/child")]
+    children = [int(file.read_text()) for scratch in scratches for file in scratch.glob("tmp/child")]
     servers = {server._process.pid for workplace in workplaces for server in workplace._servers.values()}
     survivors = [
         told for scratch in scratches for told in living(scratch) if int(told.partition(":")[0]) not in servers

@@ -364,7 +364,7 @@ MEASURED = 3
         ("info__file", None, "info: file is not of the type str"),
         ("info__needs", [0], "info: needs is not of the type tuple[str, ...]"),
         ("info__tip__guide", 5, "the tip's guide is no list"),
-        ("info__tip__status", {}, "the tip's published, status or note is no text"),
+        ("info__tip__status", {}, "the tip's published, status, note or why_not is no text"),
         ("steps", 10**400, "no count of steps"),
         ("steps", 1.5, "steps is not of the type int"),
         ("variants__optimized__memory__tree", 10**400, "optimized: memory holds 1000"),

@@ -6,6 +6,7 @@ surroundings share one process. Nothing here reads a clock.
 
 import contextlib
 import functools
+import inspect
 import json
 import os
 import re
@@ -23,12 +24,13 @@ from benchmarks import control
 from benchmarks.cpu import openmp_threads
 from benchmarks.general import async_loading, fuse_pointwise, no_grad
 from harness.controls import controls, environment
-from harness.discover import BENCHMARKS, discover, load, pair_classes, pair_files
+from harness.discover import BENCHMARKS, _info, load, pair_classes, pair_files
 from harness.equal import Outputs, compare, scribble, snapshot
 from harness.launch import Surroundings
 from harness.native import with_path
 from harness.needs import Unmet, available_cores
 from harness.pair import Claim, Equal, Pair, Tip, Variant, variants
+from harness.record import PairInfo
 
 FILES = pair_files(BENCHMARKS)
 SEEDS = (1, 2)
@@ -368,22 +370,23 @@ def test_without_a_gpu_its_pairs_say_so(name: str) -> None:
     assert re.match(r"run on a machine with [12] GPUs?", missing.remedy)
 
 
+def described(name: str, device: str) -> PairInfo:
+    """A pair as a run on a device would have it, with such a GPU there or not."""
+    file = Path(inspect.getfile(PAIRS[name]))
+    return _info(PAIRS[name], load(file, BENCHMARKS).TIP, file, BENCHMARKS.parent, device)
+
+
 @pytest.mark.skipif(torch.cuda.device_count() > 1, reason="this machine has several GPUs")
 def test_ranks_want_a_gpu_each() -> None:
-    found = discover(BENCHMARKS / "distributed" / "no_sync.py", "cuda").pairs
-    assert found
-    assert all(info.reason.startswith("needs 2 CUDA GPUs: ") for info in found)
+    assert "GPU" not in described("no-sync.LargeLinear", "cpu").reason
+    assert described("no-sync.LargeLinear", "cuda").reason.startswith("needs 2 CUDA GPUs: ")
 
 
 def test_sizes_are_larger_on_a_gpu_and_recorded() -> None:
-    file = BENCHMARKS / "modern" / "sdpa.py"
-    (on_cpu,), (on_gpu,) = (
-        [info.sizes for info in discover(file, device).pairs if info.scale == "micro"] for device in ("cpu", "cuda")
-    )
-    assert on_cpu == {"batch": 2, "heads": 4, "tokens": 256, "width": 32}
-    assert on_gpu == {"batch": 8, "heads": 16, "tokens": 2048, "width": 64}
     pair = PAIRS["sdpa.Attention"]
-    assert pair(torch.device("cuda")).size == on_gpu
+    assert described("sdpa.Attention", "cpu").sizes == {"batch": 2, "heads": 4, "tokens": 256, "width": 32}
+    on_gpu = {"batch": 8, "heads": 16, "tokens": 2048, "width": 64}
+    assert described("sdpa.Attention", "cuda").sizes == pair(torch.device("cuda")).size == on_gpu
     assert pair(torch.device("cuda"), tiny=True).size == {**on_gpu, **pair.tiny}
 
 
