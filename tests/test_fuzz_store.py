@@ -25,7 +25,8 @@ from harness.store import Notice, StoreError
 from tests.made_up import info, measured
 
 SEED = 20261120
-COMMITTED = store.newest(Path(__file__).parents[1] / "results").read_bytes()
+# Of a fixed run, as the lines below are chosen from it.
+COMMITTED = (Path(__file__).parents[1] / "results/amd-epyc-2c-24g/2026-11-20-17fba283.jsonl").read_bytes()
 
 
 def shortened() -> bytes:
