@@ -53,8 +53,7 @@ class Tip:
     guide: the guide's items, such as ("A1.5",). published: the guide's own figures, with their
     source. status: "current", or what became of the advice since ("default now", "deprecated: ...").
     note: what the guides get wrong, shown beside the verdict. why_not: why the gain may stay out, shown
-    where it did. no_micro: why the operation alone makes
-    no pair; empty where it does.
+    where it did. no_micro: why the operation alone makes no pair; empty where it does.
     """
 
     id: str

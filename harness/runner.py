@@ -123,22 +123,22 @@ def check(info: PairInfo, able: Sequence[VariantInfo], start: Start, seed: int) 
     folder = scratch_folder()
     file = str(folder / "baseline.pt")
 
-    def started(surroundings: Surroundings) -> Asked:
-        return start(info, surroundings, f"warm-{info.name}", launch=0)
-
     workers: dict[Surroundings, Asked] = {}
+
+    def worker_in(surroundings: Surroundings) -> Asked:
+        if surroundings not in workers:
+            workers[surroundings] = start(info, surroundings, f"warm-{info.name}", launch=0)
+        return workers[surroundings]
+
     try:
-        for variant in able:
-            if variant.surroundings not in workers:
-                workers[variant.surroundings] = started(variant.surroundings)
-        worker = workers[baseline.surroundings]
+        for variant in able:  # all import torch at once
+            worker_in(variant.surroundings)
+        worker = worker_in(baseline.surroundings)
         worker.ask("results", variant="baseline", seeds=seeds, file=file)
         count = worker.ask("observe", variant="baseline", seed=seed)
         found["baseline"] = VariantRecord("measured")
         for variant in others:
-            if variant.surroundings not in workers:
-                workers[variant.surroundings] = started(variant.surroundings)
-            worker = workers[variant.surroundings]
+            worker = worker_in(variant.surroundings)
             try:
                 found[variant.name] = _check_variant(info, worker, variant.name, seeds, file, count)
             except WorkerFailed as failure:

@@ -48,6 +48,11 @@ START_DEADLINE = 120.0
 """Seconds until a worker has imported torch and the pair's file."""
 
 
+def preloaded(info: PairInfo) -> list[str]:
+    """Those of PRELOADED that a pair needs."""
+    return [package for package in PRELOADED if package in info.needs]
+
+
 class WorkerFailed(Exception):
     """A worker did not answer, or answered with a failure: the kind and reason of a failed record."""
 
@@ -107,7 +112,7 @@ class Worker:
             "folder": str(folder),
             "pair": info.pair,
             "device": info.device,
-            "imports": [package for package in PRELOADED if package in info.needs],
+            "imports": preloaded(info),
         }
         self._process: subprocess.Popen[bytes] | Forked
         if server:

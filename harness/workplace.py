@@ -18,7 +18,7 @@ from harness.launch import Surroundings
 from harness.needs import compiler
 from harness.record import PairInfo
 from harness.scratch import scratch_folder
-from harness.worker import PRELOADED, Worker
+from harness.worker import Worker, preloaded
 
 SERVER_BYTES = 512 << 20
 """What a fork server holds at most: 320 to 450 MB were seen."""
@@ -28,7 +28,6 @@ LEFT_FOR_PAIRS = 6 << 30
 
 SERVERS_AT_ONCE = 2
 """Importing torch keeps one core busy, and the servers of a launch and the next are wanted soon."""
-
 
 COMPILER = compiler().text
 
@@ -73,9 +72,8 @@ class Workplace:
         if launch is not None and launch < self._launches_with_server and surroundings == Surroundings(ranks=ranks):
             try:
                 server = self._server(launch, env)
-                for package in PRELOADED:
-                    if package in info.needs:
-                        server.preload(package)
+                for package in preloaded(info):
+                    server.preload(package)
                 return Worker(info, surroundings, env, folder, scratch, server)
             except ServerGone:
                 # A pair may end the process it was forked from; the next one gets a new server.

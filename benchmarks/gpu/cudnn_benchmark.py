@@ -78,7 +78,21 @@ class _Convolutions(Pair):
         return optimized > baseline == 0
 
 
-class SameShape(_Convolutions):
+class _Alone(_Convolutions):
+    """The same step, with the search and without."""
+
+    def build(self) -> Step:
+        raise NotImplementedError
+
+    def baseline(self) -> Step:
+        return self.build()
+
+    @scoped(searching)
+    def optimized(self) -> Step:
+        return self.build()
+
+
+class SameShape(_Alone):
     """A strided, a wide and a pointwise convolution, forward and backward, always on the same shape."""
 
     sizes = {"batch": 32, "channels": 128, "pixels": 56}
@@ -99,15 +113,8 @@ class SameShape(_Convolutions):
 
         return step
 
-    def baseline(self) -> Step:
-        return self.build()
 
-    @scoped(searching)
-    def optimized(self) -> Step:
-        return self.build()
-
-
-class ChangingShapes(_Convolutions):
+class ChangingShapes(_Alone):
     """A 3x3 convolution on images whose width is another one in every step."""
 
     sizes = {"batch": 8, "channels": 64, "pixels": 64}
@@ -128,13 +135,6 @@ class ChangingShapes(_Convolutions):
             return torch.cat([layer(left), layer(right)], dim=3)
 
         return step
-
-    def baseline(self) -> Step:
-        return self.build()
-
-    @scoped(searching)
-    def optimized(self) -> Step:
-        return self.build()
 
 
 class ResNetTraining(_Convolutions, MacroPair):

@@ -83,6 +83,10 @@ class _TensorCores(Pair):
     equal = Equal.LOSSY
     tolerance = 1e-2
 
+    def square_matrices(self) -> tuple[torch.Tensor, torch.Tensor]:
+        width = self.size["width"]
+        return torch.randn(width, width, device=self.device), torch.randn(width, width, device=self.device)
+
     def mechanism(self, step: Step) -> Any:
         """kernels on tensor cores"""
         return tensor_core_kernels(step)
@@ -97,32 +101,28 @@ class MatrixProduct(_TensorCores):
     sizes = {"width": 8192}
     tiny = {"width": 16}
 
-    def matrices(self) -> tuple[torch.Tensor, torch.Tensor]:
-        width = self.size["width"]
-        return torch.randn(width, width, device=self.device), torch.randn(width, width, device=self.device)
-
     @scoped(exact_products)
     def baseline(self) -> Step:
-        a, b = self.matrices()
+        a, b = self.square_matrices()
         return lambda: a @ b
 
     @scoped(tf32_products)
     def optimized(self) -> Step:
-        a, b = self.matrices()
+        a, b = self.square_matrices()
         return lambda: a @ b
 
     @arm
     def bfloat16(self) -> Step:
-        a, b = (matrix.bfloat16() for matrix in self.matrices())
+        a, b = (matrix.bfloat16() for matrix in self.square_matrices())
         return lambda: a @ b
 
     @arm
     def float16(self) -> Step:
-        a, b = (matrix.half() for matrix in self.matrices())
+        a, b = (matrix.half() for matrix in self.square_matrices())
         return lambda: a @ b
 
     def reference(self) -> Step:
-        a, b = (matrix.double() for matrix in self.matrices())
+        a, b = (matrix.double() for matrix in self.square_matrices())
         return lambda: a @ b
 
 
@@ -145,23 +145,19 @@ class Padding(_TensorCores):
     sizes = {"width": 4095}
     tiny = {"width": 15}
 
-    def matrices(self) -> tuple[torch.Tensor, torch.Tensor]:
-        width = self.size["width"]
-        return torch.randn(width, width, device=self.device), torch.randn(width, width, device=self.device)
-
     def baseline(self) -> Step:
-        a, b = (matrix.half() for matrix in self.matrices())
+        a, b = (matrix.half() for matrix in self.square_matrices())
         return lambda: a @ b
 
     def optimized(self) -> Step:
         width = self.size["width"]
         missing = -width % 8
         # As a layer's weights would be, once and for all.
-        a, b = (nn.functional.pad(matrix.half(), (0, missing, 0, missing)) for matrix in self.matrices())
+        a, b = (nn.functional.pad(matrix.half(), (0, missing, 0, missing)) for matrix in self.square_matrices())
         return lambda: (a @ b)[:width, :width]
 
     def reference(self) -> Step:
-        a, b = (matrix.half().double() for matrix in self.matrices())
+        a, b = (matrix.half().double() for matrix in self.square_matrices())
         return lambda: a @ b
 
     def mechanism(self, step: Step) -> list[int]:
