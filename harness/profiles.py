@@ -15,7 +15,9 @@ class Profile:
 
     A disturbance hits few blocks and is trimmed with them, so more and shorter ones are better: at equal
     timed seconds, 30 rounds of 5 ms blocks gave launches of identical code a spread of 0.27 % (pointwise)
-    and 0.15 % (small operations) where 15 rounds of 10 ms gave 0.65 % and 0.26 %.
+    and 0.15 % (small operations) where 15 rounds of 10 ms gave 0.65 % and 0.26 %. On a noisy day a round of
+    one ResNet-18 forward pass against itself spread by 4 to 7 %, however long its blocks were (14 to 220 ms):
+    what counts is how many rounds there are. So whole jobs are sized for steps of some 20 to 100 ms on two cores.
 
     Rounds are not chosen from a pilot as Kalibera and Jones (2013) do: reckoned on a stored complete run,
     fewer rounds from the fifth launch on would have saved 2.5 % of its time, at the median micro pair nothing.

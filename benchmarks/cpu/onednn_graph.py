@@ -165,7 +165,7 @@ class _Inference(MacroPair):
 class ResNetInference(_Inference):
     """ResNet-18 run over JPEG files, eight at a time."""
 
-    sizes = {"batch": 8, "pixels": 112}
+    sizes = {"batch": 4, "pixels": 112}
     tiny = {"batch": 1, "pixels": 32}
 
     def job(self) -> Job:

@@ -156,7 +156,7 @@ class GPTTraining(_Order):
     scale = "macro"
     # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
     tolerance = 1e-3
-    sizes = {"layers": 4, "width": 128, "context": 64, "batch": 4}
+    sizes = {"layers": 4, "width": 128, "context": 64, "batch": 2}
     tiny = {"layers": 2, "width": 16, "context": 8, "batch": 2}
 
     def training(self, reverse: bool, **options: Any) -> Step:

@@ -71,7 +71,7 @@ class Convolution(Pair):
 
 class _Network(MacroPair):
     needs = (torchvision(),)
-    sizes = {"batch": 8, "pixels": 112}
+    sizes = {"batch": 4, "pixels": 112}
     on_gpu = {"batch": 64, "pixels": 224}
     tiny = {"batch": 4, "pixels": 64}
 

@@ -70,7 +70,7 @@ def pointwise_block(x: torch.Tensor) -> torch.Tensor:
 class DeepPointwise(Pair):
     """Blocks of eight pointwise operations, each of which keeps its input for the backward pass."""
 
-    sizes = {"blocks": 4, "elements": 2**19}
+    sizes = {"blocks": 4, "elements": 2**18}
     on_gpu = {"elements": 2**25}
     tiny = {"blocks": 4, "elements": 100}
 

@@ -57,7 +57,7 @@ class Gelu(Pair):
     """The formula alone, on a tensor far larger than the caches."""
 
     needs = (compiler(),)
-    sizes = {"elements": 16 * 2**20}
+    sizes = {"elements": 8 * 2**20}
     on_gpu = {"elements": 2**27}
     tiny = {"elements": 1000}
 

@@ -108,7 +108,7 @@ class GPTTraining(MacroPair):
 
     # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
     tolerance = 1e-3
-    sizes = {"layers": 6, "width": 256, "context": 64, "batch": 2}
+    sizes = {"layers": 3, "width": 256, "context": 64, "batch": 2}
     on_gpu = {"layers": 12, "width": 768}
     tiny = {"layers": 1, "width": 16, "context": 8}
 

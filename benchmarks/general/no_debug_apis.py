@@ -98,7 +98,7 @@ class ResNetTraining(MacroPair):
 
     needs = (torchvision(),)
     equal = Equal.BITWISE
-    sizes = {"batch": 4, "pixels": 112}
+    sizes = {"batch": 4, "pixels": 64}
     on_gpu = {"batch": 32, "pixels": 224}
     tiny = {"batch": 2, "pixels": 32}
 

@@ -105,7 +105,7 @@ class ResNetInference(_Inference):
     """ResNet-18 run over JPEG files, loading included: few and large operations."""
 
     needs = (torchvision(),)
-    sizes = {"batch": 8, "pixels": 112}
+    sizes = {"batch": 4, "pixels": 112}
     on_gpu = {"batch": 64, "pixels": 224}
     tiny = {"batch": 1, "pixels": 32}
 

@@ -147,7 +147,7 @@ class ResNetTraining(_Training):
     # bfloat16 rounds to 8 bits, in every layer forward and back: gradients of the first layers are off by
     # some hundredths, as in anybody's training with it.
     tolerance = 1e-1
-    sizes = {"batch": 8, "pixels": 80}
+    sizes = {"batch": 4, "pixels": 80}
     on_gpu = {"batch": 64, "pixels": 224}
     tiny = {"batch": 4, "pixels": 64}
 
@@ -158,7 +158,7 @@ class ResNetTraining(_Training):
 class GPTTraining(_Training):
     """Training a small GPT."""
 
-    sizes = {"layers": 2, "width": 256, "context": 128, "batch": 4}
+    sizes = {"layers": 2, "width": 256, "context": 128, "batch": 2}
     on_gpu = {"layers": 12, "width": 768, "context": 512, "batch": 8}
     tiny = {"layers": 1, "width": 16, "context": 16, "batch": 2}
 

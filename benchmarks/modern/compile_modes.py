@@ -123,7 +123,7 @@ class ResNetInference(MacroPair):
     """ResNet-18 run over JPEG files, loading included."""
 
     needs = (compiler(), torchvision())
-    sizes = {"batch": 8, "pixels": 112}
+    sizes = {"batch": 4, "pixels": 112}
     on_gpu = {"batch": 32, "pixels": 224}
     tiny = {"batch": 1, "pixels": 32}
 

@@ -91,7 +91,7 @@ class GPTTraining(MacroPair):
 
     # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
     tolerance = 1e-3
-    sizes = {"layers": 2, "width": 128, "context": 256, "batch": 4}
+    sizes = {"layers": 2, "width": 128, "context": 256, "batch": 2}
     on_gpu = {"layers": 6, "width": 512, "context": 1024, "batch": 8}
     tiny = {"layers": 1, "width": 16, "context": 16, "batch": 2}
 

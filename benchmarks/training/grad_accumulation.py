@@ -54,11 +54,11 @@ def grad_accumulation(job: Job, pieces: int = PIECES) -> None:
 
 
 class GPTTraining(MacroPair):
-    """Training a small GPT on batches of 16 windows: at once, or four at a time."""
+    """Training a small GPT on batches of windows: at once, or in four pieces."""
 
     # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
     tolerance = 1e-3
-    sizes = {"layers": 4, "width": 128, "context": 128, "batch": 8}
+    sizes = {"layers": 2, "width": 128, "context": 128, "batch": 8}
     on_gpu = {"layers": 12, "width": 768, "context": 512, "batch": 16}
     tiny = {"layers": 1, "width": 16, "context": 8, "batch": 4}
 
