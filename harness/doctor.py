@@ -27,6 +27,7 @@ try:
     said["threads"] = torch.get_num_threads()
     said["built_for"] = "CUDA " + torch.version.cuda if torch.version.cuda else "ROCm" if torch.version.hip else ""
     said["gpus"] = torch.cuda.device_count()
+    said["accelerator"] = torch.accelerator.current_accelerator().type if torch.accelerator.is_available() else ""
     try:
         import torchvision
     except Exception as error:
@@ -104,7 +105,8 @@ def verdict(missed: list[Finding], disturbing: list[Finding]) -> str:
 def ask_torch(python: str = sys.executable, timeout_s: float = 180) -> dict[str, Any]:
     """What torch says of itself, asked in a child process.
 
-    Keys: torch (version), threads, built_for ("CUDA 13.0", "ROCm", or "" for a CPU build), gpus;
+    Keys: torch (version), threads, built_for ("CUDA 13.0", "ROCm", or "" for a CPU build), gpus, accelerator
+    ("cuda", which ROCm is as well, "mps", "xpu" ..., or "");
     torchvision_error and torch_error, each only where the import fails.
     """
     try:
@@ -165,6 +167,9 @@ def _gpu(said: Mapping[str, Any], gpus: object) -> list[Finding]:
         why = "this torch is a CPU build" if not said["built_for"] else f"torch for {said['built_for']} cannot use it"
         text = f"{gpus[0]['name']} is here, but {why}"
         return [Finding("GPU", text, f"install a torch built for this driver ({gpus[0]['driver']})")]
+    if said["accelerator"]:
+        text = f"torch can use {said['accelerator']} here, but no pair is written for it"
+        return [Finding("GPU", text, "none: pairs run on the CPU, and on GPUs of NVIDIA and AMD (ROCm)")]
     return [Finding("GPU", "none found", "run on a machine with a GPU; all else is measured without")]
 
 

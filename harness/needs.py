@@ -38,7 +38,10 @@ def gpu(count: int = 1) -> Need:
         found = torch.cuda.device_count()
         if found >= count:
             return None
-        why = "this torch was built without CUDA" if torch.version.cuda is None else f"{found} found"
+        why = f"{found} found" if torch.version.cuda or torch.version.hip else "this torch was built without CUDA"
+        other = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        if other and other.type != "cuda":
+            why += f", and no pair is written for {other.type}"
         return Unmet(
             f"needs {count} CUDA GPU{'s' * (count > 1)}: {why}",
             f"run on a machine with {count} GPU{'s' * (count > 1)} and a CUDA build of torch",

@@ -38,7 +38,7 @@ DESCRIBED: dict[str, Any] = {
     "triton": "unavailable",
     "compiler": "g++ 12.2.0",
 }
-TORCH: dict[str, Any] = {"torch": "2.15.0+cpu", "threads": 2, "built_for": "", "gpus": 1}
+TORCH: dict[str, Any] = {"torch": "2.15.0+cpu", "threads": 2, "built_for": "", "gpus": 1, "accelerator": ""}
 QUIET: dict[str, Any] = {
     "load": 0.1,
     "cpu_pressure_percent": 0.0,
@@ -88,6 +88,7 @@ def test_a_complete_and_quiet_machine_is_ready(complete: Path) -> None:
         ({**TORCH, "torch": "2.16.0a0+git1"}, "torch", "this is 2.16.0a0+git1; only 2.11 to 2.15 were tried", False),
         ({**TORCH, "torchvision_error": "no nms\nmore"}, "torchvision", "cannot be imported: no nms", False),
         ({**TORCH, "gpus": 0}, "GPU", "none found", False),
+        ({**TORCH, "gpus": 0, "accelerator": "mps"}, "GPU", "use mps here, but no pair is written for it", False),
     ],
 )
 def test_torch(complete: Path, said: dict[str, Any], topic: str, text: str, blocks: bool) -> None:

@@ -28,7 +28,7 @@ from harness.discover import BENCHMARKS, _info, load, pair_classes, pair_files
 from harness.equal import Outputs, compare, scribble, snapshot
 from harness.launch import Surroundings
 from harness.native import with_path
-from harness.needs import Unmet, available_cores
+from harness.needs import Unmet, available_cores, gpu
 from harness.pair import Claim, Equal, Pair, Tip, Variant, variants
 from harness.record import PairInfo
 
@@ -368,6 +368,28 @@ def test_without_a_gpu_its_pairs_say_so(name: str) -> None:
     assert missing
     assert re.match(r"needs [12] CUDA GPUs?: ", missing.reason)
     assert re.match(r"run on a machine with [12] GPUs?", missing.remedy)
+
+
+@pytest.mark.parametrize(
+    ("cuda", "hip", "accelerator", "expected"),
+    [
+        (None, None, None, "this torch was built without CUDA"),
+        (None, None, "mps", "this torch was built without CUDA, and no pair is written for mps"),
+        ("13.0", None, None, "0 found"),
+        (None, "7.0", None, "0 found"),  # ROCm answers as CUDA
+    ],
+)
+def test_why_there_is_no_gpu(
+    monkeypatch: pytest.MonkeyPatch, cuda: str | None, hip: str | None, accelerator: str | None, expected: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    monkeypatch.setattr(torch.version, "hip", hip)
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: accelerator is not None)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: accelerator and torch.device(accelerator))
+    missing = gpu(1).unmet()
+    assert missing is not None
+    assert missing.reason == f"needs 1 CUDA GPU: {expected}"
 
 
 def described(name: str, device: str) -> PairInfo:
