@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from harness.machine import cgroup_files
+from harness.machine import GPU_READINGS, cgroup_files
 
 # Bound before a pair's file is imported, as perf_counter above: a pair that replaces one times nothing by it.
 _Event, _synchronize_cuda, _synchronize = torch.cuda.Event, torch.cuda.synchronize, torch.accelerator.synchronize
@@ -45,6 +45,10 @@ def synchronize(device: torch.device) -> None:
     """Wait until the device has finished all work given to it."""
     if device.type != "cpu":
         _synchronize(device)
+
+
+ENERGY_S = 2.0
+"""Seconds over which energy is counted: drivers bring its counter up to date every 20 to 100 ms."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,45 @@ def _throttled(root: Path) -> int:
         return found
     found = _field(file, "throttled_time", 1)  # cgroup v1 counts nanoseconds
     return found // 1000 if found >= 0 else -1
+
+
+class Card:
+    """The GPU that a worker computes on, as its driver sees it. Never tried on a GPU so far."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self._asked: tuple[Any, Any] | None
+        try:
+            import pynvml
+
+            pynvml.nvmlInit()
+            uuid = torch.cuda.get_device_properties(device).uuid
+            self._asked = pynvml, pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
+        except Exception:  # no NVIDIA driver, as under ROCm, or one that knows no such card: nothing is told
+            self._asked = None
+
+    def read(self) -> dict[str, int]:
+        """The readings of `Launch.gpu` and "millijoules" now, -1 where the driver does not tell."""
+        return {name: self._reading(name) for name in GPU_READINGS}
+
+    def _reading(self, name: str) -> int:
+        if self._asked is None:
+            return -1
+        try:
+            return int(GPU_READINGS[name](*self._asked))
+        except Exception:  # whatever is refused is told as such, and never as a 0
+            return -1
+
+    def joules_a_step(self, step: Callable[[], Any], step_s: float) -> float | None:
+        """Energy of one step, over steps of ENERGY_S seconds together; None where the driver does not tell."""
+        count = max(1, round(ENERGY_S / step_s))
+        synchronize(self.device)
+        before = self._reading("millijoules")
+        for _ in repeat(None, count):
+            step()
+        synchronize(self.device)
+        after = self._reading("millijoules")
+        return None if min(before, after) < 0 else (after - before) / 1000 / count
 
 
 def time_block(step: Callable[[], Any], count: int, device: torch.device, begin: Callable[[], None]) -> dict[str, Any]:

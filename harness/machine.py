@@ -350,10 +350,23 @@ def compiler() -> str:
     return UNAVAILABLE
 
 
+GPU_READINGS: dict[str, Callable[[Any, Any], int]] = {
+    "sm_mhz": lambda nvml, card: nvml.nvmlDeviceGetClockInfo(card, nvml.NVML_CLOCK_SM),
+    "memory_mhz": lambda nvml, card: nvml.nvmlDeviceGetClockInfo(card, nvml.NVML_CLOCK_MEM),
+    "celsius": lambda nvml, card: nvml.nvmlDeviceGetTemperature(card, nvml.NVML_TEMPERATURE_GPU),
+    "milliwatts": lambda nvml, card: nvml.nvmlDeviceGetPowerUsage(card),
+    "clock_events": lambda nvml, card: nvml.nvmlDeviceGetCurrentClocksEventReasons(card),
+    "millijoules": lambda nvml, card: nvml.nvmlDeviceGetTotalEnergyConsumption(card),
+}
+"""What a GPU's driver is asked, given nvidia-ml-py's module and a card's handle: the present clocks, temperature
+and power, the set bits of what holds its clock back, and the energy used since the driver was loaded."""
+
+
 def gpus() -> list[dict[str, Any]] | str:
     """NVIDIA GPUs as the driver lists them, whatever this torch can use; [] for a driver without any.
 
-    memory_bytes: total. power_limit_w: watts enforced now.
+    memory_bytes: total. power_limit_w: watts enforced now. readings: those of GPU_READINGS at this moment,
+    or why the driver does not tell.
     """
     try:
         import pynvml
@@ -376,6 +389,7 @@ def gpus() -> list[dict[str, Any]] | str:
                     "driver": driver,
                     "capability": capability if isinstance(capability, str) else ".".join(map(str, capability)),
                     "power_limit_w": power if isinstance(power, str) else power / 1000,
+                    "readings": {name: _ask(question, pynvml, handle) for name, question in GPU_READINGS.items()},
                 }
             )
         return found

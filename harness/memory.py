@@ -37,6 +37,8 @@ def process_peaks(step: Callable[[], Any], device: torch.device) -> dict[str, in
         torch.cuda.synchronize(device)
         found["allocated_peak"] = torch.cuda.max_memory_allocated(device)
         found["reserved_peak"] = torch.cuda.max_memory_reserved(device)
+        free, total = torch.cuda.mem_get_info(device)
+        found["device_used"] = total - free
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from itertools import pairwise
 from typing import Any, Literal
@@ -80,8 +80,10 @@ class Launch:
     steal_ticks, throttled_us, pressure_us, switches: what disturbed the machine during it: clock
     ticks (1/100 s, all cores) stolen by the hypervisor, microseconds the cgroup was throttled,
     microseconds some task waited for a core, involuntary context switches of the worker.
-    A variant whose verdict stands is left out of further launches.
+    gpu: on a GPU, what its driver told at each block's end, of the first rank's card: "sm_mhz", "memory_mhz",
+    "celsius", "milliwatts", and "clock_events", NVML's bits of what held the clock back.
     -1 where the platform does not tell. A round is 2 x variants consecutive blocks, a palindrome.
+    A variant whose verdict stands is left out of further launches.
     """
 
     seed: int
@@ -91,6 +93,20 @@ class Launch:
     throttled_us: tuple[int, ...]
     pressure_us: tuple[int, ...]
     switches: tuple[int, ...]
+    gpu: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of_blocks(cls, seed: int, blocks: Sequence[Mapping[str, Any]]) -> Launch:
+        """From what each block answered, in order."""
+        columns = {key: tuple(block[key] for block in blocks) for key in blocks[0]}
+        readings = columns.pop("gpu", ({},))
+        return cls(seed=seed, **columns, gpu={name: tuple(one[name] for one in readings) for name in readings[0]})
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Launch:
+        listed = {key: tuple(data[key]) for key in data if key not in ("seed", "gpu")}
+        gpu = {name: tuple(column) for name, column in data.get("gpu", {}).items()}
+        return cls(seed=data["seed"], **listed, gpu=gpu)
 
 
 @dataclass(frozen=True)
@@ -103,8 +119,10 @@ class VariantRecord:
     "lowest"}: lowest is the lowest score of both sides.
     mechanism: {"what", "baseline", "optimized", "engaged"}: the count's name, the two counts.
     memory: bytes: "tensor_peak" (live tensors), "resident_peak" (process), "tree" (proportional
-    set size with child processes), on GPUs "allocated_peak" and "reserved_peak"; a missing key
+    set size with child processes), on GPUs "allocated_peak" and "reserved_peak" of torch's allocator and
+    "device_used" (all that is in use on the card, by whomever, after the steps); a missing key
     means the platform does not tell.
+    energy: of a GPU, "joules_a_step"; empty where the platform does not tell.
     one_off: seconds: "build", "warm_up" (beyond what the same number of steady steps takes), cold.
     """
 
@@ -116,6 +134,7 @@ class VariantRecord:
     mechanism: Mapping[str, Any] = field(default_factory=dict)
     memory: Mapping[str, int] = field(default_factory=dict)
     one_off: Mapping[str, float] = field(default_factory=dict)
+    energy: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -147,10 +166,7 @@ class Record:
     def from_json(cls, data: Mapping[str, Any]) -> Record:
         """Raises MalformedRecord."""
         try:
-            launches = tuple(
-                Launch(seed=launch["seed"], **{key: tuple(launch[key]) for key in launch if key != "seed"})
-                for launch in data["launches"]
-            )
+            launches = tuple(map(Launch.from_json, data["launches"]))
             record = cls(
                 **{
                     **data,
@@ -181,6 +197,7 @@ class Record:
         for name, found in self.variants.items():
             _expect_numbers(f"{name}: memory", found.memory)
             _expect_numbers(f"{name}: one_off", found.one_off)
+            _expect_numbers(f"{name}: energy", found.energy)
         if self.outcome == "measured" and (not self.launches or not 1 <= self.steps < LARGEST):
             raise ValueError("outcome is measured, but no launch or no count of steps is stored")
         _expect_declared("", self)
@@ -206,8 +223,12 @@ class Record:
                 raise ValueError(f"launch {number} holds the blocks of {', '.join(sorted(now)) or 'nobody'}")
 
     def _check_launch(self, number: int, launch: Launch) -> None:
-        if len({len(column) for column in vars(launch).values() if isinstance(column, tuple)}) != 1:
+        columns = [*(column for column in vars(launch).values() if isinstance(column, tuple)), *launch.gpu.values()]
+        if len({len(column) for column in columns}) != 1:
             raise ValueError(f"launch {number} has columns of different lengths")
+        for name, column in launch.gpu.items():
+            if not all(_is_number(reading) and isinstance(reading, int) for reading in column):
+                raise ValueError(f"launch {number}: gpu holds something other than whole numbers for {name}")
         for seconds in launch.seconds:
             # the bounds keep every ratio of two blocks, and its exponential, a finite number
             if not isinstance(seconds, int | float) or not 1e-12 < seconds < 1e12:
@@ -233,6 +254,8 @@ HOLDS = {
     "float": _is_number,
     "Mapping[str, Any]": lambda value: isinstance(value, Mapping),
     "Mapping[str, int]": lambda value: isinstance(value, Mapping),
+    "Mapping[str, float]": lambda value: isinstance(value, Mapping),
+    "Mapping[str, tuple[int, ...]]": lambda value: isinstance(value, Mapping),
     "tuple[str, ...]": lambda value: all(isinstance(item, str) for item in value),
     "tuple[int, ...]": lambda value: all(map(_is_number, value)),
 }

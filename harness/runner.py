@@ -241,8 +241,7 @@ def launch_once(
     finally:
         for worker in workers.values():
             worker.end()
-    columns = {key: tuple(block[key] for block in timed) for key in timed[0]}
-    return steps, Launch(seed=seed, **columns)
+    return steps, Launch.of_blocks(seed, timed)
 
 
 def _alone(worker: Asked, all_workers: Collection[Asked], variant: str, steps: int) -> dict[str, Any]:

@@ -45,6 +45,10 @@ saves 953 launches; 0.7 would lose 2 that were, 1.0 would lose 18."""
 STEAL_SHARE = 0.05
 """A round is quarantined when the hypervisor stole more than this share of its core time."""
 
+HELD_BACK = 0x8 | 0x20 | 0x40 | 0x80
+"""NVML's clock events that quarantine a round on a GPU: hardware slowdown, thermal slowdown by software and by
+hardware, power brake. Not the software's power cap (0x4): a large matrix product runs into it by itself."""
+
 BUSY = 0.2
 """From this share of time in which some task waited for a core on, an inconclusive verdict says so. Idle, pairs
 in one process showed 0.3 to 3 % on two cores; one beside test suites 80 %."""
@@ -136,6 +140,7 @@ def disturbed(launch: Launch, blocks: slice, cores: int) -> bool:
     """
     stolen = sum(ticks for ticks in launch.steal_ticks[blocks] if ticks > 0)
     throttled = any(microseconds > 0 for microseconds in launch.throttled_us[blocks])
+    throttled |= any(events > 0 and events & HELD_BACK for events in launch.gpu.get("clock_events", ())[blocks])
     return throttled or (stolen >= 2 and stolen / 100 > STEAL_SHARE * cores * sum(launch.seconds[blocks]))
 
 

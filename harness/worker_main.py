@@ -124,6 +124,7 @@ class Session:
                 importlib.import_module(package)
         # With all that it imports: nothing that times or judges may be imported after the pair's file.
         from harness import switches
+        from harness.clock import Card
         from harness.discover import load, pair_classes
         from harness.pair import variants
 
@@ -138,6 +139,7 @@ class Session:
         (self.pair_class,) = (cls for cls in pair_classes(module) if cls.__name__ == task["pair"])
         self.variants = {variant.name: variant for variant in variants(self.pair_class)}
         self.device = torch.device(f"cuda:{ranks.rank}" if task["device"] == "cuda" else task["device"])
+        self.card = Card(self.device) if self.device.type == "cuda" else None
         self.ranks = ranks
         self.steps: dict[str, Callable[[], Any]] = {}
         self.outputs: dict[str, list[Any]] = {}
@@ -167,6 +169,9 @@ class Session:
 
         with self._scope(variant):
             timed = self._guarded(variant, lambda: time_block(self.steps[variant], steps, self.device, self.ranks.meet))
+        if self.card is not None:
+            # Of this moment, so energy, which is counted since the driver was loaded, has no place here.
+            timed["gpu"] = {name: found for name, found in self.card.read().items() if name != "millijoules"}
         everyone = self.ranks.gather(timed)
         return {**timed, "seconds": max(rank["seconds"] for rank in everyone)}
 
@@ -245,13 +250,14 @@ class Session:
             raise Failed(error.kind, f"{variant}: {error}") from None
 
     def weigh(self, variant: str, seed: int) -> dict[str, Any]:
-        """Cold build, warm-up and memory of one variant; answers {"one_off", "memory"}."""
+        """Cold build, warm-up, memory and energy of one variant; answers {"one_off", "memory", "energy"}."""
         from harness.memory import process_peaks, tensor_peak
 
         build_s = self.build(variant, seed)["seconds"]
-        warm_s = self.warm(variant)["excess_s"]
+        warm = self.warm(variant)
         with self._scope(variant):
             memory = self._guarded(variant, lambda: process_peaks(self.steps[variant], self.device))
+        energy = self._energy(variant, warm["step_s"])
         del self.steps[variant]
         with self._scope(variant):
             live = self._guarded(variant, lambda: tensor_peak(lambda: self._built(variant, seed)))
@@ -259,7 +265,15 @@ class Session:
             memory["tensor_peak"] = live
         everyone = self.ranks.gather(memory)
         together = {key: sum(rank[key] for rank in everyone) for key in memory}
-        return {"one_off": {"build": build_s, "warm_up": warm_s}, "memory": together}
+        return {"one_off": {"build": build_s, "warm_up": warm["excess_s"]}, "memory": together, "energy": energy}
+
+    def _energy(self, variant: str, step_s: float) -> dict[str, float]:
+        card = self.card
+        if card is None or self.ranks.count > 1:  # ranks would have to take the same number of steps
+            return {}
+        with self._scope(variant):
+            joules = self._guarded(variant, lambda: card.joules_a_step(self.steps[variant], step_s))
+        return {} if joules is None else {"joules_a_step": joules}
 
     def _pair(self) -> Any:
         return self.pair_class(self.device)

@@ -6,12 +6,13 @@ import gc
 from collections.abc import Callable, Iterator
 from itertools import chain, repeat
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from harness import clock
-from harness.clock import Disturbance, seconds_on_cpu, time_block, warm_up
+from harness.clock import Card, Disturbance, seconds_on_cpu, time_block, warm_up
 
 CPU = torch.device("cpu")
 
@@ -83,6 +84,55 @@ def test_a_counter_that_cannot_be_read_is_minus_one(tmp_path: Path, text: str) -
 def test_since_counts_from_the_earlier_reading() -> None:
     later, earlier = Disturbance(12, 500, 90, 7), Disturbance(10, 500, 40, 4)
     assert later.since(earlier) == {"steal_ticks": 2, "throttled_us": 0, "pressure_us": 50, "switches": 3}
+
+
+# ---- what a GPU's driver tells; no GPU is needed, as the driver is made up ----
+
+
+@pytest.fixture
+def card(monkeypatch: pytest.MonkeyPatch) -> Card:
+    """Card "ab-12" of a driver that refuses to tell power, and has counted 5 J more at every look at the energy."""
+    import pynvml
+
+    def refuse(_: object) -> int:
+        raise pynvml.NVMLError_NoPermission
+
+    joules = iter(range(100, 1000, 5))
+    answers = {
+        "nvmlInit": lambda: None,
+        "nvmlDeviceGetHandleByUUID": lambda uuid: {"GPU-ab-12": 7}[uuid],
+        "nvmlDeviceGetClockInfo": lambda _, kind: {pynvml.NVML_CLOCK_SM: 1980, pynvml.NVML_CLOCK_MEM: 3201}[kind],
+        "nvmlDeviceGetTemperature": lambda _, sensor: {pynvml.NVML_TEMPERATURE_GPU: 41}[sensor],
+        "nvmlDeviceGetPowerUsage": refuse,
+        "nvmlDeviceGetCurrentClocksEventReasons": lambda _: pynvml.nvmlClocksEventReasonSwPowerCap,
+        "nvmlDeviceGetTotalEnergyConsumption": lambda _: 1000 * next(joules),
+    }
+    for name, answer in answers.items():
+        monkeypatch.setattr(pynvml, name, answer)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(uuid="ab-12"))
+    return Card(CPU)
+
+
+def test_a_card_is_read_and_what_its_driver_refuses_is_never_a_zero(card: Card) -> None:
+    told = {"sm_mhz": 1980, "memory_mhz": 3201, "celsius": 41, "milliwatts": -1, "clock_events": 4}
+    assert card.read() == {**told, "millijoules": 100_000}
+
+
+def test_energy_is_counted_over_many_steps(card: Card) -> None:
+    steps: list[int] = []
+    assert card.joules_a_step(lambda: steps.append(1), step_s=0.5) == 5 / 4
+    assert len(steps) == 4
+
+
+def test_a_driver_that_does_not_know_the_card_tells_nothing(
+    card: Card, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(uuid="another"))
+    unknown = Card(CPU)
+    assert set(unknown.read().values()) == {-1}
+    assert unknown.read().keys() == card.read().keys()
+    assert unknown.joules_a_step(lambda: None, step_s=1.0) is None
+    assert capsys.readouterr() == ("", "")
 
 
 # ---- a block ----

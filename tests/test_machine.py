@@ -269,6 +269,9 @@ def test_gpus_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: object) -> None:
         raise pynvml.NVMLError_NoPermission
 
+    def unsupported(_: object) -> None:
+        raise pynvml.NVMLError_NotSupported
+
     answers = {
         "nvmlInit": lambda: None,
         "nvmlShutdown": lambda: None,
@@ -279,6 +282,11 @@ def test_gpus_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
         "nvmlDeviceGetMemoryInfo": lambda _: type("Memory", (), {"total": 150 << 30}),
         "nvmlDeviceGetCudaComputeCapability": lambda _: (9, 0),
         "nvmlDeviceGetEnforcedPowerLimit": refuse,
+        "nvmlDeviceGetClockInfo": lambda _, kind: {pynvml.NVML_CLOCK_SM: 1980, pynvml.NVML_CLOCK_MEM: 3201}[kind],
+        "nvmlDeviceGetTemperature": lambda _, sensor: {pynvml.NVML_TEMPERATURE_GPU: 41}[sensor],
+        "nvmlDeviceGetPowerUsage": refuse,
+        "nvmlDeviceGetCurrentClocksEventReasons": lambda _: pynvml.nvmlClocksEventReasonGpuIdle,
+        "nvmlDeviceGetTotalEnergyConsumption": unsupported,
     }
     for name, answer in answers.items():
         monkeypatch.setattr(pynvml, name, answer)
@@ -289,6 +297,14 @@ def test_gpus_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
             "driver": "580.1",
             "capability": "9.0",
             "power_limit_w": "denied",
+            "readings": {
+                "sm_mhz": 1980,
+                "memory_mhz": 3201,
+                "celsius": 41,
+                "milliwatts": "denied",
+                "clock_events": 1,
+                "millijoules": "unavailable",
+            },
         }
     ]
 

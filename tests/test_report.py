@@ -484,6 +484,31 @@ def test_quarantined_rounds_are_told() -> None:
     assert "| 4 (1 disturbed round left out) |" in shown
 
 
+def test_a_gpus_readings_are_told_by_side_and_what_is_refused_is_called_unavailable() -> None:
+    record = measured(info(device="cuda"), {"optimized": 0.3})
+    sm = {"baseline": 1980, "optimized": 1755}
+    launches = tuple(
+        replace(
+            launch,
+            gpu={
+                "sm_mhz": tuple(sm[name] for name in launch.variant),
+                "celsius": (40,) * len(launch.variant),
+                "milliwatts": (-1,) * len(launch.variant),
+            },
+        )
+        for launch in record.launches
+    )
+    joules = {"baseline": 1.25, "optimized": 0.875}
+    variants = {name: replace(found, energy={"joules_a_step": joules[name]}) for name, found in record.variants.items()}
+    shown = markdown(run([replace(record, launches=launches, variants=variants)]))
+    assert (
+        "- GPU, Pair: SM clock 1980 -> 1755 MHz, memory clock unavailable, temperature 40 -> 40 C, "
+        "power unavailable, energy a step 1.25 -> 0.875 J." in shown
+    )
+    assert "energy unavailable" in markdown(run([replace(record, launches=launches)]))
+    assert "- GPU" not in markdown(run([measured(info(), {"optimized": 0.3})]))
+
+
 def test_notices_are_shown_by_file_and_line(made: Run) -> None:
     shown = markdown(made, Notice(Path("/home/someone/2026.jsonl"), 12, "torn: | <b>lost</b>"))
     assert "- 2026.jsonl, line 12: torn: \\| &lt;b>lost&lt;/b>" in shown

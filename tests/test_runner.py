@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 
 import pytest
@@ -529,6 +529,24 @@ def test_what_was_found_out_is_recorded(machine: FakeMachine) -> None:
     assert found["optimized"].equal["worst"] == 0.0
     assert found["optimized"].memory == found["baseline"].memory == {"tensor_peak": 100}
     assert found["optimized"].one_off == {"build": 0.1, "warm_up": 0.2}
+
+
+def test_what_a_gpu_tells_of_each_block_is_kept_in_the_blocks_order(
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    block, clock = FakeWorker.block, count(1000)
+
+    def with_a_card(worker: FakeWorker, variant: str, steps: int) -> dict[str, Any]:
+        return {**block(worker, variant, steps), "gpu": {"sm_mhz": next(clock), "celsius": 40}}
+
+    monkeypatch.setattr(FakeWorker, "block", with_a_card)
+    record = machine.measure(info())
+    for launch in record.launches:
+        first = launch.gpu["sm_mhz"][0]
+        assert launch.gpu == {
+            "sm_mhz": tuple(range(first, first + len(launch.variant))),
+            "celsius": (40,) * len(launch.variant),
+        }
 
 
 def test_progress_is_told_before_each_pass_and_never_within_one(machine: FakeMachine) -> None:

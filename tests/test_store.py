@@ -176,6 +176,7 @@ def with_first_launch(record: Record, **columns: Any) -> list[Any]:
         ({"variants": {"optimized": {"outcome": "measured", "memory": {"tensor_peak": "much"}}}}, "much"),
         ({"variants": {"optimized": {"outcome": "measured", "one_off": {"build": True}}}}, "True"),
         ({"variants": {"optimized": {"outcome": "measured", "one_off": 4}}}, "items"),
+        ({"variants": {"optimized": {"outcome": "measured", "energy": {"joules_a_step": "1"}}}}, "energy holds '1'"),
         ({"variants": {"optimized": {"outcome": "?"}}}, "outcome is"),
         ({"variants": {"optimized": {"result": "measured"}}}, "result"),
         ({"unknown": 1}, "unknown"),
@@ -199,6 +200,9 @@ def test_an_edited_record_that_is_none_is_named(path: Path, three: Run, fields: 
         ({"seconds": [0] * 16}, "launch 1 holds 0 "),
         ({"seconds": [1e300] * 16}, "launch 1 holds 1e\\+300"),
         ({"seconds": ["quick"] * 16}, "launch 1 holds 'quick'"),
+        ({"gpu": {"sm_mhz": [1980]}}, "launch 1 has columns of different lengths"),
+        ({"gpu": {"celsius": [40.5] * 16}}, "launch 1: gpu holds something other than whole numbers for celsius"),
+        ({"gpu": [1980] * 16}, "items"),
         ({"variant": ["baseline"] * 16}, "launch 1 lacks the blocks of optimized"),
         ({"variant": ["baseline", "optimized"] * 8}, "launch 1 holds a round that is no palindrome"),
     ],
@@ -209,6 +213,13 @@ def test_launches_the_statistics_could_not_take_are_refused(
     record = three.records[0]
     with pytest.raises(MalformedRecord, match=told):
         Record.from_json({**record.to_json(), "launches": with_first_launch(record, **columns)})
+
+
+def test_a_gpus_readings_come_back_as_they_were_written(three: Run) -> None:
+    record = three.records[0]
+    launches = tuple(replace(launch, gpu={"sm_mhz": (1980, -1) * 8}) for launch in record.launches)
+    record = replace(record, launches=launches)
+    assert Record.from_json(json.loads(json.dumps(record.to_json()))) == record
 
 
 def test_a_tip_without_its_words_is_refused(three: Run) -> None:

@@ -192,7 +192,8 @@ def test_rounds_are_whole_palindromes_and_a_broken_end_is_left_out() -> None:
     found = launch({"optimized": 0.1, "arm": 0.2}, seed=0, rounds=3)
     assert [blocks.stop - blocks.start for blocks in rounds(found)] == [6, 6, 6]
     left = len(found.seconds) - 2
-    cut = Launch(0, found.variant[:left], found.seconds[:left], *[(0,) * left] * 4)
+    nothing = (0,) * left
+    cut = Launch(0, found.variant[:left], found.seconds[:left], nothing, nothing, nothing, nothing)
     assert len(list(rounds(cut))) == 2
 
 
@@ -218,6 +219,30 @@ def test_throttling_at_all_quarantines_a_round_and_slowness_never_does() -> None
     assert not disturbed(with_throttling(found, range(1)), slice(4, 8), CORES)
     slow = replace(found, seconds=(9.0, *found.seconds[1:]))
     assert not disturbed(slow, slice(0, 4), CORES)
+
+
+@pytest.mark.parametrize(
+    ("event", "gone"),
+    [
+        ("GpuIdle", False),
+        ("ApplicationsClocksSetting", False),
+        ("SwPowerCap", False),  # the workload's own
+        ("HwSlowdown", True),
+        ("SyncBoost", False),
+        ("SwThermalSlowdown", True),
+        ("HwThermalSlowdown", True),
+        ("HwPowerBrakeSlowdown", True),
+        ("DisplayClockSetting", False),
+        ("", False),  # the driver does not tell
+    ],
+)
+def test_a_gpu_held_back_by_heat_or_hardware_quarantines_a_round(event: str, gone: bool) -> None:
+    import pynvml
+
+    bits = getattr(pynvml, f"nvmlClocksEventReason{event}") if event else -1
+    found = replace(launch({"optimized": 0.0}, 0, rounds=2), gpu={"clock_events": (0, bits, 0, 0, 0, 0, 0, 0)})
+    assert disturbed(found, slice(0, 4), CORES) is gone
+    assert not disturbed(found, slice(4, 8), CORES)
 
 
 def test_a_launch_is_dropped_when_half_its_rounds_or_more_are_disturbed() -> None:

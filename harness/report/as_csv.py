@@ -11,7 +11,7 @@ from harness.report.rows import Row, rows
 from harness.report.wording import equal_work, plain, value
 from harness.store import Notice, folder_name
 
-MEMORY = ("tensor_peak", "resident_peak", "tree", "allocated_peak", "reserved_peak")
+MEMORY = ("tensor_peak", "resident_peak", "tree", "allocated_peak", "reserved_peak", "device_used")
 
 COLUMNS = (
     "run", "started", "machine", "tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high",

@@ -16,7 +16,7 @@ pairs: one object for each pair and variant other than the baseline; unknown num
 - verdict: "faster", "slower", "no difference", "inconclusive", "skipped" or "failed".
 - speedup, low, high: baseline's time over the variant's, with its 95 % interval; launches it rests on.
 - memory: {"baseline": {...}, "variant": {...}}, each with those known of "tensor_peak", "resident_peak",
-  "tree", "allocated_peak", "reserved_peak", in bytes.
+  "tree", "allocated_peak", "reserved_peak", "device_used", in bytes.
 - equal: null, or {"method", "tolerance", "seeds"} with "worst" (bitwise, allclose) or "error" and
   "baseline_error" (lossy), or {"method", "target", "seeds", "lowest"} (target reached), where "lowest" is the
   lowest score of both sides. A number that is not finite is a string: "nan", "inf", "-inf".

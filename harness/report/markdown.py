@@ -15,6 +15,14 @@ from harness.report.rows import CONTROL, Row, counts, rows
 from harness.report.wording import change, equal_work, plain, plural, ratio, seconds, size, value
 from harness.store import Notice
 
+GPU_READINGS = (
+    ("SM clock", "sm_mhz", 1, "MHz"),
+    ("memory clock", "memory_mhz", 1, "MHz"),
+    ("temperature", "celsius", 1, "C"),
+    ("power", "milliwatts", 1000, "W"),
+)
+"""Name, reading of `Launch.gpu`, how many of it make one unit, unit."""
+
 VERDICTS = ("faster", "slower", "no difference", "inconclusive", "skipped", "failed")
 
 HOW_TO_READ = f"""\
@@ -228,6 +236,7 @@ def _facts(run: Run, about: Mapping[str, Any], found: Sequence[Row]) -> list[str
     lines += _unkept(about, found)
     lines += _each(found, "Equal work", lambda row: text(equal_work(row.judgement.found.equal)))
     lines += _each(found, "Mechanism", lambda row: text(_mechanism(row.judgement.found.mechanism)))
+    lines += _each(found, "GPU", _gpu)
     lines += _each(found, "Reason", _why)
     pairs = {row.info.name: row for row in found}
     sizes = [f"{text(row.info.pair)}: {text(value(row.info.sizes))}" for row in pairs.values() if row.info.sizes]
@@ -282,6 +291,24 @@ def _mechanism(mechanism: Mapping[str, Any]) -> str:
         size(side) if isinstance(side, int) and what.lower().startswith("bytes") else value(side) for side in sides
     )
     return f"{what}: {before} -> {after}"
+
+
+def _gpu(row: Row) -> str:
+    """What the card's driver told: clocks, temperature and power at the blocks' ends, energy over many steps."""
+    if row.info.device != "cuda" or not row.measured:
+        return ""
+    told = []
+    for name, reading, scale, unit in GPU_READINGS:
+        sides = row.gpu(reading)
+        told.append(f"{name} {_sides(sides, scale)} {unit}" if sides else f"{name} unavailable")
+    joules = row.joules_a_step
+    told.append(f"energy a step {_sides(joules, 1)} J" if joules else "energy unavailable")
+    return ", ".join(told)
+
+
+def _sides(sides: tuple[float, float], scale: float) -> str:
+    before, after = (f"{side / scale:.4g}" for side in sides)
+    return f"{before} -> {after}"
 
 
 def _why(row: Row) -> str:

@@ -66,6 +66,26 @@ class Row:
         """Bytes of both sides, as `VariantRecord.memory` names them."""
         return {"baseline": _baseline(self.judgement.record).memory, "variant": self.judgement.found.memory}
 
+    def gpu(self, reading: str) -> tuple[float, float] | None:
+        """Medians of a reading of `Launch.gpu` over the baseline's blocks and the variant's; None where not told."""
+        sides = tuple(
+            [
+                found
+                for launch in self.judgement.record.launches
+                for name, found in zip(launch.variant, launch.gpu.get(reading, ()), strict=False)
+                if name == side and found >= 0
+            ]
+            for side in ("baseline", self.variant)
+        )
+        return (statistics.median(sides[0]), statistics.median(sides[1])) if all(sides) else None
+
+    @property
+    def joules_a_step(self) -> tuple[float, float] | None:
+        """What a step of both sides takes from the GPU's power supply; None where the driver does not tell."""
+        sides = (_baseline(self.judgement.record).energy, self.judgement.found.energy)
+        told = [side["joules_a_step"] for side in sides if "joules_a_step" in side]
+        return (told[0], told[1]) if len(told) == 2 else None
+
 
 @dataclass(frozen=True)
 class Counts:
