@@ -47,6 +47,9 @@ def synchronize(device: torch.device) -> None:
         _synchronize(device)
 
 
+ENERGY = "millijoules"
+"""The reading that counts since the driver was loaded: only differences say something."""
+
 ENERGY_S = 2.0
 """Seconds over which energy is counted: drivers bring its counter up to date every 20 to 100 ms."""
 
@@ -121,8 +124,8 @@ class Card:
             self._asked = None
 
     def read(self) -> dict[str, int]:
-        """The readings of `Launch.gpu` and "millijoules" now, -1 where the driver does not tell."""
-        return {name: self._reading(name) for name in GPU_READINGS}
+        """The readings of `Launch.gpu` now, -1 where the driver does not tell."""
+        return {name: self._reading(name) for name in GPU_READINGS if name != ENERGY}
 
     def _reading(self, name: str) -> int:
         if self._asked is None:
@@ -134,14 +137,16 @@ class Card:
 
     def joules_a_step(self, step: Callable[[], Any], step_s: float) -> float | None:
         """Energy of one step, over steps of ENERGY_S seconds together; None where the driver does not tell."""
-        count = max(1, round(ENERGY_S / step_s))
         synchronize(self.device)
-        before = self._reading("millijoules")
+        before = self._reading(ENERGY)
+        if before < 0:
+            return None
+        count = max(1, round(ENERGY_S / step_s))
         for _ in repeat(None, count):
             step()
         synchronize(self.device)
-        after = self._reading("millijoules")
-        return None if min(before, after) < 0 else (after - before) / 1000 / count
+        after = self._reading(ENERGY)
+        return None if after < 0 else (after - before) / 1000 / count
 
 
 def time_block(step: Callable[[], Any], count: int, device: torch.device, begin: Callable[[], None]) -> dict[str, Any]:

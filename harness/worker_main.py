@@ -169,11 +169,10 @@ class Session:
 
         with self._scope(variant):
             timed = self._guarded(variant, lambda: time_block(self.steps[variant], steps, self.device, self.ranks.meet))
-        if self.card is not None:
-            # Of this moment, so energy, which is counted since the driver was loaded, has no place here.
-            timed["gpu"] = {name: found for name, found in self.card.read().items() if name != "millijoules"}
         everyone = self.ranks.gather(timed)
-        return {**timed, "seconds": max(rank["seconds"] for rank in everyone)}
+        # The driver is asked once all ranks are through: while one is asked, no other may still be timed.
+        told = {} if self.card is None else {"gpu": self.card.read()}
+        return {**timed, "seconds": max(rank["seconds"] for rank in everyone), **told}
 
     def observe(self, variant: str, seed: int) -> Any:
         """Count the variant's mechanism on a fresh step; answers the count."""

@@ -163,7 +163,7 @@ class _Inference(MacroPair):
 
 
 class ResNetInference(_Inference):
-    """ResNet-18 run over JPEG files, eight at a time."""
+    """ResNet-18 run over JPEG files, loading included."""
 
     sizes = {"batch": 4, "pixels": 112}
     tiny = {"batch": 1, "pixels": 32}

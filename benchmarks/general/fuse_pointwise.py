@@ -54,7 +54,7 @@ def fuse_pointwise(job: Job) -> None:
 
 
 class Gelu(Pair):
-    """The formula alone, on a tensor far larger than the caches."""
+    """The formula alone, on a tensor that the caches cannot hold together with the temporaries."""
 
     needs = (compiler(),)
     sizes = {"elements": 8 * 2**20}
