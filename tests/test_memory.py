@@ -79,25 +79,27 @@ def test_other_errors_of_a_step_are_not_hidden() -> None:
         tensor_peak(lambda: step)
 
 
+def touched(size: int) -> mmap.mmap:
+    # Mapped afresh: a tensor may get pages that earlier tests have left in the heap, and leave
+    # them there.
+    pages = mmap.mmap(-1, size)
+    for first in range(0, size, mmap.PAGESIZE):
+        pages[first] = 1
+    return pages
+
+
 @linux
 def test_the_resident_peak_holds_what_a_step_touched_and_let_go() -> None:
-    def touch() -> None:
-        # Mapped afresh: a tensor may get pages that earlier tests have left in the heap.
-        with mmap.mmap(-1, 64 * MIB) as pages:
-            for first in range(0, len(pages), mmap.PAGESIZE):
-                pages[first] = 1
-
     idle = process_peaks(lambda: None, CPU)["resident_peak"]
-    busy = process_peaks(touch, CPU)["resident_peak"]
+    busy = process_peaks(lambda: touched(64 * MIB).close(), CPU)["resident_peak"]
     # Other tests' pages may be let go meanwhile, so this is no exact count.
     assert 48 * MIB < busy - idle < 96 * MIB
 
 
 @linux
 def test_the_resident_peak_forgets_what_came_before() -> None:
-    before = torch.ones(256 * MIB, dtype=torch.uint8)
-    high = process_peaks(lambda: None, CPU)["resident_peak"]
-    del before
+    with touched(256 * MIB):
+        high = process_peaks(lambda: None, CPU)["resident_peak"]
     assert high - process_peaks(lambda: None, CPU)["resident_peak"] > 200 * MIB
 
 
