@@ -1,4 +1,4 @@
-"""The command `tipbench`. Exit codes: 0 done, 1 some pair failed, 2 usage, 130 interrupted."""
+"""The command `tipbench`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from pathlib import Path
 
 # Nothing else is imported up here: `--help` answers at once, and `report` must not need torch.
 
-EXIT_CODES = "exit codes: 0 done, 1 some pair failed, 2 usage or a file that cannot be used, 130 interrupted"
+EXIT_CODES = (
+    "exit codes: 0 done, 1 some pair failed or another node was lost, 2 usage or a file that cannot be used, "
+    "130 interrupted"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,10 +34,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if type(error).__name__ not in TOLD:
             raise
         print(f"tipbench: {error}", file=sys.stderr)
-        return 1 if type(error).__name__ == "StoreError" and "records are safe" in str(error) else 2
+        ended = type(error).__name__ == "NodeLost" or "records are safe" in str(error)  # in the middle of a run
+        return 1 if ended else 2
 
 
-TOLD = ("Busy", "CannotRun", "NoFolder", "NothingSelected", "NoTorch", "ReportError", "StoreError")
+TOLD = (
+    "Busy",
+    "CannotRun",
+    "NodeLost",
+    "NodesError",
+    "NoFolder",
+    "NothingSelected",
+    "NoTorch",
+    "ReportError",
+    "StoreError",
+)
 """Errors whose message is written for people, by name: importing their classes would import the harness."""
 
 
@@ -64,6 +78,14 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--resume", type=Path, metavar="FILE", help="go on with an interrupted run, as it was begun")
     command.add_argument("--seed", type=_seed, default=0, metavar="N", help="of inputs, weights and block order")
     command.add_argument("--bare", action="store_true", help="without the harness's controls of the surroundings")
+    nodes = command.add_argument_group(
+        "several machines",
+        "pairs with ranks, spread over nodes by torchrun: the same command on every one, but for its --node-rank; "
+        "node 0 decides what is measured, and stores it",
+    )
+    nodes.add_argument("--nnodes", type=_count, default=1, metavar="N", help="how many")
+    nodes.add_argument("--node-rank", type=int, default=0, metavar="R", help="which this is: 0 (default) to N - 1")
+    nodes.add_argument("--rdzv", default="", metavar="HOST:PORT", help="an address of node 0 that all others reach")
 
     command = commands.add_parser("report", help="render stored runs; without FILE the newest under results/")
     command.set_defaults(command=_report)
@@ -135,14 +157,14 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from harness import run
+    from harness import nodes, run
     from harness.discover import BENCHMARKS
 
     if options.resume:
-        alone = vars(_parser().parse_args(["run", "--resume", str(options.resume)]))
+        alone = vars(_parser().parse_args(["run", "--resume", str(options.resume)])) | {"rdzv": options.rdzv}
         if any(getattr(options, name) != value for name, value in alone.items()):
             raise run.CannotRun("--resume goes on with a run as it was begun: give it no names or options")
-        return run.resume(options.resume)
+        return run.resume(options.resume, options.rdzv)
     return run.begin(
         run.Options(
             names=options.names,
@@ -153,6 +175,7 @@ def _run(options: argparse.Namespace) -> int:
             device=options.device,
             seed=options.seed,
             bare=options.bare,
+            place=nodes.place(options.nnodes, options.node_rank, options.rdzv),
         )
     )
 

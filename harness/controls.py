@@ -38,16 +38,17 @@ def controls(threads: int) -> dict[str, str]:
     return {**heap, "OMP_NUM_THREADS": str(threads), "PYTHONHASHSEED": "0"}
 
 
-def environment(controlled: Mapping[str, str], surroundings: Surroundings) -> dict[str, str]:
+def environment(controlled: Mapping[str, str], surroundings: Surroundings, nodes: int = 1) -> dict[str, str]:
     """The variables a worker starts with: the caller's without the foreign ones, controls, its own.
 
-    With no controls (`--bare`) the caller's variables are left alone. Ranks share the threads: all of
-    them for each rank would measure how they wait for one another.
+    With no controls (`--bare`) the caller's variables are left alone. Ranks of one node share its threads:
+    all of them for each rank would measure how they wait for one another. nodes: how many the ranks are
+    spread over.
     """
     env = cleaned() if controlled else callers()
     env.update((name, value) for name, value in controlled.items() if name not in surroundings.without)
     if surroundings.ranks > 1 and "OMP_NUM_THREADS" in controlled:
-        env["OMP_NUM_THREADS"] = str(max(1, int(controlled["OMP_NUM_THREADS"]) // surroundings.ranks))
+        env["OMP_NUM_THREADS"] = str(max(1, int(controlled["OMP_NUM_THREADS"]) * nodes // surroundings.ranks))
     env.update(surroundings.env)
     libraries = [str(native.find(name) or name) for name in surroundings.preload]
     if libraries:

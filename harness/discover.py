@@ -80,8 +80,10 @@ def pair_files(folder: Path) -> list[Path]:
     return sorted(files, key=position)
 
 
-def discover(folder: Path, device: str = "auto") -> Discovery:
+def discover(folder: Path, device: str = "auto", nodes: int = 1) -> Discovery:
     """Import every file of `folder` in a process of its own and describe its pairs for `device`.
+
+    nodes: how many machines the ranks are spread over.
 
     Raises NoFolder, and NoTorch where nothing could run.
     """
@@ -89,7 +91,7 @@ def discover(folder: Path, device: str = "auto") -> Discovery:
     broken: list[Record] = []
     with tempfile.TemporaryDirectory(prefix=f"tipbench-{os.getpid()}-") as scratch:
         while True:
-            answers, output, ending = _describe(folder, files, device, Path(scratch))
+            answers, output, ending = _describe(folder, files, device, nodes, Path(scratch))
             if answers and "unusable" in answers[0]:
                 raise NoTorch(answers[0]["unusable"])
             if answers and "finished" in answers[-1]:
@@ -106,11 +108,14 @@ def discover(folder: Path, device: str = "auto") -> Discovery:
     return Discovery(tuple(pairs), tuple(broken), about["threads"], about["torch"], about["device"])
 
 
-def _describe(folder: Path, files: Sequence[Path], device: str, scratch: Path) -> tuple[list[dict[str, Any]], str, str]:
+def _describe(
+    folder: Path, files: Sequence[Path], device: str, nodes: int, scratch: Path
+) -> tuple[list[dict[str, Any]], str, str]:
     """(answers, last lines of output, how the process ended)."""
     answered, log = scratch / "answers.jsonl", scratch / "output"
     answered.write_text("")
-    command = [sys.executable, "-m", "harness.discover", device, str(folder), str(answered), *map(str, files)]
+    command = [sys.executable, "-m", "harness.discover", device, str(nodes), str(folder), str(answered)]
+    command += map(str, files)
     with log.open("wb") as output:
         # Its own session: what a file starts at import ends with it.
         process = subprocess.Popen(
@@ -195,7 +200,7 @@ def explain(error: BaseException, file: Path) -> str:
     return f"{type(error).__name__}{': ' if message else ''}{message}{place}"
 
 
-def _info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str) -> PairInfo:
+def _info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes: int) -> PairInfo:
     from harness.needs import gpu
     from harness.pair import variants
 
@@ -203,11 +208,16 @@ def _info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str) -> Pa
     if not reason and device not in pair.devices:
         reason, remedy = f"runs on {' or '.join(pair.devices)}, not on {device}", f"--device {pair.devices[0]}"
     ranks = max(variant.surroundings.ranks for variant in variants(pair))
+    if not reason and nodes > 1 and ranks == 1 and tip.id != "control":
+        reason, remedy = "has no ranks, so nothing of it would run on other nodes", "run it without --nnodes"
     if not reason and device == "cuda" and ranks > 1:
-        reason, remedy = _unmet((gpu(ranks),))  # each rank has one of its own
+        reason, remedy = _unmet((gpu(-(-ranks // nodes)),))  # each rank has one of its own
     listed = []
     for variant in variants(pair):
         missing = _unmet(variant.needs)
+        ranks = variant.surroundings.ranks
+        if not any(missing) and ranks > 1 and ranks % nodes:
+            missing = f"{ranks} ranks cannot be shared out evenly among {nodes} nodes", "run it with another --nnodes"
         needs = tuple(need.text for need in variant.needs)
         listed.append(VariantInfo(variant.name, variant.surroundings, needs, *missing))
     return PairInfo(
@@ -236,7 +246,7 @@ def _unmet(needs: Sequence[Need]) -> tuple[str, str]:
     return "", ""
 
 
-def main(device: str, folder: str, answered: str, *files: str) -> None:
+def main(device: str, nodes: str, folder: str, answered: str, *files: str) -> None:
     """Write one JSON line a file to `answered`: {"file", "pairs"} or {"file", "error"}."""
     with Path(answered).open("w") as out:
 
@@ -259,7 +269,10 @@ def main(device: str, folder: str, answered: str, *files: str) -> None:
                 if not hasattr(module, "TIP"):
                     continue
                 root = BENCHMARKS if file.is_relative_to(BENCHMARKS) else Path(folder)
-                pairs = [_info(pair, module.TIP, file, root.parent, device).to_json() for pair in pair_classes(module)]
+                pairs = [
+                    _info(pair, module.TIP, file, root.parent, device, int(nodes)).to_json()
+                    for pair in pair_classes(module)
+                ]
                 answer(file=name, pairs=pairs)
             except BaseException as error:  # a pair file may raise anything, SystemExit included
                 answer(file=name, error=explain(error, file))

@@ -17,8 +17,9 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
@@ -28,6 +29,7 @@ import psutil
 from harness.fork_server import Forked, ForkServer, ServerGone
 from harness.launch import Surroundings
 from harness.native import with_path
+from harness.nodes import NodeLost, RanksThere, Rendezvous
 from harness.record import PairInfo
 
 OUTPUT_LIMIT = 16 << 20
@@ -91,14 +93,18 @@ class Worker:
         folder: Path,
         scratch: Path,
         server: ForkServer | None = None,
+        rendezvous: Rendezvous | None = None,
+        there: Sequence[RanksThere] = (),
     ) -> None:
         """Start it; `ready` waits for it. `scratch` is an empty folder that the worker may fill.
 
         server: forks it, and has the environment already but for OWN; None: it is started afresh.
+        rendezvous: how its torchrun finds those of other nodes. there: the ranks on them, already started.
         Raises ServerGone.
         """
         self.info = info
         self.ranks = surroundings.ranks
+        self.there = there
         self.scratch = scratch
         self.output = scratch / "output"
         path = scratch / "socket"
@@ -113,6 +119,7 @@ class Worker:
             "pair": info.pair,
             "device": info.device,
             "imports": preloaded(info),
+            "rendezvous": asdict(rendezvous) if rendezvous else None,
         }
         self._process: subprocess.Popen[bytes] | Forked
         if server:
@@ -133,7 +140,8 @@ class Worker:
                 self._process = subprocess.Popen(
                     command, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
                 )
-        self._death = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else None
+        self.death = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else None
+        """A descriptor that can be read once the process, torchrun with ranks, has ended; None where there is none."""
 
     def ready(self) -> None:
         """Wait until the pair's file is imported. Raises WorkerFailed."""
@@ -171,6 +179,8 @@ class Worker:
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:
+        for there in self.there:
+            there.ask("pause" if number == signal.SIGSTOP else "go_on")
         for group in self._groups:
             with suppress(ProcessLookupError):  # it has died: the next answer tells
                 os.killpg(group, number)
@@ -200,9 +210,12 @@ class Worker:
         if self._connection is not None:
             self._connection.close()
         self._server.close()
-        if self._death is not None:
-            os.close(self._death)
-            self._death = None
+        if self.death is not None:
+            os.close(self.death)
+            self.death = None
+        for there in self.there:
+            with suppress(NodeLost):  # then its ranks have ended with it, and whoever asks next is told
+                there.ask("end")
 
     def _answer(self, doing: str, deadline: float) -> Any:
         assert self._connection is not None
@@ -217,17 +230,20 @@ class Worker:
         return answer["answer"]
 
     def _wait(self, source: Connection | socket.socket, deadline: float) -> bool:
-        """Sleep until `source` can be read: False after the deadline or the worker's death.
+        """Sleep until `source` can be read: False after the deadline or the worker's death, here or on another node.
 
         No polling where the kernel can watch the process (pidfd, Linux); once a second elsewhere.
         """
         end = time.monotonic() + deadline
-        watched = [source] if self._death is None else [source, self._death]
+        nodes = [there.node for there in self.there]
+        watched = [source, *nodes] if self.death is None else [source, *nodes, self.death]
         while (left := end - time.monotonic()) > 0:
-            readable, _, _ = select.select(watched, [], [], left if self._death is not None else min(1.0, left))
+            readable, _, _ = select.select(watched, [], [], left if self.death is not None else min(1.0, left))
             if source in readable:
                 return True
-            if readable or self._process.poll() is not None:
+            if self.death in readable or self._process.poll() is not None:
+                return False
+            if any(there.ended() for there in self.there):
                 return False
         return False
 
@@ -239,22 +255,35 @@ class Worker:
             code = self._process.wait(1.0 if self.ranks == 1 else TORCHRUN_ENDS)
         # The first to fall is the cause: the other ranks then lose their connection to it. One that
         # died has left no report, only its exit code with torchrun.
-        codes, reports = self._ranks_left()
-        for rank in sorted(codes.keys() - reports.keys()):
+        codes, told = self.ranks_left()
+        now = time.time()
+        reports = [(now - age, rank, report) for age, rank, report in told]
+        for there in self.there:
+            if told_there := there.ended(TORCHRUN_ENDS):
+                codes |= {int(rank): code for rank, code in told_there["codes"].items()}
+                reports += told_there["reports"]
+        for rank in sorted(codes.keys() - {rank for _, rank, _ in reports}):
             return self._ended(codes[rank], f"rank {rank} ", doing)
-        for failure in reports.values():
+        for _, _, failure in sorted(reports, key=lambda report: report[0]):
             return WorkerFailed(failure["failed"], failure["reason"])
         if code is None:
             ended = f"no answer within {deadline:g} s while doing: {doing}; ended"
             return WorkerFailed("hang", ended + self._last_words())
         return self._ended(code, "", doing)
 
-    def _ranks_left(self) -> tuple[dict[int, int], dict[int, dict[str, str]]]:
-        """By rank: (exit codes that torchrun saw, failures that ranks reported before they ended, in that order)."""
+    def ranks_left(self) -> tuple[dict[int, int], list[tuple[float, int, dict[str, str]]]]:
+        """What ended ranks left on this node.
+
+        ({rank: exit code that torchrun saw}, [(seconds ago, rank, failure that it reported before it ended)]).
+        """
         seen = self.scratch / "exit-codes.json"
         codes = {int(rank): code for rank, code in json.loads(seen.read_text()).items()} if seen.exists() else {}
-        reports = sorted(self.scratch.glob("rank-*.json"), key=lambda report: report.stat().st_mtime_ns)
-        return codes, {int(report.stem.removeprefix("rank-")): json.loads(report.read_text()) for report in reports}
+        now = time.time()
+        reports = [
+            (now - report.stat().st_mtime, int(report.stem.removeprefix("rank-")), json.loads(report.read_text()))
+            for report in self.scratch.glob("rank-*.json")
+        ]
+        return codes, reports
 
     def _ended(self, code: int, who: str, doing: str) -> WorkerFailed:
         """The failure that an exit code tells of; negative: the signal."""

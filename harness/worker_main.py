@@ -43,16 +43,29 @@ def bound_output() -> None:
 
 
 def run_ranks(ranks: int, path: str, task: str) -> None:
-    """Be torchrun for `ranks` processes of this file."""
+    """Be torchrun for `ranks` processes of this file, or for this node's share of them.
+
+    With several nodes the rendezvous is static: torchrun's others number the nodes as they come, and rank 0
+    must be where its pipe is.
+    """
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as torchrun
 
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo" if sys.platform == "linux" else "lo0")
+    spread = json.loads(task)["rendezvous"]
+    if spread:
+        nodes, node, host, port = (str(spread[name]) for name in ("nodes", "node", "host", "port"))
+        where = ["--nnodes", nodes, "--node-rank", node, "--master-addr", host, "--master-port", port]
+        ranks_here = ranks // spread["nodes"]
+    else:
+        where, ranks_here = ["--standalone"], ranks
+    # By itself gloo takes the address of the host's name, which may be that of another network, or of none.
+    interface = spread["interface"] if spread else "lo" if sys.platform == "linux" else "lo0"
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
     os.environ[AGENT] = str(os.getpid())
     try:
         torchrun(
             [
-                *("--standalone", "--nproc-per-node", str(ranks), "--monitor-interval", "1"),
+                *(*where, "--nproc-per-node", str(ranks_here), "--monitor-interval", "1"),
                 *("-m", "harness.worker_main", str(ranks), path, task),
             ]
         )
@@ -138,7 +151,8 @@ class Session:
         )
         (self.pair_class,) = (cls for cls in pair_classes(module) if cls.__name__ == task["pair"])
         self.variants = {variant.name: variant for variant in variants(self.pair_class)}
-        self.device = torch.device(f"cuda:{ranks.rank}" if task["device"] == "cuda" else task["device"])
+        card = os.environ.get("LOCAL_RANK", "0")  # of the ranks on this node
+        self.device = torch.device(f"cuda:{card}" if task["device"] == "cuda" else task["device"])
         self.card = Card(self.device) if self.device.type == "cuda" else None
         self.ranks = ranks
         self.steps: dict[str, Callable[[], Any]] = {}
@@ -188,7 +202,7 @@ class Session:
         return {"engaged": bool(self._pair().engaged(baseline, optimized)), "what": what}
 
     def results(self, variant: str, seeds: list[int], file: str = "") -> None:
-        """Keep the variant's outputs after two steps from fresh inputs, one entry a seed; also in `file`.
+        """Keep the variant's outputs after two steps from fresh inputs, one entry a seed; all ranks' also in `file`.
 
         Between the steps what the first returned is overwritten: handing it out again then shows. With the
         last seed, what a step has kept is too: see `_expect_work`.
@@ -224,7 +238,9 @@ class Session:
                 self._expect_work(variant, step, hoard, returned, kept[-1])
         self.outputs[variant] = kept
         if file:
-            torch.save(kept, f"{file}.{self.ranks.rank}")
+            everyone = self.ranks.gather(kept)
+            if self.ranks.rank == 0:
+                torch.save(everyone, file)
 
     def compare(self, variant: str, baseline_file: str = "") -> dict[str, Any]:
         """Compare kept outputs with the baseline's; answers `VariantRecord.equal`."""
@@ -233,9 +249,10 @@ class Session:
         from harness.equal import Unequal, compare
 
         if baseline_file:
-            # Each rank with its own outputs; where the baseline had fewer ranks, with the first one's.
-            mine = Path(f"{baseline_file}.{self.ranks.rank}")
-            self.outputs["baseline"] = torch.load(mine if mine.exists() else f"{baseline_file}.0")
+            # Each rank with its own outputs; where the baseline had fewer ranks, with the first one's. Only
+            # the first rank reads: the file is on its node.
+            everyone = self.ranks.share(torch.load(baseline_file) if self.ranks.rank == 0 else None)
+            self.outputs["baseline"] = everyone[self.ranks.rank if self.ranks.rank < len(everyone) else 0]
         try:
             return compare(
                 self.pair_class.equal,

@@ -16,6 +16,7 @@ from harness.discover import BENCHMARKS
 from harness.fork_server import AVAILABLE, ForkServer, ServerGone
 from harness.launch import Surroundings
 from harness.needs import compiler
+from harness.nodes import Nodes, RanksThere, Rendezvous
 from harness.record import PairInfo
 from harness.scratch import scratch_folder
 from harness.worker import Worker, preloaded
@@ -38,8 +39,10 @@ ASKING_S = 120.0
 class Workplace:
     """Starts workers for the pairs of one folder, in a scratch folder that it removes."""
 
-    def __init__(self, folder: Path, controls: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, controls: Mapping[str, str], nodes: Nodes | None = None) -> None:
+        """nodes: the others that variants with ranks are spread over."""
         self.folder = folder
+        self.nodes = nodes
         self.controls = controls
         self.scratch = scratch_folder()
         (self.scratch / "tmp").mkdir()
@@ -49,16 +52,28 @@ class Workplace:
         room = psutil.virtual_memory().available - LEFT_FOR_PAIRS
         self._launches_with_server = max(0, room // SERVER_BYTES) if AVAILABLE else 0
 
-    def start(self, info: PairInfo, surroundings: Surroundings, cache: str, launch: int | None = None) -> Worker:
+    def start(
+        self,
+        info: PairInfo,
+        surroundings: Surroundings,
+        cache: str,
+        launch: int | None = None,
+        rendezvous: Rendezvous | None = None,
+    ) -> Worker:
         """Start a worker, as `runner.Start` says. Workers given the same `cache` share what torch.compile has compiled.
 
+        rendezvous: on nodes but the first, where node 0 starts the others of its ranks. Raises NodeLost.
         All share one temporary folder: torch.compile keeps its precompiled headers there, which take it 7 s
         and are the same for whatever it compiles. Emptying its caches leaves them too (`fresh_cache`).
         """
         self._started += 1
         scratch = self.scratch / f"worker-{self._started}"
         scratch.mkdir()
-        env = environment(self.controls, surroundings)
+        ranks = surroundings.ranks
+        there: list[RanksThere] = []
+        if ranks > 1 and self.nodes:
+            rendezvous, there = self.nodes.start(info, surroundings, cache, launch)
+        env = environment(self.controls, surroundings, rendezvous.nodes if rendezvous else 1)
         # Short, as `scratch.LONGEST` reckons with: where the path of a socket in TMPDIR is too long, the
         # worker processes of a DataLoader cannot hand over their batches, and it waits for them for ever.
         env["TMPDIR"] = str(self.scratch / "tmp")
@@ -66,7 +81,6 @@ class Workplace:
         # The controls of benchmarks/ run beside pairs of a person's own folder.
         file = self.folder.parent / info.file
         folder = self.folder if file.is_relative_to(self.folder) and file.exists() else BENCHMARKS
-        ranks = surroundings.ranks
         if ranks > 1:
             launch = launch or 0  # what is forked is torchrun alone; the ranks it starts are fresh processes
         if launch is not None and launch < self._launches_with_server and surroundings == Surroundings(ranks=ranks):
@@ -74,13 +88,13 @@ class Workplace:
                 server = self._server(launch, env)
                 for package in preloaded(info):
                     server.preload(package)
-                return Worker(info, surroundings, env, folder, scratch, server)
+                return Worker(info, surroundings, env, folder, scratch, server, rendezvous, there)
             except ServerGone:
                 # A pair may end the process it was forked from; the next one gets a new server.
                 self._servers.pop(launch).end()
                 shutil.rmtree(scratch)
                 scratch.mkdir()
-        return Worker(info, surroundings, env, folder, scratch)
+        return Worker(info, surroundings, env, folder, scratch, None, rendezvous, there)
 
     def _give_cache(self, info: PairInfo, cache: str, env: dict[str, str]) -> None:
         """Set the variables of torch.compile's caches, and fill a new one with `_instructions`."""

@@ -392,16 +392,17 @@ def test_why_there_is_no_gpu(
     assert missing.reason == f"needs 1 CUDA GPU: {expected}"
 
 
-def described(name: str, device: str) -> PairInfo:
+def described(name: str, device: str, nodes: int = 1) -> PairInfo:
     """A pair as a run on a device would have it, with such a GPU there or not."""
     file = Path(inspect.getfile(PAIRS[name]))
-    return _info(PAIRS[name], load(file, BENCHMARKS).TIP, file, BENCHMARKS.parent, device)
+    return _info(PAIRS[name], load(file, BENCHMARKS).TIP, file, BENCHMARKS.parent, device, nodes)
 
 
-@pytest.mark.skipif(torch.cuda.device_count() > 1, reason="this machine has several GPUs")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_ranks_want_a_gpu_each() -> None:
     assert "GPU" not in described("no-sync.LargeLinear", "cpu").reason
     assert described("no-sync.LargeLinear", "cuda").reason.startswith("needs 2 CUDA GPUs: ")
+    assert described("no-sync.LargeLinear", "cuda", nodes=2).reason.startswith("needs 1 CUDA GPU: ")
 
 
 def test_sizes_are_larger_on_a_gpu_and_recorded() -> None:

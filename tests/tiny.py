@@ -29,7 +29,7 @@ def shrink(patch: pytest.MonkeyPatch) -> None:
     from harness.discover import Discovery, discover
 
     def found(options: run.Options) -> tuple[Discovery, list[PairInfo]]:
-        own = discover(options.folder, options.device)
+        own = discover(options.folder, options.device, options.nodes)
         return own, list(own.pairs)
 
     for name in ("quick", "full"):

@@ -90,7 +90,7 @@ def _table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
 def _limits(run: Run, controls: Sequence[Row]) -> str:
     versions = ", ".join(f"{name} {text(run.machine[name])}" for name in ("torch", "python") if run.machine.get(name))
     lines = [
-        f"**Limits.** One machine, the sizes named below{f', {versions}' if versions else ''}: "
+        f"**Limits.** {_machines(run.machine)}, the sizes named below{f', {versions}' if versions else ''}: "
         "elsewhere a verdict can turn round.",
         _noise(controls),
         f"Profile {text(run.options.get('profile', 'full'))}; run {text(run.id)}, begun {text(run.started)}, "
@@ -357,6 +357,19 @@ def _machine_words(machine: Mapping[str, Any]) -> str:
     names = [str(gpu.get("name")) for gpu in gpus if isinstance(gpu, Mapping)] if isinstance(gpus, list) else []
     counted = [f"{number} x {name}" if number > 1 else name for name, number in Counter(names).items()]
     return ", ".join([f"{cpu} with {plural(cores, 'core')} and {size(memory)}", *counted])
+
+
+def _machines(machine: Mapping[str, Any]) -> str:
+    """`One machine`, or each of several with the network it is reached through."""
+    nodes = machine.get("nodes")
+    listed = [node for node in nodes if isinstance(node, Mapping)] if isinstance(nodes, list) else []
+    if len(listed) < 2:
+        return "One machine"
+    told = [f"{node.get('name')} by {node.get('interface')}" for node in listed]
+    told = [
+        f"{name} ({node['mbit']} Mbit/s)" if node.get("mbit") else name for name, node in zip(told, listed, strict=True)
+    ]
+    return f"{len(listed)} machines that share the ranks of a variant, node 0 first: {text(', '.join(told))}"
 
 
 def _machine(run: Run) -> str:

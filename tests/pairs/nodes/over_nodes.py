@@ -1,0 +1,95 @@
+"""Pairs of two processes that may be on two nodes, and one that is not."""
+
+import os
+
+import torch
+from torch import distributed
+
+from harness.launch import surroundings
+from harness.pair import Claim, Pair, Step, Tip, arm
+
+TIP = Tip(id="over-nodes", title="Spread ranks over nodes", guide=(), claim=Claim.FASTER)
+
+
+def nodes() -> list[str]:
+    """The node of each rank, as torchrun numbered them."""
+    found: list[str] = [""] * distributed.get_world_size()
+    distributed.all_gather_object(found, os.environ["GROUP_RANK"])
+    return found
+
+
+class NoRanks(Pair):
+    def baseline(self) -> Step:
+        x = torch.randn(10)
+        return lambda: x + 1 + 1
+
+    def optimized(self) -> Step:
+        x = torch.randn(10)
+        return lambda: x + 2
+
+
+class _Summing(Pair):
+    """The ranks' inputs are the same, so their sum is known beforehand."""
+
+    def inputs(self) -> torch.Tensor:
+        return torch.randn(10, device=self.device)
+
+    @surroundings(ranks=2)
+    def baseline(self) -> Step:
+        inputs = self.inputs()
+
+        def step() -> torch.Tensor:
+            total = inputs.clone()
+            distributed.all_reduce(total)
+            return total
+
+        return step
+
+    def mechanism(self, step: Step) -> list[str]:
+        """nodes of the ranks"""
+        return nodes() if distributed.is_initialized() else ["0"]
+
+    def engaged(self, baseline: list[str], optimized: list[str]) -> bool:
+        return True
+
+
+class Summing(_Summing):
+    @surroundings(ranks=2)
+    def optimized(self) -> Step:
+        return self.baseline()
+
+    @arm
+    def alone(self) -> Step:
+        inputs = self.inputs()
+        return lambda: inputs * 2
+
+    @arm
+    @surroundings(ranks=3)
+    def three(self) -> Step:
+        return self.baseline()
+
+
+class OneRankRaises(_Summing):
+    @surroundings(ranks=2)
+    def optimized(self) -> Step:
+        summing = self.baseline()
+
+        def step() -> torch.Tensor:
+            if distributed.get_rank() == 1:
+                raise ValueError("rank 1 has had enough")
+            return summing()  # type: ignore[no-any-return]
+
+        return step
+
+
+class OneRankDies(_Summing):
+    @surroundings(ranks=2)
+    def optimized(self) -> Step:
+        summing = self.baseline()
+
+        def step() -> torch.Tensor:
+            if distributed.get_rank() == 1:
+                os._exit(5)
+            return summing()  # type: ignore[no-any-return]
+
+        return step

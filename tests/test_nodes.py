@@ -1,0 +1,400 @@
+"""Several machines: two nodes on this one.
+
+`python -m tests.tiny run` is the command with next to no launches.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from harness import nodes, store
+from harness.nodes import Node, NodeLost, NodesError, Place, gathered, joined, place
+from harness.record import Run
+from tests.tiny import PAIRS, living
+
+HOME = Path(__file__).parent.parent
+
+TIPBENCH = (sys.executable, "-m", "tests.tiny", "run")
+
+OURS = ("--from", str(PAIRS / "nodes"))
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="several nodes are measured on Linux only")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+@dataclasses.dataclass
+class Two:
+    """Two nodes on one machine, each with a lock and a temporary folder of its own, as two machines would have."""
+
+    folder: Path
+    port: int = dataclasses.field(default_factory=free_port)
+    started: list[subprocess.Popen[bytes]] = dataclasses.field(default_factory=list)
+
+    @property
+    def results(self) -> Path:
+        return self.folder / "results"
+
+    def start(self, number: int, *words: str) -> subprocess.Popen[bytes]:
+        own = self.folder / str(number)
+        own.mkdir(exist_ok=True)
+        env = {**os.environ, "TMPDIR": str(own), "TIPBENCH_LOCK": str(own / "lock")}
+        command = [*TIPBENCH, *words, "--rdzv", f"127.0.0.1:{self.port}"]
+        with (own / "told").open("wb") as told:
+            node = subprocess.Popen(command, cwd=HOME, env=env, stdout=told, stderr=told)
+        self.started.append(node)
+        return node
+
+    def begin(self, *names: str) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
+        first = self.start(0, *OURS, *names, "--results", str(self.results), "--nnodes", "2")
+        return first, self.other()
+
+    def other(self) -> subprocess.Popen[bytes]:
+        return self.start(1, *OURS, "--nnodes", "2", "--node-rank", "1")
+
+    def told(self, number: int) -> str:
+        """What the node said, once it has ended."""
+        self.started[-2 + number].wait()
+        return (self.folder / str(number) / "told").read_text()
+
+    def end(self) -> None:
+        """A node whose other has failed would wait for it for ten minutes."""
+        for node in self.started:
+            node.kill()
+            node.wait()
+
+    def stored(self) -> Run:
+        run, notices = store.read(store.newest(self.results))
+        assert notices == []
+        return run
+
+    def left(self) -> list[str]:
+        return [found for number in (0, 1) for found in living(self.folder / str(number))]
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Two]:
+    made = Two(tmp_path)
+    yield made
+    made.end()
+
+
+# ---- a whole run ----
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a run left behind. code: node 0's. told: by both. interfaces: each node's."""
+
+    code: int
+    told: str
+    interfaces: list[str]
+    run: Run
+    left: list[str]
+
+
+def cable_allowed() -> bool:
+    """Whether two networks and a cable between them can be made here."""
+    making = ["ip", "link", "add", "cable0", "type", "veth", "peer", "name", "cable1"]
+    if not all(map(shutil.which, ("unshare", "nsenter", "ip"))):
+        return False
+    return (
+        subprocess.run(["unshare", "--user", "--map-root-user", "--net", *making], capture_output=True).returncode == 0
+    )
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """Over a cable between two networks; where the kernel forbids them, over the loopback address."""
+    two = Two(tmp_path_factory.mktemp("two"))
+    if cable_allowed():
+        command = [str(HOME / "tests/two_nodes.sh"), *TIPBENCH, *OURS, "--results", str(two.results)]
+        env = {**os.environ, "TMPDIR": str(two.folder / "0")}
+        (two.folder / "0").mkdir()
+        ran = subprocess.run(command, cwd=HOME, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return Outcome(ran.returncode, ran.stdout, ["cable0", "cable1"], two.stored(), two.left())
+    first, _ = two.begin()
+    told = two.told(0) + two.told(1)
+    return Outcome(first.returncode, told, ["lo", "lo"], two.stored(), two.left())
+
+
+def test_ranks_are_shared_out_among_the_nodes(outcome: Outcome) -> None:
+    (record,) = (record for record in outcome.run.records if record.info.pair == "Summing")
+    assert record.outcome == "measured", record.reason
+    assert record.variants["optimized"].mechanism["optimized"] == ["0", "1"]
+    assert record.variants["optimized"].equal["worst"] == 0
+    assert len(record.launches) == 2
+
+
+def test_a_variant_without_ranks_runs_on_node_0(outcome: Outcome) -> None:
+    (record,) = (record for record in outcome.run.records if record.info.pair == "Summing")
+    assert record.variants["alone"].outcome == "measured", record.variants["alone"].reason
+    assert record.variants["alone"].mechanism["optimized"] == ["0"]
+
+
+@pytest.mark.parametrize(
+    ("pair", "variant", "reason", "remedy"),
+    [
+        ("NoRanks", "", "has no ranks, so nothing of it would run on other nodes", "run it without --nnodes"),
+        ("Summing", "three", "3 ranks cannot be shared out evenly among 2 nodes", "run it with another --nnodes"),
+    ],
+)
+def test_what_cannot_be_shared_out_is_skipped_with_the_reason(
+    outcome: Outcome, pair: str, variant: str, reason: str, remedy: str
+) -> None:
+    (record,) = (record for record in outcome.run.records if record.info.pair == pair)
+    skipped: Any = record.variants[variant] if variant else record
+    assert (skipped.outcome, skipped.reason, skipped.remedy) == ("skipped", reason, remedy)
+
+
+@pytest.mark.parametrize(
+    ("pair", "kind", "reason"),
+    [
+        ("OneRankRaises", "step raised", "optimized, step 1: ValueError: rank 1 has had enough (over_nodes.py, line "),
+        ("OneRankDies", "exited", "rank 1 left with exit code 5 while doing: results optimized"),
+    ],
+)
+def test_a_rank_that_fails_on_another_node_is_the_reason(outcome: Outcome, pair: str, kind: str, reason: str) -> None:
+    (record,) = (record for record in outcome.run.records if record.info.pair == pair)
+    assert (record.outcome, record.kind) == ("failed", kind), record.reason
+    assert record.reason.startswith(reason)
+
+
+def test_both_nodes_say_how_it_went(outcome: Outcome) -> None:
+    assert outcome.code == 1, outcome.told  # two pairs fail, which is node 0's to tell
+    assert "tipbench run --nnodes 2 --node-rank 1 --rdzv " in outcome.told
+    assert "Node 0 has the results" in outcome.told
+
+
+def test_the_run_names_its_nodes(outcome: Outcome) -> None:
+    assert outcome.run.options["nnodes"] == 2
+    assert [node["interface"] for node in outcome.run.machine["nodes"]] == outcome.interfaces
+
+
+def test_nothing_is_left_on_either_node(outcome: Outcome) -> None:
+    assert outcome.left == []
+
+
+# ---- a node is lost ----
+
+
+def wait_for_ranks(node: subprocess.Popen[bytes]) -> None:
+    """Sleep until a rank of the node has started."""
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        for child in psutil.Process(node.pid).children(recursive=True):
+            try:
+                if "RANK" in child.environ():
+                    return
+            except psutil.Error:
+                continue
+        time.sleep(0.1)
+    raise AssertionError("no rank has started within two minutes")
+
+
+def test_a_lost_node_ends_the_run_which_can_go_on(two: Two) -> None:
+    first, other = two.begin("over-nodes.NoRanks", "over-nodes.Summing")
+    wait_for_ranks(other)
+    other.kill()
+    told = two.told(0)
+    assert first.returncode == 1, told
+    assert "node 1 has gone; 1 of 2 pairs are safe in " in told
+    assert f"--rdzv 127.0.0.1:{two.port}, and on the other nodes as before" in told
+    assert "Traceback" not in told
+    assert [record.info.pair for record in two.stored().records] == ["NoRanks"]
+    assert two.left() == []
+
+    first, other = two.start(0, "--resume", str(store.newest(two.results))), two.other()
+    told = two.told(0)
+    assert (first.returncode, other.wait()) == (0, 0), told
+    assert [record.outcome for record in two.stored().records] == ["skipped", "measured"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_when_node_0_goes_the_others_end(two: Two, how: signal.Signals) -> None:
+    first, other = two.begin("over-nodes.Summing")
+    wait_for_ranks(other)
+    first.send_signal(how)
+    first.wait()
+    told = two.told(1)
+    if how == signal.SIGINT:
+        assert (first.returncode, other.returncode) == (130, 0), told
+    else:
+        assert other.returncode == 1, told
+        assert f"node 0 at 127.0.0.1:{two.port} has gone; what it had measured is safe there" in told
+    assert two.left() == []
+
+
+# ---- who may take part ----
+
+ABOUT = {"name": "here", "suite": "1", "commit": "abc", "torch": "2.15.0", "python": "3.11", "pairs": "def"}
+
+
+@contextmanager
+def node_0(about: dict[str, str], told: list[object], count: int = 2) -> Iterator[Place]:
+    """Node 0 waiting, and what comes of it in `told`: NodesError, or Nodes."""
+    here = Place(count, 0, "127.0.0.1", free_port())
+
+    def wait() -> None:
+        try:
+            with gathered(here, about, {"OMP_NUM_THREADS": "3"}) as found:
+                told.append(found)
+        except NodesError as error:
+            told.append(error)
+
+    waiting = threading.Thread(target=wait, daemon=True)
+    waiting.start()
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        with suppress(ConnectionRefusedError), socket.create_connection((here.host, here.port)):
+            break  # who leaves without a word is none of the nodes
+    yield here
+    waiting.join()
+
+
+def test_a_node_gets_the_controls_of_the_run() -> None:
+    told: list[Any] = []
+    with node_0(ABOUT, told) as here:
+        connection, controls = joined(dataclasses.replace(here, number=1), ABOUT)
+        connection.close()
+    assert controls == {"OMP_NUM_THREADS": "3"}
+    assert [node["name"] for node in told[0].described()] == ["here", "here"]
+
+
+@pytest.mark.parametrize("name", nodes.SAME)
+def test_a_node_with_something_else_installed_ends_the_run_on_both(name: str) -> None:
+    told: list[object] = []
+    with node_0(ABOUT, told) as here, pytest.raises(NodesError, match=rf"refuses this one: it has {name} other"):
+        joined(dataclasses.replace(here, number=1), {**ABOUT, name: "other"})
+    assert f"node 1 has {name} other (node 0: {ABOUT[name]})" in str(told[0])
+
+
+def test_a_node_that_is_not_awaited_is_sent_away_and_the_right_one_still_taken() -> None:
+    told: list[Any] = []
+    with node_0(ABOUT, told) as here:
+        with pytest.raises(NodesError, match="node 2 of 3 is not awaited; node 0 was begun with --nnodes 2"):
+            joined(dataclasses.replace(here, number=2, count=3), ABOUT)
+        joined(dataclasses.replace(here, number=1), ABOUT)[0].close()
+    assert told[0].count == 2
+
+
+def test_who_speaks_another_language_is_sent_away() -> None:
+    told: list[Any] = []
+    with node_0(ABOUT, told) as here:
+        with socket.create_connection((here.host, here.port)) as stranger:
+            stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            with suppress(ConnectionResetError):
+                assert stranger.recv(1) == b""
+        joined(dataclasses.replace(here, number=1), ABOUT)[0].close()
+    assert told[0].count == 2
+
+
+def test_whom_nobody_joins_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodes, "JOIN_S", 0.05)
+    told: list[object] = []
+    with node_0(ABOUT, told, count=3):
+        pass
+    assert "node 1 has not come to 127.0.0.1:" in str(told[0])
+    assert "tipbench run --nnodes 3 --node-rank 1 --rdzv 127.0.0.1:" in str(told[0])
+
+
+def test_whom_nobody_answers_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodes, "JOIN_S", 0.05)
+    with pytest.raises(NodesError, match=r"nobody answers at 127\.0\.0\.1:\d+ \(Connection refused\)"):
+        joined(Place(2, 1, "127.0.0.1", free_port()), ABOUT)
+
+
+def test_an_address_of_another_machine_cannot_be_listened_at() -> None:
+    with (
+        pytest.raises(NodesError, match=r"node 0 cannot listen at 203\.0\.113\.1:29400 .*names an address of node 0"),
+        gathered(Place(2, 0, "203.0.113.1", 29400), ABOUT, {}),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ((2, 0, ""), "several nodes want both --nnodes"),
+        ((1, 0, "here:1"), "several nodes want both --nnodes"),
+        ((1, 1, ""), "several nodes want both --nnodes"),
+        ((2, 2, "here:1"), "--node-rank 2: with --nnodes 2 it is 0 to 1"),
+        ((2, -1, "here:1"), "--node-rank -1: with"),
+        ((2, 0, "here"), "--rdzv here: expected HOST:PORT"),
+        ((2, 0, "here:http"), "--rdzv here:http: expected HOST:PORT"),
+        ((2, 0, "here:70000"), "--rdzv here:70000: expected HOST:PORT"),
+    ],
+)
+def test_half_of_what_is_needed_is_refused(given: tuple[int, int, str], told: str) -> None:
+    with pytest.raises(NodesError) as refused:
+        place(*given)
+    assert told in str(refused.value)
+
+
+def test_one_machine_is_no_place_among_nodes() -> None:
+    assert place(1, 0, "") is None
+    assert place(2, 1, "here:29400") == Place(2, 1, "here", 29400)
+
+
+# ---- what is told between them ----
+
+
+def a_node() -> tuple[Node, Any]:
+    from multiprocessing import Pipe
+
+    ours, theirs = Pipe()
+    return Node(1, ours, ABOUT), theirs
+
+
+def test_that_ranks_have_ended_may_come_before_an_answer() -> None:
+    node, there = a_node()
+    there.send_bytes(b'{"ended": 7, "codes": {"1": 5}, "reports": [[2.0, 1, {"failed": "k", "reason": "r"}]]}')
+    there.send_bytes(b'{"done": true}')
+    before = time.time()
+    node.ask(pause=8)
+    assert node.ended(8) is None
+    ended = node.ended(7)
+    assert ended is not None
+    ((when, rank, report),) = ended["reports"]
+    assert (rank, report["reason"]) == (1, "r")
+    assert before - 3 < when < time.time() - 1.9, "an age on that machine is a time on this one"
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_node_that_is_silent_or_gone_is_lost(monkeypatch: pytest.MonkeyPatch, closed: bool) -> None:
+    monkeypatch.setattr(nodes, "ANSWER_S", 0.05)
+    node, there = a_node()
+    if closed:
+        there.close()
+    with pytest.raises(NodeLost, match="node 1 has gone" if closed else "node 1 has not answered for 0 s"):
+        node.ask(pause=1)
+
+
+def test_a_digest_is_of_every_file_and_its_name(tmp_path: Path) -> None:
+    for folder in ("a/pairs", "b/pairs"):
+        shutil.copytree(PAIRS / "nodes", tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    same, mine = nodes.digest(tmp_path / "a/pairs"), tmp_path / "b/pairs"
+    assert nodes.digest(mine) == same
+    (mine / "helper.py").write_text("")
+    assert nodes.digest(mine) != same
+    (mine / "helper.py").rename(mine / "over_nodes_2.py")
+    assert nodes.digest(mine) != same
+    assert nodes.digest(mine / "over_nodes.py") not in (same, nodes.digest(mine))
