@@ -46,10 +46,13 @@ class _Control(Pair):
 
 
 class Pointwise(_Control):
-    """Five operations, each with a temporary of 1 MB."""
+    """Five operations, each with a temporary of 1 MB, on a GPU of 512 MB."""
 
     sizes = {"elements": 2**18}
+    on_gpu = {"elements": 2**27}
+    halved = ("elements",)
     tiny = {"elements": 1000}
+    cold = True
 
     def build(self) -> Step:
         x = torch.randn(self.size["elements"], device=self.device)
@@ -60,7 +63,9 @@ class Convolution(_Control):
     """One 3x3 convolution, by all threads."""
 
     sizes = {"batch": 8, "channels": 64, "pixels": 56}
+    on_gpu = {"batch": 64}
     tiny = {"batch": 1, "channels": 4, "pixels": 8}
+    cold = True
 
     def build(self) -> Step:
         channels, pixels = self.size["channels"], self.size["pixels"]

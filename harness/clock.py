@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import gc
+import operator
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
@@ -39,6 +40,22 @@ def seconds_on_cuda(step: Callable[[], Any], count: int) -> float:
     end.record()
     _synchronize_cuda()
     return float(start.elapsed_time(end)) / 1000
+
+
+EMPTYING_BYTES = 256 << 20
+"""Writing so much empties the L2 cache of any GPU so far: the largest has 126 MB. As triton's do_bench does."""
+
+
+def seconds_on_cuda_cold(step: Callable[[], Any], count: int, scratch: torch.Tensor) -> float:
+    """Seconds of `count` steps, each between two CUDA events of its own, after `scratch` has been overwritten."""
+    events = [(_Event(enable_timing=True), _Event(enable_timing=True)) for _ in range(count)]
+    for start, end in events:
+        scratch.zero_()
+        start.record()
+        step()
+        end.record()
+    _synchronize_cuda()
+    return sum(float(start.elapsed_time(end)) for start, end in events) / 1000
 
 
 def synchronize(device: torch.device) -> None:
@@ -149,10 +166,26 @@ class Card:
         return None if after < 0 else (after - before) / 1000 / count
 
 
-def time_block(step: Callable[[], Any], count: int, device: torch.device, begin: Callable[[], None]) -> dict[str, Any]:
+def together(readings: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """The readings of all ranks' cards as one: the first card's, but what held any clock back.
+
+    All ranks wait for the slowest.
+    """
+    told = [card["clock_events"] for card in readings if card["clock_events"] >= 0]
+    return {**readings[0], "clock_events": functools.reduce(operator.or_, told) if told else -1}
+
+
+def time_block(
+    step: Callable[[], Any],
+    count: int,
+    device: torch.device,
+    begin: Callable[[], None],
+    scratch: torch.Tensor | None = None,
+) -> dict[str, Any]:
     """Time one block: an untimed step first, then `begin` (ranks meet there), then `count` steps.
 
     Python's garbage collector waits outside: it would fall on whichever side allocated last.
+    scratch: EMPTYING_BYTES on a GPU whose L2 cache is to be emptied before every step.
     Returns the fields of `Launch` for one block.
     """
     before = Disturbance.read()
@@ -162,7 +195,12 @@ def time_block(step: Callable[[], Any], count: int, device: torch.device, begin:
     gc.disable()
     try:
         begin()
-        seconds = seconds_on_cuda(step, count) if device.type == "cuda" else seconds_on_cpu(step, count)
+        if device.type != "cuda":
+            seconds = seconds_on_cpu(step, count)
+        elif scratch is None:
+            seconds = seconds_on_cuda(step, count)
+        else:
+            seconds = seconds_on_cuda_cold(step, count, scratch)
     finally:
         if collects:
             gc.enable()

@@ -234,6 +234,7 @@ def _info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes
         needs=tuple(need.text for need in pair.needs),
         reason=reason,
         remedy=remedy,
+        cold=pair.cold and device == "cuda",
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import select
 import socket
 import sys
@@ -227,8 +228,8 @@ def gathered(place: Place, about: Mapping[str, Any], controls: Mapping[str, str]
         listening = socket.create_server((place.host, place.port), backlog=place.count)
     except OSError as error:
         raise NodesError(
-            f"node 0 cannot listen at {place.address} ({error.strerror or error}); --rdzv names an address of node 0 "
-            "and a free port of it"
+            f"node 0 cannot listen at {place.address} ({os.strerror(error.errno or 0)}); --rdzv names an address of "
+            "node 0 and a free port of it"
         ) from None
     found: dict[int, Node] = {}
     end = time.monotonic() + JOIN_S

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
-from math import inf
+from math import ceil, inf, log2
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.launch import Builder, Surroundings
@@ -111,6 +111,18 @@ def requires(*needs: Need) -> Callable[[Builder], Builder]:
     return mark
 
 
+CARD_BYTES = 14 << 30
+"""What the sizes on a GPU are for: a card sold with 16 GB, of which its driver leaves 14.6 GiB or more."""
+
+
+def smallest_card() -> float:
+    """Bytes of the smallest GPU that torch sees; infinite where it sees none."""
+    import torch
+
+    cards = range(torch.cuda.device_count())
+    return min((torch.cuda.get_device_properties(card).total_memory for card in cards), default=inf)
+
+
 class Pair:
     """A tip twice: `baseline` is what people write without it, `optimized` what they write with it.
 
@@ -130,8 +142,13 @@ class Pair:
     sizes: ClassVar[Mapping[str, int]] = {}
     """Named sizes of the work, recorded; `tiny` overrides them in the exact tests, never in a run."""
     on_gpu: ClassVar[Mapping[str, int]] = {}
-    """What of `sizes` is another on a GPU."""
+    """What of `sizes` is another on a GPU of CARD_BYTES or more."""
+    halved: ClassVar[tuple[str, ...]] = ("batch",)
+    """Which of the sizes are halved on a GPU of half of that, and so on."""
     tiny: ClassVar[Mapping[str, int]] = {}
+    cold: ClassVar[bool] = False
+    """On a GPU: empty its L2 cache before every step, and time each step by itself. For steps bound by memory: one
+    of many short kernels would have them launched while the cache is being emptied, and look cheaper than it is."""
     deadline: ClassVar[float] = 300.0
     """Seconds the worker may take to answer one request before it is ended."""
 
@@ -141,14 +158,18 @@ class Pair:
 
     @classmethod
     def sizes_on(cls, device_type: str) -> dict[str, int]:
-        """The sizes of a run on "cpu" or "cuda"."""
-        return {**cls.sizes, **(cls.on_gpu if device_type == "cuda" else {})}
+        """The sizes of a run on "cpu" or "cuda", there on the smallest card of this machine."""
+        if device_type != "cuda":
+            return dict(cls.sizes)
+        sizes = {**cls.sizes, **cls.on_gpu}
+        halvings = ceil(log2(max(1.0, CARD_BYTES / smallest_card())))
+        return sizes | {name: max(1, sizes[name] >> halvings) for name in cls.halved if name in sizes}
 
     def __init_subclass__(cls) -> None:
         """Raises TypeError where a method takes the name of a setting: the setting would be lost unseen."""
         super().__init_subclass__()
-        sized = "sizes", "on_gpu", "tiny"
-        for name in ("scale", "needs", "devices", "equal", "tolerance", "target", *sized, "deadline"):
+        sized = "sizes", "on_gpu", "halved", "tiny"
+        for name in ("scale", "needs", "devices", "equal", "tolerance", "target", *sized, "cold", "deadline"):
             if callable(vars(cls).get(name)):
                 raise TypeError(f"{cls.__name__}.{name} is a method, but {name} is a setting of Pair: rename it")
 

@@ -32,7 +32,8 @@ class PairInfo:
     """A pair as discovery found it on one device. `reason` and `remedy` are empty where it can run.
 
     tip: the fields of `harness.pair.Tip`, as plain JSON. file: relative to the folder that holds the
-    folder of pairs (`benchmarks/general/no_grad.py`), so that no path of a person is stored.
+    folder of pairs (`benchmarks/general/no_grad.py`), so that no path of a person is stored. cold: a GPU's
+    L2 cache was emptied before every step.
     """
 
     tip: Mapping[str, Any]
@@ -48,6 +49,7 @@ class PairInfo:
     needs: tuple[str, ...] = ()
     reason: str = ""
     remedy: str = ""
+    cold: bool = False
 
     @property
     def name(self) -> str:
@@ -81,7 +83,7 @@ class Launch:
     ticks (1/100 s, all cores) stolen by the hypervisor, microseconds the cgroup was throttled,
     microseconds some task waited for a core, involuntary context switches of the worker.
     gpu: on a GPU, what its driver told at each block's end, of the first rank's card: "sm_mhz", "memory_mhz",
-    "celsius", "milliwatts", and "clock_events", NVML's bits of what held the clock back.
+    "celsius", "milliwatts", and "clock_events", NVML's bits of what held the clock of any rank's card back.
     -1 where the platform does not tell. A round is 2 x variants consecutive blocks, a palindrome.
     A variant whose verdict stands is left out of further launches.
     """
@@ -251,6 +253,7 @@ def _is_number(value: object) -> bool:
 HOLDS = {
     "str": lambda value: isinstance(value, str),
     "int": lambda value: isinstance(value, int) and _is_number(value),
+    "bool": lambda value: isinstance(value, bool),
     "float": _is_number,
     "Mapping[str, Any]": lambda value: isinstance(value, Mapping),
     "Mapping[str, int]": lambda value: isinstance(value, Mapping),

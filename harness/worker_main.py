@@ -7,6 +7,7 @@ this file again with RANK set; rank 0 holds the pipe and hands each request to t
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
@@ -179,14 +180,26 @@ class Session:
 
     def block(self, variant: str, steps: int) -> dict[str, Any]:
         """Time one block of a warm variant; answers `clock.time_block`, the slowest rank's seconds."""
-        from harness.clock import time_block
+        from harness.clock import time_block, together
 
         with self._scope(variant):
-            timed = self._guarded(variant, lambda: time_block(self.steps[variant], steps, self.device, self.ranks.meet))
+            step, meet = self.steps[variant], self.ranks.meet
+            timed = self._guarded(variant, lambda: time_block(step, steps, self.device, meet, self._scratch))
         everyone = self.ranks.gather(timed)
         # The driver is asked once all ranks are through: while one is asked, no other may still be timed.
-        told = {} if self.card is None else {"gpu": self.card.read()}
+        told = {} if self.card is None else {"gpu": together(self.ranks.gather(self.card.read()))}
         return {**timed, "seconds": max(rank["seconds"] for rank in everyone), **told}
+
+    @functools.cached_property
+    def _scratch(self) -> torch.Tensor | None:
+        """What is overwritten to empty the GPU's L2 cache; not there yet when memory is weighed."""
+        import torch
+
+        from harness.clock import EMPTYING_BYTES
+
+        if self.device.type != "cuda" or not self.pair_class.cold:
+            return None
+        return torch.empty(EMPTYING_BYTES, dtype=torch.int8, device=self.device)
 
     def observe(self, variant: str, seed: int) -> Any:
         """Count the variant's mechanism on a fresh step; answers the count."""

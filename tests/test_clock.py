@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from itertools import chain, repeat
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 from harness import clock
-from harness.clock import Card, Disturbance, seconds_on_cpu, time_block, warm_up
+from harness.clock import Card, Disturbance, seconds_on_cpu, time_block, together, warm_up
 
 CPU = torch.device("cpu")
 
@@ -118,6 +119,14 @@ def test_a_card_is_read_and_what_its_driver_refuses_is_never_a_zero(card: Card) 
     assert card.read() == told
 
 
+@pytest.mark.parametrize(
+    ("events", "expected"), [((4, 64), 68), ((-1, 64), 64), ((-1, -1), -1), ((0, 0), 0), ((8,), 8)]
+)
+def test_of_several_ranks_any_card_held_back_counts(card: Card, events: tuple[int, ...], expected: int) -> None:
+    cards = [{**card.read(), "sm_mhz": 1980 - number, "clock_events": told} for number, told in enumerate(events)]
+    assert together(cards) == {**card.read(), "clock_events": expected}
+
+
 def test_energy_is_counted_over_many_steps(card: Card) -> None:
     steps: list[int] = []
     assert card.joules_a_step(lambda: steps.append(1), step_s=0.5) == 5 / 4
@@ -152,6 +161,57 @@ def test_only_the_steps_after_begin_are_timed(ticking: Callable[[Iterator[float]
 
 def test_seconds_are_of_all_steps(ticking: Callable[[Iterator[float]], Callable[[], None]]) -> None:
     assert seconds_on_cpu(ticking(iter([0.5, 0.25, 1.0])), 3) == 1.75
+
+
+# ---- on a GPU, with made-up events ----
+
+
+@pytest.fixture
+def queued(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is given to a made-up GPU, in order; work of n takes n milliseconds."""
+    done: list[str] = []
+
+    class Event:
+        def __init__(self, enable_timing: bool) -> None:
+            assert enable_timing
+            self.after = -1
+
+        def record(self) -> None:
+            self.after = len(done)
+            done.append("event")
+
+        def elapsed_time(self, end: Event) -> float:
+            assert done[-1] == "wait", "events are read after the device has been waited for"
+            return float(sum(int(work) for work in done[self.after : end.after] if work.isdigit()))
+
+    monkeypatch.setattr(clock, "_Event", Event)
+    monkeypatch.setattr(clock, "_synchronize_cuda", lambda: done.append("wait"))
+    monkeypatch.setattr(clock, "_synchronize", lambda device: done.append("wait"))
+    return done
+
+
+class Scratch:
+    def __init__(self, done: list[str]) -> None:
+        self.done = done
+
+    def zero_(self) -> None:
+        self.done.append("100")
+
+
+def test_steps_that_follow_each_other_are_between_two_events(queued: list[str]) -> None:
+    timed = time_block(lambda: queued.append("3"), 2, torch.device("cuda"), lambda: queued.append("begin"))
+    assert queued == ["3", "wait", "begin", "event", "3", "3", "event", "wait"]
+    assert timed["seconds"] == pytest.approx(0.006)
+
+
+def test_emptying_the_cache_is_outside_every_steps_events(queued: list[str]) -> None:
+    scratch: Any = Scratch(queued)
+    timed = time_block(lambda: queued.append("3"), 2, torch.device("cuda"), lambda: queued.append("begin"), scratch)
+    assert queued == ["3", "wait", "begin", *(["100", "event", "3", "event"] * 2), "wait"]
+    assert timed["seconds"] == pytest.approx(0.006)
+
+
+# ---- Python's garbage collector ----
 
 
 def test_the_garbage_collector_waits_outside_the_clock() -> None:

@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -411,6 +412,35 @@ def test_sizes_are_larger_on_a_gpu_and_recorded() -> None:
     on_gpu = {"batch": 8, "heads": 16, "tokens": 2048, "width": 64}
     assert described("sdpa.Attention", "cuda").sizes == pair(torch.device("cuda")).size == on_gpu
     assert pair(torch.device("cuda"), tiny=True).size == {**on_gpu, **pair.tiny}
+
+
+@pytest.mark.parametrize(
+    ("gibibytes", "batch"),
+    [((79,), 64), ((14,), 64), ((79, 11), 32), ((7.5,), 32), ((6,), 16), ((0.1,), 1)],
+)
+def test_sizes_are_halved_until_they_fit_the_smallest_card(
+    monkeypatch: pytest.MonkeyPatch, gibibytes: tuple[float, ...], batch: int
+) -> None:
+    cards = [SimpleNamespace(total_memory=int(gib * 2**30)) for gib in gibibytes]
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(cards))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda card: cards[card])
+    assert described("channels-last.ResNetTraining", "cuda").sizes == {"batch": batch, "pixels": 224}
+    assert described("channels-last.ResNetTraining", "cpu").sizes == {"batch": 8, "pixels": 80}
+
+
+def test_the_cache_is_emptied_where_memory_is_what_a_step_waits_for() -> None:
+    assert {name for name, pair in PAIRS.items() if pair.cold} == {
+        *(
+            "control.Pointwise",
+            "control.OwnSurroundings",
+            "control.Convolution",
+            "channels-last.Convolution",
+            "fuse-pointwise.Gelu",
+        ),
+        *("tensor-cores.MatrixProduct", "tensor-cores.Padding"),
+    }
+    assert described("fuse-pointwise.Gelu", "cuda").cold
+    assert not described("fuse-pointwise.Gelu", "cpu").cold
 
 
 # Streams, graphs and pinned memory are a GPU's, and what is compiled for one a CPU would not run.

@@ -72,7 +72,7 @@ def test_json_has_exactly_the_documented_names(made: Run) -> None:
     for pair in document["pairs"]:
         assert list(pair) == [
             "tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high", "launches", "memory",
-            "equal", "mechanism", "one_off_s", "break_even_steps", "reason", "remedy",
+            "equal", "mechanism", "one_off_s", "break_even_steps", "reason", "remedy", "gpu",
         ]  # fmt: skip
 
 
@@ -104,6 +104,7 @@ def test_json_of_a_measured_pair(made: Run) -> None:
         "break_even_steps": math.ceil(0.11 / (0.002 - 0.002 / math.exp(0.42))),
         "reason": "",
         "remedy": "",
+        "gpu": None,
     }
 
 
@@ -127,6 +128,7 @@ def test_json_of_what_was_not_measured_has_nulls(made: Run) -> None:
         "break_even_steps": None,
         "reason": "deadline: no answer to 'block' within 300 s; the whole process group was ended",
         "remedy": "mend no_sync.py, line 40",
+        "gpu": None,
     }
 
 
@@ -500,12 +502,27 @@ def test_a_gpus_readings_are_told_by_side_and_what_is_refused_is_called_unavaila
     )
     joules = {"baseline": 1.25, "optimized": 0.875}
     variants = {name: replace(found, energy={"joules_a_step": joules[name]}) for name, found in record.variants.items()}
-    shown = markdown(run([replace(record, launches=launches, variants=variants)]))
+    told = run([replace(record, launches=launches, variants=variants)])
+    (row,) = pairs(told)
+    assert row["gpu"] == {
+        "sm_mhz": {"baseline": 1980, "variant": 1755},
+        "memory_mhz": None,
+        "celsius": {"baseline": 40, "variant": 40},
+        "milliwatts": None,
+        "joules_a_step": {"baseline": 1.25, "variant": 0.875},
+        "l2_emptied": False,
+    }
+    (line,) = csv.DictReader(io.StringIO(render(told, [], "csv").decode()))
+    assert (line["baseline_sm_mhz"], line["variant_sm_mhz"]) == ("1980.0", "1755.0")
+    assert (line["baseline_memory_mhz"], line["variant_joules_a_step"]) == ("", "0.875")
+    shown = markdown(told)
     assert (
         "- GPU, Pair: SM clock 1980 -> 1755 MHz, memory clock unavailable, temperature 40 -> 40 C, "
-        "power unavailable, energy a step 1.25 -> 0.875 J." in shown
+        "power unavailable, energy a step 1.25 -> 0.875 J, its L2 cache as the step before had left it." in shown
     )
-    assert "energy unavailable" in markdown(run([replace(record, launches=launches)]))
+    assert "energy a step unavailable" in markdown(run([replace(record, launches=launches)]))
+    cold = replace(record, info=replace(record.info, cold=True))
+    assert "its L2 cache emptied before every step." in markdown(run([cold]))
     assert "- GPU" not in markdown(run([measured(info(), {"optimized": 0.3})]))
 
 

@@ -132,6 +132,7 @@ class DeepMLP(_Order):
     """Forward and backward pass of a deep perceptron with residual connections, averaging included."""
 
     sizes = {"layers": 16, "width": 256, "batch": 32}
+    on_gpu = {"width": 4096, "batch": 1024}
     tiny = {"layers": 4, "width": 16, "batch": 4}
 
     def training(self, reverse: bool, **options: Any) -> Step:
@@ -157,6 +158,7 @@ class GPTTraining(_Order):
     # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
     tolerance = 1e-3
     sizes = {"layers": 4, "width": 128, "context": 64, "batch": 2}
+    on_gpu = {"layers": 12, "width": 768, "context": 256, "batch": 8}
     tiny = {"layers": 2, "width": 16, "context": 8, "batch": 2}
 
     def training(self, reverse: bool, **options: Any) -> Step:

@@ -46,6 +46,7 @@ class Convolution(Pair):
     sizes = {"batch": 8, "channels": 64, "pixels": 56}
     on_gpu = {"batch": 64}
     tiny = {"batch": 2, "channels": 4, "pixels": 8}
+    cold = True
 
     def convolution(self) -> nn.Conv2d:
         channels = self.size["channels"]

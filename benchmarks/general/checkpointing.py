@@ -72,6 +72,7 @@ class DeepPointwise(Pair):
 
     sizes = {"blocks": 4, "elements": 2**18}
     on_gpu = {"elements": 2**25}
+    halved = ("elements",)
     tiny = {"blocks": 4, "elements": 100}
 
     def inputs(self) -> torch.Tensor:

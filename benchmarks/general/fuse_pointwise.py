@@ -59,7 +59,9 @@ class Gelu(Pair):
     needs = (compiler(),)
     sizes = {"elements": 8 * 2**20}
     on_gpu = {"elements": 2**27}
+    halved = ("elements",)
     tiny = {"elements": 1000}
+    cold = True
 
     def inputs(self) -> torch.Tensor:
         return torch.randn(self.size["elements"], device=self.device)

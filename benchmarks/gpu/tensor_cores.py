@@ -100,6 +100,7 @@ class MatrixProduct(_TensorCores):
 
     sizes = {"width": 8192}
     tiny = {"width": 16}
+    cold = True
 
     @scoped(exact_products)
     def baseline(self) -> Step:
@@ -144,6 +145,7 @@ class Padding(_TensorCores):
 
     sizes = {"width": 4095}
     tiny = {"width": 15}
+    cold = True
 
     def baseline(self) -> Step:
         a, b = (matrix.half() for matrix in self.square_matrices())

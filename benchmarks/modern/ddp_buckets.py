@@ -43,6 +43,7 @@ class LargeLinear(Pair):
 
     needs = (cores(2),)
     sizes = {"width": 1024, "batch": 8}
+    on_gpu = {"width": 8192, "batch": 64}
     tiny = {"width": 16}
 
     def step_with(self, **settings: Any) -> Step:
@@ -83,6 +84,7 @@ class GPTTraining(Pair):
     tolerance = 1e-3
     needs = (cores(2),)
     sizes = {"layers": 2, "width": 128, "context": 64, "batch": 4}
+    on_gpu = {"layers": 12, "width": 768, "context": 256, "batch": 8}
     tiny = {"layers": 1, "width": 16, "context": 8}
 
     def step_with(self, **settings: Any) -> Step:

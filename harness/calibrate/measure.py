@@ -16,7 +16,7 @@ from typing import Any
 from harness.calibrate.noise import noise
 from harness.calibrate.plan import Case
 from harness.calibrate.stored import Comparison
-from harness.calibrate.timer import TIMERS, Task, seconds_a_step
+from harness.calibrate.timer import Task, other, seconds_a_step
 from harness.controls import environment
 from harness.discover import BENCHMARKS
 from harness.launch import Surroundings
@@ -103,31 +103,29 @@ def _memory(case: Case, workplace: Workplace, seed: int) -> dict[str, Any]:
 
 
 def _timed(case: Case, workplace: Workplace, profile: Profile, seed: int) -> dict[str, Any]:
-    """One launch and one process of each other timer in turns, so that a drift of the machine hits all alike."""
+    """One launch and one process of the other timer in turns, so that a drift of the machine hits both alike."""
 
     def fresh(info: PairInfo, surroundings: Surroundings, cache: str, launch: int | None = None) -> Any:
-        # The other timers' processes are not forked, so the harness's are not either.
+        # The other timer's processes are not forked, so the harness's are not either.
         return workplace.start(info, surroundings, cache)
 
     info, record = case.pair, Record(case.pair, "measured")
     env = environment(workplace.controls, Surroundings())
-    others: dict[str, list[float]] = {timer: [] for timer in TIMERS[info.device]}
+    timer, theirs = other(info), []
     for number in range(PROCESSES):
         record = _with_one_more(record, fresh, profile, seed)
-        for timer, theirs in others.items():
-            task = Task(
-                file=str(BENCHMARKS.parent / info.file),
-                folder=str(BENCHMARKS),
-                pair=info.pair,
-                device=info.device,
-                variant="baseline",
-                seed=seed + number,
-                timer=timer,
-            )
-            theirs.append(seconds_a_step(task, env, workplace.scratch, info.deadline))
+        task = Task(
+            file=str(BENCHMARKS.parent / info.file),
+            folder=str(BENCHMARKS),
+            pair=info.pair,
+            device=info.device,
+            variant="baseline",
+            seed=seed + number,
+            timer=timer,
+        )
+        theirs.append(seconds_a_step(task, env, workplace.scratch, info.deadline))
     ours = [_seconds_a_step(launch, record.steps) for launch in record.launches]
-    timed = {"harness": ours, **others}
-    return {"steps": record.steps, "seconds": {timer: tuple(seconds) for timer, seconds in timed.items()}}
+    return {"steps": record.steps, "seconds": {"harness": tuple(ours), timer: tuple(theirs)}}
 
 
 def _seconds_a_step(launch: Launch, steps: int) -> float:

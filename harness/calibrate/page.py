@@ -281,7 +281,8 @@ def _timer(found: Calibration) -> str:
     about = (
         "The same step, built alike, in fresh processes with the same surroundings and threads, timed in turns by the "
         "harness and by `torch.utils.benchmark.Timer` (`blocked_autorange`). Each process gives one number, its median "
-        "seconds a step. On a GPU `do_bench` times it too, and empties the L2 cache before each step. The ratio's "
+        "seconds a step. Where the harness empties a GPU's L2 cache before every step, the other timer is `do_bench`, "
+        "which does so too. The ratio's "
         "brackets combine both sides' spread between processes: Welch's 95 % interval of the difference of the mean "
         "logarithms. They *agree* where it holds 1, *agree within 1 %* where it does not "
         "but reaches into ±1 %, and *differ* where it lies wholly beyond; wider than "

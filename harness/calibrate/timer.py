@@ -15,11 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from harness.orphans import die_with_parent
+from harness.record import PairInfo
 from harness.worker import WorkerFailed
 
-TIMERS = {"cpu": ("Timer",), "cuda": ("Timer", "do_bench")}
-"""By device. do_bench empties the GPU's L2 cache before each step, so only a step much larger than that
-cache is comparable. It has been written, but not yet been run on a GPU."""
+
+def other(info: PairInfo) -> str:
+    """The timer that does as the harness: do_bench empties a GPU's L2 cache before each step, Timer does not.
+
+    do_bench has been written down here, but not yet been run on a GPU.
+    """
+    return "do_bench" if info.cold else "Timer"
+
 
 MIN_RUN_S = 0.5
 """Seconds that a timer measures."""
@@ -27,7 +33,7 @@ MIN_RUN_S = 0.5
 
 @dataclass(frozen=True)
 class Task:
-    """file, folder: where the pair is, as for a worker. timer: one of TIMERS."""
+    """file, folder: where the pair is, as for a worker. timer: "Timer" or "do_bench"."""
 
     file: str
     folder: str

@@ -5,7 +5,7 @@
               "planned", "measured", "skipped", "failed", "not_reached", "notices"},
       "machine": {...}, "controls": {...},
       "pairs": [{"tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high", "launches",
-                 "memory", "equal", "mechanism", "one_off_s", "break_even_steps", "reason", "remedy"}]
+                 "memory", "equal", "mechanism", "one_off_s", "break_even_steps", "reason", "remedy", "gpu"}]
     }
 
 run: `started` is ISO 8601 in UTC; `planned` = `measured` + `skipped` + `failed` + `not_reached` counts
@@ -25,6 +25,9 @@ pairs: one object for each pair and variant other than the baseline; unknown num
 - break_even_steps: steps after which a faster variant has earned them back; 0 where there is nothing to
   earn back; null where it is not faster.
 - reason, remedy: why there is no clear answer, and what to do about it; "" where there is nothing to say.
+- gpu: null on a CPU, else {"sm_mhz", "memory_mhz", "celsius", "milliwatts", "joules_a_step"}, each {"baseline",
+  "variant"} or null where the driver did not tell (medians of readings at the blocks' ends; energy over two
+  seconds of steps), and "l2_emptied": whether the L2 cache was emptied before every step.
 """
 
 from __future__ import annotations
@@ -77,4 +80,14 @@ def _pair(row: Row) -> dict[str, Any]:
         "break_even_steps": row.break_even_steps,
         "reason": judgement.reason,
         "remedy": judgement.remedy,
+        "gpu": _gpu(row),
     }
+
+
+def _gpu(row: Row) -> dict[str, Any] | None:
+    if row.info.device != "cuda" or not row.measured:
+        return None
+    told = {
+        name: sides and dict(zip(("baseline", "variant"), sides, strict=True)) for name, sides in row.gpu_sides.items()
+    }
+    return {**told, "l2_emptied": row.info.cold}

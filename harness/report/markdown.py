@@ -11,17 +11,18 @@ from typing import Any
 from harness.pair import Claim
 from harness.record import Run
 from harness.report.advice import ANSWERS, MEMORY_KINDS, advise, judged_memory, promise_kept
-from harness.report.rows import CONTROL, Row, counts, rows
+from harness.report.rows import CONTROL, JOULES, Row, counts, rows
 from harness.report.wording import change, equal_work, plain, plural, ratio, seconds, size, value
 from harness.store import Notice
 
-GPU_READINGS = (
-    ("SM clock", "sm_mhz", 1, "MHz"),
-    ("memory clock", "memory_mhz", 1, "MHz"),
-    ("temperature", "celsius", 1, "C"),
-    ("power", "milliwatts", 1000, "W"),
-)
-"""Name, reading of `Launch.gpu`, how many of it make one unit, unit."""
+GPU_WORDS = {
+    "sm_mhz": ("SM clock", 1, "MHz"),
+    "memory_mhz": ("memory clock", 1, "MHz"),
+    "celsius": ("temperature", 1, "C"),
+    "milliwatts": ("power", 1000, "W"),
+    JOULES: ("energy a step", 1, "J"),
+}
+"""By key of `Row.gpu_sides`: name, how many of it make one unit, unit."""
 
 VERDICTS = ("faster", "slower", "no difference", "inconclusive", "skipped", "failed")
 
@@ -298,11 +299,10 @@ def _gpu(row: Row) -> str:
     if row.info.device != "cuda" or not row.measured:
         return ""
     told = []
-    for name, reading, scale, unit in GPU_READINGS:
-        sides = row.gpu(reading)
+    for reading, sides in row.gpu_sides.items():
+        name, scale, unit = GPU_WORDS[reading]
         told.append(f"{name} {_sides(sides, scale)} {unit}" if sides else f"{name} unavailable")
-    joules = row.joules_a_step
-    told.append(f"energy a step {_sides(joules, 1)} J" if joules else "energy unavailable")
+    told.append(f"its L2 cache {'emptied before every step' if row.info.cold else 'as the step before had left it'}")
     return ", ".join(told)
 
 

@@ -14,6 +14,11 @@ from harness.verdict import FULL, QUICK, Judgement, judge_suite
 CONTROL = "control"
 """Id of the tip whose pairs have identical sides."""
 
+GPU_READINGS = ("sm_mhz", "memory_mhz", "celsius", "milliwatts")
+"""Of `Launch.gpu`, what is shown: the median over the blocks of a side."""
+
+JOULES = "joules_a_step"
+"""The key of `VariantRecord.energy`."""
 
 ONE_OFF_NOISE_S = 0.1
 ONE_OFF_NOISE_SHARE = 0.1
@@ -80,10 +85,15 @@ class Row:
         return (statistics.median(sides[0]), statistics.median(sides[1])) if all(sides) else None
 
     @property
+    def gpu_sides(self) -> dict[str, tuple[float, float] | None]:
+        """By name, what a GPU's driver told of both sides; None where it did not."""
+        return {**{name: self.gpu(name) for name in GPU_READINGS}, JOULES: self.joules_a_step}
+
+    @property
     def joules_a_step(self) -> tuple[float, float] | None:
         """What a step of both sides takes from the GPU's power supply; None where the driver does not tell."""
         sides = (_baseline(self.judgement.record).energy, self.judgement.found.energy)
-        told = [side["joules_a_step"] for side in sides if "joules_a_step" in side]
+        told = [side[JOULES] for side in sides if JOULES in side]
         return (told[0], told[1]) if len(told) == 2 else None
 
 
