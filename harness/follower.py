@@ -52,21 +52,22 @@ class _Here:
         return [worker.death for worker in self._groups.values() if worker.death is not None]
 
     def answer(self) -> None:
-        """Do what the next request asks, and say that it is done."""
+        """Do what the next request asks, and answer."""
         request: dict[str, Any] = json.loads(self._connection.recv_bytes())
         if "over" in request:
             self.over = True
             return
+        answer = None
         if "start" in request:
             self._start(request.pop("start"), **request)
         else:
             ((what, group),) = request.items()
             # One that has ended by itself is no longer held; node 0 may not have read that yet.
             if group in self._groups:
-                getattr(self._groups[group], what)()
+                answer = getattr(self._groups[group], what)()
                 if what == "end":
                     del self._groups[group]
-        self._send(done=True)
+        self._send(answer=answer)
 
     def _start(
         self,

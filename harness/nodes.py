@@ -128,14 +128,15 @@ class Node:
     def fileno(self) -> int:
         return self._connection.fileno()
 
-    def ask(self, **request: Any) -> None:
-        """Send a request and wait until it is done. Raises NodeLost."""
+    def ask(self, **request: Any) -> Any:
+        """Send a request and wait for its answer. Raises NodeLost."""
         try:
             self._connection.send_bytes(json.dumps(request).encode())
         except OSError:
             raise self._lost("has gone") from None
-        while "ended" in self._received(ANSWER_S):
-            pass
+        while "answer" not in (message := self._received(ANSWER_S)):
+            pass  # it told that ranks have ended
+        return message["answer"]
 
     def ended(self, group: int, timeout: float = 0.0) -> dict[str, Any] | None:
         """What it told of a group of ranks that has ended by itself; None if it has not. Raises NodeLost."""
@@ -177,6 +178,11 @@ class RanksThere:
     def ask(self, what: str) -> None:
         """ "pause", "go_on" or "end". Raises NodeLost."""
         self.node.ask(**{what: self._group})
+
+    def whereabouts(self) -> list[str]:
+        """As of `Worker.whereabouts`. Raises NodeLost."""
+        found: list[str] = self.node.ask(whereabouts=self._group)
+        return found
 
     def ended(self, timeout: float = 0.0) -> dict[str, Any] | None:
         """{"codes", "reports"} as of `Worker.ranks_left`, once they have ended by themselves. Raises NodeLost."""

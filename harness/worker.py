@@ -10,6 +10,7 @@ import contextlib
 import functools
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -45,6 +46,12 @@ for the ranks of a forked torchrun."""
 PRELOADED = ("torchvision",)
 """Packages that a pair's needs may name, imported before its file: by the server of forked workers, or by all
 processes of a launch at once, where their builds would do it one after the other."""
+
+WHERE = signal.SIGUSR1
+"""The signal at which a worker writes where it is."""
+
+WHERE_S = 1.0
+"""Seconds that it may take; one that has not yet come so far as to listen is ended by the signal."""
 
 START_DEADLINE = 120.0
 """Seconds until a worker has imported torch and the pair's file."""
@@ -267,9 +274,41 @@ class Worker:
         for _, _, failure in sorted(reports, key=lambda report: report[0]):
             return WorkerFailed(failure["failed"], failure["reason"])
         if code is None:
-            ended = f"no answer within {deadline:g} s while doing: {doing}; ended"
-            return WorkerFailed("hang", ended + self._last_words())
+            places = [*self.whereabouts(), *(place for there in self.there for place in there.whereabouts())]
+            where = f" when {', and '.join(places)}" if places else self._last_words()
+            return WorkerFailed("hang", f"no answer within {deadline:g} s while doing: {doing}; ended{where}")
         return self._ended(code, "", doing)
+
+    def whereabouts(self) -> list[str]:
+        """Where in the pair's file its processes on this node are, such as "rank 1 was in no_sync.py, line 60"."""
+        found = []
+        for who, pid in self._pythons():
+            before = self.output.stat().st_size
+            with suppress(ProcessLookupError):
+                os.kill(pid, WHERE)
+            end = time.monotonic() + WHERE_S
+            name = Path(self.info.file).name
+            while time.monotonic() < end:
+                with self.output.open("rb") as output:
+                    output.seek(before)
+                    # The innermost call is written first, after the name of each thread.
+                    told = re.search(rb'/%s", line (\d+) in ' % re.escape(name.encode()), output.read())
+                if told:
+                    found.append(f"{who} was in {name}, line {int(told[1])}")
+                    break
+                time.sleep(0.05)
+        return found
+
+    def _pythons(self) -> list[tuple[str, int]]:
+        """(who, process id) of each process that runs the pair: the worker, or the ranks of its torchrun."""
+        if self.ranks == 1:
+            return [("it", self._process.pid)]
+        with suppress(psutil.Error):
+            children = [
+                (child.environ().get("RANK"), child.pid) for child in psutil.Process(self._process.pid).children()
+            ]
+            return sorted((f"rank {rank}", pid) for rank, pid in children if rank is not None)
+        return []
 
     def ranks_left(self) -> tuple[dict[int, int], list[tuple[float, int, dict[str, str]]]]:
         """What ended ranks left on this node.

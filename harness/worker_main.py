@@ -7,6 +7,7 @@ this file again with RANK set; rank 0 holds the pipe and hands each request to t
 
 from __future__ import annotations
 
+import faulthandler
 import functools
 import importlib
 import json
@@ -23,7 +24,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from harness.orphans import die_with_parent
-from harness.worker import OUTPUT_LIMIT
+from harness.worker import OUTPUT_LIMIT, WHERE
 
 if TYPE_CHECKING:
     import torch
@@ -503,6 +504,7 @@ def main(ranks: str, path: str, task: str) -> None:
 def work(ranks: int, path: str, task: str) -> None:
     """Be a worker, or torchrun for several, until the pipe closes."""
     bound_output()
+    faulthandler.register(WHERE)
     if ranks > 1 and "RANK" not in os.environ:
         run_ranks(ranks, path, task)
         return

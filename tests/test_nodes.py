@@ -170,16 +170,18 @@ def test_what_cannot_be_shared_out_is_skipped_with_the_reason(
     [
         ("OneRankRaises", "step raised", "optimized, step 1: ValueError: rank 1 has had enough (over_nodes.py, line "),
         ("OneRankDies", "exited", "rank 1 left with exit code 5 while doing: results optimized"),
+        ("OneRankHangs", "hang", "no answer within 8 s while doing: results optimized; ended when rank 0 was in over_"),
     ],
 )
 def test_a_rank_that_fails_on_another_node_is_the_reason(outcome: Outcome, pair: str, kind: str, reason: str) -> None:
     (record,) = (record for record in outcome.run.records if record.info.pair == pair)
     assert (record.outcome, record.kind) == ("failed", kind), record.reason
     assert record.reason.startswith(reason)
+    assert kind != "hang" or ", and rank 1 was in over_nodes.py, line " in record.reason
 
 
 def test_both_nodes_say_how_it_went(outcome: Outcome) -> None:
-    assert outcome.code == 1, outcome.told  # two pairs fail, which is node 0's to tell
+    assert outcome.code == 1, outcome.told  # three pairs fail, which is node 0's to tell
     assert "tipbench run --nnodes 2 --node-rank 1 --rdzv " in outcome.told
     assert "Node 0 has the results" in outcome.told
 
@@ -367,7 +369,7 @@ def a_node() -> tuple[Node, Any]:
 def test_that_ranks_have_ended_may_come_before_an_answer() -> None:
     node, there = a_node()
     there.send_bytes(b'{"ended": 7, "codes": {"1": 5}, "reports": [[2.0, 1, {"failed": "k", "reason": "r"}]]}')
-    there.send_bytes(b'{"done": true}')
+    there.send_bytes(b'{"answer": null}')
     before = time.time()
     node.ask(pause=8)
     assert node.ended(8) is None

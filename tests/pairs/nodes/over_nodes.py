@@ -1,6 +1,7 @@
 """Pairs of two processes that may be on two nodes, and one that is not."""
 
 import os
+import time
 
 import torch
 from torch import distributed
@@ -90,6 +91,21 @@ class OneRankDies(_Summing):
         def step() -> torch.Tensor:
             if distributed.get_rank() == 1:
                 os._exit(5)
+            return summing()  # type: ignore[no-any-return]
+
+        return step
+
+
+class OneRankHangs(_Summing):
+    deadline = 8.0
+
+    @surroundings(ranks=2)
+    def optimized(self) -> Step:
+        summing = self.baseline()
+
+        def step() -> torch.Tensor:
+            if distributed.get_rank() == 1:
+                time.sleep(1000)
             return summing()  # type: ignore[no-any-return]
 
         return step
