@@ -37,9 +37,9 @@ NO_WORK = frozenset(f"aten::{name}" for name in VIEWS + ALLOCATIONS)
 """Operations that compute nothing where they are called for themselves. `contiguous`, `flatten`,
 `reshape` and `to` may copy: then the copy inside them is counted."""
 
-TENSOR_CORES = re.compile(r"[hs](884|1688|16816)|hmma|gmma|tensorop|tf32|bf16gemm|nvjet")
-"""In the names of kernels of cuBLAS, cuDNN and CUTLASS, whose others say "sgemm" or "simt"; cuBLAS for Hopper says
-"nvjet". After the list of NVIDIA's plugin for TensorBoard."""
+TENSOR_CORES = re.compile(r"[hs](884|1688|16816)|hmma|gmma|tensorop|tf32|bf16gemm|nvjet|xmma_\w*?_b?f16")
+"""In the names of kernels of cuBLAS, cuDNN and CUTLASS, whose others say "sgemm", "simt" or "xmma_gemm_f32f32_f32f32";
+cuBLAS for Hopper says "nvjet". After the list of NVIDIA's plugin for TensorBoard, and names in public traces."""
 
 COMPILED_GRAPH = "## Call CompiledFxGraph"
 """How the profiler names the running of a graph that torch.compile made."""

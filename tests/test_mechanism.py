@@ -208,3 +208,48 @@ def test_forward_passes_are_those_of_the_module_called_most() -> None:
 def test_low_precision_outputs(dtype: torch.dtype, count: int) -> None:
     model = nn.Sequential(nn.ReLU(), nn.ReLU())  # two, and the sequence of them
     assert mechanism.low_precision_outputs(lambda: model(X.to(dtype))) == count
+
+
+# ---- on a GPU: the names that its profiler gives, as they stand in public traces ----
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("ampere_sgemm_128x64_nn", False),
+        ("ampere_s1688gemm_128x128_ldg8_relu_f2f_tn", True),
+        ("ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_nn", True),
+        ("volta_h884gemm_128x64_ldg8_nn", True),
+        ("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x64x8_stage3_warpsize1x4x1_ffma_aligna4_alignc4", False),
+        ("sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize32x32x64_stage3_warpsize2x1x2_tensor16x8x8", True),
+        ("sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize64x64x32_stage6_warpsize2x2x1_tensor16x8x16", True),
+        ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k", True),
+        ("sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nchwkcrs_nchw_tilesize128x16x8_stage3_ffma_aligna4", False),
+        ("sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x128x16_tensor16x8x8", True),
+        ("sm80_xmma_fprop_implicit_gemm_f16f16_f16f16_f16_nhwckrsc_nhwc_tilesize128x256x32", True),
+        ("void cutlass__5x_cudnn::Kernel<cutlass_tensorop_s1688fprop_optimized_tf32_64x64_16x10_nhwc_align4>", True),
+        ("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x64_8x5_nn_align1>(cutlass_80_simt_sgemm_128x64)", False),
+        ("nvjet_tst_192x192_64x3_2x1_v_bz_coopA_TNT", True),
+        ("void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>", False),
+        ("void implicit_convolve_sgemm<float, float, 1024, 5, 5, 3, 3, 3, 1, false, false, true>", False),
+    ],
+)
+def test_kernels_on_tensor_cores_are_known_by_their_names(
+    monkeypatch: pytest.MonkeyPatch, name: str, found: bool
+) -> None:
+    monkeypatch.setattr(mechanism, "_gpu_events", lambda step: ["aten::mm", "cudaLaunchKernel", name])
+    assert mechanism.tensor_core_kernels(lambda: None) == found
+
+
+def test_launches_are_of_kernels_and_of_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = ["cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx", "cudaGraphLaunch"]
+    others = ["aten::add", "cudaMemcpyAsync", "cudaStreamSynchronize", "cudaDeviceSynchronize", "Memset (Device)"]
+    monkeypatch.setattr(mechanism, "_gpu_events", lambda step: [*others, *calls, "nvjet_tst_192x192"])
+    assert mechanism.launches(lambda: None) == 5
+
+
+def test_copies_are_told_apart_by_the_memory_they_come_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["Memcpy HtoD (Pageable -> Device)"] * 2 + ["Memcpy HtoD (Pinned -> Device)", "cudaMemcpyAsync"]
+    others = ["Memcpy DtoH (Device -> Pinned)", "Memcpy DtoH (Device -> Pageable)", "Memcpy DtoD (Device -> Device)"]
+    monkeypatch.setattr(mechanism, "_gpu_events", lambda step: [*names, *others])
+    assert mechanism.copies_to_device(lambda: None) == {"pageable": 2, "pinned": 1}
