@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from harness.equal import Hoard
 
 
+NO_MEMORY = ("can't allocate memory", "out of memory", "_STATUS_ALLOC_FAILED")
+"""In the messages of torch's allocators, and of cuBLAS, cuDNN and cuSOLVER, which have memory of their own."""
+
 AGENT = "TIPBENCH_AGENT"
 """Environment variable of ranks: the process id of torchrun, which starts them."""
 
@@ -414,7 +417,7 @@ class Session:
         except BaseException as error:  # a pair may raise anything, SystemExit included
             self.check_output(which)  # a flood ends as an error of the disk or of `bound_output`
             text = str(error)
-            if isinstance(error, MemoryError) or "can't allocate memory" in text or "out of memory" in text:
+            if isinstance(error, MemoryError) or any(words in text for words in NO_MEMORY):
                 kind = "out of memory"
             raise Failed(kind, f"{which}: {explain(error, self.file)}") from error
 
