@@ -163,7 +163,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.resume:
         alone = vars(_parser().parse_args(["run", "--resume", str(options.resume)])) | {"rdzv": options.rdzv}
         if any(getattr(options, name) != value for name, value in alone.items()):
-            raise run.CannotRun("--resume goes on with a run as it was begun: give it no names or options")
+            raise run.CannotRun("--resume goes on with a run as it was begun: give it no names or options but --rdzv")
         return run.resume(options.resume, options.rdzv)
     return run.begin(
         run.Options(

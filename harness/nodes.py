@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import select
 import socket
 import sys
@@ -233,9 +232,9 @@ def gathered(place: Place, about: Mapping[str, Any], controls: Mapping[str, str]
     try:
         listening = socket.create_server((place.host, place.port), backlog=place.count)
     except OSError as error:
+        why = str(error.strerror).partition(" (while")[0]  # create_server appends the address
         raise NodesError(
-            f"node 0 cannot listen at {place.address} ({os.strerror(error.errno or 0)}); --rdzv names an address of "
-            "node 0 and a free port of it"
+            f"node 0 cannot listen at {place.address} ({why}); --rdzv names an address of node 0 and a free port of it"
         ) from None
     found: dict[int, Node] = {}
     end = time.monotonic() + JOIN_S

@@ -219,7 +219,7 @@ def test_resume_takes_no_other_options(say: Said, tmp_path: Path, extra: list[st
     code, _, err = say("run", "--resume", tmp_path / "run.jsonl", *extra)
     assert (code, err) == (
         2,
-        "tipbench: --resume goes on with a run as it was begun: give it no names or options\n",
+        "tipbench: --resume goes on with a run as it was begun: give it no names or options but --rdzv\n",
     )
 
 
