@@ -152,8 +152,8 @@ class Worker:
 
     def ready(self) -> None:
         """Wait until the pair's file is imported. Raises WorkerFailed."""
-        if not self._wait(self._server, START_DEADLINE):
-            raise self._failure("starting")
+        if not (came := self._wait(self._server, START_DEADLINE)):
+            raise self._failure("starting", START_DEADLINE, hung=came is None)
         connected, _ = self._server.accept()
         self._connection = Connection(connected.detach())
         self._answer("starting", START_DEADLINE)
@@ -226,8 +226,8 @@ class Worker:
 
     def _answer(self, doing: str, deadline: float) -> Any:
         assert self._connection is not None
-        if not self._wait(self._connection, deadline):
-            raise self._failure(doing, deadline)
+        if not (came := self._wait(self._connection, deadline)):
+            raise self._failure(doing, deadline, hung=came is None)
         try:
             answer = json.loads(self._connection.recv_bytes())
         except (EOFError, OSError):
@@ -236,8 +236,8 @@ class Worker:
             raise WorkerFailed(answer["failed"], answer["reason"])
         return answer["answer"]
 
-    def _wait(self, source: Connection | socket.socket, deadline: float) -> bool:
-        """Sleep until `source` can be read: False after the deadline or the worker's death, here or on another node.
+    def _wait(self, source: Connection | socket.socket, deadline: float) -> bool | None:
+        """Sleep until `source` can be read; False: the worker has died, here or on another node; None: the deadline came.
 
         No polling where the kernel can watch the process (pidfd, Linux); once a second elsewhere.
         """
@@ -252,21 +252,22 @@ class Worker:
                 return False
             if any(there.ended() for there in self.there):
                 return False
-        return False
+        return None
 
-    def _failure(self, doing: str, deadline: float = START_DEADLINE) -> WorkerFailed:
-        """Why there is no answer, from how the process ended."""
+    def _failure(self, doing: str, deadline: float = START_DEADLINE, hung: bool = False) -> WorkerFailed:
+        """Why there is no answer, from how the process ended. hung: nothing of it has, when the deadline came."""
         code: int | None = None
+        # Its socket closes a moment before it is gone; torchrun looks once a second.
+        ends = 0.0 if hung else 1.0 if self.ranks == 1 else TORCHRUN_ENDS
         with contextlib.suppress(subprocess.TimeoutExpired):
-            # Its socket closes a moment before it is gone; torchrun looks once a second.
-            code = self._process.wait(1.0 if self.ranks == 1 else TORCHRUN_ENDS)
+            code = self._process.wait(ends)
         # The first to fall is the cause: the other ranks then lose their connection to it. One that
         # died has left no report, only its exit code with torchrun.
         codes, told = self.ranks_left()
         now = time.time()
         reports = [(now - age, rank, report) for age, rank, report in told]
         for there in self.there:
-            if told_there := there.ended(TORCHRUN_ENDS):
+            if told_there := there.ended(ends):
                 codes |= {int(rank): code for rank, code in told_there["codes"].items()}
                 reports += told_there["reports"]
         for rank in sorted(codes.keys() - {rank for _, rank, _ in reports}):

@@ -107,8 +107,8 @@ FAILURES = {
     "bad-steps.RaisesMemoryError": ("out of memory", "optimized, step 1: MemoryError", "bytearray"),
     "bad-steps.Hangs": (
         "hang",
-        "no answer within 5 s while doing: results optimized; ended when it was in bad_steps.py, line",
-        "",
+        "no answer within 5 s while doing: results optimized; ended when it was in bad_steps.py, line ",
+        "time.sleep",
     ),
     "bad-steps.FloodsOutput": ("output flood", "printed over 16 MiB while doing: weigh optimized", ""),
     "bad-results.Differs": (
@@ -135,11 +135,6 @@ FAILURES = {
         "optimized, step 1: ValueError: rank 1 has had enough",
         "raise ValueError",
     ),
-    "bad-ranks.OneRankHangs": (
-        "hang",
-        "no answer within 8 s while doing: results optimized; ended when rank 0 was in bad_ranks.py, line ",
-        "",
-    ),
     "bad-ranks.OneRankDies": ("exited", "rank 1 left with exit code 5 while doing: results optimized", ""),
 }
 """Record -> (kind, beginning of the reason, what stands on the line of the file that the reason names)."""
@@ -152,7 +147,7 @@ def test_a_pair_that_goes_wrong_is_a_failed_record(outcome: Outcome, name: str) 
     assert (record.outcome, record.kind) == ("failed", kind), record.reason
     assert record.reason.startswith(reason)
     if line:
-        named = re.search(r"\((\w+\.py), line (\d+)\)", record.reason)
+        named = re.search(r"(\w+\.py), line (\d+)", record.reason)
         assert named, record.reason
         assert line in (outcome.source / named[1]).read_text().splitlines()[int(named[2]) - 1]
 
@@ -177,17 +172,6 @@ def test_the_failed_record_is_stored_and_read_back(outcome: Outcome, name: str) 
 def test_nothing_is_left_out_of_the_run(outcome: Outcome) -> None:
     assert outcome.records.keys() == {*FAILURES, "good.Adding"}
     assert outcome.records.keys() == {info.name for info in outcome.found.pairs}
-
-
-@pytest.mark.parametrize(
-    ("name", "lines"),
-    [("bad-steps.Hangs", ["time.sleep"]), ("bad-ranks.OneRankHangs", ["distributed.all_reduce", "time.sleep"])],
-)
-def test_where_a_hanging_step_was_is_told_of_each_process(outcome: Outcome, name: str, lines: list[str]) -> None:
-    named = re.findall(r"(\w+\.py), line (\d+)", outcome.records[name].reason)
-    found = [(outcome.source / file).read_text().splitlines()[int(line) - 1] for file, line in named]
-    assert len(found) == len(lines), outcome.records[name].reason
-    assert all(line in shown for line, shown in zip(lines, found, strict=True))
 
 
 # ---- what must not suffer from it ----

@@ -1,7 +1,6 @@
 """Pairs of two processes, of which the second ends badly while the first waits for it."""
 
 import os
-import time
 
 import torch
 from torch import distributed
@@ -55,21 +54,6 @@ class OneRankDies(_Averaging):
         def step() -> torch.Tensor:
             if distributed.get_rank() == 1:
                 os._exit(5)
-            return averaging()  # type: ignore[no-any-return]
-
-        return step
-
-
-class OneRankHangs(_Averaging):
-    deadline = 8.0
-
-    @surroundings(ranks=2)
-    def optimized(self) -> Step:
-        averaging = self.averaging()
-
-        def step() -> torch.Tensor:
-            if distributed.get_rank() == 1:
-                time.sleep(1000)
             return averaging()  # type: ignore[no-any-return]
 
         return step
