@@ -237,7 +237,7 @@ class Worker:
         return answer["answer"]
 
     def _wait(self, source: Connection | socket.socket, deadline: float) -> bool | None:
-        """Sleep until `source` can be read; False: the worker has died, here or on another node; None: the deadline came.
+        """Sleep until `source` can be read; False: the worker has died, here or on another node; None: too late.
 
         No polling where the kernel can watch the process (pidfd, Linux); once a second elsewhere.
         """
