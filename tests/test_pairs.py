@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -24,6 +24,7 @@ import torch
 from benchmarks import control
 from benchmarks.cpu import openmp_threads
 from benchmarks.general import async_loading, fuse_pointwise, no_grad
+from benchmarks.modern.prefetch import copied_ahead
 from harness.controls import controls, environment
 from harness.discover import BENCHMARKS, _info, load, pair_classes, pair_files
 from harness.equal import Outputs, compare, scribble, snapshot
@@ -470,3 +471,77 @@ def test_pairs_for_gpus_do_the_same_work_as_far_as_a_cpu_can_tell(name: str, var
     reference = [outputs(pair, exact, seed) for seed in SEEDS] if pair.equal is Equal.LOSSY else []
     baseline, found = ([outputs(pair, side, seed) for seed in SEEDS] for side in (first, variant))
     print(compare(pair.equal, pair.tolerance, baseline, found, reference, pair.target))
+
+
+# ---- streams, on a stand-in that does everything at once -------------------------------------------
+
+IN_TURNS = {
+    "pin-memory.TrainingEpoch": {"optimized"},
+    "cuda-graphs.TinyKernels": {"baseline", "optimized"},
+    "cuda-graphs.SmallBatchTraining": {"baseline", "optimized"},
+    "prefetch.CopyingAhead": {"baseline", "optimized"},
+}
+"""Of ON_A_GPU_ONLY all but the graphs captured by hand: what a capture replays only a GPU knows."""
+
+
+class Stream:
+    """A stream of a made-up GPU: `done` is what it was told, in order."""
+
+    done: ClassVar[list[str]] = []
+
+    def __init__(self, device: torch.device | None = None, name: str = "copying") -> None:
+        self.name = name
+
+    def wait_stream(self, other: "Stream") -> None:
+        self.done.append(f"{self.name} waits for {other.name}")
+
+
+@pytest.fixture
+def in_turns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is told to a made-up GPU, whose work is all done on the CPU, uncompiled, when it is asked for."""
+
+    def record_stream(tensor: torch.Tensor, stream: Stream) -> None:
+        Stream.done.append(f"{stream.name} uses {int(tensor.flatten()[0])}")
+
+    monkeypatch.setattr(Stream, "done", [])
+    monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: Stream(name="computing"))
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext())
+    monkeypatch.setattr(torch.Tensor, "record_stream", record_stream)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)
+    monkeypatch.setattr(torch, "compile", lambda model, **options: model)
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda model, **options: None)
+    return Stream.done
+
+
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true but no accelerator is found:UserWarning")
+@pytest.mark.usefixtures("in_turns")
+@named([(n, v) for n, v in VARIANTS if v.name in IN_TURNS.get(n, ())])
+def test_pairs_with_streams_do_the_same_work_when_everything_is_done_in_turns(name: str, variant: Variant) -> None:
+    pair = PAIRS[name](torch.device("cpu"), tiny=True)
+    sides = {side.name: side for side in variants(PAIRS[name])}
+    first = sides.get("eager", sides["baseline"])
+    baseline, found = ([outputs(pair, side, seed) for seed in SEEDS] for side in (first, variant))
+    print(compare(pair.equal, pair.tolerance, baseline, found, [], pair.target))
+
+
+def test_each_batch_copied_ahead_is_waited_for_before_the_next_is_copied_and_used(in_turns: list[str]) -> None:
+    class Batch(torch.Tensor):
+        def to(self, *_: Any, **options: Any) -> torch.Tensor:
+            assert options == {"non_blocking": True}
+            in_turns.append(f"copy {int(self[0])}")
+            return self.as_subclass(torch.Tensor)
+
+    batches = [torch.full((1,), float(number)).as_subclass(Batch) for number in range(3)]
+
+    def compute(batch: torch.Tensor) -> None:
+        in_turns.append(f"compute {int(batch[0])}")
+
+    for batch in copied_ahead(batches, torch.device("cpu")):
+        compute(batch)
+    wait = "computing waits for copying"
+    assert in_turns == [
+        *("copy 0", wait, "copy 1", "computing uses 0", "compute 0"),
+        *(wait, "copy 2", "computing uses 1", "compute 1"),
+        *(wait, "computing uses 2", "compute 2"),
+    ]
