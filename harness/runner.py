@@ -77,8 +77,9 @@ def _measured(info: PairInfo, start: Start, profile: Profile, seed: int, cores: 
     try:
         tell("check")
         variants |= check(info, _able(info, variants), start, seed)
-        tell("memory")
-        variants |= weigh(info, _able(info, variants), start, seed, variants)
+        if len(_able(info, variants)) > 1:
+            tell("memory")
+            variants |= weigh(info, _able(info, variants), start, seed, variants)
         able = _able(info, variants)
         if len(able) == 1:
             failed = next(found for found in variants.values() if found.outcome == "failed")

@@ -385,6 +385,12 @@ def test_all_workers_are_ended_whatever_happens(error: type[BaseException], comm
 # ---- failures ----
 
 
+def test_where_all_variants_fail_the_check_nothing_more_is_asked(machine: FakeMachine) -> None:
+    machine.before = failing("different results", "compare", "optimized")
+    assert machine.measure(info()).outcome == "failed"
+    assert machine.commands("weigh") == machine.commands("build") == []
+
+
 @pytest.mark.parametrize("command", ["results", "compare", "observe", "weigh"])
 def test_a_variant_that_fails_is_dropped_and_the_rest_is_measured(command: str) -> None:
     machine = FakeMachine({"baseline": 0.002, "optimized": 0.001, "other": 0.001})
