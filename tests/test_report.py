@@ -526,6 +526,22 @@ def test_a_gpus_readings_are_told_by_side_and_what_is_refused_is_called_unavaila
     assert "- GPU" not in markdown(run([measured(info(), {"optimized": 0.3})]))
 
 
+def test_a_run_on_several_nodes_names_them_and_how_it_is_repeated(made: Run) -> None:
+    cable = {"name": "amd-2c", "interface": "eth0", "mbit": 10000}
+    several = replace(
+        made,
+        machine={**made.machine, "nodes": [cable, {**cable, "interface": "eth1", "mbit": 0}]},
+        options={**made.options, "nnodes": 2},
+    )
+    shown = markdown(several)
+    assert (
+        "**Limits.** 2 machines that share the ranks of a variant, node 0 first: amd-2c by eth0 (10000 Mbit/s), "
+        "amd-2c by eth1, the sizes" in shown
+    )
+    assert "`tipbench run channels-last.Convolution --nnodes 2 --rdzv HOST:PORT`" in shown
+    assert "--nnodes" not in markdown(made)
+
+
 def test_notices_are_shown_by_file_and_line(made: Run) -> None:
     shown = markdown(made, Notice(Path("/home/someone/2026.jsonl"), 12, "torn: | <b>lost</b>"))
     assert "- 2026.jsonl, line 12: torn: \\| &lt;b>lost&lt;/b>" in shown

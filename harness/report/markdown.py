@@ -328,6 +328,8 @@ def _place(file: str) -> str:
 
 def _command(run: Run, name: str) -> str:
     options = " --profile quick" * (run.options.get("profile") == "quick") + " --bare" * bool(run.options.get("bare"))
+    if isinstance(nodes := run.options.get("nnodes"), int) and nodes > 1:
+        options += f" --nnodes {nodes} --rdzv HOST:PORT"
     return f"tipbench run {name.removesuffix('.')}{options}"  # a file that cannot be imported has no pair's name
 
 
