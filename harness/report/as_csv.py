@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 
 from harness.record import Run
-from harness.report.rows import GPU_READINGS, JOULES, Row, rows
+from harness.report.rows import JOULES, SHOWN_READINGS, Row, rows
 from harness.report.wording import equal_work, plain, value
 from harness.store import Notice, folder_name
 
@@ -17,7 +17,7 @@ COLUMNS = (
     "run", "started", "machine", "tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high",
     "launches", "baseline_step_s", *(f"{side}_{kind}_bytes" for kind in MEMORY for side in ("baseline", "variant")),
     "equal", "mechanism", "mechanism_baseline", "mechanism_variant", "one_off_s", "break_even_steps",
-    "reason", "remedy", *(f"{side}_{name}" for name in (*GPU_READINGS, JOULES) for side in ("baseline", "variant")),
+    "reason", "remedy", *(f"{side}_{name}" for name in (*SHOWN_READINGS, JOULES) for side in ("baseline", "variant")),
 )  # fmt: skip
 
 Cell = str | int | float | None

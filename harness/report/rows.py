@@ -14,7 +14,7 @@ from harness.verdict import FULL, QUICK, Judgement, judge_suite
 CONTROL = "control"
 """Id of the tip whose pairs have identical sides."""
 
-GPU_READINGS = ("sm_mhz", "memory_mhz", "celsius", "milliwatts")
+SHOWN_READINGS = ("sm_mhz", "memory_mhz", "celsius", "milliwatts")
 """Of `Launch.gpu`, what is shown: the median over the blocks of a side."""
 
 JOULES = "joules_a_step"
@@ -87,7 +87,7 @@ class Row:
     @property
     def gpu_sides(self) -> dict[str, tuple[float, float] | None]:
         """By name, what a GPU's driver told of both sides; None where it did not."""
-        return {**{name: self.gpu(name) for name in GPU_READINGS}, JOULES: self.joules_a_step}
+        return {**{name: self.gpu(name) for name in SHOWN_READINGS}, JOULES: self.joules_a_step}
 
     @property
     def joules_a_step(self) -> tuple[float, float] | None:

@@ -70,42 +70,34 @@ class Summing(_Summing):
         return self.baseline()
 
 
-class OneRankRaises(_Summing):
+class _OneRankFails(_Summing):
+    def fail(self) -> None:
+        raise NotImplementedError
+
     @surroundings(ranks=2)
     def optimized(self) -> Step:
         summing = self.baseline()
 
         def step() -> torch.Tensor:
             if distributed.get_rank() == 1:
-                raise ValueError("rank 1 has had enough")
+                self.fail()
             return summing()  # type: ignore[no-any-return]
 
         return step
 
 
-class OneRankDies(_Summing):
-    @surroundings(ranks=2)
-    def optimized(self) -> Step:
-        summing = self.baseline()
-
-        def step() -> torch.Tensor:
-            if distributed.get_rank() == 1:
-                os._exit(5)
-            return summing()  # type: ignore[no-any-return]
-
-        return step
+class OneRankRaises(_OneRankFails):
+    def fail(self) -> None:
+        raise ValueError("rank 1 has had enough")
 
 
-class OneRankHangs(_Summing):
+class OneRankDies(_OneRankFails):
+    def fail(self) -> None:
+        os._exit(5)
+
+
+class OneRankHangs(_OneRankFails):
     deadline = 8.0
 
-    @surroundings(ranks=2)
-    def optimized(self) -> Step:
-        summing = self.baseline()
-
-        def step() -> torch.Tensor:
-            if distributed.get_rank() == 1:
-                time.sleep(1000)
-            return summing()  # type: ignore[no-any-return]
-
-        return step
+    def fail(self) -> None:
+        time.sleep(1000)
