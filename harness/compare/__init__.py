@@ -1,0 +1,1 @@
+"""Runs of several machines, days and versions set against each other."""

@@ -1,0 +1,1 @@
+"""Reports and comparisons on a team's wiki: git wikis, MediaWiki, DokuWiki, Confluence."""
