@@ -1,0 +1,50 @@
+"""The token a wiki is written with: where it comes from, and that nothing ever shows it."""
+
+from __future__ import annotations
+
+import base64
+import os
+from dataclasses import dataclass, field
+from urllib.parse import quote, quote_plus
+
+SERVICE = "tipbench"
+"""The keyring's service; the user name there is the wiki's host: `keyring set tipbench wiki.example.org`."""
+
+HIDDEN = "***"
+
+
+@dataclass(frozen=True)
+class Secret:
+    """user: empty where the wiki needs none. token: a token or password, empty where none is known."""
+
+    user: str
+    token: str = field(repr=False)
+
+    def hide(self, text: str) -> str:
+        """The text without the token, however a URL or an Authorization header would spell it: servers and
+        libraries quote requests in their errors."""
+        if not self.token:
+            return text
+        basic = base64.b64encode(f"{self.user}:{self.token}".encode()).decode()
+        for spelt in (basic, quote(self.token, safe=""), quote_plus(self.token), quote(self.token), self.token):
+            text = text.replace(spelt, HIDDEN)
+        return text
+
+
+def find(host: str, user: str = "") -> Secret:
+    """The token for a host (`name` or `name:port`): TIPBENCH_TOKEN, else the keyring's, else none.
+
+    user: the one that the target names; else TIPBENCH_USER.
+    """
+    user = user or os.environ.get("TIPBENCH_USER", "")
+    return Secret(user, os.environ.get("TIPBENCH_TOKEN", "") or _from_keyring(host))
+
+
+def _from_keyring(host: str) -> str:
+    import keyring  # slow to import, and needed only where the environment tells nothing
+    from keyring.errors import KeyringError
+
+    try:
+        return keyring.get_password(SERVICE, host) or ""
+    except KeyringError:  # none is installed or unlocked here, as on most servers: then there is no token
+        return ""
