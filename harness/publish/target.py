@@ -1,0 +1,82 @@
+"""Where to publish to: one word, such as `git+https://host/owner/repo.wiki.git`, and the wiki behind it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit, urlunsplit
+
+from harness.publish import secret
+from harness.publish.wiki import Wiki, WikiError
+
+FORMS: Mapping[str, tuple[str, str]] = {
+    "git": ("git_wiki", "git+https://HOST/OWNER/REPO.wiki.git (also git+ssh:// and git+file://)"),
+    "mediawiki": ("media_wiki", "mediawiki+https://HOST/PATH/ (the folder of api.php)"),
+    "dokuwiki": ("doku_wiki", "dokuwiki+https://HOST/PATH/"),
+    "confluence": ("confluence", "confluence+https://SITE/wiki?space=KEY"),
+}
+"""By kind: the module that opens it, and what a target of it looks like."""
+
+PROTOCOLS = {"git": ("https", "http", "ssh", "file")}
+WEB = ("https", "http")
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True)
+class Target:
+    """kind: a key of FORMS. url: without the kind and without a user. user: the one that the target names."""
+
+    kind: str
+    url: str
+    host: str
+    user: str
+
+
+def parse(text: str) -> Target:
+    """Raises WikiError where the target is none, or holds a password."""
+    kind, plus, url = text.partition("+")
+    parts = _split(url)
+    if kind not in FORMS or not plus or parts is None or parts.scheme not in PROTOCOLS.get(kind, WEB):
+        raise WikiError("--to wants one of: " + "; ".join(form for _, form in FORMS.values()))
+    if parts.password is not None:
+        raise WikiError(
+            "--to holds a password, which the shell's history and the list of processes would show: leave it out, "
+            "and set TIPBENCH_TOKEN, or `keyring set tipbench HOST`"
+        )
+    host = parts.hostname or ""
+    if not host and parts.scheme != "file":
+        raise WikiError(f"--to names no host: {FORMS[kind][1]}")
+    host += f":{parts.port}" if parts.port else ""
+    if parts.scheme == "ssh":  # there the user says which account of the server is logged in to
+        return Target(kind, url, host, "")
+    bare = f"[{host}]" if ":" in (parts.hostname or "") else host
+    return Target(kind, urlunsplit(parts._replace(netloc=bare)), host, parts.username or "")
+
+
+def open_wiki(target: Target, flavour: str = "") -> Wiki:
+    """The wiki, with what is known of a token for it. flavour: of a git wiki, guessed from its host without one.
+
+    Raises WikiError where it cannot be reached, or where a token would go over the network for all to read.
+    """
+    known = secret.find(target.host, target.user) if target.host else secret.Secret("", "")
+    if known.token and target.url.startswith("http:") and urlsplit(target.url).hostname not in LOOPBACK:
+        raise WikiError(f"the token would go to {target.host} for all to read: use https")
+    opener = importlib.import_module(f"harness.publish.{FORMS[target.kind][0]}").open_wiki
+    if target.kind == "git":
+        wiki: Wiki = opener(target.url, flavour, known)
+        return wiki
+    if flavour:
+        raise WikiError("--flavour is for git wikis only")
+    wiki = opener(target.url, known)
+    return wiki
+
+
+def _split(url: str) -> SplitResult | None:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:  # of a port that is no number, or a bracket that is not closed
+        return None
+    return parts
