@@ -90,7 +90,9 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("report", help="render stored runs; without FILE the newest under results/")
     command.set_defaults(command=_report)
     command.add_argument("files", nargs="*", type=Path, metavar="FILE")
-    command.add_argument("--format", choices=["md", "json", "csv"], default="md", help="default: md")
+    command.add_argument(
+        "--format", choices=["md", "html", "json", "csv"], action="append", help="default: md; several may be asked for"
+    )
     command.add_argument("--out", type=Path, metavar="DIR", help="write files there instead of printing")
 
     command = commands.add_parser(
@@ -189,9 +191,10 @@ def _report(options: argparse.Namespace) -> int:
         run, notices = store.read(file)
         for notice in notices:
             print(f"tipbench: {notice}", file=sys.stderr)
-        written = report.write(run, notices, options.format, options.out)
-        if written is not None:
-            print(written)
+        for format in options.format or ["md"]:
+            written = report.write(run, notices, format, options.out)
+            if written is not None:
+                print(written)
     return 0
 
 

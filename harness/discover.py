@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from harness.controls import cleaned
 from harness.orphans import die_with_parent
 from harness.record import PairInfo, Record, VariantInfo
+from harness.source import sides
 
 if TYPE_CHECKING:
     from harness.needs import Need
@@ -235,6 +236,7 @@ def _info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes
         reason=reason,
         remedy=remedy,
         cold=pair.cold and device == "cuda",
+        code=sides(file.read_text(), pair.__name__),
     )
 
 

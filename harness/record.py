@@ -33,7 +33,7 @@ class PairInfo:
 
     tip: the fields of `harness.pair.Tip`, as plain JSON. file: relative to the folder that holds the
     folder of pairs (`benchmarks/general/no_grad.py`), so that no path of a person is stored. cold: a GPU's
-    L2 cache was emptied before every step.
+    L2 cache was emptied before every step. code: what `harness.source.sides` cut out of the file.
     """
 
     tip: Mapping[str, Any]
@@ -50,6 +50,7 @@ class PairInfo:
     reason: str = ""
     remedy: str = ""
     cold: bool = False
+    code: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -256,6 +257,9 @@ HOLDS = {
     "bool": lambda value: isinstance(value, bool),
     "float": _is_number,
     "Mapping[str, Any]": lambda value: isinstance(value, Mapping),
+    "Mapping[str, str]": lambda value: (
+        isinstance(value, Mapping) and all(isinstance(item, str) for item in value.values())
+    ),
     "Mapping[str, int]": lambda value: isinstance(value, Mapping),
     "Mapping[str, float]": lambda value: isinstance(value, Mapping),
     "Mapping[str, tuple[int, ...]]": lambda value: isinstance(value, Mapping),

@@ -27,7 +27,7 @@ from harness.calibrate.findings import (
 from harness.calibrate.noise import LASTS_S, TOUCHED
 from harness.calibrate.plan import REPEAT
 from harness.calibrate.stored import Calibration, Comparison
-from harness.report.markdown import text
+from harness.report.as_markdown import text
 from harness.report.wording import plural, ratio, seconds, size
 from harness.store import Notice
 

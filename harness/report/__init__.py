@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from harness.record import Run
-from harness.report import as_csv, as_json, markdown
+from harness.report import as_csv, as_html, as_json, as_markdown, one_run
 from harness.report.advice import ANSWERS, Advice, advise
 from harness.report.rows import Row, rows
 from harness.report.wording import plain
@@ -20,30 +20,62 @@ from harness.store import Notice, file_name, folder_name
 
 __all__ = ["ANSWERS", "FORMATS", "Advice", "ReportError", "Row", "advise", "one_liners", "render", "rows", "write"]
 
-FORMATS: dict[str, Callable[[Run, Sequence[Notice]], str]] = {
-    "md": markdown.render,
-    "json": as_json.render,
-    "csv": as_csv.render,
-}
-
 
 class ReportError(Exception):
     """A report cannot be written; the message names the file."""
 
 
+def _html(run: Run, notices: Sequence[Notice]) -> str:
+    from harness.report.figures import draw
+
+    return as_html.render(one_run.page(run, notices), draw(rows(run), "svg"))
+
+
+FORMATS: dict[str, Callable[[Run, Sequence[Notice]], str]] = {
+    "md": lambda run, notices: as_markdown.render(one_run.page(run, notices)),
+    "html": _html,
+    "json": as_json.render,
+    "csv": as_csv.render,
+}
+
+
 def render(run: Run, notices: Sequence[Notice], format: str) -> bytes:
-    """The report's bytes, in UTF-8. Raises KeyError for a format that is not in FORMATS."""
+    """The report's bytes, in UTF-8; figures are in HTML only, and told in words in Markdown. Raises KeyError for
+    a format that is not in FORMATS."""
     return FORMATS[format](run, notices).encode("utf-8", "replace")
 
 
 def write(run: Run, notices: Sequence[Notice], format: str, out: Path | None = None) -> Path | None:
-    """Write the report to `<out>/<machine>/<run>.<format>` and return that path, or print it where
-    `out` is None. Raises ReportError where it cannot be written: no half-written report is left."""
-    content = render(run, notices, format)
+    """Write the report to `<out>/<machine>/<run>.<format>` and return that path, or print it where `out` is None.
+
+    Beside Markdown the figures are written, to `<out>/<machine>/<run>/`, as SVG and PNG. Raises ReportError where
+    something cannot be written: no half-written file is left.
+    """
     if out is None:
-        _print(content)
+        _print(render(run, notices, format))
         return None
     path = out / folder_name(run.machine) / f"{file_name(run)}.{format}"
+    if format == "md":
+        _write_figures(run, path.with_suffix(""))
+        page = one_run.page(run, notices)
+        shown = as_markdown.render(page, image=lambda name: f"{path.stem}/{name}.svg")
+        write_file(path, shown.encode("utf-8", "replace"))
+    else:
+        write_file(path, render(run, notices, format))
+    return path
+
+
+def _write_figures(run: Run, folder: Path) -> None:
+    from harness.report.figures import draw
+
+    found = rows(run)
+    for format in ("svg", "png"):
+        for name, content in draw(found, format).items():
+            write_file(folder / f"{name}.{format}", content)
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all, its folders made. Raises ReportError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as file:
@@ -58,7 +90,6 @@ def write(run: Run, notices: Sequence[Notice], format: str, out: Path | None = N
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise ReportError(f"cannot write the report {path}: {why}; name another folder with --out") from error
-    return path
 
 
 def one_liners(run: Run) -> list[str]:

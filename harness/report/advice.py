@@ -17,6 +17,9 @@ USE, NO_BOTHER, DO_NOT, UNCLEAR, IMPOSSIBLE = ANSWERS = (
     "not possible here",
 )
 
+ANSWER_TO = {"pays": USE, "costs": DO_NOT, "unclear": UNCLEAR, "nothing": NO_BOTHER}
+"""What the effects of a tip's pairs come to: the first that any of them has."""
+
 MEMORY_MARGIN = 0.05
 """Peaks within +-5 % are of no practical size; unlike times they are counted, not sampled."""
 
@@ -130,28 +133,28 @@ def _gain(row: Row, leaner: bool) -> float:
 
 
 def _weigh(outcomes: list[Outcome], leaner: bool) -> tuple[str, str]:
-    """A whole job counts more than the operation alone: where both are known, the job answers."""
+    """A whole job counts more than the operation alone: where both are known, the job answers, and the
+    operation is told where it says the contrary."""
     macro = [outcome for outcome in outcomes if outcome.row.info.scale == "macro"]
     micro = [outcome for outcome in outcomes if outcome.row.info.scale != "macro"]
     decisive = macro or micro
     effects = {outcome.effect for outcome in decisive}
-    told = [_tell(outcome, leaner) for outcome in sorted(decisive, key=lambda outcome: outcome.effect != "pays")]
-    beside = [_tell(outcome, leaner) for outcome in micro] if macro else ["the operation alone: no whole job measured"]
-    if "pays" in effects:
-        return USE, "; ".join([*told, *beside])
-    if "costs" in effects:
-        return DO_NOT, "; ".join([*told, *beside])
-    if "unclear" in effects:
-        return UNCLEAR, "; ".join([*told, *beside])
-    alone = [_tell(outcome, leaner) for outcome in micro if outcome.effect == "pays"]
-    if macro and alone:
-        return NO_BOTHER, f"pays only in isolation: {'; '.join(alone)}; not in the whole job: {'; '.join(told)}"
-    return NO_BOTHER, "; ".join([*told, *beside])
+    effect = next((effect for effect in ANSWER_TO if effect in effects), "nothing")
+    first = sorted(decisive, key=lambda outcome: outcome.effect != effect)
+    # what is not decided is only named beside what is
+    undecided = "unclear" if effect != "unclear" else None
+    told = [f"{_name(o.row)} inconclusive" if o.effect == undecided else _tell(o, leaner) for o in first]
+    if not macro:
+        return ANSWER_TO[effect], "; ".join([*told, "the operation alone: no whole job measured"])
+    contrary = "costs" if effect == "pays" else "pays"
+    alone = "; ".join(_tell(outcome, leaner) for outcome in micro if outcome.effect == contrary)
+    if alone and effect == "nothing":
+        return NO_BOTHER, f"pays only in isolation: {alone}; not in the whole job: {'; '.join(told)}"
+    return ANSWER_TO[effect], "; ".join([*told, *([f"the operation alone: {alone}"] if alone else [])])
 
 
 def _tell(outcome: Outcome, leaner: bool) -> str:
     row = outcome.row
-    name = row.info.pair if row.variant == "optimized" else f"{row.info.pair} ({row.variant})"
     parts = [_memory(row), _time(row)] if leaner else [_time(row), _memory(row)]
     if row.break_even_steps and not leaner:
         parts.append(f"pays after {plural(row.break_even_steps, 'step')}")
@@ -161,7 +164,11 @@ def _tell(outcome: Outcome, leaner: bool) -> str:
         for other in outcome.against
     ]
     parts += [f"but slower with {', '.join(costly)}"] if costly and not leaner else []
-    return f"{name} {', '.join(filter(None, parts))}"
+    return f"{_name(row)} {', '.join(filter(None, parts))}"
+
+
+def _name(row: Row) -> str:
+    return row.info.pair if row.variant == "optimized" else f"{row.info.pair} ({row.variant})"
 
 
 def _time(row: Row) -> str:
@@ -170,7 +177,7 @@ def _time(row: Row) -> str:
         return f"{row.verdict}: {judgement.reason}"
     told = ratio(judgement.speedup, judgement.low, judgement.high)
     if row.verdict == "inconclusive" and judgement.reason:
-        return f"inconclusive, {told} the speed ({judgement.reason})"
+        return f"inconclusive, {told} the speed ({judgement.reason.partition(';')[0]})"
     # "0.76x slower" would be read as a slowdown by 0.76
     return f"{told} faster" if row.verdict == "faster" else f"{row.verdict}, {told} the speed"
 

@@ -19,6 +19,15 @@ def plain(text: str) -> str:
     return kept if len(kept) <= LONGEST else f"{kept[: LONGEST - 3]}..."
 
 
+def lines_of(code: str) -> str:
+    """Lines of code without control, direction-changing or surrogate characters, tabs as blanks, no blank ends."""
+    shown = (
+        "".join(" " if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in line).rstrip()
+        for line in re.split(r"\r\n|\r|\n", code.expandtabs(4))
+    )
+    return "\n".join(shown).strip("\n")
+
+
 def ratio(value: float, low: float, high: float) -> str:
     """`1.35x [1.33, 1.38]`, with the digits that the interval's width supports."""
     half = (high - low) / 2
