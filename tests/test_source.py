@@ -1,0 +1,127 @@
+"""The code of both sides, cut out of files as people write them."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness.discover import BENCHMARKS, discover
+from harness.source import SHARED, at_commit, sides
+
+FILE = '''
+import torch
+
+TIP = None
+
+def tip(job):
+    """The tip."""
+    deeper(job)
+
+def deeper(job):
+    job.model.tune()
+
+def unused():
+    pass
+
+class _Base(MacroPair):
+    def apply(self, job):
+        tip(job)
+
+class Job(_Base):
+    def job(self):
+        return make(self.size)
+
+    def mechanism(self, step):
+        """calls"""
+        return count(step)
+
+class Alone(Pair):
+    def data(self):
+        return torch.ones(2)
+
+    def baseline(self):
+        data = self.data()
+        return lambda: data + 1
+
+    @sweep(threads=(1, 2))
+    def optimized(self, threads):
+        data = self.data()
+        return lambda: tip(data, threads)
+
+    @arm
+    def other(self):
+        return self.optimized(3)
+
+    def mechanism(self, step):
+        return count(step)
+'''
+
+
+def test_the_sides_of_a_job_are_the_job_and_what_is_applied_to_it() -> None:
+    assert sides(FILE, "Job") == {
+        "baseline": "def job(self):\n    return make(self.size)",
+        "optimized": "def apply(self, job):\n    tip(job)\n\n"
+        'def tip(job):\n    """The tip."""\n    deeper(job)\n\n'
+        "def deeper(job):\n    job.model.tune()",
+    }
+
+
+def test_what_all_sides_use_stands_by_itself_and_marks_stay() -> None:
+    found = sides(FILE, "Alone")
+    assert list(found) == ["baseline", "optimized", "other", SHARED]
+    assert found[SHARED] == "def data(self):\n    return torch.ones(2)"
+    assert found["baseline"] == "def baseline(self):\n    data = self.data()\n    return lambda: data + 1"
+    assert found["optimized"].startswith("@sweep(threads=(1, 2))\ndef optimized(self, threads):")
+    assert "def deeper(job)" in found["optimized"]
+    assert found["other"].startswith("@arm\ndef other(self):")
+    assert not any("unused" in text or "mechanism" in text for text in found.values())
+
+
+@pytest.mark.parametrize("text", ["", "class Alone(:", "x = 1", "class Alone(Alone): pass", "\0", "(" * 100_000])
+def test_what_holds_no_such_pair_has_no_sides(text: str) -> None:
+    assert sides(text, "Alone") == {}
+
+
+def test_every_pair_of_the_suite_shows_both_sides() -> None:
+    found = discover(BENCHMARKS)
+    for info in found.pairs:
+        assert {"baseline", "optimized"} <= set(info.code), info.name
+        assert all(ast.parse(text).body for text in info.code.values()), info.name
+        arms = {variant.name for variant in info.variants if "=" not in variant.name}
+        assert arms <= {*info.code, "optimized"}, info.name
+
+
+def test_code_of_a_commit_is_read_from_the_checkout_that_has_it() -> None:
+    told = subprocess.run(
+        ["git", "-C", str(BENCHMARKS), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+    )
+    if told.returncode:
+        assert at_commit("0" * 40, "benchmarks/control.py") == ""
+        return
+    commit = told.stdout.strip()
+    shown = subprocess.run(
+        ["git", "-C", str(BENCHMARKS), "show", f"{commit}:benchmarks/control.py"], capture_output=True, text=True
+    )
+    assert at_commit(commit[:12], "benchmarks/control.py") == shown.stdout != ""
+
+
+@pytest.mark.parametrize(
+    ("commit", "file"),
+    [
+        ("HEAD", "benchmarks/control.py"),
+        ("0123456-dirty", "benchmarks/control.py"),
+        ("--output=x", "benchmarks/control.py"),
+        ("0" * 40, "benchmarks/control.py"),
+        ("0123456", "/etc/passwd"),
+        ("0123456", "mine.py"),
+    ],
+)
+def test_what_no_checkout_has_is_no_error(
+    commit: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert at_commit(commit, file) == ""
+    assert list(tmp_path.iterdir()) == []
