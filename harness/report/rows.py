@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.record import LARGEST, PairInfo, Record, Run, VariantRecord
-from harness.verdict import FULL, QUICK, Judgement, judge_suite
+from harness.verdict import FULL, QUICK, Judgement, judge_suite, launch_effect
 
 CONTROL = "control"
 """Id of the tip whose pairs have identical sides."""
@@ -33,12 +33,14 @@ class Row:
     step_s: seconds one step of the baseline takes, the median over all its blocks. one_off_s: seconds
     the variant needs once beyond the baseline (build and warm-up; negative: it needs less).
     break_even_steps: steps after which a faster variant has earned that back. None: not known.
+    cores: of the machine; the rule that quarantines rounds asks for them.
     """
 
     judgement: Judgement
     step_s: float | None
     one_off_s: float | None
     break_even_steps: int | None
+    cores: int
 
     @property
     def info(self) -> PairInfo:
@@ -70,6 +72,13 @@ class Row:
     def memory(self) -> dict[str, Mapping[str, int]]:
         """Bytes of both sides, as `VariantRecord.memory` names them."""
         return {"baseline": _baseline(self.judgement.record).memory, "variant": self.judgement.found.memory}
+
+    @property
+    def effects(self) -> list[float]:
+        """ln t_baseline - ln t_variant of each launch behind the estimate, in the order they ran."""
+        timed = (launch for launch in self.judgement.record.launches if self.variant in launch.variant)
+        found = (launch_effect(launch, self.variant, self.cores)[0] for launch in timed)
+        return [effect for effect in found if effect is not None][: self.judgement.launches]
 
     def gpu(self, reading: str) -> tuple[float, float] | None:
         """Medians of a reading of `Launch.gpu` over the baseline's blocks and the variant's; None where not told."""
@@ -113,7 +122,8 @@ def rows(run: Run) -> list[Row]:
     place = {name: index for index, name in reversed(list(enumerate(run.planned)))}
     records = sorted(run.records, key=lambda record: place.get(record.name, len(place)))
     looks = QUICK if run.options.get("profile") == "quick" else FULL
-    return [_row(judgement) for judgement in judge_suite(records, looks, _cores(run.machine))]
+    cores = _cores(run.machine)
+    return [_row(judgement, cores) for judgement in judge_suite(records, looks, cores)]
 
 
 def counts(run: Run) -> Counts:
@@ -124,10 +134,10 @@ def counts(run: Run) -> Counts:
     return Counts(reached + not_reached, outcomes["measured"], outcomes["skipped"], outcomes["failed"], not_reached)
 
 
-def _row(judgement: Judgement) -> Row:
+def _row(judgement: Judgement, cores: int) -> Row:
     record = judgement.record
     if judgement.verdict in ("skipped", "failed"):
-        return Row(judgement, None, None, None)
+        return Row(judgement, None, None, None, cores)
     blocks = [
         seconds
         for launch in record.launches
@@ -136,7 +146,7 @@ def _row(judgement: Judgement) -> Row:
     ]
     step_s = statistics.median(blocks) / record.steps if blocks else None
     one_off_s = _extra(judgement.found.one_off, _baseline(record).one_off)
-    return Row(judgement, step_s, one_off_s, _break_even(judgement, step_s, one_off_s))
+    return Row(judgement, step_s, one_off_s, _break_even(judgement, step_s, one_off_s), cores)
 
 
 def _break_even(judgement: Judgement, step_s: float | None, one_off_s: float | None) -> int | None:

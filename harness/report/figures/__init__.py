@@ -1,0 +1,66 @@
+"""The figures of a run's report and of a comparison, by matplotlib, which is imported only once one is asked for.
+
+The same rows give the same bytes, with the same matplotlib. All names in figures may be foreign text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from harness.report.figures.palette import PALETTE
+from harness.report.rows import Row
+
+if TYPE_CHECKING:
+    from harness.report.figures.style import Drawing
+
+__all__ = ["PALETTE", "Effect", "Format", "alts", "alts_across", "draw", "draw_across"]
+
+Format = Literal["svg", "png"]
+
+Effect = tuple[str, float, float, float, str]
+"""Machine, speedup, low, high, verdict: one comparison as one machine found it."""
+
+
+def draw(rows: Sequence[Row], format: Format) -> dict[str, bytes]:
+    """The figures of one run by name, without ending, in a fixed order; none where nothing was measured.
+
+    "speedups", "speedups-2", ...: all comparisons, on pages; "memory-time": both at once; "sweep-<tip>-<pair>": a
+    curve a swept pair. An SVG is text in UTF-8 that may be put into an HTML page as it is, beside others: its
+    colours are custom properties, `var(--ink, #1b1b1b)`, by the names of PALETTE. A PNG has a white ground.
+    """
+    from harness.report.figures.style import save
+
+    return {drawing.name: save(drawing, format) for drawing in _of_run(rows)}
+
+
+def alts(rows: Sequence[Row]) -> dict[str, str]:
+    """For each figure that `draw` makes, what it shows, for who cannot see it: raw text, a sentence."""
+    return {drawing.name: drawing.alt for drawing in _of_run(rows)}
+
+
+def draw_across(
+    effects: Sequence[tuple[str, Sequence[Effect]]], format: Format, machines: Sequence[str] = ()
+) -> dict[str, bytes]:
+    """The figures of a comparison by name, "across", "across-2", ...: the twelve that differ most of the effects, of
+    which each is (tip and pair, what machines found); none where no effect was found by two machines.
+
+    machines: their order; those not named follow as they are met. A name stands for one machine.
+    """
+    from harness.report.figures import across
+    from harness.report.figures.style import save
+
+    return {drawing.name: save(drawing, format) for drawing in across.drawings(effects, machines)}
+
+
+def alts_across(effects: Sequence[tuple[str, Sequence[Effect]]], machines: Sequence[str] = ()) -> dict[str, str]:
+    """For each figure that `draw_across` makes, what it shows, as `alts` says it."""
+    from harness.report.figures import across
+
+    return {drawing.name: drawing.alt for drawing in across.drawings(effects, machines)}
+
+
+def _of_run(rows: Sequence[Row]) -> list[Drawing]:
+    from harness.report.figures import forest, memory_time, sweep
+
+    return [*forest.drawings(rows), *memory_time.drawings(rows), *sweep.drawings(rows)]

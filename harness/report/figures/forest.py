@@ -1,0 +1,156 @@
+"""Speedups as a forest plot: a line a comparison, grouped by tip, on as many pages as A4 needs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+
+from matplotlib.figure import Figure
+from matplotlib.transforms import blended_transform_factory
+
+from harness.report.advice import advise
+from harness.report.figures import style
+from harness.report.figures.style import LIGHT, Drawing, ln
+from harness.report.rows import CONTROL, Row
+from harness.report.wording import plural, ratio
+
+LINES = 58
+"""Of a page."""
+
+PITCH = 0.15
+"""Inches from line to line."""
+
+ABOVE, BELOW, LABELS, NUMBERS = 0.95, 0.45, 2.62, 1.28
+"""Inches around the axes."""
+
+Group = tuple[str, list[Row]]
+
+
+def drawings(rows: Sequence[Row]) -> list[Drawing]:
+    pages = _pages(_groups(rows))
+    return [
+        Drawing(
+            "speedups" if number == 1 else f"speedups-{number}",
+            _alt(page, number, len(pages)),
+            partial(_paint, page, number, len(pages)),
+        )
+        for number, page in enumerate(pages, 1)
+    ]
+
+
+def _groups(rows: Sequence[Row]) -> list[Group]:
+    """Tips by their largest effect, so that a page's comparisons are of a size and its axis suits all of them;
+    the controls last."""
+    answers = {advice.tip: advice.answer for advice in advise(rows)}
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.judgement.speedup is not None:
+            groups.setdefault(row.tip, []).append(row)
+    order = sorted(groups, key=lambda tip: (tip == CONTROL, -max(map(_effect, groups[tip]))))
+    return [(answers.get(tip, "identical sides"), groups[tip]) for tip in order]
+
+
+def _pages(groups: Sequence[Group]) -> list[list[Group]]:
+    """A tip stays on one page where it can: on which page it stands is then its line's place on that page."""
+    pages: list[list[Group]] = []
+    left = 0
+    for answer, rows in groups:
+        while rows:
+            if left < min(len(rows), LINES - 1) + 1:
+                pages.append([])
+                left = LINES
+            here, rows = rows[: left - 1], rows[left - 1 :]
+            pages[-1].append((answer, here))
+            left -= len(here) + 1
+    return pages
+
+
+def _paint(page: Sequence[Group], number: int, of: int) -> Figure:
+    lines = sum(len(rows) + 1 for _, rows in page)
+    figure = style.sheet(lines * PITCH + ABOVE + BELOW)
+    over = style.axes(figure, LABELS, BELOW, NUMBERS, ABOVE)
+    over.set_ylim(lines - 0.5, -0.5)
+    shown = [row for _, rows in page for row in rows]
+    effects = {id(row): row.effects for row in shown}
+    points = [effect for found in effects.values() for effect in found]
+    low, high = style.limits(points + [ln(row)[0] for row in shown], [end for row in shown for end in ln(row)[1:]])
+    over.set_xlim(low, high)
+    style.ratio_ticks(over.xaxis, low, high, most=12)
+    over.tick_params(axis="x", top=True, labeltop=True)
+    over.grid(axis="x")
+    over.set_yticks([])
+    over.spines[["left"]].set_visible(False)
+    over.spines[["top"]].set_visible(True)
+    over.set_xlabel("speedup: the baseline's time over the variant's, on a log axis")
+    style.no_difference(over)
+    beside = blended_transform_factory(figure.dpi_scale_trans, over.transData)
+    devices = {row.info.device for row in shown}
+    at: dict[str, list[float]] = {}
+    found: dict[str, list[tuple[float, float, float]]] = {}
+    dots: list[tuple[float, float]] = []
+    line = 0
+
+    def write(inches: float, text: str, **how: str | float) -> None:
+        over.text(inches, line, text, transform=beside, va="center", **how)  # type: ignore[arg-type]
+
+    for answer, rows in page:
+        over.plot([0.06, style.WIDTH - 0.06], [line - 0.5] * 2, transform=beside, clip_on=False,
+                  color=LIGHT["grid"], linewidth=0.5)  # fmt: skip
+        write(0.06, style.shown(rows[0].tip, 40), weight="bold")
+        write(style.WIDTH - 0.06, answer, ha="right", color=LIGHT["muted"])
+        last = ""
+        for row in rows:
+            line += 1
+            pair = row.info.pair + (f" on {row.info.device}" if len(devices) > 1 else "")
+            if pair != last:
+                write(0.16, style.shown(pair, 30), style="normal" if row.info.scale == "macro" else "italic")
+            last = pair
+            if row.variant != "optimized":
+                write(LABELS - 0.08, style.shown(row.variant, 22), ha="right", color=LIGHT["muted"])
+            judged = row.judgement
+            if judged.speedup is not None and judged.low is not None and judged.high is not None:
+                told = style.shown(ratio(judged.speedup, judged.low, judged.high), 26)
+                write(style.WIDTH - 0.06, told, ha="right", color=style.MARKS[row.verdict].color)
+            at.setdefault(row.verdict, []).append(line - 0.12)
+            found.setdefault(row.verdict, []).append(ln(row))
+            dots += [(effect, line + 0.24) for effect in effects[id(row)]]
+        line += 1
+    for verdict in style.MARKS:
+        if verdict in at:
+            style.estimates(over, verdict, at[verdict], found[verdict])
+    style.launches(over, [x for x, _ in dots], [y for _, y in dots])
+    style.title(
+        figure,
+        "Speedups" + (f", page {number} of {of}" if of > 1 else ""),
+        "tips by their largest effect; bars are 95 % intervals; operations alone in italics, whole jobs upright",
+    )
+    style.legend(figure, list(at), top=0.42, band="no difference: within ±1 %")
+    return figure
+
+
+def _alt(page: Sequence[Group], number: int, of: int) -> str:
+    rows = [row for _, rows in page for row in rows if row.tip != CONTROL]
+    controls = sum(len(rows) for _, rows in page) - len(rows)
+    verdicts = Counter(row.verdict for row in rows)
+    parts = [f"{verdicts[verdict]} {verdict}" for verdict in style.MARKS if verdicts[verdict]]
+    where = f", page {number} of {of}" if of > 1 else ""
+    told = f"Forest plot of speedups{where}: {plural(len(rows), 'comparison')}"
+    told += f", {', '.join(parts)}" if parts else ""
+    for word, verdict, pick in (("largest gain", "faster", max), ("largest loss", "slower", min)):
+        having = [row for row in rows if row.verdict == verdict]
+        if having:
+            row = pick(having, key=lambda row: row.judgement.speedup or 1.0)
+            told += f"; the {word} is {name(row)} with {row.judgement.speedup:.3g}x"
+    told += f"; {plural(controls, 'control')} with identical sides" if controls else ""
+    return f"{told}."
+
+
+def name(row: Row) -> str:
+    """A comparison in a few words."""
+    variant = "" if row.variant == "optimized" else f" ({row.variant})"
+    return style.shown(f"{row.tip} {row.info.pair}{variant}", 60)
+
+
+def _effect(row: Row) -> float:
+    return abs(ln(row)[0])

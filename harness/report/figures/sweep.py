@@ -1,0 +1,103 @@
+"""Swept pairs as curves: variants named like `num_workers=4`, and what each value brings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import partial
+
+from matplotlib.figure import Figure
+from matplotlib.transforms import ScaledTranslation, blended_transform_factory
+
+from harness.report.figures import style
+from harness.report.figures.style import LIGHT, Drawing, ln
+from harness.report.rows import CONTROL, Row
+
+SETTING = re.compile(r"(.+?)=(\d{1,15}(?:\.\d{1,15})?)")
+"""How a point of a sweep is named."""
+
+WIDTH, HEIGHT = 4.8, 3.2
+"""Inches."""
+
+Points = list[tuple[float, Row]]
+
+
+def drawings(rows: Sequence[Row]) -> list[Drawing]:
+    found: dict[tuple[str, str, str, str], dict[float, Row]] = {}
+    for row in rows:
+        setting = SETTING.fullmatch(row.variant)
+        if setting and row.judgement.speedup is not None and row.tip != CONTROL:
+            key = (row.tip, row.info.pair, row.info.device, setting[1])
+            found.setdefault(key, {}).setdefault(float(setting[2]), row)
+    drawn: dict[str, Drawing] = {}
+    for (tip, pair, _, swept), by_value in found.items():
+        points = sorted(by_value.items())
+        if len(points) > 1:
+            name = _unused("sweep-" + re.sub(r"[^A-Za-z0-9]+", "-", f"{tip}-{pair}").strip("-")[:80], drawn)
+            drawn[name.casefold()] = Drawing(name, _alt(points, swept), partial(_paint, points, swept))
+    return list(drawn.values())
+
+
+def _unused(name: str, drawn: dict[str, Drawing]) -> str:
+    """Two devices, two settings of a pair, or foreign names may come to the same; so may two letters' cases in a
+    folder."""
+    number, found = 1, name
+    while found.casefold() in drawn:
+        number += 1
+        found = f"{name}-{number}"
+    return found
+
+
+def _paint(points: Points, swept: str) -> Figure:
+    figure = style.sheet(HEIGHT, WIDTH)
+    over = style.axes(figure, 0.62, 0.42, 0.15, 0.78)
+    values = [value for value, _ in points]
+    # Settings such as 1, 2, 4, 8 are chosen by ratio; 0 has no place on such an axis.
+    if values[0] > 0 and values[-1] >= 4 * values[0]:
+        over.set_xscale("log", base=2)
+        room = (values[-1] / values[0]) ** 0.08
+        over.set_xlim(values[0] / room, values[-1] * room)
+    else:
+        room = 0.08 * (values[-1] - values[0])
+        over.set_xlim(values[0] - room, values[-1] + room)
+    over.minorticks_off()
+    over.set_xticks(values, [f"{value:,g}" for value in values])
+    effects = [(value, effect) for value, row in points for effect in row.effects]
+    estimates = [ln(row) for _, row in points]
+    low, high = style.limits(
+        [effect for _, effect in effects] + [middle for middle, _, _ in estimates],
+        [end for found in estimates for end in found[1:]],
+    )
+    over.set_ylim(low, high)
+    style.ratio_ticks(over.yaxis, low, high, most=9)
+    over.grid(axis="y")
+    style.no_difference(over, upright=True)
+    over.plot(values, [middle for middle, _, _ in estimates], color=LIGHT["muted"], linewidth=0.8, zorder=2)
+    for verdict in style.MARKS:
+        here = [(value, ln(row)) for value, row in points if row.verdict == verdict]
+        if here:
+            style.estimates(over, verdict, [value for value, _ in here], [found for _, found in here], upright=True)
+    dots = style.launches(over, [value for value, _ in effects], [effect for _, effect in effects])
+    dots.set_transform(over.transData + ScaledTranslation(5 / 72, 0, figure.dpi_scale_trans))
+    over.set_xlabel(style.shown(swept, 60))
+    over.set_ylabel("speedup, on a log axis")
+    over.yaxis.set_label_coords(0.12, 0.5, transform=blended_transform_factory(figure.dpi_scale_trans, over.transAxes))
+    row = points[0][1]
+    style.title(
+        figure,
+        style.shown(f"{row.tip} {row.info.pair}", 46),
+        style.shown(f"by {swept}{_on(row)}; bars are 95 % intervals", 90),
+    )
+    style.legend(figure, [row.verdict for _, row in points], top=0.42, band="±1 %")
+    return figure
+
+
+def _on(row: Row) -> str:
+    return "" if row.info.device == "cpu" else f" on {row.info.device}"
+
+
+def _alt(points: Points, swept: str) -> str:
+    row = points[0][1]
+    name = style.shown(f"{row.tip} {row.info.pair}", 60)
+    told = [f"{row.judgement.speedup:.3g}x with {value:,g} ({row.verdict})" for value, row in points]
+    return f"Speedup of {name}{_on(row)} by {style.shown(swept, 40)}: {', '.join(told)}."
