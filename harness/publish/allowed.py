@@ -202,6 +202,10 @@ def _interface(found: Any) -> str:
     return next((kind for begun, kind in INTERFACES.items() if str(found).startswith(begun)), "another network")
 
 
+def _switch(found: Any) -> bool | str | None:
+    return found if isinstance(found, bool) or found in ("on", "off", "notsupported", "notimplemented") else None
+
+
 CARD: Mapping[str, Rule] = {
     "name": _told(_hardware),
     "memory_bytes": _told(_number),
@@ -209,6 +213,8 @@ CARD: Mapping[str, Rule] = {
     "capability": _told(_version),
     "power_limit_w": _told(_number),
     "readings": _numbers("|".join(GPU_READINGS)),
+    **dict.fromkeys(("max_sm_mhz", "max_memory_mhz", "application_sm_mhz", "application_memory_mhz"), _told(_number)),
+    **dict.fromkeys(("ecc", "mig"), _told(_switch)),
 }
 
 MACHINE: Mapping[str, Rule] = {
@@ -235,6 +241,8 @@ MACHINE: Mapping[str, Rule] = {
     **dict.fromkeys(("torch", "torchvision", "numpy", "triton"), _told(_version)),
     "compiler": _told(_compiler),
     "nodes": _nodes,
+    **dict.fromkeys(("cpu_max_mhz", "cpu_limit_mhz", "swap_bytes"), _told(_number)),
+    "smt": _told(_switch),
 }
 """What may be published of `harness.machine.describe()`, beside the name; "name" is made of these."""
 

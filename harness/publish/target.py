@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
-from harness.publish import secret
+from harness.publish.secret import Secret, find
 from harness.publish.wiki import Wiki, WikiError
 
 FORMS: Mapping[str, tuple[str, str]] = {
@@ -51,25 +51,27 @@ def parse(text: str) -> Target:
     host += f":{parts.port}" if parts.port else ""
     if parts.scheme == "ssh":  # there the user says which account of the server is logged in to
         return Target(kind, url, host, "")
-    bare = f"[{host}]" if ":" in (parts.hostname or "") else host
-    return Target(kind, urlunsplit(parts._replace(netloc=bare)), host, parts.username or "")
+    without_user = parts._replace(netloc=parts.netloc.rpartition("@")[2])
+    return Target(kind, urlunsplit(without_user), host, unquote(parts.username or ""))
 
 
-def open_wiki(target: Target, flavour: str = "") -> Wiki:
-    """The wiki, with what is known of a token for it. flavour: of a git wiki, guessed from its host without one.
-
-    Raises WikiError where it cannot be reached, or where a token would go over the network for all to read.
-    """
-    known = secret.find(target.host, target.user) if target.host else secret.Secret("", "")
+def secret_for(target: Target) -> Secret:
+    """What is known of a token for it. Raises WikiError where it would go over the network for all to read."""
+    known = find(target.host, target.user) if target.host else Secret("", "")
     if known.token and target.url.startswith("http:") and urlsplit(target.url).hostname not in LOOPBACK:
         raise WikiError(f"the token would go to {target.host} for all to read: use https")
+    return known
+
+
+def open_wiki(target: Target, secret: Secret, flavour: str = "") -> Wiki:
+    """flavour: of a git wiki, guessed from its host without one. Raises WikiError where it cannot be reached."""
     opener = importlib.import_module(f"harness.publish.{FORMS[target.kind][0]}").open_wiki
     if target.kind == "git":
-        wiki: Wiki = opener(target.url, flavour, known)
+        wiki: Wiki = opener(target.url, flavour, secret)
         return wiki
     if flavour:
         raise WikiError("--flavour is for git wikis only")
-    wiki = opener(target.url, known)
+    wiki = opener(target.url, secret)
     return wiki
 
 

@@ -174,3 +174,17 @@ def machine(name: str, listed: Sequence[Entry]) -> Page:
         Bullets(told),
     )
     return Page(f"PyTorch tuning tips on {name}", blocks)
+
+
+COMPARED = re.compile(r"tipbench-compared ([0-9a-f]{8,32})")
+
+
+def with_runs(comparison: Page, ids: Sequence[str]) -> Page:
+    """The comparison with the ids of its runs, so that nobody who lacks one of them writes it anew without it."""
+    lines = "\n".join(f"tipbench-compared {id}" for id in ids)
+    return Page(comparison.title, (*comparison.blocks, Folded("Its runs, for tipbench", (Code(lines),))))
+
+
+def compared_ids(region: str | None) -> list[str]:
+    """The runs that our region of the comparison names."""
+    return COMPARED.findall(region or "")

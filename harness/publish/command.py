@@ -1,0 +1,168 @@
+"""`tipbench publish`: from results files to a wiki."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from harness import store
+from harness.compare.comparison import Comparison
+from harness.compare.effect import effects as effects_of
+from harness.compare.index import Stored
+from harness.compare.inputs import LEAST, MOST
+from harness.compare.page import across
+from harness.compare.page import page as compared_page
+from harness.page import Page, figures
+from harness.publish import tree
+from harness.publish.allowed import Allowed, allowed, check_public_name
+from harness.publish.send import Compared, Published, compared_there, known_there, plan, preview, send
+from harness.publish.target import open_wiki, parse, secret_for
+from harness.publish.wiki import Wiki, WikiError
+from harness.report.figures import alts_across, draw, draw_across
+from harness.report.one_run import page
+from harness.report.rows import rows
+from harness.report.wording import plain, plural
+
+Told = TypeVar("Told")
+
+
+class PublishError(Exception):
+    """Nothing, or not all, was published; the message says why and what to do, and holds no secret."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a person asked for. results: where runs lie that the wiki knows already, for the comparison."""
+
+    to: str
+    files: Sequence[Path]
+    dry_run: bool = False
+    public_name: str = ""
+    flavour: str = ""
+    results: Path = Path("results")
+
+
+def begin(options: Options) -> int:
+    """Publish, or show what would be. Returns the exit code; raises PublishError and `store.StoreError`."""
+    target = _told(lambda: parse(options.to))
+    secret = _told(lambda: secret_for(target))
+    chosen = _chosen(options.files, options.public_name)
+    try:
+        wiki = open_wiki(target, secret, options.flavour)
+        found = [_published(one) for one in chosen]
+        compared = _compared(wiki, chosen, options.results)
+        if options.dry_run:
+            changes = plan(wiki, found, compared)
+            for line in preview(changes):
+                print(line)
+            _say(f"dry run: {plural(len(changes), 'page')} would be written; nothing was sent")
+            return 0
+        changes = send(wiki, found, compared)
+    except WikiError as error:
+        raise PublishError(secret.hide(str(error))) from None
+    for change in changes:
+        print(f"written: {'/'.join(change.path)}")
+    if not changes:
+        print("nothing to write: the wiki has all of it already")
+    return 0
+
+
+def _told(ask: Callable[[], Told]) -> Told:
+    try:
+        return ask()
+    except WikiError as error:
+        raise PublishError(str(error)) from None
+
+
+def _chosen(files: Sequence[Path], public_name: str) -> list[Allowed]:
+    """The runs as they may be published, each once. Raises PublishError, also where files differ of one run."""
+    if public_name:
+        try:
+            check_public_name(public_name)
+        except ValueError as error:
+            raise PublishError(f"--public-name {plain(public_name)!r}: {error}") from None
+    chosen: dict[str, tuple[Path, Allowed]] = {}
+    for file in files:
+        found = _read(file, public_name)
+        first, known = chosen.setdefault(found.run.id, (file, found))
+        if known.run != found.run:
+            raise PublishError(
+                f"{first} and {file} hold different things under the run id {found.run.id}: leave one out"
+            )
+    runs = [found for _, found in chosen.values()]
+    hardware = {allowed(found.run).run.machine["name"] for found in runs}
+    if public_name and len(hardware) > 1:
+        raise PublishError(f"--public-name names one machine; these runs are of {plural(len(hardware), 'machine')}")
+    return runs
+
+
+def _read(file: Path, public_name: str) -> Allowed:
+    """What may be published of a file. What stays here is told on stderr."""
+    if file.name.startswith(store.CALIBRATION):
+        raise store.StoreError(f"{file} is no run: calibrations are not published")
+    run, notices = store.read(file)
+    for notice in notices:
+        _say(str(notice))
+    found = allowed(run, notices, public_name)
+    if found.withheld:
+        named = ", ".join(map(plain, found.withheld[:5])) + ", ..." * (len(found.withheld) > 5)
+        _say(f"{file}: {plural(len(found.withheld), 'pair')} not of this suite stay here: {named}")
+    if not found.run.records:
+        raise PublishError(f"{file}: no pair of the suite is finished in it, so there is nothing to publish")
+    return found
+
+
+def _published(found: Allowed) -> Published:
+    shown = page(found.run, found.notices)
+    return Published(tree.entry(found.run), shown, _files(shown, draw(rows(found.run), "png")))
+
+
+def _files(shown: Page, drawn: Mapping[str, bytes]) -> dict[str, bytes]:
+    return {f"{figure.name}.png": drawn[figure.name] for figure in figures(shown)}
+
+
+def _compared(wiki: Wiki, chosen: Sequence[Allowed], results: Path) -> Compared | None:
+    """The comparison of these runs with those that the wiki knows and that lie here too; None for fewer than two."""
+    runs = {found.run.id: found for found in chosen}
+    for known in known_there(wiki):
+        if known.id not in runs and (found := _here(known, results)) is not None:
+            runs[known.id] = found
+    newest = sorted(runs.values(), key=lambda found: (found.run.started, found.run.id), reverse=True)[:MOST]
+    if len(newest) < LEAST:
+        return None
+    ids = tuple(found.run.id for found in newest)
+    if elsewhere := [id for id in compared_there(wiki) if id not in ids]:
+        _say(
+            f"the comparison stays as it is: it holds {plural(len(elsewhere), 'run')} that {results} lacks "
+            f"({', '.join(id[:8] for id in elsewhere[:5])}); publish where all results files are to have it made anew"
+        )
+        return None
+    comparison = Comparison(tuple(map(_stored, newest)))
+    effects = across(comparison)
+    shown = compared_page(comparison, alts_across(effects))
+    return Compared(ids, shown, _files(shown, draw_across(effects, "png")))
+
+
+def _here(known: tree.Entry, results: Path) -> Allowed | None:
+    for file in sorted(results.rglob(f"{known.run}.jsonl")):
+        try:
+            run, notices = store.read(file)
+        except store.StoreError:  # what was not asked for need not be usable
+            continue
+        found = allowed(run, notices, known.machine)
+        if found.run.id == known.id and found.run.records:
+            return found
+    return None
+
+
+def _stored(found: Allowed) -> Stored:
+    told = tuple(f"line {notice.line}: {notice.text}" for notice in found.notices)
+    run = found.run
+    return Stored(Path(store.file_name(run)), replace(run, records=()), len(run.records), tuple(effects_of(run)), told)
+
+
+def _say(text: str) -> None:
+    print(f"tipbench: {text}", file=sys.stderr)

@@ -1,0 +1,122 @@
+"""git as it is installed, asked so that nobody's settings show in what is pushed, and nobody's token anywhere.
+
+No work tree is made and no porcelain that commits is used: neither hooks, filters, signatures nor a person's name and
+address can get into a commit, and no link in a wiki's tree can lead out of it. A person's own git configuration is
+read, for proxies, certificates and ssh depend on it; where it could show in what is sent, it is overruled.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from harness.publish.secret import Secret
+from harness.publish.wiki import WikiError
+
+DEADLINE_S = 300.0
+"""Seconds until git is given up: it asks nobody anything, so it only ever waits for the network."""
+
+AUTHOR = {"NAME": "tipbench", "EMAIL": "tipbench@users.noreply.invalid"}
+"""Of every commit. The address is of a domain that can be nobody's (RFC 2606)."""
+
+USER = "tipbench"
+"""What a token is sent with where no user is known: GitHub, GitLab, Gitea and Azure DevOps all take any name."""
+
+SETTINGS = (
+    "core.hooksPath=/dev/null",
+    "core.attributesFile=/dev/null",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "push.gpgSign=false",
+    "push.followTags=false",
+    "push.pushOption=",
+    "transfer.advertiseSID=false",  # holds a digest of the host's name
+    "http.userAgent=git/2 (tipbench)",
+    "http.lowSpeedLimit=1",
+    "http.lowSpeedTime=60",
+)
+
+KEPT = ("GIT_SSH", "GIT_SSL_", "GIT_PROXY_", "GIT_CONFIG", "GIT_EXEC_PATH", "GIT_ALLOW_PROTOCOL")
+"""Of git's own variables those, by beginning, that say how to reach a server. Others name a repository, where git
+runs in a hook, or trace what is sent."""
+
+HELPER = (
+    """!f() { test "$1" = get && """
+    """printf 'username=%s\\npassword=%s\\n' "$TIPBENCH_GIT_USER" "$TIPBENCH_GIT_TOKEN"; }; f"""
+)
+"""A credential helper that reads the environment. Its words stand in the list of processes, the token does not:
+the shell prints it by itself."""
+
+
+class Git:
+    """git in one bare repository, which holds what was fetched and what is to be pushed."""
+
+    def __init__(self, folder: Path, url: str, secret: Secret) -> None:
+        self.folder = folder
+        self.url = url
+        self._secret = secret
+
+    def ask(self, *words: str, given: bytes = b"", index: Path | None = None) -> bytes:
+        """What git prints. Raises GitFailed where it fails, WikiError where there is none or it comes to no end."""
+        environment = self._environment() | ({"GIT_INDEX_FILE": str(index)} if index else {})
+        try:
+            done = subprocess.run(
+                ["git", *self._settings(), *words],
+                cwd=self.folder,
+                env=environment,
+                input=given,
+                capture_output=True,
+                timeout=DEADLINE_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise WikiError(f"{self.url} gave no answer within {DEADLINE_S:.0f} s") from None
+        except FileNotFoundError:
+            raise WikiError("git is not installed, and a git wiki is published by it") from None
+        if done.returncode:
+            said, printed = (self._secret.hide(told.decode("utf-8", "replace")) for told in (done.stderr, done.stdout))
+            raise GitFailed(done.returncode, said, printed)
+        return done.stdout
+
+    def _settings(self) -> list[str]:
+        told = [word for setting in SETTINGS for word in ("-c", setting)]
+        parts = urlsplit(self.url)
+        if self._secret.token and parts.scheme in ("http", "https"):
+            # The empty helper takes away a person's own, which would be asked before and told to keep the token.
+            # Named with the host, ours is asked for that host alone, wherever a server redirects to.
+            host = f"{parts.scheme}://{parts.netloc}"
+            told += ["-c", "credential.helper=", "-c", f"credential.{host}.helper={HELPER}"]
+        return told
+
+    def _environment(self) -> dict[str, str]:
+        mine = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or _kept(name)}
+        mine |= {f"GIT_{role}_{part}": value for role in ("AUTHOR", "COMMITTER") for part, value in AUTHOR.items()}
+        mine |= {"TIPBENCH_GIT_USER": self._secret.user or USER, "TIPBENCH_GIT_TOKEN": self._secret.token}
+        for name in ("TIPBENCH_TOKEN", "TIPBENCH_USER"):
+            mine.pop(name, None)
+        # TZ: a commit holds its author's time zone. LC_ALL: git's messages are read here. GIT_ASKPASS: nobody is asked.
+        own = {"GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "", "GIT_LITERAL_PATHSPECS": "1", "TZ": "UTC", "LC_ALL": "C"}
+        return mine | own
+
+
+class GitFailed(Exception):
+    """git's exit code and what it said, without the token."""
+
+    def __init__(self, code: int, said: str, printed: str) -> None:
+        super().__init__(said)
+        self.code = code
+        self.said = said
+        self.printed = printed
+
+    @property
+    def last(self) -> str:
+        """The line that says most."""
+        lines = [line.strip() for line in self.said.splitlines() if line.strip()]
+        telling = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ERROR:"))]
+        return (telling or lines or [f"git left with exit code {self.code}"])[-1]
+
+
+def _kept(name: str) -> bool:
+    return name.startswith(KEPT)

@@ -1,0 +1,123 @@
+"""From runs to what is written: the pages that differ from what the wiki has, and the tries until they are there."""
+
+from __future__ import annotations
+
+import difflib
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from harness.page import Page
+from harness.publish import tree
+from harness.publish.region import inside, placed
+from harness.publish.wiki import Change, Conflict, Wiki, WikiError, WikiPage
+from harness.report.wording import lines_of, size
+
+TRIES = 8
+"""Publishers that write at once come one after the other: each try that loses means that another one has won."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A run ready to be sent. images: PNG files of its page by name with ending."""
+
+    entry: tree.Entry
+    page: Page
+    images: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The comparison page, and the ids of the runs that it compares."""
+
+    ids: tuple[str, ...]
+    page: Page
+    images: Mapping[str, bytes] = field(default_factory=dict)
+
+
+def send(wiki: Wiki, runs: Sequence[Published], compared: Compared | None = None) -> list[Change]:
+    """Write what differs, on top of what others write meanwhile. Returns what was written; [] where the wiki has
+    all of it already. Raises WikiError; what was written before it stays, and sending again goes on from there."""
+    for tried in range(1, TRIES + 1):
+        changes = plan(wiki, runs, compared)
+        if not changes:
+            return []
+        try:
+            wiki.write(changes, _summary(runs))
+            return changes
+        except Conflict as conflict:
+            if tried == TRIES:
+                raise WikiError(f"{conflict}, {TRIES} times in a row: try again when fewer others publish") from None
+            time.sleep(random.uniform(0, 0.2 * tried))  # so that two do not go on meeting
+    raise AssertionError("unreachable")
+
+
+def plan(wiki: Wiki, runs: Sequence[Published], compared: Compared | None = None) -> list[Change]:
+    """What is to be written now, in this order: runs, comparison, machines, and the index, which names them all.
+
+    The comparison is left as it is where it holds runs that `compared` lacks: they are somebody else's. Raises
+    WikiError, also where the wiki's index has another run in the place of one of these.
+    """
+    known = known_there(wiki)
+    listed = tree.merged(known, [found.entry for found in runs])
+    _expect_places_of_their_own(listed)
+    pages = [WikiPage(found.entry.path, found.page, found.images) for found in runs]
+    held = compared_there(wiki)
+    if compared is not None and set(held) <= set(compared.ids):
+        pages.append(WikiPage(tree.COMPARISON, tree.with_runs(compared.page, compared.ids), compared.images))
+    ours = {found.entry.id for found in runs}
+    # A run may have been published under another name of its machine before.
+    machines = dict.fromkeys(found.machine for found in (*listed, *known) if found.id in ours)
+    pages += [WikiPage((tree.ROOT, name), tree.machine(name, listed)) for name in machines]
+    pages.append(WikiPage(tree.INDEX, tree.index(listed, bool(held or compared))))
+    return [change for page in pages if (change := _change(wiki, page)) is not None]
+
+
+def compared_there(wiki: Wiki) -> list[str]:
+    """Ids of the runs in the wiki's comparison; [] where it has none."""
+    return tree.compared_ids(inside(wiki.read(tree.COMPARISON).text, wiki.marks, "/".join(tree.COMPARISON)))
+
+
+def known_there(wiki: Wiki) -> list[tree.Entry]:
+    """The runs in the wiki's index."""
+    return tree.entries(inside(wiki.read(tree.INDEX).text, wiki.marks, tree.ROOT))
+
+
+def preview(changes: Sequence[Change]) -> Iterator[str]:
+    """Exactly what would be sent, line by line: a diff of each page, and its images by name, size and digest."""
+    for change in changes:
+        key = "/".join(change.path)
+        if change.text is not None:
+            before, after = lines_of(change.before.text or "").split("\n"), lines_of(change.text).split("\n")
+            was = "nothing" if change.before.text is None else key
+            yield from difflib.unified_diff([] if was == "nothing" else before, after, was, key, lineterm="")
+        for name, content in change.images.items():
+            yield f"+++ {key}: image {name}, {size(len(content))}"
+
+
+def _summary(runs: Sequence[Published]) -> str:
+    if len(runs) == 1:
+        return f"tipbench: the run {runs[0].entry.run} of {runs[0].entry.machine}"
+    return f"tipbench: {len(runs)} runs"
+
+
+def _expect_places_of_their_own(listed: Sequence[tree.Entry]) -> None:
+    """Raises WikiError where two runs would be one page."""
+    taken: dict[tuple[str, ...], str] = {}
+    for found in listed:
+        if found.path in taken:
+            raise WikiError(
+                f"two runs, {taken[found.path]} and {found.id}, would both be the page {'/'.join(found.path)}: "
+                "publish one of them with another --public-name"
+            )
+        taken[found.path] = found.id
+
+
+def _change(wiki: Wiki, page: WikiPage) -> Change | None:
+    stored = wiki.read(page.path)
+    text = placed(stored.text, wiki.marks, wiki.render(page), page.key)
+    images = {name: content for name, content in page.images.items() if not wiki.has_image(page.path, name, content)}
+    if text == stored.text and not images:
+        return None
+    return Change(page.path, stored, None if text == stored.text else text, images)
