@@ -44,7 +44,9 @@ def describe(root: Path = ROOT) -> dict[str, Any]:
 
     cores: logical cores this process may use. memory_bytes: installed, or the cgroup's limit where
     that is lower. quota_cores: processor time the cgroup grants, in cores. caches: bytes of one
-    cache of each level, as the first core sees them.
+    cache of each level, as the first core sees them. cpu_max_mhz: the highest clock that any core can
+    have; cpu_limit_mhz: that it may have now. smt: whether cores run several threads, as the kernel
+    words it ("on", "off", "forceoff", "notsupported", "notimplemented"). swap_bytes: 0 without any.
     """
     model = cpu_model(root)
     physical = psutil.cpu_count(logical=False) or UNAVAILABLE
@@ -70,6 +72,10 @@ def describe(root: Path = ROOT) -> dict[str, Any]:
         "libc": " ".join(platform.libc_ver()).strip() or UNAVAILABLE,
         "governor": governor(root),
         "turbo": turbo(root),
+        "smt": read(root / "sys/devices/system/cpu/smt/control"),
+        "cpu_max_mhz": highest_mhz("cpuinfo_max_freq", root),
+        "cpu_limit_mhz": highest_mhz("scaling_max_freq", root),
+        "swap_bytes": swap_bytes(root),
         "transparent_huge_pages": _chosen(read(root / "sys/kernel/mm/transparent_hugepage/enabled")),
         "address_randomisation": read(root / "proc/sys/kernel/randomize_va_space"),
         "python": platform.python_version(),
@@ -273,6 +279,20 @@ def turbo(root: Path = ROOT) -> str:
     return UNAVAILABLE
 
 
+def highest_mhz(file: str, root: Path = ROOT) -> float | str:
+    """The highest clock of all cores that a file of their cpufreq folders holds, in kHz there."""
+    found = [read(path) for path in (root / "sys/devices/system/cpu").glob(f"cpu[0-9]*/cpufreq/{file}")]
+    told = [int(text) for text in found if text.isdigit()]
+    return max(told) / 1000 if told else DENIED if DENIED in found else UNAVAILABLE
+
+
+def swap_bytes(root: Path = ROOT) -> int | str:
+    """Swap space, used or not."""
+    text = read(root / "proc/meminfo")
+    found = re.search(r"^SwapTotal:\s*(\d+) kB", text, re.MULTILINE)
+    return int(found[1]) << 10 if found else DENIED if text == DENIED else UNAVAILABLE
+
+
 def load(root: Path = ROOT) -> float | str:
     """Processes running or waiting to run, mean of the last minute."""
     try:
@@ -362,10 +382,22 @@ GPU_READINGS: dict[str, Callable[[Any, Any], int]] = {
 and power, the set bits of what holds its clock back, and the energy used since the driver was loaded."""
 
 
+GPU_SETTINGS: dict[str, Callable[[Any, Any], Any]] = {
+    "max_sm_mhz": lambda nvml, card: nvml.nvmlDeviceGetMaxClockInfo(card, nvml.NVML_CLOCK_SM),
+    "max_memory_mhz": lambda nvml, card: nvml.nvmlDeviceGetMaxClockInfo(card, nvml.NVML_CLOCK_MEM),
+    "application_sm_mhz": lambda nvml, card: nvml.nvmlDeviceGetApplicationsClock(card, nvml.NVML_CLOCK_SM),
+    "application_memory_mhz": lambda nvml, card: nvml.nvmlDeviceGetApplicationsClock(card, nvml.NVML_CLOCK_MEM),
+    "ecc": lambda nvml, card: bool(nvml.nvmlDeviceGetEccMode(card)[0]),
+    "mig": lambda nvml, card: bool(nvml.nvmlDeviceGetMigMode(card)[0]),
+}
+"""What a card can, and how it is set: the highest clocks, those that applications are given, whether memory corrects
+errors (which takes bandwidth from some cards), whether the card is split into instances."""
+
+
 def gpus() -> list[dict[str, Any]] | str:
     """NVIDIA GPUs as the driver lists them, whatever this torch can use; [] for a driver without any.
 
-    memory_bytes: total. power_limit_w: watts enforced now. readings: those of GPU_READINGS at this moment,
+    memory_bytes: total. power_limit_w: watts enforced now. Those of GPU_SETTINGS. readings: those of GPU_READINGS at this moment,
     or why the driver does not tell.
     """
     try:
@@ -389,6 +421,7 @@ def gpus() -> list[dict[str, Any]] | str:
                     "driver": driver,
                     "capability": capability if isinstance(capability, str) else ".".join(map(str, capability)),
                     "power_limit_w": power if isinstance(power, str) else power / 1000,
+                    **{name: _ask(question, pynvml, handle) for name, question in GPU_SETTINGS.items()},
                     "readings": {name: _ask(question, pynvml, handle) for name, question in GPU_READINGS.items()},
                 }
             )

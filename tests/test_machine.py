@@ -272,6 +272,9 @@ def test_gpus_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
     def unsupported(_: object) -> None:
         raise pynvml.NVMLError_NotSupported
 
+    def unsupported_clock(_: object, kind: object) -> None:
+        raise pynvml.NVMLError_NotSupported
+
     answers = {
         "nvmlInit": lambda: None,
         "nvmlShutdown": lambda: None,
@@ -282,6 +285,10 @@ def test_gpus_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
         "nvmlDeviceGetMemoryInfo": lambda _: type("Memory", (), {"total": 150 << 30}),
         "nvmlDeviceGetCudaComputeCapability": lambda _: (9, 0),
         "nvmlDeviceGetEnforcedPowerLimit": refuse,
+        "nvmlDeviceGetMaxClockInfo": lambda _, kind: {pynvml.NVML_CLOCK_SM: 1980, pynvml.NVML_CLOCK_MEM: 3201}[kind],
+        "nvmlDeviceGetApplicationsClock": unsupported_clock,
+        "nvmlDeviceGetEccMode": lambda _: [1, 1],
+        "nvmlDeviceGetMigMode": refuse,
         "nvmlDeviceGetClockInfo": lambda _, kind: {pynvml.NVML_CLOCK_SM: 1980, pynvml.NVML_CLOCK_MEM: 3201}[kind],
         "nvmlDeviceGetTemperature": lambda _, sensor: {pynvml.NVML_TEMPERATURE_GPU: 41}[sensor],
         "nvmlDeviceGetPowerUsage": refuse,
@@ -297,6 +304,12 @@ def test_gpus_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
             "driver": "580.1",
             "capability": "9.0",
             "power_limit_w": "denied",
+            "max_sm_mhz": 1980,
+            "max_memory_mhz": 3201,
+            "application_sm_mhz": "unavailable",
+            "application_memory_mhz": "unavailable",
+            "ecc": True,
+            "mig": "denied",
             "readings": {
                 "sm_mhz": 1980,
                 "memory_mhz": 3201,

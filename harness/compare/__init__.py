@@ -1,1 +1,128 @@
-"""Runs of several machines, days and versions set against each other."""
+"""Runs of several machines, days and versions set against each other.
+
+Nothing here imports torch: runs are compared on laptops. The same runs give the same bytes.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import BinaryIO, cast
+
+from harness.compare import as_csv, as_json
+from harness.compare.comparison import Comparison
+from harness.compare.gate import fails, gate, told
+from harness.compare.index import consult
+from harness.compare.inputs import CompareError, chosen
+from harness.compare.page import across, page
+from harness.report.wording import plain
+
+FORMATS = ("md", "html", "csv", "json")
+
+NAME = "comparison"
+"""Of the files written, without ending; a figure's follows it: `comparison-across.svg`."""
+
+__all__ = ["FORMATS", "CompareError", "Comparison", "against", "compared", "page", "render", "show"]
+
+
+def compared(words: Sequence[str], results: Path = Path("results"), index: Path | None = None) -> Comparison:
+    """The comparison of the runs that `words` name (`inputs.chosen`). index: where it is kept, if not in the cache
+    folder of the account. Raises CompareError and StoreError. Notes on the index go to stderr: they are not of
+    the runs."""
+    found, notes = consult(lambda consulted: chosen(words, results, consulted), index)
+    for note in notes:
+        print(f"tipbench: {note}", file=sys.stderr)
+    return found
+
+
+def show(comparison: Comparison, format: str, out: Path | None) -> list[Path]:
+    """Print the comparison, or write it with its figures beneath `out` and return the files.
+    Raises CompareError where that cannot be."""
+    for note in comparison.notes if format == "csv" else ():
+        print(f"tipbench: {plain(note)}", file=sys.stderr)
+    if out is None:
+        figures = _figures(comparison, "svg") if format == "html" else {}
+        _print(render(comparison, format, figures).encode("utf-8", "replace"))
+        return []
+    files: dict[Path, bytes] = {}
+    figures = _figures(comparison, "svg") if format in ("md", "html") else {}
+    files[out / f"{NAME}.{format}"] = render(comparison, format, figures).encode("utf-8", "replace")
+    if format == "md":
+        files |= {out / f"{NAME}-{name}.svg": content for name, content in figures.items()}
+        files |= {out / f"{NAME}-{name}.png": content for name, content in _figures(comparison, "png").items()}
+    for path, content in reversed(files.items()):  # the page last, when all that it names is there
+        _write(path, content)
+    return list(files)
+
+
+def render(comparison: Comparison, format: str, figures: Mapping[str, bytes] = MappingProxyType({})) -> str:
+    """figures: SVG files by name, for `html` to hold and `md` to name. Raises KeyError for an unknown format."""
+    if format == "csv":
+        return as_csv.render(comparison)
+    if format == "json":
+        return as_json.render(comparison)
+    alts: dict[str, str] = {}
+    if figures:
+        from harness.report.figures import alts_across
+
+        alts = alts_across(across(comparison))
+    found = page(comparison, alts)
+    if format == "html":
+        from harness.report import as_html
+
+        return as_html.render(found, figures)
+    if format != "md":
+        raise KeyError(format)
+    from harness.report import as_markdown
+
+    return as_markdown.render(found, image=lambda name: f"{NAME}-{name}.svg")
+
+
+def against(comparison: Comparison, conditions: Sequence[str]) -> bool:
+    """The gate: print what was found between the two runs, old and new; whether it is passed.
+    Raises CompareError where there are not just two, or nothing can be compared."""
+    if len(comparison.runs) != 2:
+        raise CompareError(f"--fail-if takes two runs, OLD and NEW; {len(comparison.runs)} were given")
+    found = gate(comparison)
+    lines = told(found, comparison, list(conditions))
+    if not found.changes and not ("failed" in conditions and found.broken):
+        raise CompareError("nothing could be compared, so nothing was passed: " + "; ".join(lines[:-2]))
+    _print(("\n".join(lines) + "\n").encode("utf-8", "replace"))
+    return not fails(found, list(conditions))
+
+
+def _figures(comparison: Comparison, format: str) -> dict[str, bytes]:
+    from harness.report.figures import draw_across
+
+    return draw_across(across(comparison), "svg" if format == "svg" else "png")
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as file:
+            try:
+                file.write(content)
+                file.close()
+                Path(file.name).chmod(0o644)
+                Path(file.name).replace(path)
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise CompareError(f"cannot write {path}: {why}; name another folder with --out") from error
+
+
+def _print(content: bytes) -> None:
+    """Bytes where stdout takes them: a terminal in the C locale has no word for some of these characters."""
+    buffer = cast("BinaryIO | None", getattr(sys.stdout, "buffer", None))
+    if buffer is None:
+        sys.stdout.write(content.decode())
+    else:
+        sys.stdout.flush()
+        buffer.write(content)
+    sys.stdout.flush()

@@ -1,0 +1,50 @@
+"""The matrix as CSV: one line a comparison, and of every run six columns."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+
+from harness.compare.comparison import Cell, Comparison
+from harness.compare.effect import memory_change
+from harness.compare.travel import journeys
+from harness.report.wording import plain
+
+OF_A_RUN = ("verdict", "speedup", "low", "high", "memory", "reason")
+"""memory: the variant's peak over the baseline's."""
+
+Value = str | float | None
+
+
+def render(comparison: Comparison) -> str:
+    """Notes have no place in a table of pairs; whoever renders it prints them."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    head = ("tip", "pair", "variant", "device", "across", "p", "i2", "differs")
+    table.writerow([*head, *(f"{label} {column}" for label in comparison.labels for column in OF_A_RUN)])
+    found = journeys(comparison)
+    for key, cells in comparison.cells.items():
+        journey = found[key]
+        spread: list[Value] = [None, None, None]
+        if journey.spread is not None:
+            spread = [journey.spread.p, journey.spread.i2, "yes" if journey.differs else "no"]
+        line = [*key, journey.word, *spread, *(value for cell in cells for value in _values(cell))]
+        table.writerow(map(_safe, line))
+    return text.getvalue()
+
+
+def _values(cell: Cell) -> list[Value]:
+    effect = cell.effect
+    if cell.mean is None or effect is None or effect.mean is None or effect.low is None or effect.high is None:
+        return [cell.word, None, None, None, None, cell.why]
+    ends = map(math.exp, (effect.mean, effect.low, effect.high))
+    return [cell.word, *ends, memory_change(effect), effect.reason]
+
+
+def _safe(value: Value) -> Value:
+    """Text that a spreadsheet would run as a formula gets an apostrophe, which makes it text."""
+    if not isinstance(value, str):
+        return value
+    shown = plain(value)
+    return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) else shown

@@ -1,0 +1,235 @@
+"""Two to fifty runs set side by side: their labels, machines and grades, and one cell a comparison and run."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from harness.compare.effect import Effect, Key
+from harness.compare.grade import NOT, SAME, STATE, Grade, classes, grade
+from harness.compare.index import Stored
+from harness.compare.means import Mean, mean_of, of_one_machine
+from harness.report.rows import CONTROL
+from harness.report.wording import value
+from harness.statistics import Estimate
+from harness.store import file_name, folder_name
+from harness.verdict import ERROR, decide
+
+MISSING, NOT_REACHED, NOT_COMPARABLE = "missing", "not reached", "not comparable"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one run says of one comparison.
+
+    word: a verdict, or skipped, failed, missing, not reached, not comparable. why: of the last five, in words.
+    effect: None where the run holds none; of a cell that is not comparable it may be there, but must not be used.
+    """
+
+    word: str
+    why: str = ""
+    effect: Effect | None = None
+
+    @property
+    def mean(self) -> Mean | None:
+        """None where nothing was measured or it may not be compared."""
+        found = self.effect
+        if found is None or self.word == NOT_COMPARABLE or found.mean is None or found.error is None:
+            return None
+        return Mean(found.mean, found.error, found.launches - 1)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Runs that hardware cannot tell apart. runs: their places in `Comparison.runs`."""
+
+    label: str
+    runs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Place:
+    """What one machine, or one run where there is only one machine, says of a comparison.
+
+    word: as in `Cell`. mean: of all its runs; None where none measured it. effect: the first that did.
+    """
+
+    label: str
+    word: str
+    mean: Mean | None
+    effect: Effect | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """runs: as given; the first is the one that others must be comparable with. notes: what a reader must know."""
+
+    runs: tuple[Stored, ...]
+    notes: tuple[str, ...] = ()
+    _grades: dict[tuple[int, int], Grade] = field(default_factory=dict, compare=False)
+
+    def grade(self, left: int, right: int) -> Grade:
+        """Of the comparison of two runs, by their places."""
+        if (left, right) not in self._grades:
+            self._grades[left, right] = grade(self.runs[left].run, self.runs[right].run)
+        return self._grades[left, right]
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The machine's name; date and short id where all runs have the same, both where some do."""
+        names = [folder_name(stored.run.machine) for stored in self.runs]
+        several = Counter(names)
+        labels = [
+            name
+            if several[name] == 1
+            else file_name(stored.run)
+            if len(several) == 1
+            else f"{name} {file_name(stored.run)}"
+            for name, stored in zip(names, self.runs, strict=True)
+        ]
+        return tuple(_distinct(labels))
+
+    @cached_property
+    def comparable(self) -> tuple[int, ...]:
+        """The runs that may be compared with the first, itself included."""
+        return tuple(index for index in range(len(self.runs)) if index == 0 or self.grade(0, index).grade != NOT)
+
+    @cached_property
+    def machines(self) -> tuple[Machine, ...]:
+        """Of the comparable runs, in the order in which they first appear."""
+        runs = [self.runs[index].run for index in self.comparable]
+        found = [tuple(self.comparable[place] for place in members) for members in classes(runs, (SAME, STATE))]
+        return tuple(
+            map(Machine, _distinct([folder_name(self.runs[members[0]].run.machine) for members in found]), found)
+        )
+
+    @cached_property
+    def groups(self) -> tuple[Machine, ...]:
+        """What is set against each other: machines, or the runs where all are of one machine."""
+        if len(self.machines) > 1:
+            return self.machines
+        return tuple(Machine(self.labels[index], (index,)) for index in self.comparable)
+
+    @cached_property
+    def references(self) -> dict[Key, Effect]:
+        """By comparison the effect whose sizes and code all others must have: the first measured, else the first."""
+        found: dict[Key, Effect] = {}
+        for index in self.comparable:
+            for effect in self.runs[index].effects:
+                known = found.setdefault(effect.key, effect)
+                if known.mean is None and effect.mean is not None:
+                    found[effect.key] = effect
+        for stored in self.runs:
+            for effect in stored.effects:
+                found.setdefault(effect.key, effect)
+        return {key: found[key] for key in sorted(found, key=self._order().__getitem__)}
+
+    def _order(self) -> dict[Key, tuple[int, int]]:
+        """Tips and their pairs as the first run that has them planned them; what later runs add stands with its tip."""
+        tips: dict[str, int] = {}
+        places: dict[Key, tuple[int, int]] = {}
+        for stored in self.runs:
+            for effect in stored.effects:
+                places.setdefault(effect.key, (tips.setdefault(effect.tip, len(tips)), len(places)))
+        return places
+
+    @cached_property
+    def _by_run(self) -> tuple[Mapping[Key, Effect], ...]:
+        return tuple({effect.key: effect for effect in stored.effects} for stored in self.runs)
+
+    @cached_property
+    def cells(self) -> dict[Key, tuple[Cell, ...]]:
+        """By comparison one cell a run, in the order of `references`."""
+        return {key: tuple(self._cell(key, index) for index in range(len(self.runs))) for key in self.references}
+
+    def _cell(self, key: Key, index: int) -> Cell:
+        effect, reference, run = self._by_run[index].get(key), self.references[key], self.runs[index].run
+        if index not in self.comparable:
+            differing = [str(found) for found in self.grade(0, index).differing if found.part == "suite"]
+            return Cell(NOT_COMPARABLE, ", ".join(differing), effect)
+        if effect is None:
+            stopped = next((found for found in self.runs[index].effects if _covers(found, reference)), None)
+            if stopped is not None:
+                return Cell(stopped.verdict, stopped.reason, stopped)
+            if reference.pair_name in run.planned and not any(
+                found.pair_name == reference.pair_name for found in self.runs[index].effects
+            ):
+                return Cell(NOT_REACHED, "planned, but the run ended before", None)
+            return Cell(MISSING, "not in this run", None)
+        if effect.mean is not None and effect.sizes != reference.sizes:
+            return Cell(NOT_COMPARABLE, f"other sizes: {_sizes(effect)} (not {_sizes(reference)})", effect)
+        if effect.mean is not None and effect.code != reference.code:
+            return Cell(NOT_COMPARABLE, f"other code: {effect.code} (not {reference.code})", effect)
+        return Cell(effect.verdict, "" if effect.mean is not None else effect.reason, effect)
+
+    def places(self, key: Key) -> list[Place]:
+        """What each group says of a comparison."""
+        found = []
+        for group in self.groups:
+            cells = [self.cells[key][index] for index in group.runs]
+            means = [cell.mean for cell in cells if cell.mean is not None]
+            first = next((cell for cell in cells if cell.mean is not None), cells[0])
+            if len(means) > 1:
+                mean = of_one_machine(means)
+                found.append(Place(group.label, verdict(mean), mean, first.effect))
+            else:
+                found.append(Place(group.label, first.word, first.mean, first.effect))
+        return found
+
+    @cached_property
+    def common(self) -> list[Key]:
+        """Comparisons, the controls' left out, that all comparable runs measured."""
+        return [
+            key
+            for key, cells in self.cells.items()
+            if key[0] != CONTROL and all(cells[index].mean is not None for index in self.comparable)
+        ]
+
+    def geometric_mean(self, index: int, scale: str) -> tuple[Mean, int] | None:
+        """(mean of ln speedup over the common pairs of a scale, how many pairs); None where there is none."""
+        pairs: dict[tuple[str, str, str], list[Mean]] = {}
+        for key in self.common:
+            tip, pair, _, device = key
+            mean = self.cells[key][index].mean
+            if mean is not None and self.references[key].scale == scale:
+                pairs.setdefault((tip, pair, device), []).append(mean)
+        return (mean_of(list(pairs.values())), len(pairs)) if pairs else None
+
+    @cached_property
+    def alike(self) -> list[list[int]]:
+        """Groups of runs of the same machine and state: only between these are absolute times shown."""
+        runs = [self.runs[index].run for index in self.comparable]
+        found = [[self.comparable[place] for place in members] for members in classes(runs, (SAME,))]
+        return [members for members in found if len(members) > 1]
+
+
+def verdict(mean: Mean) -> str:
+    """By practical size, as of one run (`harness.verdict.decide`), at two-sided 95 %."""
+    low, high = mean.interval(ERROR)
+    launches = round(mean.freedom) + 1
+    return decide(Estimate(mean.mean, low, high, launches, ERROR, mean.error * launches**0.5))
+
+
+def _covers(stopped: Effect, reference: Effect) -> bool:
+    """Whether a run's effect tells of all variants of a pair, and of all pairs of a file, that there is none:
+    a pair that is skipped or failed may be stored without its variants."""
+    if stopped.mean is not None or stopped.tip != reference.tip or stopped.verdict not in ("skipped", "failed"):
+        return False
+    return not stopped.pair or (stopped.pair, stopped.device) == (reference.pair, reference.device)
+
+
+def _sizes(effect: Effect) -> str:
+    return value(json.loads(effect.sizes))
+
+
+def _distinct(labels: Sequence[str]) -> list[str]:
+    """Labels that stand more than once get a number."""
+    several, seen = Counter(labels), Counter[str]()
+    found = []
+    for label in labels:
+        seen[label] += 1
+        found.append(label if several[label] == 1 else f"{label} #{seen[label]}")
+    return found

@@ -1,0 +1,119 @@
+"""Whether a tip's verdict worsened from one run to a later one: for CI and for driver upgrades."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from harness.compare.comparison import Comparison
+from harness.compare.effect import Key
+from harness.compare.means import Mean, difference
+from harness.report.rows import CONTROL
+from harness.report.wording import plain, plural, ratio
+from harness.statistics import discoveries
+from harness.verdict import FALSE_DISCOVERY_RATE, MARGIN
+
+RANKS = {"faster": 2, "no difference": 1, "inconclusive": 1, "slower": 0}
+"""A verdict fell where its rank did: to or from `inconclusive` alone is no fall from or to `no difference`."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One comparison in both runs. ratio: the new speedup over the old one, as a logarithm.
+
+    less: the interval of that ratio (two-sided 95 %) lies wholly below -1 %, also with false discoveries held to
+    5 % over all comparisons. worsened: less, and the verdict fell.
+    """
+
+    key: Key
+    old: str
+    new: str
+    old_mean: Mean
+    new_mean: Mean
+    ratio: Mean
+    less: bool = False
+
+    @property
+    def worsened(self) -> bool:
+        return self.less and RANKS[self.new] < RANKS[self.old]
+
+
+@dataclass(frozen=True)
+class Gate:
+    """changes: what was compared. broken: what the old run measured and the new one failed at, with the reason.
+    uncompared: what else could not be, and why. Controls are in none of them."""
+
+    changes: tuple[Change, ...]
+    broken: tuple[tuple[Key, str], ...]
+    uncompared: tuple[tuple[Key, str], ...]
+
+
+def gate(comparison: Comparison) -> Gate:
+    """The first run of a comparison of two set against the second."""
+    changes, broken, uncompared = [], [], []
+    for key, (old, new) in comparison.cells.items():
+        if key[0] == CONTROL:
+            continue
+        before, after = old.mean, new.mean
+        if before is not None and after is not None:
+            changes.append(Change(key, old.word, new.word, before, after, difference(before, after)))
+        elif before is not None and new.word == "failed":
+            broken.append((key, new.why))
+        else:
+            was, now = _told(old.word, old.why), _told(new.word, new.why)
+            uncompared.append((key, f"{was} in both" if was == now else f"{was} before, {now} now"))
+    below = [change.ratio.interval()[1] < -MARGIN for change in changes]
+    p = [change.ratio.p_beyond(MARGIN) for change in changes]
+    stands = discoveries(p, FALSE_DISCOVERY_RATE)
+    judged = [replace(change, less=low and kept) for change, low, kept in zip(changes, below, stands, strict=True)]
+    return Gate(tuple(judged), tuple(broken), tuple(uncompared))
+
+
+def told(found: Gate, comparison: Comparison, conditions: list[str]) -> list[str]:
+    """The gate's finding in lines of plain text; the last one says whether it is passed."""
+    grade = comparison.grade(0, 1)
+    old, new = comparison.labels
+    lines = [f"{old} -> {new}: {grade.grade}"]
+    lines += [f"  differing: {plain(str(field))}" for field in grade.differing]
+    lines += [f"  unknown: {plain(', '.join(field.field for field in grade.unknown))}"] if grade.unknown else []
+    worsened = [change for change in found.changes if change.worsened]
+    weaker = [change for change in found.changes if change.less and not change.worsened]
+    lines += [_line("worsened", change) for change in worsened]
+    lines += [f"failed now: {name(key)}: {plain(why)}" for key, why in found.broken]
+    lines += [_line("weaker, but its verdict did not fall", change) for change in weaker]
+    reasons: dict[str, list[str]] = {}
+    for key, why in found.uncompared:
+        reasons.setdefault(why, []).append(name(key))
+    lines += [f"not compared: {', '.join(names)}: {plain(why)}" for why, names in reasons.items()]
+    lines.append(
+        f"{plural(len(found.changes), 'comparison')} made: {len(worsened)} worsened, {len(weaker)} weaker, "
+        f"{len(found.changes) - len(worsened) - len(weaker)} not; {len(found.broken)} failed now, "
+        f"{len(found.uncompared)} could not be compared. Speedups are compared, not times: a machine that became "
+        "slower at both sides alike is not seen"
+    )
+    lines.append("failed" if fails(found, conditions) else "passed")
+    return lines
+
+
+def fails(found: Gate, conditions: list[str]) -> bool:
+    """conditions: of `slower` (a verdict worsened) and `failed` (a pair that was measured fails now)."""
+    slower = "slower" in conditions and any(change.worsened for change in found.changes)
+    return slower or ("failed" in conditions and bool(found.broken))
+
+
+def name(key: Key) -> str:
+    """The comparison as people read it: `tip.Pair`, with what is out of the ordinary."""
+    tip, pair, variant, device = key
+    beside = [part for part in (variant, device) if part not in ("optimized", "cpu")]
+    shown = f"{tip}.{pair}" if pair else tip
+    return plain(f"{shown} ({', '.join(beside)})" if beside else shown)
+
+
+def _line(word: str, change: Change) -> str:
+    means = [(mean.mean, *mean.interval()) for mean in (change.old_mean, change.new_mean, change.ratio)]
+    old, new, less = (ratio(*map(math.exp, mean)) for mean in means)
+    return f"{word}: {name(change.key)}: {change.old} {old} -> {change.new} {new}; the speedup is {less} what it was"
+
+
+def _told(word: str, why: str) -> str:
+    return f"{word} ({why})" if why else word

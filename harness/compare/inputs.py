@@ -1,0 +1,123 @@
+"""From what a person names (files, folders, ids of runs) to the runs that are compared."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.compare.comparison import Comparison
+from harness.compare.index import Index, Stored
+from harness.report.wording import plain, plural
+from harness.store import CALIBRATION, StoreError, read
+
+LEAST, MOST = 2, 50
+"""Runs in a comparison."""
+
+SHORTEST = 4
+"""Characters of an id that name a run."""
+
+
+class CompareError(Exception):
+    """The runs cannot be compared as asked; the message says why and what to do."""
+
+
+def chosen(words: Sequence[str], results: Path, index: Index) -> Comparison:
+    """The runs named by `words`, in that order. Raises CompareError and StoreError.
+
+    A word is a results file, a folder (all runs beneath it) or the beginning of the id or file name of a run
+    beneath `results`. In a folder a file that cannot be used is left out with a note; a file that was named must
+    be usable. Nothing is left out silently.
+    """
+    notes: list[str] = []
+    by_id = _by_id([word for word in words if not _is_path(word)], results, index)
+    files: dict[Path, bool] = {}  # whether the file itself was named
+    for word in words:
+        path = Path(word)
+        if path.is_dir():
+            for file in index.scan(path.resolve()).values():
+                files.setdefault(file, False)
+            continue
+        file = by_id[word] if word in by_id else path.resolve()
+        if file.name.startswith(CALIBRATION):
+            raise CompareError(f"{path} is a calibration, no run, and cannot be compared")
+        if files.get(file):
+            notes.append(f"{file.name} is named twice and counts once")
+        files[file] = True
+    usable = _usable(files, index, notes)
+    if len(usable) > MOST:
+        where = " ".join(words)
+        raise CompareError(
+            f"{plural(len(usable), 'run')} in {plain(where)}, and {MOST} at most are compared: name files, "
+            "folders of single machines, or ids of runs"
+        )
+    runs = _distinct(_finished(index.read(usable), files, notes), notes)
+    if len(runs) < LEAST:
+        left = f" ({'; '.join(map(plain, notes))})" if notes else ""
+        raise CompareError(f"{plural(len(runs), 'run')} to compare, and two at least are needed{left}")
+    notes += [notice for stored in runs for notice in stored.notices]
+    return Comparison(tuple(runs), tuple(notes))
+
+
+def _is_path(word: str) -> bool:
+    return word.endswith(".jsonl") or os.path.lexists(word)
+
+
+def _by_id(words: Sequence[str], results: Path, index: Index) -> dict[str, Path]:
+    """The one file beneath `results` that each word begins the id or the name of."""
+    if not words:
+        return {}
+    files = index.scan(results.resolve())
+    found = index.beginning(words, results.resolve())
+    for word in words:
+        named = found.get(word, [])
+        if len(word) < SHORTEST or not named:
+            short = f"; an id is named by {SHORTEST} characters at least" if len(word) < SHORTEST else ""
+            raise CompareError(f"{plain(word)!r} is no file, no folder, and no run's id beneath {results}{short}")
+        if len(named) > 1:
+            few = ", ".join(files[name].name for name in named[:5]) + ", ..." * (len(named) > 5)
+            many = plural(len(named), "run")
+            raise CompareError(f"{plain(word)!r} is the beginning of {many}: {plain(few)}; type more of it")
+    return {word: files[found[word][0]] for word in words}
+
+
+def _usable(files: dict[Path, bool], index: Index, notes: list[str]) -> list[Path]:
+    """The files with a header; of the others one that was named raises the StoreError that says why."""
+    headers = index.headers(files)
+    for file, named in files.items():
+        if file in headers:
+            continue
+        try:
+            read(file)
+        except StoreError as error:
+            if named:
+                raise
+            notes.append(f"left out: {str(error).replace(str(file), file.name)}")  # a path is nobody else's
+    return [file for file in files if file in headers]
+
+
+def _finished(runs: Sequence[Stored], files: dict[Path, bool], notes: list[str]) -> list[Stored]:
+    for stored in runs:
+        if stored.records:
+            continue
+        told = "holds no finished pair"
+        if files[stored.file]:
+            raise CompareError(f"{stored.file} {told}: go on with it by `tipbench run --resume`, or leave it out")
+        notes.append(f"left out: {stored.file.name} {told}")
+    return [stored for stored in runs if stored.records]
+
+
+def _distinct(runs: Sequence[Stored], notes: list[str]) -> list[Stored]:
+    """Each run once; copies with the same content are noted. Raises CompareError where they differ."""
+    first: dict[str, Stored] = {}
+    for stored in runs:
+        known = first.setdefault(stored.run.id, stored)
+        if known is stored:
+            continue
+        if (known.run, known.effects) != (stored.run, stored.effects):
+            raise CompareError(
+                f"two files with the run id {plain(stored.run.id)} and different contents: {known.file} and "
+                f"{stored.file}; leave one out"
+            )
+        notes.append(f"{stored.file.name} is a copy of {known.file.name} and counts once")
+    return list(first.values())

@@ -1,0 +1,114 @@
+"""Means with standard errors, and what is done with several of them: pure functions.
+
+All means are of ln t_baseline - ln t_variant, as in `harness.statistics`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scipy.special import fdtrc, stdtr, stdtrit
+
+
+@dataclass(frozen=True)
+class Mean:
+    """freedom: degrees of freedom that its standard error was estimated with, not always whole."""
+
+    mean: float
+    error: float
+    freedom: float
+
+    def interval(self, alpha: float = 0.05) -> tuple[float, float]:
+        """Student's, at two-sided error `alpha`."""
+        half = float(stdtrit(self.freedom, 1 - alpha / 2)) * self.error
+        return self.mean - half, self.mean + half
+
+    def p_beyond(self, margin: float) -> float:
+        """p-value against "the truth lies within +-margin": twice the t tail beyond the nearer edge."""
+        distance = abs(self.mean) - margin
+        return 1.0 if distance <= 0 else min(1.0, 2 * float(stdtr(self.freedom, -distance / self.error)))
+
+
+@dataclass(frozen=True)
+class Heterogeneity:
+    """Whether means differ by more than their errors explain.
+
+    q: Cochran's Q, chi-squared with `count` - 1 degrees of freedom if they do not and the errors were known.
+    i2: the share of Q that is not error (Higgins and Thompson 2002). p: of Welch's test (below).
+    """
+
+    count: int
+    q: float
+    i2: float
+    p: float
+
+
+def heterogeneity(means: Sequence[Mean]) -> Heterogeneity:
+    """Welch (1951): Q / (k - 1), corrected for errors that are themselves estimated from few launches, against F.
+
+    Q alone against chi-squared takes the errors as known; with 4 to 18 launches each that rejects too often. For
+    two means this is Welch's t test. Raises ValueError under 2.
+    """
+    count = len(means)
+    if count < 2:
+        raise ValueError("heterogeneity needs at least 2 means")
+    weights = [mean.error**-2 for mean in means]
+    total = math.fsum(weights)
+    centre = math.fsum(weight * mean.mean for weight, mean in zip(weights, means, strict=True)) / total
+    q = math.fsum(weight * (mean.mean - centre) ** 2 for weight, mean in zip(weights, means, strict=True))
+    unsure = math.fsum((1 - weight / total) ** 2 / mean.freedom for weight, mean in zip(weights, means, strict=True))
+    f = q / (count - 1) / (1 + 2 * (count - 2) / (count**2 - 1) * unsure)
+    p = float(fdtrc(count - 1, (count**2 - 1) / (3 * unsure), f))
+    return Heterogeneity(count, q, max(0.0, 1 - (count - 1) / q) if q > 0 else 0.0, p)
+
+
+def difference(old: Mean, new: Mean) -> Mean:
+    """new - old, of independent means (Welch)."""
+    error, freedom = _sum([(old.error**2, old.freedom), (new.error**2, new.freedom)])
+    return Mean(new.mean - old.mean, error, freedom)
+
+
+def of_one_machine(runs: Sequence[Mean]) -> Mean:
+    """One mean of a machine's runs: runs of one machine are not independent machines.
+
+    The runs count alike. Where they differ by more than their errors explain, what lies between runs (DerSimonian
+    and Laird 1986) widens the error, with as few degrees of freedom as there are runs to know it from.
+    Raises ValueError where there is none.
+    """
+    if not runs:
+        raise ValueError("no runs to average")
+    if len(runs) == 1:
+        return runs[0]
+    count = len(runs)
+    weights = [run.error**-2 for run in runs]
+    excess = heterogeneity(runs).q - (count - 1)
+    between = max(0.0, excess / (math.fsum(weights) - math.fsum(weight**2 for weight in weights) / math.fsum(weights)))
+    parts = [(run.error**2 / count**2, run.freedom) for run in runs]
+    error, freedom = _sum([*parts, (between / count, count - 1.0)] if between else parts)
+    return Mean(math.fsum(run.mean for run in runs) / count, error, freedom)
+
+
+def mean_of(pairs: Sequence[Sequence[Mean]]) -> Mean:
+    """The mean over pairs, each counted once whatever the number of its variants.
+
+    A pair's variants share a baseline, so their errors are not independent: they are taken to add up fully.
+    The error is that of measuring these pairs; it says nothing of other pairs. Raises ValueError without pairs.
+    """
+    if not pairs:
+        raise ValueError("no pairs to average")
+    parts, means = [], []
+    for variants in pairs:
+        error = math.fsum(found.error for found in variants) / len(variants) / len(pairs)
+        parts.append((error**2, min(found.freedom for found in variants)))
+        means.append(math.fsum(found.mean for found in variants) / len(variants))
+    error, freedom = _sum(parts)
+    return Mean(math.fsum(means) / len(means), error, freedom)
+
+
+def _sum(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """(standard error, degrees of freedom) of a sum whose parts have these (variance, degrees of freedom):
+    Welch and Satterthwaite."""
+    variance = math.fsum(part for part, _ in parts)
+    return math.sqrt(variance), variance**2 / math.fsum(part**2 / freedom for part, freedom in parts)

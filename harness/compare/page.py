@@ -1,0 +1,308 @@
+"""The page of a comparison: which advice travels first, then the matrix, then how far all that may be compared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from harness.compare.comparison import Cell as Found
+from harness.compare.comparison import Comparison
+from harness.compare.effect import Key, memory_change
+from harness.compare.grade import SAME, hardware
+from harness.compare.means import Mean
+from harness.compare.travel import TRAVELS, Journey, TipJourney, journeys, tips
+from harness.page import (
+    Block,
+    Break,
+    Bullets,
+    Cell,
+    Figure,
+    Folded,
+    Heading,
+    Line,
+    Page,
+    Paragraph,
+    Quote,
+    Strong,
+    Table,
+)
+from harness.report.advice import MEMORY_KINDS, MEMORY_MARGIN
+from harness.report.rows import CONTROL
+from harness.report.wording import change, plural, ratio, seconds
+
+MOST_GRADES = 100
+"""Comparisons of two runs that the page lists; JSON has all."""
+
+HOW_TO_READ: tuple[Block, ...] = (
+    Heading("How to read this"),
+    Paragraph(
+        (
+            "A speedup is the baseline's time over the variant's, both measured on the same machine in turns: so "
+            "speedups can be set side by side where times cannot. Brackets hold 95 % intervals over launches.",
+        )
+    ),
+    Bullets(
+        (
+            (
+                Strong("travels"),
+                " (between runs of one machine: ",
+                Strong("holds"),
+                "): it pays wherever it was decided, and on two machines at least. ",
+                Strong("reverses"),
+                ": it pays on one and costs on another. ",
+                Strong("pays on some"),
+                ", ",
+                Strong("costs on some"),
+                ": elsewhere there is no difference. ",
+                Strong("can't tell"),
+                ": fewer than two machines decided it, or they do not differ for sure. By time, or by peak memory, "
+                f"from {100 * MEMORY_MARGIN:.0f} % on, where the guide promises that. The first of these that holds "
+                "for one of the tip's whole jobs counts, or for its operations where no job was measured twice.",
+            ),
+            (
+                Strong("differ?"),
+                " Whether the machines' speedups differ by more than their errors explain: the p-value of Welch's "
+                "test, which is Cochran's Q corrected for errors that are estimated from few launches, and I², the "
+                "share of Q that is not error. Yes: false discoveries are held to 5 % over all comparisons tested "
+                "(Benjamini-Hochberg).",
+            ),
+            (
+                "Runs of one machine are not independent machines: they are averaged first, and what lies between "
+                "them widens the error. With one run a machine, drift from day to day counts as a difference between "
+                "machines.",
+            ),
+            (
+                "Cells show the run's own verdict and interval, and peak memory beside the baseline's. ",
+                Strong("missing"),
+                ": not in this run. ",
+                Strong("not reached"),
+                ": planned, but the run ended before. ",
+                Strong("not comparable"),
+                ": sizes, code or suite are not those of the first run that measured it.",
+            ),
+        )
+    ),
+)
+
+
+def page(comparison: Comparison, alts: Mapping[str, str]) -> Page:
+    """alts: of the figures that go with it, by name, what each shows."""
+    found = journeys(comparison)
+    what = "machine" if len(comparison.machines) > 1 else "run"
+    told = tips(found, what)
+    return Page(
+        title=_title(comparison),
+        blocks=(
+            _limits(comparison),
+            *_notes(comparison),
+            Heading("Which advice travels" if what == "machine" else "What the runs agree on"),
+            *_sentences(told, what),
+            *(Figure(name, alt) for name, alt in alts.items()),
+            Heading("Every comparison"),
+            _matrix(comparison, found),
+            *_geometric_means(comparison),
+            *_absolute(comparison),
+            *_comparability(comparison),
+            *HOW_TO_READ,
+        ),
+    )
+
+
+def across(comparison: Comparison) -> list[tuple[str, list[tuple[str, float, float, float, str]]]]:
+    """What `harness.report.figures.draw_across` draws: machine, speedup, low, high, verdict, by comparison."""
+    drawn = []
+    for key, journey in journeys(comparison).items():
+        if key[0] == CONTROL:
+            continue
+        effects = []
+        for place in journey.measured:
+            if place.mean is not None:
+                low, high = place.mean.interval()
+                effects.append((place.label, math.exp(place.mean.mean), math.exp(low), math.exp(high), place.word))
+        drawn.append((_row_name(key), effects))
+    return drawn
+
+
+def _title(comparison: Comparison) -> str:
+    if len(comparison.machines) > 1:
+        return f"PyTorch tuning tips on {plural(len(comparison.machines), 'machine')}"
+    return f"PyTorch tuning tips in {plural(len(comparison.runs), 'run')} of {comparison.machines[0].label}"
+
+
+def _limits(comparison: Comparison) -> Quote:
+    machines, runs = len(comparison.machines), len(comparison.runs)
+    few = (
+        "All runs are of one machine, or of machines that their hardware does not tell apart: nothing here says "
+        "what travels to another."
+        if machines == 1
+        else f"{plural(machines, 'machine')}, {plural(runs, 'run')}: these machines are compared, not all there are. "
+        "What travels here may reverse on the next one"
+        + ("." if machines > 4 else ", and so few cannot say how often.")
+    )
+    lines: list[Line] = [(Strong("Limits."), f" {few}")]
+    away = runs - len(comparison.comparable)
+    if away:
+        lines.append((f"{plural(away, 'run')} cannot be compared with the first one, and no statement rests on it.",))
+    return Quote(tuple(lines))
+
+
+def _notes(comparison: Comparison) -> tuple[Block, ...]:
+    if not comparison.notes:
+        return ()
+    lines = tuple((note,) for note in comparison.notes)
+    return (Paragraph((Strong("Not everything could be used:"),)), Bullets(lines))
+
+
+def _sentences(told: Sequence[TipJourney], what: str) -> tuple[Block, ...]:
+    if not told:
+        return (Paragraph(("No tip was reached in any of the runs.",)),)
+    rows = tuple((Cell((Strong(tip.word),), kind=tip.word), Cell((tip.tip,)), Cell((tip.why,))) for tip in told)
+    return (Table("tips", (f"across {what}s", "tip", "what was found"), rows),)
+
+
+def _word(tip: TipJourney, what: str) -> Cell:
+    """Between runs of one machine nothing travels."""
+    shown = tip.word.replace(TRAVELS, "holds").replace(" on ", " in ") if what == "run" else tip.word
+    return Cell((Strong(shown),), kind=shown)
+
+
+def _matrix(comparison: Comparison, found: Mapping[Key, Journey]) -> Table:
+    head = ("tip and pair", "differ?", *comparison.labels)
+    rows = tuple(
+        (Cell((_row_name(key),)), _spread(found[key]), *map(_cell, cells)) for key, cells in comparison.cells.items()
+    )
+    return Table("matrix", head, rows)
+
+
+def _row_name(key: Key) -> str:
+    tip, pair, variant, device = key
+    beside = [part for part in (variant, device) if part not in ("optimized", "cpu")]
+    name = f"{tip} {pair}".strip()
+    return f"{name} ({', '.join(beside)})" if beside else name
+
+
+def _spread(journey: Journey) -> Cell:
+    spread = journey.spread
+    if spread is None:
+        return Cell(("-",))
+    shown = f"{'yes' if journey.differs else 'no'}, p {p_value(spread.p)}, I² {100 * spread.i2:.0f} %"
+    return Cell((shown,), sort=spread.p, kind="differs" if journey.differs else "")
+
+
+def p_value(p: float) -> str:
+    return "< 0.0001" if p < 1e-4 else f"{p:.2g}"
+
+
+def _cell(found: Found) -> Cell:
+    effect = found.effect
+    if found.mean is None or effect is None or effect.mean is None or effect.low is None or effect.high is None:
+        why = f": {found.why}" if found.why else ""
+        return Cell((Strong(found.word), why), kind=found.word)
+    shown = ratio(math.exp(effect.mean), math.exp(effect.low), math.exp(effect.high))
+    line: Line = (Strong(found.word), f" {shown}")
+    memory = memory_change(effect)
+    if memory is not None and effect.memory_before is not None and effect.memory_after is not None:
+        kind = MEMORY_KINDS.get(effect.memory_kind, effect.memory_kind)
+        line = (*line, Break(), f"{kind} {change(effect.memory_before, effect.memory_after)}")
+    return Cell(line, sort=math.exp(effect.mean), kind=found.word)
+
+
+def _geometric_means(comparison: Comparison) -> tuple[Block, ...]:
+    heading = Heading("Geometric means")
+    rows = []
+    for scale, name in (("macro", "whole jobs"), ("micro", "operations alone")):
+        means = [comparison.geometric_mean(index, scale) for index in comparison.comparable]
+        told = [mean for mean in means if mean is not None]
+        if told:
+            shown = (Cell((_interval(mean),), sort=math.exp(mean.mean)) for mean, _ in told)
+            rows.append((Cell((name,)), Cell((str(told[0][1]),), sort=float(told[0][1])), *shown))
+    if not rows:
+        return heading, Paragraph(("No pair was measured in all comparable runs, so there is none.",))
+    labels = (comparison.labels[index] for index in comparison.comparable)
+    about = (
+        "Over the pairs that all comparable runs measured, each counted once whatever the number of its variants, the "
+        "controls left out. The interval is the error of measuring these pairs; of other tips it says nothing."
+    )
+    return heading, Paragraph((about,)), Table("means", ("scale", "pairs", *labels), tuple(rows))
+
+
+def _interval(mean: Mean) -> str:
+    low, high = mean.interval()
+    return ratio(math.exp(mean.mean), math.exp(low), math.exp(high))
+
+
+def _absolute(comparison: Comparison) -> tuple[Block, ...]:
+    """Seconds a step, only between runs that are graded SAME."""
+    blocks: list[Block] = [Heading("Absolute times")]
+    for number, members in enumerate(comparison.alike, 1):
+        rows = []
+        for key, cells in comparison.cells.items():
+            shown = [cells[index] for index in members]
+            if sum(cell.mean is not None for cell in shown) > 1:
+                rows.append((Cell((_row_name(key),)), *map(_times, shown)))
+        if rows:
+            labels = tuple(comparison.labels[index] for index in members)
+            blocks.append(Table(f"times-{number}", ("baseline -> variant, a step", *labels), tuple(rows)))
+    about = (
+        "Only between runs of the same machine in the same state. Medians, without intervals: on a shared machine "
+        "they drift by more than speedups do, so they are shown and never judged."
+        if len(blocks) > 1
+        else "None can be compared: no two runs are of the same machine in the same state and share a pair."
+    )
+    blocks.insert(1, Paragraph((about,)))
+    return (blocks[0], blocks[1], Folded("Seconds a step", tuple(blocks[2:]))) if len(blocks) > 2 else tuple(blocks)
+
+
+def _times(cell: Found) -> Cell:
+    effect = cell.effect
+    if cell.mean is None or effect is None or effect.step_s is None or effect.variant_step_s is None:
+        return Cell((cell.word,), kind=cell.word)
+    return Cell((f"{seconds(effect.step_s)} -> {seconds(effect.variant_step_s)}",), sort=effect.variant_step_s)
+
+
+def _comparability(comparison: Comparison) -> tuple[Block, ...]:
+    count = len(comparison.runs)
+    legend = tuple(
+        (
+            Cell((label,)),
+            Cell((hardware(stored.run),)),
+            Cell(
+                (", ".join(f"{name} {stored.run.machine.get(name, 'not recorded')}" for name in ("torch", "python")),)
+            ),
+            Cell((str(stored.run.options.get("profile", "not recorded")),)),
+            Cell((f"{stored.run.started}, {stored.run.id}",)),
+            Cell((f"{len([effect for effect in stored.effects if effect.mean is not None])}",)),
+        )
+        for label, stored in zip(comparison.labels, comparison.runs, strict=True)
+    )
+    places = [(left, right) for left in range(count) for right in range(left + 1, count)]
+    graded = tuple(_graded(comparison, left, right) for left, right in places[:MOST_GRADES])
+    rest = len(places) - len(graded)
+    more = (
+        (Paragraph((f"{plural(rest, 'further comparison')} of two runs: `--format json` has all.",)),) if rest else ()
+    )
+    return (
+        Heading("What may be compared with what"),
+        Table("runs", ("run", "hardware", "versions", "profile", "begun, id", "comparisons measured"), legend),
+        Paragraph(
+            (
+                "Fields of the machine's description are compared one by one. What a machine does not tell, or an "
+                "older tipbench did not record, is unknown: neither equal nor different. Machines are not identified, "
+                "so the same machine means one that cannot be told from it. Between two commits of the suite a pair's "
+                "code may have changed: its sizes and file are compared, its lines are not.",
+            )
+        ),
+        Folded(
+            f"{plural(len(places), 'comparison')} of two runs, with what differs",
+            (Table("grades", ("run", "with", "grade", "differing (left / right)", "unknown"), graded), *more),
+        ),
+    )
+
+
+def _graded(comparison: Comparison, left: int, right: int) -> tuple[Cell, ...]:
+    found = comparison.grade(left, right)
+    differing = "; ".join(map(str, found.differing)) or "nothing"
+    unknown = "; ".join(map(str, found.unknown)) or "nothing"
+    word = f"{found.grade}{', as far as told' if found.grade == SAME and found.unknown else ''}"
+    labels = (Cell((comparison.labels[left],)), Cell((comparison.labels[right],)))
+    return (*labels, Cell((Strong(word),), kind=found.grade), Cell((differing,)), Cell((unknown,)))

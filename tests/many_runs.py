@@ -1,0 +1,73 @@
+"""Thousands of stored runs, made up from one, and how long they take to be indexed and compared.
+
+`python -m tests.many_runs 10000 DIR [--like FILE] [--pairs N]` writes that many runs beneath DIR, unless they are
+there, each with the first N records of FILE (by default all of tests/golden/schema-1.jsonl) and an id, a day and a
+machine of its own. It prints what `tipbench compare` takes, Python's start included, with an index of its own: two
+runs named by their ids, when nothing is indexed; fifty, whose records were not read yet; and the fifty again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+GOLDEN = Path(__file__).parent / "golden" / "schema-1.jsonl"
+
+MACHINES = 20
+
+
+def write(count: int, folder: Path, like: Path, pairs: int | None) -> list[str]:
+    """The ids of the runs beneath `folder`, which are written where they are not there."""
+    header, *records = like.read_bytes().splitlines()
+    body = b"".join(line + b"\n" for line in records[:pairs])
+    about = json.loads(header)
+    numbers = random.Random(0)
+    ids = []
+    for index in range(count):
+        about["id"] = f"{numbers.getrandbits(128):032x}"
+        about["started"] = f"2026-{1 + index % 12:02}-{1 + index % 28:02}T09:{index % 60:02}:00+00:00"
+        model = f"Made Up {index % MACHINES}"
+        about["machine"] = {**about["machine"], "name": f"made-up-{index % MACHINES}-2c-24g", "cpu": model}
+        path = folder / about["machine"]["name"] / f"{about['started'][:10]}-{about['id'][:8]}.jsonl"
+        ids.append(about["id"])
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(json.dumps(about, separators=(",", ":")).encode() + b"\n" + body)
+    return ids
+
+
+def seconds(runs: list[str], folder: Path, cache: Path) -> float:
+    """Wall time of one `tipbench compare`."""
+    command = [sys.executable, "-m", "harness", "compare", "--results", str(folder), *(run[:12] for run in runs)]
+    start = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "XDG_CACHE_HOME": str(cache)})
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("count", type=int)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--like", type=Path, default=GOLDEN)
+    parser.add_argument("--pairs", type=int)
+    options = parser.parse_args()
+    ids = write(options.count, options.folder, options.like, options.pairs)
+    sizes = [file.stat().st_size for file in options.folder.rglob("*.jsonl")]
+    print(f"{len(sizes)} runs of {sum(sizes) / len(sizes) / 1024:.1f} KiB, {sum(sizes) / (1 << 20):.0f} MiB in all")
+    with tempfile.TemporaryDirectory() as cache:
+        place = Path(cache)
+        print(f"two runs by their ids, nothing indexed yet: {seconds(ids[:2], options.folder, place):.2f} s")
+        print(f"two others, all indexed: {seconds(ids[2:4], options.folder, place):.2f} s")
+        print(f"fifty, records not read yet: {seconds(ids[4:54], options.folder, place):.2f} s")
+        print(f"the same fifty again: {seconds(ids[4:54], options.folder, place):.2f} s")
+
+
+if __name__ == "__main__":
+    main()
