@@ -109,6 +109,6 @@ def _alt(panels: Sequence[Panel], machines: Sequence[str]) -> str:
     turned = sum({"faster", "slower"} <= found for found in verdicts)
     return (
         f"Speedups of {plural(len(panels), 'comparison')} across {plural(len(machines), 'machine')}: {turned} faster "
-        f"on one and slower on another; {style.shown(label, 60)} differs most, from {least[1]:.3g}x on "
-        f"{style.shown(least[0], 40)} to {most[1]:.3g}x on {style.shown(most[0], 40)}."
+        f"on one and slower on another; {style.shown(label, 60)} differs most, from {style.times(least[1])} on "
+        f"{style.shown(least[0], 40)} to {style.times(most[1])} on {style.shown(most[0], 40)}."
     )

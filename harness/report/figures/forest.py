@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from typing import Literal
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.transforms import blended_transform_factory
+from matplotlib.transforms import Transform, blended_transform_factory
 
 from harness.report.advice import advise
 from harness.report.figures import style
@@ -21,8 +24,8 @@ LINES = 58
 PITCH = 0.15
 """Inches from line to line."""
 
-ABOVE, BELOW, LABELS, NUMBERS = 0.95, 0.45, 2.62, 1.28
-"""Inches around the axes."""
+ABOVE, BELOW, LABELS, NUMBERS, EDGE = 0.95, 0.45, 2.62, 1.28, 0.06
+"""Inches around the axes, and around what stands beside them."""
 
 Group = tuple[str, list[Row]]
 
@@ -68,65 +71,78 @@ def _pages(groups: Sequence[Group]) -> list[list[Group]]:
 
 def _paint(page: Sequence[Group], number: int, of: int) -> Figure:
     lines = sum(len(rows) + 1 for _, rows in page)
+    shown = [row for _, rows in page for row in rows]
     figure = style.sheet(lines * PITCH + ABOVE + BELOW)
     over = style.axes(figure, LABELS, BELOW, NUMBERS, ABOVE)
     over.set_ylim(lines - 0.5, -0.5)
-    shown = [row for _, rows in page for row in rows]
-    effects = {id(row): row.effects for row in shown}
-    points = [effect for found in effects.values() for effect in found]
-    low, high = style.limits(points + [ln(row)[0] for row in shown], [end for row in shown for end in ln(row)[1:]])
-    over.set_xlim(low, high)
-    style.ratio_ticks(over.xaxis, low, high, most=12)
-    over.tick_params(axis="x", top=True, labeltop=True)
-    over.grid(axis="x")
-    over.set_yticks([])
-    over.spines[["left"]].set_visible(False)
-    over.spines[["top"]].set_visible(True)
-    over.set_xlabel("speedup: the baseline's time over the variant's, on a log axis")
-    style.no_difference(over)
-    beside = blended_transform_factory(figure.dpi_scale_trans, over.transData)
     devices = {row.info.device for row in shown}
-    at: dict[str, list[float]] = {}
-    found: dict[str, list[tuple[float, float, float]]] = {}
-    dots: list[tuple[float, float]] = []
+    placed: list[tuple[int, Row]] = []
     line = 0
-
-    def write(inches: float, text: str, **how: str | float) -> None:
-        over.text(inches, line, text, transform=beside, va="center", **how)  # type: ignore[arg-type]
-
     for answer, rows in page:
-        over.plot([0.06, style.WIDTH - 0.06], [line - 0.5] * 2, transform=beside, clip_on=False,
-                  color=LIGHT["grid"], linewidth=0.5)  # fmt: skip
-        write(0.06, style.shown(rows[0].tip, 40), weight="bold")
-        write(style.WIDTH - 0.06, answer, ha="right", color=LIGHT["muted"])
+        _head(over, line, rows[0].tip, answer)
         last = ""
         for row in rows:
             line += 1
             pair = row.info.pair + (f" on {row.info.device}" if len(devices) > 1 else "")
-            if pair != last:
-                write(0.16, style.shown(pair, 30), style="normal" if row.info.scale == "macro" else "italic")
+            _words(over, line, row, pair if pair != last else "")
+            placed.append((line, row))
             last = pair
-            if row.variant != "optimized":
-                write(LABELS - 0.08, style.shown(row.variant, 22), ha="right", color=LIGHT["muted"])
-            judged = row.judgement
-            if judged.speedup is not None and judged.low is not None and judged.high is not None:
-                told = style.shown(ratio(judged.speedup, judged.low, judged.high), 26)
-                write(style.WIDTH - 0.06, told, ha="right", color=style.MARKS[row.verdict].color)
-            at.setdefault(row.verdict, []).append(line - 0.12)
-            found.setdefault(row.verdict, []).append(ln(row))
-            dots += [(effect, line + 0.24) for effect in effects[id(row)]]
         line += 1
-    for verdict in style.MARKS:
-        if verdict in at:
-            style.estimates(over, verdict, at[verdict], found[verdict])
+    dots = [(effect, line + 0.24) for line, row in placed for effect in row.effects]
+    _axis(over, [x for x, _ in dots] + [ln(row)[0] for row in shown], [end for row in shown for end in ln(row)[1:]])
     style.launches(over, [x for x, _ in dots], [y for _, y in dots])
+    for verdict in style.MARKS:
+        here = [(line - 0.12, ln(row)) for line, row in placed if row.verdict == verdict]
+        if here:
+            style.estimates(over, verdict, [at for at, _ in here], [found for _, found in here])
     style.title(
         figure,
         "Speedups" + (f", page {number} of {of}" if of > 1 else ""),
         "tips by their largest effect; bars are 95 % intervals; operations alone in italics, whole jobs upright",
     )
-    style.legend(figure, list(at), top=0.42, band="no difference: within ±1 %")
+    style.legend(figure, [row.verdict for row in shown], top=0.42, band="no difference: within ±1 %")
     return figure
+
+
+def _axis(over: Axes, points: Sequence[float], ends: Sequence[float]) -> None:
+    low, high = style.limits(points, ends)
+    over.set_xlim(low, high)
+    style.ratio_ticks(over.xaxis, low, high, most=12)
+    over.tick_params(axis="x", top=True, labeltop=True)
+    over.grid(axis="x")
+    over.set_yticks([])
+    over.spines["left"].set_visible(False)
+    over.spines["top"].set_visible(True)
+    over.set_xlabel("speedup: the baseline's time over the variant's, on a log axis")
+    style.no_difference(over)
+
+
+def _head(over: Axes, line: int, tip: str, answer: str) -> None:
+    beside = _beside(over)
+    ends = (EDGE, style.WIDTH - EDGE)
+    over.plot(ends, (line - 0.5,) * 2, transform=beside, clip_on=False, color=LIGHT["grid"], linewidth=0.5)
+    over.text(EDGE, line, style.shown(tip, 36), transform=beside, va="center", weight="bold")
+    over.text(style.WIDTH - EDGE, line, answer, transform=beside, va="center", ha="right", color=LIGHT["muted"])
+
+
+def _words(over: Axes, line: int, row: Row, pair: str) -> None:
+    """pair: empty where the line above names it."""
+    beside, told = _beside(over), style.shown(pair, 28)
+    slant: Literal["normal", "italic"] = "normal" if row.info.scale == "macro" else "italic"
+    over.text(EDGE + 0.1, line, told, transform=beside, va="center", style=slant)
+    if row.variant != "optimized":
+        variant = style.shown(row.variant, max(12, min(26, 40 - len(told))))
+        over.text(LABELS - 0.08, line, variant, transform=beside, va="center", ha="right", color=LIGHT["muted"])
+    speedup, low, high = map(math.exp, ln(row))
+    found = ratio(speedup, low, high)
+    found = found if len(found) <= 24 else style.times(speedup)
+    over.text(style.WIDTH - EDGE, line, found, transform=beside, va="center", ha="right",
+              color=style.MARKS[row.verdict].color)  # fmt: skip
+
+
+def _beside(over: Axes) -> Transform:
+    """Inches from the figure's left, and lines."""
+    return blended_transform_factory(over.figure.dpi_scale_trans, over.transData)
 
 
 def _alt(page: Sequence[Group], number: int, of: int) -> str:
@@ -141,7 +157,7 @@ def _alt(page: Sequence[Group], number: int, of: int) -> str:
         having = [row for row in rows if row.verdict == verdict]
         if having:
             row = pick(having, key=lambda row: row.judgement.speedup or 1.0)
-            told += f"; the {word} is {name(row)} with {row.judgement.speedup:.3g}x"
+            told += f"; the {word} is {name(row)} with {style.times(row.judgement.speedup or 1.0)}"
     told += f"; {plural(controls, 'control')} with identical sides" if controls else ""
     return f"{told}."
 

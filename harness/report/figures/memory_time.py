@@ -151,9 +151,9 @@ def _alt(points: Sequence[Point]) -> str:
     told = f"Memory against time: of {plural(len(points), 'comparison')} {counted}"
     leanest, hungriest = max(points, key=lambda point: point.y), min(points, key=lambda point: point.y)
     if _memory(leanest) > 0:
-        told += f"; the leanest is {name(leanest.row)} with {math.exp(-leanest.y):.3g} times the baseline's memory"
+        told += f"; the leanest is {name(leanest.row)} with {style.times(math.exp(-leanest.y))} the baseline's memory"
     if _memory(hungriest) < 0:
-        told += f"; the least lean is {name(hungriest.row)} with {math.exp(-hungriest.y):.3g} times"
+        told += f"; the least lean is {name(hungriest.row)} with {style.times(math.exp(-hungriest.y))}"
     return f"{told}."
 
 

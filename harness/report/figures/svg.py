@@ -54,7 +54,7 @@ def compact(content: bytes, name: str, alt: str) -> bytes:
         if element.tag != f"{SVG}text":
             element.text = None
         element.tail = None
-    for group in root.iter(f"{SVG}g"):
+    for group in list(root.iter(f"{SVG}g")):
         if group.get("id") == DOTS:
             _dots(group, classes)
     _unwrap(root, classes.get("fill: none", ""))
@@ -102,7 +102,13 @@ def _unwrap(element: ElementTree.Element, unseen: str) -> None:
     element[:] = children
     for key in ("class", "clip-path"):
         shared = {child.get(key, "") for child in children}
-        if element.tag == f"{SVG}g" and len(shared) == 1 and all(shared) and key not in element.attrib:
+        if (
+            len(children) > 1
+            and len(shared) == 1
+            and all(shared)
+            and element.tag == f"{SVG}g"
+            and key not in element.attrib
+        ):
             element.set(key, shared.pop())
             for child in children:
                 del child.attrib[key]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import partial
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation, blended_transform_factory
 
@@ -61,7 +62,7 @@ def _paint(points: Points, swept: str) -> Figure:
         room = 0.08 * (values[-1] - values[0])
         over.set_xlim(values[0] - room, values[-1] + room)
     over.minorticks_off()
-    over.set_xticks(values, [f"{value:,g}" for value in values])
+    over.set_xticks(values, _labels(over, values))
     effects = [(value, effect) for value, row in points for effect in row.effects]
     estimates = [ln(row) for _, row in points]
     low, high = style.limits(
@@ -92,6 +93,18 @@ def _paint(points: Points, swept: str) -> Figure:
     return figure
 
 
+def _labels(over: Axes, values: Sequence[float]) -> list[str]:
+    """Of the values; none where it would touch the one before."""
+    letter, free, told = 0.02, -1.0, []
+    for value in values:
+        (at, _) = over.transAxes.inverted().transform(over.transData.transform((value, 1.0)))
+        label = f"{value:,.15g}"
+        half = letter * (len(label) + 1) / 2
+        told.append(label if at - half >= free else "")
+        free = at + half if told[-1] else free
+    return told
+
+
 def _on(row: Row) -> str:
     return "" if row.info.device == "cpu" else f" on {row.info.device}"
 
@@ -99,5 +112,5 @@ def _on(row: Row) -> str:
 def _alt(points: Points, swept: str) -> str:
     row = points[0][1]
     name = style.shown(f"{row.tip} {row.info.pair}", 60)
-    told = [f"{row.judgement.speedup:.3g}x with {value:,g} ({row.verdict})" for value, row in points]
+    told = [f"{style.times(row.judgement.speedup or 1.0)} with {value:,.15g} ({row.verdict})" for value, row in points]
     return f"Speedup of {name}{_on(row)} by {style.shown(swept, 40)}: {', '.join(told)}."
