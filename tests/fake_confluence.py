@@ -23,11 +23,14 @@ from dataclasses import dataclass, field
 from html.entities import codepoint2name, name2codepoint
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 from xml.dom import Node, minidom
 from xml.parsers.expat import ExpatError
 
 USER, TOKEN = "robot@example.org", "correct-horse-battery-staple"
+PAGE_SIZE = 5
+"""A Confluence's is 25 where not asked for more."""
+
 WHEN = "2026-11-22T00:00:00.000Z"
 
 INLINE = {"strong", "em", "u", "s", "del", "sub", "sup", "small", "big", "code", "a", "span", "br"}
@@ -135,6 +138,9 @@ def _check_macro(macro: Any) -> None:
     if name not in PARAMETERS:
         raise Refused(400, f"unknown macro: {name!r}")
     bodies = []
+    if name == "expand" and [node for node in macro.getElementsByTagName(macro.tagName)
+                             if node.getAttribute("ac:name") == name]:  # fmt: skip
+        raise Refused(400, "an expand macro within another")
     for child in macro.childNodes:
         if child.nodeType == Node.ELEMENT_NODE and child.tagName == "ac:parameter":
             key, value = child.getAttribute("ac:name"), text_of(child)
@@ -254,7 +260,8 @@ class FakeConfluence:
         return {page.title: len(page.versions) for page in self.pages.values() if page is not self.home}
 
     def uploads(self) -> dict[str, int]:
-        return {a.title: a.uploads for page in self.pages.values() for a in page.attachments.values()}
+        every = ((page, one) for page in self.pages.values() for one in page.attachments.values())
+        return {f"{page.title}/{one.title}": one.uploads for page, one in every}
 
     def writes(self) -> list[tuple[str, str]]:
         return [(method, path) for method, path in self.requests if method != "GET"]
@@ -330,8 +337,8 @@ class FakeConfluence:
             ("POST", f"{v2}/pages/?", self._create, _json),
             ("GET", f"{v2}/pages/(\\d+)", self._page, {"body-format"}),
             ("PUT", f"{v2}/pages/(\\d+)", self._update, _json),
-            ("GET", f"{v2}/pages/(\\d+)/attachments", self._attachments, {"filename"}),
-            ("GET", properties, self._properties, {"key"}),
+            ("GET", f"{v2}/pages/(\\d+)/attachments", self._attachments, {"filename", "cursor"}),
+            ("GET", properties, self._properties, {"key", "cursor"}),
             ("POST", properties, self._add_property, _json),
             ("PUT", f"{properties}/(\\d+)", self._change_property, _json),
             ("POST", v1, self._attach, _form),
@@ -426,7 +433,8 @@ class FakeConfluence:
 
     def _properties(self, kind: str, holder_id: str, query: dict[str, str]) -> Any:
         found = self._holder(kind, holder_id, to_write=False)
-        return self._results([_told(one) for one in found.values() if query.get("key", one.key) == one.key])
+        told = [_told(one) for one in found.values() if query.get("key", one.key) == one.key]
+        return self._part(f"/wiki/api/v2/{kind}/{holder_id}/properties", query, told)
 
     def _add_property(self, kind: str, holder_id: str, asked: dict[str, Any]) -> Any:
         found = self._holder(kind, holder_id, to_write=True)
@@ -448,7 +456,7 @@ class FakeConfluence:
 
     def _attachments(self, page_id: str, query: dict[str, str]) -> Any:
         page = self._visible(page_id)
-        return self._results([
+        return self._part(f"/wiki/api/v2/pages/{page_id}/attachments", query, [
             {
                 "id": one.id, "status": "current", "title": one.title, "createdAt": WHEN, "pageId": page_id,
                 "mediaType": one.media, "mediaTypeDescription": "", "comment": "", "fileId": f"f{one.id}",
@@ -484,7 +492,15 @@ class FakeConfluence:
         return {"id": one.id, "title": one.title, "version": {"number": one.version}}
 
     def _results(self, found: list[Any]) -> Any:
-        return {"results": found, "_links": {"base": f"{self.url}"}}
+        return {"results": found, "_links": {"base": self.url}}
+
+    def _part(self, path: str, query: dict[str, str], found: list[Any]) -> Any:
+        """PAGE_SIZE results from the cursor on, and where the next are."""
+        begin = int(query.get("cursor", 0))
+        links = {"base": self.url}
+        if begin + PAGE_SIZE < len(found):
+            links["next"] = f"{path}?{urlencode({**query, 'cursor': begin + PAGE_SIZE})}"
+        return {"results": found[begin : begin + PAGE_SIZE], "_links": links}
 
 
 def _json(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from harness.page import (
     Figure,
     Folded,
     Heading,
+    Line,
     Link,
     Literal,
     Page,
@@ -28,14 +29,20 @@ from harness.page import (
     SideBySide,
     Strong,
     Table,
+    figures,
 )
 from harness.publish import storage_text
 from harness.publish.confluence import LONGEST_WAIT_S, SETTLING_S, TRIES, Confluence, open_wiki, title_of
 from harness.publish.region import Damaged, placed
 from harness.publish.secret import Secret
+from harness.publish.send import Published, send
+from harness.publish.tree import Entry
 from harness.publish.wiki import Change, Conflict, Stored, WikiError, WikiPage
+from harness.report.one_run import page as report
+from harness.report.rows import rows
 from harness.report.wording import plain
-from tests.fake_confluence import TOKEN, USER, FakeConfluence, Refused, checked, parsed, running, text_of
+from tests.fake_confluence import PAGE_SIZE, TOKEN, USER, FakeConfluence, Refused, checked, parsed, running, text_of
+from tests.made_up import realistic
 
 ROOT = ("Benchmarks",)
 MACHINE = ("Benchmarks", "amd-epyc-2c-24g")
@@ -77,9 +84,8 @@ def tree(run: WikiPage | None = None) -> list[WikiPage]:
 def changes(wiki: Confluence, pages: list[WikiPage]) -> list[Change]:
     found = []
     for page in pages:
-        region = wiki.render(page)
         before = wiki.read(page.path)
-        text = placed(before.text, wiki.marks, region, page.key)
+        text = placed(before.text, wiki.marks, wiki.render(page), page.key)
         images = {name: png for name, png in page.images.items() if not wiki.has_image(page.path, name, png)}
         if text != before.text or images:
             found.append(Change(page.path, before, None if text == before.text else text, images))
@@ -167,7 +173,7 @@ def test_a_changed_run_touches_its_own_page_only(site: FakeConfluence) -> None:
     before = site.versions()
     publish(site, tree(run_page(Heading("More"))))
     assert site.versions() == {**before, TITLES[2]: before[TITLES[2]] + 1}
-    assert site.uploads() == {"speedups.png": 1}
+    assert list(site.uploads().values()) == [1]
 
 
 def test_a_changed_image_makes_no_version_of_the_page(site: FakeConfluence) -> None:
@@ -179,7 +185,7 @@ def test_a_changed_image_makes_no_version_of_the_page(site: FakeConfluence) -> N
         (image,) = site.page(TITLES[2]).attachments.values()
         assert image.content == png
     assert site.versions() == before
-    assert site.uploads() == {"speedups.png": 3}
+    assert list(site.uploads().values()) == [3]
 
 
 def test_without_the_digests_the_page_is_written_once_more(site: FakeConfluence) -> None:
@@ -187,6 +193,46 @@ def test_without_the_digests_the_page_is_written_once_more(site: FakeConfluence)
     site.page(TITLES[1]).properties.clear()
     assert [change.path for change in publish(site)] == [MACHINE]
     assert publish(site) == []
+
+
+def test_many_images_are_found_again(site: FakeConfluence) -> None:
+    """A site lists them in parts."""
+    many = {f"figure-{number}.png": PNG + bytes([number]) for number in range(2 * PAGE_SIZE + 1)}
+    pages = [WikiPage(ROOT, Page("t", tuple(Figure(name.removesuffix(".png"), "x") for name in many)), many)]
+    publish(site, pages)
+    assert publish(site, pages) == []
+    assert list(site.uploads().values()) == [1] * len(many)
+
+
+def entry(id: str, run: str) -> Entry:
+    fixed = {"torch": "2.15.0", "device": "cpu", "measured": "3", "noise": "", "answers": "1-0-0-0-0"}
+    begun = {"machine": MACHINE[1], "run": run, "begun": f"{run[:10]}T09:30:00+00:00"}
+    return Entry(id=id, **begun, **fixed, skipped="0", failed="0", missing="0")
+
+
+def test_two_publishers_share_the_index(site: FakeConfluence) -> None:
+    first = [Published(entry("0e1f8a67", RUN[2]), run_page().page, {"speedups.png": PNG})]
+    second = [Published(entry("77777777", "2026-11-22-77777777"), Page("Another", (Paragraph(("x",)),)))]
+    send(opened(site), first)
+    site.meanwhile("PUT", "/pages/", lambda: site.edit("Benchmarks", lambda body: f"<p>Hello</p>{body}"))
+    send(opened(site), second)
+    body = site.page("Benchmarks").body
+    assert body.startswith("<p")
+    assert "Hello" in body
+    assert "0e1f8a67" in body
+    assert "77777777" in body
+    assert send(opened(site), first) == []
+    assert send(opened(site), second) == []
+
+
+def test_a_whole_report_is_accepted(site: FakeConfluence) -> None:
+    shown = report(realistic(), ())
+    images = {f"{figure.name}.png": PNG for figure in figures(shown)}
+    pages = [WikiPage(ROOT, shown, images)]
+    publish(site, pages)
+    assert publish(site, pages) == []
+    told = text_of(parsed(site.page("Benchmarks").body))
+    assert all(row.tip in told for row in rows(realistic()))
 
 
 # ---- people's edits ----
@@ -274,6 +320,25 @@ def test_a_lost_mark_is_told(site: FakeConfluence) -> None:
     site.edit("Benchmarks", lambda body: re.sub(END, "", body))
     with pytest.raises(Damaged, match="0 lines"):
         publish(site)
+
+
+def test_an_image_that_people_replaced_is_put_back(site: FakeConfluence) -> None:
+    publish(site)
+    (image,) = site.page(TITLES[2]).attachments.values()
+    image.content = b"a cat, and larger than ours"
+    publish(site)
+    assert image.content == PNG
+
+
+def test_a_page_that_people_deleted_is_made_anew(site: FakeConfluence) -> None:
+    publish(site)
+    wiki = opened(site)
+    assert changes(wiki, tree()) == []
+    for title in TITLES:
+        del site.pages[site.page(title).id]
+    wiki.write(changes(wiki, tree()), "")
+    assert site.titles() == set(TITLES)
+    assert publish(site) == []
 
 
 # ---- others at the same time ----
@@ -390,6 +455,11 @@ def test_pages_that_cannot_be_written(site: FakeConfluence, more: dict[str, Any]
     assert len(run.versions) == before
 
 
+def test_an_unknown_parent(site: FakeConfluence) -> None:
+    with pytest.raises(WikiError, match="the parent that was named"):
+        publish(site, more="&parent=99999")
+
+
 def test_titles_that_differ_in_capitals_only(site: FakeConfluence) -> None:
     site.add("BENCHMARKS", "<p>x</p>", parent=site.home.id)
     assert "capitals" in error_of(site)
@@ -442,7 +512,6 @@ def test_a_half_published_tree_is_completed(site: FakeConfluence) -> None:
         ("https://site.atlassian.net/wiki", TOKEN, "space=KEY"),
         ("https://site.atlassian.net/wiki?space=../x", TOKEN, "space=KEY"),
         ("https://site.atlassian.net/wiki?space=KEY&parent=Home", TOKEN, "parent"),
-        ("http://site.atlassian.net/wiki?space=KEY", TOKEN, "https"),
         ("https://site.atlassian.net/wiki?space=KEY", "", "TIPBENCH_TOKEN"),
         ("https://site.atlassian.net/wiki?space=KEY", f"{TOKEN}\nX-Evil: 1", "copied whole"),
     ],
@@ -522,8 +591,11 @@ def test_foreign_text_survives_the_site_and_cannot_end_our_region(site: FakeConf
 
 
 def test_a_verdict_is_a_lozenge_with_its_word() -> None:
-    rows = tuple((Cell((Strong(kind),), kind=kind),) for kind in ("faster", "don't", "no difference"))
-    told = storage_text.render(Page("t", (Table("t", ("verdict",), rows),)), title_of)
+    lines: tuple[Line, ...] = ((Strong("faster"), " by 2x"), ("don't",), (Strong("no difference"),))
+    verdicts = tuple(
+        (Cell(line, kind=kind),) for line, kind in zip(lines, ("faster", "don't", "no difference"), strict=True)
+    )
+    told = storage_text.render(Page("t", (Table("t", ("verdict",), verdicts),)), title_of)
     checked(told)
     found = re.findall(r'ac:name="colour">(\w+)</ac:parameter><ac:parameter ac:name="title">([^<]+)<', told)
     assert found == [("Green", "faster"), ("Red", "don&#x27;t"), ("Grey", "no difference")]

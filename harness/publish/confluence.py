@@ -8,7 +8,8 @@ package's `ConfluenceAPI`, which knows no timeout, waits as long as a server say
 
 Confluence stores a page in words of its own (entities, attributes, ids of macros), so what is read back never equals
 what was written. Therefore a property of each page, which people do not see, holds two digests: of the region as
-rendered and of the region as Confluence stored it. Where both fit, `read` gives the region as rendered.
+rendered and of the region as Confluence stored it. Where both fit, nothing has changed, and `render` gives the region
+as `read` found it.
 
 Titles are unique in a space, so a page is titled by its whole path: "Benchmarks: amd-epyc-2c-24g: 2026-11-21-0e1f8a67".
 Never tried on a live Confluence: the tests' server was written after Atlassian's documentation.
@@ -76,9 +77,6 @@ def open_wiki(url: str, secret: Secret) -> Confluence:
     parts = urlsplit(url)
     asked = parse_qs(parts.query)
     host, space, parent = parts.hostname or "", asked.get("space", [""])[0], asked.get("parent", [""])[0]
-    if parts.scheme != "https" and not (parts.scheme == "http" and host in ("127.0.0.1", "localhost", "::1")):
-        raise WikiError("a Confluence is named as https://SITE.atlassian.net/wiki?space=KEY; without https the token "
-                        "would be readable on its way")  # fmt: skip
     if not re.fullmatch(r"~?[A-Za-z0-9_.:-]+", space):
         raise WikiError(f"no space is named for Confluence at {host}: add ?space=KEY, the key in its pages' addresses")
     if parent and not parent.isdecimal():
@@ -90,7 +88,8 @@ def open_wiki(url: str, secret: Secret) -> Confluence:
     site = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}/"
     session = requests.Session()
     session.auth = HTTPBasicAuth(secret.user.encode(), secret.token.encode()) if secret.user else _Bearer(secret.token)
-    session.mount(site, _Patient())
+    for scheme in ("https://", "http://"):
+        session.mount(scheme, _Patient())
     api = ConfluenceSessionV2(
         session, options=ConfluenceSessionOptions(), api_url=site, domain=host, base_path="/wiki/", space_key=space
     )
@@ -103,8 +102,8 @@ def title_of(key: str) -> str:
 
 
 class Confluence:
-    """A space of a Confluence; see `Wiki`. A page is rendered before it is read: only then can `read` tell that it
-    is as it was rendered.
+    """A space of a Confluence; see `Wiki`. A page is read before it is rendered: only then can `render` tell that it
+    is there already.
 
     A page with one of our titles that lies elsewhere in the space and has no marks is not ours and is refused; one
     with marks is ours wherever people moved it. A renamed page is no longer ours.
@@ -118,18 +117,19 @@ class Confluence:
         self._host = host
         self._space = space
         self._given_parent = parent
-        self._rendered: dict[Path, str] = {}
+        self._standing: dict[Path, tuple[object, str]] = {}  # the property's value, and the region as it was read
         self._ids: dict[Path, str] = {}
 
     def render(self, page: WikiPage) -> str:
         region = storage_text.render(page.page, title_of)
-        self._rendered[page.path] = region
-        return region
+        vouched, standing = self._standing.get(page.path, (None, ""))
+        return standing if vouched == _digests(region, standing) else region
 
     def read(self, path: Path) -> Stored:
         with self._telling(f"reading the page {_named(path)}"):
+            self._standing.pop(path, None)
             page = self._find(path)
-            return Stored(None) if page is None else Stored(self._as_written(path, page), str(page.version.number))
+            return Stored(None) if page is None else Stored(self._as_shown(path, page), str(page.version.number))
 
     def has_image(self, path: Path, name: str, content: bytes) -> bool:
         """By size and by the digest that was stored when we attached it: a person's replacement of equal size is
@@ -243,15 +243,14 @@ class Confluence:
             )
         return page
 
-    def _as_written(self, path: Path, page: ConfluencePage) -> str:
+    def _as_shown(self, path: Path, page: ConfluencePage) -> str:
+        """The page with plain marks and our region one block a line."""
         parts = self._region(path, page.content)
         if parts is None:
             return _plain_marks(path, page.content)
-        region, rendered = _laid_out(path, parts[1]), self._rendered.get(path)
-        if rendered is not None:
-            vouched = self._api.get_content_property_for_page(page.id, PROPERTY)
-            if vouched is not None and vouched.value == _digests(rendered, region):
-                region = rendered
+        region = _laid_out(path, parts[1])
+        vouched = self._api.get_content_property_for_page(page.id, PROPERTY)
+        self._standing[path] = (vouched.value if vouched is not None else None, region)
         return f"{parts[0]}{self.marks[0]}\n{region}\n{self.marks[1]}{parts[2]}"
 
     def _region(self, path: Path, text: str) -> tuple[str, str, str] | None:
@@ -293,10 +292,8 @@ class Confluence:
         """
         try:
             yield
-        except Conflict as error:
-            raise Conflict(self._secret.hide(str(error))) from None
-        except WikiError as error:
-            raise WikiError(self._secret.hide(str(error))) from None
+        except WikiError:
+            raise
         except requests.HTTPError as error:
             raise self._refusal(error.response, doing) from None
         except requests.JSONDecodeError:
@@ -321,8 +318,8 @@ class Confluence:
             "address) and TIPBENCH_TOKEN anew",
             403: f"this account may not do that: ask for the permission to add and edit pages and attachments in the "
             f"space {self._space}, and look whether the page is restricted or the site read-only",
-            404: "it is not there, or this account may not see it: Confluence answers both alike. Where the whole "
-            "site is meant: only Confluence Cloud (its REST API v2) can be published to",
+            404: "it, or the parent that was named, is not there, or this account may not see it: Confluence answers "
+            "both alike. Only Confluence Cloud (its REST API v2) can be published to",
             413: "an image or the page is larger than it takes",
             429: "too many requests; publish again in some minutes",
         }
@@ -364,8 +361,10 @@ class _Patient(HTTPAdapter):
 
 
 def _plain_marks(path: Path, text: str) -> str:
-    """Marks as `Confluence.marks` has them, each on a line of its own, and nothing in code that reads like one. What a person typed into a
-    mark's paragraph, which looks empty, comes to stand outside our region."""
+    """Marks as `Confluence.marks` has them, each on a line of its own, and nothing in code that reads like one.
+
+    What a person typed into a mark's paragraph, which looks empty, comes to stand outside our region.
+    """
 
     def alone(found: re.Match[str]) -> str:
         typed = found["before"] + found["after"]

@@ -77,7 +77,7 @@ def anchor(name: str) -> str:
 def unmarked(storage: str) -> str:
     """The same with what reads like one of our marks parted wherever it is code and none: text as it is (CDATA) is
     the only place where foreign text could spell one."""
-    return CDATA.sub(lambda found: found[0].replace("tipbench-", "tipbench]]><![CDATA[-"), storage)
+    return CDATA.sub(lambda found: re.sub(r"(?<=tipbench-)(?=(begin|end)</)", "]]><![CDATA[", found[0]), storage)
 
 
 def _blocks(listed: Iterable[Block], title_of: Callable[[str], str], folding: bool) -> list[str]:
@@ -158,10 +158,11 @@ def _table(head: Iterable[str], rows: Iterable[str]) -> str:
 
 
 def _cell(cell: Cell, title_of: Callable[[str], str]) -> str:
-    if cell.kind and cell.line in ((cell.kind,), (Strong(cell.kind),)):
-        lozenge = {"colour": COLOURS.get(cell.kind, "Grey"), "title": text(cell.kind)}
-        return f"<p>{macro('status', lozenge)}</p>"
-    return _paragraph(cell.line, title_of)
+    lozenge = macro("status", {"colour": COLOURS.get(cell.kind, "Grey"), "title": text(cell.kind)})
+    spans = (
+        lozenge if cell.kind and span in (cell.kind, Strong(cell.kind)) else _span(span, title_of) for span in cell.line
+    )
+    return f"<p>{''.join(spans)}</p>"
 
 
 def _code(code: Code) -> str:
