@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from harness.compare.effect import Effect, Key
-from harness.compare.grade import NOT, SAME, STATE, Grade, classes, grade
+from harness.compare.grade import NOT, SAME, STATE, Facts, Grade, facts, grade
 from harness.compare.index import Stored
 from harness.compare.means import Mean, mean_of, of_one_machine
 from harness.report.rows import CONTROL
@@ -54,7 +54,8 @@ class Machine:
 class Place:
     """What one machine, or one run where there is only one machine, says of a comparison.
 
-    word: as in `Cell`. mean: of all its runs; None where none measured it. effect: the first that did.
+    word: as in `Cell`: what all its runs that measured it say, else the verdict on their mean. mean: of these runs;
+    None where there is none. effect: of the first that measured it.
     """
 
     label: str
@@ -74,8 +75,24 @@ class Comparison:
     def grade(self, left: int, right: int) -> Grade:
         """Of the comparison of two runs, by their places."""
         if (left, right) not in self._grades:
-            self._grades[left, right] = grade(self.runs[left].run, self.runs[right].run)
+            self._grades[left, right] = grade(self._facts[left], self._facts[right])
         return self._grades[left, right]
+
+    @cached_property
+    def _facts(self) -> tuple[Facts, ...]:
+        return tuple(facts(stored.run) for stored in self.runs)
+
+    def _classes(self, grades: Sequence[str]) -> list[tuple[int, ...]]:
+        """The comparable runs in classes: each joins the first whose first run it is graded with as one of `grades`."""
+        found: list[tuple[int, ...]] = []
+        for index in self.comparable:
+            for place, members in enumerate(found):
+                if self.grade(members[0], index).grade in grades:
+                    found[place] = (*members, index)
+                    break
+            else:
+                found.append((index,))
+        return found
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -100,11 +117,9 @@ class Comparison:
     @cached_property
     def machines(self) -> tuple[Machine, ...]:
         """Of the comparable runs, in the order in which they first appear."""
-        runs = [self.runs[index].run for index in self.comparable]
-        found = [tuple(self.comparable[place] for place in members) for members in classes(runs, (SAME, STATE))]
-        return tuple(
-            map(Machine, _distinct([folder_name(self.runs[members[0]].run.machine) for members in found]), found)
-        )
+        found = self._classes((SAME, STATE))
+        labels = _distinct([folder_name(self.runs[members[0]].run.machine) for members in found])
+        return tuple(map(Machine, labels, found))
 
     @cached_property
     def groups(self) -> tuple[Machine, ...]:
@@ -115,17 +130,19 @@ class Comparison:
 
     @cached_property
     def references(self) -> dict[Key, Effect]:
-        """By comparison the effect whose sizes and code all others must have: the first measured, else the first."""
-        found: dict[Key, Effect] = {}
-        for index in self.comparable:
+        """By comparison an effect whose sizes and code all others must have: those that most comparable runs
+        measured, among equals the first; the first effect where none was measured."""
+        found: dict[Key, list[Effect]] = {}
+        for index in (*self.comparable, *(set(range(len(self.runs))) - set(self.comparable))):
             for effect in self.runs[index].effects:
-                known = found.setdefault(effect.key, effect)
-                if known.mean is None and effect.mean is not None:
-                    found[effect.key] = effect
-        for stored in self.runs:
-            for effect in stored.effects:
-                found.setdefault(effect.key, effect)
-        return {key: found[key] for key in sorted(found, key=self._order().__getitem__)}
+                found.setdefault(effect.key, []).append(effect)
+        comparable = {id(effect) for index in self.comparable for effect in self.runs[index].effects}
+        chosen = {}
+        for key in sorted(found, key=self._order().__getitem__):
+            told = [effect for effect in found[key] if effect.mean is not None and id(effect) in comparable]
+            votes = Counter((effect.sizes, effect.code) for effect in told)
+            chosen[key] = max(told, key=lambda effect: votes[effect.sizes, effect.code], default=found[key][0])
+        return chosen
 
     def _order(self) -> dict[Key, tuple[int, int]]:
         """Tips and their pairs as the first run that has them planned them; what later runs add stands with its tip."""
@@ -174,7 +191,8 @@ class Comparison:
             first = next((cell for cell in cells if cell.mean is not None), cells[0])
             if len(means) > 1:
                 mean = of_one_machine(means)
-                found.append(Place(group.label, verdict(mean), mean, first.effect))
+                words = {cell.word for cell in cells if cell.mean is not None}
+                found.append(Place(group.label, words.pop() if len(words) == 1 else verdict(mean), mean, first.effect))
             else:
                 found.append(Place(group.label, first.word, first.mean, first.effect))
         return found
@@ -199,11 +217,9 @@ class Comparison:
         return (mean_of(list(pairs.values())), len(pairs)) if pairs else None
 
     @cached_property
-    def alike(self) -> list[list[int]]:
+    def alike(self) -> list[tuple[int, ...]]:
         """Groups of runs of the same machine and state: only between these are absolute times shown."""
-        runs = [self.runs[index].run for index in self.comparable]
-        found = [[self.comparable[place] for place in members] for members in classes(runs, (SAME,))]
-        return [members for members in found if len(members) > 1]
+        return [members for members in self._classes((SAME,)) if len(members) > 1]
 
 
 def verdict(mean: Mean) -> str:

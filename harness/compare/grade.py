@@ -6,7 +6,7 @@ nor different, and is named as such.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +55,10 @@ CARD: dict[str, tuple[str, ...]] = {
 """The same of each card in `gpus`. Not its readings: they are of one moment."""
 
 
+Facts = Mapping[tuple[str, str], Any]
+"""By part and field what is compared of a run."""
+
+
 @dataclass(frozen=True)
 class Difference:
     """A field with its values in two runs. part: hardware, state, software, suite, code or profile."""
@@ -78,8 +82,8 @@ class Grade:
     unknown: tuple[Difference, ...]
 
 
-def grade(left: Run, right: Run) -> Grade:
-    """The grade of a comparison of two runs.
+def grade(one: Facts, other: Facts) -> Grade:
+    """The grade of a comparison of two runs, from the `facts` of each.
 
     Another version of the suite, `--bare` on one side only, or another number of nodes: not comparable, as the code
     or its surroundings were others. Other versions of torch, of a driver or of anything else are another state.
@@ -88,7 +92,6 @@ def grade(left: Run, right: Run) -> Grade:
     compared beside this).
     """
     differing, unknown = [], []
-    one, other = dict(facts(left)), dict(facts(right))
     for place in dict.fromkeys([*one, *other]):
         part, field = place
         if not field.startswith(CONTROL) and (place not in one or place not in other):
@@ -111,8 +114,12 @@ def grade(left: Run, right: Run) -> Grade:
     return Grade(word, tuple(differing), tuple(unknown))
 
 
-def facts(run: Run) -> Iterator[tuple[tuple[str, str], Any]]:
-    """((part, field), value) of all that is compared of a run, in a fixed order."""
+def facts(run: Run) -> Facts:
+    """All that is compared of a run, in a fixed order."""
+    return dict(_facts(run))
+
+
+def _facts(run: Run) -> Iterator[tuple[tuple[str, str], Any]]:
     yield ("suite", "suite"), run.suite
     yield ("suite", "bare"), bool(run.options.get("bare"))
     yield ("suite", "nodes"), _nodes(run)
@@ -184,15 +191,3 @@ def _alike(field: str, left: Any, right: Any) -> bool:
 
 def _is_count(found: Any) -> bool:
     return isinstance(found, int) and not isinstance(found, bool)
-
-
-def classes(runs: Sequence[Run], grades: Sequence[str]) -> list[list[int]]:
-    """Indices of runs that share a class: each joins the first whose first run it is graded with as one of `grades`."""
-    found: list[list[int]] = []
-    for index, run in enumerate(runs):
-        home = next((members for members in found if grade(runs[members[0]], run).grade in grades), None)
-        if home is None:
-            found.append([index])
-        else:
-            home.append(index)
-    return found

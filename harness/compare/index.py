@@ -73,14 +73,14 @@ class Index:
     def __init__(self, database: duckdb.DuckDBPyConnection) -> None:
         self._database = database
 
-    def scan(self, folder: Path) -> dict[str, Path]:
-        """All runs' files beneath a folder by what the index calls them, sorted; what else is known of the folder
-        is forgotten."""
+    def scan(self, folder: Path) -> dict[str, str]:
+        """The paths of all runs' files beneath a folder by what the index calls them, sorted; what else is known of
+        the folder is forgotten."""
         stats = dict(sorted(_beneath(str(folder))))
         names = {name_of(path): path for path in stats}
         known = self._known("starts_with(path, $1)", f"{name_of(folder)}{os.sep}")
         self._refresh(stats, known, [path for path in known if path not in names])
-        return {name: Path(path) for name, path in names.items()}
+        return names
 
     def headers(self, files: Iterable[Path]) -> dict[Path, Run]:
         """The runs in these files, without records; files without a usable header are left out."""

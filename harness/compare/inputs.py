@@ -35,8 +35,8 @@ def chosen(words: Sequence[str], results: Path, index: Index) -> Comparison:
     for word in words:
         path = Path(word)
         if path.is_dir():
-            for file in index.scan(path.resolve()).values():
-                files.setdefault(file, False)
+            for beneath in index.scan(path.resolve()).values():
+                files.setdefault(Path(beneath), False)
             continue
         file = by_id[word] if word in by_id else path.resolve()
         if file.name.startswith(CALIBRATION):
@@ -75,10 +75,10 @@ def _by_id(words: Sequence[str], results: Path, index: Index) -> dict[str, Path]
             short = f"; an id is named by {SHORTEST} characters at least" if len(word) < SHORTEST else ""
             raise CompareError(f"{plain(word)!r} is no file, no folder, and no run's id beneath {results}{short}")
         if len(named) > 1:
-            few = ", ".join(files[name].name for name in named[:5]) + ", ..." * (len(named) > 5)
+            few = ", ".join(Path(files[name]).name for name in named[:5]) + ", ..." * (len(named) > 5)
             many = plural(len(named), "run")
             raise CompareError(f"{plain(word)!r} is the beginning of {many}: {plain(few)}; type more of it")
-    return {word: files[found[word][0]] for word in words}
+    return {word: Path(files[found[word][0]]) for word in words}
 
 
 def _usable(files: dict[Path, bool], index: Index, notes: list[str]) -> list[Path]:

@@ -78,7 +78,7 @@ HOW_TO_READ: tuple[Block, ...] = (
                 Strong("not reached"),
                 ": planned, but the run ended before. ",
                 Strong("not comparable"),
-                ": sizes, code or suite are not those of the first run that measured it.",
+                ": the suite is not that of the first run, or sizes or code are not those that most runs measured.",
             ),
         )
     ),
