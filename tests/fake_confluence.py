@@ -18,7 +18,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from html.entities import codepoint2name, name2codepoint
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -584,7 +584,9 @@ def running() -> Iterator[FakeConfluence]:
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(sent)))
             self.end_headers()
-            self.wfile.write(sent)
+            with suppress(BrokenPipeError, ConnectionResetError):  # who asked has gone
+                self.wfile.write(sent)
+                self.wfile.flush()
 
         do_GET = do_POST = do_PUT = do_DELETE = _handle
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -425,11 +426,11 @@ def test_a_bearer_token(site: FakeConfluence) -> None:
 def test_a_refusal_is_told_with_its_reason(
     site: FakeConfluence, method: str, path: str, status: int, tells: str
 ) -> None:
-    said = f'{{"errors": [{{"title": "No, <b>{TOKEN}</b>\\u0007"}}]}}'
+    said = f'{{"errors": [{{"title": "No, {{x}} <b>{TOKEN}</b>\\u0007"}}]}}'
     site.fail(method, path, status, body=said)
     told = error_of(site)
     assert tells in told
-    assert f"(HTTP {status}: No, <b>***</b>)" in told
+    assert f"(HTTP {status}: No, {{x}} <b>***</b>)" in told
 
 
 def test_a_reason_in_the_older_form(site: FakeConfluence) -> None:
@@ -493,7 +494,19 @@ def test_answers_in_another_form(site: FakeConfluence, body: str) -> None:
 def test_a_site_that_is_down() -> None:
     with running() as site:
         pass
-    assert "cannot be reached" in error_of(site)
+    told = error_of(site)
+    assert "cannot be reached" in told
+    assert "refused" in told
+    assert "Max retries" not in told
+
+
+def test_a_site_that_does_not_answer(site: FakeConfluence, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.publish.confluence.TIMEOUT_S", 0.05)
+    over = threading.Event()
+    site.meanwhile("GET", "/spaces", lambda: over.wait(10))
+    told = error_of(site)
+    over.set()
+    assert "no answer in time" in told
 
 
 def test_a_half_published_tree_is_completed(site: FakeConfluence) -> None:

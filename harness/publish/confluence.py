@@ -29,7 +29,7 @@ from urllib.parse import parse_qs, urlsplit
 import requests
 from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase, HTTPBasicAuth
-from urllib3 import BaseHTTPResponse, Retry
+from urllib3 import Retry
 
 from harness.publish import storage_text
 from harness.publish.secret import Secret
@@ -39,6 +39,7 @@ from harness.report.wording import plain
 if TYPE_CHECKING:
     from md2conf.api_types import ConfluencePage
     from md2conf.api_v2 import ConfluenceSessionV2
+    from urllib3 import BaseHTTPResponse
 
 TIMEOUT_S = 60.0
 """Without a byte from the server."""
@@ -300,18 +301,15 @@ class Confluence:
             raise WikiError(f"{self._host} answers {doing} with something that is not Confluence's: a login page, or "
                             "a proxy's? Look at the address in a browser") from None  # fmt: skip
         except requests.RequestException as error:
-            why = "no answer in time" if isinstance(error, requests.Timeout) else self._secret.hide(plain(str(error)))
+            cause = getattr(error.args[0], "reason", error) if error.args else error  # without the pool's words
+            why = "no answer in time" if isinstance(error, requests.Timeout) else self._secret.hide(plain(str(cause)))
             raise WikiError(f"{self._host} cannot be reached, {doing}: {why}") from None
         except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, ExceptionGroup) as error:
             raise WikiError(f"{self._host} answers {doing} in a form that is not Confluence's: "
                             f"{self._secret.hide(plain(str(error)))}") from None  # fmt: skip
 
     def _refusal(self, response: requests.Response, doing: str) -> WikiError:
-        status = response.status_code
-        said = self._secret.hide(_said(response))
-        told = f"{self._host}, {doing}: {{}} (HTTP {status}{f': {said}' if said else ''})"
-        if status == 409:
-            return Conflict(told.format("somebody wrote meanwhile"))
+        status, said = response.status_code, self._secret.hide(_said(response))
         remedies = {
             400: "it refuses what was sent",
             401: "it refuses the user or the token; a token can have expired: set TIPBENCH_USER (the account's e-mail "
@@ -320,10 +318,13 @@ class Confluence:
             f"space {self._space}, and look whether the page is restricted or the site read-only",
             404: "it, or the parent that was named, is not there, or this account may not see it: Confluence answers "
             "both alike. Only Confluence Cloud (its REST API v2) can be published to",
+            409: "somebody wrote meanwhile",
             413: "an image or the page is larger than it takes",
             429: "too many requests; publish again in some minutes",
         }
-        return WikiError(told.format(remedies.get(status, "it failed; publish again later")))
+        told = remedies.get(status, "it failed; publish again later")
+        kind = Conflict if status == 409 else WikiError
+        return kind(f"{self._host}, {doing}: {told} (HTTP {status}{f': {said}' if said else ''})")
 
 
 class _Bearer(AuthBase):
@@ -349,7 +350,7 @@ class _Patient(HTTPAdapter):
     def __init__(self) -> None:
         super().__init__(
             max_retries=_Bounded(
-                TRIES - 1, connect=0, read=0, status_forcelist=(429,), allowed_methods=None, backoff_factor=1,
+                TRIES - 1, connect=0, read=False, status_forcelist=(429,), allowed_methods=None, backoff_factor=1,
                 raise_on_status=False,
             )
         )  # fmt: skip
