@@ -185,6 +185,11 @@ class Pair:
         """Count, without a clock, what the tip changes. The docstring's first line names the count."""
         raise NotImplementedError
 
+    def work(self) -> Mapping[str, int]:
+        """What a step must do at least, where that is known: "flops", its floating-point operations, or "bytes", what
+        it reads and writes. Alike on both sides. The report sets it against what `benchmarks/limit.py` reaches."""
+        return {}
+
     def engaged(self, baseline: Any, optimized: Any) -> bool:
         """Whether the two counts show the tip at work. Default: it made them fewer."""
         return bool(optimized < baseline)
@@ -209,6 +214,12 @@ class MacroPair(Pair):
 
     def baseline(self) -> Step:
         return self.job().step
+
+    def work(self) -> Mapping[str, int]:
+        """The job's operations as it is; unknown where the baseline is something else."""
+        from harness.mechanism import flops  # it imports torch, and this module
+
+        return {"flops": flops(self.job().step)} if type(self).baseline is MacroPair.baseline else {}
 
     def optimized(self) -> Step:
         job = self.job()

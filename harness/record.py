@@ -126,6 +126,7 @@ class VariantRecord:
     "device_used" (all that is in use on the card, by whomever, after the steps); a missing key
     means the platform does not tell.
     energy: of a GPU, "joules_a_step"; empty where the platform does not tell.
+    work: of the baseline, `Pair.work` of all ranks together; the other sides do the same.
     one_off: seconds: "build", "warm_up" (beyond what the same number of steady steps takes), cold.
     """
 
@@ -138,6 +139,7 @@ class VariantRecord:
     memory: Mapping[str, int] = field(default_factory=dict)
     one_off: Mapping[str, float] = field(default_factory=dict)
     energy: Mapping[str, float] = field(default_factory=dict)
+    work: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -201,6 +203,7 @@ class Record:
             _expect_numbers(f"{name}: memory", found.memory)
             _expect_numbers(f"{name}: one_off", found.one_off)
             _expect_numbers(f"{name}: energy", found.energy)
+            _expect_numbers(f"{name}: work", found.work)
         if self.outcome == "measured" and (not self.launches or not 1 <= self.steps < LARGEST):
             raise ValueError("outcome is measured, but no launch or no count of steps is stored")
         _expect_declared("", self)

@@ -137,7 +137,7 @@ def check(info: PairInfo, able: Sequence[VariantInfo], start: Start, seed: int) 
         worker = worker_in(baseline.surroundings)
         worker.ask("results", variant="baseline", seeds=seeds, file=file)
         count = worker.ask("observe", variant="baseline", seed=seed)
-        found["baseline"] = VariantRecord("measured")
+        found["baseline"] = VariantRecord("measured", work=worker.ask("work", seed=seed))
         for variant in others:
             worker = worker_in(variant.surroundings)
             try:

@@ -213,6 +213,14 @@ class Session:
         with self._scope(variant):
             return self._guarded(variant, lambda: pair.mechanism(step))
 
+    def work(self, seed: int) -> dict[str, int]:
+        """`Pair.work`, added up over the ranks."""
+        _seed(seed)
+        mine = dict(self._explained("work raised", "work", self._pair().work))
+        self._expect_unmoved("work", "undo it there")
+        everyone = self.ranks.gather(mine)
+        return {what: sum(rank[what] for rank in everyone) for what in mine}
+
     def engaged(self, baseline: Any, optimized: Any) -> dict[str, Any]:
         """Whether two counts show the tip at work; answers {"engaged", "what"}."""
         what = (self.pair_class.mechanism.__doc__ or "mechanism").strip().split("\n")[0].rstrip(".")
@@ -446,7 +454,7 @@ def _seed(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-REQUESTS = ("build", "warm", "block", "observe", "engaged", "results", "compare", "weigh")
+REQUESTS = ("build", "warm", "block", "observe", "work", "engaged", "results", "compare", "weigh")
 
 
 def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:

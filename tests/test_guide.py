@@ -10,7 +10,7 @@ from harness.discover import BENCHMARKS, discover, load, pair_classes, pair_file
 from harness.guide import ITEMS, SOURCES, answers
 from harness.pair import Claim, Equal, MacroPair, Pair, Tip
 
-FILES = [file for file in pair_files(BENCHMARKS) if file.stem != "control"]
+FILES = [file for file in pair_files(BENCHMARKS) if file.stem not in ("control", "limit")]
 
 
 def tip_and_pairs(file: Path) -> tuple[Tip, list[type[Pair]]]:

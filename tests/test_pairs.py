@@ -29,6 +29,7 @@ from harness.controls import controls, environment
 from harness.discover import BENCHMARKS, _info, load, pair_classes, pair_files
 from harness.equal import Outputs, compare, scribble, snapshot
 from harness.launch import Surroundings
+from harness.mechanism import flops
 from harness.native import with_path
 from harness.needs import Unmet, available_cores, gpu
 from harness.pair import Claim, Equal, Pair, Tip, Variant, variants
@@ -58,6 +59,8 @@ COUNTS: dict[str, list[Any]] = {
     "control.Convolution": [1, 1],
     "control.SmallOperations": [10, 10],
     "control.OwnSurroundings": [5, 5],
+    "control.Copy": [1, 1],
+    "control.MatrixProduct": [1, 1],
     "fuse-pointwise.Gelu": [5, 1, 1],
     "no-grad.SmallOperations": [11, 0, 0],
     "channels-last.Convolution": [1, 0],
@@ -545,3 +548,26 @@ def test_each_batch_copied_ahead_is_waited_for_before_the_next_is_copied_and_use
         *(wait, "copy 2", "computing uses 1", "compute 1"),
         *(wait, "computing uses 2", "compute 2"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "work"),
+    [
+        ("control.Copy", {"bytes": 2 * 4 * 1000}),
+        ("control.MatrixProduct", {"flops": 2 * 16**3}),
+        ("fuse-pointwise.Gelu", {"bytes": 2 * 4 * 1000}),
+        ("openmp-threads.MatrixProduct", {"flops": 2 * 16**3}),
+        ("channels-last.Convolution", {"flops": 2 * 9 * 4 * 4 * 2 * 8 * 8}),
+        ("amp.Linear", {"flops": 2 * 2 * 8 * 16**2}),  # forward, and the weight's gradient
+        ("no-grad.SmallOperations", {}),
+        ("no-debug-apis.ResNetTraining", {}),  # its baseline is not the job as it is
+    ],
+)
+def test_known_work_is_what_one_step_does(name: str, work: dict[str, int]) -> None:
+    pair = PAIRS[name]
+    assert pair(device_of(pair), tiny=True).work() == work
+
+
+def test_the_work_of_a_job_is_that_of_its_baseline() -> None:
+    pair = PAIRS["channels-last.ResNetInference"](torch.device("cpu"), tiny=True)
+    assert pair.work() == {"flops": flops(pair.baseline())} != {"flops": 0}

@@ -73,6 +73,7 @@ def test_json_has_exactly_the_documented_names(made: Run) -> None:
         assert list(pair) == [
             "tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high", "launches", "memory",
             "equal", "mechanism", "one_off_s", "break_even_steps", "reason", "remedy", "gpu",
+            "limit",
         ]  # fmt: skip
 
 
@@ -105,6 +106,7 @@ def test_json_of_a_measured_pair(made: Run) -> None:
         "reason": "",
         "remedy": "",
         "gpu": None,
+        "limit": {},
     }
 
 
@@ -129,6 +131,7 @@ def test_json_of_what_was_not_measured_has_nulls(made: Run) -> None:
         "reason": "deadline: no answer to 'block' within 300 s; the whole process group was ended",
         "remedy": "mend no_sync.py, line 40",
         "gpu": None,
+        "limit": {},
     }
 
 
@@ -566,6 +569,40 @@ def test_an_empty_run_is_a_report_too() -> None:
     )
 
 
+# ---- the machine's limit ----
+
+
+def with_work(about: PairInfo, effect: float, work: Mapping[str, Any], baseline_s: float) -> Record:
+    """One step a block, whose baseline takes `baseline_s`."""
+    record = measured(about, {"optimized": effect}, baseline_s=baseline_s, steps=1)
+    return replace(record, variants={**record.variants, "baseline": VariantRecord("measured", work=work)})
+
+
+def test_shares_are_of_what_the_controls_of_the_same_run_reach() -> None:
+    control = tip("control")
+    product = with_work(info("MatrixProduct", tip=control), 0.0, {"flops": 2_000_000_000}, 0.02)
+    copy = with_work(info("Copy", tip=control), 0.0, {"bytes": 128_000_000}, 0.01)
+    both_known = with_work(info("Job", **MACRO), math.log(2), {"flops": 500_000_000, "bytes": 1_280_000}, 0.01)
+    made = run([product, copy, both_known])
+    (found,) = [pair for pair in pairs(made) if pair["pair"] == "Job"]
+    assert found["limit"] == {
+        "flops": {"baseline": pytest.approx(0.5), "variant": pytest.approx(1.0), "rate": pytest.approx(1e11)},
+        "bytes": {"baseline": pytest.approx(0.01), "variant": pytest.approx(0.02), "rate": pytest.approx(12.8e9)},
+    }
+    assert (
+        "- Share of this machine's limit, Job: 50 % -> 100 % of its rate of a float32 matrix product (100 GFLOP/s), "
+        "1.0 % -> 2.0 % of its rate of copying (12.8 GB/s, read and written)."
+    ) in markdown(made)
+
+
+def test_without_a_control_of_the_same_device_the_share_is_unknown() -> None:
+    job = with_work(info("Job", **MACRO), 0.5, {"flops": 500_000_000}, 0.01)
+    product = with_work(info("MatrixProduct", tip=tip("control"), device="cuda"), 0.0, {"flops": 2_000_000_000}, 0.02)
+    for made in (run([job]), run([product, job]), run([replace(product, outcome="failed"), job])):
+        assert next(pair for pair in pairs(made) if pair["pair"] == "Job")["limit"] == {}
+        assert "Share of this machine" not in markdown(made)
+
+
 # ---- hostile text ----
 
 HOSTILE = (
@@ -644,7 +681,13 @@ def test_same_run_same_bytes(made: Run, tmp_path: Path) -> None:
         second = write(again, [], format, tmp_path / "b")
         assert first is not None
         assert second is not None
-        assert first.read_bytes() == second.read_bytes() == render(again, [], format)
+        assert first.read_bytes() == second.read_bytes()
+        assert format == "md" or first.read_bytes() == render(again, [], format)
+    figures = [
+        {file.name: file.read_bytes() for file in (tmp_path / folder).rglob("*") if file.suffix in (".svg", ".png")}
+        for folder in ("a", "b")
+    ]
+    assert figures[0] == figures[1] != {}
 
 
 def test_reports_do_not_depend_on_the_hash_seed() -> None:
@@ -665,8 +708,21 @@ def test_reports_do_not_depend_on_the_hash_seed() -> None:
 def test_reports_are_named_by_machine_and_run(made: Run, tmp_path: Path, format: str) -> None:
     path = write(made, [], format, tmp_path)
     assert path == tmp_path / "amd-epyc-2c-24g" / f"2026-03-01-3f9a1c07.{format}"
-    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    beside = [path.stem] if format == "md" else []
+    assert sorted(file.name for file in path.parent.iterdir()) == [*beside, path.name]
     assert write(made, [], format, tmp_path) == path
+
+
+def test_markdown_in_a_file_shows_the_figures_beside_it(made: Run, tmp_path: Path) -> None:
+    path = write(made, [], "md", tmp_path)
+    assert path is not None
+    shown = re.findall(r"^!\[.+\]\((.+)\)$", path.read_text(), re.MULTILINE)
+    written = sorted(str(file.relative_to(path.parent)) for file in path.parent.rglob("*.svg"))
+    assert sorted(shown) == written
+    assert f"{path.stem}/speedups.svg" in written
+    assert sorted(str(file.relative_to(path.parent)) for file in path.parent.rglob("*.png")) == [
+        name.replace(".svg", ".png") for name in written
+    ]
 
 
 def test_without_a_folder_the_report_is_printed(made: Run, capfd: pytest.CaptureFixture[str]) -> None:
@@ -676,7 +732,7 @@ def test_without_a_folder_the_report_is_printed(made: Run, capfd: pytest.Capture
 
 def test_a_folder_that_cannot_be_written_is_named(made: Run, tmp_path: Path) -> None:
     (tmp_path / "reports").touch()
-    with pytest.raises(ReportError, match=r"cannot write the report .*\.md: .*; name another folder with --out"):
+    with pytest.raises(ReportError, match=r"cannot write the report .*: .*; name another folder with --out"):
         write(made, [], "md", tmp_path / "reports")
 
 
@@ -694,7 +750,7 @@ def test_a_failed_write_leaves_the_old_report_and_nothing_else(
     with pytest.raises(ReportError, match="no space left on device"):
         write(run(), [], "md", tmp_path)
     assert path.read_bytes() == before
-    assert list(path.parent.iterdir()) == [path]
+    assert sorted(path.parent.iterdir()) == [path.with_suffix(""), path]
 
 
 def test_neither_store_nor_report_imports_torch() -> None:

@@ -72,6 +72,9 @@ class FakeWorker:
     def observe(self, variant: str, seed: int) -> int:
         return 5 if variant == "baseline" else 1
 
+    def work(self, seed: int) -> dict[str, int]:
+        return {"flops": 1000}
+
     def engaged(self, baseline: int, optimized: int) -> dict[str, Any]:
         return {"engaged": optimized < baseline, "what": "operations"}
 

@@ -28,6 +28,7 @@ import torch
 from benchmarks.jobs.image_classification import image_inference
 from harness.job import Job
 from harness.launch import surroundings
+from harness.mechanism import flops
 from harness.needs import available_cores, cores, linux, torchvision
 from harness.pair import Claim, Pair, Step, Tip, arm, sweep
 
@@ -96,6 +97,9 @@ class MatrixProduct(_Threads):
     def build(self) -> Step:
         left, right = torch.randn(2, self.size["width"], self.size["width"])
         return lambda: left @ right
+
+    def work(self) -> dict[str, int]:
+        return {"flops": flops(self.build())}
 
 
 class SmallOperations(_Threads):

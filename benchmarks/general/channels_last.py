@@ -16,7 +16,7 @@ from torch import nn
 
 from benchmarks.jobs.image_classification import image_classification, image_inference
 from harness.job import Job, MacroPair
-from harness.mechanism import not_channels_last
+from harness.mechanism import flops, not_channels_last
 from harness.needs import torchvision
 from harness.pair import Claim, Equal, Pair, Step, Tip
 
@@ -64,6 +64,9 @@ class Convolution(Pair):
         conv = self.convolution().to(memory_format=torch.channels_last)
         images = self.images().to(memory_format=torch.channels_last)
         return lambda: conv(images)
+
+    def work(self) -> dict[str, int]:
+        return {"flops": flops(self.baseline())}
 
     def mechanism(self, step: Step) -> int:
         """layers whose output is not channels_last"""

@@ -80,6 +80,9 @@ class Gelu(Pair):
         x = self.inputs()
         return lambda: nn.functional.gelu(x)
 
+    def work(self) -> dict[str, int]:
+        return {"bytes": 2 * 4 * self.size["elements"]}
+
     def mechanism(self, step: Step) -> int:
         """operations dispatched"""
         return operations(step)

@@ -20,7 +20,7 @@ from torch import nn
 from benchmarks.jobs.image_classification import image_classification
 from benchmarks.jobs.language_model import language_model
 from harness.job import Job, MacroPair
-from harness.mechanism import low_precision_outputs
+from harness.mechanism import flops, low_precision_outputs
 from harness.needs import Need, bfloat16, gpu, torchvision
 from harness.pair import Claim, Equal, Pair, Step, Tip, arm, requires
 
@@ -110,6 +110,9 @@ class Linear(_Lossy):
                 return self.training(layer, inputs)
 
         return step
+
+    def work(self) -> dict[str, int]:
+        return {"flops": flops(self.baseline())}
 
     def reference(self) -> Step:
         layer, inputs = self.layer_and_inputs()

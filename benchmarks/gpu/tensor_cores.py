@@ -27,7 +27,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from benchmarks.jobs.language_model import language_model
 from harness.job import Job, MacroPair
 from harness.launch import scoped
-from harness.mechanism import tensor_core_kernels
+from harness.mechanism import flops, tensor_core_kernels
 from harness.needs import gpu
 from harness.pair import Claim, Equal, Pair, Step, Tip, arm
 
@@ -121,6 +121,9 @@ class MatrixProduct(_TensorCores):
     def float16(self) -> Step:
         a, b = (matrix.half() for matrix in self.square_matrices())
         return lambda: a @ b
+
+    def work(self) -> dict[str, int]:
+        return {"flops": flops(self.baseline())}
 
     def reference(self) -> Step:
         a, b = (matrix.double() for matrix in self.square_matrices())

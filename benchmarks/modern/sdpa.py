@@ -20,7 +20,7 @@ from torch import nn
 
 from benchmarks.jobs.language_model import GPT, causal_attention, language_model
 from harness.job import Job, MacroPair
-from harness.mechanism import operations
+from harness.mechanism import flops, operations
 from harness.pair import Claim, Pair, Step, Tip
 
 TIP = Tip(
@@ -80,6 +80,9 @@ class Attention(Pair):
             return mixed.detach(), *torch.autograd.grad(mixed.square().mean(), (query, key, value))
 
         return step
+
+    def work(self) -> dict[str, int]:
+        return {"flops": flops(self.baseline())}
 
     def mechanism(self, step: Step) -> int:
         """operations dispatched"""

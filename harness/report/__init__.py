@@ -32,7 +32,7 @@ def _html(run: Run, notices: Sequence[Notice]) -> str:
 
 
 FORMATS: dict[str, Callable[[Run, Sequence[Notice]], str]] = {
-    "md": lambda run, notices: as_markdown.render(one_run.page(run, notices)),
+    "md": lambda run, notices: as_markdown.render(one_run.page(run, notices, drawn={})),
     "html": _html,
     "json": as_json.render,
     "csv": as_csv.render,
@@ -40,8 +40,7 @@ FORMATS: dict[str, Callable[[Run, Sequence[Notice]], str]] = {
 
 
 def render(run: Run, notices: Sequence[Notice], format: str) -> bytes:
-    """The report's bytes, in UTF-8; figures are in HTML only, and told in words in Markdown. Raises KeyError for
-    a format that is not in FORMATS."""
+    """The report's bytes, in UTF-8, with figures in HTML only. Raises KeyError for a format not in FORMATS."""
     return FORMATS[format](run, notices).encode("utf-8", "replace")
 
 

@@ -5,7 +5,7 @@
               "planned", "measured", "skipped", "failed", "not_reached", "notices"},
       "machine": {...}, "controls": {...},
       "pairs": [{"tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high", "launches",
-                 "memory", "equal", "mechanism", "one_off_s", "break_even_steps", "reason", "remedy", "gpu"}]
+                 "memory", "equal", "mechanism", "one_off_s", "break_even_steps", "reason", "remedy", "gpu", "limit"}]
     }
 
 run: `started` is ISO 8601 in UTC; `planned` = `measured` + `skipped` + `failed` + `not_reached` counts
@@ -28,6 +28,9 @@ pairs: one object for each pair and variant other than the baseline; unknown num
 - gpu: null on a CPU, else {"sm_mhz", "memory_mhz", "celsius", "milliwatts", "joules_a_step"}, each {"baseline",
   "variant"} or null where the driver did not tell (medians of readings at the blocks' ends; energy over two
   seconds of steps), and "l2_emptied": whether the L2 cache was emptied before every step.
+- limit: by what is known of a step's work ("flops", "bytes"): {"baseline", "variant"}, the shares of the
+  machine's rate that both sides reach, and "rate", that rate in work a second, as `control.MatrixProduct` and
+  `control.Copy` showed it in this run; {} where nothing is known.
 """
 
 from __future__ import annotations
@@ -38,11 +41,14 @@ from dataclasses import asdict
 from typing import Any
 
 from harness.record import Run
+from harness.report.limit import Rates, rates, shares
 from harness.report.rows import Row, counts, rows
 from harness.store import Notice
 
 
 def render(run: Run, notices: Sequence[Notice]) -> str:
+    found = rows(run)
+    reached = rates(found)
     document = {
         "run": {
             "id": run.id,
@@ -55,12 +61,12 @@ def render(run: Run, notices: Sequence[Notice]) -> str:
         },
         "machine": run.machine,
         "controls": run.controls,
-        "pairs": [_pair(row) for row in rows(run)],
+        "pairs": [_pair(row, reached) for row in found],
     }
     return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
-def _pair(row: Row) -> dict[str, Any]:
+def _pair(row: Row, reached: Rates) -> dict[str, Any]:
     judgement = row.judgement
     return {
         "tip": row.tip,
@@ -81,6 +87,10 @@ def _pair(row: Row) -> dict[str, Any]:
         "reason": judgement.reason,
         "remedy": judgement.remedy,
         "gpu": _gpu(row),
+        "limit": {
+            share.kind: {"baseline": share.baseline, "variant": share.variant, "rate": share.rate}
+            for share in shares(row, reached)
+        },
     }
 
 

@@ -31,8 +31,9 @@ from harness.page import (
 from harness.pair import Claim
 from harness.record import Run
 from harness.report.advice import ANSWERS, MEMORY_KINDS, advise, judged_memory, promise_kept
+from harness.report.limit import Rates, Share, rates, shares
 from harness.report.rows import CONTROL, JOULES, Row, counts, rows
-from harness.report.wording import change, equal_work, plural, ratio, seconds, size, value
+from harness.report.wording import change, equal_work, percent, plural, ratio, seconds, size, value
 from harness.source import SHARED, at_commit, sides
 from harness.store import Notice
 
@@ -44,6 +45,12 @@ GPU_WORDS = {
     JOULES: ("energy a step", 1, "J"),
 }
 """By key of `Row.gpu_sides`: name, how many of it make one unit, unit."""
+
+LIMIT_WORDS = {
+    "flops": "rate of a float32 matrix product ({:,.0f} GFLOP/s)",
+    "bytes": "rate of copying ({:,.1f} GB/s, read and written)",
+}
+"""By `Share.kind`; the figure is the machine's rate."""
 
 VERDICTS = ("faster", "slower", "no difference", "inconclusive", "skipped", "failed")
 
@@ -92,23 +99,25 @@ HOW_TO_READ: tuple[Block, ...] = (
 )  # fmt: skip
 
 
-def page(run: Run, notices: Sequence[Notice] = ()) -> Page:
-    """The page of a run. Its figures are those of `harness.report.figures.draw(rows(run), ...)`."""
-    from harness.report.figures import alts  # matplotlib: half a second that CSV and JSON do without
-
+def page(run: Run, notices: Sequence[Notice] = (), drawn: Mapping[str, str] | None = None) -> Page:
+    """The page of a run. drawn: by name, what its figures show; None for those of `harness.report.figures`."""
     found = rows(run)
+    if drawn is None:
+        from harness.report.figures import alts  # matplotlib: half a second that not every format needs
+
+        drawn = alts(found)
     tips: dict[str, list[Row]] = {}
     for row in found:
         tips.setdefault(row.tip, []).append(row)
     controls = tips.pop(CONTROL, [])
-    drawn = alts(found)
+    reached = rates(found)
     blocks = [
         _limits(run, controls),
         *_notices(notices),
         *_answers(found),
         _counts(run, found),
         *_overview(drawn),
-        *(block for tip, listed in tips.items() for block in _tip(run, tip, listed, drawn)),
+        *(block for tip, listed in tips.items() for block in _tip(run, tip, listed, drawn, reached)),
         *_controls(controls),
         *HOW_TO_READ,
         *_machine(run),
@@ -215,7 +224,7 @@ def _overview(drawn: Mapping[str, str]) -> list[Block]:
     return [Heading("At a glance"), *whole] if whole else []
 
 
-def _tip(run: Run, tip: str, found: Sequence[Row], drawn: Mapping[str, str]) -> list[Block]:
+def _tip(run: Run, tip: str, found: Sequence[Row], drawn: Mapping[str, str], reached: Rates) -> list[Block]:
     about = found[0].info.tip
     guide = ", ".join(map(str, about.get("guide") or ()))
     names = dict.fromkeys(f"sweep-{tip}-{row.info.pair}" for row in found)
@@ -223,7 +232,7 @@ def _tip(run: Run, tip: str, found: Sequence[Row], drawn: Mapping[str, str]) -> 
         Heading(tip, anchor=_anchor(tip)),
         Paragraph((Strong(str(about["title"])), f" (guide: {guide})" if guide else "")),
         _evidence(tip, found),
-        Bullets(tuple(_facts(run, about, found))),
+        Bullets(tuple(_facts(run, about, found, reached))),
         *(Figure(name, drawn[name]) for name in names if name in drawn),
         *_code(run, found),
     ]
@@ -313,7 +322,7 @@ def _between(listed: Sequence[Span], mark: Span) -> Iterator[Span]:
         yield span
 
 
-def _facts(run: Run, about: Mapping[str, Any], found: Sequence[Row]) -> Iterator[Line]:
+def _facts(run: Run, about: Mapping[str, Any], found: Sequence[Row], reached: Rates) -> Iterator[Line]:
     published = f"; its figure: {about['published']}" if about.get("published") else "; it gives no figure"
     if about["claim"]:
         yield (f"The guide's claim: {about['claim']}{published}.",)
@@ -324,6 +333,7 @@ def _facts(run: Run, about: Mapping[str, Any], found: Sequence[Row]) -> Iterator
     told = _unkept(about, found)
     told += _each(found, "Equal work", lambda row: equal_work(row.judgement.found.equal))
     told += _each(found, "Mechanism", lambda row: _mechanism(row.judgement.found.mechanism))
+    told += _each(found, "Share of this machine's limit", lambda row: _shares(shares(row, reached)))
     told += _each(found, "GPU", _gpu)
     told += _each(found, "Reason", _why)
     yield from ((line,) for line in told)
@@ -391,6 +401,14 @@ def _gpu(row: Row) -> str:
         name, scale, unit = GPU_WORDS[reading]
         told.append(f"{name} {_sides(both, scale)} {unit}" if both else f"{name} unavailable")
     told.append(f"its L2 cache {'emptied before every step' if row.info.cold else 'as the step before had left it'}")
+    return ", ".join(told)
+
+
+def _shares(found: Sequence[Share]) -> str:
+    told = []
+    for share in found:
+        of = LIMIT_WORDS[share.kind].format(share.rate / 1e9)
+        told.append(f"{percent(share.baseline)} -> {percent(share.variant)} of its {of}")
     return ", ".join(told)
 
 

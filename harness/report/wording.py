@@ -101,6 +101,12 @@ def equal_work(equal: Mapping[str, Any]) -> str:
     return f"results differ by at most {value(equal.get('worst'))} of the largest value ({tolerance} allowed, {on})"
 
 
+def percent(share: float) -> str:
+    """`0.42 %`, `4.2 %`, `42 %`: two digits."""
+    size = 100 * abs(share)
+    return f"{100 * share:.{0 if size >= 10 else 1 if size >= 1 else 2}f} %"
+
+
 def plural(count: int, noun: str) -> str:
     """`1 pair`, `2 pairs`."""
     return f"{count:,} {noun}{'s' * (count != 1)}"
