@@ -1,0 +1,770 @@
+"""Comparisons of made-up runs with known effects: what travels, what reverses, what may be compared, the gate."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+import scipy.stats
+
+from harness import compare, machine, store
+from harness.cli import main
+from harness.compare import CompareError
+from harness.compare.comparison import Comparison
+from harness.compare.effect import EARLY_ERROR, Effect, effects
+from harness.compare.gate import gate, name
+from harness.compare.grade import HARDWARE, NOT, SAME, STATE, Grade, facts, grade
+from harness.compare.index import Stored
+from harness.compare.inputs import MOST
+from harness.compare.means import Mean, difference, heterogeneity, mean_of, of_one_machine
+from harness.compare.page import page
+from harness.compare.travel import Journey, journeys, tips
+from harness.pair import Claim
+from harness.record import Record, Run
+from harness.statistics import estimate
+from harness.verdict import decide, launch_effect
+from tests.made_up import MACHINE, both, info, measured, realistic, run, tip
+
+GIB = 1 << 30
+
+
+@pytest.fixture(autouse=True)
+def own_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def stored(of: Run) -> Stored:
+    return Stored(Path(f"{of.id}.jsonl"), replace(of, records=()), len(of.records), tuple(effects(of)), ())
+
+
+def against(*runs: Run) -> Comparison:
+    return Comparison(tuple(map(stored, runs)))
+
+
+def on(cpu: str, *records: Record, **more: Any) -> Run:
+    """A run on a machine of this processor; the id is made of both."""
+    about = {**MACHINE, "cpu": cpu, "name": f"{cpu.lower()}-2c-24g", **more.pop("machine", {})}
+    return run(records, **{"id": f"{cpu.lower()}{len(records):08}", **more, "machine": about})
+
+
+def a(effect: float, pair: str = "Pair", of: Mapping[str, Any] | None = None, **more: Any) -> Record:
+    """A pair whose `optimized` has this effect, in logarithms."""
+    about = info(pair, tip=of or tip(), **more.pop("about", {}))
+    return measured(about, {"optimized": effect}, **more)
+
+
+def only(found: Comparison) -> Journey:
+    (journey,) = journeys(found).values()
+    return journey
+
+
+def write(folder: Path, of: Run) -> Path:
+    with store.create(folder, of) as writer:
+        for record in of.records:
+            writer.append(record)
+        return writer.path
+
+
+# ---- numbers ----
+
+
+@pytest.mark.parametrize(("launches", "spread"), [(6, 0.01), (9, 0.1), (13, 0.2), (18, 0.3)])
+def test_the_standard_error_is_the_deviation_over_launches(launches: int, spread: float) -> None:
+    record = a(0.03, spread=spread, launches=launches)
+    (found,) = effects(run([record]))
+    assert found.launches == launches
+    drawn = [launch_effect(launch, "optimized", 2)[0] for launch in record.launches]
+    known = [effect for effect in drawn if effect is not None]
+    assert found.mean == pytest.approx(statistics.mean(known))
+    assert found.error == pytest.approx(statistics.stdev(known) / math.sqrt(launches))
+
+
+def test_four_launches_are_not_taken_at_their_word() -> None:
+    (found,) = effects(run([a(0.42, spread=0.0001)]))
+    assert found.launches == 4
+    assert found.error == EARLY_ERROR
+
+
+def samples(seed: int, counts: Sequence[int], spreads: Sequence[float], means: Sequence[float]) -> list[list[float]]:
+    drawn = random.Random(seed)
+    sides = zip(counts, spreads, means, strict=True)
+    return [[drawn.gauss(mean, spread) for _ in range(count)] for count, spread, mean in sides]
+
+
+def mean(values: Sequence[float]) -> Mean:
+    return Mean(statistics.mean(values), statistics.stdev(values) / math.sqrt(len(values)), len(values) - 1)
+
+
+def test_heterogeneity_of_two_is_welchs_t_test() -> None:
+    first, second = samples(1, (6, 13), (0.01, 0.04), (0.1, 0.13))
+    expected = scipy.stats.ttest_ind(first, second, equal_var=False)
+    assert heterogeneity([mean(first), mean(second)]).p == pytest.approx(float(expected.pvalue))
+    assert difference(mean(first), mean(second)).p_beyond(0) == pytest.approx(float(expected.pvalue))
+
+
+def test_heterogeneity_of_many_is_welchs_analysis_of_variance() -> None:
+    drawn = samples(2, (6, 9, 13, 18), (0.01, 0.02, 0.03, 0.015), (0.1, 0.1, 0.12, 0.11))
+    found = heterogeneity([mean(values) for values in drawn])
+    expected = scipy.stats.f_oneway(*map(numpy.array, drawn), equal_var=False)
+    assert found.p == pytest.approx(float(expected.pvalue))
+    weights = numpy.array([mean(values).error ** -2 for values in drawn])
+    centres = numpy.array([statistics.mean(values) for values in drawn])
+    q = float((weights * (centres - (weights * centres).sum() / weights.sum()) ** 2).sum())
+    assert found.q == pytest.approx(q)
+    assert found.i2 == pytest.approx(max(0, (q - 3) / q))
+
+
+def test_equal_machines_are_told_apart_once_in_twenty_and_by_plain_q_more_often() -> None:
+    tries, welch, plain = 1500, 0, 0
+    for seed in range(tries):
+        found = heterogeneity(
+            [mean(values) for values in samples(seed, (6, 6, 9, 6), (0.01, 0.02, 0.05, 0.01), (0.1,) * 4)]
+        )
+        welch += found.p < 0.05
+        plain += float(scipy.stats.chi2.sf(found.q, 3)) < 0.05
+    assert 0.035 < welch / tries < 0.065
+    assert plain / tries > 0.10
+
+
+def test_runs_of_one_machine_are_one_machine() -> None:
+    one = Mean(0.10, 0.01, 8)
+    assert of_one_machine([one]) == one
+    alike = of_one_machine([one, Mean(0.105, 0.01, 8)])
+    assert alike.mean == pytest.approx(0.1025)
+    assert alike.error == pytest.approx(0.01 / math.sqrt(2))
+    apart = of_one_machine([one, Mean(0.30, 0.01, 8)])
+    assert apart.error == pytest.approx(0.1, rel=0.01), "half of what lies between them"
+    assert apart.freedom == pytest.approx(1, abs=0.05), "known from two runs only"
+
+
+def test_each_pair_counts_once_whatever_its_variants() -> None:
+    sweep = [Mean(0.1, 0.01, 5), Mean(0.3, 0.03, 5)]
+    found = mean_of([sweep, [Mean(0.6, 0.02, 5)]])
+    assert found.mean == pytest.approx(0.4)
+    assert found.error == pytest.approx(math.hypot(0.02, 0.02) / 2)
+
+
+# ---- comparability ----
+
+
+def graded(left: Mapping[str, Any], right: Mapping[str, Any]) -> Grade:
+    """Of two runs alike but for these fields of `Run`; machine: what differs of it."""
+    sides = [
+        run(
+            **{
+                **{key: value for key, value in side.items() if key != "machine"},
+                "machine": {**KNOWN, **side.get("machine", {})},
+            }
+        )
+        for side in (left, right)
+    ]
+    return grade(facts(sides[0]), facts(sides[1]))
+
+
+CARD = {
+    "name": "NVIDIA H100", "memory_bytes": 80 * GIB, "capability": "9.0", "max_sm_mhz": 1980, "max_memory_mhz": 2619,
+    "power_limit_w": 700.0, "application_sm_mhz": 1980, "application_memory_mhz": 2619, "ecc": True, "mig": False,
+    "driver": "580.1", "readings": {"sm_mhz": 345},
+}  # fmt: skip
+KNOWN: dict[str, Any] = {
+    **MACHINE, "logical_cores": 4, "numa_nodes": 1, "virtual": False, "architecture": "x86_64", "cpu_max_mhz": 3500.0,
+    "smt": "on", "governor": "performance", "turbo": "on", "cpu_limit_mhz": 3500.0, "swap_bytes": 0,
+    "transparent_huge_pages": "madvise", "address_randomisation": "2", "os": "Debian 12", "libc": "glibc 2.36",
+    "torchvision": "0.29.2", "numpy": "2.4.6", "triton": "3.9.0", "compiler": "g++ 12", "gpus": [CARD],
+}  # fmt: skip
+
+
+def test_the_same_is_the_same_and_nothing_is_unknown() -> None:
+    assert graded({}, {}) == Grade(SAME, (), ())
+
+
+@pytest.mark.parametrize(
+    ("differing", "field", "expected"),
+    [
+        ({"machine": {"governor": "powersave"}}, "governor", STATE),
+        ({"machine": {"quota_cores": 1.5}}, "quota_cores", STATE),
+        ({"machine": {"cores": 1}}, "cores", STATE),
+        ({"machine": {"smt": "off"}}, "smt", STATE),
+        ({"machine": {"cpu_limit_mhz": 2000.0}}, "cpu_limit_mhz", STATE),
+        ({"machine": {"torch": "2.14.0"}}, "torch", STATE),
+        ({"machine": {"gpus": [{**CARD, "power_limit_w": 350.0}]}}, "gpu power_limit_w", STATE),
+        ({"machine": {"gpus": [{**CARD, "driver": "590.2"}]}}, "gpu driver", STATE),
+        ({"controls": {"OMP_NUM_THREADS": "2", "PYTHONHASHSEED": "0"}}, "control MALLOC_TRIM_THRESHOLD_", STATE),
+        ({"machine": {"cpu": "Another"}}, "cpu", HARDWARE),
+        ({"machine": {"caches": {"L2": 1}}}, "caches", HARDWARE),
+        ({"machine": {"memory_bytes": 12 * GIB}}, "memory_bytes", HARDWARE),
+        ({"machine": {"gpus": [{**CARD, "name": "NVIDIA H200"}]}}, "gpu name", HARDWARE),
+        ({"machine": {"gpus": [CARD, CARD]}}, "gpus", HARDWARE),
+        ({"suite": "0.2.0"}, "suite", NOT),
+        ({"options": {"profile": "full", "bare": True}}, "bare", NOT),
+        ({"options": {"profile": "full", "nnodes": 2}}, "nodes", NOT),
+        ({"machine": {"nodes": [{"name": "a", "mbit": 1000}, {"name": "b", "mbit": 1000}]}}, "nodes", NOT),
+    ],
+)  # fmt: skip
+def test_what_differs_is_named_and_graded(differing: Mapping[str, Any], field: str, expected: str) -> None:
+    found = graded({}, differing)
+    assert found.grade == expected
+    assert field in [one.field for one in found.differing]
+    assert found.unknown == ()
+
+
+@pytest.mark.parametrize(
+    ("differing", "field"),
+    [
+        ({"commit": "fedcba"}, "commit"),
+        ({"options": {"profile": "quick", "bare": False}}, "profile"),
+    ],
+)
+def test_what_leaves_the_grade_alone_is_named_all_the_same(differing: Mapping[str, Any], field: str) -> None:
+    found = graded({}, differing)
+    assert found.grade == SAME
+    assert [one.field for one in found.differing] == [field]
+
+
+@pytest.mark.parametrize(
+    "differing",
+    [
+        {"machine": {"memory_bytes": KNOWN["memory_bytes"] - 50_000_000}},
+        {"commit": "0123456789ab"},
+        {"machine": {"gpus": [{**CARD, "readings": {"sm_mhz": 1980}}]}},
+        {"started": "2026-05-05T00:00:00+00:00", "id": "other", "options": {"profile": "full", "seed": 5}},
+    ],
+)
+def test_what_is_no_difference(differing: Mapping[str, Any]) -> None:
+    assert graded({}, differing) == Grade(SAME, (), ())
+
+
+@pytest.mark.parametrize("word", ["unavailable", "denied"])
+def test_what_is_not_told_is_unknown_even_where_both_do_not_tell(word: str) -> None:
+    for left in ({"machine": {"governor": word}}, {}):
+        found = graded(left, {"machine": {"governor": word}})
+        assert found.grade == SAME
+        assert [one.field for one in found.unknown] == ["governor"]
+    cards = graded({}, {"machine": {"gpus": [{**CARD, "power_limit_w": word}]}})
+    assert [one.field for one in cards.unknown] == ["gpu power_limit_w"]
+
+
+def test_old_runs_lack_fields_and_that_is_unknown() -> None:
+    old = run(machine={key: value for key, value in KNOWN.items() if key != "smt"})
+    found = grade(facts(old), facts(run(machine=KNOWN)))
+    assert [str(one) for one in found.unknown] == ["smt not recorded / on"]
+
+
+def test_hardware_is_never_the_same_where_the_processor_is_unknown() -> None:
+    assert graded({"machine": {"cpu": "unavailable"}}, {"machine": {"cpu": "unavailable"}}).grade == HARDWARE
+
+
+def test_an_uncommitted_change_is_unknown_code() -> None:
+    found = graded({"commit": "0123-dirty"}, {"commit": "0123-dirty"})
+    assert [one.field for one in found.unknown] == ["commit"]
+
+
+# ---- what travels ----
+
+
+def test_a_tip_that_pays_everywhere_travels() -> None:
+    found = only(against(on("A", a(0.3)), on("B", a(0.3)), on("C", a(0.31))))
+    assert (found.word, found.differs) == ("travels", False)
+    assert found.spread is not None
+    assert found.spread.count == 3
+
+
+def test_it_travels_by_differing_amounts() -> None:
+    comparison = against(on("A", a(0.3)), on("B", a(0.9)))
+    assert (only(comparison).word, only(comparison).differs) == ("travels", True)
+    assert "by differing amounts" in tips(journeys(comparison))[0].why
+
+
+def test_a_reversal_is_found_and_says_where() -> None:
+    comparison = against(on("A", a(0.3)), on("B", a(-0.2)), on("C", a(0.25)))
+    (told,) = tips(journeys(comparison))
+    assert told.word == "reverses"
+    assert told.why == "Pair faster on a-2c-24g (1.35x), c-2c-24g (1.28x), slower on b-2c-24g (0.82x)"
+
+
+@pytest.mark.parametrize(
+    ("effects_of", "expected"),
+    [
+        ((0.3, 0.0), "pays on some"),
+        ((-0.3, 0.0), "costs on some"),
+        ((-0.3, -0.3), "costs on all"),
+        ((0.0, 0.001), "no difference"),
+    ],
+)
+def test_other_words(effects_of: tuple[float, float], expected: str) -> None:
+    first, second = effects_of
+    assert only(against(on("A", a(first, spread=0.001)), on("B", a(second, spread=0.001)))).word == expected
+
+
+def test_one_that_decided_nothing_is_no_second_machine() -> None:
+    assert only(against(on("A", a(0.3)), on("B", a(0.02, spread=0.1, launches=18)))).word == "can't tell"
+
+
+def test_one_machine_is_told_as_one() -> None:
+    skipped = Record(info(), "skipped", reason="needs 2 CUDA GPUs: 0 found")
+    comparison = against(on("A", a(0.3)), on("B", skipped))
+    assert only(comparison).word == "only seen on one"
+    assert tips(journeys(comparison))[0].why == "Pair faster on a-2c-24g (1.35x)"
+
+
+def test_two_runs_of_a_machine_and_one_of_another_are_two_machines() -> None:
+    comparison = against(on("A", a(0.3)), on("A", a(0.32), id="second"), on("B", a(0.3)))
+    assert [machine.runs for machine in comparison.machines] == [(0, 1), (2,)]
+    spread = only(comparison).spread
+    assert spread is not None
+    assert spread.count == 2
+
+
+def test_between_runs_of_one_machine_nothing_travels() -> None:
+    comparison = against(on("A", a(0.3)), on("A", a(0.3), id="second"))
+    text = compare.render(comparison, "md")
+    assert "travels |" not in text
+    assert "**holds**" in text
+    assert "nothing here says what travels" in text
+
+
+def test_less_memory_travels_whatever_it_costs_in_time() -> None:
+    leaner = tip("checkpointing", Claim.LEANER)
+    runs = [on(cpu, a(-0.27, of=leaner, memory=both(264, 610))) for cpu in ("A", "B")]
+    (told,) = tips(journeys(against(*runs)))
+    assert told.word == "travels"
+    assert "live tensors on a-2c-24g (-67 %), b-2c-24g (-67 %), slower on" in told.why
+    more = on("C", a(0.3, of=leaner, memory=both(1600, 610)))
+    assert tips(journeys(against(*runs, more)))[0].word == "reverses"
+
+
+def test_whole_jobs_speak_before_operations() -> None:
+    runs = [
+        on(cpu, a(0.5, "Operation"), a(effect, "Job", about={"scale": "macro"}))
+        for cpu, effect in (("A", 0.3), ("B", -0.3))
+    ]
+    (told,) = tips(journeys(against(*runs)))
+    assert (told.word, told.why.split()[0]) == ("reverses", "Job")
+
+
+def test_false_reversals_are_rare_over_a_suite() -> None:
+    """Forty equal pairs on three machines, many times: the share of suites with any pair said to differ stays near
+    the 5 % that false discoveries are held to."""
+    drawn = random.Random(7)
+    wrong = 0
+    tries = 60
+    for _ in range(tries):
+        truths = [drawn.choice([0.0, 0.05, 0.3]) for _ in range(40)]
+        comparison = Comparison(tuple(simulated(drawn, cpu, truths) for cpu in "ABC"))
+        wrong += any(journey.differs for journey in journeys(comparison).values())
+    assert wrong / tries <= 0.13
+
+
+def simulated(
+    drawn: random.Random, cpu: str, truths: Sequence[float], spread: float = 0.02, launches: int = 9
+) -> Stored:
+    """A run whose pairs have these true effects, seen over launches that scatter."""
+    found = []
+    for number, truth in enumerate(truths):
+        seen = estimate([drawn.gauss(truth, spread) for _ in range(launches)], 0.05)
+        error = seen.deviation / math.sqrt(launches)
+        found.append(
+            Effect(
+                tip=f"tip-{number}", title="", claim="less time", pair="Pair", variant="optimized", device="cpu",
+                scale="micro", sizes="{}", code="x.py", verdict=decide(seen), reason="", remedy="", launches=launches,
+                mean=seen.mean, error=error, low=seen.low, high=seen.high,
+            )
+        )  # fmt: skip
+    return Stored(Path(f"{cpu}.jsonl"), on(cpu), len(found), tuple(found), ())
+
+
+# ---- the matrix ----
+
+
+def words(comparison: Comparison) -> dict[str, list[str]]:
+    return {name(key): [cell.word for cell in cells] for key, cells in comparison.cells.items()}
+
+
+def test_what_is_not_there_is_shown_as_what_it_is() -> None:
+    sync = info("Accumulation", tip=tip("no-sync"))
+    failed = Record(sync, "failed", "deadline", "no answer within 300 s")
+    skipped = Record(sync, "skipped", reason="needs 2 cores: 1 found")
+    ended = on("C", planned=("no-sync.Accumulation", "made-up.Pair"))
+    other = on("F", a(0.3), suite="0.2.0")
+    bigger = a(0.3, about={"sizes": {"batch": 64}})
+    comparison = against(
+        on("A", a(0.3), a(0.1, "Accumulation", of=tip("no-sync"))), on("B", a(0.3), failed), ended, on("D", skipped),
+        on("E", bigger), other,
+    )  # fmt: skip
+    assert words(comparison) == {
+        "made-up.Pair": ["faster", "faster", "not reached", "missing", "not comparable", "not comparable"],
+        "no-sync.Accumulation": ["faster", "failed", "not reached", "skipped", "missing", "not comparable"],
+    }
+    text = compare.render(comparison, "md")
+    for shown in (
+        "**failed**: deadline: no answer within 300 s",
+        "**skipped**: needs 2 cores: 1 found",
+        "**missing**: not in this run",
+        "**not reached**: planned, but the run ended before",
+        "**not comparable**: other sizes: batch 64 (not batch 32)",
+        "**not comparable**: suite 0.1.0 / 0.2.0",
+        "1 run cannot be compared with the first one",
+    ):
+        assert shown in text
+    assert only(against(on("A", a(0.3)), other)).word == "only seen on one"
+
+
+def test_a_file_that_could_not_be_imported_fails_all_its_pairs() -> None:
+    broken = Record(replace(info(""), variants=()), "failed", "import", "no module named x")
+    assert words(against(on("A", a(0.3)), on("B", broken)))["made-up.Pair"] == ["faster", "failed"]
+
+
+def test_the_sizes_of_most_runs_are_those_compared() -> None:
+    old = a(0.3, about={"sizes": {"batch": 8}})
+    assert words(against(on("A", old), on("B", a(0.3)), on("C", a(0.3))))["made-up.Pair"] == [
+        "not comparable", "faster", "faster",
+    ]  # fmt: skip
+
+
+def test_cells_show_uncertainty_and_memory_together() -> None:
+    comparison = against(on("A", a(0.3, memory=both(400, 1000))), on("B", a(0.3)))
+    assert "**faster** 1.35x [1.31, 1.39]<br>live tensors -50 % |" in compare.render(comparison, "md")
+
+
+def test_columns_are_named_by_machine_and_by_day_where_that_is_not_enough() -> None:
+    twice = on("A", a(0.3), id="feedbeef1", started="2026-04-01T00:00:00+00:00")
+    assert against(on("A", a(0.3), id="1234567890"), twice, on("B", a(0.3))).labels == (
+        "a-2c-24g 2026-03-01-12345678", "a-2c-24g 2026-04-01-feedbeef", "b-2c-24g",
+    )  # fmt: skip
+    assert against(on("A", a(0.3), id="1234567890"), twice).labels == ("2026-03-01-12345678", "2026-04-01-feedbeef")
+
+
+def test_geometric_means_are_over_common_pairs_only() -> None:
+    first = on("A", a(0.2), a(0.4, "Both"), a(5.0, "Alone"), a(9.0, "Identical", of=tip("control")))
+    comparison = against(first, on("B", a(0.1), a(0.5, "Both"), a(9.0, "Identical", of=tip("control"))))
+    for index in (0, 1):
+        found = comparison.geometric_mean(index, "micro")
+        assert found is not None
+        assert found[1] == 2
+        assert found[0].mean == pytest.approx(0.3)
+    assert comparison.geometric_mean(0, "macro") is None
+    assert "No pair was measured in all" in compare.render(against(on("A", a(0.2)), on("B", a(0.2, "Other"))), "md")
+
+
+def test_absolute_times_only_between_runs_of_the_same_machine_and_state() -> None:
+    records = a(0.3)
+    again = on("A", records, id="again")
+    tuned = on("A", records, id="tuned", machine={"governor": "performance"})
+    plain = on("A", records, machine={"governor": "powersave"})
+    assert against(plain, on("A", records, id="x", machine={"governor": "powersave"})).alike == [(0, 1)]
+    assert against(plain, tuned, on("B", records)).alike == []
+    assert "2.00 ms -> 1.48 ms" in compare.render(against(on("A", records), again), "md")
+    assert "2.00 ms ->" not in compare.render(against(plain, tuned), "md")
+
+
+# ---- the gate ----
+
+
+def worsened(old: Run, new: Run) -> list[str]:
+    return [change.key[1] for change in gate(against(old, new)).changes if change.worsened]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fires"),
+    [
+        (0.3, 0.0, True),
+        (0.3, -0.2, True),
+        (0.0, -0.2, True),
+        (0.3, 0.15, False),  # still faster
+        (0.0, 0.3, False),
+        (-0.2, -0.4, False),  # was slower before
+        (0.3, 0.3, False),
+    ],
+)
+def test_the_gate_fires_when_a_verdict_falls(old: float, new: float, fires: bool) -> None:
+    runs = (on("A", a(old, spread=0.001)), on("A", a(new, spread=0.001), id="new"))
+    assert worsened(*runs) == ["Pair"] * fires
+
+
+def test_a_verdict_that_falls_by_chance_does_not_fire_the_gate() -> None:
+    old, new = on("A", a(0.05, spread=0.015, launches=18)), on("A", a(0.03, spread=0.05, launches=18), id="new")
+    assert [effect.verdict for effect in (*effects(old), *effects(new))] == ["faster", "inconclusive"]
+    assert worsened(old, new) == []
+
+
+def test_less_gain_under_the_same_verdict_is_shown() -> None:
+    found = gate(against(on("A", a(0.6)), on("A", a(0.3), id="new")))
+    assert [(change.less, change.worsened) for change in found.changes] == [(True, False)]
+
+
+def test_the_same_truth_twice_hardly_ever_fires_the_gate() -> None:
+    """A/A: a suite of thirty pairs, a hundred times. The rate that is promised is one suite in twenty."""
+    drawn = random.Random(3)
+    fired = 0
+    for _ in range(100):
+        truths = [drawn.choice([0.0, 0.01, 0.02, 0.05, 0.3, -0.02, -0.2]) for _ in range(30)]
+        old, new = (simulated(drawn, "A", truths) for _ in range(2))
+        fired += any(change.worsened for change in gate(Comparison((old, new))).changes)
+    assert fired <= 5
+
+
+def test_controls_are_not_gated() -> None:
+    control = tip("control")
+    found = gate(against(on("A", a(0.3, of=control)), on("A", a(-0.3, of=control), id="new")))
+    assert (found.changes, found.broken, found.uncompared) == ((), (), ())
+
+
+def gated(tmp_path: Path, old: Run, new: Run, *conditions: str) -> int:
+    files = [str(write(tmp_path, of)) for of in (old, new)]
+    return main(["compare", *(word for each in conditions for word in ("--fail-if", each)), *files])
+
+
+def test_exit_codes_of_the_gate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad = on("A", a(0.3), a(0.3, "Other"), id="good0000"), on("A", a(0.0), a(0.3, "Other"), id="bad00000")
+    assert gated(tmp_path / "1", good, bad, "slower") == 1
+    told = capsys.readouterr().out
+    assert "worsened: made-up.Pair: faster 1.35x" in told
+    assert "unknown: " in told
+    assert told.endswith("\nfailed\n")
+    assert gated(tmp_path / "2", good, replace(good, id="again000"), "slower") == 0
+    told = capsys.readouterr().out
+    assert "2 comparisons made: 0 worsened, 0 weaker, 2 not; 0 failed now, 0 could not be compared." in told
+    assert told.endswith("\npassed\n")
+
+
+def test_a_pair_that_fails_now_is_told_and_gated_where_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = Record(info(), "failed", "different results", "2.0 instead of 1.0")
+    old, new = on("A", a(0.3), a(0.3, "Other"), id="old00000"), on("A", broken, a(0.3, "Other"), id="new00000")
+    assert gated(tmp_path / "1", old, new, "slower") == 0
+    assert "failed now: made-up.Pair: different results: 2.0 instead of 1.0" in capsys.readouterr().out
+    assert gated(tmp_path / "2", old, new, "slower", "failed") == 1
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        on("A", a(0.3), suite="0.2.0", id="new00000"),
+        on("A", a(0.3, "Other"), id="new00000"),
+        on("A", a(0.3, about={"sizes": {"batch": 1}}), id="new00000"),
+    ],
+)
+def test_nothing_compared_is_no_pass(tmp_path: Path, new: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gated(tmp_path, on("A", a(0.3), id="old00000"), new, "slower") == 2
+    assert "nothing could be compared, so nothing was passed" in capsys.readouterr().err
+
+
+def test_a_gate_is_between_two_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [str(write(tmp_path, on("A", a(0.3), id=f"{number}0000000"))) for number in range(3)]
+    assert main(["compare", "--fail-if", "slower", *files]) == 2
+    assert "--fail-if takes two runs, OLD and NEW; 3 were given" in capsys.readouterr().err
+
+
+# ---- what is named on the command line ----
+
+
+def told(arguments: Sequence[object], capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["compare", *map(str, arguments)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("tipbench: ")
+    assert said.count("\n") == 1
+    return said
+
+
+def test_files_folders_and_ids_name_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = write(tmp_path, on("A", a(0.3), id="aaaa1111"))
+    second = write(tmp_path, on("B", a(0.3), id="bbbb2222"))
+    (tmp_path / "a-2c-24g" / "calibration-2026-01-01-x.jsonl").write_text("no run")
+    shown = []
+    for named in ([first, second], [tmp_path], ["aaaa", "bbbb2222"], ["2026-03-01-aaaa", second]):
+        assert main(["compare", "--results", str(tmp_path), *map(str, named)]) == 0
+        shown.append(capsys.readouterr().out)
+    assert len(set(shown)) == 1
+    assert "travels" in shown[0]
+
+
+def test_what_cannot_be_compared_is_told_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = write(tmp_path / "good", on("A", a(0.3), id="aaaa1111"))
+    write(tmp_path / "good", on("B", a(0.3), id="aaaa2222"))
+    results = ["--results", tmp_path / "good"]
+    assert "1 run to compare, and two at least are needed" in told([good], capsys)
+    assert "is named twice and counts once" in told([good, good], capsys)
+    assert "'cccc' is no file, no folder, and no run's id" in told([*results, "cccc", good], capsys)
+    assert "'aaaa' is the beginning of 2 runs: 2026-03-01-aaaa1111.jsonl, 2026" in told(
+        [*results, "aaaa", good], capsys
+    )
+    assert "4 characters at least" in told([*results, "aaa", good], capsys)
+    assert "cannot read" in told([tmp_path / "none.jsonl", good], capsys)
+    calibration = tmp_path / "calibration-x.jsonl"
+    calibration.write_text("{}")
+    assert "is a calibration, no run" in told([calibration, good], capsys)
+    newer = tmp_path / "newer.jsonl"
+    newer.write_text(good.read_text().replace('"schema":1', '"schema":99', 1))
+    assert "written by a newer tipbench (schema 99" in told([newer, good], capsys)
+    empty = write(tmp_path / "empty", on("A", id="eeee1111"))
+    assert "holds no finished pair" in told([empty, good], capsys)
+    changed = write(tmp_path / "changed", on("A", a(0.2), id="aaaa1111"))
+    assert "two files with the run id aaaa1111 and different contents" in told([changed, good], capsys)
+    assert "nowhere.md" in told(["--out", good / "nowhere.md", tmp_path / "good"], capsys)
+
+
+def test_a_folder_with_more_runs_than_can_be_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = write(tmp_path, on("A", a(0.3), id="0" * 8)).read_text()
+    for number in range(MOST):
+        (tmp_path / f"{number}.jsonl").write_text(line.replace('"id":"00000000"', f'"id":"{number:08}1"', 1))
+    assert f"{MOST + 1} runs in {tmp_path}, and {MOST} at most are compared" in told([tmp_path], capsys)
+
+
+def test_in_a_folder_what_is_left_out_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = write(tmp_path, on("A", a(0.3), a(0.2, "Other"), id="aaaa1111"))
+    first.write_bytes(first.read_bytes()[:-50])
+    write(tmp_path, on("B", a(0.3), id="bbbb2222"))
+    write(tmp_path, on("C", id="cccc3333"))
+    (tmp_path / "copy.jsonl").write_bytes(first.read_bytes())
+    (tmp_path / "torn.jsonl").write_text('{"schema":1,"id"')
+    assert main(["compare", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "left out: torn.jsonl, line 1: the header is not readable" in shown
+    assert "left out: 2026-03-01-cccc3333.jsonl holds no finished pair" in shown
+    assert "2026-03-01-aaaa1111.jsonl, line 3: torn" in shown
+    assert "copy.jsonl counts once" in shown or "copy of" in shown
+    assert str(tmp_path) not in shown, "a path is nobody else's"
+
+
+# ---- what is rendered ----
+
+EVIL = "<script>alert(1)</script>|[x](javascript:y)\u202e`=cmd()\n# heading"
+
+
+def hostile() -> Comparison:
+    about = info(EVIL, tip=tip(f"=1+1{EVIL}", title=EVIL))
+    failed = Record(about, "failed", EVIL, EVIL)
+    named = {"name": EVIL, "cpu": EVIL, "torch": EVIL, "governor": EVIL}
+    good = measured(about, {"optimized": 0.3})
+    return against(on("A", good, machine=named, id=EVIL, commit=EVIL), on("B", failed, started=EVIL), on("C", good))
+
+
+def test_hostile_strings_are_text_in_every_format() -> None:
+    comparison = replace(hostile(), notes=(EVIL,))
+    shown = {format: compare.render(comparison, format) for format in compare.FORMATS}
+    for format in ("md", "html"):
+        assert "<script>alert" not in shown[format]
+        assert "\u202e" not in shown[format]
+        assert 'href="javascript:' not in shown[format]
+        assert "\n# heading" not in shown[format]
+    assert not re.search(r"(?<!\\)\]\(javascript:", shown["md"])
+    rows = list(csv.reader(io.StringIO(shown["csv"])))
+    assert len(rows) == 2
+    assert len({len(row) for row in rows}) == 1
+    assert not [cell for row in rows for cell in row if cell.startswith(("=", "+", "@"))]
+    assert json.loads(shown["json"])["comparisons"][0]["pair"] == EVIL
+
+
+def test_halves_of_surrogate_pairs_do_not_break_the_index(tmp_path: Path) -> None:
+    bad = "half \ud800 pair"
+    files = [write(tmp_path, on(cpu, a(0.3, of=tip(bad)), id=f"{cpu}0000000")) for cpu in ("A", "B")]
+    shown = [compare.render(compare.compared([str(file) for file in files]), "json") for _ in range(2)]
+    assert shown[0] == shown[1]
+    shown[0].encode()
+
+
+def test_json_has_exactly_the_documented_names() -> None:
+    document = json.loads(compare.render(against(on("A", a(0.3, memory=both(400, 900))), on("B", a(-0.3))), "json"))
+    assert list(document) == ["runs", "machines", "grades", "tips", "comparisons", "geometric_means", "notes"]
+    assert list(document["comparisons"][0]) == [
+        "tip", "pair", "scale", "variant", "device", "across", "count", "q", "i2", "p", "differs", "cells",
+    ]  # fmt: skip
+    first = document["comparisons"][0]["cells"][0]
+    assert list(first) == [
+        "word", "why", "speedup", "low", "high", "error", "launches", "memory", "step_s", "variant_step_s",
+    ]  # fmt: skip
+    assert first["speedup"] == pytest.approx(math.exp(0.3))
+    assert first["memory"] == {"kind": "tensor_peak", "baseline": 800 << 20, "variant": 400 << 20}
+    assert document["comparisons"][0]["across"] == "reverses"
+    assert document["grades"][0]["grade"] == HARDWARE
+
+
+def test_every_outcome_of_a_real_run_can_be_compared_in_every_format() -> None:
+    made = realistic()
+    other = replace(made, id="other", machine={**made.machine, "cpu": "B", "name": "b"}, records=made.records[3:])
+    comparison = against(made, other)
+    for format in compare.FORMATS:
+        assert compare.render(comparison, format) == compare.render(against(made, other), format)
+    assert "channels-last" in compare.render(comparison, "md")
+    assert len(page(comparison, {}).blocks) > 10
+
+
+def test_the_same_runs_give_the_same_bytes_with_and_without_an_index(tmp_path: Path) -> None:
+    made = realistic()
+    files = [write(tmp_path, made), write(tmp_path, on("B", *made.records, id="other"))]
+    shown = set()
+    for seed, cache in (("1", "x"), ("1", "x"), ("2", "y")):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "XDG_CACHE_HOME": str(tmp_path / cache)}
+        command = [sys.executable, "-m", "harness", "compare", *map(str, files)]
+        shown.add(subprocess.run(command, env=environment, capture_output=True, check=True).stdout)
+    assert len(shown) == 1
+
+
+def test_figures_are_written_beside_the_page_that_names_them(tmp_path: Path) -> None:
+    written = compare.show(against(on("A", a(0.3)), on("B", a(-0.3))), "md", tmp_path)
+    assert sorted(path.name for path in written) == ["comparison-across.png", "comparison-across.svg", "comparison.md"]
+    assert all(path.stat().st_size for path in written)
+    assert "(comparison-across.svg)" in (tmp_path / "comparison.md").read_text()
+
+
+def test_neither_torch_nor_pandas_nor_matplotlib_is_imported_for_a_printed_comparison(tmp_path: Path) -> None:
+    files = [str(write(tmp_path, on(cpu, a(0.3), id=f"{cpu}0000000"))) for cpu in ("A", "B")]
+    code = f"import sys; from harness.cli import main; main(['compare', *{files!r}]); "
+    code += "sys.exit(bool({'torch', 'pandas', 'matplotlib', 'scipy.stats'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False, stdout=subprocess.DEVNULL).returncode == 0
+
+
+def test_errors_of_a_folder_that_cannot_be_written_name_it(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CompareError, match="name another folder with --out"):
+        compare.show(against(on("A", a(0.3)), on("B", a(0.3))), "csv", tmp_path / "file")
+
+
+# ---- what a machine is recorded as, for this ----
+
+
+def put(root: Path, files: Mapping[str, str]) -> Path:
+    for named, text in files.items():
+        path = root / named
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def test_the_highest_clock_of_all_cores_is_recorded(tmp_path: Path) -> None:
+    cores = "sys/devices/system/cpu/cpu{}/cpufreq/{}"
+    put(tmp_path, {cores.format(0, "cpuinfo_max_freq"): "3500000\n", cores.format(1, "cpuinfo_max_freq"): "2400000\n"})
+    put(tmp_path, {cores.format(0, "scaling_max_freq"): "2000000\n"})
+    described = machine.describe(tmp_path)
+    assert (described["cpu_max_mhz"], described["cpu_limit_mhz"]) == (3500.0, 2000.0)
+
+
+@pytest.mark.parametrize("word", ["on", "off", "forceoff", "notsupported"])
+def test_threads_of_a_core_and_swap_are_recorded(tmp_path: Path, word: str) -> None:
+    put(
+        tmp_path,
+        {"sys/devices/system/cpu/smt/control": f"{word}\n", "proc/meminfo": "MemFree: 1 kB\nSwapTotal: 8 kB\n"},
+    )
+    described = machine.describe(tmp_path)
+    assert (described["smt"], described["swap_bytes"]) == (word, 8192)
+
+
+def test_what_is_not_told_of_clocks_and_swap_is_unavailable(tmp_path: Path) -> None:
+    described = machine.describe(tmp_path)
+    for field in ("smt", "cpu_max_mhz", "cpu_limit_mhz", "swap_bytes"):
+        assert described[field] == "unavailable", field
