@@ -53,7 +53,7 @@ quick: setup native measure ## the operations alone, without whole jobs, with th
 .PHONY: measure
 measure:
 	@$(BIN)/tipbench run --profile $(PROFILE); status=$$?; \
-	if [ $$status -le 1 ]; then $(BIN)/tipbench report --out reports || exit; fi; \
+	if [ $$status -le 1 ]; then $(BIN)/tipbench report --format md --format html --out reports || exit; fi; \
 	exit $$status
 
 test: setup native ## run all tests
@@ -72,7 +72,7 @@ lint: setup ## ruff and mypy
 	@$(BIN)/mypy
 
 report: setup ## render the newest run into reports/
-	@$(BIN)/tipbench report --out reports
+	@$(BIN)/tipbench report --format md --format html --out reports
 
 clean: ## remove .venv and caches; results and reports stay
 	rm -rf $(VENV) *.egg-info build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
