@@ -57,7 +57,7 @@ VERDICTS = ("faster", "slower", "no difference", "inconclusive", "skipped", "fai
 ANSWERED = "In one line each"
 
 HOW_TO_READ: tuple[Block, ...] = (
-    Heading("How to read a verdict"),
+    Heading("How to read a verdict", anchor="how-to-read"),
     Paragraph(
         (
             "A speedup is the baseline's time over the variant's: 2x means half the time. The brackets hold its 95 % "
@@ -187,12 +187,12 @@ def _notices(notices: Sequence[Notice]) -> list[Block]:
 def _answers(found: Sequence[Row]) -> list[Block]:
     advice = advise(found)
     if not advice:
-        return [Heading(ANSWERED), Paragraph(("No tip was reached.",))]
+        return [Heading(ANSWERED, anchor="answers"), Paragraph(("No tip was reached.",))]
     body = (
         (Cell((Strong(given.answer),), ANSWERS.index(given.answer), given.answer), (_link(given.tip),), given.why)
         for given in advice
     )
-    return [Heading(ANSWERED), _table("answers", ("answer", "tip", "what was found"), body)]
+    return [Heading(ANSWERED, anchor="answers"), _table("answers", ("answer", "tip", "what was found"), body)]
 
 
 def _anchor(tip: str) -> str:
@@ -221,7 +221,7 @@ def _counts(run: Run, found: Sequence[Row]) -> Paragraph:
 def _overview(drawn: Mapping[str, str]) -> list[Block]:
     """The figures of the whole run; sweeps stand with their tips."""
     whole: list[Block] = [Figure(name, alt) for name, alt in drawn.items() if not name.startswith("sweep-")]
-    return [Heading("At a glance"), *whole] if whole else []
+    return [Heading("At a glance", anchor="at-a-glance"), *whole] if whole else []
 
 
 def _tip(run: Run, tip: str, found: Sequence[Row], drawn: Mapping[str, str], reached: Rates) -> list[Block]:
@@ -489,7 +489,7 @@ def _machine(run: Run) -> list[Block]:
     if not run.controls:
         controls = Paragraph(("None: the run was made with ", Literal("--bare"), "."))
     return [
-        Heading("The machine"),
+        Heading("The machine", anchor="the-machine"),
         _table("machine", ("field", "value"), described),
         Paragraph(("Set for every worker, the same on both sides:",)),
         controls,
