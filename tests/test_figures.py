@@ -11,14 +11,15 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageColor
 
 from harness.record import Launch, Record
-from harness.report.figures import PALETTE, Effect, Format, alts, alts_across, draw, draw_across
+from harness.report.figures import PALETTE, Effect, Format, alts, alts_across, draw, draw_across, sweep_name
 from harness.report.rows import CONTROL, Row, rows
 from harness.store import read
 from tests.made_up import both, info, launch, measured, realistic, run, tip
@@ -181,6 +182,7 @@ def test_one_value_is_no_sweep_and_two_sweeps_never_share_a_name() -> None:
     names = [name for name in alts(of(*many)) if name.startswith("sweep")]
     assert len({name.lower() for name in names}) == len(names) == 8
     assert all(re.fullmatch(r"[A-Za-z0-9-]+", name) for name in names)
+    assert {sweep_name("made-up", pair) for pair in ("Pair", "Pa ir", "Pa/ir")} <= set(names)
 
 
 def test_memory_against_time_counts_its_corners() -> None:
@@ -268,7 +270,7 @@ def digests(format: Format) -> dict[str, str]:
 
 @pytest.mark.parametrize("format", ["svg", "png"])
 def test_same_rows_same_bytes_whatever_the_settings_of_another_process(format: Format, tmp_path: Path) -> None:
-    (tmp_path / "matplotlibrc").write_text("font.size: 30\nsvg.fonttype: path\nsavefig.dpi: 40\ntext.color: red\n")
+    (tmp_path / "matplotlibrc").write_text("font.size: 30\nsvg.fonttype: path\nfigure.dpi: 40\naxes.labelsize: 30\n")
     settings = {"MATPLOTLIBRC": str(tmp_path), "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo", "MPLBACKEND": "svg"}
     there = subprocess.run(
         [sys.executable, "-W", "error", "-c", f"from tests.test_figures import digests; print(digests({format!r}))"],
@@ -292,7 +294,16 @@ def test_pictures_are_small(drawn: dict[str, bytes], real: list[Row]) -> None:
         assert content.startswith(b"\x89PNG"), name
         assert len(content) < 300_000, name
         assert picture.size[0] >= 900, name
-        assert picture.convert("RGB").getpixel((0, 0)) == (255, 255, 255), name
+        shades = {color for _, color in picture.convert("RGB").getcolors(1 << 20) or []}
+        assert {ImageColor.getrgb(PALETTE[color][0]) for color in ("paper", "ink", "muted")} <= shades, name
+
+
+def test_rare_colours_are_kept_in_png() -> None:
+    many = measured(info("Many", [f"n={n}" for n in range(40)]), {f"n={n}": 0.3 for n in range(40)}, launches=4)
+    one = measured(info("One"), {"optimized": -0.3}, launches=4)
+    picture = Image.open(io.BytesIO(draw(of(many, one), "png")["speedups"])).convert("RGB")
+    shades = {color for _, color in picture.getcolors(1 << 20) or []}
+    assert {ImageColor.getrgb(PALETTE[color][0]) for color in ("faster", "slower", "grid", "band")} <= shades
 
 
 def test_every_colour_is_a_property_that_a_page_may_set(drawn: dict[str, bytes]) -> None:
@@ -386,6 +397,8 @@ def test_a_speedup_of_any_size_is_drawn_within_its_axis(effect: float) -> None:
     assert all(left <= float(point) <= left + width for point in points)
     ticks = [word for word in texts(found["speedups"]) if re.fullmatch(r"[\d.,e+-]+x", word)]
     assert 2 <= len(set(ticks)) <= 13
+    ends = sorted(float(word.get("x", "")) for word, _ in styled(found["speedups"], "text") if word.text in ticks)
+    assert all(after == before or after - before > 15 for before, after in pairwise(ends))
 
 
 def test_launches_that_lie_far_apart_do_not_widen_the_axis_beyond_use() -> None:

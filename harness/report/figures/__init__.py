@@ -5,6 +5,7 @@ The same rows give the same bytes, with the same matplotlib. All names in figure
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -14,7 +15,7 @@ from harness.report.rows import Row
 if TYPE_CHECKING:
     from harness.report.figures.style import Drawing
 
-__all__ = ["PALETTE", "Effect", "Format", "alts", "alts_across", "draw", "draw_across"]
+__all__ = ["PALETTE", "Effect", "Format", "alts", "alts_across", "draw", "draw_across", "sweep_name"]
 
 Format = Literal["svg", "png"]
 
@@ -58,6 +59,11 @@ def alts_across(effects: Sequence[tuple[str, Sequence[Effect]]], machines: Seque
     from harness.report.figures import across
 
     return {drawing.name: drawing.alt for drawing in across.drawings(effects, machines)}
+
+
+def sweep_name(tip: str, pair: str) -> str:
+    """What `draw` calls the curve of a swept pair; where there are more of it, they end with "-2", "-3"."""
+    return "sweep-" + re.sub(r"[^A-Za-z0-9]+", "-", f"{tip}-{pair}").strip("-")[:80]
 
 
 def _of_run(rows: Sequence[Row]) -> list[Drawing]:

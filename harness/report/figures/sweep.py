@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation, blended_transform_factory
 
-from harness.report.figures import style
+from harness.report.figures import style, sweep_name
 from harness.report.figures.style import LIGHT, Drawing, ln
 from harness.report.rows import CONTROL, Row
 
@@ -34,7 +34,7 @@ def drawings(rows: Sequence[Row]) -> list[Drawing]:
     for (tip, pair, _, swept), by_value in found.items():
         points = sorted(by_value.items())
         if len(points) > 1:
-            name = _unused("sweep-" + re.sub(r"[^A-Za-z0-9]+", "-", f"{tip}-{pair}").strip("-")[:80], drawn)
+            name = _unused(sweep_name(tip, pair), drawn)
             drawn[name.casefold()] = Drawing(name, _alt(points, swept), partial(_paint, points, swept))
     return list(drawn.values())
 
