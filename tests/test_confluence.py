@@ -325,9 +325,11 @@ def test_a_lost_mark_is_told(site: FakeConfluence) -> None:
 
 def test_an_image_that_people_replaced_is_put_back(site: FakeConfluence) -> None:
     publish(site)
+    wiki = opened(site)
+    assert changes(wiki, tree()) == []
     (image,) = site.page(TITLES[2]).attachments.values()
     image.content = b"a cat, and larger than ours"
-    publish(site)
+    wiki.write(changes(wiki, tree()), "")
     assert image.content == PNG
 
 

@@ -37,7 +37,7 @@ from harness.publish.wiki import Change, Conflict, Path, Stored, WikiError, Wiki
 from harness.report.wording import plain
 
 if TYPE_CHECKING:
-    from md2conf.api_types import ConfluencePage
+    from md2conf.api_types import ConfluenceAttachment, ConfluencePage
     from md2conf.api_v2 import ConfluenceSessionV2
     from urllib3 import BaseHTTPResponse
 
@@ -120,6 +120,7 @@ class Confluence:
         self._given_parent = parent
         self._standing: dict[Path, tuple[object, str]] = {}  # the property's value, and the region as it was read
         self._ids: dict[Path, str] = {}
+        self._attached: dict[Path, dict[str, ConfluenceAttachment]] = {}  # of each page since it was read
 
     def render(self, page: WikiPage) -> str:
         region = storage_text.render(page.page, title_of)
@@ -129,6 +130,7 @@ class Confluence:
     def read(self, path: Path) -> Stored:
         with self._telling(f"reading the page {_named(path)}"):
             self._standing.pop(path, None)
+            self._attached.pop(path, None)
             page = self._find(path)
             return Stored(None) if page is None else Stored(self._as_shown(path, page), str(page.version.number))
 
@@ -139,10 +141,12 @@ class Confluence:
             page_id = self._id(path)
             if page_id is None:
                 return False
-            attached = [one for one in self._api.get_attachments(page_id) if one.title == name]
-            if not attached or attached[0].fileSize != len(content):
+            if path not in self._attached:
+                self._attached[path] = {one.title: one for one in self._api.get_attachments(page_id)}
+            attached = self._attached[path].get(name)
+            if attached is None or attached.fileSize != len(content):
                 return False
-            found = self._api.get_content_property_for_attachment(attached[0].id, PROPERTY)
+            found = self._api.get_content_property_for_attachment(attached.id, PROPERTY)
             return found is not None and found.value == _digest(content)
 
     def write(self, changes: Sequence[Change], summary: str) -> None:
