@@ -188,9 +188,10 @@ def consult(ask: Callable[[Index], Answer], place: Path | None = None) -> tuple[
         index = Index(database)
         return ask(index), notes
     except duckdb.Error:
-        notes.append(f"the index {place} could not be used and is left aside: delete it if this is told again")
+        notes.append(f"the index {place} could not be used and is deleted: nothing is lost by that")
     finally:
         database.close()
+    _delete(place)
     database = _prepared(duckdb.connect())
     try:
         return ask(Index(database)), notes
@@ -222,10 +223,14 @@ def _connect(place: Path) -> tuple[duckdb.DuckDBPyConnection, list[str]]:
                 break
             else:
                 notes = [f"the index {place} was damaged and is made anew: nothing is lost by that"]
-                for path in (place, Path(f"{place}.wal")):
-                    with suppress(OSError):
-                        path.unlink()
+                _delete(place)
     return _prepared(duckdb.connect()), notes
+
+
+def _delete(place: Path) -> None:
+    for path in (place, Path(f"{place}.wal")):
+        with suppress(OSError):
+            path.unlink()
 
 
 def _replaceable(place: Path) -> bool:
