@@ -41,11 +41,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 TOLD = (
     "Busy",
     "CannotRun",
+    "CompareError",
     "NodeLost",
     "NodesError",
     "NoFolder",
     "NothingSelected",
     "NoTorch",
+    "PublishError",
     "ReportError",
     "StoreError",
 )
@@ -94,6 +96,50 @@ def _parser() -> argparse.ArgumentParser:
         "--format", choices=["md", "html", "json", "csv"], action="append", help="default: md; several may be asked for"
     )
     command.add_argument("--out", type=Path, metavar="DIR", help="write files there instead of printing")
+
+    command = commands.add_parser(
+        "compare",
+        help="set runs of machines, days and versions against each other",
+        epilog="exit codes: 0 done, or nothing worsened; 1 with --fail-if: something did; 2 usage, a file that cannot "
+        "be used, or nothing to compare; 130 interrupted",
+    )
+    command.set_defaults(command=_compare)
+    command.add_argument(
+        "runs", nargs="+", metavar="RUN", help="a results file, a folder of them, or the beginning of a run's id"
+    )
+    command.add_argument("--format", choices=["md", "html", "csv", "json"], default="md", help="default: md")
+    command.add_argument("--out", type=Path, metavar="DIR", help="write files there instead of printing")
+    command.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="where ids are looked up")
+    command.add_argument(
+        "--fail-if",
+        action="append",
+        choices=["slower", "failed"],
+        metavar="WHAT",
+        help="of two runs, OLD and NEW: end with 1 where a verdict worsened (slower), or where a pair that OLD "
+        "measured fails in NEW (failed)",
+    )
+
+    command = commands.add_parser(
+        "publish",
+        help="put runs and their comparison on a wiki; without FILE the newest under results/",
+        epilog="exit codes: 0 published, or nothing to write; 2 usage, a file that cannot be used, or a wiki that "
+        "cannot be read or written; 130 interrupted. A token is taken from TIPBENCH_TOKEN (its user from "
+        "TIPBENCH_USER) or from the keyring: keyring set tipbench HOST",
+    )
+    command.set_defaults(command=_publish)
+    command.add_argument("files", nargs="*", type=Path, metavar="FILE")
+    command.add_argument(
+        "--to",
+        required=True,
+        metavar="TARGET",
+        help="git+https://HOST/OWNER/REPO.wiki.git (also git+ssh, git+file), mediawiki+https://HOST/PATH/, "
+        "dokuwiki+https://HOST/PATH/ or confluence+https://SITE/wiki?space=KEY",
+    )
+    command.add_argument("--dry-run", action="store_true", help="show what would be sent, page by page; send nothing")
+    command.add_argument("--public-name", default="", metavar="NAME", help="of the machine; else made of its hardware")
+    command.add_argument(
+        "--flavour", default="", metavar="KIND", help="of a git wiki: github, gitlab, gitea or azure; else by its host"
+    )
 
     command = commands.add_parser(
         "calibrate",
@@ -196,6 +242,31 @@ def _report(options: argparse.Namespace) -> int:
             if written is not None:
                 print(written)
     return 0
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from harness import compare
+
+    found = compare.compared(options.runs, options.results)
+    if not options.fail_if or options.out:
+        for written in compare.show(found, options.format, options.out):
+            print(written)
+    return int(bool(options.fail_if) and not compare.against(found, options.fail_if))
+
+
+def _publish(options: argparse.Namespace) -> int:
+    from harness import store
+    from harness.publish import command
+
+    return command.begin(
+        command.Options(
+            to=options.to,
+            files=options.files or [store.newest(Path("results"))],
+            dry_run=options.dry_run,
+            public_name=options.public_name,
+            flavour=options.flavour,
+        )
+    )
 
 
 def _calibrate(options: argparse.Namespace) -> int:
