@@ -369,7 +369,7 @@ def test_hostile_names_are_shown_as_text_and_cut() -> None:
             info(EVIL, ["optimized", EVIL], tip=tip(EVIL)), {"optimized": 0.1, EVIL: 0.2},
             memory=both(400, 500, **{EVIL: (200, 300)}),
         ),
-        measured(info(f"Sweep {EVIL}", swept), dict.fromkeys(swept, 0.1)),
+        measured(info(f"Sweep {EVIL}", swept, device=EVIL), dict.fromkeys(swept, 0.1)),
     )  # fmt: skip
     for svg in draw(of(*records), "svg").values():
         root = ElementTree.fromstring(svg)

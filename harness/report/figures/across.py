@@ -10,7 +10,7 @@ from textwrap import wrap
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from harness.report.figures import style
+from harness.report.figures import Effect, style
 from harness.report.figures.style import Drawing
 from harness.report.wording import plural
 
@@ -28,9 +28,6 @@ LETTERS = 26
 
 PAGE = 9.8
 """Inches: the most that a page is high, if one row of panels is not higher."""
-
-Effect = tuple[str, float, float, float, str]
-"""Machine, speedup, low, high, verdict."""
 
 Panel = tuple[str, dict[str, Effect]]
 

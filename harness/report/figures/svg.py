@@ -100,18 +100,13 @@ def _unwrap(element: ElementTree.Element, unseen: str) -> None:
         elif child.get("class") != unseen:
             children.append(child)
     element[:] = children
-    for key in ("class", "clip-path"):
-        shared = {child.get(key, "") for child in children}
-        if (
-            len(children) > 1
-            and len(shared) == 1
-            and all(shared)
-            and element.tag == f"{SVG}g"
-            and key not in element.attrib
-        ):
-            element.set(key, shared.pop())
-            for child in children:
-                del child.attrib[key]
+    if element.tag == f"{SVG}g" and len(children) > 1:
+        for key in [name for name in ("class", "clip-path") if name not in element.attrib]:
+            shared = {child.get(key, "") for child in children}
+            if len(shared) == 1 and all(shared):
+                element.set(key, shared.pop())
+                for child in children:
+                    del child.attrib[key]
 
 
 def _rules(name: str, classes: dict[str, str]) -> str:

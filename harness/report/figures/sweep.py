@@ -106,7 +106,7 @@ def _labels(over: Axes, values: Sequence[float]) -> list[str]:
 
 
 def _on(row: Row) -> str:
-    return "" if row.info.device == "cpu" else f" on {row.info.device}"
+    return "" if row.info.device == "cpu" else f" on {style.shown(row.info.device, 20)}"
 
 
 def _alt(points: Points, swept: str) -> str:
