@@ -21,8 +21,8 @@ from harness.machine import DENIED, FLAGS, GPU_READINGS, UNAVAILABLE
 from harness.machine import name as hardware_name
 from harness.pair import Equal
 from harness.publish.sentences import kind, notice, reason, remedy
-from harness.publish.suite import WORD, KnownTip, tips
-from harness.record import LARGEST, Launch, PairInfo, Record, Run, VariantInfo, VariantRecord
+from harness.publish.suite import WORD, KnownTip, known
+from harness.record import LARGEST, Launch, Outcome, PairInfo, Record, Run, VariantInfo, VariantRecord
 from harness.source import at_commit, sides
 from harness.store import Notice
 
@@ -78,9 +78,10 @@ class Allowed:
 
 def allowed(run: Run, notices: Sequence[Notice] = (), public_name: str = "") -> Allowed:
     """What may be published of a run. public_name: what its machine is called; else a name made of its hardware."""
-    kept = tuple(record for record in (_record(run, record) for record in run.records) if record is not None)
-    withheld = [record.name for record in run.records if _tip(record.info) is None]
-    planned = [name for name in run.planned if _is_known(name)]
+    let_through = [_record(run, record) for record in run.records]
+    kept = tuple(record for record in let_through if record is not None)
+    withheld = [record.name for record, found in zip(run.records, let_through, strict=True) if found is None]
+    planned = [name for name in run.planned if _is_known(name) and name not in withheld]
     withheld += [name for name in run.planned if not _is_known(name)]
     return Allowed(
         Run(
@@ -203,7 +204,11 @@ def _interface(found: Any) -> str:
 
 
 def _switch(found: Any) -> bool | str | None:
-    return found if isinstance(found, bool) or found in ("on", "off", "notsupported", "notimplemented") else None
+    return (
+        found
+        if isinstance(found, bool) or found in ("on", "off", "forceoff", "notsupported", "notimplemented")
+        else None
+    )
 
 
 CARD: Mapping[str, Rule] = {
@@ -312,14 +317,12 @@ def _name(kept: Mapping[str, Any]) -> str:
 
 
 def _tip(info: PairInfo) -> KnownTip | None:
-    known = tips().get(str(info.tip.get("id")))
-    return known if known is not None and (info.pair in known.pairs or not info.pair) else None
+    return known(str(info.tip.get("id")), info.pair)
 
 
 def _is_known(name: str) -> bool:
     tip, _, pair = name.partition(".")
-    known = tips().get(tip)
-    return known is not None and (pair in known.pairs or not pair)
+    return known(tip, pair) is not None
 
 
 def _record(run: Run, record: Record) -> Record | None:
@@ -328,11 +331,12 @@ def _record(run: Run, record: Record) -> Record | None:
     if tip is None:
         return None
     names = {variant.name for variant in record.info.variants} | set(record.variants)
+    names |= {name for launch in record.launches for name in launch.variant}
     if not all(map(tip.variant, names)):
         return None
-    return replace(
-        record,
+    return Record(
         info=_info(run, record.info, tip),
+        outcome=_outcome(record.outcome),
         kind=kind(record.kind),
         reason=reason(record.reason),
         remedy=remedy(record.remedy),
@@ -341,6 +345,11 @@ def _record(run: Run, record: Record) -> Record | None:
         launches=tuple(map(_launch, record.launches)),
         wall_s=_number(record.wall_s) or 0.0,
     )
+
+
+def _outcome(found: str) -> Outcome:
+    """What `store.read` lets through, which is one of these."""
+    return "measured" if found == "measured" else "skipped" if found == "skipped" else "failed"
 
 
 def _info(run: Run, info: PairInfo, tip: KnownTip) -> PairInfo:
@@ -373,13 +382,15 @@ def _info(run: Run, info: PairInfo, tip: KnownTip) -> PairInfo:
 
 def _code(run: Run, info: PairInfo, tip: KnownTip) -> Mapping[str, str]:
     """The code that was measured where the suite's file says the same, now or at the run's commit; else none."""
-    ours = (tip.code(info.pair), sides(at_commit(run.commit, tip.file), info.pair))
-    return info.code if info.code in ours else {}
+    if not info.code:
+        return {}
+    is_ours = info.code == tip.code(info.pair) or info.code == sides(at_commit(run.commit, tip.file), info.pair)
+    return info.code if is_ours else {}
 
 
 def _variant(found: VariantRecord, tip: KnownTip) -> VariantRecord:
     return VariantRecord(
-        found.outcome,
+        _outcome(found.outcome),
         kind(found.kind),
         reason(found.reason),
         remedy(found.remedy),
@@ -388,6 +399,7 @@ def _variant(found: VariantRecord, tip: KnownTip) -> VariantRecord:
         memory=_numbers(MEMORY)(found.memory),
         one_off=_numbers("build|warm_up")(found.one_off),
         energy=_numbers("joules_a_step")(found.energy),
+        work=_numbers("flops|bytes")(found.work),
     )
 
 

@@ -12,7 +12,7 @@ from harness.page import Page
 from harness.publish import tree
 from harness.publish.region import inside, placed
 from harness.publish.wiki import Change, Conflict, Wiki, WikiError, WikiPage
-from harness.report.wording import lines_of, size
+from harness.report.wording import lines_of
 
 TRIES = 8
 """Publishers that write at once come one after the other: each try that loses means that another one has won."""
@@ -85,7 +85,7 @@ def known_there(wiki: Wiki) -> list[tree.Entry]:
 
 
 def preview(changes: Sequence[Change]) -> Iterator[str]:
-    """Exactly what would be sent, line by line: a diff of each page, and its images by name, size and digest."""
+    """Exactly what would be sent, line by line: a diff of each page, and its images by name and size."""
     for change in changes:
         key = "/".join(change.path)
         if change.text is not None:
@@ -93,7 +93,7 @@ def preview(changes: Sequence[Change]) -> Iterator[str]:
             was = "nothing" if change.before.text is None else key
             yield from difflib.unified_diff([] if was == "nothing" else before, after, was, key, lineterm="")
         for name, content in change.images.items():
-            yield f"+++ {key}: image {name}, {size(len(content))}"
+            yield f"+++ {key}: image {name}, {len(content):,} bytes"
 
 
 def _summary(runs: Sequence[Published]) -> str:

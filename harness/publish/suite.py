@@ -28,8 +28,8 @@ WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class KnownTip:
     """One file of the suite. file: as `PairInfo.file`. about: the fields of its Tip, as plain JSON.
 
-    counts: first lines of the docstrings of its mechanisms, which name what they count. words: all that occur in
-    its names and its text.
+    functions, counts, words: of all files of the tip: names; first lines of the docstrings of mechanisms, which name
+    what they count; all that occur in names and text.
     """
 
     file: str
@@ -49,34 +49,50 @@ class KnownTip:
 
     def code(self, pair: str) -> Mapping[str, str]:
         """As `PairInfo.code`, of the file as it is installed."""
-        return sides(self.text, pair)
+        return _sides(self.text, pair)
+
+
+_sides = cache(sides)
+
+
+def known(tip: str, pair: str) -> KnownTip | None:
+    """The tip's file that holds the pair, its first one for no pair; None where the suite has none."""
+    return next((found for found in tips().get(tip, ()) if pair in found.pairs or not pair), None)
 
 
 @cache
-def tips() -> Mapping[str, KnownTip]:
-    """All tips of the suite by id."""
+def tips() -> Mapping[str, tuple[KnownTip, ...]]:
+    """All tips of the suite by id, each with its files: one imports its TIP from another where both are about it."""
     shared = frozenset[str]().union(*(_words(ast.parse(path.read_text())) for path in _shared()))
-    found = {}
-    for path in sorted(BENCHMARKS.rglob("*.py")):
-        text = path.read_text()
-        tree = ast.parse(text)
-        if (about := _about(tree)) is None:
-            continue
-        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-        found[about["id"]] = KnownTip(
-            file=str(path.relative_to(BENCHMARKS.parent)),
-            text=text,
-            about=about,
-            pairs=frozenset(node.name for node in tree.body if isinstance(node, ast.ClassDef)),
-            functions=frozenset(node.name for node in functions),
-            counts=frozenset(
-                (ast.get_docstring(node) or "").split("\n")[0].rstrip(".")
-                for node in functions
-                if node.name == "mechanism"
-            ),
-            words=_words(tree) | shared,
+    trees = {path: ast.parse(path.read_text()) for path in sorted(BENCHMARKS.rglob("*.py"))}
+    own = {path: about for path, tree in trees.items() if (about := _about(tree)) is not None}
+    found: dict[str, tuple[KnownTip, ...]] = {}
+    for path, about in own.items():
+        files = [path, *(other for other, tree in trees.items() if _imports_tip(tree, path))]
+        functions = [node for file in files for node in ast.walk(trees[file]) if isinstance(node, ast.FunctionDef)]
+        counts = [ast.get_docstring(node) or "" for node in functions if node.name == "mechanism"]
+        found[about["id"]] = tuple(
+            KnownTip(
+                file=str(file.relative_to(BENCHMARKS.parent)),
+                text=file.read_text(),
+                about=about,
+                pairs=frozenset(node.name for node in trees[file].body if isinstance(node, ast.ClassDef)),
+                functions=frozenset(node.name for node in functions),
+                counts=frozenset(told.split("\n")[0].rstrip(".") for told in counts),
+                words=shared.union(*(_words(trees[other]) for other in files)),
+            )
+            for file in files
         )
     return found
+
+
+def _imports_tip(tree: ast.Module, path: Path) -> bool:
+    """Whether a file takes its TIP from the one at `path`."""
+    module = ".".join(path.relative_to(BENCHMARKS.parent).with_suffix("").parts)
+    return any(
+        isinstance(node, ast.ImportFrom) and node.module == module and any(name.name == "TIP" for name in node.names)
+        for node in tree.body
+    )
 
 
 def _shared() -> Iterator[Path]:

@@ -1,12 +1,13 @@
 """The tree of pages: Benchmarks (the index of all runs), its machines, their runs, and the comparison.
 
-The index is its own memory: within our region it holds one line a run, in a form that no wiki's markup touches. Whoever
-publishes reads these lines back, puts his own among them and writes the page anew, so that runs published by others, on
-other machines, stay.
+The index is its own memory: within our region it holds one line a run, in a form that survives any wiki's markup.
+Whoever publishes reads these lines back, puts his own among them and writes the page anew, so that runs published by
+others, on other machines, stay.
 """
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -23,7 +24,8 @@ INDEX: Path = (ROOT,)
 COMPARISON: Path = (ROOT, "Comparison")
 
 LINE = re.compile(r"tipbench-run(?: [a-z]+=[A-Za-z0-9.:+_-]*)+")
-"""A run in the index, wherever a wiki has put it: letters, digits and signs that no markup changes."""
+"""A run in the index, wherever a wiki has put it: letters, digits and signs that no markup changes, but for writing
+them as entities of HTML."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def _noise(found: Sequence[Row]) -> str:
 def entries(region: str | None) -> list[Entry]:
     """The runs that our region of the index names, in its order; lines of another form are none."""
     found = []
-    for line in LINE.findall(region or ""):
+    for line in LINE.findall(html.unescape(region or "")):
         told = dict(word.split("=", 1) for word in line.split()[1:])
         if told.keys() == FORMS.keys() and all(re.fullmatch(form, told[name]) for name, form in FORMS.items()):
             found.append(Entry(**told))
@@ -187,4 +189,4 @@ def with_runs(comparison: Page, ids: Sequence[str]) -> Page:
 
 def compared_ids(region: str | None) -> list[str]:
     """The runs that our region of the comparison names."""
-    return COMPARED.findall(region or "")
+    return COMPARED.findall(html.unescape(region or ""))

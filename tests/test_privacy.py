@@ -1,0 +1,440 @@
+"""What leaves the machine: canaries in every field of a run, in the environment and in git's settings, and none of
+them in a byte of what is sent."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import getpass
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import machine
+from harness.launch import Surroundings
+from harness.page import Page
+from harness.publish import sentences
+from harness.publish.allowed import CARD, CONTROLS, MACHINE, allowed, check_public_name
+from harness.publish.suite import known, tips
+from harness.record import Launch, PairInfo, Record, Run, VariantInfo, VariantRecord
+from harness.report import as_markdown
+from harness.report.one_run import page
+from harness.report.rows import rows
+from harness.store import Notice, read
+from tests.git_server import TOKEN, everything, files, serving
+from tests.made_up import MACHINE as MADE_UP
+from tests.published import stored, suite_run
+
+CANARIES = {
+    "hostname": "canary-host.corp.example",
+    "user": "canaryuser",
+    "home": "/home/canaryuser/secret-project",
+    "address": "10.77.66.55",
+    "hardware address": "02:ca:0a:4a:ee:01",
+    "UUID": "GPU-c0ffee00-dead-beef-cafe-0123456789ab",
+    "serial": "SN4711CANARY",
+    "environment value": "canary_value=hunter2",
+    "command line": "python train.py --canary-flag",
+    "remote": "git@canary.example:corp/secret.git",
+    "markup": "<!-- canary --> [[canary]] {{canary}}",
+}
+
+SUITES = tips()["channels-last"][0]
+
+GPU = {
+    "name": "NVIDIA H100 80GB HBM3", "memory_bytes": 85520809984, "driver": "570.86.15", "capability": "9.0",
+    "power_limit_w": 700.0, "max_sm_mhz": 1980, "ecc": True, "mig": "unavailable",
+    "readings": {"sm_mhz": 1980, "celsius": 41, "millijoules": "unavailable"},
+}  # fmt: skip
+
+
+def full_run() -> Run:
+    """One of everything that a results file can hold."""
+    found = suite_run()
+    launch = found.records[2].launches[0]
+    blocks = len(launch.variant)
+    gpu = {"sm_mhz": (1980,) * blocks, "milliwatts": (300_000,) * blocks, "clock_events": (0,) * blocks}
+    around = Surroundings((("KMP_BLOCKTIME", "1"),), ("OMP_NUM_THREADS",), ("iomp5",), ("numactl", "--membind=0"), 2)
+    about = found.records[2].info
+    about = dataclasses.replace(
+        about,
+        needs=("1 GPU",),
+        code=SUITES.code("Convolution"),
+        variants=tuple(dataclasses.replace(one, surroundings=around, needs=("libiomp5",)) for one in about.variants),
+    )  # fmt: skip
+    failed = VariantRecord(
+        "failed",
+        "different results",
+        "optimized: output differs by 0.3 of its largest value; 0.0001 allowed",
+        "mend channels_last.py, line 40, then `tipbench run channels-last.Convolution`",
+    )
+    lossy = {"method": "lossy", "tolerance": 0.1, "seeds": 3, "error": 0.01, "baseline_error": "nan"}
+    record = dataclasses.replace(
+        found.records[2],
+        info=about,
+        launches=(dataclasses.replace(launch, gpu=gpu), *found.records[2].launches[1:]),
+        variants={
+            name: dataclasses.replace(one, energy={"joules_a_step": 2.5}, work={"flops": 10**9}, equal=lossy)
+            for name, one in found.records[2].variants.items()
+        },
+    )
+    broken = dataclasses.replace(found.records[4], variants={"optimized": failed})
+    return dataclasses.replace(
+        found,
+        records=(*found.records[:2], record, found.records[3], broken, found.records[5]),
+        options={"profile": "full", "device": "cpu", "seed": 0, "bare": False, "folder": "/home/me/pairs", "nnodes": 2},
+        machine={
+            **MADE_UP, "gpus": [GPU], "os": "Debian GNU/Linux 12 (bookworm)", "libc": "glibc 2.36", "turbo": "on",
+            "compiler": "g++ (Debian 12.2.0-14+deb12u1) 12.2.0", "architecture": "x86_64", "virtual": True,
+            "governor": "performance",
+            "transparent_huge_pages": "madvise", "address_randomisation": "2", "name": "amd-epyc-2c-24g-h100-80gb-hbm3",
+            "nodes": [{"name": "amd-epyc-2c-24g", "interface": "enp3s0", "mbit": 10_000},
+                      {"name": "amd-epyc-2c-24g", "interface": "wlx00c0ca8e1b2c", "mbit": 0}],
+        },
+    )  # fmt: skip
+
+
+Place = tuple[Any, ...]
+
+
+def places(found: Any, at: Place = ()) -> Iterator[Place]:
+    """Where text stands, or could: every text, every key, and every number in a mapping, which JSON may make text.
+    Of a tip's own id the key is left out: `store.read` lets no run in that lacks it."""
+    if dataclasses.is_dataclass(found) and not isinstance(found, type):
+        for field in dataclasses.fields(found):
+            yield from places(getattr(found, field.name), (*at, field.name))
+    elif isinstance(found, Mapping):
+        for key, item in found.items():
+            if key not in ("id", "title", "claim"):
+                yield (*at, ("key", key))
+            yield from [(*at, ("item", key))] if isinstance(item, int | float) else places(item, (*at, ("item", key)))
+    elif isinstance(found, list | tuple):
+        # One of what is alike stands for all: of launches, of planned names, of records that were measured.
+        alike = {
+            (type(item), getattr(item, "outcome", ""), not getattr(getattr(item, "info", ""), "code", "")): index
+            for index, item in reversed(list(enumerate(found)))
+        }
+        for index in alike.values():
+            yield from places(found[index], (*at, index))
+    elif isinstance(found, str):
+        yield at
+
+
+def planted(found: Any, at: Place, text: str) -> Any:
+    """The same with `text` at one place."""
+    if not at:
+        return text
+    first, *rest = at
+    if isinstance(first, str):
+        return dataclasses.replace(found, **{first: planted(getattr(found, first), tuple(rest), text)})
+    if isinstance(first, int):
+        changed = [planted(item, tuple(rest), text) if index == first else item for index, item in enumerate(found)]
+        return type(found)(changed)
+    what, key = first
+    if what == "key":
+        return {text if name == key else name: item for name, item in found.items()}
+    return {name: planted(item, tuple(rest), text) if name == key else item for name, item in found.items()}
+
+
+def shown(found: Run) -> str:
+    """All that is published of a run, in each form that it takes on the way."""
+    kept = allowed(found)
+    text = f"{kept.run!r} {kept.notices!r}"
+    return text + as_markdown.render(page(kept.run, kept.notices))
+
+
+FULL = full_run()
+PLACES = sorted(set(places(FULL)), key=str)
+
+
+def where(at: Place) -> str:
+    return ".".join(str(part if not isinstance(part, tuple) else f"{part[0]} {part[1]}") for part in at)
+
+
+def test_what_is_planted_covers_every_field_that_can_hold_text() -> None:
+    """A field that is added to what a run holds is planted too, or this fails."""
+    reached = {part for at in PLACES for part in at if isinstance(part, str)}
+    numbers = {"int", "float", "bool", "tuple[int, ...]", "tuple[float, ...]"}
+    for kind in (Run, Record, PairInfo, VariantInfo, VariantRecord, Launch, Surroundings):
+        for field in dataclasses.fields(kind):
+            assert field.name in reached or str(field.type) in numbers, f"{kind.__name__}.{field.name}"
+    assert len(PLACES) > 130
+
+
+def test_a_run_without_canaries_is_published_whole() -> None:
+    """The allow-list lets all of it through that it should, so that the tests below are not about an empty page."""
+    kept = allowed(FULL)
+    assert kept.withheld == ()
+    assert [(row.verdict, row.judgement.speedup) for row in rows(kept.run)] == [
+        (row.verdict, row.judgement.speedup) for row in rows(FULL)
+    ]
+    assert kept.run.machine["name"] == FULL.machine["name"]
+    assert kept.run.machine["gpus"] == FULL.machine["gpus"]
+    assert kept.run.machine["os"] == "Debian GNU/Linux 12"
+    assert kept.run.machine["compiler"] == "g++ 12.2.0"
+    assert [node["interface"] for node in kept.run.machine["nodes"]] == ["Ethernet", "wireless"]
+    assert kept.run.controls == FULL.controls
+    assert kept.run.records[2].info.code == FULL.records[2].info.code
+    assert kept.run.records[2].info.variants[0].surroundings == Surroundings(ranks=2)
+    assert kept.run.records[2].launches == FULL.records[2].launches
+    assert kept.run.records[3].variants["optimized"].mechanism == FULL.records[3].variants["optimized"].mechanism
+    assert kept.run.records[4].reason == "RuntimeError; its message is kept on the machine that measured"
+    assert kept.run.records[5].reason == "needs 1 CUDA GPU: 0 found"
+    assert "folder" not in kept.run.options
+
+
+@pytest.mark.parametrize("kind", CANARIES)
+def test_no_field_lets_a_canary_through(kind: str) -> None:
+    """Planted in one field after the other, the rest as it should be; then its words one by one."""
+    canary = CANARIES[kind]
+    for at in PLACES:
+        told = repr(allowed(planted(FULL, at, canary)).run)
+        assert canary not in told, where(at)
+        assert not any(part in told.lower() for part in ("canary", "4711", "c0ffee", "10.77", "02:ca")), where(at)
+
+
+@pytest.mark.parametrize(
+    "around", ["{} CPU @ 2.30GHz", "Linux {}", "2.15.0+{}", "{}: 3", "needs 1 CUDA GPU: {}", "en{}"]
+)
+def test_nor_where_the_rest_of_a_text_is_as_it_should_be(around: str) -> None:
+    for number, at in enumerate(PLACES):
+        canary = list(CANARIES.values())[number % len(CANARIES)]
+        told = repr(allowed(planted(FULL, at, around.format(canary))).run).lower()
+        assert not any(part in told for part in ("canary", "10.77", "c0ffee")), (where(at), canary)
+
+
+def test_a_pair_that_shares_anothers_tip_is_the_suites_too() -> None:
+    limit = known("control", "Copy")
+    assert limit is not None
+    assert limit.file == "benchmarks/limit.py"
+    assert known("control", "Canary") is None
+
+
+def filled(found: Any, canary: str, kept: frozenset[str] = frozenset(), name: str = "") -> Any:
+    """The same with the canary in place of every text but those in fields, or under keys, of these names."""
+    if name in kept:
+        return found
+    if dataclasses.is_dataclass(found) and not isinstance(found, type):
+        names = [field.name for field in dataclasses.fields(found)]
+        return dataclasses.replace(found, **{one: filled(getattr(found, one), canary, kept, one) for one in names})
+    if isinstance(found, Mapping):
+        return {key: filled(item, canary, kept, key) for key, item in found.items()}
+    if isinstance(found, list | tuple):
+        return type(found)(filled(item, canary, kept) for item in found)
+    return canary if isinstance(found, str) else found
+
+
+NAMES = frozenset({"id", "pair", "name", "variant", "planned", "outcome"})
+"""Without these nothing is known to be the suite's."""
+
+
+@pytest.mark.parametrize("kind", CANARIES)
+def test_canaries_in_all_fields_at_once_leave_nothing(kind: str) -> None:
+    """Where even the ids of tips are another's, nothing remains; where they are the suite's, its own words do."""
+    everywhere = allowed(filled(FULL, CANARIES[kind])).run
+    assert everywhere.records == ()
+    assert everywhere.planned == ()
+    assert "canary" not in repr(everywhere).lower()
+    named = filled(FULL, CANARIES[kind], NAMES)
+    assert len(allowed(named).run.records) == len(FULL.records)
+    told = shown(named)
+    assert CANARIES[kind] not in told
+    assert not any(part in told.lower() for part in ("canary", "4711", "c0ffee", "10.77", "02:ca"))
+    assert "Use the channels_last memory format" in told
+
+
+def test_texts_about_a_tip_are_the_suites_own() -> None:
+    changed = planted(FULL, ("records", 2, "info", "tip", ("item", "note")), "canary")
+    assert allowed(changed).run.records[2].info.tip == SUITES.about
+
+
+def test_code_of_ones_own_is_not_shown_as_the_suites() -> None:
+    changed = planted(FULL, ("records", 2, "info", "code", ("item", "optimized")), "def canary(): ...")
+    assert allowed(changed).run.records[2].info.code == {}
+    assert "canary" not in shown(changed)
+
+
+def test_notices_name_no_file() -> None:
+    told = [
+        Notice(Path("/home/canary/x.jsonl"), 3, "torn: canary"),
+        Notice(Path("/home/canary/x.jsonl"), 4, "not a valid record (canary); lost"),
+        Notice(Path("/home/canary/x.jsonl"), 5, "canary is stored a second time"),
+    ]
+    kept = allowed(FULL, told).notices
+    assert "canary" not in repr(kept)
+    assert [notice.line for notice in kept] == [3, 4, 5]
+    assert kept[0].text.startswith("torn: the run was ended")
+
+
+def test_every_field_of_a_machine_is_decided_on() -> None:
+    """A field that `machine.describe` gets is not published before somebody has said in which form it may be."""
+    assert set(machine.describe()) - {"name"} <= set(MACHINE)
+    assert set(GPU) <= set(CARD)
+    from harness.controls import controls
+
+    made = controls(4)
+    assert {name: CONTROLS[name](value) for name, value in made.items()} == made
+
+
+def test_this_machine_is_described_as_it_is() -> None:
+    """Of a real machine, here, what may be published still says what it is."""
+    here = machine.describe()
+    kept = allowed(dataclasses.replace(FULL, machine=here)).run.machine
+    for name in ("cores", "memory_bytes", "python", "torch", "architecture", "flags", "caches"):
+        assert kept[name] == here[name]
+    assert kept["cpu"]
+    assert kept["name"]
+    for private in (socket.gethostname(), getpass.getuser(), str(Path.home())):
+        assert private not in repr(kept).split("'")
+
+
+@pytest.mark.parametrize(
+    ("stored_name", "published"),
+    [
+        ("AMD EPYC 7R13 Processor", "AMD EPYC 7R13 Processor"),
+        ("AMD Ryzen 9 7950X3D 16-Core Processor", "AMD Ryzen 9 7950X3D 16-Core Processor"),
+        ("Intel(R) Xeon(R) Platinum 8380 CPU @ 2.30GHz", "Intel Xeon Platinum 8380 CPU 2.30GHz"),
+        ("Intel(R) Xeon(R) CPU E5-2686 v4 @ 2.30GHz", "Intel Xeon CPU E5-2686 v4 2.30GHz"),
+        ("13th Gen Intel(R) Core(TM) i9-13900K", "13th Gen Intel Core i9-13900K"),
+        ("Apple M3 Max", "Apple M3 Max"),
+        ("Neoverse-V2", "Neoverse-V2"),
+        ("NVIDIA H200", "NVIDIA H200"),
+        ("NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-80GB"),
+        ("NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 4090"),
+        ("NVIDIA GH200 480GB", "NVIDIA GH200 480GB"),
+        ("alice's vCPU on build-07", None),
+    ],
+)
+def test_names_of_hardware(stored_name: str, published: str | None) -> None:
+    assert MACHINE["cpu"](stored_name) == published
+
+
+@pytest.mark.parametrize(
+    ("told", "published"),
+    [
+        ("libjemalloc not found", None),
+        ("1 NUMA node; needs 2", None),
+        ("needs 2 CUDA GPUs: this torch was built without CUDA, and no pair is written for mps", None),
+        ("torchvision cannot be imported: /home/canary/x.so", "torchvision cannot be imported"),
+        ("libcanary not found", sentences.WITHHELD),
+        ("no answer within 300 s while doing: block optimized; ended when it was in canary.py, line 6",
+         "no answer within 300 s while doing: block optimized"),
+        ("rank 1 SIGSEGV while doing: results baseline; it last printed: /home/canary",
+         "SIGSEGV while doing: results baseline"),
+        ("left with exit code 3 while doing: starting; it last printed: canary",
+         "left with exit code 3 while doing: starting"),
+        ("optimized, step 2: ValueError: /home/canary (canary.py, line 3)",
+         "ValueError; its message is kept on the machine that measured"),
+        ("num_workers=4, step 12: OutOfMemoryError: CUDA out of memory on canary",
+         "OutOfMemoryError; its message is kept on the machine that measured"),
+        ("optimized: CanaryError: secret (canary.py)", sentences.WITHHELD),
+        ("optimized: output[canary] differs by 0.31 of its largest value; 0.0001 allowed",
+         "an output differs by 0.31 of its largest value; 0.0001 allowed"),
+        ("optimized: canary counted: 5 -> 5", "the mechanism counted 5 -> 5"),
+        ("x" * 5000, sentences.WITHHELD),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_reasons(told: str, published: str | None) -> None:
+    assert sentences.reason(told) == (told if published is None else published)
+
+
+def test_every_reason_and_remedy_of_the_committed_runs_is_published() -> None:
+    for file in sorted(Path("results").rglob("20*.jsonl")):
+        run, notices = read(file)
+        kept = allowed(run, notices)
+        assert kept.withheld == ()
+        for before, after in zip(run.records, kept.run.records, strict=True):
+            assert (before.reason, before.remedy, before.variants) == (after.reason, after.remedy, after.variants)
+
+
+def test_every_kind_of_failure_has_its_name() -> None:
+    """The kinds that the harness writes, read out of its files."""
+    found = set()
+    for name in ("worker", "worker_main", "runner", "equal", "discover"):
+        tree = ast.parse(Path(f"harness/{name}.py").read_text())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Failed", "WorkerFailed", "Unequal"):
+                found |= {word.value for word in node.args[:1] if isinstance(word, ast.Constant)}
+    assert found
+    assert found <= set(sentences.KINDS)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "..", "-a", "a--b", "canary'", "a" * 61, "comparison", "é"])
+def test_what_is_no_public_name(name: str) -> None:
+    with pytest.raises(ValueError, match="public name is made of"):
+        check_public_name(name)
+
+
+def test_nothing_of_the_machine_is_in_what_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real publication over HTTP, from a place full of canaries: every request and every object is looked through."""
+    home = tmp_path / "canary-home"
+    home.mkdir()
+    (home / ".gitconfig").write_text("[user]\n\tname = Canary Person\n\temail = person@canary.example\n")
+    (home / ".netrc").write_text("machine canary.example login canaryuser password hunter2\n")
+    found = FULL
+    for at in PLACES:
+        named = (
+            at[-1] in ("id", "pair", "name", "variant", "outcome", ("item", "id")) or "variant" in at or "planned" in at
+        )
+        kinds = {"schema", "started", "device", "scale", "status", ("item", "claim"), ("item", "profile"), "method"}
+        if named or at[-1] in kinds or any(isinstance(part, tuple) and part[0] == "key" for part in at):
+            continue
+        if (
+            at[0] in ("machine", "controls", "options", "suite", "commit")
+            or "reason" in at
+            or "remedy" in at
+            or "file" in at
+        ):
+            kind = sorted(CANARIES)[len(str(at)) % len(CANARIES)]
+            found = planted(found, at, CANARIES[kind])
+    found = dataclasses.replace(found, options={**FULL.options, "folder": CANARIES["home"]})
+    file = stored(home / "canary-results", found)
+    assert "canary" in file.read_text()
+    env = {
+        "PATH": os.environ["PATH"], "PYTHONPATH": str(Path.cwd()), "HOME": str(home), "USER": CANARIES["user"],
+        "LOGNAME": CANARIES["user"], "HOSTNAME": CANARIES["hostname"], "EMAIL": "person@canary.example",
+        "CANARY": CANARIES["environment value"], "SSH_CLIENT": f"{CANARIES['address']} 1 22", "TIPBENCH_TOKEN": TOKEN,
+        "TIPBENCH_USER": "canaryuser", "TZ": "Asia/Kathmandu", "OMP_NUM_THREADS": "77",
+    }  # fmt: skip
+    with serving(tmp_path) as server:
+        folder = server.wiki()
+        words = [sys.executable, "-m", "harness", "publish", "--flavour", "github", "--to", server.target(), str(file)]
+        for more in (["--dry-run"], []):
+            done = subprocess.run([*words, *more], env=env, cwd=home, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+            assert "canary" not in done.stdout.lower()
+            assert TOKEN not in done.stdout + done.stderr
+            if more:
+                preview = done.stdout
+        sent = [line + headers + body.decode("latin-1") for line, headers, body in server.seen]
+        found_there = everything(folder)
+        pages = files(folder)
+    assert any("git-receive-pack" in request for request in sent)
+    private = [*CANARIES.values(), "canary", "hunter2", TOKEN, str(tmp_path), str(Path.cwd()), socket.gethostname()]
+    for text in filter(lambda text: len(text) > 4, private):
+        assert text.lower().encode() not in found_there.lower(), text
+        for request in sent:
+            # but for who logs in, which the wiki knows: Basic auth is base64 of user and token
+            assert text.lower() not in request.lower(), text
+    # and the preview had shown it: every line of every page
+    lines = {line[1:] for line in preview.splitlines() if line.startswith("+")}
+    for name, content in pages.items():
+        if name.endswith(".md") and name != "Home.md":
+            missing = [line for line in content.decode().splitlines() if line.rstrip() and line.rstrip() not in lines]
+            assert not missing
+        elif name.endswith(".png"):
+            assert f"image {Path(name).name}, {len(content):,} bytes" in preview
+
+
+def test_a_page_is_made_of_the_allowed_run_alone() -> None:
+    """`page` reads nothing else of the machine it runs on: with another one's run it says nothing of this one."""
+    made = page(allowed(FULL).run)
+    assert isinstance(made, Page)
+    assert str(Path.cwd()) not in as_markdown.render(made)

@@ -1,0 +1,534 @@
+"""Publishing: the tree of pages, our region of each, what is written in which order, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import keyring
+import keyring.backend
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from harness import cli, store
+from harness.page import Page, Paragraph
+from harness.publish import doku_text, media_text, secret, storage_text, target, tree
+from harness.publish import send as sending
+from harness.publish.region import Damaged, inside, placed
+from harness.publish.secret import Secret
+from harness.publish.send import Compared, plan, preview, send
+from harness.publish.wiki import Change, Conflict, Stored, WikiError, WikiPage
+from harness.publish.wiki import Path as PagePath
+from harness.report import as_markdown
+from tests.git_server import commits, files, git, put
+from tests.made_up import info, measured, run
+from tests.published import entry, on, published, stored, suite_run
+
+MARKS = ("<!-- begin -->", "<!-- end -->")
+
+
+class Kept:
+    """A wiki that is a dictionary. before_write: called with it and the number of the write, as a rival would be."""
+
+    marks = MARKS
+
+    def __init__(self, before_write: Callable[[Kept, int], None] = lambda wiki, number: None) -> None:
+        self.pages: dict[PagePath, str] = {}
+        self.images: dict[tuple[PagePath, str], bytes] = {}
+        self.order: list[str] = []
+        self.writes = 0
+        self._before_write = before_write
+
+    def render(self, page: WikiPage) -> str:
+        return as_markdown.render(page.page)
+
+    def read(self, path: PagePath) -> Stored:
+        text = self.pages.get(path)
+        return Stored(text, "" if text is None else str(hash(text)))
+
+    def has_image(self, path: PagePath, name: str, content: bytes) -> bool:
+        return self.images.get((path, name)) == content
+
+    def write(self, changes: Sequence[Change], summary: str) -> None:
+        self.writes += 1
+        self._before_write(self, self.writes)
+        for change in changes:
+            if self.read(change.path) != change.before:
+                raise Conflict(f"{change.path[-1]} was changed")
+            for name, content in change.images.items():
+                self.images[change.path, name] = content
+            if change.text is not None:
+                self.pages[change.path] = change.text
+                self.order.append("/".join(change.path))
+
+
+def index_of(wiki: Kept) -> list[tree.Entry]:
+    return tree.entries(inside(wiki.pages[tree.INDEX], MARKS, "Benchmarks"))
+
+
+# ---- our region ------------------------------------------------------------------------------------
+
+TEXT = st.text(st.sampled_from("ab \n\r\t\u2028\f<>&#|") | st.characters(exclude_categories=["Cs"]), max_size=60)
+PEOPLES = TEXT.filter(lambda text: not any(mark in text for mark in MARKS))
+
+
+@given(PEOPLES, PEOPLES, TEXT, TEXT)
+@example("a\r\n", "\n b", "x", "y")
+@example("", "", "", MARKS[0])
+def test_what_stands_around_the_region_stays_to_the_byte(above: str, below: str, old: str, new: str) -> None:
+    ours = "\n".join(["", MARKS[0], *([line for line in old.split("\n") if line.strip() not in MARKS]), MARKS[1], ""])
+    before = f"{above}{ours}{below}"
+    after = placed(before, MARKS, new, "a page")
+    assert after.startswith(f"{above}\n{MARKS[0]}\n")
+    assert after.endswith(f"\n{MARKS[1]}\n{below}")
+    assert placed(after, MARKS, new, "a page") == after
+
+
+@given(st.none() | PEOPLES, TEXT)
+def test_a_page_without_a_region_gets_one_below(text: str | None, region: str) -> None:
+    after = placed(text, MARKS, region, "a page")
+    assert after.startswith((text or "").rstrip())
+    shown = (
+        "\n".join(line for line in region.split("\n") if line.strip() not in MARKS).replace("\r\n", "\n").strip("\r\n")
+    )
+    assert (inside(after, MARKS, "a page") or "").replace("\r\n", "\n").strip("\r\n") == shown
+    assert placed(after, MARKS, region, "a page") == after
+
+
+@given(st.lists(st.sampled_from([*MARKS, "text", f"`{MARKS[0]}`", ""]), max_size=6))
+def test_marks_are_one_pair_or_none_or_an_error(lines: list[str]) -> None:
+    text = "\n".join(lines)
+    found = [line for line in lines if line in MARKS]
+    if found == list(MARKS):
+        assert inside(text, MARKS, "a page") is not None
+    elif not found:
+        assert inside(text, MARKS, "a page") is None
+    else:
+        with pytest.raises(Damaged, match="the page a page holds"):
+            placed(text, MARKS, "new", "a page")
+
+
+def test_marks_that_a_wiki_has_indented_or_ended_otherwise() -> None:
+    text = f"above\r\n  {MARKS[0]} \r\nold\r\n{MARKS[1]}\r\nbelow"
+    assert inside(text, MARKS, "p") == "old\r\n"
+    assert placed(text, MARKS, "old", "p") == text
+    assert placed(text, MARKS, "new", "p") == f"above\r\n{MARKS[0]}\nnew\n{MARKS[1]}\r\nbelow"
+
+
+# ---- the index -------------------------------------------------------------------------------------
+
+RENDERED: Mapping[str, Callable[[Page], str]] = {
+    "Markdown": as_markdown.render,
+    "wikitext": lambda page: media_text.render(page, str, None),
+    "DokuWiki": lambda page: doku_text.render(page, lambda key: key.replace("/", ":"), None),
+    "Confluence": lambda page: storage_text.render(page, str),
+}
+
+ENTRIES = st.builds(
+    entry,
+    st.text("0123456789abcdef", min_size=8, max_size=32),
+    st.from_regex(r"[A-Za-z0-9]{1,9}([-._][A-Za-z0-9]{1,5}){0,3}", fullmatch=True),
+    st.sampled_from(["2026-03-01T09:30:00+00:00", "2025-12-31T23:59:59+00:00"]),
+    torch=st.sampled_from(["2.15.0", "2.11.0+cu128", ""]),
+    noise=st.sampled_from(["", "0.990..1.010"]),
+    answers=st.sampled_from(["0-0-0-0-0", "20-1-5-5-9"]),
+)
+
+
+@pytest.mark.parametrize("markup", RENDERED)
+@given(listed=st.lists(ENTRIES, max_size=4, unique_by=lambda found: found.id))
+def test_the_index_is_read_back_from_every_wikis_markup(markup: str, listed: list[tree.Entry]) -> None:
+    assert tree.entries(RENDERED[markup](tree.index(listed, True))) == listed
+
+
+@pytest.mark.parametrize("markup", RENDERED)
+def test_the_runs_of_a_comparison_are_read_back(markup: str) -> None:
+    ids = ["a" * 32, "0123456789abcdef"]
+    page = tree.with_runs(Page("Compared", (Paragraph(("tipbench-compared nothing",)),)), ids)
+    assert tree.compared_ids(RENDERED[markup](page)) == ids
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tipbench-run id=zz",
+        entry("a" * 32).line().replace("2026-03-01T", "yesterday"),
+        entry("a" * 32).line().replace("machine=box", "machine=../../etc"),
+        entry("a" * 32).line().replace("machine=box", "machine=box owner=me"),
+        entry("a" * 32).line().replace(" device=cpu", ""),
+    ],
+)
+def test_lines_of_another_form_are_no_runs(line: str) -> None:
+    assert tree.entries(line) == []
+
+
+def test_the_index_names_the_newest_run_first() -> None:
+    old, new = entry("a" * 32, begun="2026-01-01T00:00:00+00:00"), entry("b" * 32, begun="2026-02-01T00:00:00+00:00")
+    assert tree.merged([old], [new]) == tree.merged([new], [old]) == [new, old]
+    assert tree.merged([old, new], [replace(old, measured="9")]) == [new, replace(old, measured="9")]
+
+
+def test_what_the_index_says_of_a_run() -> None:
+    found = tree.entry(suite_run())
+    assert found.path == ("Benchmarks", "amd-epyc-2c-24g", "2026-03-01-aaaaaaaa")
+    assert (found.measured, found.skipped, found.failed, found.missing) == ("4", "1", "1", "0")
+    assert found.noise == "0.993..1.005"
+    assert found.answers == "2-0-0-1-1"
+    told = as_markdown.render(tree.index([found], False))
+    assert "4 measured, 1 skipped, 1 failed" in told
+    assert "2 use it, 1 can't tell, 1 not possible here" in told
+    assert "[0.993, 1.005]x" in told
+    assert "unknown" in as_markdown.render(tree.index([replace(found, noise="")], False))
+
+
+# ---- sending ---------------------------------------------------------------------------------------
+
+
+def test_the_index_is_written_last() -> None:
+    wiki = Kept()
+    send(wiki, [published(), published("b" * 32, machine="other")], Compared(("a" * 32, "b" * 32), Page("x", ())))
+    assert wiki.order == [
+        "Benchmarks/box/2026-03-01-aaaaaaaa", "Benchmarks/other/2026-03-01-bbbbbbbb", "Benchmarks/Comparison",
+        "Benchmarks/other", "Benchmarks/box", "Benchmarks",
+    ]  # fmt: skip
+
+
+def test_nothing_is_written_twice_and_a_change_stays_where_it_belongs() -> None:
+    wiki = Kept()
+    send(wiki, [published(), published("b" * 32)])
+    assert send(wiki, [published(), published("b" * 32)]) == []
+    assert wiki.writes == 1
+    changed = send(wiki, [published(text="More.", measured="4")])
+    assert ["/".join(change.path) for change in changed] == ["Benchmarks/box/2026-03-01-aaaaaaaa", "Benchmarks"]
+    assert all(not change.images for change in changed)
+
+
+def test_runs_of_others_stay_in_the_index() -> None:
+    wiki = Kept()
+    send(wiki, [published(machine="theirs")])
+    send(wiki, [published("b" * 32, machine="ours")])
+    assert {found.machine for found in index_of(wiki)} == {"theirs", "ours"}
+
+
+def test_a_rival_that_writes_the_index_in_between_is_kept() -> None:
+    def rival(wiki: Kept, number: int) -> None:
+        if number <= 2:
+            known = index_of(wiki) if tree.INDEX in wiki.pages else []
+            theirs = entry(str(number) * 32, machine=f"rival-{number}")
+            page = as_markdown.render(tree.index(tree.merged(known, [theirs]), False))
+            wiki.pages[tree.INDEX] = placed(wiki.pages.get(tree.INDEX), MARKS, page, "Benchmarks")
+
+    wiki = Kept(rival)
+    send(wiki, [published()])
+    assert {found.machine for found in index_of(wiki)} == {"rival-1", "rival-2", "box"}
+    assert wiki.writes == 3
+
+
+def test_tries_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+
+    def rival(wiki: Kept, number: int) -> None:
+        wiki.pages[tree.INDEX] = f"edit {number}"
+
+    wiki = Kept(rival)
+    with pytest.raises(WikiError, match=r"Benchmarks was changed, 8 times in a row: try again when fewer"):
+        send(wiki, [published()])
+    assert wiki.writes == sending.TRIES
+    assert wiki.pages[tree.INDEX] == "edit 8"
+
+
+def test_a_publication_that_broke_off_is_completed_by_the_next() -> None:
+    def fails(wiki: Kept, number: int) -> None:
+        if number == 1:
+            wiki.pages[("Benchmarks", "box", "2026-03-01-aaaaaaaa")] = "half"
+            raise WikiError("the network is gone")
+
+    wiki = Kept(fails)
+    with pytest.raises(WikiError, match="the network is gone"):
+        send(wiki, [published()])
+    assert tree.INDEX not in wiki.pages  # nothing names what is not there
+    send(wiki, [published()])
+    assert [found.id for found in index_of(wiki)] == ["a" * 32]
+
+
+def test_two_runs_that_would_be_one_page() -> None:
+    wiki = Kept()
+    send(wiki, [published("abcdef01" + "0" * 24)])
+    with pytest.raises(
+        WikiError, match="would both be the page Benchmarks/box/2026-03-01-abcdef01: publish one of them"
+    ):
+        send(wiki, [published("abcdef01" + "1" * 24)])
+
+
+def test_a_machine_that_got_another_name_loses_the_run_on_its_old_page() -> None:
+    wiki = Kept()
+    send(wiki, [published(machine="old"), published("b" * 32, machine="old")])
+    send(wiki, [published(machine="new")])
+    assert [found.machine for found in index_of(wiki)] == ["old", "new"]
+    assert "aaaaaaaa" not in wiki.pages["Benchmarks", "old"]
+    assert "aaaaaaaa" in wiki.pages["Benchmarks", "new"]
+
+
+def test_the_preview_shows_every_line_that_would_be_sent_and_sends_nothing() -> None:
+    wiki = Kept()
+    wiki.pages[tree.INDEX] = "# Ours\n"
+    changes = plan(wiki, [published(text="What was found.\x1b[31m")])
+    shown = list(preview(changes))
+    assert wiki.writes == 0
+    added = [line[1:] for line in shown if line.startswith("+") and not line.startswith("+++")]
+    for change in changes:
+        for line in (change.text or "").replace("\x1b", " ").splitlines():
+            assert line in added or line == "# Ours"
+    assert "+++ Benchmarks/box/2026-03-01-aaaaaaaa: image speedups.png, 48 bytes" in shown
+    assert " # Ours" in shown  # a line that is there already
+    assert "--- nothing" in shown
+    assert not any("\x1b" in line for line in shown)
+
+
+# ---- targets and tokens ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "url", "host", "user"),
+    [
+        ("git+https://github.com/o/r.wiki.git", "git", "https://github.com/o/r.wiki.git", "github.com", ""),
+        ("git+ssh://git@host:2222/o/r.wiki.git", "git", "ssh://git@host:2222/o/r.wiki.git", "host:2222", ""),
+        ("git+file:///srv/wiki.git", "git", "file:///srv/wiki.git", "", ""),
+        ("git+https://me@dev.azure.com/o/_git/w", "git", "https://dev.azure.com/o/_git/w", "dev.azure.com", "me"),
+        ("mediawiki+https://Me%40Bot@h/w/", "mediawiki", "https://h/w/", "h", "Me@Bot"),
+        ("dokuwiki+http://[::1]:8080/d/", "dokuwiki", "http://[::1]:8080/d/", "::1:8080", ""),
+        ("confluence+https://s.atlassian.net/wiki?space=K", "confluence", "https://s.atlassian.net/wiki?space=K",
+         "s.atlassian.net", ""),
+    ],
+)  # fmt: skip
+def test_targets(text: str, kind: str, url: str, host: str, user: str) -> None:
+    assert target.parse(text) == target.Target(kind, url, host, user)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "https://github.com/x", "git+ftp://h/x", "mediawiki+ssh://h/", "trac+https://h/", "git+https://h:x/",
+             "git+https:///x", "git+https://[::1/x", "git+--upload-pack=touch"],
+)  # fmt: skip
+def test_what_is_no_target(text: str) -> None:
+    with pytest.raises(WikiError, match=r"--to (wants one of: git\+https|names no host)"):
+        target.parse(text)
+
+
+def test_a_target_with_a_password_is_refused_without_repeating_it() -> None:
+    with pytest.raises(WikiError, match=r"--to holds a password.*set TIPBENCH_TOKEN") as error:
+        target.parse("git+https://me:Hunter2@h/x.git")
+    assert "Hunter2" not in str(error.value)
+
+
+def test_a_token_is_not_sent_in_the_clear(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIPBENCH_TOKEN", "Hunter2")
+    with pytest.raises(WikiError, match=r"the token would go to wiki\.corp for all to read: use https") as error:
+        target.secret_for(target.parse("dokuwiki+http://wiki.corp/"))
+    assert "Hunter2" not in str(error.value)
+    assert target.secret_for(target.parse("dokuwiki+http://127.0.0.1:8/")).token == "Hunter2"
+
+
+def test_a_token_comes_from_the_environment_or_else_from_the_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Ring(keyring.backend.KeyringBackend):
+        priority = 1
+
+        def get_password(self, service: str, username: str) -> str | None:
+            return {("tipbench", "wiki.corp"): "from the ring"}.get((service, username))
+
+        def set_password(self, service: str, username: str, password: str) -> None:
+            raise AssertionError("nothing is stored")
+
+    before = keyring.get_keyring()
+    keyring.set_keyring(Ring())
+    try:
+        for name in ("TIPBENCH_USER", "TIPBENCH_TOKEN"):
+            monkeypatch.delenv(name, raising=False)
+        assert secret.find("wiki.corp", "me") == Secret("me", "from the ring")
+        assert secret.find("other.corp") == Secret("", "")
+        monkeypatch.setenv("TIPBENCH_TOKEN", "from the shell")
+        monkeypatch.setenv("TIPBENCH_USER", "someone")
+        assert secret.find("wiki.corp") == Secret("someone", "from the shell")
+    finally:
+        keyring.set_keyring(before)
+
+
+@given(st.text(min_size=3, max_size=30), st.text(max_size=10))
+def test_a_secret_does_not_show(token: str, user: str) -> None:
+    found = Secret(user, f"tok{token}")
+    assert f"tok{token}" not in repr(found) + str(found) + f"{found}" or f"tok{token}" in user
+    assert f"tok{token}" not in found.hide(f"GET /?p=tok{token} tok{token}") or f"tok{token}" in secret.HIDDEN
+
+
+# ---- the command -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def wiki(tmp_path: Path) -> Path:
+    folder = tmp_path / "wiki.git"
+    git("init", "--quiet", "--bare", "--initial-branch=master", str(folder))
+    put(folder, "master", {"Home.md": "Welcome.\n"})
+    return folder
+
+
+def publish(wiki: Path, *words: str | Path) -> int:
+    return cli.main(["publish", "--to", f"git+file://{wiki}", "--flavour", "github", *map(str, words)])
+
+
+def test_from_results_to_a_wiki(
+    wiki: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The newest run, then a second whose comparison takes in the first, found again by the wiki's index."""
+    monkeypatch.chdir(tmp_path)
+    stored(tmp_path / "results", on("a"))
+    assert publish(wiki, "--dry-run") == 0
+    shown, told = capsys.readouterr()
+    assert "+# PyTorch tuning tips, measured on AMD EPYC with 2 cores" in shown
+    assert "image speedups.png" in shown
+    assert told.endswith("dry run: 3 pages would be written; nothing was sent\n")
+    assert commits(wiki) == 1
+    assert publish(wiki) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "written: Benchmarks"
+    assert publish(wiki) == 0
+    assert capsys.readouterr().out == "nothing to write: the wiki has all of it already\n"
+    second = stored(tmp_path / "results", on("b", 4, started="2026-03-02T09:30:00+00:00"))
+    assert publish(wiki, second) == 0
+    found = files(wiki)
+    assert "Benchmarks-Comparison.md" in found
+    for name in ("2 machines", "amd-epyc-2c-24g", "amd-epyc-4c-24g"):
+        assert name in found["Benchmarks-Comparison.md"].decode()
+    page = found["Benchmarks-amd-epyc-2c-24g-2026-03-01-aaaaaaaa.md"].decode()
+    assert "images/Benchmarks-amd-epyc-2c-24g-2026-03-01-aaaaaaaa/speedups.png" in found
+    assert "1.35x" in page
+    assert commits(wiki) == 3
+
+
+def test_the_comparison_is_left_where_results_of_others_are_in_it(
+    wiki: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    theirs = [stored(tmp_path / "theirs", on(name, cores)) for name, cores in (("a", 2), ("b", 4))]
+    assert publish(wiki, *theirs) == 0
+    before = files(wiki)["Benchmarks-Comparison.md"]
+    ours = [stored(tmp_path / "ours", on(name, cores)) for name, cores in (("c", 8), ("d", 16))]
+    capsys.readouterr()
+    assert publish(wiki, *ours) == 0
+    assert "the comparison stays as it is: it holds 2 runs that results lacks" in capsys.readouterr().err
+    assert files(wiki)["Benchmarks-Comparison.md"] == before
+    assert publish(wiki, *ours, *theirs) == 0
+    assert "4 machines" in files(wiki)["Benchmarks-Comparison.md"].decode()
+
+
+def test_a_public_name(wiki: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = stored(tmp_path, on("a"))
+    assert publish(wiki, "--public-name", "Build-box.2", file) == 0
+    assert "Benchmarks-Build-box.2-2026-03-01-aaaaaaaa.md" in files(wiki)
+    assert b"amd-epyc-2c" not in b"".join(files(wiki).values())
+    for name in ("a b", "../x", "x-", "x" * 61, "Comparison", "a|b"):
+        assert publish(wiki, "--public-name", name, file) == 2
+        assert "a machine's public name is made of letters" in capsys.readouterr().err
+    assert publish(wiki, "--public-name", "box", file, stored(tmp_path, on("b", 4))) == 2
+    assert "--public-name names one machine; these runs are of 2 machines" in capsys.readouterr().err
+
+
+def test_pairs_of_ones_own_stay_here(wiki: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    secret_pair = measured(info("TopSecretKernel"), {"optimized": 0.2})
+    found = on("a")
+    file = stored(
+        tmp_path, replace(found, records=(*found.records, secret_pair), planned=(*found.planned, secret_pair.name))
+    )
+    assert publish(wiki, file) == 0
+    assert "1 pair not of this suite stay here: made-up.TopSecretKernel" in capsys.readouterr().err
+    assert b"TopSecret" not in b"".join(files(wiki).values())
+    own = stored(tmp_path, run([secret_pair], id="b" * 32))
+    assert publish(wiki, own) == 2
+    assert "no pair of the suite is finished in it, so there is nothing to publish" in capsys.readouterr().err
+
+
+def test_files_that_cannot_be_published(wiki: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = stored(tmp_path, on("a"))
+    lines = good.read_text().splitlines()
+    newer = {**json.loads(lines[0]), "schema": 99}
+    made = {
+        "newer.jsonl": (json.dumps(newer), "written by a newer tipbench (schema 99"),
+        "empty.jsonl": ("", "is empty"),
+        "header.jsonl": (f"{lines[0]}\n", "no pair of the suite is finished in it"),
+        "torn-header.jsonl": (lines[0][:50], "the header is not readable"),
+        f"{store.CALIBRATION}x.jsonl": (lines[0], "is no run"),
+    }
+    for name, (text, why) in made.items():
+        (tmp_path / name).write_text(text)
+        # nothing of the good one is published either: nothing is half done
+        assert publish(wiki, good, tmp_path / name) == 2
+        told = capsys.readouterr().err
+        assert why in told
+        assert told.count("\n") == 1
+    assert publish(wiki, tmp_path / "none.jsonl") == 2
+    assert commits(wiki) == 1
+
+
+def test_a_torn_file_is_published_with_its_notice(
+    wiki: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = stored(tmp_path, on("a"))
+    file.write_text(file.read_text()[:-200])
+    assert publish(wiki, file) == 0
+    assert "torn" in capsys.readouterr().err
+    page = files(wiki)["Benchmarks-amd-epyc-2c-24g-2026-03-01-aaaaaaaa.md"].decode()
+    assert "results, line 3: torn: the run was ended while it wrote this record" in page
+    assert str(tmp_path) not in page
+
+
+def test_two_runs_with_one_id(wiki: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, copy = stored(tmp_path / "1", on("a")), stored(tmp_path / "2", on("a"))
+    assert publish(wiki, first, copy) == 0
+    other = stored(tmp_path / "3", suite_run())
+    capsys.readouterr()
+    assert publish(wiki, first, other) == 2
+    assert f"{first} and {other} hold different things under the run id {'a' * 32}" in capsys.readouterr().err
+
+
+def test_targets_that_do_not_work_are_told_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(stored(tmp_path, on("a")))
+    for to, more, why in (
+        ("nonsense", [], "--to wants one of"),
+        ("git+https://me:pw@h/x", [], "--to holds a password"),
+        (f"git+file://{tmp_path}/none.git", ["--flavour", "github"], "there is no such repository"),
+        ("git+http://127.0.0.1:9/x.git", ["--flavour", "github"], "its server cannot be reached"),
+        ("git+http://127.0.0.1:9/x.git", [], "add --flavour github|gitlab|gitea|azure"),
+        ("dokuwiki+http://127.0.0.1:9/", ["--flavour", "github"], "--flavour is for git wikis only"),
+    ):
+        assert cli.main(["publish", "--to", to, *more, file]) == 2
+        told = capsys.readouterr().err
+        assert why in told
+        assert told.count("\n") == 1
+
+
+def test_publishing_needs_no_torch(wiki: Path, tmp_path: Path) -> None:
+    file = stored(tmp_path, on("a"))
+    words = ["publish", "--to", f"git+file://{wiki}", "--flavour", "gitlab", str(file)]
+    code = f"import sys; sys.modules['torch'] = None; from harness.cli import main; sys.exit(main({words!r}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Benchmarks/amd-epyc-2c-24g/2026-03-01-aaaaaaaa.md" in files(wiki)
+
+
+def test_the_same_run_gives_the_same_pages(tmp_path: Path) -> None:
+    made = []
+    for name in ("1", "2"):
+        folder = tmp_path / f"{name}.git"
+        git("init", "--quiet", "--bare", "--initial-branch=master", str(folder))
+        assert publish(folder, stored(tmp_path / name, on("a"))) == 0
+        made.append(files(folder))
+    assert made[0] == made[1]
+
+
+def test_every_kind_of_target_has_its_module() -> None:
+    for module, _ in target.FORMS.values():
+        assert (Path(target.__file__).parent / f"{module}.py").exists()
+    assert len(set(itertools.chain(target.FORMS))) == 4
