@@ -76,9 +76,10 @@ def _paint(panels: Sequence[Panel], machines: Sequence[str]) -> Figure:
 
 def _panel(over: Axes, panel: Panel, machines: Sequence[str]) -> None:
     label, found = panel
-    for place, line in enumerate(wrap(style.shown(label, 2 * LETTERS), LETTERS + 1)[:2]):
+    lines = wrap(style.shown(label, 2 * LETTERS), LETTERS + 1)[:2]
+    for above, line in enumerate(reversed(lines)):
         over.annotate(
-            line, (0, 1), (0, 13 - 9 * place), xycoords="axes fraction", textcoords="offset points", weight="bold"
+            line, (0, 1), (0, 4 + 9 * above), xycoords="axes fraction", textcoords="offset points", weight="bold"
         )
     over.set_ylim(len(machines) - 0.4, -0.6)
     over.set_yticks([])

@@ -197,8 +197,8 @@ def legend(figure: Figure, verdicts: Sequence[str], top: float, band: str, dots:
 
 
 def ratio_ticks(axis: Axis, low: float, high: float, most: int) -> None:
-    """Label an axis of natural logarithms with ratios: 0.9x, 1x, 1.1x."""
-    found = ticks(low, high, most)
+    """Label an axis of natural logarithms with ratios: 0.9x, 1x, 1.1x; 1x always, even beyond [low, high]."""
+    found = sorted({1.0, *ticks(low, high, most)})
     axis.set_ticks([math.log(ratio) for ratio in found], [times(ratio) for ratio in found])
 
 
