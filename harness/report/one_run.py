@@ -31,6 +31,7 @@ from harness.page import (
 from harness.pair import Claim
 from harness.record import Run
 from harness.report.advice import ANSWERS, MEMORY_KINDS, advise, judged_memory, promise_kept
+from harness.report.figures import alts, sweep_name
 from harness.report.limit import Rates, Share, rates, shares
 from harness.report.rows import CONTROL, JOULES, Row, counts, rows
 from harness.report.wording import change, equal_work, percent, plural, ratio, seconds, size, value
@@ -102,10 +103,7 @@ HOW_TO_READ: tuple[Block, ...] = (
 def page(run: Run, notices: Sequence[Notice] = (), drawn: Mapping[str, str] | None = None) -> Page:
     """The page of a run. drawn: by name, what its figures show; None for those of `harness.report.figures`."""
     found = rows(run)
-    if drawn is None:
-        from harness.report.figures import alts  # matplotlib: half a second that not every format needs
-
-        drawn = alts(found)
+    drawn = alts(found) if drawn is None else drawn
     tips: dict[str, list[Row]] = {}
     for row in found:
         tips.setdefault(row.tip, []).append(row)
@@ -227,13 +225,14 @@ def _overview(drawn: Mapping[str, str]) -> list[Block]:
 def _tip(run: Run, tip: str, found: Sequence[Row], drawn: Mapping[str, str], reached: Rates) -> list[Block]:
     about = found[0].info.tip
     guide = ", ".join(map(str, about.get("guide") or ()))
-    names = dict.fromkeys(f"sweep-{tip}-{row.info.pair}" for row in found)
+    bases = {sweep_name(tip, row.info.pair) for row in found}
+    curves = [name for name in drawn if re.sub(r"-\d+$", "", name) in bases or name in bases]
     return [
         Heading(tip, anchor=_anchor(tip)),
         Paragraph((Strong(str(about["title"])), f" (guide: {guide})" if guide else "")),
         _evidence(tip, found),
         Bullets(tuple(_facts(run, about, found, reached))),
-        *(Figure(name, drawn[name]) for name in names if name in drawn),
+        *(Figure(name, drawn[name]) for name in curves),
         *_code(run, found),
     ]
 
