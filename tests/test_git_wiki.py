@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
+import psutil
 import pytest
 
 from harness.page import Page, Paragraph
@@ -264,6 +266,16 @@ def test_a_server_that_is_down() -> None:
         open_wiki("http://127.0.0.1:9/wiki.git", "github", Secret("", ""))
 
 
+def test_a_server_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """git speaks by a program of its own, which would hold the pipes open; it is ended too."""
+    monkeypatch.setattr("harness.publish.git.DEADLINE_S", 1.0)
+    before = {process.pid for process in psutil.Process().children(recursive=True)}
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        with pytest.raises(WikiError, match="gave no answer within 1 s"):
+            open_wiki(f"http://127.0.0.1:{silent.getsockname()[1]}/wiki.git", "github", Secret("", ""))
+        assert {process.pid for process in psutil.Process().children(recursive=True)} <= before
+
+
 def test_a_wiki_without_a_repository(server: GitServer) -> None:
     with pytest.raises(WikiError, match="A wiki has one from its first page on: create one page there"):
         opened(server, name="none.git")
@@ -331,6 +343,16 @@ def test_a_page_edited_meanwhile_is_read_again(server: GitServer, wiki: Path) ->
         first.write(changes, "late")
     with pytest.raises(Conflict, match=r"Benchmarks\.md was changed meanwhile"):
         first.write([Change(tree.INDEX, Stored(None), "late")], "later")
+
+
+def test_two_first_pages_of_an_empty_wiki(server: GitServer) -> None:
+    folder = server.wiki("race-to-be-first.git", first_page=False)
+    first, second = opened(server, name=folder.name), opened(server, name=folder.name)
+    send(first, [published(machine="one")])
+    send(second, [published("b" * 32, machine="two")])
+    region = inside(files(folder)["Benchmarks.md"].decode(), MARKS, "Benchmarks")
+    assert {entry.machine for entry in tree.entries(region)} == {"one", "two"}
+    assert commits(folder) == 2
 
 
 def test_two_publishers_at_once_both_end_in_the_index(server: GitServer, wiki: Path, tmp_path: Path) -> None:

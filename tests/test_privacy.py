@@ -366,7 +366,9 @@ def test_every_kind_of_failure_has_its_name() -> None:
     assert found <= set(sentences.KINDS)
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a/b", "..", "-a", "a--b", "canary'", "a" * 61, "comparison", "é"])
+@pytest.mark.parametrize(
+    "name", ["", "a b", "a/b", "..", "-a", "a--b", "canary'", "a" * 61, "comparison", "é", "x-2026-03-01-aaaaaaaa"]
+)
 def test_what_is_no_public_name(name: str) -> None:
     with pytest.raises(ValueError, match="public name is made of"):
         check_public_name(name)

@@ -102,10 +102,11 @@ def allowed(run: Run, notices: Sequence[Notice] = (), public_name: str = "") -> 
 
 def check_public_name(name: str) -> str:
     """The name, which is then a page's. Raises ValueError, whose message says what one may look like."""
-    if not PUBLIC_NAME.fullmatch(name) or len(name) > LONGEST_NAME or name.lower() in RESERVED:
+    taken = name.lower() in RESERVED or re.search(r"\d{4}-\d\d-\d\d-[0-9a-f]{8}$", name)
+    if not PUBLIC_NAME.fullmatch(name) or len(name) > LONGEST_NAME or taken:
         raise ValueError(
             f"a machine's public name is made of letters, digits and single dashes, dots or underscores between them, "
-            f"at most {LONGEST_NAME} of them, and is not {' or '.join(RESERVED)}"
+            f"at most {LONGEST_NAME} of them, is not {' or '.join(RESERVED)}, and does not end as a run's name does"
         )
     return name
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
+
+import psutil
 
 from harness.publish.secret import Secret
 from harness.publish.wiki import WikiError
@@ -62,23 +65,28 @@ class Git:
         """What git prints. Raises GitFailed where it fails, WikiError where there is none or it comes to no end."""
         environment = self._environment() | ({"GIT_INDEX_FILE": str(index)} if index else {})
         try:
-            done = subprocess.run(
+            process = subprocess.Popen(
                 ["git", *self._settings(), *words],
                 cwd=self.folder,
                 env=environment,
-                input=given,
-                capture_output=True,
-                timeout=DEADLINE_S,
-                check=False,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
             )
-        except subprocess.TimeoutExpired:
-            raise WikiError(f"{self.url} gave no answer within {DEADLINE_S:.0f} s") from None
         except FileNotFoundError:
             raise WikiError("git is not installed, and a git wiki is published by it") from None
-        if done.returncode:
-            said, printed = (self._secret.hide(told.decode("utf-8", "replace")) for told in (done.stderr, done.stdout))
-            raise GitFailed(done.returncode, said, printed)
-        return done.stdout
+        with process:
+            try:
+                printed, said = process.communicate(given, DEADLINE_S)
+            except BaseException as error:
+                _end(process.pid)
+                if not isinstance(error, subprocess.TimeoutExpired):
+                    raise
+                raise WikiError(f"{self.url} gave no answer within {DEADLINE_S:.0f} s") from None
+        if process.returncode:
+            told = (self._secret.hide(found.decode("utf-8", "replace")) for found in (said, printed))
+            raise GitFailed(process.returncode, *told)
+        return printed
 
     def _settings(self) -> list[str]:
         told = [word for setting in SETTINGS for word in ("-c", setting)]
@@ -116,6 +124,15 @@ class GitFailed(Exception):
         lines = [line.strip() for line in self.said.splitlines() if line.strip()]
         telling = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ERROR:"))]
         return (telling or lines or [f"git left with exit code {self.code}"])[-1]
+
+
+def _end(pid: int) -> None:
+    """End git and the programs that it speaks to a server by: they outlive it, and hold its pipes open."""
+    with suppress(psutil.Error):
+        git = psutil.Process(pid)
+        for process in (*git.children(recursive=True), git):
+            with suppress(psutil.Error):
+                process.kill()
 
 
 def _kept(name: str) -> bool:
