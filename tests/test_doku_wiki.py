@@ -114,7 +114,7 @@ def test_a_page_changed_since_it_was_read_is_a_conflict(server: Server, wiki: Do
     ours = change(wiki, run, "Later.")
     image = Change(("Benchmarks", "conflict"), wiki.read(("Benchmarks", "conflict")), None, {"new.png": picture(1)})
     by_hand(server, ids(run)[2], f"{ours.before.text}\nfaster\n")
-    with refused("changed by somebody", "nothing was written", kind=Conflict):
+    with refused("changed by somebody", kind=Conflict):
         wiki.write([image, ours], "too late")
     assert not wiki.has_image(("Benchmarks", "conflict"), "new.png", picture(1))
     assert locks(server) == []
@@ -153,6 +153,27 @@ def test_nobody_comes_between_comparing_and_writing(
     wiki.write([ours], "ours")
     assert len(told) == 1  # refused; why, this DokuWiki does not tell
     assert wiki.read(run.entry.path).text == ours.text
+
+
+def test_another_publisher_with_our_user_is_a_conflict_until_the_last_moment(
+    server: Server, wiki: DokuWiki, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DokuWiki's locks are no help there: it takes both for one."""
+    run, call = published("same-user"), DokuWiki._call
+    other = change(open_wiki(server.url, SECRET), run, "The other's.")
+
+    def comes_between(wiki: DokuWiki, what: str, method: str, *arguments: Any) -> Any:
+        if method == "wiki.putAttachment":
+            monkeypatch.undo()
+            open_wiki(server.url, SECRET).write([other], "faster")
+        return call(wiki, what, method, *arguments)
+
+    ours = Change(run.entry.path, other.before, "ours", run.images)
+    monkeypatch.setattr(DokuWiki, "_call", comes_between)
+    with refused("changed by somebody", kind=Conflict):
+        wiki.write([ours], "ours")
+    assert wiki.read(run.entry.path).text == other.text
+    assert send(wiki, [run])
 
 
 def test_a_conflict_is_tried_again_on_top_of_the_others_work(
@@ -390,7 +411,7 @@ def test_links_lead_on_and_figures_are_shown(server: Server, wiki: DokuWiki, win
     heard = listening(page)
     page.goto(f"{server.url}doku.php?id=benchmarks")
     page.click(f".page a[href$='{ids(shown)[2]}']")
-    page.wait_for_function("document.querySelector('.page img')?.naturalWidth === 64")
+    page.wait_for_function("document.querySelector('.page img')?.naturalWidth === 32")
     page.click("a:text-is('down')")
     assert page.locator(":target").inner_text() == "How to read: <1 x 2> is | [[x]]"
     page.click("a:text-is('all runs')")

@@ -14,6 +14,7 @@ from harness.page import (
     Block,
     Break,
     Bullets,
+    Cell,
     Code,
     Figure,
     Folded,
@@ -32,8 +33,10 @@ from harness.page import (
 from harness.report.wording import lines_of, plain
 
 Place = Callable[[str], str]
-"""From what a page names to its id on the wiki, which needs no escaping: of another page by its key, of a figure's
-file by its name."""
+"""From another page's key to its id on the wiki, which needs no escaping."""
+
+Image = Callable[[str], tuple[str, int]]
+"""From a figure's name to its file's id and how wide it is to be shown, 0 for as it is."""
 
 MARKS = (
     "//What follows is written by tipbench: changes to it are lost at the next publishing.//",
@@ -48,7 +51,7 @@ JOINER = "\u2060"
 """Shows nothing; it parts characters that would end what they stand in."""
 
 
-def render(page: Page, link: Place, image: Place | None) -> str:
+def render(page: Page, link: Place, image: Image | None) -> str:
     """The page with its title. image: None where the wiki takes no files: then a figure is told in words."""
     blocks = _Blocks(link, image, _anchors(page.blocks))
     return "\n\n".join([f"====== {_raw(page.title) or '-'} ======", *blocks.all(page.blocks)])
@@ -81,7 +84,7 @@ def _anchors(blocks: Iterable[Block]) -> dict[str, str]:
 
 
 class _Blocks:
-    def __init__(self, link: Place, image: Place | None, anchors: Mapping[str, str]) -> None:
+    def __init__(self, link: Place, image: Image | None, anchors: Mapping[str, str]) -> None:
         self._link, self._image, self._anchors = link, image, anchors
 
     def all(self, listed: Iterable[Block]) -> list[str]:
@@ -99,7 +102,7 @@ class _Blocks:
             return "\n".join(f"  * {self._line(line)}" for line in block.lines)
         if isinstance(block, Table):
             head = "".join(f"^ {text(name)} " for name in block.head)
-            rows = ["".join(f"| {self._line(cell.line)} " for cell in row) for row in block.rows]
+            rows = ["".join(f"| {self._cell(cell)} " for cell in row) for row in block.rows]
             return "\n".join([f"{head}^", *(f"{row}|" for row in rows)])
         if isinstance(block, Code):
             return _code(block)
@@ -111,6 +114,11 @@ class _Blocks:
         if isinstance(block, Folded):
             return "\n\n".join([f"**{text(block.summary)}**", *self.all(block.blocks)])
         raise TypeError(f"{type(block).__name__} is no block of a page")
+
+    def _cell(self, cell: Cell) -> str:
+        if cell.line in ((cell.kind,), (Strong(cell.kind),)):  # a word or two that many rows have: not to be broken
+            return self._line(cell.line).replace(" ", "\u00a0")
+        return self._line(cell.line)
 
     def _line(self, line: Line) -> str:
         return "".join(map(self._span, line)).strip()
@@ -145,7 +153,8 @@ class _Blocks:
         if self._image is None:
             return f"//Figure, not shown as this wiki takes no files from us://  {text(figure.alt)}{caption}"
         alt = _raw(figure.alt).replace("}", f"}}{JOINER}")
-        return f"{{{{:{self._image(figure.name)}?direct|{alt}}}}}{caption}"
+        id, width = self._image(figure.name)
+        return f"{{{{:{id}?direct{f'&{width}' if width else ''}|{alt}}}}}{caption}"
 
 
 def _name(anchor: str) -> str:

@@ -8,7 +8,9 @@ where it gets into errors, takes no API token, waits without end for a server th
 empty answer.
 
 DokuWiki compares no revisions at writing. So we hold its locks while we compare what is there with what was read,
-and write; a lock keeps other users out, not another publisher with our own user.
+and write. A lock keeps other users out, but not another publisher with our own user: so each page is compared once
+more just before it is written, which leaves some milliseconds. Publishers that work at once do well to have a user
+each.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ import requests
 from requests.auth import HTTPBasicAuth
 
 from harness.publish import doku_text
+from harness.publish.png import shown_width
 from harness.publish.secret import Secret
 from harness.publish.wiki import Change, Conflict, Path, Stored, WikiError, WikiPage
 from harness.report.wording import plain
@@ -80,8 +83,9 @@ class DokuWiki:
             self._session.headers["Authorization"] = f"Bearer {secret.token}"
 
     def render(self, page: WikiPage) -> str:
-        def file(name: str) -> str:
-            return self._file(page.path, f"{name}.png")
+        def file(name: str) -> tuple[str, int]:
+            png = f"{name}.png"
+            return self._file(page.path, png), shown_width(page.images.get(png, b""))
 
         return doku_text.render(page.page, self._id_of, file if self._takes_files(page.path) else None)
 
@@ -110,9 +114,7 @@ class DokuWiki:
             self._expect_allowed(change)
         with self._locked([self._id(change.path) for change in changes if change.text is not None]):
             for change in changes:
-                if self.read(change.path) != change.before:
-                    page = self._page(self._id(change.path))
-                    raise Conflict(f"{page} was changed by somebody meanwhile; nothing was written")
+                self._expect_as_read(change)
             for change in changes:
                 for name, content in change.images.items():
                     if not self.has_image(change.path, name, content):
@@ -122,7 +124,12 @@ class DokuWiki:
             for change in changes:
                 if change.text is not None:
                     id = self._id(change.path)
+                    self._expect_as_read(change)
                     self._call(self._page(id), "wiki.putPage", id, change.text, {"sum": summary, "minor": False})
+
+    def _expect_as_read(self, change: Change) -> None:
+        if self.read(change.path) != change.before:
+            raise Conflict(f"{self._page(self._id(change.path))} was changed by somebody meanwhile")
 
     def _expect_allowed(self, change: Change) -> None:
         id = self._id(change.path)

@@ -34,11 +34,16 @@ from harness.page import (
 from harness.report.wording import lines_of, plain
 
 Place = Callable[[str], str]
-"""From what a page names to its title on the wiki, which needs no escaping: of another page by its key, of a
-figure's file by its name."""
+"""From another page's key to its title on the wiki, which needs no escaping."""
 
-WIDEST = 900
-"""Pixels of a figure; the wiki makes a smaller copy of a wider one."""
+Image = Callable[[str], tuple[str, int]]
+"""From a figure's name to its file's title and how wide it is to be shown, 0 for as it is."""
+
+ARROW, JOINER = "-&#62;", "&#8288;"
+"""Browsers break a line within an arrow, if nothing that shows nothing joins it."""
+
+FEW = 3
+"""Headings. Of more the wiki shows the contents above the first, where they fill the screen: so they are folded."""
 
 ACTIVE = re.compile(r"[^\w\s,.()/+@^$\\-]|(?<![^\W_])_|_(?![^\W_])|^-")
 """What may be markup somewhere. Letters, digits, blanks and a _ between letters are none, but for WORDS."""
@@ -51,10 +56,14 @@ IN_CODE = re.compile("[&<~{?:;!%\u00ab\u00bb\u2039\u203a]")
 by blanks that do not break, with which code that is copied does not run."""
 
 
-def render(page: Page, link: Place, image: Place | None) -> str:
+def render(page: Page, link: Place, image: Image | None) -> str:
     """The page below its title, which the wiki shows by itself. image: None where the wiki takes no files: then a
     figure is told in words."""
-    return "\n\n".join([f"'''{text(page.title)}'''", *_blocks(page.blocks, link, image)])
+    told = _blocks(page.blocks, link, image)
+    headings = [number for number, block in enumerate(page.blocks) if isinstance(block, Heading)]
+    if len(headings) > FEW:
+        told.insert(headings[0], _collapsed("Contents", "__TOC__"))
+    return "\n\n".join([f"'''{text(page.title)}'''", *told])
 
 
 def text(foreign: object) -> str:
@@ -73,11 +82,11 @@ def _stored(shown: str) -> str:
     return unicodedata.normalize("NFC", re.sub("[\ufffe\uffff]", "\ufffd", shown))
 
 
-def _blocks(listed: Iterable[Block], link: Place, image: Place | None) -> list[str]:
+def _blocks(listed: Iterable[Block], link: Place, image: Image | None) -> list[str]:
     return [_block(block, link, image) for block in listed]
 
 
-def _block(block: Block, link: Place, image: Place | None) -> str:
+def _block(block: Block, link: Place, image: Image | None) -> str:
     if isinstance(block, Heading):
         return _heading(block)
     if isinstance(block, Paragraph):
@@ -115,7 +124,7 @@ def _line(line: Line, link: Place) -> str:
 
 def _span(span: Span, link: Place) -> str:
     if isinstance(span, str):
-        inner = text(span)
+        inner = text(span).replace(ARROW, f"-{JOINER}&#62;")
         # `plain` takes the blanks at the ends away, which part this span from its neighbours
         before, after = (" " * (span[end : end + 1 or None].isspace()) for end in (0, -1))
         return f"{before}{inner}{after if inner else ''}"
@@ -145,8 +154,10 @@ def _table(table: Table, link: Place) -> str:
 
 
 def _cell(cell: Cell, link: Place) -> str:
-    sort = f'data-sort-value="{cell.sort!r}" | ' if cell.sort is not None else ""
-    return f"| {sort}{_line(cell.line, link)}".rstrip()
+    attributes = [f'data-sort-value="{cell.sort!r}"'] if cell.sort is not None else []
+    attributes += ['style="white-space:nowrap"'] if cell.kind else []  # a word or two that many rows have
+    told = f"{' '.join(attributes)} | " if attributes else ""
+    return f"| {told}{_line(cell.line, link)}".rstrip()
 
 
 def _code(code: Code) -> str:
@@ -159,16 +170,21 @@ def _side_by_side(block: SideBySide) -> str:
     return "\n".join(['{| class="wikitable" style="width:100%"', *head, '|- style="vertical-align:top"', *sides, "|}"])
 
 
-def _figure(figure: Figure, image: Place | None) -> str:
+def _figure(figure: Figure, image: Image | None) -> str:
     caption = f"\n\n''{text(figure.caption)}''" if figure.caption else ""
     if image is None:
         return f"''Figure, not shown as this wiki takes no files from tipbench:'' {text(figure.alt)}{caption}"
-    return f"[[File:{image(figure.name)}|{WIDEST}px|alt={text(figure.alt)}]]{caption}"
+    title, width = image(figure.name)
+    return f"[[File:{title}|{f'{width}px|' if width else ''}alt={text(figure.alt)}]]{caption}"
 
 
-def _folded(block: Folded, link: Place, image: Place | None) -> str:
-    inside = "\n\n".join(_blocks(block.blocks, link, image))
+def _folded(block: Folded, link: Place, image: Image | None) -> str:
+    return _collapsed(text(block.summary), "\n\n".join(_blocks(block.blocks, link, image)))
+
+
+def _collapsed(summary: str, inside: str) -> str:
+    """Both in wikitext. Without JavaScript all of it is shown."""
     return (
-        f"<div class=\"mw-collapsible mw-collapsed\">\n'''{text(block.summary)}'''\n"
+        f"<div class=\"mw-collapsible mw-collapsed\">\n'''{summary}'''\n"
         f'<div class="mw-collapsible-content">\n\n{inside}\n\n</div></div>'
     )

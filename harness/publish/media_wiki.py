@@ -26,6 +26,7 @@ import requests
 from mwclient import errors
 
 from harness.publish import media_text
+from harness.publish.png import shown_width
 from harness.publish.secret import Secret
 from harness.publish.wiki import Change, Conflict, Path, Stored, WikiError, WikiPage
 from harness.report.wording import plain
@@ -94,8 +95,9 @@ class MediaWiki:
         self._takes_files = "uploadsenabled" in about and "upload" in self._site.rights
 
     def render(self, page: WikiPage) -> str:
-        def file(name: str) -> str:
-            return self._file(page.path, f"{name}.png")
+        def file(name: str) -> tuple[str, int]:
+            png = f"{name}.png"
+            return self._file(page.path, png), shown_width(page.images.get(png, b""))
 
         return media_text.render(page.page, self._title_of, file if self._takes_files else None)
 
