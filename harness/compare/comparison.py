@@ -144,13 +144,15 @@ class Comparison:
             chosen[key] = max(told, key=lambda effect: votes[effect.sizes, effect.code], default=found[key][0])
         return chosen
 
-    def _order(self) -> dict[Key, tuple[int, int]]:
-        """Tips and their pairs as the first run that has them planned them; what later runs add stands with its tip."""
+    def _order(self) -> dict[Key, tuple[bool, int, int]]:
+        """Tips and their pairs as the first run that has them planned them; what later runs add stands with its tip,
+        the controls last."""
         tips: dict[str, int] = {}
-        places: dict[Key, tuple[int, int]] = {}
+        places: dict[Key, tuple[bool, int, int]] = {}
         for stored in self.runs:
             for effect in stored.effects:
-                places.setdefault(effect.key, (tips.setdefault(effect.tip, len(tips)), len(places)))
+                tip = tips.setdefault(effect.tip, len(tips))
+                places.setdefault(effect.key, (effect.tip == CONTROL, tip, len(places)))
         return places
 
     @cached_property

@@ -63,8 +63,8 @@ HOW_TO_READ: tuple[Block, ...] = (
                 Strong("differ?"),
                 " Whether the machines' speedups differ by more than their errors explain: the p-value of Welch's "
                 "test, which is Cochran's Q corrected for errors that are estimated from few launches, and I², the "
-                "share of Q that is not error. Yes: false discoveries are held to 5 % over all comparisons tested "
-                "(Benjamini-Hochberg).",
+                "share of Q that is not error. Of all that differ, 5 % are expected to be wrong at most "
+                "(Benjamini-Hochberg over all comparisons tested).",
             ),
             (
                 "Runs of one machine are not independent machines: they are averaged first, and what lies between "
@@ -185,8 +185,8 @@ def _spread(journey: Journey) -> Cell:
     spread = journey.spread
     if spread is None:
         return Cell(("-",))
-    shown = f"{'yes' if journey.differs else 'no'}, p {p_value(spread.p)}, I² {100 * spread.i2:.0f} %"
-    return Cell((shown,), sort=spread.p, kind="differs" if journey.differs else "")
+    word = "differs" if journey.differs else "no"
+    return Cell((Strong(word), f" p {p_value(spread.p)}, I² {100 * spread.i2:.0f} %"), sort=spread.p, kind=word)
 
 
 def p_value(p: float) -> str:
