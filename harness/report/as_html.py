@@ -44,11 +44,9 @@ from harness.report.wording import lines_of, plain
 
 FOLDER = Path(__file__).parent / "html"
 
-WIDE, LONG = 6, 12
-"""Columns beyond which a table scrolls in a region of its own, and rows beyond which it does so downwards too."""
-
-UPRIGHT = 12
-"""Columns beyond which the document is printed across: paper of two directions parts headings from their tables."""
+WIDE, BROAD, LONG = 6, 12, 12
+"""A table of more columns than WIDE scrolls in a region of its own, downwards too with more rows than LONG. With more
+than BROAD it is set smaller, and the whole document is printed across: mixed sheets would part heads from tables."""
 
 PARTS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[_=/.])")
 """Where the parts of a name meet: `Resnet|Training`, `num_|workers=|8`."""
@@ -77,8 +75,9 @@ def render(page: Page, figures: Mapping[str, bytes] = MappingProxyType({}), link
         svg=partial(_svg, figures),
         address=partial(_address, link),
         wide=WIDE,
+        broad=BROAD,
         long=LONG,
-        landscape=any(len(table.head) > UPRIGHT for table in _tables(blocks)),
+        landscape=any(len(table.head) > BROAD for table in _tables(blocks)),
         light=_palette(0),
         dark=_palette(1),
         style=Markup((FOLDER / "style.css").read_text("utf-8")),
@@ -193,10 +192,10 @@ def _compared(block: SideBySide) -> list[tuple[str, list[tuple[str, bool]]]]:
 
 
 def _sort_key(cell: Cell) -> str:
-    """What the script reads as a number; empty where there is none to sort by."""
+    """What the script reads as a number, finer than any cell is shown; empty where there is none to sort by."""
     if cell.sort is None or math.isnan(cell.sort):
         return ""
-    return repr(float(cell.sort)).replace("inf", "Infinity")
+    return f"{cell.sort:.7g}".replace("inf", "Infinity")
 
 
 def _untold_kind(cell: Cell) -> str:
