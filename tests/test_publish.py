@@ -150,7 +150,7 @@ def test_the_index_is_read_back_from_every_wikis_markup(markup: str, listed: lis
 @pytest.mark.parametrize("markup", RENDERED)
 def test_the_runs_of_a_comparison_are_read_back(markup: str) -> None:
     ids = ["a" * 32, "0123456789abcdef"]
-    page = tree.with_runs(Page("Compared", (Paragraph(("tipbench-compared nothing",)),)), ids)
+    page = tree.comparison(Page("Compared", (Paragraph(("tipbench-compared nothing",)),)), map(entry, ids))
     assert tree.compared_ids(RENDERED[markup](page)) == ids
 
 
@@ -402,6 +402,8 @@ def test_from_results_to_a_wiki(
     assert "Benchmarks-Comparison.md" in found
     for name in ("2 machines", "amd-epyc-2c-24g", "amd-epyc-4c-24g"):
         assert name in found["Benchmarks-Comparison.md"].decode()
+    for page in ("2c-24g-2026-03-01-aaaaaaaa", "4c-24g-2026-03-02-bbbbbbbb"):
+        assert f"](Benchmarks-amd-epyc-{page})" in found["Benchmarks-Comparison.md"].decode()
     page = found["Benchmarks-amd-epyc-2c-24g-2026-03-01-aaaaaaaa.md"].decode()
     assert "images/Benchmarks-amd-epyc-2c-24g-2026-03-01-aaaaaaaa/speedups.png" in found
     assert "1.35x" in page

@@ -65,7 +65,8 @@ def plan(wiki: Wiki, runs: Sequence[Published], compared: Compared | None = None
     pages = [WikiPage(found.entry.path, found.page, found.images) for found in runs]
     held = compared_there(wiki)
     if compared is not None and set(held) <= set(compared.ids):
-        pages.append(WikiPage(tree.COMPARISON, tree.with_runs(compared.page, compared.ids), compared.images))
+        of = [found for found in listed if found.id in compared.ids]
+        pages.append(WikiPage(tree.COMPARISON, tree.comparison(compared.page, of), compared.images))
     ours = {found.entry.id for found in runs}
     # A run may have been published under another name of its machine before.
     machines = dict.fromkeys(found.machine for found in (*listed, *known) if found.id in ours)

@@ -142,8 +142,8 @@ def index(listed: Sequence[Entry], comparison: bool) -> Page:
 HEAD = ("run", "machine", "torch", "device", "pairs", "tips", "noise floor")
 
 NOISE = (
-    "Noise floor: the widest interval of the run's A/A controls, whose both sides are identical code: what lies within "
-    "it is no effect. It holds for that run alone."
+    "Noise floor: the widest interval of the run's A/A controls, whose both sides are identical code. Effects of that "
+    "run that lie within it are not to be relied on."
 )
 
 
@@ -181,10 +181,16 @@ def machine(name: str, listed: Sequence[Entry]) -> Page:
 COMPARED = re.compile(r"tipbench-compared ([0-9a-f]{8,32})")
 
 
-def with_runs(comparison: Page, ids: Sequence[str]) -> Page:
-    """The comparison with the ids of its runs, so that nobody who lacks one of them writes it anew without it."""
-    lines = "\n".join(f"tipbench-compared {id}" for id in ids)
-    return Page(comparison.title, (*comparison.blocks, Folded("Its runs, for tipbench", (Code(lines),))))
+def comparison(compared: Page, listed: Iterable[Entry]) -> Page:
+    """The comparison with its runs: linked, and by id, so that nobody who lacks one writes it anew without it.
+
+    listed: the runs that are compared.
+    """
+    runs = tuple(listed)
+    links = tuple((Link(found.run, "/".join(found.path)), f" of {found.machine}") for found in runs)
+    lines = "\n".join(f"tipbench-compared {found.id}" for found in runs)
+    for_tipbench = Folded("The same for tipbench, which reads it back", (Code(lines),))
+    return Page(compared.title, (*compared.blocks, Heading("The runs"), Bullets(links), for_tipbench))
 
 
 def compared_ids(region: str | None) -> list[str]:
