@@ -523,6 +523,15 @@ def test_controls_are_not_gated() -> None:
     assert (found.changes, found.broken, found.uncompared) == ((), (), ())
 
 
+def test_controls_that_were_told_apart_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fine = on("A", a(0.3), a(0.0, "Gelu", of=tip("control"), spread=0.001), id="old00000")
+    noisy = on("A", a(0.3), a(0.2, "Gelu", of=tip("control")), id="new00000")
+    assert gated(tmp_path, fine, noisy, "slower") == 0
+    assert "identical code was told apart: Gelu faster in 2026-03-01-new00000" in capsys.readouterr().out
+    assert "Identical code was told apart (Gelu faster" in compare.render(against(fine, noisy), "md")
+    assert "told apart" not in compare.render(against(fine, replace(fine, id="again000")), "md")
+
+
 def gated(tmp_path: Path, old: Run, new: Run, *conditions: str) -> int:
     files = [str(write(tmp_path, of)) for of in (old, new)]
     return main(["compare", *(word for each in conditions for word in ("--fail-if", each)), *files])
@@ -668,6 +677,29 @@ def test_hostile_strings_are_text_in_every_format() -> None:
     assert len({len(row) for row in rows}) == 1
     assert not [cell for row in rows for cell in row if cell.startswith(("=", "+", "@"))]
     assert json.loads(shown["json"])["comparisons"][0]["pair"] == EVIL
+
+
+JUNK: tuple[Any, ...] = (
+    None, True, -1, 1e300, 2**70, "", EVIL, [], {}, [None], [[1]], {"a": {"b": None}}, [{"name": 1}, 5],
+    [{"name": EVIL, "memory_bytes": []}],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("junk", JUNK, ids=range(len(JUNK)))
+def test_descriptions_edited_by_hand_break_nothing(junk: Any) -> None:
+    """A header's machine, controls and options may hold anything that JSON can."""
+    fields = [*MACHINE, "gpus", "nodes", "swap_bytes", "governor"]
+    odd = run(
+        [a(0.3)], id="odd", machine=dict.fromkeys(fields, junk), controls={"A": junk}, options={"profile": junk, "bare": junk, "nnodes": junk}
+    )  # fmt: skip
+    for comparison in (
+        against(odd, on("B", a(0.3))),
+        against(on("B", a(0.3)), odd),
+        against(odd, replace(odd, id="b")),
+    ):
+        for format in compare.FORMATS:
+            compare.render(comparison, format).encode()
+        gate(comparison)
 
 
 def test_halves_of_surrogate_pairs_do_not_break_the_index(tmp_path: Path) -> None:

@@ -200,6 +200,16 @@ class Comparison:
         return found
 
     @cached_property
+    def told_apart(self) -> list[str]:
+        """The A/A controls whose identical sides a comparable run called faster or slower, with that run."""
+        return [
+            f"{key[1]} {cells[index].word} in {self.labels[index]}"
+            for key, cells in self.cells.items()
+            for index in self.comparable
+            if key[0] == CONTROL and cells[index].word in ("faster", "slower")
+        ]
+
+    @cached_property
     def common(self) -> list[Key]:
         """Comparisons, the controls' left out, that all comparable runs measured."""
         return [

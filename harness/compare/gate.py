@@ -76,6 +76,8 @@ def told(found: Gate, comparison: Comparison, conditions: list[str]) -> list[str
     lines = [f"{old} -> {new}: {grade.grade}"]
     lines += [f"  differing: {plain(str(field))}" for field in grade.differing]
     lines += [f"  unknown: {plain(', '.join(field.field for field in grade.unknown))}"] if grade.unknown else []
+    if comparison.told_apart:
+        lines.append(f"  identical code was told apart: {plain(', '.join(comparison.told_apart))}")
     worsened = [change for change in found.changes if change.worsened]
     weaker = [change for change in found.changes if change.less and not change.worsened]
     lines += [_line("worsened", change) for change in worsened]
@@ -91,6 +93,9 @@ def told(found: Gate, comparison: Comparison, conditions: list[str]) -> list[str
         f"{len(found.uncompared)} could not be compared. Speedups are compared, not times: a machine that became "
         "slower at both sides alike is not seen"
     )
+    if worsened:
+        again = " ".join(dict.fromkeys(plain(f"{change.key[0]}.{change.key[1]}") for change in worsened))
+        lines.append(f"intervals know nothing of drift from hour to hour; to be sure: tipbench run {again}")
     lines.append("failed" if fails(found, conditions) else "passed")
     return lines
 

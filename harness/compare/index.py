@@ -219,7 +219,7 @@ def _connect(place: Path) -> tuple[duckdb.DuckDBPyConnection, list[str]]:
                 if time.monotonic() > until:
                     break
                 time.sleep(0.05)
-            elif notes or (isinstance(error, duckdb.IOException) and not _replaceable(place)):
+            elif notes or not _replaceable(place):
                 break
             else:
                 notes = [f"the index {place} was damaged and is made anew: nothing is lost by that"]

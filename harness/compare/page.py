@@ -143,6 +143,9 @@ def _limits(comparison: Comparison) -> Quote:
     away = runs - len(comparison.comparable)
     if away:
         lines.append((f"{plural(away, 'run')} cannot be compared with the first one, and no statement rests on it.",))
+    if comparison.told_apart:
+        named = ", ".join(comparison.told_apart)
+        lines.append((Strong(f"Identical code was told apart ({named}): distrust small effects there."),))
     return Quote(tuple(lines))
 
 
