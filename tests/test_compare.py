@@ -542,6 +542,7 @@ def test_exit_codes_of_the_gate(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert gated(tmp_path / "1", good, bad, "slower") == 1
     told = capsys.readouterr().out
     assert "worsened: made-up.Pair: faster 1.35x" in told
+    assert "same machine and state, as far as told" in told
     assert "unknown: " in told
     assert told.endswith("\nfailed\n")
     assert gated(tmp_path / "2", good, replace(good, id="again000"), "slower") == 0
@@ -689,9 +690,8 @@ JUNK: tuple[Any, ...] = (
 def test_descriptions_edited_by_hand_break_nothing(junk: Any) -> None:
     """A header's machine, controls and options may hold anything that JSON can."""
     fields = [*MACHINE, "gpus", "nodes", "swap_bytes", "governor"]
-    odd = run(
-        [a(0.3)], id="odd", machine=dict.fromkeys(fields, junk), controls={"A": junk}, options={"profile": junk, "bare": junk, "nnodes": junk}
-    )  # fmt: skip
+    options = {"profile": junk, "bare": junk, "nnodes": junk}
+    odd = run([a(0.3)], id="odd", machine=dict.fromkeys(fields, junk), controls={"A": junk}, options=options)
     for comparison in (
         against(odd, on("B", a(0.3))),
         against(on("B", a(0.3)), odd),

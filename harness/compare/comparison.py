@@ -33,7 +33,7 @@ class Cell:
     why: str = ""
     effect: Effect | None = None
 
-    @property
+    @cached_property
     def mean(self) -> Mean | None:
         """None where nothing was measured or it may not be compared."""
         found = self.effect

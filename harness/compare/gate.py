@@ -73,7 +73,7 @@ def told(found: Gate, comparison: Comparison, conditions: list[str]) -> list[str
     """The gate's finding in lines of plain text; the last one says whether it is passed."""
     grade = comparison.grade(0, 1)
     old, new = comparison.labels
-    lines = [f"{old} -> {new}: {grade.grade}"]
+    lines = [f"{old} -> {new}: {grade.told}"]
     lines += [f"  differing: {plain(str(field))}" for field in grade.differing]
     lines += [f"  unknown: {plain(', '.join(field.field for field in grade.unknown))}"] if grade.unknown else []
     if comparison.told_apart:

@@ -81,6 +81,10 @@ class Grade:
     differing: tuple[Difference, ...]
     unknown: tuple[Difference, ...]
 
+    @property
+    def told(self) -> str:
+        return f"{self.grade}, as far as told" if self.grade == SAME and self.unknown else self.grade
+
 
 def grade(one: Facts, other: Facts) -> Grade:
     """The grade of a comparison of two runs, from the `facts` of each.

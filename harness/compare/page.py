@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from harness.compare.comparison import Cell as Found
 from harness.compare.comparison import Comparison
 from harness.compare.effect import Key, memory_change
-from harness.compare.grade import SAME, hardware
+from harness.compare.grade import hardware
 from harness.compare.means import Mean
 from harness.compare.travel import TRAVELS, Journey, TipJourney, journeys, tips
 from harness.page import (
@@ -306,6 +306,5 @@ def _graded(comparison: Comparison, left: int, right: int) -> tuple[Cell, ...]:
     found = comparison.grade(left, right)
     differing = "; ".join(map(str, found.differing)) or "nothing"
     unknown = "; ".join(map(str, found.unknown)) or "nothing"
-    word = f"{found.grade}{', as far as told' if found.grade == SAME and found.unknown else ''}"
     labels = (Cell((comparison.labels[left],)), Cell((comparison.labels[right],)))
-    return (*labels, Cell((Strong(word),), kind=found.grade), Cell((differing,)), Cell((unknown,)))
+    return (*labels, Cell((Strong(found.told),), kind=found.grade), Cell((differing,)), Cell((unknown,)))
