@@ -272,6 +272,14 @@ def test_a_word_that_the_wiki_blocks(server: Server, wiki: DokuWiki) -> None:
     assert locks(server) == []
 
 
+def test_a_token_without_a_user_goes_in_a_header(server: Server) -> None:
+    asked = f"if (($_SERVER['HTTP_AUTHORIZATION'] ?? '') !== 'Bearer {TOKEN}') {{ http_response_code(401); exit; }}"
+    with server.with_settings(asked):
+        assert open_wiki(server.url, Secret("", TOKEN)).read(("nowhere",)) == Stored(None)
+        with refused("401"):
+            open_wiki(server.url, Secret("", f"{TOKEN}x")).read(("Main Page",))
+
+
 def test_a_wiki_that_is_down() -> None:
     address = f"127.0.0.1:{unused_port()}"
     with refused("nothing answers at", address):

@@ -296,6 +296,14 @@ def test_a_wiki_that_is_too_busy(server: Server, wiki: MediaWiki, monkeypatch: p
     assert slept == [5] * media_wiki.TRIES
 
 
+def test_a_token_without_a_user_goes_in_a_header(server: Server) -> None:
+    asked = f"if (($_SERVER['HTTP_AUTHORIZATION'] ?? '') !== 'Bearer {TOKEN}') {{ http_response_code(401); exit; }}"
+    with server.with_settings(asked):
+        assert open_wiki(server.url, Secret("", TOKEN)).read(("Main Page",)).text
+        with refused("401"):
+            open_wiki(server.url, Secret("", f"{TOKEN}x")).read(("Main Page",))
+
+
 def test_a_wiki_that_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(media_wiki, "PAUSE_S", 0)
     address = f"127.0.0.1:{unused_port()}"

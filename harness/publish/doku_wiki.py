@@ -134,13 +134,12 @@ class DokuWiki:
     def _expect_allowed(self, change: Change) -> None:
         id = self._id(change.path)
         if self._permission(id) < (EDIT if change.before.text is not None else CREATE):
-            who = (
-                f"user {self._secret.user}" if self._secret.user else "strangers; set TIPBENCH_USER and TIPBENCH_TOKEN"
+            told = (
+                f"user {self._secret.user}: ask an administrator for the right to create and edit pages there"
+                if self._secret.user
+                else "strangers: set TIPBENCH_USER and TIPBENCH_TOKEN"
             )
-            raise WikiError(
-                f"{self._page(id)} is read-only for {who}: ask an administrator of the wiki for the right to create "
-                "and edit pages there. Nothing was written"
-            )
+            raise WikiError(f"{self._page(id)} is read-only for {told}. Nothing was written")
 
     @contextmanager
     def _locked(self, ids: Sequence[str]) -> Iterator[None]:
@@ -179,14 +178,14 @@ class DokuWiki:
             if fault.faultCode == NO_PAGE and response.ok:
                 raise _Missing from None
             told = self._refusal(what, response.status_code, fault)
-        except (ExpatError, xmlrpc.client.Error, ValueError, TypeError):
-            told = self._no_wiki(response)
         except requests.exceptions.SSLError:
             told = f"{self._url}: its certificate is not trusted here (REQUESTS_CA_BUNDLE names another file of roots)"
         except requests.Timeout:
             told = f"{what}: no answer within {TIMEOUT_S} s; publish again later"
         except requests.RequestException:
             told = f"{what}: nothing answers at {urlsplit(self._url).netloc}; is the address right, is it up?"
+        except (ExpatError, xmlrpc.client.Error, ValueError, TypeError):
+            told = self._no_wiki(response)
         raise WikiError(self._secret.hide(told)) from None
 
     def _refusal(self, what: str, status: int, fault: xmlrpc.client.Fault) -> str:

@@ -257,7 +257,7 @@ class MediaWiki:
             yield
         except errors.LoginError as error:
             told = (
-                f"{self._url} does not take user {self._secret.user} with this token: {plain(str(error.info))}. "
+                f"{self._url} does not take user {self._secret.user} with this token: {_sentence(error.info)} "
                 "Make a bot password on Special:BotPasswords and use its user (Name@bot) and its password"
             )
         except errors.APIError as error:
@@ -286,7 +286,7 @@ class MediaWiki:
 
     def _refusal(self, path: Path | None, code: str, info: str) -> str:
         where = self._page(path) if path else self._url
-        return self._secret.hide(f"{where}: {plain(info)} ({plain(code)}). {REMEDIES.get(code, '')}".rstrip())
+        return self._secret.hide(f"{where}: {plain(code)}: {_sentence(info)} {REMEDIES.get(code, '')}".rstrip())
 
     def _expect_no_redirect(self, response: requests.Response, *_: Any, **__: Any) -> None:
         """A redirected POST arrives as a GET, and a token might go elsewhere than it was meant for."""
@@ -310,6 +310,11 @@ REMEDIES = {
     "readapidenied": "It shows nothing without a user and a token: set TIPBENCH_USER and TIPBENCH_TOKEN.",
     "readonly": "Publish again later.",
 }
+
+
+def _sentence(info: object) -> str:
+    """What the wiki says, with one full stop."""
+    return f"{plain(str(info)).rstrip('.')}."
 
 
 def _safe(part: str) -> str:
