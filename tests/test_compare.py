@@ -517,6 +517,30 @@ def test_the_same_truth_twice_hardly_ever_fires_the_gate() -> None:
     assert fired <= 5
 
 
+def exactly(cpu: str, *found: tuple[float, float, str]) -> Stored:
+    """A run whose pairs have these means, standard errors over nine launches, and verdicts."""
+    drawn = simulated(random.Random(0), cpu, [0.0] * len(found))
+    told = [
+        replace(effect, mean=mean, error=error, low=mean - 2 * error, high=mean + 2 * error, verdict=verdict)
+        for effect, (mean, error, verdict) in zip(drawn.effects, found, strict=True)
+    ]
+    return replace(drawn, effects=tuple(told))
+
+
+def test_among_many_comparisons_more_is_asked_of_each() -> None:
+    """A p-value of 0.02 stands alone, and not among forty; of machines that differ as of verdicts that fell."""
+    fell, same = ((0.061, 0.01, "faster"), (0.012, 0.01, "no difference")), ((0.0, 0.01, "no difference"),) * 2
+    for others, stands in ((0, True), (39, False)):
+        old, new = (exactly("A", fell[side], *[same[side]] * others) for side in (0, 1))
+        (change, *_) = gate(Comparison((old, new))).changes
+        assert 0.01 < change.ratio.p_beyond(math.log(1.01)) < 0.05
+        assert (change.less, change.worsened) == (stands, stands)
+        other = replace(new, run=on("B"))
+        (journey, *_) = journeys(Comparison((old, replace(other, effects=new.effects)))).values()
+        assert journey.spread is not None
+        assert journey.differs == (journey.spread.p < 0.05 / (others + 1))
+
+
 def test_controls_are_not_gated() -> None:
     control = tip("control")
     found = gate(against(on("A", a(0.3, of=control)), on("A", a(-0.3, of=control), id="new")))
