@@ -49,7 +49,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def wiki(server: Server) -> MediaWiki:
     return open_wiki(server.url, SECRET)
 
@@ -430,3 +430,8 @@ def test_links_lead_on_and_figures_are_shown(server: Server, wiki: MediaWiki, wi
     page.click("a:text-is('all runs')")
     assert page.locator("h1").inner_text() == "Benchmarks"
     assert heard == []
+    page.get_by_role("button", name="Expand").click()
+    assert page.get_by_text("tipbench-run id=").first.is_visible()
+    unscripted = window(java_script_enabled=False).new_page()
+    unscripted.goto(f"{server.url}index.php/Benchmarks")
+    assert unscripted.get_by_text("tipbench-run id=").first.is_visible()
