@@ -95,6 +95,7 @@ def serving(root: Path) -> Iterator[GitServer]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def do_GET(self) -> None:
             self._serve()

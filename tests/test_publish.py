@@ -13,7 +13,7 @@ from pathlib import Path
 import keyring
 import keyring.backend
 import pytest
-from hypothesis import example, given
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from harness import cli, store
@@ -31,6 +31,8 @@ from tests.made_up import info, measured, run
 from tests.published import entry, on, published, stored, suite_run
 
 MARKS = ("<!-- begin -->", "<!-- end -->")
+
+exactly = settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 class Kept:
@@ -78,6 +80,7 @@ TEXT = st.text(st.sampled_from("ab \n\r\t\u2028\f<>&#|") | st.characters(exclude
 PEOPLES = TEXT.filter(lambda text: not any(mark in text for mark in MARKS))
 
 
+@exactly
 @given(PEOPLES, PEOPLES, TEXT, TEXT)
 @example("a\r\n", "\n b", "x", "y")
 @example("", "", "", MARKS[0])
@@ -90,6 +93,7 @@ def test_what_stands_around_the_region_stays_to_the_byte(above: str, below: str,
     assert placed(after, MARKS, new, "a page") == after
 
 
+@exactly
 @given(st.none() | PEOPLES, TEXT)
 def test_a_page_without_a_region_gets_one_below(text: str | None, region: str) -> None:
     after = placed(text, MARKS, region, "a page")
@@ -101,6 +105,7 @@ def test_a_page_without_a_region_gets_one_below(text: str | None, region: str) -
     assert placed(after, MARKS, region, "a page") == after
 
 
+@exactly
 @given(st.lists(st.sampled_from([*MARKS, "text", f"`{MARKS[0]}`", ""]), max_size=6))
 def test_marks_are_one_pair_or_none_or_an_error(lines: list[str]) -> None:
     text = "\n".join(lines)
@@ -142,6 +147,7 @@ ENTRIES = st.builds(
 
 
 @pytest.mark.parametrize("markup", RENDERED)
+@exactly
 @given(listed=st.lists(ENTRIES, max_size=4, unique_by=lambda found: found.id))
 def test_the_index_is_read_back_from_every_wikis_markup(markup: str, listed: list[tree.Entry]) -> None:
     assert tree.entries(RENDERED[markup](tree.index(listed, True))) == listed
@@ -358,6 +364,7 @@ def test_a_token_comes_from_the_environment_or_else_from_the_keyring(monkeypatch
         keyring.set_keyring(before)
 
 
+@exactly
 @given(st.text(min_size=3, max_size=30), st.text(max_size=10))
 def test_a_secret_does_not_show(token: str, user: str) -> None:
     found = Secret(user, f"tok{token}")

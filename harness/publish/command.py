@@ -140,7 +140,8 @@ def _compared(wiki: Wiki, chosen: Sequence[Allowed], results: Path) -> Compared 
             f"({', '.join(id[:8] for id in elsewhere[:5])}); publish where all results files are to have it made anew"
         )
         return None
-    comparison = Comparison(tuple(map(_stored, newest)))
+    runs_here = tuple(map(_stored, newest))
+    comparison = Comparison(runs_here, tuple(note for stored in runs_here for note in stored.notices))
     effects = across(comparison)
     shown = compared_page(comparison, alts_across(effects))
     return Compared(ids, shown, _files(shown, draw_across(effects, "png")))
@@ -159,8 +160,8 @@ def _here(known: tree.Entry, results: Path) -> Allowed | None:
 
 
 def _stored(found: Allowed) -> Stored:
-    told = tuple(f"line {notice.line}: {notice.text}" for notice in found.notices)
     run = found.run
+    told = tuple(f"{store.file_name(run)}, line {notice.line}: {notice.text}" for notice in found.notices)
     return Stored(Path(store.file_name(run)), replace(run, records=()), len(run.records), tuple(effects_of(run)), told)
 
 

@@ -17,6 +17,7 @@ import psutil
 
 from harness.publish.secret import Secret
 from harness.publish.wiki import WikiError
+from harness.report.wording import plain
 
 DEADLINE_S = 300.0
 """Seconds until git is given up: it asks nobody anything, so it only ever waits for the network."""
@@ -120,10 +121,10 @@ class GitFailed(Exception):
 
     @property
     def last(self) -> str:
-        """The line that says most."""
+        """The line that says most, which may be a server's own."""
         lines = [line.strip() for line in self.said.splitlines() if line.strip()]
         telling = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ERROR:"))]
-        return (telling or lines or [f"git left with exit code {self.code}"])[-1]
+        return plain((telling or lines or [f"git left with exit code {self.code}"])[-1])[:300]
 
 
 def _end(pid: int) -> None:

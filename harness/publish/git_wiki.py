@@ -53,8 +53,9 @@ class GitWiki:
         self._index = File(folder) / "index-of-ours"
         self._commit = ""
         self._files: dict[str, Found] = {}
-        self._branch = self._cloned()
-        self._look()
+        self._texts: dict[str, str] = {}
+        self._branch = ""
+        self._clone()
 
     def render(self, page: WikiPage) -> str:
         return as_markdown.render(
@@ -69,8 +70,11 @@ class GitWiki:
             return Stored(None)
         if not found.mode.startswith("100"):
             raise WikiError(f"{self._flavour.file(path)} in {self._git.url} is a link, not a page: remove it there")
-        # Bytes of people's own that are no UTF-8 come back as they were.
-        return Stored(self._git.ask("cat-file", "blob", found.blob).decode("utf-8", "surrogateescape"), found.blob)
+        if found.blob not in self._texts:
+            # Bytes of people's own that are no UTF-8 come back as they were.
+            told = self._git.ask("cat-file", "blob", found.blob)
+            self._texts[found.blob] = told.decode("utf-8", "surrogateescape")
+        return Stored(self._texts[found.blob], found.blob)
 
     def has_image(self, path: Path, name: str, content: bytes) -> bool:
         found = self._files.get(self._flavour.image(path, name))
@@ -120,29 +124,32 @@ class GitWiki:
         self._git.ask("update-ref", f"refs/heads/{self._branch}", commit)
         self._look()
 
-    def _cloned(self) -> str:
-        """Fetch what the wiki's default branch holds; returns the branch's name."""
+    def _clone(self) -> None:
+        """Fetch what the wiki's default branch holds."""
         begun = ["-c", f"init.defaultBranch={self._flavour.branch}"]
         try:
             self._git.ask(
                 *begun, "clone", "--quiet", "--bare", "--depth=1", "--single-branch", "--no-tags", "--template=",
                 self._git.url, ".",
             )  # fmt: skip
-            head = self._git.ask("symbolic-ref", "HEAD").decode().strip().removeprefix("refs/heads/")
+            head = self._git.ask("symbolic-ref", "HEAD").decode().strip()
+            self._branch = head.removeprefix("refs/heads/")
+            self._look()
+            if self._commit:
+                return
             told = self._git.ask("ls-remote", "--heads", self._git.url).decode()
         except GitFailed as error:
             raise self._told(error, "read") from None
-        heads = [line.partition("refs/heads/")[2] for line in told.splitlines()]
-        if head in heads or not heads:
-            return head
-        if len(heads) > 1:
+        # Either the wiki has no page yet, or its default branch is one that it has not.
+        branches = [line.partition("refs/heads/")[2] for line in told.splitlines()]
+        if len(branches) > 1:
             raise WikiError(
-                f"{self._git.url} has the branches {', '.join(sorted(heads)[:5])} and names none of them as its "
+                f"{self._git.url} has the branches {', '.join(sorted(branches)[:5])} and names none of them as its "
                 "default: set its default branch"
             )
-        self._branch = heads[0]
-        self._fetch()
-        return heads[0]
+        if branches:
+            self._branch = branches[0]
+            self._fetch()
 
     def _fetch(self) -> None:
         ref = f"refs/heads/{self._branch}"

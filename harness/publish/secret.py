@@ -37,7 +37,7 @@ def find(host: str, user: str = "") -> Secret:
     user: the one that the target names; else TIPBENCH_USER.
     """
     user = user or os.environ.get("TIPBENCH_USER", "")
-    return Secret(user, os.environ.get("TIPBENCH_TOKEN", "") or _from_keyring(host))
+    return Secret(user, os.environ.get("TIPBENCH_TOKEN", "").strip() or _from_keyring(host))
 
 
 def _from_keyring(host: str) -> str:
