@@ -541,6 +541,22 @@ def test_among_many_comparisons_more_is_asked_of_each() -> None:
         assert journey.differs == (journey.spread.p < 0.05 / (others + 1))
 
 
+def test_other_verdicts_that_may_be_chance_are_no_disagreement() -> None:
+    faster, same = exactly("A", (0.020, 0.004, "faster")), exactly("B", (0.012, 0.004, "no difference"))
+    found = only(Comparison((faster, same)))
+    assert (found.differs, found.word) == (False, "can't tell")
+
+
+def test_runs_that_agree_speak_for_their_machine_however_far_apart_they_are() -> None:
+    comparison = against(on("A", a(1.6)), on("A", a(1.3), id="second"), on("B", a(1.4)))
+    found = only(comparison)
+    assert [place.word for place in found.places] == ["faster", "faster"]
+    assert found.word == "travels"
+    mean = found.places[0].mean
+    assert mean is not None
+    assert mean.interval()[0] < 0, "two runs know little of what lies between runs"
+
+
 def test_controls_are_not_gated() -> None:
     control = tip("control")
     found = gate(against(on("A", a(0.3, of=control)), on("A", a(-0.3, of=control), id="new")))
