@@ -162,8 +162,9 @@ def _name(anchor: str) -> str:
 
 
 def _code(code: Code) -> str:
-    """Within <code> there is no markup but its end. A line that reads like a mark of ours is made to be none."""
+    """Within <code> there is no markup but its end. A line that reads like a mark of ours is made to be none.
+
+    No language is named: DokuWiki's colours for Python have too little contrast to be read."""
     lines = re.sub("[\ufffe\uffff]", "\ufffd", lines_of(code.text)).split("\n")
     shown = "\n".join(f"{line}{JOINER}" if line.strip() in MARKS else line for line in lines)
-    language = f" {code.language}" if re.fullmatch("[a-z]+", code.language) else ""
-    return f"<code{language}>\n{shown.replace('</code', f'<{JOINER}/code')}\n</code>"
+    return f"<code>\n{shown.replace('</code', f'<{JOINER}/code')}\n</code>"
