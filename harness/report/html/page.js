@@ -74,7 +74,7 @@ function enhance(region) {
 
   function read(chosen) {
     const column = Number(chosen.get(`${name}.sort`));
-    sort = Number.isInteger(column) && Math.abs(column) <= heads.length ? column : 0;
+    sort = Number.isInteger(column) ? column : 0;
     search.value = (isBig && chosen.get(`${name}.text`)) || "";
     for (const { column, kind } of choices) {
       const named = [...column.options].find(({ value }) => chosen.has(`${name}.kind${value}`));
