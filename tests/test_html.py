@@ -56,7 +56,7 @@ RESULTS = Path(__file__).parent.parent / "results"
 LIMIT = 500_000
 """Bytes: of 50 tips on 20 machines, and of a run with all its code and figures."""
 
-HOSTILE = """</title></script></style></table>'"><img src=x onerror="window.hit=1"><script>window.hit=1</script>{{7*7}}<!--"""
+HOSTILE = """</title></script></table>'"><img src=x onerror="window.hit=1"><script>window.hit=1</script>{{7*7}}<!--"""
 LIES = "javascript:window.hit=1//"
 
 
