@@ -332,9 +332,9 @@ def test_two_runs_of_a_machine_and_one_of_another_are_two_machines() -> None:
 def test_between_runs_of_one_machine_nothing_travels() -> None:
     comparison = against(on("A", a(0.3)), on("A", a(0.3), id="second"))
     text = compare.render(comparison, "md")
-    assert "travels |" not in text
-    assert "**holds**" in text
+    assert "| **holds** | made-up | Pair faster in" in text
     assert "nothing here says what travels" in text
+    assert "| **travels** | made-up | Pair faster on" in compare.render(against(on("A", a(0.3)), on("B", a(0.3))), "md")
 
 
 def test_less_memory_travels_whatever_it_costs_in_time() -> None:
@@ -426,6 +426,11 @@ def test_what_is_not_there_is_shown_as_what_it_is() -> None:
 def test_a_file_that_could_not_be_imported_fails_all_its_pairs() -> None:
     broken = Record(replace(info(""), variants=()), "failed", "import", "no module named x")
     assert words(against(on("A", a(0.3)), on("B", broken)))["made-up.Pair"] == ["faster", "failed"]
+
+
+def test_controls_stand_last() -> None:
+    comparison = against(on("A", a(0.0, of=tip("control")), a(0.3)), on("B", a(0.3, "Other", of=tip("later")), a(0.3)))
+    assert list(words(comparison)) == ["made-up.Pair", "later.Other", "control.Pair"]
 
 
 def test_the_sizes_of_most_runs_are_those_compared() -> None:

@@ -159,7 +159,7 @@ def _notes(comparison: Comparison) -> tuple[Block, ...]:
 def _sentences(told: Sequence[TipJourney], what: str) -> tuple[Block, ...]:
     if not told:
         return (Paragraph(("No tip was reached in any of the runs.",)),)
-    rows = tuple((Cell((Strong(tip.word),), kind=tip.word), Cell((tip.tip,)), Cell((tip.why,))) for tip in told)
+    rows = tuple((_word(tip, what), Cell((tip.tip,)), Cell((tip.why,))) for tip in told)
     return (Table("tips", (f"across {what}s", "tip", "what was found"), rows),)
 
 
