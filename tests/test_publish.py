@@ -236,6 +236,25 @@ def test_a_rival_that_writes_the_index_in_between_is_kept() -> None:
     assert wiki.writes == 3
 
 
+def test_a_rival_between_two_readings_is_kept() -> None:
+    """What our list of runs was made from is what the write is based on."""
+
+    class Busy(Kept):
+        def read(self, path: PagePath) -> Stored:
+            found = super().read(path)
+            if path == tree.INDEX and not self.pages:
+                page = as_markdown.render(tree.index([entry("1" * 32, machine="rival")], False))
+                self.pages[path] = placed(None, MARKS, page, "Benchmarks")
+            return found
+
+    wiki = Busy()
+    written = send(wiki, [published()])
+    assert {found.machine for found in index_of(wiki)} == {"rival", "box"}
+    assert ["/".join(change.path) for change in written] == [
+        "Benchmarks/box/2026-03-01-aaaaaaaa", "Benchmarks/box", "Benchmarks",
+    ]  # fmt: skip
+
+
 def test_tries_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda seconds: None)
 
@@ -270,6 +289,14 @@ def test_two_runs_that_would_be_one_page() -> None:
         WikiError, match="would both be the page Benchmarks/box/2026-03-01-abcdef01: publish one of them"
     ):
         send(wiki, [published("abcdef01" + "1" * 24)])
+
+
+def test_a_mess_that_others_made_of_the_index_stops_nobody() -> None:
+    wiki = Kept()
+    twice = [entry("abcdef01" + end * 24) for end in "01"]
+    wiki.pages[tree.INDEX] = placed(None, MARKS, as_markdown.render(tree.index(twice, False)), "Benchmarks")
+    send(wiki, [published()])
+    assert len(index_of(wiki)) == 3
 
 
 def test_a_machine_that_got_another_name_loses_the_run_on_its_old_page() -> None:
@@ -452,7 +479,7 @@ def test_pairs_of_ones_own_stay_here(wiki: Path, tmp_path: Path, capsys: pytest.
         tmp_path, replace(found, records=(*found.records, secret_pair), planned=(*found.planned, secret_pair.name))
     )
     assert publish(wiki, file) == 0
-    assert "1 pair not of this suite stay here: made-up.TopSecretKernel" in capsys.readouterr().err
+    assert "1 pair left out, as this suite has none of that name: made-up.TopSecretKernel" in capsys.readouterr().err
     assert b"TopSecret" not in b"".join(files(wiki).values())
     own = stored(tmp_path, run([secret_pair], id="b" * 32))
     assert publish(wiki, own) == 2

@@ -109,7 +109,7 @@ def _read(file: Path, public_name: str) -> Allowed:
     found = allowed(run, notices, public_name)
     if found.withheld:
         named = ", ".join(map(plain, found.withheld[:5])) + ", ..." * (len(found.withheld) > 5)
-        _say(f"{file}: {plural(len(found.withheld), 'pair')} not of this suite stay here: {named}")
+        _say(f"{file}: {plural(len(found.withheld), 'pair')} left out, as this suite has none of that name: {named}")
     if not found.run.records:
         raise PublishError(f"{file}: no pair of the suite is finished in it, so there is nothing to publish")
     return found

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from harness.page import Page
 from harness.publish import tree
 from harness.publish.region import inside, placed
-from harness.publish.wiki import Change, Conflict, Wiki, WikiError, WikiPage
+from harness.publish.wiki import Change, Conflict, Path, Stored, Wiki, WikiError, WikiPage
 from harness.report.wording import lines_of
 
 TRIES = 8
@@ -39,13 +39,14 @@ class Compared:
 def send(wiki: Wiki, runs: Sequence[Published], compared: Compared | None = None) -> list[Change]:
     """Write what differs, on top of what others write meanwhile. Returns what was written; [] where the wiki has
     all of it already. Raises WikiError; what was written before it stays, and sending again goes on from there."""
+    written: dict[Path, Change] = {}
     for tried in range(1, TRIES + 1):
         changes = plan(wiki, runs, compared)
-        if not changes:
-            return []
+        written |= {change.path: change for change in changes}
         try:
-            wiki.write(changes, _summary(runs))
-            return changes
+            if changes:
+                wiki.write(changes, _summary(runs))
+            return list(written.values())
         except Conflict as conflict:
             if tried == TRIES:
                 raise WikiError(f"{conflict}, {TRIES} times in a row: try again when fewer others publish") from None
@@ -59,30 +60,40 @@ def plan(wiki: Wiki, runs: Sequence[Published], compared: Compared | None = None
     The comparison is left as it is where it holds runs that `compared` lacks: they are somebody else's. Raises
     WikiError, also where the wiki's index has another run in the place of one of these.
     """
-    known = known_there(wiki)
+    # Read once: what is written over must be what the runs of others were taken from.
+    index, comparison = wiki.read(tree.INDEX), wiki.read(tree.COMPARISON)
+    known = _entries(wiki, index)
     listed = tree.merged(known, [found.entry for found in runs])
-    _expect_places_of_their_own(listed)
-    pages = [WikiPage(found.entry.path, found.page, found.images) for found in runs]
-    held = compared_there(wiki)
+    _expect_places_of_their_own([found.entry for found in runs], listed)
+    changes = [_change(wiki, WikiPage(found.entry.path, found.page, found.images)) for found in runs]
+    held = _compared(wiki, comparison)
     if compared is not None and set(held) <= set(compared.ids):
-        of = [found for found in listed if found.id in compared.ids]
-        pages.append(WikiPage(tree.COMPARISON, tree.comparison(compared.page, of), compared.images))
+        page = tree.comparison(compared.page, [found for found in listed if found.id in compared.ids])
+        changes.append(_change(wiki, WikiPage(tree.COMPARISON, page, compared.images), comparison))
     ours = {found.entry.id for found in runs}
     # A run may have been published under another name of its machine before.
     machines = dict.fromkeys(found.machine for found in (*listed, *known) if found.id in ours)
-    pages += [WikiPage((tree.ROOT, name), tree.machine(name, listed)) for name in machines]
-    pages.append(WikiPage(tree.INDEX, tree.index(listed, bool(held or compared))))
-    return [change for page in pages if (change := _change(wiki, page)) is not None]
+    changes += [_change(wiki, WikiPage((tree.ROOT, name), tree.machine(name, listed))) for name in machines]
+    changes.append(_change(wiki, WikiPage(tree.INDEX, tree.index(listed, bool(held or compared))), index))
+    return [change for change in changes if change is not None]
 
 
 def compared_there(wiki: Wiki) -> list[str]:
-    """Ids of the runs in the wiki's comparison; [] where it has none."""
-    return tree.compared_ids(inside(wiki.read(tree.COMPARISON).text, wiki.marks, "/".join(tree.COMPARISON)))
+    """Ids of the runs in the wiki's comparison; [] where it has none. Raises WikiError."""
+    return _compared(wiki, wiki.read(tree.COMPARISON))
 
 
 def known_there(wiki: Wiki) -> list[tree.Entry]:
-    """The runs in the wiki's index."""
-    return tree.entries(inside(wiki.read(tree.INDEX).text, wiki.marks, tree.ROOT))
+    """The runs in the wiki's index. Raises WikiError."""
+    return _entries(wiki, wiki.read(tree.INDEX))
+
+
+def _entries(wiki: Wiki, index: Stored) -> list[tree.Entry]:
+    return tree.entries(inside(index.text, wiki.marks, tree.ROOT))
+
+
+def _compared(wiki: Wiki, comparison: Stored) -> list[str]:
+    return tree.compared_ids(inside(comparison.text, wiki.marks, "/".join(tree.COMPARISON)))
 
 
 def preview(changes: Sequence[Change]) -> Iterator[str]:
@@ -103,20 +114,20 @@ def _summary(runs: Sequence[Published]) -> str:
     return f"tipbench: {len(runs)} runs"
 
 
-def _expect_places_of_their_own(listed: Sequence[tree.Entry]) -> None:
-    """Raises WikiError where two runs would be one page."""
-    taken: dict[tuple[str, ...], str] = {}
-    for found in listed:
-        if found.path in taken:
-            raise WikiError(
-                f"two runs, {taken[found.path]} and {found.id}, would both be the page {'/'.join(found.path)}: "
-                "publish one of them with another --public-name"
-            )
-        taken[found.path] = found.id
+def _expect_places_of_their_own(ours: Sequence[tree.Entry], listed: Sequence[tree.Entry]) -> None:
+    """Raises WikiError where one of our runs would be the page of another."""
+    for found in ours:
+        for other in listed:
+            if other.path == found.path and other.id != found.id:
+                raise WikiError(
+                    f"two runs, {found.id} and {other.id}, would both be the page {'/'.join(found.path)}: "
+                    "publish one of them with another --public-name"
+                )
 
 
-def _change(wiki: Wiki, page: WikiPage) -> Change | None:
-    stored = wiki.read(page.path)
+def _change(wiki: Wiki, page: WikiPage, stored: Stored | None = None) -> Change | None:
+    """stored: the page as it was read already. None where the wiki has it so."""
+    stored = stored or wiki.read(page.path)
     text = placed(stored.text, wiki.marks, wiki.render(page), page.key)
     images = {name: content for name, content in page.images.items() if not wiki.has_image(page.path, name, content)}
     if text == stored.text and not images:
