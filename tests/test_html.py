@@ -282,6 +282,22 @@ def test_only_lines_that_one_side_has_are_marked() -> None:
     assert "<mark>" not in render(Page("t", (replace(sides, right=Code("all\nelse")),)))
 
 
+def test_a_page_with_little_on_it(window: Window, tmp_path: Path) -> None:
+    """No blocks, a table without rows, and rows that lack a cell, as foreign runs may make them."""
+    assert "<main" in render(Page("", ()))
+    short = tuple((Cell((str(number),)), Cell(("x",), 1, "faster"))[: 1 + number % 2] for number in range(9))
+    errors: list[object] = []
+    opened = window().new_page()
+    opened.on("pageerror", lambda error: errors.append(error))
+    blocks = (Table("none", ("a",), ()), Table("short", ("a", "b"), short), Quote(()), Bullets(()), Folded("", ()))
+    opened.goto(written(tmp_path / "little.html", Page("t", blocks)).as_uri())
+    sort_button(opened, "short", 2).click()
+    assert shown(opened, "short", 1) == ["1", "3", "5", "7", "0", "2", "4", "6", "8"]
+    controls(opened, "short").get_by_role("searchbox").fill("x")
+    assert shown(opened, "short", 1) == ["1", "3", "5", "7"]
+    assert errors == []
+
+
 def test_names_are_valid_and_no_two_alike() -> None:
     repeated = Heading("a", 2, "x y"), Heading("b", 3, "x y"), Heading("c"), Table("x y", ("h",), ())
     document = render(Page("t", (*repeated, Folded("f", repeated))))
@@ -576,7 +592,7 @@ def test_paper(large_file: Path, report_file: Path, window: Window) -> None:
 # ---- for everybody ----
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 375), ("light", 1400), ("dark", 1400)])
+@pytest.mark.parametrize(("scheme", "width"), [("dark", 375), ("light", 1400)])
 def test_axe_finds_nothing(file: Path, window: Window, scheme: Scheme, width: int) -> None:
     opened = window(color_scheme=scheme, viewport={"width": width, "height": 900}).new_page()
     opened.goto(file.as_uri() + "#?travels.sort=1&travels.text=memory")
@@ -589,10 +605,9 @@ def axe(opened: Tab) -> None:
     assert found.response["violations"] == [], found.generate_report()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_in_a_report(tmp_path: Path, window: Window, scheme: Scheme) -> None:
+def test_axe_finds_nothing_in_a_report(tmp_path: Path, window: Window) -> None:
     made = realistic()
-    opened = window(color_scheme=scheme).new_page()
+    opened = window(color_scheme="dark").new_page()
     opened.goto(written(tmp_path / "run.html", one_run.page(made), draw(rows(made), "svg")).as_uri())
     axe(opened)
 
