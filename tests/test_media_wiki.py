@@ -311,8 +311,9 @@ def test_a_wiki_that_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
         open_wiki(f"http://{address}/", SECRET)
 
 
-def test_what_is_no_media_wiki_or_fails(server: Server, wiki: MediaWiki, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_media_wiki_or_fails(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(media_wiki, "PAUSE_S", 0)
+    wiki = open_wiki(server.url, SECRET)
     with refused("404", "api.php"):
         open_wiki(f"{server.url}nowhere/", SECRET)
     with server.with_settings("echo '<p>Welcome</p>'; exit;"), refused("not as a MediaWiki", "api.php"):
