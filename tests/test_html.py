@@ -299,11 +299,12 @@ def test_a_page_with_little_on_it(window: Window, tmp_path: Path) -> None:
 
 
 def test_names_are_valid_and_no_two_alike() -> None:
-    repeated = Heading("a", 2, "x y"), Heading("b", 3, "x y"), Heading("c"), Table("x y", ("h",), ())
+    repeated = Heading("a", 2, "x y"), Heading("b", 3, "x y"), Heading("A word"), Table("x y", ("h",), ())
     document = render(Page("t", (*repeated, Folded("f", repeated))))
     names = re.findall(r'\sid="([^"]+)"', document)
     assert len(names) == len(set(names)) == 9
     assert not any(" " in name for name in names)
+    assert names[3] == "section-a-word", "which stays where it is when headings before it come and go"
 
 
 # ---- offline ----

@@ -117,7 +117,7 @@ def _named(blocks: Sequence[Block], anchors: set[str], tables: set[str]) -> tupl
 
 def _with_name(block: Block, anchors: set[str], tables: set[str]) -> Block:
     if isinstance(block, Heading):
-        return replace(block, anchor=_unique(_name(block.anchor) or "section", anchors))
+        return replace(block, anchor=_unique(_name(block.anchor or f"section-{plain(block.text).lower()}"), anchors))
     if isinstance(block, Table):
         return replace(block, name=_unique(_name(block.name) or "table", tables))
     if isinstance(block, Folded):
