@@ -397,8 +397,8 @@ errors (which takes bandwidth from some cards), whether the card is split into i
 def gpus() -> list[dict[str, Any]] | str:
     """NVIDIA GPUs as the driver lists them, whatever this torch can use; [] for a driver without any.
 
-    memory_bytes: total. power_limit_w: watts enforced now. Those of GPU_SETTINGS. readings: those of GPU_READINGS at this moment,
-    or why the driver does not tell.
+    memory_bytes: total. power_limit_w: watts enforced now. Beside them stand those of GPU_SETTINGS. readings: those of
+    GPU_READINGS at this moment. Each is a value, or why the driver does not tell.
     """
     try:
         import pynvml

@@ -354,7 +354,7 @@ def test_a_run_and_its_report_end_to_end(say: Said, small: None, tmp_path: Path)
     for pair in told["pairs"]:
         assert pair.keys() == {
             *("tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high", "launches", "memory"),
-            *("equal", "mechanism", "one_off_s", "break_even_steps", "reason", "remedy", "gpu"),
+            *("equal", "mechanism", "one_off_s", "break_even_steps", "reason", "remedy", "gpu", "limit"),
         }
         assert pair["verdict"] in ("faster", "slower", "no difference", "inconclusive")
         assert 0 < pair["low"] <= pair["speedup"] <= pair["high"]

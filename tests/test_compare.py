@@ -23,7 +23,6 @@ import scipy.stats
 
 from harness import compare, machine, store
 from harness.cli import main
-from harness.compare import CompareError
 from harness.compare.comparison import Comparison
 from harness.compare.effect import EARLY_ERROR, Effect, effects
 from harness.compare.gate import gate, name
@@ -35,6 +34,7 @@ from harness.compare.page import page
 from harness.compare.travel import Journey, journeys, tips
 from harness.pair import Claim
 from harness.record import Record, Run
+from harness.report.output import ReportError
 from harness.statistics import estimate
 from harness.verdict import decide, launch_effect
 from tests.made_up import MACHINE, both, info, measured, realistic, run, tip
@@ -808,7 +808,7 @@ def test_neither_torch_nor_pandas_nor_matplotlib_is_imported_for_a_printed_compa
 
 def test_errors_of_a_folder_that_cannot_be_written_name_it(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(CompareError, match="name another folder with --out"):
+    with pytest.raises(ReportError, match="name another folder with --out"):
         compare.show(against(on("A", a(0.3)), on("B", a(0.3))), "csv", tmp_path / "file")
 
 

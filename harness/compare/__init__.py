@@ -6,11 +6,9 @@ Nothing here imports torch: runs are compared on laptops. The same runs give the
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import BinaryIO, cast
 
 from harness.compare import as_csv, as_json
 from harness.compare.comparison import Comparison
@@ -18,6 +16,7 @@ from harness.compare.gate import fails, gate, told
 from harness.compare.index import consult
 from harness.compare.inputs import CompareError, chosen
 from harness.compare.page import across, page
+from harness.report.output import print_bytes, write_file
 from harness.report.wording import plain
 
 FORMATS = ("md", "html", "csv", "json")
@@ -40,12 +39,12 @@ def compared(words: Sequence[str], results: Path = Path("results"), index: Path 
 
 def show(comparison: Comparison, format: str, out: Path | None) -> list[Path]:
     """Print the comparison, or write it with its figures beneath `out` and return the files.
-    Raises CompareError where that cannot be."""
+    Raises ReportError where that cannot be."""
     for note in comparison.notes if format == "csv" else ():
         print(f"tipbench: {plain(note)}", file=sys.stderr)
     if out is None:
         figures = _figures(comparison, "svg") if format == "html" else {}
-        _print(render(comparison, format, figures).encode("utf-8", "replace"))
+        print_bytes(render(comparison, format, figures).encode("utf-8", "replace"))
         return []
     files: dict[Path, bytes] = {}
     figures = _figures(comparison, "svg") if format in ("md", "html") else {}
@@ -54,7 +53,7 @@ def show(comparison: Comparison, format: str, out: Path | None) -> list[Path]:
         files |= {out / f"{NAME}-{name}.svg": content for name, content in figures.items()}
         files |= {out / f"{NAME}-{name}.png": content for name, content in _figures(comparison, "png").items()}
     for path, content in reversed(files.items()):  # the page last, when all that it names is there
-        _write(path, content)
+        write_file(path, content)
     return list(files)
 
 
@@ -90,7 +89,7 @@ def against(comparison: Comparison, conditions: Sequence[str]) -> bool:
     lines = told(found, comparison, list(conditions))
     if not found.changes and not ("failed" in conditions and found.broken):
         raise CompareError("nothing could be compared, so nothing was passed: " + "; ".join(lines[:-2]))
-    _print(("\n".join(lines) + "\n").encode("utf-8", "replace"))
+    print_bytes(("\n".join(lines) + "\n").encode("utf-8", "replace"))
     return not fails(found, list(conditions))
 
 
@@ -98,31 +97,3 @@ def _figures(comparison: Comparison, format: str) -> dict[str, bytes]:
     from harness.report.figures import draw_across
 
     return draw_across(across(comparison), "svg" if format == "svg" else "png")
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as file:
-            try:
-                file.write(content)
-                file.close()
-                Path(file.name).chmod(0o644)
-                Path(file.name).replace(path)
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise CompareError(f"cannot write {path}: {why}; name another folder with --out") from error
-
-
-def _print(content: bytes) -> None:
-    """Bytes where stdout takes them: a terminal in the C locale has no word for some of these characters."""
-    buffer = cast("BinaryIO | None", getattr(sys.stdout, "buffer", None))
-    if buffer is None:
-        sys.stdout.write(content.decode())
-    else:
-        sys.stdout.flush()
-        buffer.write(content)
-    sys.stdout.flush()

@@ -5,24 +5,18 @@ Nothing here imports torch: runs are read on laptops. The same run gives the sam
 
 from __future__ import annotations
 
-import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from harness.record import Run
 from harness.report import as_csv, as_html, as_json, as_markdown, one_run
 from harness.report.advice import ANSWERS, Advice, advise
+from harness.report.output import ReportError, print_bytes, write_file
 from harness.report.rows import Row, rows
 from harness.report.wording import plain
 from harness.store import Notice, file_name, folder_name
 
 __all__ = ["ANSWERS", "FORMATS", "Advice", "ReportError", "Row", "advise", "one_liners", "render", "rows", "write"]
-
-
-class ReportError(Exception):
-    """A report cannot be written; the message names the file."""
 
 
 def _html(run: Run, notices: Sequence[Notice]) -> str:
@@ -51,7 +45,7 @@ def write(run: Run, notices: Sequence[Notice], format: str, out: Path | None = N
     something cannot be written: no half-written file is left.
     """
     if out is None:
-        _print(render(run, notices, format))
+        print_bytes(render(run, notices, format))
         return None
     path = out / folder_name(run.machine) / f"{file_name(run)}.{format}"
     if format == "md":
@@ -73,38 +67,9 @@ def _write_figures(run: Run, folder: Path) -> None:
             write_file(folder / f"{name}.{format}", content)
 
 
-def write_file(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, its folders made. Raises ReportError."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as file:
-            try:
-                file.write(content)
-                file.close()
-                Path(file.name).chmod(0o644)
-                Path(file.name).replace(path)
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise ReportError(f"cannot write the report {path}: {why}; name another folder with --out") from error
-
-
 def one_liners(run: Run) -> list[str]:
     """One line of plain text a tip, the answers that ask for action first."""
     found = advise(rows(run))
     answers = max((len(advice.answer) for advice in found), default=0)
     tips = max((len(plain(advice.tip)) for advice in found), default=0)
     return [f"{a.answer:<{answers}}  {plain(a.tip):<{tips}}  {plain(a.why)}" for a in found]
-
-
-def _print(content: bytes) -> None:
-    """Bytes where stdout takes them: a terminal in the C locale has no word for some of these characters."""
-    buffer = cast("BinaryIO | None", getattr(sys.stdout, "buffer", None))
-    if buffer is None:
-        sys.stdout.write(content.decode())
-    else:
-        sys.stdout.flush()
-        buffer.write(content)
-    sys.stdout.flush()

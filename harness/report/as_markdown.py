@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from urllib.parse import quote
 
 from harness.page import (
@@ -44,7 +45,12 @@ def blocks(listed: Iterable[Block], link: Place = str, image: Place | None = Non
 
 def text(foreign: object) -> str:
     """Foreign text as one line that Markdown and HTML show as it is, in a table's cell too."""
-    shown = plain(str(foreign))
+    return _escaped(str(foreign))
+
+
+@lru_cache(10_000)
+def _escaped(foreign: str) -> str:
+    shown = plain(foreign)
     shown = shown.replace("&", "&amp;").replace("<", "&lt;")
     # single brackets stay readable: only `](` makes a link, and `[[` one in a wiki
     shown = re.sub(r"[\\`*|~$]|\[(?=\[)|\](?=\()", r"\\\g<0>", shown)

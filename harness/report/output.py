@@ -1,0 +1,41 @@
+"""Where reports and comparisons go: to files, whole or not at all, or to the terminal."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import BinaryIO, cast
+
+
+class ReportError(Exception):
+    """A report cannot be written; the message names the file."""
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all, its folders made. Raises ReportError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as file:
+            try:
+                file.write(content)
+                file.close()
+                Path(file.name).chmod(0o644)
+                Path(file.name).replace(path)
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise ReportError(f"cannot write the report {path}: {why}; name another folder with --out") from error
+
+
+def print_bytes(content: bytes) -> None:
+    """Bytes where stdout takes them: a terminal in the C locale has no word for some of these characters."""
+    buffer = cast("BinaryIO | None", getattr(sys.stdout, "buffer", None))
+    if buffer is None:
+        sys.stdout.write(content.decode())
+    else:
+        sys.stdout.flush()
+        buffer.write(content)
+    sys.stdout.flush()
