@@ -20,7 +20,8 @@ from harness import machine
 from harness.launch import Surroundings
 from harness.page import Page
 from harness.publish import sentences
-from harness.publish.allowed import CARD, CONTROLS, MACHINE, allowed, check_public_name
+from harness.publish.allowed import allowed, check_public_name
+from harness.publish.forms import CARD, CONTROLS, MACHINE
 from harness.publish.suite import known, tips
 from harness.record import Launch, PairInfo, Record, Run, VariantInfo, VariantRecord
 from harness.report import as_markdown
