@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.cli import EXIT_CODES
 from harness.discover import BENCHMARKS, discover
 from harness.profiles import Profile
-from harness.report import render
+from harness.report import write
 from harness.runner import measure
 from harness.statistics import Looks
 from harness.store import read
@@ -30,12 +30,22 @@ def excerpt(report: str) -> str:
     return limits + "\n".join([head, line, *(tip for listed in by_answer.values() for tip in listed[:ROWS])])
 
 
-def test_the_excerpt_is_the_committed_report_and_that_the_committed_run() -> None:
+def without_code(report: str) -> str:
+    """What is shown of the pairs' code comes from git, and not every checkout has all commits."""
+    folded = re.sub(r"<details><summary>The code of .*?</details>\n\n", "", report, flags=re.DOTALL)
+    return re.sub(r"^Code: .*\n\n", "", folded, flags=re.MULTILINE)
+
+
+def test_the_excerpt_is_the_committed_report_and_that_the_committed_run(tmp_path: Path) -> None:
     (shown,) = re.findall(r"<!-- excerpt: .*? -->\n(.*?)\n<!-- end of excerpt -->", README.read_text(), re.DOTALL)
     (link,) = re.findall(r"\[all of it\]\((reports/\S+\.md)\)", README.read_text())
     report = README.parent / link
     stored, notices = read(README.parent / link.replace("reports/", "results/").replace(".md", ".jsonl"))
-    assert render(stored, notices, "md").decode() == report.read_text()
+    written = write(stored, notices, "md", tmp_path)
+    assert written is not None
+    assert without_code(written.read_text()) == without_code(report.read_text())
+    figures = {file.name for file in report.with_suffix("").iterdir()}
+    assert figures == {file.name for file in written.with_suffix("").iterdir()}
     assert shown == re.sub(r"\]\(#", f"]({link}#", excerpt(report.read_text()))
 
 
