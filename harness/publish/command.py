@@ -52,8 +52,8 @@ def begin(options: Options) -> int:
     chosen = _chosen(options.files, options.public_name)
     try:
         wiki = open_wiki(target, secret, options.flavour)
+        compared = _compared(wiki, chosen, options.results)  # reads the wiki: a refusal comes before all drawing
         found = [_published(one) for one in chosen]
-        compared = _compared(wiki, chosen, options.results)
         if options.dry_run:
             changes = plan(wiki, found, compared)
             for line in preview(changes):
