@@ -87,7 +87,7 @@ def test_what_holds_no_such_pair_has_no_sides(text: str) -> None:
 
 def test_every_pair_of_the_suite_shows_both_sides() -> None:
     found = discover(BENCHMARKS)
-    for info in found.pairs:
+    for info in (info for info in found.pairs if info.tip["id"] != "control"):  # whose sides are the same
         assert {"baseline", "optimized"} <= set(info.code), info.name
         assert all(ast.parse(text).body for text in info.code.values()), info.name
         arms = {variant.name for variant in info.variants if "=" not in variant.name}

@@ -206,7 +206,8 @@ def _cell(found: Found) -> Cell:
     memory = memory_change(effect)
     if memory is not None and effect.memory_before is not None and effect.memory_after is not None:
         kind = MEMORY_KINDS.get(effect.memory_kind, effect.memory_kind)
-        line = (*line, Break(), f"{kind} {change(effect.memory_before, effect.memory_after)}")
+        changed = change(effect.memory_before, effect.memory_after)
+        line = (*line, Break(), f"{kind if changed != 'same' else 'memory'} {changed}")
     return Cell(line, sort=math.exp(effect.mean), kind=found.word)
 
 
