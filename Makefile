@@ -58,7 +58,7 @@ measure:
 
 test: setup native ## run all tests
 	@echo "running all tests: under 10 minutes on 2 cores"
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --benchmark-disable
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --benchmark-disable
 
 test-gpu: setup ## the checks of every pair on this machine's GPU, at tiny size
 	@TIPBENCH_TEST_DEVICE=cuda $(BIN)/python -m pytest tests/test_pairs.py --benchmark-disable
