@@ -274,7 +274,7 @@ def tamper_with_the_header(draw: random.Random, content: bytes) -> bytes:
     ],
 )  # fmt: skip
 def test_mutated_files_are_read_in_full_or_refused_in_words(tmp_path: Path, mutate: Mutate) -> None:
-    found = examine_all(tmp_path, SHORT, mutate, 60)
+    found = examine_all(tmp_path, SHORT, mutate, 40)
     assert found["read"] >= 5, "the mutations damage too much to reach the records"
 
 
@@ -479,7 +479,7 @@ def test_the_command_tells_what_is_wrong_in_lines_and_never_a_traceback(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     codes = Counter[int]()
-    for number in range(40):
+    for number in range(20):
         path = tmp_path / f"{number}.jsonl"
         path.write_bytes(damage_many_times(random.Random(f"{SEED} {number}"), SHORT))
         codes[cli.main(["report", "--format", "json", "--out", str(tmp_path / "reports"), str(path)])] += 1

@@ -43,7 +43,7 @@ HOME = Path(__file__).parent.parent
 
 PAIRS = tiny.PAIRS / "knocks"
 
-KILLS = {"knocks": (13, 0.3), "knocked-ranks": (7, 0.6)}
+KILLS = {"knocks": (6, 0.3), "knocked-ranks": (3, 0.6)}
 """By tip, how often a run of its pairs is killed, and at most after what share of an undisturbed run."""
 
 FINISHED = {
@@ -204,7 +204,7 @@ def test_the_folders_that_killed_runs_left_are_swept_by_the_next(knocked: dict[s
 
 # ---- dozens of pairs in one run ----
 
-MANY = 24
+MANY = 15
 
 ONE_OF_MANY = """
 import torch
