@@ -57,7 +57,7 @@ measure:
 	exit $$status
 
 test: setup native ## run all tests
-	@echo "running all tests: under 10 minutes on 2 cores"
+	@echo "running all tests: 10 to 13 minutes on 2 cores"
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --benchmark-disable
 
 test-gpu: setup ## the checks of every pair on this machine's GPU, at tiny size

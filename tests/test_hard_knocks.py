@@ -43,7 +43,7 @@ HOME = Path(__file__).parent.parent
 
 PAIRS = tiny.PAIRS / "knocks"
 
-KILLS = {"knocks": (6, 0.3), "knocked-ranks": (3, 0.6)}
+KILLS = {"knocks": (5, 0.3), "knocked-ranks": (2, 0.6)}
 """By tip, how often a run of its pairs is killed, and at most after what share of an undisturbed run."""
 
 FINISHED = {

@@ -39,7 +39,7 @@ from tests.made_up import info, measured
 RUNS = 3_000
 """Simulated runs behind each rate: the standard error of a coverage of 95.5 % is 0.38 %."""
 
-LAUNCHES = 1_500
+LAUNCHES = 800
 """Launches simulated block by block for each noise and truth; every run draws its own from them."""
 
 SEED = 20261120
