@@ -217,7 +217,7 @@ class MacroPair(Pair):
 
     def work(self) -> Mapping[str, int]:
         """The job's operations as it is; unknown where the baseline is something else."""
-        from harness.mechanism import flops  # it imports torch, and this module
+        from harness.mechanism import flops  # late: it imports torch
 
         return {"flops": flops(self.job().step)} if type(self).baseline is MacroPair.baseline else {}
 

@@ -27,9 +27,12 @@ from harness.publish.wiki import Change, Conflict, Stored, WikiError
 from tests.git_server import TOKEN, GitServer, commits, content, everything, files, git, put, serving
 from tests.published import PNG, on, published, stored
 
-if not (Path(subprocess.run(["git", "--exec-path"], capture_output=True, text=True, check=True).stdout.strip())
-        / "git-http-backend").exists():  # fmt: skip
-    pytest.skip("git http-backend is absent here: it comes with git", allow_module_level=True)
+BACKEND = Path(subprocess.run(["git", "--exec-path"], capture_output=True, text=True, check=True).stdout.strip())
+if not (BACKEND / "git-http-backend").exists():
+    told = "git http-backend is absent here: it comes with Debian's git, on other systems with a package of its own"
+    if os.environ.get("TIPBENCH_TEST_ALL"):
+        pytest.fail(told)
+    pytest.skip(told, allow_module_level=True)
 
 RUN = "Benchmarks-box-2026-03-01-aaaaaaaa"
 
