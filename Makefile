@@ -41,7 +41,7 @@ $(INSTALLED): pyproject.toml harness/constraints.txt
 
 native: setup ## fetch optional native libraries without root (jemalloc, tcmalloc, numactl, Intel OpenMP)
 	@echo "fetching the optional native libraries that are missing: up to 50 MB, a few seconds"
-	@$(BIN)/python -m harness.native fetch
+	@$(BIN)/python -P -m tipbench.machine.native fetch
 
 bench: PROFILE := full
 bench: setup native measure ## measure every tip that can run here, then report: this is the suite
@@ -60,20 +60,30 @@ test: setup native ## run all tests
 	@echo "running all tests: 10 to 13 minutes on 2 cores"
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --benchmark-disable
 
+# Warnings are shown and not errors: what else torch warns of on a card is not known, and says nothing about the work.
 test-gpu: setup ## the checks of every pair on this machine's GPU, at tiny size
-	@TIPBENCH_TEST_DEVICE=cuda $(BIN)/python -m pytest tests/test_pairs.py --benchmark-disable
+	@TIPBENCH_TEST_DEVICE=cuda $(BIN)/python -m pytest tests/test_pairs.py --benchmark-disable -W default
 
-gpu: test-gpu ## all that a borrowed GPU machine is good for: its checks, the operations measured, the report
-	@$(MAKE) measure PROFILE="quick -k micro --device cuda"
+# Time on a GPU may be short: whatever the checks find, the operations are measured and reported all the same.
+gpu: setup ## all that a borrowed GPU machine is good for: its checks, the operations measured, the report
+	@worst=0; \
+	$(MAKE) test-gpu || worst=$$?; \
+	$(MAKE) measure PROFILE="quick -k micro --device cuda" || { status=$$?; [ $$status -le $$worst ] || worst=$$status; }; \
+	exit $$worst
 
-lint: setup ## ruff and mypy
+# The package `tipbench` is the folder harness/: a link says so to mypy, and to an editor that is given .venv/names.
+lint: setup ## ruff, mypy, which room may import which, and no file over 400 lines
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
+	@mkdir -p $(VENV)/names && ln -sfn ../../harness $(VENV)/names/tipbench
 	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@find harness benchmarks -name '*.py' -exec awk 'END { if (FNR > 400) print FILENAME ": " FNR " lines, over 400" }' {} \; | \
+		{ ! grep .; }
 
 report: setup ## render the newest run into reports/
 	@$(BIN)/tipbench report --format md --format html --out reports
 
 clean: ## remove .venv and caches; results and reports stay
-	rm -rf $(VENV) *.egg-info build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf $(VENV) *.egg-info build .import_linter_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find benchmarks harness tests -name __pycache__ -type d -prune -exec rm -rf {} +

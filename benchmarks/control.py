@@ -9,9 +9,9 @@ process to the next), threads that wait for each other, many operations of a mic
 import torch
 from torch import nn
 
-from harness.launch import surroundings
-from harness.mechanism import operations
-from harness.pair import Claim, Equal, Pair, Step, Tip
+from tipbench.tip.counts import operations
+from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip
+from tipbench.tip.process import process_settings
 
 TIP = Tip(
     id="control",
@@ -46,13 +46,13 @@ class _Control(Pair):
 
 
 class Pointwise(_Control):
-    """Five operations, each with a temporary of 1 MB, on a GPU of 512 MB."""
+    """Five operations, each with a temporary of 1 MB, on a GPU of 256 MB."""
 
     sizes = {"elements": 2**18}
-    on_gpu = {"elements": 2**27}
+    on_gpu = {"elements": 2**26}
     halved = ("elements",)
-    tiny = {"elements": 1000}
-    cold = True
+    test_sizes = {"elements": 1000}
+    flush_l2 = True
 
     def build(self) -> Step:
         x = torch.randn(self.size["elements"], device=self.device)
@@ -64,8 +64,8 @@ class Convolution(_Control):
 
     sizes = {"batch": 8, "channels": 64, "pixels": 56}
     on_gpu = {"batch": 64}
-    tiny = {"batch": 1, "channels": 4, "pixels": 8}
-    cold = True
+    test_sizes = {"batch": 1, "channels": 4, "pixels": 8}
+    flush_l2 = True
 
     def build(self) -> Step:
         channels, pixels = self.size["channels"], self.size["pixels"]
@@ -78,7 +78,7 @@ class TrainingStep(_Control):
     """Forward, backward and optimizer step of a small multilayer perceptron."""
 
     sizes = {"batch": 256, "width": 512}
-    tiny = {"batch": 4, "width": 8}
+    test_sizes = {"batch": 4, "width": 8}
 
     def build(self) -> Step:
         width = self.size["width"]
@@ -101,7 +101,7 @@ class SmallOperations(_Control):
     """A chain of operations so small that only their dispatch costs time."""
 
     sizes = {"operations": 200, "elements": 64}
-    tiny = {"operations": 10}
+    test_sizes = {"operations": 10}
 
     def build(self) -> Step:
         x = torch.randn(self.size["elements"], device=self.device)
@@ -116,15 +116,15 @@ class SmallOperations(_Control):
 
 
 class OwnSurroundings(Pointwise):
-    """Each side in a process of its own, as tips that change the surroundings need it.
+    """Each side in a process of its own, as tips that change the process settings need it.
 
-    TIPBENCH_SIDE is read by nobody: it only makes the two sides' surroundings differ.
+    TIPBENCH_SIDE is read by nobody: it only makes the two sides' process settings differ.
     """
 
-    @surroundings(env={"TIPBENCH_SIDE": "a"})
+    @process_settings(env={"TIPBENCH_SIDE": "a"})
     def baseline(self) -> Step:
         return self.build()
 
-    @surroundings(env={"TIPBENCH_SIDE": "b"})
+    @process_settings(env={"TIPBENCH_SIDE": "b"})
     def optimized(self) -> Step:
         return self.build()

@@ -8,8 +8,8 @@ shows the share of that rate which each of its sides reaches.
 import torch
 
 from benchmarks.control import TIP, _Control
-from harness.mechanism import flops
-from harness.pair import Step
+from tipbench.tip.counts import flops
+from tipbench.tip.pair import Step
 
 __all__ = ["TIP", "Copy", "MatrixProduct"]
 
@@ -18,10 +18,10 @@ class Copy(_Control):
     """A copy between two tensors that no cache holds: the rate is bytes read and written in a second."""
 
     sizes = {"elements": 2**24}
-    on_gpu = {"elements": 2**28}
+    on_gpu = {"elements": 2**26}
     halved = ("elements",)
-    tiny = {"elements": 1000}
-    cold = True
+    test_sizes = {"elements": 1000}
+    flush_l2 = True
 
     def build(self) -> Step:
         source = torch.randn(self.size["elements"], device=self.device)
@@ -37,7 +37,7 @@ class MatrixProduct(_Control):
 
     sizes = {"width": 1024}
     on_gpu = {"width": 8192}
-    tiny = {"width": 16}
+    test_sizes = {"width": 16}
 
     def build(self) -> Step:
         left, right = torch.randn(2, self.size["width"], self.size["width"], device=self.device)

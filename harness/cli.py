@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+
+from tipbench.errors import UserError
 
 # Nothing else is imported up here: `--help` answers at once, and `report` must not need torch.
 
@@ -16,42 +20,48 @@ EXIT_CODES = (
 )
 
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Errors of a device that takes no more."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code. What is a person's to mend is told in one line."""
+    """Run one command and return its exit code. A UserError is printed as one line."""
     if sys.platform == "win32":
         print("tipbench: Windows is not supported; under WSL this is Linux", file=sys.stderr)
         return 2
     options = _parser().parse_args(arguments)
     try:
+        code = _exit_code(options)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # now, while what goes wrong can be reported
+        return code
+    except BrokenPipeError:  # `tipbench list | head`
+        _discard_output()
+        return 0
+    except OSError as error:
+        if error.errno not in FULL or error.filename is not None:
+            raise
+        _discard_output()
+        why = (error.strerror or str(error)).lower()
+        print(f"tipbench: cannot write the output, or a temporary file: {why}", file=sys.stderr)
+        return 2
+
+
+def _exit_code(options: argparse.Namespace) -> int:
+    try:
         return int(options.command(options))
     except KeyboardInterrupt:
         print("tipbench: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # `tipbench list | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except Exception as error:
-        if type(error).__name__ not in TOLD:
-            raise
+    except UserError as error:
         print(f"tipbench: {error}", file=sys.stderr)
-        ended = type(error).__name__ == "NodeLost" or "records are safe" in str(error)  # in the middle of a run
-        return 1 if ended else 2
+        return error.exit_code
 
 
-TOLD = (
-    "Busy",
-    "CannotRun",
-    "CompareError",
-    "NodeLost",
-    "NodesError",
-    "NoFolder",
-    "NothingSelected",
-    "NoTorch",
-    "PublishError",
-    "ReportError",
-    "StoreError",
-)
-"""Errors whose message is written for people, by name: importing their classes would import the harness."""
+def _discard_output() -> None:
+    """Drop what stdout still holds: Python would try to write it once more at its end, and fail again."""
+    with suppress(OSError):  # a stand-in for stdout may have no descriptor
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -79,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_device(command)
     command.add_argument("--resume", type=Path, metavar="FILE", help="go on with an interrupted run, as it was begun")
     command.add_argument("--seed", type=_seed, default=0, metavar="N", help="of inputs, weights and block order")
-    command.add_argument("--bare", action="store_true", help="without the harness's controls of the surroundings")
+    command.add_argument("--bare", action="store_true", help="do not control the environment: heap, threads, hash seed")
     nodes = command.add_argument_group(
         "several machines",
         "pairs with ranks, spread over nodes by torchrun: the same command on every one, but for its --node-rank; "
@@ -188,10 +198,11 @@ def _count(text: str) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from harness.catalog import as_json, as_text, coverage
-    from harness.discover import BENCHMARKS, discover
+    from tipbench.suite.catalog import as_json, as_text, coverage
+    from tipbench.suite.discover import discover
+    from tipbench.suite.files import BENCHMARKS
 
-    found = discover(options.folder.resolve() if options.folder else BENCHMARKS, options.device)
+    found = discover(Path(os.path.realpath(options.folder)) if options.folder else BENCHMARKS, options.device)
     print(as_json(found) if options.json else as_text(found))
     if not (options.json or options.folder):
         print(f"\n{coverage(found)}")
@@ -199,14 +210,14 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from harness import doctor
+    from tipbench.machine import doctor
 
     return doctor.report()
 
 
 def _run(options: argparse.Namespace) -> int:
-    from harness import nodes, run
-    from harness.discover import BENCHMARKS
+    from tipbench.engine import nodes, run
+    from tipbench.suite.files import BENCHMARKS
 
     if options.resume:
         alone = vars(_parser().parse_args(["run", "--resume", str(options.resume)])) | {"rdzv": options.rdzv}
@@ -217,7 +228,7 @@ def _run(options: argparse.Namespace) -> int:
         run.Options(
             names=options.names,
             expression=options.expression,
-            folder=options.folder.resolve() if options.folder else BENCHMARKS,
+            folder=Path(os.path.realpath(options.folder)) if options.folder else BENCHMARKS,
             results=options.results,
             profile=options.profile,
             device=options.device,
@@ -229,7 +240,8 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from harness import report, store
+    from tipbench import report
+    from tipbench.records import store
 
     for file in options.files or [store.newest(Path("results"))]:
         if file.name.startswith(store.CALIBRATION):
@@ -245,7 +257,7 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from harness import compare
+    from tipbench import compare
 
     found = compare.compared(options.runs, options.results)
     if not options.fail_if or options.out:
@@ -255,8 +267,8 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _publish(options: argparse.Namespace) -> int:
-    from harness import store
-    from harness.publish import command
+    from tipbench.publish import command
+    from tipbench.records import store
 
     return command.begin(
         command.Options(
@@ -270,8 +282,8 @@ def _publish(options: argparse.Namespace) -> int:
 
 
 def _calibrate(options: argparse.Namespace) -> int:
-    from harness.calibrate import command
-    from harness.run import CannotRun
+    from tipbench.calibrate import command
+    from tipbench.engine.run import CannotRun
 
     if options.resume:
         begun = vars(_parser().parse_args(["calibrate"]))

@@ -1,28 +1,53 @@
 """The pytest door: `pytest benchmarks` collects the pairs as items `tip::Pair[variant]`.
 
-They are measured by the same engine as `tipbench run`, once a pair; each variant's item then replays
+A folder's conftest.py asks for it with `from tipbench.pytest_plugin import *`. Then pytest itself calls these hooks for
+the files in and below that folder alone, and elsewhere nothing of this is loaded.
+
+The pairs are measured by the same engine as `tipbench run`, once a pair; each variant's item then replays
 its block timings into pytest-benchmark, whose storing and comparing work on them as on its own.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from harness.discover import Discovery
-    from harness.record import PairInfo, Record
+from tipbench.engine.launcher import Launcher
+from tipbench.engine.lock import Busy, only_run
+from tipbench.engine.profiles import PROFILES, Profile
+from tipbench.engine.run import verdict
+from tipbench.engine.runner import measure
+from tipbench.machine.controls import controls
+from tipbench.records.record import PairInfo, Record
+from tipbench.suite.discover import Discovery, discover
+from tipbench.suite.files import BENCHMARKS, text
+from tipbench.tip.needs import available_cores
+from tipbench.verdict.verdict import judge, judge_suite
 
-# The plugin is loaded into every pytest of the environment, so the harness is imported when first needed.
+__all__ = [
+    "pytest_addoption",
+    "pytest_collect_file",
+    "pytest_runtestloop",
+    "pytest_terminal_summary",
+    "pytest_unconfigure",
+]
+
+RECORDS = pytest.StashKey[dict[str, Record]]()
+"""By name, the pairs that were measured."""
+
+LOCK = pytest.StashKey[ExitStack]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tipbench")
+    if group.options:
+        return  # the conftest.py of another folder has asked already
     group.addoption(
         "--tipbench-profile", choices=["quick", "full"], default="quick", help="as `tipbench run --profile`"
     )
@@ -32,10 +57,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """A file of pairs says `TIP = Tip(`; tests that quote one are left to pytest."""
+    """A file of pairs has a TIP and imports from tipbench; tests that quote one are left to pytest."""
     if file_path.suffix != ".py" or file_path.name.startswith(("test_", "conftest")):
         return None
-    if "\nTIP = Tip(" not in file_path.read_text(errors="replace"):
+    written = text(file_path)
+    if "TIP" not in written or not re.search(r"^(from|import) tipbench\b", written, re.MULTILINE):
         return None
     return PairFile.from_parent(parent, path=file_path)
 
@@ -44,11 +70,14 @@ class PairFile(pytest.File):
     """A file of pairs; its one child is the tip."""
 
     def collect(self) -> Iterator[pytest.Collector]:
-        found = _discovered(self.path, self.config.getoption("--tipbench-device"))
+        if not self.config.pluginmanager.hasplugin("benchmark"):
+            raise self.CollectError("pairs need pytest-benchmark: pip install 'tipbench[pytest]'")
+        found = _discovered(self.path, _device(self.config))
+        root = _folder(self.path).parent
         for broken in found.broken:
             if Path(broken.info.file).name == self.path.name:
                 raise self.CollectError(broken.reason)
-        pairs = [info for info in found.pairs if Path(info.file).name == self.path.name]
+        pairs = [info for info in found.pairs if root / info.file == self.path]
         if pairs:
             yield TipCollector.from_parent(self, name=str(pairs[0].tip["id"]), pairs=pairs)
 
@@ -70,6 +99,8 @@ class TipCollector(pytest.Collector):
                     callobj=_test(info, variant.name, self.path, replayed, self.config),
                 )
                 item.add_marker(pytest.mark.benchmark(timer=replayed, group=info.name))
+                # The pair's own failure says what there is to say.
+                item.add_marker(pytest.mark.filterwarnings("ignore:Benchmark fixture was not used at all"))
                 yield item
 
 
@@ -127,66 +158,75 @@ def _stop_unless_measured(record: Record, variant: str) -> None:
 
 
 def _extra_info(record: Record, variant: str, config: pytest.Config) -> dict[str, Any]:
-    from harness.needs import available_cores
-    from harness.profiles import PROFILES
-    from harness.verdict import judge
-
-    looks = PROFILES[config.getoption("--tipbench-profile")].looks
-    for judged in judge(record, looks, available_cores()):
+    for judged in judge(record, _profile(config).looks, available_cores()):
         if judged.variant == variant:
             return {name: getattr(judged, name) for name in ("verdict", "speedup", "low", "high", "launches")}
     return {}
 
 
-@functools.cache
+def _device(config: pytest.Config) -> str:
+    # The default where the conftest.py was read too late for options: `pytest .` above its folder.
+    return str(config.getoption("--tipbench-device", "auto"))
+
+
+def _profile(config: pytest.Config) -> Profile:
+    return PROFILES[config.getoption("--tipbench-profile", "quick")]
+
+
+def _folder(file: Path) -> Path:
+    """What is discovered for a file: all of `benchmarks/`, so that one process describes it, or the file itself."""
+    return BENCHMARKS if file.is_relative_to(BENCHMARKS) else file
+
+
 def _discovered(file: Path, device: str) -> Discovery:
-    """The pairs of `benchmarks/` together, so that one process describes all; other files by themselves."""
-    from harness.discover import BENCHMARKS, discover
-
-    return _all_benchmarks(device) if file.is_relative_to(BENCHMARKS) else discover(file, device)
+    return _described(_folder(file), device)
 
 
 @functools.cache
-def _all_benchmarks(device: str) -> Discovery:
-    from harness.discover import BENCHMARKS, discover
-
-    return discover(BENCHMARKS, device)
-
-
-MEASURED = pytest.StashKey[dict[str, "Record"]]()
-CLOSING = pytest.StashKey[ExitStack]()
+def _described(folder: Path, device: str) -> Discovery:
+    return discover(folder, device)
 
 
 def _measured(config: pytest.Config, info: PairInfo, file: Path) -> Record:
-    """The pair's record, measured when its first item asks."""
-    from harness.controls import controls
-    from harness.discover import BENCHMARKS
-    from harness.lock import Busy, only_run
-    from harness.needs import available_cores
-    from harness.profiles import PROFILES
-    from harness.runner import measure
-    from harness.workplace import Workplace
-
-    records = config.stash.setdefault(MEASURED, {})
+    """The pair's record, measured when its first item needs it."""
+    records = config.stash.setdefault(RECORDS, {})
     if info.name not in records:
-        if CLOSING not in config.stash:
-            config.stash[CLOSING] = ExitStack()
-            try:
-                config.stash[CLOSING].enter_context(only_run("`pytest`"))
-            except Busy as busy:
-                pytest.exit(str(busy), returncode=2)
-        found = _discovered(file, config.getoption("--tipbench-device"))
-        folder = BENCHMARKS if file.is_relative_to(BENCHMARKS) else file
-        workplace = Workplace(folder, controls(found.threads))
-        profile = PROFILES[config.getoption("--tipbench-profile")]
+        launcher = Launcher(_folder(file), controls(_discovered(file, _device(config)).threads))
         try:
-            records[info.name] = measure(info, workplace.start, profile, 0, available_cores(), lambda what: None)
+            records[info.name] = measure(
+                info, launcher.start, _profile(config), 0, available_cores(), lambda what: None
+            )
         finally:
-            workplace.close()
+            launcher.close()
     return records[info.name]
+
+
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Hold the machine's lock while there are pairs to measure; where another run holds it, leave with exit code 2."""
+    config = session.config
+    pairs = any(isinstance(item.parent, TipCollector) for item in session.items)
+    if LOCK in config.stash or not pairs or config.option.collectonly or config.getoption("benchmark_disable"):
+        return
+    config.stash[LOCK] = ExitStack()
+    try:
+        config.stash[LOCK].enter_context(only_run("`pytest`"))
+    except Busy as busy:
+        raise session.Interrupted(str(busy)) from None
+
+
+@pytest.hookimpl(trylast=True)  # below pytest-benchmark's table, which has the times alone
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """A line a pair and variant: the verdict, as in a report of all pairs of this session."""
+    records = config.stash.get(RECORDS, {})
+    config.stash[RECORDS] = {}  # each conftest.py that asks for the pairs calls this
+    if not records:
+        return
+    terminalreporter.section("does the tip pay? (speedup of each variant over the baseline)")
+    for judged in judge_suite([*records.values()], _profile(config).looks, available_cores()):
+        terminalreporter.write_line(f"{judged.record.name}[{judged.variant}] {verdict(judged)}")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Let the machine's lock go."""
-    if CLOSING in config.stash:
-        config.stash[CLOSING].close()
+    if LOCK in config.stash:
+        config.stash[LOCK].close()

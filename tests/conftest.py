@@ -7,9 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-collect_ignore = ["pairs"]
-"""Sample pairs for the tests of the engine: the harness's plugin would collect and measure them."""
-
 
 @pytest.fixture(autouse=True, scope="session")
 def own_environment() -> Iterator[None]:

@@ -1,6 +1,6 @@
 """Made-up records with known effects, and a small run of them such as a machine would store.
 
-`python -m tests.made_up FILE` writes that run; tests/golden/schema-1.jsonl was made so.
+`python -m tests.made_up FILE` writes that run; tests/golden/schema-2.jsonl was made so.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.launch import Surroundings
-from harness.pair import Claim
-from harness.record import Launch, PairInfo, Record, Run, VariantInfo, VariantRecord
-from harness.store import create
-from harness.verdict import FULL
+from tipbench.records.record import Launch, PairInfo, Record, Run, VariantInfo, VariantRecord
+from tipbench.records.store import create
+from tipbench.tip.pair import Claim
+from tipbench.tip.process import ProcessSettings
+from tipbench.verdict.verdict import FULL
 
 MIB = 1 << 20
 
 MACHINE = {
-    "name": "amd-epyc-2c-24g", "cpu": "AMD EPYC", "cores": 2, "physical_cores": 2, "quota_cores": "none",
+    "name": "amd-epyc-zen4-2c-24g", "cpu": "AMD EPYC", "microarchitecture": "zen4", "family": 25, "model": 17,
+    "stepping": 1, "cores": 2, "physical_cores": 2, "quota_cores": "none",
     "memory_bytes": 25276502016, "caches": {"L1d": 32768, "L2": 1048576}, "flags": ["avx2", "avx512f"],
     "gpus": "unavailable", "kernel": "6.18.44", "python": "3.11.7", "torch": "2.15.0",
 }  # fmt: skip
@@ -35,7 +36,7 @@ def tip(id: str = "made-up", claim: Claim = Claim.FASTER, **more: Any) -> dict[s
 
 
 def info(pair: str = "Pair", variants: Sequence[str] = ("optimized",), **more: Any) -> PairInfo:
-    listed = tuple(VariantInfo(name, Surroundings(), ()) for name in ("baseline", *variants))
+    listed = tuple(VariantInfo(name, ProcessSettings(), ()) for name in ("baseline", *variants))
     fixed: dict[str, Any] = {
         "tip": tip(),
         "scale": "micro",
@@ -55,7 +56,8 @@ def launch(effects: Mapping[str, float], seed: int, rounds: int = 4, baseline_s:
     half = random.Random(seed).sample(sorted(times), len(times))
     order = (half + half[::-1]) * rounds
     nothing = (0,) * len(order)
-    return Launch(seed, tuple(order), tuple(times[name] for name in order), nothing, nothing, nothing, nothing)
+    seconds = tuple(times[name] for name in order)
+    return Launch(seed, tuple(order), seconds, nothing, nothing, nothing, nothing, rounds=rounds)
 
 
 def measured(

@@ -1,7 +1,7 @@
 """Thousands of stored runs, made up from one, and how long they take to be indexed and compared.
 
 `python -m tests.many_runs 10000 DIR [--like FILE] [--pairs N]` writes that many runs beneath DIR, unless they are
-there, each with the first N records of FILE (by default all of tests/golden/schema-1.jsonl) and an id, a day and a
+there, each with the first N records of FILE (by default all of tests/golden/schema-2.jsonl) and an id, a day and a
 machine of its own. It prints what `tipbench compare` takes, Python's start included, with an index of its own: two
 runs named by their ids, when nothing is indexed; fifty, whose records were not read yet; and the fifty again.
 """
@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-GOLDEN = Path(__file__).parent / "golden" / "schema-1.jsonl"
+GOLDEN = Path(__file__).parent / "golden" / "schema-2.jsonl"
 
 MACHINES = 20
 
@@ -45,7 +45,7 @@ def write(count: int, folder: Path, like: Path, pairs: int | None) -> list[str]:
 
 def seconds(runs: list[str], folder: Path, cache: Path) -> float:
     """Wall time of one `tipbench compare`."""
-    command = [sys.executable, "-m", "harness", "compare", "--results", str(folder), *(run[:12] for run in runs)]
+    command = [sys.executable, "-m", "tipbench", "compare", "--results", str(folder), *(run[:12] for run in runs)]
     start = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "XDG_CACHE_HOME": str(cache)})
     return time.perf_counter() - start

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.page import Figure, Page, Paragraph
-from harness.publish import tree
-from harness.publish.send import Published
-from harness.publish.suite import known
-from harness.record import Record, Run, VariantRecord
-from harness.store import create
 from tests.made_up import BITWISE, CLOSE, MACHINE, both, count, info, measured, run
+from tipbench.publish import tree
+from tipbench.publish.send import Published
+from tipbench.publish.suite import known
+from tipbench.records.record import Record, Run, VariantRecord
+from tipbench.records.store import create
+from tipbench.report.document import Figure, Page, Paragraph
 
 PNG = b"\x89PNG\r\n\x1a\n-made-up"
 

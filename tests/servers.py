@@ -25,7 +25,10 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from harness.page import (
+from tipbench.publish.send import Published
+from tipbench.publish.tree import Entry
+from tipbench.publish.wiki import WikiError
+from tipbench.report.document import (
     Bullets,
     Cell,
     Code,
@@ -41,9 +44,6 @@ from harness.page import (
     Strong,
     Table,
 )
-from harness.publish.send import Published
-from harness.publish.tree import Entry
-from harness.publish.wiki import WikiError
 
 MEDIA_WIKI = Path("/usr/share/mediawiki")
 DOKU_WIKI = Path("/usr/share/dokuwiki")

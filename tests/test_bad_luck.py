@@ -11,12 +11,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.controls import controls
-from harness.discover import Discovery, discover
-from harness.record import Record
-from harness.runner import run
-from harness.workplace import Workplace
 from tests.tiny import PAIRS, PROFILE, living
+from tipbench.engine.launcher import Launcher
+from tipbench.engine.runner import run
+from tipbench.machine.controls import controls
+from tipbench.records.record import Record
+from tipbench.suite.discover import Discovery, discover
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     """All of tests/pairs/bad_luck in one run, and a file that is no Python: linters want none in the checkout."""
     source = tmp_path_factory.mktemp("own") / "bad_luck"
     shutil.copytree(PAIRS / "bad_luck", source)
-    (source / "syntax_error.py").write_text("from harness.pair import Tip\n\nTIP = Tip(\n\nclass Pair:\n")
+    (source / "syntax_error.py").write_text("from tipbench.tip.pair import Tip\n\nTIP = Tip(\n\nclass Pair:\n")
     found = discover(source, "cpu")
-    workplaces = [Workplace(source, controls(1)) for _ in range(2)]
+    workplaces = [Launcher(source, controls(1)) for _ in range(2)]
 
     def half(index: int) -> list[Record]:
         return list(run(found.pairs[index::2], workplaces[index].start, PROFILE, 0, 1, lambda *told: None))
@@ -46,14 +46,14 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     # Two at a time: nothing is timed here, and most of it is waiting for torch to be imported.
     with ThreadPoolExecutor(2) as pool:
         records = {record.name: record for records in pool.map(half, range(2)) for record in records}
-    scratches = [workplace.scratch for workplace in workplaces]
+    scratches = [launcher.scratch for launcher in workplaces]
     children = [int(file.read_text()) for scratch in scratches for file in scratch.glob("tmp/child")]
-    servers = {server._process.pid for workplace in workplaces for server in workplace._servers.values()}
+    servers = {server._process.pid for launcher in workplaces for server in launcher._servers.values()}
     survivors = [
         told for scratch in scratches for told in living(scratch) if int(told.partition(":")[0]) not in servers
     ]
-    for workplace in workplaces:
-        workplace.close()
+    for launcher in workplaces:
+        launcher.close()
     return Outcome(source, found, records, children, survivors, scratches)
 
 
@@ -73,7 +73,7 @@ def test_a_file_that_cannot_be_imported_is_a_failed_record(outcome: Outcome, fil
     (broken,) = [record for record in outcome.found.broken if record.info.file == f"{file}.py"]
     assert (broken.outcome, broken.kind) == ("failed", "import error")
     assert re.fullmatch(reason, broken.reason)
-    assert broken.remedy == f"mend {file}.py"
+    assert broken.remedy == f"fix {file}.py"
 
 
 def test_the_other_files_are_still_found(outcome: Outcome) -> None:
@@ -110,7 +110,7 @@ FAILURES = {
         "no answer within 5 s while doing: results optimized; ended when it was in bad_steps.py, line ",
         "time.sleep",
     ),
-    "bad-steps.FloodsOutput": ("output flood", "printed over 16 MiB while doing: weigh optimized", ""),
+    "bad-steps.FloodsOutput": ("output flood", "printed over 16 MiB while doing: measure_memory optimized", ""),
     "bad-results.Differs": (
         "different results",
         "optimized: output differs by 0.0005 of its largest value; 0.0001 allowed",
@@ -125,7 +125,7 @@ FAILURES = {
     ),
     "bad-results.CachesItsResult": (
         "stale results",
-        "optimized: the second step returned what the first had returned",
+        "optimized: step 2 returned what step 1 had returned",
         "",
     ),
     "bad-results.IgnoresItsSeed": ("stale results", "optimized: the variant's outputs are the same for every seed", ""),
@@ -155,7 +155,7 @@ def test_a_pair_that_goes_wrong_is_a_failed_record(outcome: Outcome, name: str) 
 @pytest.mark.parametrize("name", FAILURES)
 def test_its_remedy_says_where_the_pair_is_and_how_to_try_again(outcome: Outcome, name: str) -> None:
     record = outcome.records[name]
-    found = re.fullmatch(r"mend (\w+\.py), line (\d+), then `tipbench run ([\w.-]+)`", record.remedy)
+    found = re.fullmatch(r"fix (\w+\.py), line (\d+), then `tipbench run ([\w.-]+)`", record.remedy)
     assert found
     assert found[3] == name
     line = (outcome.source / found[1]).read_text().splitlines()[int(found[2]) - 1]

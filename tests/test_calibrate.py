@@ -17,24 +17,26 @@ from typing import Any
 import psutil
 import pytest
 
-from harness import lock, machine
-from harness.calibrate import command, findings, noise, page, plan, stored, timer
-from harness.calibrate.command import PLANTED, seed_of
-from harness.calibrate.measure import launches, measured
-from harness.calibrate.plan import Case
-from harness.calibrate.stored import Calibration, Comparison
-from harness.cli import main
-from harness.controls import callers
-from harness.discover import BENCHMARKS, discover
-from harness.launch import Surroundings
-from harness.profiles import PROFILES
-from harness.record import PairInfo
-from harness.selection import NothingSelected
-from harness.store import Notice, StoreError, newest
-from harness.worker import WorkerFailed
-from harness.workplace import Workplace
 from tests import tiny
 from tests.made_up import MACHINE, info, tip
+from tipbench.calibrate import command, findings, noise, page, plan, stored, timer
+from tipbench.calibrate.command import PLANTED, seed_of
+from tipbench.calibrate.measure import launches, measured
+from tipbench.calibrate.plan import Case
+from tipbench.calibrate.stored import Calibration, Comparison
+from tipbench.cli import main
+from tipbench.engine import lock
+from tipbench.engine.handle import WorkerFailed
+from tipbench.engine.launcher import Launcher
+from tipbench.engine.profiles import PROFILES
+from tipbench.machine import describe
+from tipbench.machine.controls import callers
+from tipbench.records.record import PairInfo
+from tipbench.records.store import Notice, StoreError, newest
+from tipbench.suite.discover import discover
+from tipbench.suite.files import BENCHMARKS
+from tipbench.suite.selection import NothingSelected
+from tipbench.tip.process import ProcessSettings
 
 MIB = 1 << 20
 
@@ -80,7 +82,7 @@ def compared(case: str, verdict: str, speedup: float, half: float = 0.005, **mor
     return Comparison(case, **{**known, **more})
 
 
-def weighed(case: str, before: int, after: int, planted: int = 512 * MIB) -> Comparison:
+def memory(case: str, before: int, after: int, planted: int = 512 * MIB) -> Comparison:
     memory = {
         side: {"tensor_peak": peak, "resident_peak": peak}
         for side, peak in (("baseline", before), ("optimized", after))
@@ -161,7 +163,7 @@ def test_the_plan_is_told_with_its_expected_time() -> None:
         Case("aa/loaded/A", "aa", info(), loaded=True),
         Case("random", "random", info()),
     ]
-    first, *lines = plan.told(left, "quick").splitlines()
+    first, *lines = plan.announcement(left, "quick").splitlines()
     seconds = 2 * plan.SECONDS["quick"]["aa"] + plan.SECONDS["quick"]["random"]
     assert first == f"3 comparisons, about {seconds / 60:.1f} min on 2 cores:"
     assert [line.split(",")[0].split() for line in lines] == [
@@ -209,15 +211,15 @@ def test_only_inconclusive_is_right_for_what_comes_and_goes() -> None:
 
 
 def test_planted_memory_may_be_off_by_five_percent() -> None:
-    assert not findings.wrong(weighed("memory/held", 100 * MIB, 100 * MIB + 525 * MIB))
-    assert findings.wrong(weighed("memory/held", 100 * MIB, 100 * MIB + 540 * MIB))
-    assert findings.wrong(weighed("memory/held", 100 * MIB, 100 * MIB + 480 * MIB))
-    assert not findings.wrong(weighed("memory/leak", 100 * MIB, 100 * MIB, 4 * MIB))  # told, not judged
-    let_go = weighed("memory/transient", 100 * MIB, 612 * MIB)
+    assert not findings.wrong(memory("memory/held", 100 * MIB, 100 * MIB + 525 * MIB))
+    assert findings.wrong(memory("memory/held", 100 * MIB, 100 * MIB + 540 * MIB))
+    assert findings.wrong(memory("memory/held", 100 * MIB, 100 * MIB + 480 * MIB))
+    assert not findings.wrong(memory("memory/leak", 100 * MIB, 100 * MIB, 4 * MIB))  # told, not judged
+    let_go = memory("memory/transient", 100 * MIB, 612 * MIB)
     assert let_go.memory is not None
     resident = {**let_go.memory["optimized"], "resident_peak": 1636 * MIB}
     assert not findings.wrong(replace(let_go, memory={**let_go.memory, "optimized": resident}))
-    assert findings.wrong(weighed("memory/transient", 100 * MIB, 1636 * MIB))
+    assert findings.wrong(memory("memory/transient", 100 * MIB, 1636 * MIB))
 
 
 def test_timers_agree_by_welchs_interval_and_by_practical_size() -> None:
@@ -235,7 +237,7 @@ def test_timers_agree_by_welchs_interval_and_by_practical_size() -> None:
     assert not findings.wrong(timed(close, tuple(1.005 * seconds for seconds in close)))
     wide = 1.0, 1.2, 0.8
     (found,) = findings.agreements(timed(wide, wide))
-    assert found.word == "cannot be told apart"
+    assert found.word == "cannot be distinguished"
     (found,) = findings.agreements(timed(close, tuple(1.05 * seconds for seconds in close)))
     assert found.word == "differ"
     assert found.ratio == pytest.approx(1 / 1.05)
@@ -258,18 +260,18 @@ def test_a_shares_interval_is_the_exact_binomial_one() -> None:
 def test_what_is_stored_is_read_back_the_same(tmp_path: Path) -> None:
     kept = [
         compared("aa/idle/Pointwise", "no difference", 1.001, effects=(0.001, None, 0.002)),
-        weighed("memory/held", MIB, 513 * MIB),
+        memory("memory/held", MIB, 513 * MIB),
         timed((1e-3, 1.1e-3), (1.0e-3, 1.2e-3)),
         Comparison("random", "random", "planted.AtRandom", 3, False, 1, "abc", 1.0, failed="killed: by someone"),
     ]
     path = stored.create(tmp_path, BEGUN)
-    assert path == tmp_path / "amd-epyc-2c-24g" / "calibration-2026-03-01-c0ffee00.jsonl"
+    assert path == tmp_path / "amd-epyc-zen4-2c-24g" / "calibration-2026-03-01-c0ffee00.jsonl"
     for comparison in kept:
         stored.append(path, comparison)
     assert stored.read(path) == (replace(BEGUN, comparisons=tuple(kept)), [])
 
 
-def test_a_torn_last_line_costs_its_comparison_only_and_is_cut_before_going_on(tmp_path: Path) -> None:
+def test_a_truncated_last_line_costs_its_comparison_only_and_is_cut_before_going_on(tmp_path: Path) -> None:
     path = stored.create(tmp_path, BEGUN)
     first, second = (
         compared("aa/idle/Pointwise", "no difference", 1.0),
@@ -283,8 +285,8 @@ def test_a_torn_last_line_costs_its_comparison_only_and_is_cut_before_going_on(t
         path.write_bytes(path.read_bytes()[: len(whole) + cut])
         found, (notice,) = stored.read(path)
         assert found.comparisons == (first,)
-        assert str(notice) == f"{path}, line 3: torn: ended while it was written; this comparison is lost"
-        stored.cut_torn_line(path)
+        assert str(notice) == f"{path}, line 3: truncated: ended while it was written; this comparison is lost"
+        stored.cut_truncated_line(path)
         stored.append(path, second)
         found, notices = stored.read(path)
         assert (found.comparisons, notices) == ((first, second), [])
@@ -321,6 +323,12 @@ def test_a_comparison_stored_twice_counts_once(tmp_path: Path) -> None:
     found, (notice,) = stored.read(path)
     assert [comparison.verdict for comparison in found.comparisons] == ["no difference"]
     assert "stored a second time" in notice.text
+
+
+def test_a_pipe_is_refused_and_does_not_hang(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "calibration-x.jsonl")
+    with pytest.raises(StoreError, match="not a regular file"):
+        stored.read(tmp_path / "calibration-x.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -410,7 +418,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Here:
     monkeypatch.setattr(lock, "lock_path", lambda: tmp_path / "lock")
     monkeypatch.setattr(command, "_cases", lambda profile, device: (made.cases, 2, "cpu"))
     monkeypatch.setattr(command, "measured", made.measured)
-    monkeypatch.setattr(machine, "describe", lambda: dict(MACHINE))
+    monkeypatch.setattr(describe, "describe", lambda: dict(MACHINE))
     return made
 
 
@@ -467,7 +475,7 @@ def test_ctrl_c_loses_nothing_and_says_how_to_go_on(here: Here, capsys: pytest.C
     assert "All planned comparisons are there" in here.page
 
 
-def test_resume_goes_on_after_a_torn_line_and_takes_more_repetitions_or_fewer_cases(here: Here) -> None:
+def test_resume_goes_on_after_a_truncated_line_and_takes_more_repetitions_or_fewer_cases(here: Here) -> None:
     assert here.begin() == 0
     file = here.file
     file.write_bytes(file.read_bytes()[:-20])
@@ -494,11 +502,11 @@ def test_with_nothing_left_the_page_is_written_anew_on_any_machine(
     assert here.begin() == 0
     before = here.page
     next(here.folder.rglob("*.md")).unlink()
-    monkeypatch.setattr(machine, "describe", lambda: {**MACHINE, "name": "another"})
+    monkeypatch.setattr(describe, "describe", lambda: {**MACHINE, "name": "another"})
     assert here.calibrate("--resume", str(here.file)) == 0
     assert (here.page, len(here.asked)) == (before, 3)
     assert here.calibrate("--resume", str(here.file), "--repeat", "2") == 2
-    assert "was begun with name amd-epyc-2c-24g; here it is another" in capsys.readouterr().err
+    assert "was begun with name amd-epyc-zen4-2c-24g; here it is another" in capsys.readouterr().err
 
 
 def test_other_looks_than_at_the_beginning_are_refused(here: Here, capsys: pytest.CaptureFixture[str]) -> None:
@@ -542,12 +550,12 @@ def test_a_second_measurement_at_once_is_refused(here: Here, capsys: pytest.Capt
 
 def test_help_imports_no_harness() -> None:
     code = (
-        "import sys\nfrom harness.cli import main\n"
+        "import sys\nfrom tipbench.cli import main\n"
         "try: main(['calibrate', '--help'])\nexcept SystemExit: pass\n"
-        "print(*(name for name in sys.modules if name.split('.')[0] in ('torch', 'scipy', 'numpy', 'harness')))"
+        "print(*(name for name in sys.modules if name.split('.')[0] in ('torch', 'scipy', 'numpy', 'tipbench')))"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=callers())
-    assert told.stdout.splitlines()[-1] == "harness harness.cli"
+    assert told.stdout.splitlines()[-1] == "tipbench tipbench.errors tipbench.cli"
 
 
 # ---- the page -----------------------------------------------------------------------------------------
@@ -630,7 +638,7 @@ def test_the_page_draws_the_detection_curve() -> None:
 def test_the_page_shows_memory_and_what_it_is_off_by() -> None:
     shown = page.render(
         made(
-            weighed("memory/held", 100 * MIB, 100 * MIB + 513 * MIB), weighed("memory/leak", 4 * MIB, 12 * MIB, 4 * MIB)
+            memory("memory/held", 100 * MIB, 100 * MIB + 513 * MIB), memory("memory/leak", 4 * MIB, 12 * MIB, 4 * MIB)
         ),
         [],
     )
@@ -667,10 +675,10 @@ def test_the_page_begins_with_the_limits_and_ends_with_the_command() -> None:
     found = made(
         compared("aa/idle/Pointwise", "no difference", 1.0), repeat=4, only=["aa", "planted/idle/baseline+5"], seed=3
     )
-    shown = page.render(found, [Notice(Path("calibration-x.jsonl"), 7, "torn")])
+    shown = page.render(found, [Notice(Path("calibration-x.jsonl"), 7, "truncated")])
     assert shown.index("**Limits.**") < shown.index("## What came out") < shown.index("| pair |")
     assert "looks at the data after 4 and 6 launches and spends 0.5 and 4.5 % of error there, 5 % in all" in shown
-    assert "- calibration-x.jsonl, line 7: torn" in shown
+    assert "- calibration-x.jsonl, line 7: truncated" in shown
     assert "did not run" in shown  # do_bench, without a GPU
     assert (
         "tipbench calibrate --profile quick --repeat 4 --device cpu --seed 3 --only aa planted/idle/baseline+5" in shown
@@ -701,7 +709,7 @@ def test_a_page_of_nothing_yet_and_of_failures_is_still_a_page() -> None:
 @pytest.fixture
 def parent() -> Iterator[subprocess.Popen[str]]:
     code = (
-        "import time\nfrom harness.calibrate.noise import noise\n"
+        "import time\nfrom tipbench.calibrate.noise import noise\n"
         "with noise(1) as pid:\n    print(pid, flush=True)\n    time.sleep(600)\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=callers()) as process:
@@ -742,7 +750,7 @@ def test_noise_that_did_not_last_is_no_noise() -> None:
 
 def test_a_noise_process_whose_parent_is_another_leaves_at_once() -> None:
     told = subprocess.run(
-        [sys.executable, "-m", "harness.calibrate.noise", "1", "3"], capture_output=True, text=True, env=callers()
+        [sys.executable, "-m", "tipbench.calibrate.noise", "1", "3"], capture_output=True, text=True, env=callers()
     )
     assert (told.returncode, told.stdout, told.stderr) == (0, "burning\n", "")
 
@@ -766,7 +774,7 @@ class SteadyWorker:
 
     def pause(self) -> None: ...
 
-    def go_on(self) -> None: ...
+    def resume(self) -> None: ...
 
     def end(self) -> None: ...
 
@@ -790,7 +798,7 @@ class SteadyWorkplace:
         self.step_s = {"baseline": baseline_s, "optimized": optimized_s}
         self.started = 0
 
-    def start(self, info: PairInfo, surroundings: Surroundings, cache: str, launch: int | None = None) -> SteadyWorker:
+    def start(self, info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None = None) -> SteadyWorker:
         self.started += 1
         if self.step_s["optimized"] < 0:
             raise WorkerFailed("killed", "made up")
@@ -800,8 +808,8 @@ class SteadyWorkplace:
 def test_a_comparison_is_judged_from_its_launches_and_keeps_their_effects() -> None:
     here = SteadyWorkplace(0.00105, 0.001)
     case = Case("planted/idle/baseline+5", "planted", info("InBaseline10"), math.log(1.05))
-    workplace: Any = here
-    found = measured(case, 2, workplace, PROFILES["full"], 5, 2, "abc")
+    launcher: Any = here
+    found = measured(case, 2, launcher, PROFILES["full"], 5, 2, "abc")
     looks = PROFILES["full"].looks.launches
     assert here.started == len(found.effects) in looks
     assert found.effects == pytest.approx([math.log(1.05)] * len(found.effects))
@@ -820,8 +828,8 @@ def test_launches_stop_as_soon_as_it_is_decided() -> None:
 
 
 def test_a_comparison_that_breaks_is_kept_as_failed() -> None:
-    workplace: Any = SteadyWorkplace(0.001, -1.0)
-    found = measured(Case("aa/idle/Pointwise", "aa", info(), 0.0), 0, workplace, PROFILES["quick"], 5, 2, "abc")
+    launcher: Any = SteadyWorkplace(0.001, -1.0)
+    found = measured(Case("aa/idle/Pointwise", "aa", info(), 0.0), 0, launcher, PROFILES["quick"], 5, 2, "abc")
     assert (found.failed, found.verdict, found.effects) == ("killed: made up", "", ())
 
 
@@ -832,11 +840,11 @@ def test_the_memory_pass_of_a_planted_pair_goes_through_real_processes(
     text = PLANTED.read_text().replace('{"mib": 512}', '{"mib": 16}')
     (tmp_path / "planted.py").write_text(text)
     (held,) = (info for info in discover(tmp_path, "cpu").pairs if info.pair == "Held")
-    workplace = Workplace(tmp_path, {})
+    launcher = Launcher(tmp_path, {})
     try:
-        found = measured(Case("memory/held", "memory", held), 0, workplace, PROFILES["quick"], 0, 2, "abc")
+        found = measured(Case("memory/held", "memory", held), 0, launcher, PROFILES["quick"], 0, 2, "abc")
     finally:
-        workplace.close()
+        launcher.close()
     assert (found.failed, found.planted_bytes) == ("", 16 * MIB)
     assert findings.memory_errors(found)["tensor_peak"] == 0.0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,16 +19,16 @@ from typing import Any
 import psutil
 import pytest
 
-from harness import discover as discovery
-from harness import run as running
-from harness import store
-from harness.cli import main
-from harness.discover import Discovery
-from harness.lock import only_run
-from harness.record import PairInfo, Record
-from harness.workplace import Workplace
 from tests import tiny
 from tests.made_up import info, measured, run, tip
+from tipbench.cli import main
+from tipbench.engine import run as running
+from tipbench.engine.launcher import Launcher
+from tipbench.engine.lock import only_run
+from tipbench.records import store
+from tipbench.records.record import PairInfo, Record
+from tipbench.suite import discover as discovery
+from tipbench.suite.discover import Discovery
 
 HOME = Path(__file__).parent.parent
 
@@ -35,11 +36,11 @@ HEAD = """
 import gc, os, time
 import torch
 from pathlib import Path
-from harness.needs import Need, Unmet
-from harness.pair import Claim, Equal, Pair, Tip
+from tipbench.tip.needs import Need, Unmet
+from tipbench.tip.pair import Claim, Equal, Pair, Tip
 
 TIP = Tip(id="own", title="Add once", guide=(), claim=Claim.FASTER)
-NOWHERE = Need("a unicorn", lambda: Unmet("no unicorn found", "buy one"))
+NOWHERE = Need("a unicorn", lambda device: Unmet("no unicorn found", "buy one"))
 
 class Adding(Pair):
     equal = Equal.BITWISE
@@ -149,7 +150,7 @@ def names(file: Path) -> list[str]:
 def imported(arguments: Sequence[str]) -> set[str]:
     """The packages a command has imported by its end."""
     ask = (
-        "import sys\nfrom harness.cli import main\n"
+        "import sys\nfrom tipbench.cli import main\n"
         "try: main(sys.argv[1:])\nexcept SystemExit: pass\n"
         "print(*sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)"
     )
@@ -198,6 +199,43 @@ def test_an_unknown_name_is_told_with_the_nearest(say: Said, known: list[PairInf
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("channels_last", "no tip or pair is named 'channels_last'; did you mean channels-last?"),
+        ("no-grad.SmallOperation", "did you mean no-grad.SmallOperations?"),
+        ("-k nothing_like_this", "-k 'nothing_like_this' selects none of the pairs"),
+        ("-k gpu&", "-k 'gpu&' is no expression of words"),
+    ],
+)
+def test_a_misspelt_name_needs_no_torch(
+    say: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, said: str
+) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('a broken torch')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    code, _, err = say("run", "--results", tmp_path / "results", *arguments.split(maxsplit=1))
+    assert code == 2
+    assert said in err
+
+
+def test_no_command_needs_pytest(tmp_path: Path) -> None:
+    """pytest and pytest-benchmark belong to an extra."""
+    for name in ("pytest", "_pytest", "pytest_benchmark"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError\n")
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "tipbench", "run", "-k", "macro and nothing_like_this"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (
+        2,
+        "tipbench: -k 'macro and nothing_like_this' selects none of the pairs\n",
+    )
+
+
 def test_an_empty_selection_is_told(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
     code, _, err = say("run", "-k", "gpu and macro", "--results", tmp_path / "results")
     assert (code, err) == (2, "tipbench: -k 'gpu and macro' selects none of the pairs\n")
@@ -211,6 +249,10 @@ def test_a_folder_that_is_not_there_or_empty_is_told(say: Said, tmp_path: Path) 
         code, _, err = say(command, "--from", tmp_path)
         assert code == 2
         assert err.startswith(f"tipbench: no pairs in {tmp_path}: a file of pairs has a TIP")
+        (tmp_path / "loop").unlink(missing_ok=True)
+        (tmp_path / "loop").symlink_to(tmp_path / "loop")
+        code, _, err = say(command, "--from", tmp_path / "loop")
+        assert (code, err) == (2, f"tipbench: {tmp_path / 'loop'} does not exist\n")
 
 
 @pytest.mark.parametrize("extra", [["own"], ["-k", "x"], ["--bare"], ["--from", "x"], ["--profile", "quick"],
@@ -272,17 +314,17 @@ def test_a_full_disk_is_told_with_the_way_to_go_on(
     assert names(file) == ["fuse-pointwise.Gelu", "fuse-pointwise.Erf", "fuse-pointwise.MLP"]
 
 
-def test_a_torn_line_costs_its_record_only_and_is_told(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
+def test_a_truncated_line_costs_its_record_only_and_is_told(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
     assert say("run", "--results", tmp_path)[0] == 0
     file = stored(tmp_path)
     file.write_bytes(file.read_bytes()[:-50])
     code, out, err = say("report", file, "--format", "json")
     assert code == 0
-    assert f"tipbench: {file}, line 4: torn" in err
+    assert f"tipbench: {file}, line 4: truncated" in err
     assert json.loads(out)["run"]["not_reached"] == 1
     code, _, err = say("run", "--resume", file)
     assert code == 0
-    assert f"{file}, line 4: torn" in err
+    assert f"{file}, line 4: truncated" in err
     assert "now cut off" in err
     assert names(file) == ["fuse-pointwise.Gelu", "fuse-pointwise.Erf", "fuse-pointwise.MLP"]
 
@@ -326,6 +368,31 @@ def test_reports_of_several_files_are_written_where_asked(say: Said, tmp_path: P
     assert code == 0
     assert [Path(line).name for line in out.splitlines()] == ["2026-03-01-11111111.csv", "2026-03-01-22222222.csv"]
     assert all(Path(line).is_file() for line in out.splitlines())
+
+
+def test_a_finished_run_is_complete_wherever_it_is_resumed(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
+    assert say("run", "--results", tmp_path)[0] == 0
+    file = stored(tmp_path)
+    file.write_text(file.read_text().replace(json.loads(file.read_text().splitlines()[0])["machine"]["name"], "other"))
+    before = file.read_bytes()
+    known.clear()  # nothing is looked up for it
+    code, out, err = say("run", "--resume", file)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{file} is complete: of its 3 pairs none is left to measure\n")
+    assert "fuse-pointwise" in out
+    assert out.endswith(f"report:  tipbench report {file}\n")
+    assert file.read_bytes() == before
+
+
+def test_the_commit_is_that_of_the_suites_own_checkout_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Installed inside another project, it would find that project's."""
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    me = ["-c", "user.name=me", "-c", "user.email=me@example.org"]
+    subprocess.run(["git", "-C", tmp_path, *me, "commit", "-q", "--allow-empty", "-m", "theirs"], check=True)
+    monkeypatch.setattr(running, "BENCHMARKS", tmp_path / "benchmarks")
+    assert re.fullmatch("[0-9a-f]{12}", running.suite_commit())
+    monkeypatch.setattr(running, "BENCHMARKS", tmp_path / ".venv/tipbench/benchmarks")
+    assert running.suite_commit() == "unavailable"
 
 
 # ---- whole runs, with real workers ----
@@ -383,24 +450,24 @@ def test_the_first_control_comes_along_with_a_persons_own_pairs(tmp_path: Path) 
     assert pairs[0].name == "control.Pointwise"
     # Where it lies is as in a run of benchmarks/, though it was looked up alone.
     assert pairs[0].file == "benchmarks/control.py"
-    workplace = Workplace(tmp_path / "mine", {})
-    worker = workplace.start(pairs[0], pairs[0].variants[0].surroundings, "warm")
+    launcher = Launcher(tmp_path / "mine", {})
+    worker = launcher.start(pairs[0], pairs[0].variants[0].settings, "warm")
     try:
         worker.ready()
     finally:
         worker.end()
-        workplace.close()
+        launcher.close()
 
 
 def test_a_long_temporary_folder_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     long = tmp_path / ("x" * 60)
     long.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))
-    workplace = Workplace(tmp_path, {})
-    worker = workplace.start(info(), info().variants[0].surroundings, "warm")  # binds a socket there
+    launcher = Launcher(tmp_path, {})
+    worker = launcher.start(info(), info().variants[0].settings, "warm")  # binds a socket there
     worker.end()
-    workplace.close()
-    assert not workplace.scratch.exists()
+    launcher.close()
+    assert not launcher.scratch.exists()
 
 
 # ---- interrupted ----
@@ -526,7 +593,7 @@ def test_two_runs_at_once_are_refused_by_the_name_of_the_first(
 def test_a_run_is_resumed_on_its_own_machine_only(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
     assert say("run", "--results", tmp_path)[0] == 0
     file = stored(tmp_path)
-    header, *lines = file.read_text().splitlines()
+    header, *lines, _ = file.read_text().splitlines()
     elsewhere = json.loads(header)
     elsewhere["machine"]["name"] = "another-machine"
     file.write_text("\n".join([json.dumps(elsewhere), *lines]) + "\n")
@@ -535,11 +602,26 @@ def test_a_run_is_resumed_on_its_own_machine_only(say: Said, known: list[PairInf
     assert "was begun with name another-machine; here it is " in err
 
 
+@pytest.mark.parametrize("options", [{"profile": "full"}, {"profile": "long", "device": "cpu", "seed": True}])
+def test_damaged_options_cannot_be_resumed(
+    say: Said, known: list[PairInfo], tmp_path: Path, options: dict[str, object]
+) -> None:
+    assert say("run", "--results", tmp_path)[0] == 0
+    file = stored(tmp_path)
+    header, *lines, _ = file.read_text().splitlines()
+    damaged = {**json.loads(header), "options": options}
+    file.write_text("\n".join([json.dumps(damaged), *lines]) + "\n")
+    code, _, err = say("run", "--resume", file)
+    assert code == 2
+    assert f"{file}, line 1: the options are damaged (" in err
+
+
 def test_a_pair_that_is_gone_cannot_be_resumed(
     say: Said, known: list[PairInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert say("run", "--results", tmp_path)[0] == 0
     file = stored(tmp_path)
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[:-2]))
     fewer = Discovery((known[0],), (), 2, "2.15.0", "cpu")
     monkeypatch.setattr(running, "_found", lambda options: (fewer, [known[0]]))
     code, _, err = say("run", "--resume", file)

@@ -7,13 +7,24 @@ from collections.abc import Callable, Iterator
 from itertools import chain, repeat
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from harness import clock
-from harness.clock import Card, Disturbance, seconds_on_cpu, time_block, together, warm_up
+from tipbench.worker import clock
+from tipbench.worker.clock import (
+    EMPTYING_BYTES,
+    Card,
+    emptying_l2,
+    events_between,
+    seconds_on_cpu,
+    seconds_to_finish,
+    time_block,
+    together,
+    warm_up,
+)
+from tipbench.worker.disturbance import Disturbance
 
 CPU = torch.device("cpu")
 
@@ -136,12 +147,70 @@ def test_energy_is_counted_over_many_steps(card: Card) -> None:
 def test_a_driver_that_does_not_know_the_card_tells_nothing(
     card: Card, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(uuid="another"))
+    import pynvml
+
+    def unknown_to_it(uuid: str) -> int:
+        raise pynvml.NVMLError_NotFound
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", unknown_to_it)
     unknown = Card(CPU)
+    assert unknown.held_back() == {}
     assert set(unknown.read().values()) == {-1}
     assert unknown.read().keys() == card.read().keys()
     assert unknown.joules_a_step(lambda: pytest.fail("a step for nothing"), step_s=1.0) is None
     assert capsys.readouterr() == ("", "")
+
+
+def test_an_instance_of_a_card_is_found_by_its_own_kind_of_name(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a card split into instances (MIG) torch names the instance, which the driver knows by another prefix."""
+    import pynvml
+
+    def by_uuid(uuid: str) -> int:
+        if uuid != "MIG-ab-12":
+            raise pynvml.NVMLError_NotFound
+        return 8
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", by_uuid)
+    assert Card(CPU).read() == card.read()
+
+
+@pytest.mark.parametrize(
+    ("reading", "before", "after", "expected"),
+    [
+        (0, {0x4: 10, 0x20: 5}, {0x4: 10, 0x20: 5}, 0),
+        (0, {0x4: 10, 0x20: 5}, {0x4: 10, 0x20: 9}, 0x20),  # over at the block's end, and still it was
+        (0x4, {0x4: 10, 0x20: 5}, {0x4: 10, 0x20: 5}, 0),  # begun after the block's last step
+        (0x8 | 0x4, {0x4: 10}, {0x4: 11}, 0x8 | 0x4),  # hardware slowdown has no counter
+        (-1, {0x40: 1}, {0x40: 2}, 0x40),
+        (-1, {0x40: 1}, {0x40: 1}, 0),
+        (-1, {}, {}, -1),  # an older driver
+        (0x20, {}, {}, 0x20),
+    ],
+)
+def test_what_held_the_clock_back_within_a_block_is_what_the_counters_say(
+    reading: int, before: dict[int, int], after: dict[int, int], expected: int
+) -> None:
+    assert events_between(reading, before, after) == expected
+
+
+def test_the_counters_are_those_the_driver_keeps(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pynvml
+
+    assert card.held_back() == {}, "this made-up driver is too old"
+
+    def values(handle: int, fields: list[int]) -> list[SimpleNamespace]:
+        assert handle == 7
+        refused = pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN
+        return [
+            SimpleNamespace(
+                nvmlReturn=pynvml.NVML_ERROR_NOT_SUPPORTED if field == refused else pynvml.NVML_SUCCESS,
+                value=SimpleNamespace(ullVal=1000 + field),
+            )
+            for field in fields
+        ]
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetFieldValues", values)
+    assert card.held_back() == {0x4: 1074, 0x20: 1269, 0x80: 1271}
 
 
 # ---- a block ----
@@ -157,6 +226,25 @@ def test_a_block_is_one_untimed_step_then_begin_then_the_timed_steps() -> None:
 def test_only_the_steps_after_begin_are_timed(ticking: Callable[[Iterator[float]], Callable[[], None]]) -> None:
     step = ticking(chain([1000.0], repeat(0.25)))
     assert time_block(step, 4, CPU, lambda: None)["seconds"] == 1.0
+
+
+def test_what_is_done_before_a_step_is_not_timed(
+    ticking: Callable[[Iterator[float]], Callable[[], None]],
+) -> None:
+    step, before = ticking(repeat(0.25)), ticking(repeat(1000.0))
+    assert time_block(step, 4, CPU, lambda: None, before)["seconds"] == 1.0
+    assert warm_up(step, CPU, before) == {"step_s": 0.25, "excess_s": 0.0}
+
+
+def test_seconds_last_until_the_device_has_done_what_it_was_given(
+    ticking: Callable[[Iterator[float]], Callable[[], None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The steps of a GPU only hand over its work: without waiting they would look as short as that."""
+    monkeypatch.setattr(clock, "_synchronize", lambda device: ticking(iter([2.0]))())
+    step = ticking(repeat(0.25))
+    assert seconds_to_finish(step, 4, torch.device("cuda")) == 3.0
+    assert seconds_to_finish(step, 4, torch.device("cuda"), before=lambda: None) == 4 * 2.25
+    assert seconds_to_finish(step, 4, CPU) == 1.0
 
 
 def test_seconds_are_of_all_steps(ticking: Callable[[Iterator[float]], Callable[[], None]]) -> None:
@@ -190,25 +278,59 @@ def queued(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return done
 
 
-class Scratch:
-    def __init__(self, done: list[str]) -> None:
-        self.done = done
-
-    def zero_(self) -> None:
-        self.done.append("100")
-
-
 def test_steps_that_follow_each_other_are_between_two_events(queued: list[str]) -> None:
     timed = time_block(lambda: queued.append("3"), 2, torch.device("cuda"), lambda: queued.append("begin"))
     assert queued == ["3", "wait", "begin", "event", "3", "3", "event", "wait"]
     assert timed["seconds"] == pytest.approx(0.006)
 
 
-def test_emptying_the_cache_is_outside_every_steps_events(queued: list[str]) -> None:
-    scratch: Any = Scratch(queued)
-    timed = time_block(lambda: queued.append("3"), 2, torch.device("cuda"), lambda: queued.append("begin"), scratch)
-    assert queued == ["3", "wait", "begin", *(["100", "event", "3", "event"] * 2), "wait"]
+def test_what_is_done_before_a_step_is_outside_every_steps_events(queued: list[str]) -> None:
+    before = lambda: queued.append("100")  # noqa: E731
+    timed = time_block(lambda: queued.append("3"), 2, torch.device("cuda"), lambda: queued.append("begin"), before)
+    assert queued == ["100", "3", "wait", "begin", *(["100", "event", "3", "event"] * 2), "wait"]
     assert timed["seconds"] == pytest.approx(0.006)
+
+
+@pytest.mark.parametrize("before", [None, lambda: None])
+def test_the_card_is_read_when_all_steps_are_enqueued_and_before_they_are_waited_for(
+    queued: list[str], card: Card, monkeypatch: pytest.MonkeyPatch, before: Callable[[], None] | None
+) -> None:
+    read = card.read
+
+    def reading() -> dict[str, int]:
+        queued.append("read")
+        return read()
+
+    monkeypatch.setattr(card, "read", reading)
+    timed = time_block(lambda: queued.append("3"), 2, torch.device("cuda"), lambda: None, before, card)
+    assert queued[-3:] == ["event", "read", "wait"]
+    assert timed["gpu"] == read()
+
+
+def test_the_cache_is_emptied_by_reading() -> None:
+    """What were written instead would have to be written back while the next step is timed."""
+    empty = emptying_l2(CPU)
+    with Operations() as done:
+        empty()
+    assert done.names == ["aten.sum.IntList_out"]
+    assert done.read == EMPTYING_BYTES
+    assert done.written <= 4
+
+
+class Operations(TorchDispatchMode):
+    """The operations called, and the bytes of what they read and wrote."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.read = self.written = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        self.names.append(str(func))
+        self.read += sum(arg.nbytes for arg in args if isinstance(arg, torch.Tensor))
+        out = func(*args, **(kwargs or {}))
+        self.written += out.nbytes
+        return out
 
 
 # ---- Python's garbage collector ----

@@ -12,7 +12,17 @@ from typing import Any
 
 import pytest
 
-from harness.page import (
+from tests.fake_confluence import PAGE_SIZE, TOKEN, USER, FakeConfluence, Refused, checked, parsed, running, text_of
+from tests.made_up import realistic
+from tipbench.publish import storage_text
+from tipbench.publish.confluence import SETTLING_S, Confluence, open_wiki, title_of
+from tipbench.publish.patience import LONGEST_WAIT_S, TRIES
+from tipbench.publish.region import Damaged, placed
+from tipbench.publish.secret import Secret
+from tipbench.publish.send import Published, send
+from tipbench.publish.tree import Entry
+from tipbench.publish.wiki import Change, Conflict, Stored, WikiError, WikiPage
+from tipbench.report.document import (
     Block,
     Break,
     Bullets,
@@ -32,23 +42,14 @@ from harness.page import (
     Table,
     figures,
 )
-from harness.publish import storage_text
-from harness.publish.confluence import LONGEST_WAIT_S, SETTLING_S, TRIES, Confluence, open_wiki, title_of
-from harness.publish.region import Damaged, placed
-from harness.publish.secret import Secret
-from harness.publish.send import Published, send
-from harness.publish.tree import Entry
-from harness.publish.wiki import Change, Conflict, Stored, WikiError, WikiPage
-from harness.report.one_run import page as report
-from harness.report.rows import rows
-from harness.report.wording import plain
-from tests.fake_confluence import PAGE_SIZE, TOKEN, USER, FakeConfluence, Refused, checked, parsed, running, text_of
-from tests.made_up import realistic
+from tipbench.report.one_run import page as report
+from tipbench.report.rows import rows
+from tipbench.report.wording import plain
 
 ROOT = ("Benchmarks",)
-MACHINE = ("Benchmarks", "amd-epyc-2c-24g")
+MACHINE = ("Benchmarks", "amd-epyc-zen4-2c-24g")
 RUN = (*MACHINE, "2026-11-21-0e1f8a67")
-TITLES = ["Benchmarks", "Benchmarks: amd-epyc-2c-24g", "Benchmarks: amd-epyc-2c-24g: 2026-11-21-0e1f8a67"]
+TITLES = ["Benchmarks", "Benchmarks: amd-epyc-zen4-2c-24g", "Benchmarks: amd-epyc-zen4-2c-24g: 2026-11-21-0e1f8a67"]
 PNG = b"\x89PNG\r\n\x1a\n\x00\r--\n\xff"
 
 
@@ -62,7 +63,7 @@ def site() -> Iterator[FakeConfluence]:
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long was waited, in place of waiting."""
     waited: list[float] = []
-    monkeypatch.setattr("harness.publish.confluence.time.sleep", waited.append)
+    monkeypatch.setattr("tipbench.publish.confluence.time.sleep", waited.append)
     return waited
 
 
@@ -503,7 +504,7 @@ def test_a_site_that_is_down() -> None:
 
 
 def test_a_site_that_does_not_answer(site: FakeConfluence, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.publish.confluence.TIMEOUT_S", 0.05)
+    monkeypatch.setattr("tipbench.publish.patience.TIMEOUT_S", 0.05)
     over = threading.Event()
     site.meanwhile("GET", "/spaces", lambda: over.wait(10))
     told = error_of(site)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,19 +10,23 @@ from types import ModuleType
 
 import pytest
 
-from harness import discover as discovery
-from harness.discover import BENCHMARKS, Discovery, NoFolder, NoTorch, discover, explain, load, pair_classes, pair_files
-from harness.pair import MacroPair, Pair
-from harness.record import PairInfo
+from tipbench.records.record import PairInfo
+from tipbench.suite import discover as discovery
+from tipbench.suite.discover import Discovery, NoTorch, discover
+from tipbench.suite.files import BENCHMARKS, NoFolder, explain, load, pair_classes, pair_files
+from tipbench.suite.names import written_pairs
+from tipbench.tip.job import MacroPair
+from tipbench.tip.pair import Pair
 
 HEAD = """
 import shared
-from harness.launch import surroundings
-from harness.needs import Need, Unmet
-from harness.pair import Claim, Equal, Pair, MacroPair, Tip, arm, requires, sweep
+from tipbench.tip.process import process_settings
+from tipbench.tip.needs import Need, Unmet
+from tipbench.tip.job import MacroPair
+from tipbench.tip.pair import Claim, Equal, Pair, Tip, variant, requires, sweep
 
 TIP = Tip(id="{id}", title="Do as told", guide=("A1.1", "B3"), claim=Claim.LEANER, note="not always")
-NOWHERE = Need("a unicorn", lambda: Unmet("no unicorn found", "buy one"))
+NOWHERE = Need("a unicorn", lambda device: Unmet("no unicorn found", "buy one"))
 """
 
 VARIETY = """
@@ -33,11 +38,11 @@ class Plain(_Shared):
     deadline = 7
 
 class Many(_Shared, MacroPair):
-    @surroundings(env={"OMP_NUM_THREADS": "{threads}"})
+    @process_settings(env={"OMP_NUM_THREADS": "{threads}"})
     @sweep(threads=(1, 2))
     def optimized(self, threads): ...
 
-    @arm
+    @variant
     @requires(NOWHERE)
     def other(self): ...
 
@@ -83,6 +88,31 @@ def pair(found: Discovery, name: str) -> PairInfo:
 def test_files_come_in_the_guides_order_of_chapters_controls_first(folder: Path) -> None:
     names = [str(file.relative_to(folder)) for file in pair_files(folder)]
     assert names == ["control.py", "plan.py", "general/again.py", "general/variety.py", "gpu/fast.py"]
+
+
+def test_files_of_the_same_name_in_two_folders_have_their_own_pairs(tmp_path: Path) -> None:
+    text = HEAD.replace("import shared\n", "")
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "same.py").write_text(text.format(id=name) + f"class {name.title()}(Pair): ...\n")
+    assert [info.name for info in discover(tmp_path, "cpu").pairs] == ["one.One", "two.Two"]
+
+
+def test_an_environment_inside_the_folder_is_left_out(tmp_path: Path) -> None:
+    for name in ("own.py", ".venv/lib/site-packages/tipbench/theirs.py", "venv/lib/site-packages/theirs.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("TIP = None\n")
+    assert pair_files(tmp_path) == [tmp_path / "own.py"]
+    assert len(pair_files(tmp_path / ".venv/lib/site-packages")) == 1, "named, it is looked into"
+
+
+def test_what_is_no_file_or_leads_nowhere_is_no_file_of_pairs(tmp_path: Path) -> None:
+    (tmp_path / "gone.py").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "loop.py").symlink_to(tmp_path / "loop.py")
+    (tmp_path / "folder.py").mkdir()
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "own.py").write_text("TIP = None\n")
+    assert pair_files(tmp_path) == [tmp_path / "own.py"]
 
 
 def test_a_file_alone_is_a_folder_of_one(folder: Path) -> None:
@@ -131,7 +161,7 @@ def test_it_says_where_it_stands_without_telling_where_the_person_works(found: D
 def test_variants_are_the_baseline_the_sweep_and_the_arms(found: Discovery) -> None:
     listed = pair(found, "variety.Many").variants
     assert [variant.name for variant in listed] == ["baseline", "threads=1", "threads=2", "other"]
-    assert [variant.surroundings.env for variant in listed] == [
+    assert [variant.settings.env for variant in listed] == [
         (),
         (("OMP_NUM_THREADS", "1"),),
         (("OMP_NUM_THREADS", "2"),),
@@ -190,6 +220,14 @@ def test_a_file_that_never_ends_its_import_is_given_up(tmp_path: Path, monkeypat
     assert "3 s" in broken.reason
 
 
+def test_what_no_results_file_can_hold_is_an_error_of_its_file(tmp_path: Path) -> None:
+    head = HEAD.format(id="endless").replace("import shared\n", "")
+    (tmp_path / "endless.py").write_text(head + "class One(Pair): deadline = float('inf')\n")
+    (broken,) = discover(tmp_path / "endless.py", "cpu").broken
+    assert "deadline: expected `float`" in broken.reason
+    assert "endless.py" in broken.reason
+
+
 # ---- one file ----
 
 
@@ -199,9 +237,22 @@ def test_files_of_benchmarks_are_imported_under_their_package_name() -> None:
     assert load(BENCHMARKS / "control.py", BENCHMARKS) is module
 
 
+def test_the_texts_of_benchmarks_show_the_pairs_that_importing_them_finds() -> None:
+    described = [(info.name, info.scale, info.file, info.tip["title"]) for info in discover(BENCHMARKS, "cpu").pairs]
+    assert [(pair.name, pair.scale, pair.file, pair.tip["title"]) for pair in written_pairs()] == described
+
+
+def test_a_package_of_others_named_benchmarks_takes_nothing_over(tmp_path: Path) -> None:
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks/__init__.py").write_text("raise RuntimeError\n")
+    ask = "import sys; from tipbench.suite.files import BENCHMARKS, load; load(BENCHMARKS / 'limit.py', BENCHMARKS)"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    subprocess.run([sys.executable, "-c", ask], cwd=tmp_path, env=env, check=True)
+
+
 def test_helpers_beside_a_file_can_be_imported(folder: Path) -> None:
     ask = (
-        "import sys; from pathlib import Path; from harness.discover import load; "
+        "import sys; from pathlib import Path; from tipbench.suite.files import load; "
         "print(load(*map(Path, sys.argv[1:])).shared.ELEMENTS)"
     )
     command = [sys.executable, "-c", ask, str(folder / "control.py"), str(folder)]

@@ -1,17 +1,20 @@
 """What doctor finds and what it advises, on described machines; torch is asked only once, for real."""
 
 import io
+import os
+import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
 
-from harness import doctor, machine, native
+from tipbench.machine import activity, describe, doctor, gpu, native
 
 DESCRIBED: dict[str, Any] = {
-    "name": "amd-epyc-2c-24g",
+    "name": "amd-epyc-zen4-2c-24g",
     "cpu": "AMD EPYC",
     "cores": 2,
     "physical_cores": 2,
@@ -75,7 +78,7 @@ def test_a_complete_and_quiet_machine_is_ready(complete: Path) -> None:
     text = doctor.lines(DESCRIBED, TORCH, missed, disturbing)
     assert text[-4:] == ["", "Disturbs measurements now: nothing seen", "", "Ready."]
     assert text[-6:-4] == ["", "Missing: nothing"]
-    values = ("amd-epyc-2c-24g", "AMD EPYC,", "avx2")
+    values = ("amd-epyc-zen4-2c-24g", "AMD EPYC,", "avx2")
     starts = {line.index(value) for line, value in zip(text[1:4], values, strict=True)}
     assert len(starts) == 1, "values stand below each other"
 
@@ -107,6 +110,114 @@ def test_a_gpu_that_torch_cannot_use(complete: Path, built_for: str, expected: s
     described = {**DESCRIBED, "gpus": [{"name": "NVIDIA H200", "driver": "580.1"}]}
     (finding,) = doctor.missing(described, {**TORCH, "gpus": 0, "built_for": built_for}, complete)
     assert finding.text == f"NVIDIA H200 is here, {expected}"
+
+
+CARD: dict[str, Any] = {
+    "index": 0, "name": "NVIDIA H100", "driver": "580.1", "mig": False, "compute_mode": "default",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "card", [{}, {"mig": "unavailable", "compute_mode": "unavailable"}, {"compute_mode": "denied"}]
+)
+def test_a_gpu_in_its_usual_settings_is_no_finding(complete: Path, card: dict[str, Any]) -> None:
+    assert doctor.missing({**DESCRIBED, "gpus": [{**CARD, **card}]}, TORCH, complete) == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "allows"),
+    [
+        ("exclusive process", "allows one process at a time"),
+        ("exclusive thread", "allows one process at a time"),
+        ("prohibited", "allows no process"),
+    ],
+)
+def test_gpus_that_not_every_worker_may_use(complete: Path, mode: str, allows: str) -> None:
+    cards = [{**CARD, "index": 1, "compute_mode": mode}, CARD, {**CARD, "index": 3, "compute_mode": mode}]
+    (finding,) = doctor.missing({**DESCRIBED, "gpus": cards}, TORCH, complete)
+    assert finding.topic == "compute mode"
+    assert f"GPU 1,3: compute mode {mode}, which {allows}" in finding.text
+    assert finding.remedy == "as root: nvidia-smi -i 1,3 -c DEFAULT"
+    assert not finding.blocks, "the CPU can be measured all the same"
+
+
+def test_a_gpu_that_is_split_into_instances(complete: Path) -> None:
+    cards = [CARD, {**CARD, "index": 2, "mig": True}]
+    (finding,) = doctor.missing({**DESCRIBED, "gpus": cards}, TORCH, complete)
+    assert finding.topic == "MIG"
+    assert finding.text.startswith("GPU 2: split into instances")
+    assert all(word in finding.text for word in ("clocks", "power", "energy", "NCCL"))
+    assert "nvidia-smi -i 2 -mig 0" in finding.remedy
+
+
+@pytest.mark.parametrize(("listed", "shown"), [("", "''"), ("-1", "'-1'"), ("NoDevFiles", "'NoDevFiles'")])
+def test_gpus_that_a_variable_hides_are_not_called_missing(
+    complete: Path, monkeypatch: pytest.MonkeyPatch, listed: str, shown: str
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", listed)
+    (finding,) = doctor.missing({**DESCRIBED, "gpus": []}, {**TORCH, "gpus": 0}, complete)
+    assert finding.text == f"CUDA_VISIBLE_DEVICES={shown} hides every card from CUDA"
+    (finding,) = doctor.missing({**DESCRIBED, "gpus": "unavailable"}, {**TORCH, "gpus": 0}, complete)
+    assert finding.text == "none found", "without a driver the variable hides nothing"
+
+
+@pytest.mark.parametrize(
+    ("names", "env", "found"),
+    [
+        (["NVIDIA H100", "NVIDIA H100"], {}, False),
+        (["NVIDIA L4", "NVIDIA H100"], {}, True),
+        (["NVIDIA L4", "NVIDIA H100"], {"CUDA_VISIBLE_DEVICES": "0"}, True),
+        (["NVIDIA L4", "NVIDIA H100"], {"CUDA_VISIBLE_DEVICES": "0", "CUDA_DEVICE_ORDER": "FASTEST_FIRST"}, True),
+        (["NVIDIA L4", "NVIDIA H100"], {"CUDA_VISIBLE_DEVICES": "0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, False),
+        (["NVIDIA L4", "NVIDIA H100"], {"CUDA_VISIBLE_DEVICES": "GPU-8932f937"}, False),
+        ([], {"CUDA_VISIBLE_DEVICES": "0"}, False),
+    ],
+)
+def test_indices_may_mean_other_gpus_to_cuda_where_they_differ(
+    names: list[str], env: dict[str, str], found: bool
+) -> None:
+    findings = doctor.order_of_gpus([{**CARD, "name": name} for name in names], env)
+    assert bool(findings) is found
+    if found:
+        assert "cards differ (NVIDIA H100 and NVIDIA L4)" in findings[0].text
+        assert findings[0].remedy == "export CUDA_DEVICE_ORDER=PCI_BUS_ID"
+    assert doctor.order_of_gpus("unavailable", env) == []
+
+
+def test_gpus_that_cuda_does_not_see_count_where_their_order_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With CUDA_VISIBLE_DEVICES=0 the described machine has one card, and which one it is remains unsure."""
+    cards = [CARD, {**CARD, "index": 1, "name": "NVIDIA L4"}]
+    monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    for module in (describe, gpu):
+        monkeypatch.setattr(
+            module, "gpus", lambda env=os.environ: cards[:1] if "CUDA_VISIBLE_DEVICES" in env else cards
+        )
+    monkeypatch.setattr(activity, "watch", lambda *_: (0.0, []))
+    monkeypatch.setattr(doctor, "ask_torch", lambda: TORCH)
+    described, _, missed, _ = doctor._examine()
+    assert len(described["gpus"]) == 1
+    assert "order of GPUs" in topics(missed)
+
+
+@pytest.mark.parametrize(("total", "found"), [(64 << 20, True), ((1 << 30) - 1, True), (1 << 30, False)])
+def test_shared_memory_that_is_too_small(
+    complete: Path, monkeypatch: pytest.MonkeyPatch, total: int, found: bool
+) -> None:
+    measured = []
+
+    def usage(path: Path) -> SimpleNamespace:
+        measured.append(path)
+        return SimpleNamespace(total=total)
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+    missed = doctor.missing(DESCRIBED, TORCH, complete)
+    assert measured == [complete / "dev/shm"]
+    assert topics(missed) == ["shared memory"] * found
+    if total == 64 << 20:
+        assert missed[0].text.startswith("/dev/shm has 64 MiB: ")
+        assert "--shm-size" in missed[0].remedy
+        assert "--ipc=host" in missed[0].remedy
 
 
 @pytest.mark.parametrize(("version", "blocks"), [((3, 10, 2), True), ((3, 14, 0), False)])
@@ -173,7 +284,7 @@ def test_the_last_sentence() -> None:
         "Ready, with limits: see GPU under Missing; "
         "intervals will be wider than need be because of other work and steal."
     )
-    assert doctor.verdict([gpu, torch], [load]) == "Not ready: nothing can be measured before this is mended: torch."
+    assert doctor.verdict([gpu, torch], [load]) == "Not ready: nothing can be measured before this is fixed: torch."
 
 
 def test_a_python_that_dies_or_is_missing_is_told(tmp_path: Path) -> None:
@@ -184,6 +295,23 @@ def test_a_python_that_dies_or_is_missing_is_told(tmp_path: Path) -> None:
     assert "No such file" in doctor.ask_torch(str(tmp_path / "missing"))["torch_error"]
 
 
+def test_a_gpu_that_only_the_driver_counts_is_none_for_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with a driver too old for this torch: `device_count` asks the driver, `is_available` asks CUDA."""
+    (tmp_path / "torch.py").write_text(
+        "from types import SimpleNamespace as S\n"
+        "__version__, get_num_threads = '2.15.0', lambda: 2\n"
+        "version = S(cuda='13.2', hip=None)\n"
+        "cuda = S(device_count=lambda: 1, is_available=lambda: False)\n"
+        "accelerator = S(is_available=lambda: False)\n"
+    )
+    (tmp_path / "torchvision.py").touch()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    said = doctor.ask_torch()
+    assert said == {"torch": "2.15.0", "threads": 2, "built_for": "CUDA 13.2", "gpus": 0, "accelerator": ""}
+    (finding,) = doctor._gpu(said, [CARD])
+    assert finding.text == "NVIDIA H100 is here, but torch for CUDA 13.2 cannot use it"
+
+
 def test_the_whole_report_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Through the real torch, whose import the child process survives or reports."""
     stream = io.StringIO()
@@ -191,6 +319,6 @@ def test_the_whole_report_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> No
     text = stream.getvalue()
     assert status == 0, text
     assert text.startswith("This machine\n  name ")
-    assert machine.version("torch") in text
+    assert describe.version("torch") in text
     assert text.splitlines()[-1].startswith("Ready")
     assert "Traceback" not in text

@@ -12,16 +12,16 @@ import pytest
 from playwright.sync_api import Dialog
 from playwright.sync_api import Page as Playwright
 
-from harness.page import Heading, Link, Page, Paragraph
-from harness.publish.doku_wiki import DokuWiki, open_wiki
-from harness.publish.region import placed
-from harness.publish.secret import Secret
-from harness.publish.send import Published, send
-from harness.publish.wiki import Change, Conflict, Stored, WikiError, WikiPage
-from harness.report.wording import lines_of, plain
 from tests import browser as chromium
 from tests.servers import HOSTILE, TOKEN, Server, hostile, need_doku_wiki, picture, published, refused, unused_port
 from tests.servers import doku_wiki as serve
+from tipbench.publish.doku_wiki import DokuWiki, open_wiki
+from tipbench.publish.region import placed
+from tipbench.publish.secret import Secret
+from tipbench.publish.send import Published, send
+from tipbench.publish.wiki import Change, Conflict, Stored, WikiError, WikiPage
+from tipbench.report.document import Heading, Link, Page, Paragraph
+from tipbench.report.wording import lines_of, plain
 
 window, browser = chromium.window, chromium.browser
 

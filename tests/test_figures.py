@@ -18,14 +18,14 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image, ImageColor
 
-from harness.record import Launch, Record
-from harness.report.figures import PALETTE, Effect, Format, alts, alts_across, draw, draw_across, sweep_name
-from harness.report.rows import CONTROL, Row, rows
-from harness.store import read
 from tests.made_up import both, info, launch, measured, realistic, run, tip
+from tipbench.records.record import Launch, Record
+from tipbench.records.store import read
+from tipbench.report.figures import PALETTE, Effect, Format, alts, alts_across, draw, draw_across, sweep_name
+from tipbench.report.rows import CONTROL, Row, rows
 
 ROOT = Path(__file__).parent.parent
-REAL = ROOT / "results" / "amd-epyc-2c-24g" / "2026-11-21-0e1f8a67.jsonl"
+REAL = ROOT / "results" / "amd-epyc-zen4-2c-24g" / "2026-11-21-0e1f8a67.jsonl"
 SVG = "{http://www.w3.org/2000/svg}"
 
 EVIL = (
@@ -441,7 +441,7 @@ def test_colours_stand_out_from_paper_and_band(mode: int) -> None:
 
 
 def test_verdicts_differ_in_shape_or_filling_not_in_colour_alone() -> None:
-    from harness.report.figures.style import MARKS
+    from tipbench.report.figures.style import MARKS
 
     assert set(MARKS) == {"faster", "slower", "no difference", "inconclusive"}
     assert len({(mark.shape, mark.filled) for mark in MARKS.values()}) == len(MARKS)
@@ -450,5 +450,5 @@ def test_verdicts_differ_in_shape_or_filling_not_in_colour_alone() -> None:
 
 
 def test_nothing_imports_matplotlib_before_a_figure_is_asked_for() -> None:
-    program = "import sys, harness.report.figures; sys.exit('matplotlib' in sys.modules or 'torch' in sys.modules)"
+    program = "import sys, tipbench.report.figures; sys.exit('matplotlib' in sys.modules or 'torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0

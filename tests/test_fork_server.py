@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from multiprocessing.connection import Connection
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
+import torch
 
-from harness.controls import controls, environment
-from harness.discover import BENCHMARKS, discover
-from harness.fork_server import AVAILABLE, Forked, ForkServer, ServerGone
-from harness.launch import Surroundings
-from harness.record import PairInfo
-from harness.workplace import Workplace
+from tipbench.engine import fork_server
+from tipbench.engine.channel import Channel
+from tipbench.engine.fork_server import AVAILABLE, Forked, ForkServer, ServerGone
+from tipbench.engine.launcher import Launcher
+from tipbench.machine.controls import callers, controls, environment
+from tipbench.records.record import PairInfo
+from tipbench.suite.discover import discover
+from tipbench.suite.files import BENCHMARKS
+from tipbench.tip.process import ProcessSettings
 
 pytestmark = pytest.mark.skipif(not AVAILABLE, reason="forks only where the kernel has pidfd (Linux)")
 
@@ -31,49 +38,52 @@ def control() -> PairInfo:
 
 
 @pytest.fixture
-def workplace() -> Iterator[Workplace]:
-    made = Workplace(BENCHMARKS, controls(1))
+def launcher() -> Iterator[Launcher]:
+    made = Launcher(BENCHMARKS, controls(1))
     made._launches_with_server = 6  # whatever memory is free here
     yield made
     made.close()
 
 
-def parent(workplace: Workplace, info: PairInfo, launch: int | None) -> tuple[int, int]:
+def parent(launcher: Launcher, info: PairInfo, launch: int | None) -> tuple[int, int]:
     """(pid of a worker, pid of its parent)."""
-    worker = workplace.start(info, Surroundings(), "warm", launch)
+    worker = launcher.start(info, ProcessSettings(), "warm", launch)
     try:
         worker.ready()
-        return worker._process.pid, psutil.Process(worker._process.pid).ppid()
+        return worker.process.pid, psutil.Process(worker.process.pid).ppid()
     finally:
         worker.end()
 
 
 def test_workers_of_one_launch_have_one_server_and_those_of_another_another(
-    workplace: Workplace, control: PairInfo
+    launcher: Launcher, control: PairInfo
 ) -> None:
-    first, second, other = (parent(workplace, control, launch) for launch in (0, 0, 1))
+    first, second, other = (parent(launcher, control, launch) for launch in (0, 0, 1))
     assert len({first[0], second[0], other[0]}) == 3
     assert first[1] == second[1] != other[1]
     assert os.getpid() not in {first[1], other[1]}
 
 
-def test_what_is_weighed_or_launched_late_is_started_afresh(workplace: Workplace, control: PairInfo) -> None:
-    assert parent(workplace, control, None)[1] == os.getpid()
-    assert parent(workplace, control, 6)[1] == os.getpid()
+def test_what_measures_memory_or_is_launched_late_is_started_afresh(launcher: Launcher, control: PairInfo) -> None:
+    assert parent(launcher, control, None)[1] == os.getpid()
+    assert parent(launcher, control, 6)[1] == os.getpid()
 
 
 def test_a_cold_compile_cache_knows_the_instructions_of_the_machine_and_nothing_else(
-    workplace: Workplace, control: PairInfo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    launcher: Launcher, control: PairInfo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    asked = tmp_path / "asked"
-    asked.mkdir()
-    (asked / "avx2").touch()
-    monkeypatch.setattr(workplace, "_instructions", lambda env: asked)
+    known = tmp_path / "known"
+    known.mkdir()
+    (known / "avx2").touch()
+    monkeypatch.setattr(launcher, "_instructions", lambda env: known)
     compiling = replace(control, needs=("C++ compiler",))
     one_arm = replace(control, variants=(control.variants[0], replace(control.variants[1], needs=("C++ compiler",))))
     for about, found in ((compiling, ["avx2"]), (one_arm, ["avx2"]), (control, None)):
-        worker = workplace.start(about, Surroundings(), f"cold {found} {about.needs}")
-        cache = Path(psutil.Process(worker._process.pid).environ()["TORCHINDUCTOR_CACHE_DIR"])
+        worker = launcher.start(about, ProcessSettings(), f"cold {found} {about.needs}")
+        environ: dict[str, str] = {}
+        while not environ:  # for a moment after the process was started Linux shows none
+            environ = psutil.Process(worker.process.pid).environ()
+        cache = Path(environ["TORCHINDUCTOR_CACHE_DIR"])
         worker.end()
         assert (sorted(file.name for file in cache.iterdir()) if found else cache.exists()) == (found or False)
 
@@ -81,21 +91,21 @@ def test_a_cold_compile_cache_knows_the_instructions_of_the_machine_and_nothing_
 @pytest.mark.parametrize(("available", "servers"), [(5 << 30, 0), (6 << 30, 0), (8 << 30, 4), (100 << 30, 188)])
 def test_servers_leave_memory_to_the_pairs(monkeypatch: pytest.MonkeyPatch, available: int, servers: int) -> None:
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=available))
-    made = Workplace(BENCHMARKS, controls(1))
+    made = Launcher(BENCHMARKS, controls(1))
     made.close()
     assert made._launches_with_server == servers
 
 
-def test_the_server_of_the_next_launch_is_there_already(workplace: Workplace, control: PairInfo) -> None:
-    parent(workplace, control, 0)
-    assert set(workplace._servers) == {0, 1}
-    parent(workplace, control, 5)
-    assert set(workplace._servers) == {0, 1, 5}
+def test_the_server_of_the_next_launch_is_there_already(launcher: Launcher, control: PairInfo) -> None:
+    parent(launcher, control, 0)
+    assert set(launcher._servers) == {0, 1}
+    parent(launcher, control, 5)
+    assert set(launcher._servers) == {0, 1, 5}
 
 
-def test_a_forked_worker_does_what_a_fresh_one_does(workplace: Workplace, control: PairInfo) -> None:
+def test_a_forked_worker_does_what_a_fresh_one_does(launcher: Launcher, control: PairInfo) -> None:
     for launch in (0, None):
-        worker = workplace.start(control, Surroundings(), "warm", launch)
+        worker = launcher.start(control, ProcessSettings(), "warm", launch)
         worker.ask("results", variant="baseline", seeds=[1, 2])
         worker.ask("results", variant="optimized", seeds=[1, 2])
         assert worker.ask("compare", variant="optimized")["worst"] == 0.0
@@ -111,14 +121,14 @@ def gone(process: psutil.Process) -> bool:
         return True
 
 
-def test_of_ranks_torchrun_is_forked_and_they_themselves_are_fresh(workplace: Workplace) -> None:
+def test_of_ranks_torchrun_is_forked_and_they_themselves_are_fresh(launcher: Launcher) -> None:
     (info,) = (info for info in discover(BENCHMARKS / "distributed", "cpu").pairs if info.name == "no-sync.LargeLinear")
-    worker = workplace.start(info, info.variants[0].surroundings, "warm")
+    worker = launcher.start(info, info.variants[0].settings, "warm")
     try:
         worker.ask("build", variant="baseline", seed=0)
-        torchrun = psutil.Process(worker._process.pid)
-        assert torchrun.ppid() == workplace._servers[0]._process.pid
-        ranks = [child for child in torchrun.children() if "harness.worker_main" in child.cmdline()]
+        torchrun = psutil.Process(worker.process.pid)
+        assert torchrun.ppid() == launcher._servers[0]._process.pid
+        ranks = [child for child in torchrun.children() if "tipbench.worker" in child.cmdline()]
         assert len(ranks) == 2
         assert {rank.environ()["OMP_NUM_THREADS"] for rank in ranks} == {"1"}
     finally:
@@ -131,32 +141,36 @@ def test_of_ranks_torchrun_is_forked_and_they_themselves_are_fresh(workplace: Wo
     assert all(map(gone, ranks))
 
 
-def test_a_pair_that_ends_the_server_does_not_end_the_launches_after_it(
-    workplace: Workplace, control: PairInfo
-) -> None:
-    _, server = parent(workplace, control, 0)
+def test_a_pair_that_ends_the_server_does_not_end_the_launches_after_it(launcher: Launcher, control: PairInfo) -> None:
+    _, server = parent(launcher, control, 0)
     os.kill(server, signal.SIGKILL)
-    assert parent(workplace, control, 0)[1] == os.getpid()  # this once, afresh
-    assert parent(workplace, control, 0)[1] not in (os.getpid(), server)
+    assert parent(launcher, control, 0)[1] == os.getpid()  # this once, afresh
+    assert parent(launcher, control, 0)[1] not in (os.getpid(), server)
 
 
 @pytest.fixture
 def server() -> Iterator[ForkServer]:
-    made = ForkServer(environment(controls(1), Surroundings()))
+    made = ForkServer(environment(controls(1), ProcessSettings()))
     yield made
     made.end()
 
 
-def forked(server: ForkServer, folder: Path, task: str = "{}") -> tuple[Forked, Connection]:
-    """A worker, and the pipe it has connected to."""
+def forked(server: ForkServer, folder: Path, task: str) -> tuple[Forked, Channel]:
+    """A worker that has started, and the channel to it."""
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(folder / "socket"))
         listening.listen(1)
         process = server.fork(1, folder / "socket", task, {"TMPDIR": str(folder)}, folder / "output")
-        if task == "{}":
-            return process, Connection(os.open(os.devnull, os.O_RDONLY), writable=False)
         connected, _ = listening.accept()
-        return process, Connection(connected.detach())
+    channel = Channel(connected)
+    channel.request("ready", {}, 10.0)
+    channel.answer(60.0)
+    return process, channel
+
+
+def build(channel: Channel) -> None:
+    channel.request("build", {"variant": "baseline", "seed": 0}, 10.0)
+    assert channel.answer(60.0)["answer"]["seconds"] > 0.0
 
 
 def task(folder: Path) -> str:
@@ -164,62 +178,226 @@ def task(folder: Path) -> str:
     file.parent.mkdir()
     file.write_text(
         "import os, signal, tempfile, threading\n"
-        "from harness.pair import Claim, Pair, Step, Tip\n"
+        "from tipbench.tip.pair import Claim, Pair, Step, Tip\n"
         "TIP = Tip(id='mine', title='Mine', guide=(), claim=Claim.FASTER)\n"
-        "class Told(Pair):\n"
+        "class Printing(Pair):\n"
         "    def baseline(self) -> Step:\n"
         "        print(os.getpgrp() == os.getpid(), threading.active_count(), tempfile.gettempdir(), flush=True)\n"
         "        return lambda: os.kill(os.getpid(), signal.SIGSEGV)\n"
         "    def optimized(self) -> Step:\n"
         "        return self.baseline()\n"
     )
-    return f'{{"file": "{file}", "folder": "{file.parent}", "pair": "Told", "device": "cpu", "imports": []}}'
+    return f'{{"file": "{file}", "folder": "{file.parent}", "pair": "Printing", "device": "cpu", "imports": []}}'
 
 
 def test_a_worker_has_its_own_group_its_own_output_and_its_own_temporary_folder(
     server: ForkServer, tmp_path: Path
 ) -> None:
-    process, pipe = forked(server, tmp_path, task(tmp_path))
-    assert b"ready" in pipe.recv_bytes()
-    pipe.send_bytes(b'{"command": "build", "variant": "baseline", "seed": 0}')
-    assert b"seconds" in pipe.recv_bytes()
+    process, channel = forked(server, tmp_path, task(tmp_path))
+    build(channel)
     assert (tmp_path / "output").read_text() == f"True 1 {tmp_path}\n"
-    assert process.poll() is None
-    pipe.close()
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.0)
+    channel.close()
     assert process.wait(10.0) == 0
 
 
-def test_how_a_worker_ended_is_told_as_of_any_process(server: ForkServer, tmp_path: Path) -> None:
-    process, pipe = forked(server, tmp_path, task(tmp_path))
-    pipe.recv_bytes()
+def test_how_a_worker_ended_is_known_as_of_any_process(server: ForkServer, tmp_path: Path) -> None:
+    process, channel = forked(server, tmp_path, task(tmp_path))
     os.killpg(process.pid, signal.SIGSEGV)
     assert process.wait(10.0) == -signal.SIGSEGV
     assert process.wait() == -signal.SIGSEGV, "asked again"
+    channel.close()
 
 
 def test_what_is_preloaded_is_there_in_every_later_worker(server: ForkServer, tmp_path: Path) -> None:
     file = tmp_path / "pairs" / "mine.py"
-    told = task(tmp_path)
+    described = task(tmp_path)
     file.write_text(file.read_text().replace("print(", "import sys; print('wave' in sys.modules,"))
     server.preload("wave")
     server.preload("there_is_no_such_module")
-    _, pipe = forked(server, tmp_path, told)
-    pipe.recv_bytes()
-    pipe.send_bytes(b'{"command": "build", "variant": "baseline", "seed": 0}')
-    assert b"seconds" in pipe.recv_bytes()
+    _, channel = forked(server, tmp_path, described)
+    build(channel)
+    channel.close()
     assert (tmp_path / "output").read_text().startswith("True ")
 
 
 def test_an_error_that_nobody_caught_is_printed_and_is_exit_code_1(server: ForkServer, tmp_path: Path) -> None:
-    process, _ = forked(server, tmp_path)
+    process = server.fork(1, tmp_path / "socket", "{}", {"TMPDIR": str(tmp_path)}, tmp_path / "output")
     assert process.wait(30.0) == 1
     assert "KeyError: 'device'" in (tmp_path / "output").read_text()
 
 
-def test_workers_end_with_their_server_and_are_told_killed(server: ForkServer, tmp_path: Path) -> None:
-    process, pipe = forked(server, tmp_path, task(tmp_path))
-    pipe.recv_bytes()
+def test_workers_end_with_their_server_and_count_as_killed(server: ForkServer, tmp_path: Path) -> None:
+    process, channel = forked(server, tmp_path, task(tmp_path))
     server.end()
+    channel.close()
     assert process.wait(10.0) == -signal.SIGKILL
     with pytest.raises(ServerGone):
         server.fork(1, tmp_path / "socket", "{}", {}, tmp_path / "output")
+
+
+# ---- a server whose connection was disturbed ----
+
+DISTURBING = {
+    "writes": "write(descriptor, b'{\"seconds\": 1e-9}\\n')",
+    "writes_no_end": "write(descriptor, b'\\x7f\\xff\\xff\\xff')",
+    "closes": "close(descriptor)",
+}
+"""What a module does, at its import, to every descriptor that is a socket."""
+
+
+@pytest.mark.parametrize("name", DISTURBING)
+def test_a_server_whose_connection_was_disturbed_is_gone(name: str, tmp_path: Path) -> None:
+    (tmp_path / f"disturbs_{name}.py").write_text(
+        "import os\n"
+        "for descriptor in range(3, 30):\n"
+        "    try:\n"
+        "        if os.readlink(f'/proc/self/fd/{descriptor}').startswith('socket:'):\n"
+        f"            os.{DISTURBING[name]}\n"
+        "    except OSError:\n"
+        "        pass\n"
+    )
+    env = environment(controls(1), ProcessSettings())
+    made = ForkServer({**env, "PYTHONPATH": f"{tmp_path}:{env.get('PYTHONPATH', '')}"})
+    try:
+        with pytest.raises(ServerGone):
+            made.preload(f"disturbs_{name}")
+        with pytest.raises(ServerGone):
+            made.preload("wave")
+    finally:
+        made.end()
+
+
+def test_a_server_that_is_stopped_is_gone_after_its_deadline(
+    server: ForkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.ready()
+    monkeypatch.setattr(fork_server, "ANSWER_S", 0.05)
+    os.kill(server._process.pid, signal.SIGSTOP)
+    with pytest.raises(ServerGone):
+        server.preload("wave")
+
+
+def test_a_worker_does_not_hold_its_servers_connection(server: ForkServer, tmp_path: Path) -> None:
+    def sockets(pid: int) -> set[str]:
+        links = [os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir()]
+        return {link for link in links if link.startswith("socket:")}
+
+    server.ready()
+    process, channel = forked(server, tmp_path, task(tmp_path))
+    assert sockets(server._process.pid)
+    assert not sockets(process.pid) & sockets(server._process.pid)
+    channel.close()
+
+
+# ---- a fork after CUDA was touched leaves a worker that cannot use CUDA ----
+
+with_cuda = pytest.mark.skipif(not torch.backends.cuda.is_built(), reason="this torch was built without CUDA")
+
+IMPORTING = """
+import importlib, json, os, pkgutil, traceback
+from importlib.machinery import ExtensionFileLoader
+
+recorded = []
+
+def recording(name, function):
+    def record(*arguments, **named):
+        recorded.append([name, "".join(traceback.format_stack()[:-1])])
+        return function(*arguments, **named)
+    return record
+
+load = ExtensionFileLoader.exec_module
+
+def poisoned(loader, module):
+    load(loader, module)
+    if module.__name__ != "torch._C":
+        return
+    for name in dir(module):
+        # All that torch asks of CUDA at an import goes through these functions; isInBadFork asks torch alone.
+        touches = name.startswith(("_cuda_", "_accelerator_", "_get_accelerator")) and name != "_cuda_isInBadFork"
+        found = getattr(module, name)
+        if touches and callable(found) and not isinstance(found, type):
+            setattr(module, name, recording(name, found))
+
+ExtensionFileLoader.exec_module = poisoned
+
+import tipbench
+from tipbench.suite import files
+from tipbench.engine.handle import PRELOADED
+from tipbench.worker import forking
+
+forking.import_all()
+for package in PRELOADED:
+    importlib.import_module(package)
+import torch
+
+def bad_fork():
+    pid = os.fork()
+    if pid == 0:
+        os._exit(int(torch.cuda._is_in_bad_fork()))
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+said = {"server": recorded.copy(), "bad fork": bad_fork()}
+for module in pkgutil.walk_packages(tipbench.__path__, "tipbench."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+for file in files.pair_files(files.BENCHMARKS):
+    files.load(file, files.BENCHMARKS)
+said["worker"] = recorded[len(said["server"]):]
+for name, touch in (
+    ("is_available", torch.cuda.is_available),
+    ("accelerator", torch.accelerator.is_available),
+    ("a tensor", lambda: torch.empty(1, device="cuda")),
+):
+    before = len(recorded)
+    try:
+        touch()
+    except Exception:
+        pass
+    said[name] = recorded[before:]
+said["bad fork after all that"] = bad_fork()
+print("\\n" + json.dumps(said))
+"""
+"""Import what the server and its workers do, with each function of torch's that goes to CUDA recording its calls."""
+
+
+@pytest.fixture(scope="module")
+def said() -> dict[str, Any]:
+    done = subprocess.run([sys.executable, "-c", IMPORTING], env=callers(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert isinstance(found, dict)
+    return found
+
+
+@with_cuda
+@pytest.mark.parametrize("who", ["server", "worker"])
+def test_no_import_touches_cuda(said: dict[str, Any], who: str) -> None:
+    calls = [f"{name} called from\n{stack}" for name, stack in said[who]]
+    assert not calls, "\n".join(calls)
+    assert said["bad fork"] == 0
+
+
+@with_cuda
+@pytest.mark.parametrize("how", ["is_available", "accelerator", "a tensor"])
+def test_what_touches_cuda_is_seen_to(said: dict[str, Any], how: str) -> None:
+    """So that the test above can fail, on a machine without a GPU too."""
+    assert said[how], "nothing was recorded"
+    assert said["bad fork after all that"] == 1
+
+
+@with_cuda
+def test_a_worker_may_use_cuda_also_after_another_of_the_same_server_has(server: ForkServer, tmp_path: Path) -> None:
+    server.preload("torchvision")
+    for name in ("first", "second"):
+        folder = tmp_path / name
+        folder.mkdir()
+        about = task(folder)
+        file = folder / "pairs" / "mine.py"
+        touching = "print(torch.cuda._is_in_bad_fork(), torch.cuda.is_available() is None, flush=True)"
+        file.write_text(f"import torch\n{file.read_text()}".replace("print(", f"{touching}\n        print(", 1))
+        _, channel = forked(server, folder, about)
+        build(channel)
+        channel.close()
+        assert (folder / "output").read_text().startswith("False False\n")

@@ -17,16 +17,18 @@ from typing import Any
 
 import pytest
 
-from harness import cli, store
-from harness.record import Run
-from harness.report import FORMATS, one_liners, render
-from harness.report.rows import counts, rows
-from harness.store import Notice, StoreError
 from tests.made_up import info, measured
+from tipbench import cli
+from tipbench.publish.allowed import allowed
+from tipbench.records import store
+from tipbench.records.record import Run
+from tipbench.records.store import Notice, StoreError
+from tipbench.report import FORMATS, one_liners, render
+from tipbench.report.rows import counts, rows
 
 SEED = 20261120
 # Of a fixed run, as the lines below are chosen from it.
-COMMITTED = (Path(__file__).parents[1] / "results/amd-epyc-2c-24g/2026-11-20-17fba283.jsonl").read_bytes()
+COMMITTED = (Path(__file__).parents[1] / "results/amd-epyc-zen4-2c-24g/2026-11-20-17fba283.jsonl").read_bytes()
 
 
 def shortened() -> bytes:
@@ -312,7 +314,7 @@ OTHERS = {
     "an empty object": b"{}\n",
     "a number": b"7\n",
     "nested": b"[" * 1_000_000,
-    "a newer schema": with_schema(b'"schema":2,'),
+    "a newer schema": with_schema(b'"schema":3,'),
     "a schema that is true": with_schema(b'"schema":true,'),
     "a schema in words": with_schema(b'"schema":"1",'),
     "no schema": with_schema(b""),
@@ -359,20 +361,24 @@ MEASURED = 3
 @pytest.mark.parametrize(
     ("path", "value", "told"),
     [
-        ("launches__0__steal_ticks__0", [], "launch 1: steal_ticks is not of the type tuple[int, ...]"),
-        ("launches__0__throttled_us__0", "long", "launch 1: throttled_us is not of the type tuple[int, ...]"),
-        ("variants__optimized__mechanism", 3, "optimized: mechanism is not of the type Mapping[str, Any]"),
-        ("variants__optimized__equal", ["bitwise"], "optimized: equal is not of the type Mapping[str, Any]"),
-        ("variants__optimized__remedy", {}, "optimized: remedy is not of the type str"),
-        ("info__device", ["cpu"], "info: device is not of the type str"),
-        ("info__pair", 7, "info: pair is not of the type str"),
-        ("info__file", None, "info: file is not of the type str"),
-        ("info__needs", [0], "info: needs is not of the type tuple[str, ...]"),
-        ("info__tip__guide", 5, "the tip's guide is no list"),
-        ("info__tip__status", {}, "the tip's published, status, note or why_not is no text"),
-        ("steps", 10**400, "no count of steps"),
-        ("steps", 1.5, "steps is not of the type int"),
-        ("variants__optimized__memory__tree", 10**400, "optimized: memory holds 1000"),
+        ("launches__0__steal_ticks__0", [], "launches[0].steal_ticks[0]: expected `int`"),
+        ("launches__0__throttled_us__0", "long", "launches[0].throttled_us[0]: expected `int`"),
+        ("launches__0__seconds__0", True, "launches[0].seconds[0]: expected `float`, got `bool`"),
+        ("variants__optimized__mechanism", 3, "variants.optimized.mechanism: expected"),
+        ("variants__optimized__mechanism__what", ["bytes"], "variants.optimized.mechanism.what: expected `str`"),
+        ("variants__optimized__equal", ["bitwise"], "variants.optimized.equal: expected"),
+        ("variants__optimized__remedy", {}, "variants.optimized.remedy: expected `str`"),
+        ("info__device", ["cpu"], "info.device: expected `str`"),
+        ("info__pair", 7, "info.pair: expected `str`"),
+        ("info__file", None, "info.file: expected `str`"),
+        ("info__needs", [0], "info.needs[0]: expected `str`"),
+        ("info__variants__1__name", "baseline", "two of baseline, baseline have the same name"),
+        ("info__tip__guide", 5, "info.tip.guide: expected"),
+        ("info__tip__status", {}, "info.tip.status: expected `str`"),
+        ("steps", 10**400, "steps: expected `int` <="),
+        ("steps", 1.5, "steps: expected `int`"),
+        ("variants__optimized__memory__tree", 10**400, "variants.optimized.memory[...]: expected `int` <="),
+        ("variants__optimized__memory__tree", -1, "variants.optimized.memory[...]: expected `int` >= 0"),
         ("variants__optimized__one_off__build", f"{RAW}1e999", "1e999 is too large a number"),
         ("variants__optimized__equal__worst", f"{RAW}-1e999", "-1e999 is too large a number"),
         ("variants__optimized__mechanism__baseline", f"{RAW}{'[' * 400}{']' * 400}", "nested too deeply"),
@@ -391,8 +397,7 @@ def test_a_record_that_the_report_could_not_show_is_named(tmp_path: Path, path: 
 @pytest.mark.parametrize(
     ("line", "path", "value"),
     [
-        (0, "machine__cores", 10**400),
-        (0, "machine__memory_bytes", 10**400),
+        (0, "machine__swap_bytes", 10**400),
         (0, "machine__caches__L2", 10**400),
         (MEASURED, "variants__optimized__mechanism", {"what": "bytes", "baseline": 10**400, "optimized": -(10**400)}),
     ],
@@ -404,10 +409,21 @@ def test_numbers_that_no_float_holds_are_shown(tmp_path: Path, line: int, path: 
     assert store.read(file)[1] == []
 
 
-@pytest.mark.parametrize("value", [f"{RAW}1e999", f"{RAW}{'[' * 400}{']' * 400}"])
-def test_a_header_that_the_report_could_not_show_is_refused(tmp_path: Path, value: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("machine__further", f"{RAW}1e999"),
+        ("machine__further", f"{RAW}{'[' * 400}{']' * 400}"),
+        *(("machine__cores", cores) for cores in (0, "2", True, 10**400)),
+        ("machine__memory_bytes", 10**39),
+        ("machine__\ud800", "x"),
+        ("machine__cores", "\ud800"),
+        ("controls__OMP_NUM_THREADS", 2),
+    ],
+)
+def test_a_header_that_the_report_could_not_show_is_refused(tmp_path: Path, path: str, value: Any) -> None:
     file = tmp_path / "run.jsonl"
-    file.write_bytes(with_values(0, machine__cores=value))
+    file.write_bytes(with_values(0, **{path: value}))
     assert examine(file) == "refused"
 
 
@@ -427,7 +443,7 @@ def hostile_everywhere(word: str) -> bytes:
     """The words of a record and of the header that a person could write into a file, all `word`."""
     header, *lines = (json.loads(line) for line in SHORT.splitlines())
     header.update(id=word, started=word, suite=word, commit=word, planned=[word], controls={word: word})
-    header["machine"].update({"name": word, "cpu": word, "torch": word, "flags": [word], word: word})
+    header["machine"].update({"name": word, "cpu": word, "torch": word, "flags": [word], ascii(word): word})
     for record in lines:
         about, variants = record["info"], record["variants"].values()
         about["tip"].update(title=word, note=word, published=word, status=word, guide=[word])
@@ -435,7 +451,7 @@ def hostile_everywhere(word: str) -> bytes:
         record.update(kind=word, reason=word, remedy=word)
         for variant in variants:
             variant.update(kind=word, reason=word, remedy=word)
-            variant["mechanism"] = {"what": word, "baseline": word, "optimized": [word], "engaged": word}
+            variant["mechanism"] = {"what": word, "baseline": word, "optimized": [word], "engaged": True}
             variant["equal"] = {"method": word, "tolerance": word, "seeds": word, "worst": word}
     return b"".join(json.dumps(data).encode() + b"\n" for data in (header, *lines))
 
@@ -459,6 +475,7 @@ def test_nothing_in_a_file_is_run_and_no_name_leads_out(
     sys.addaudithook(listen)  # it stays until the interpreter ends, deaf again after this test
     for word in HOSTILE:
         path.write_bytes(hostile_everywhere(word))
+        assert store.read(path)[1] == []
         listening = True
         for format in FORMATS:
             assert cli.main(["report", "--format", format, str(path)]) == 0
@@ -486,6 +503,28 @@ def test_the_command_tells_what_is_wrong_in_lines_and_never_a_traceback(
         told = capsys.readouterr().err.splitlines()
         assert all(line.startswith(f"tipbench: {path}") for line in told)
     assert set(codes) == {0, 2}
+
+
+@pytest.mark.parametrize("mutate", [flip_bits, tamper_with_a_record, tamper_with_the_header])
+def test_a_mutated_file_is_compared_and_published_or_refused_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mutate: Mutate
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    whole, path = tmp_path / "whole.jsonl", tmp_path / "mutated.jsonl"
+    whole.write_bytes(with_values(0, id="another"))
+    codes = Counter[int]()
+    for number in range(25):
+        path.write_bytes(mutate(random.Random(f"{SEED} {mutate.__name__} compared {number}"), SHORT))
+        codes[cli.main(["compare", "--format", "json", str(whole), str(path)])] += 1
+        assert all(line.startswith("tipbench: ") for line in capsys.readouterr().err.splitlines())
+        try:
+            found = allowed(*store.read(path))
+        except StoreError:
+            continue
+        for format in UNDRAWN:
+            render(found.run, found.notices, format)
+    assert set(codes) <= {0, 2}
+    assert codes[0] >= 5, "the mutations damage too much to reach the comparison"
 
 
 def test_a_damaged_file_that_can_be_read_has_a_page_with_figures(tmp_path: Path) -> None:

@@ -15,17 +15,17 @@ from urllib.parse import unquote
 import psutil
 import pytest
 
-from harness.page import Page, Paragraph
-from harness.publish import send as sending
-from harness.publish import tree
-from harness.publish.git import Git, GitFailed
-from harness.publish.git_wiki import MARKS, GitWiki, open_wiki
-from harness.publish.region import Damaged, inside
-from harness.publish.secret import Secret
-from harness.publish.send import Compared, Published, plan, send
-from harness.publish.wiki import Change, Conflict, Stored, WikiError
 from tests.git_server import TOKEN, GitServer, commits, content, everything, files, git, put, serving
 from tests.published import PNG, on, published, stored
+from tipbench.publish import send as sending
+from tipbench.publish import tree
+from tipbench.publish.git import Git, GitFailed
+from tipbench.publish.git_wiki import MARKS, GitWiki, open_wiki
+from tipbench.publish.region import Damaged, inside
+from tipbench.publish.secret import Secret
+from tipbench.publish.send import Compared, Published, plan, send
+from tipbench.publish.wiki import Change, Conflict, Stored, WikiError
+from tipbench.report.document import Page, Paragraph
 
 BACKEND = Path(subprocess.run(["git", "--exec-path"], capture_output=True, text=True, check=True).stdout.strip())
 if not (BACKEND / "git-http-backend").exists():
@@ -191,8 +191,8 @@ def test_each_flavour_has_its_files_links_and_images(server: GitServer, wiki: Pa
 
 
 def test_a_link_to_a_heading_of_another_page(server: GitServer, wiki: Path) -> None:
-    from harness.page import Link
-    from harness.publish.wiki import WikiPage
+    from tipbench.publish.wiki import WikiPage
+    from tipbench.report.document import Link
 
     page = WikiPage(("Benchmarks",), Page("x", (Paragraph((Link("there", "Benchmarks/a-b#sdpa"),)),)))
     assert "[there](Benchmarks-a-b#sdpa)" in opened(server).render(page)
@@ -200,11 +200,11 @@ def test_a_link_to_a_heading_of_another_page(server: GitServer, wiki: Path) -> N
 
 
 def test_a_flavour_is_guessed_from_the_host_or_asked_for() -> None:
-    from harness.publish.flavours import FLAVOURS, flavour
+    from tipbench.publish.flavours import FLAVOURS, flavour
 
     hosts = {"github.com": "github", "gitlab.example.org": "gitlab", "codeberg.org": "gitea", "dev.azure.com": "azure"}
     assert {host: flavour("", host) for host in hosts} == {host: FLAVOURS[name] for host, name in hosts.items()}
-    with pytest.raises(WikiError, match=r"which kind of wiki git\.example\.org is cannot be told: add --flavour"):
+    with pytest.raises(WikiError, match=r"the kind of wiki of git\.example\.org is unknown: add --flavour"):
         flavour("", "git.example.org")
     with pytest.raises(WikiError, match="--flavour"):
         flavour("trac", "github.com")
@@ -271,7 +271,7 @@ def test_a_server_that_is_down() -> None:
 
 def test_a_server_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """git speaks by a program of its own, which would hold the pipes open; it is ended too."""
-    monkeypatch.setattr("harness.publish.git.DEADLINE_S", 1.0)
+    monkeypatch.setattr("tipbench.publish.git.DEADLINE_S", 1.0)
     before = {process.pid for process in psutil.Process().children(recursive=True)}
     with socket.create_server(("127.0.0.1", 0)) as silent:
         with pytest.raises(WikiError, match="gave no answer within 1 s"):
@@ -368,7 +368,7 @@ def test_two_publishers_at_once_both_end_in_the_index(server: GitServer, wiki: P
     processes = []
     for name, cores in (("a", 2), ("b", 4)):
         file = stored(tmp_path / name, on(name, cores))
-        words = [sys.executable, "-m", "harness", "publish", "--to", server.target(), "--flavour", "github", str(file)]
+        words = [sys.executable, "-m", "tipbench", "publish", "--to", server.target(), "--flavour", "github", str(file)]
         env = {**os.environ, "TIPBENCH_TOKEN": TOKEN}
         processes.append(subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
     told = [process.communicate(timeout=120) for process in processes]
@@ -376,7 +376,7 @@ def test_two_publishers_at_once_both_end_in_the_index(server: GitServer, wiki: P
     assert len((wiki / "arrived").read_text().splitlines()) == 3
     found = files(wiki)
     region = inside(found["Benchmarks.md"].decode(), MARKS, "Benchmarks")
-    assert {entry.machine for entry in tree.entries(region)} == {"amd-epyc-2c-24g", "amd-epyc-4c-24g"}
+    assert {entry.machine for entry in tree.entries(region)} == {"amd-epyc-zen4-2c-24g", "amd-epyc-zen4-4c-24g"}
     for entry in tree.entries(region):
         assert f"{'-'.join(entry.path)}.md" in found
     assert commits(wiki) == 3
@@ -497,7 +497,7 @@ def test_a_comparison_with_runs_of_others_is_left_to_them(server: GitServer, wik
 
 def test_quoted_names_stay_as_they_are() -> None:
     """Azure's %2D is part of a file's name: a link must not be unquoted on the way."""
-    from harness.publish.flavours import FLAVOURS
+    from tipbench.publish.flavours import FLAVOURS
 
     azure = FLAVOURS["azure"]
     assert unquote(azure.link(("Benchmarks", "a-b"))) == "/Benchmarks/a-b"

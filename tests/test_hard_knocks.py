@@ -27,17 +27,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness import run as running
-from harness import store
-from harness.controls import controls
-from harness.discover import Discovery, discover
-from harness.launch import Surroundings
-from harness.record import PairInfo, Record
-from harness.runner import run
-from harness.worker import Worker
-from harness.workplace import Workplace
 from tests import tiny
 from tests.test_cli import wait_for
+from tipbench.engine import run as running
+from tipbench.engine.handle import Worker
+from tipbench.engine.launcher import Launcher
+from tipbench.engine.runner import run
+from tipbench.machine.controls import controls
+from tipbench.records import store
+from tipbench.records.record import PairInfo, Record
+from tipbench.suite.discover import Discovery, discover
+from tipbench.tip.process import ProcessSettings
 
 HOME = Path(__file__).parent.parent
 
@@ -208,7 +208,7 @@ MANY = 15
 
 ONE_OF_MANY = """
 import torch
-from harness.pair import Claim, Pair, Tip
+from tipbench.tip.pair import Claim, Pair, Tip
 
 TIP = Tip(id="many-{number}", title="Add less often", guide=(), claim=Claim.FASTER)
 
@@ -275,17 +275,17 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Long]:
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="tb-", dir="/tmp") as place:
         patch.setattr(tempfile, "tempdir", place)
         before = Held.now()
-        workplace = Workplace(folder, controls(1))
+        launcher = Launcher(folder, controls(1))
 
-        def start(info: PairInfo, surroundings: Surroundings, cache: str, launch: int | None = None) -> Worker:
+        def start(info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None = None) -> Worker:
             # Also those that weigh are forked: importing torch anew for them would be most of this test.
-            return workplace.start(info, surroundings, cache, launch or 0)
+            return launcher.start(info, settings, cache, launch or 0)
 
         outcomes, moments = [], []
         for record in run(found.pairs, start, tiny.PROFILE, 0, 1, lambda *told: None):
             outcomes.append(record.outcome)
             moments.append(Held.now())
-        workplace.close()
+        launcher.close()
         yield Long(outcomes, before, moments, Held.now(), list(Path(place).iterdir()))
 
 
@@ -318,7 +318,7 @@ def test_the_run_itself_does_not_grow_with_its_pairs(long: Long) -> None:
 
 def main(found_file: str, *arguments: str) -> int:
     """`tipbench ARGUMENTS` as the module says."""
-    from harness.cli import main as command
+    from tipbench.cli import main as command
 
     patch = pytest.MonkeyPatch()
     tiny.shrink(patch)

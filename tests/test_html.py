@@ -19,7 +19,13 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, expect
 from playwright.sync_api import Page as Tab
 
-from harness.page import (
+from tests import browser as chromium
+from tests.browser import Window
+from tests.made_up import realistic
+from tipbench.records.store import read
+from tipbench.report import one_run
+from tipbench.report.as_html import render
+from tipbench.report.document import (
     Block,
     Break,
     Bullets,
@@ -38,14 +44,8 @@ from harness.page import (
     Strong,
     Table,
 )
-from harness.report import one_run
-from harness.report.as_html import render
-from harness.report.figures import draw
-from harness.report.rows import rows
-from harness.store import read
-from tests import browser as chromium
-from tests.browser import Window
-from tests.made_up import realistic
+from tipbench.report.figures import draw
+from tipbench.report.rows import rows
 
 browser, window = chromium.browser, chromium.window
 
@@ -64,7 +64,7 @@ TIPS = 16
 
 
 def comparison(tips: int = 50, machines: int = 20) -> Page:
-    """Shaped as a comparison of many runs is: what travels, the matrix, the machines."""
+    """Shaped as a comparison of many runs is: the tips, the matrix, the machines."""
     random = Random(6)
     names = [f"machine-{number:02}-64c-256g" for number in range(1, machines + 1)]
 
@@ -83,7 +83,7 @@ def comparison(tips: int = 50, machines: int = 20) -> Page:
         kind = ANSWERS[number % len(ANSWERS)]
         return Cell((Strong(kind),), ANSWERS.index(kind), kind)
 
-    travels = tuple(
+    answers = tuple(
         (
             answer(number),
             Cell((Link(tip(number), f"#{tip(number)}"),)),
@@ -102,8 +102,8 @@ def comparison(tips: int = 50, machines: int = 20) -> Page:
         f"{tips} tips on {machines} machines",
         (
             Quote((("Limits: ", Strong("sizes"), " named below."), ("Noise floor: 1 %.",))),
-            Heading("Which advice travels", 2, "travels"),
-            Table("travels", ("answer", "tip", "what was found"), travels),
+            Heading("Which advice pays on all machines", 2, "tips"),
+            Table("tips", ("answer", "tip", "what was found"), answers),
             Heading("Tips by machines", 2, "matrix"),
             Paragraph(("Speedups with their intervals; ", Literal("tipbench compare"), " made this.")),
             Table("matrix", ("tip", *names), matrix),
@@ -328,7 +328,7 @@ def requested(window: Window, address: str) -> list[str]:
     requests: list[str] = []
     context.on("request", lambda request: requests.append(request.url))
     opened = context.new_page()
-    opened.goto(f"{address}#?travels.sort=2", wait_until="networkidle")
+    opened.goto(f"{address}#?tips.sort=2", wait_until="networkidle")
     opened.emulate_media(media="print", color_scheme="dark")
     opened.pdf()
     return [found.split("#")[0] for found in requests]
@@ -420,18 +420,18 @@ def test_text_is_sorted_as_people_count(window: Window, tmp_path: Path) -> None:
 
 
 def test_words_and_kinds_filter_and_the_number_of_rows_is_told(tab: Tab) -> None:
-    bar = controls(tab, "travels")
+    bar = controls(tab, "tips")
     status = bar.get_by_role("status")
-    everything = shown(tab, "travels", 1)
+    everything = shown(tab, "tips", 1)
     expect(status).to_have_text(f"{TIPS} rows")
     bar.get_by_label("answer").select_option("don't")
     wanted = everything.count("don't")
-    assert shown(tab, "travels", 1) == ["don't"] * wanted
+    assert shown(tab, "tips", 1) == ["don't"] * wanted
     assert 0 < wanted < everything.count("don't") + everything.count("don't bother")
     expect(status).to_have_text(f"{wanted} of {TIPS} rows shown")
     bar.get_by_role("button", name="Show all").click()
     bar.get_by_role("searchbox").press_sequentially("MEMORY tip-07")
-    assert shown(tab, "travels", 2) == ["tip-07"]
+    assert shown(tab, "tips", 2) == ["tip-07"]
     expect(status).to_have_text(f"1 of {TIPS} rows shown")
     bar.get_by_role("searchbox").fill("no such words")
     expect(status).to_have_text(f"0 of {TIPS} rows shown")
@@ -454,9 +454,9 @@ def test_with_many_columns_one_choice_says_where_and_what(tab: Tab) -> None:
 
 
 def test_the_address_alone_restores_the_view_in_another_window(tab: Tab, window: Window) -> None:
-    sort_button(tab, "travels", 3).click()
-    sort_button(tab, "travels", 3).click()
-    controls(tab, "travels").get_by_label("answer").select_option("can't tell")
+    sort_button(tab, "tips", 3).click()
+    sort_button(tab, "tips", 3).click()
+    controls(tab, "tips").get_by_label("answer").select_option("can't tell")
     controls(tab, "matrix").get_by_role("searchbox").fill("no & difference? 50 % + #1 ü")
     controls(tab, "matrix").get_by_role("searchbox").fill("difference  TIP-")
     controls(tab, "matrix").get_by_label("Column").select_option(label="machine-03-64c-256g")
@@ -464,7 +464,7 @@ def test_the_address_alone_restores_the_view_in_another_window(tab: Tab, window:
     sort_button(tab, "evidence", 2).evaluate("button => button.click()")
     other = window().new_page()
     other.goto(tab.url)
-    for table in ("travels", "matrix"):
+    for table in ("tips", "matrix"):
         assert shown(other, table) == shown(tab, table) != []
         assert controls(other, table).inner_text() == controls(tab, table).inner_text()
         assert [field.input_value() for field in controls(other, table).locator("input, select").all()] == [
@@ -473,8 +473,8 @@ def test_the_address_alone_restores_the_view_in_another_window(tab: Tab, window:
     assert other.url == tab.url
     assert other.locator("[aria-sort]").count() == 2
     other.reload()
-    assert shown(other, "travels") == shown(tab, "travels")
-    for table in ("travels", "matrix"):
+    assert shown(other, "tips") == shown(tab, "tips")
+    for table in ("tips", "matrix"):
         controls(tab, table).get_by_role("button", name="Show all").click()
     sort_button(tab, "evidence", 2).evaluate("button => (button.click(), button.click())")
     assert "#" not in tab.url, "nothing chosen, nothing said"
@@ -483,31 +483,31 @@ def test_the_address_alone_restores_the_view_in_another_window(tab: Tab, window:
 def test_links_within_the_page_lead_there_and_keep_what_is_chosen(tab: Tab, window: Window) -> None:
     target = tab.get_by_role("heading", name="tip-03")
     expect(target).to_be_hidden()
-    controls(tab, "travels").get_by_role("searchbox").fill("memory")
-    sort_button(tab, "travels", 2).click()
-    link = tab.locator('[id="table:travels"]').get_by_role("link", name="tip-03")
+    controls(tab, "tips").get_by_role("searchbox").fill("memory")
+    sort_button(tab, "tips", 2).click()
+    link = tab.locator('[id="table:tips"]').get_by_role("link", name="tip-03")
     link.click()
     expect(target).to_be_in_viewport()
-    assert tab.url.endswith("#tip-03?travels.sort=2&travels.text=memory")
+    assert tab.url.endswith("#tip-03?tips.sort=2&tips.text=memory")
     tab.evaluate("scrollTo(0, 0)")
     link.click()
     expect(target).to_be_in_viewport()
     tab.go_back()
-    assert tab.url.endswith("#?travels.sort=2&travels.text=memory")
-    assert controls(tab, "travels").get_by_role("searchbox").input_value() == "memory"
+    assert tab.url.endswith("#?tips.sort=2&tips.text=memory")
+    assert controls(tab, "tips").get_by_role("searchbox").input_value() == "memory"
     other = window().new_page()
     other.goto(tab.url.replace("#", "#tip-03"))
     expect(other.get_by_role("heading", name="tip-03")).to_be_in_viewport()
     other.goto(tab.url.split("#")[0] + "#tip-04")
     expect(other.get_by_role("heading", name="tip-04")).to_be_in_viewport()
-    assert controls(other, "travels").get_by_role("searchbox").input_value() == "", "the address says all of it"
+    assert controls(other, "tips").get_by_role("searchbox").input_value() == "", "the address says all of it"
 
 
 @pytest.mark.parametrize(
     "hash",
     [
-        "#?travels.sort=99&travels.kind1=none+such&travels.kind7=faster&evidence.text=hidden",
-        "#?travels.sort=1.5&other.sort=1&__proto__=1",
+        "#?tips.sort=99&tips.kind1=none+such&tips.kind7=faster&evidence.text=hidden",
+        "#?tips.sort=1.5&other.sort=1&__proto__=1",
         "#%E0%A4%A?%E0%A4%A",
         "#constructor",
         "#table:matrix",
@@ -519,7 +519,7 @@ def test_an_address_that_says_nonsense_shows_everything(file: Path, window: Wind
     errors: list[object] = []
     opened.on("pageerror", lambda error: errors.append(error))
     opened.goto(file.as_uri() + hash)
-    assert shown(opened, "travels", 2) == [f"tip-{number:02}" for number in range(1, TIPS + 1)]
+    assert shown(opened, "tips", 2) == [f"tip-{number:02}" for number in range(1, TIPS + 1)]
     assert opened.locator("[aria-sort]").count() == 0
     assert opened.locator("select").evaluate_all("all => all.every(each => each.selectedIndex === 0)")
     assert errors == []
@@ -531,7 +531,7 @@ def test_an_address_that_says_nonsense_shows_everything(file: Path, window: Wind
 def test_without_a_script_all_is_there_and_nothing_promises_more(file: Path, window: Window) -> None:
     opened = window(java_script_enabled=False).new_page()
     opened.goto(file.as_uri() + "#tip-02")
-    assert len(shown(opened, "travels")) == len(shown(opened, "matrix")) == TIPS
+    assert len(shown(opened, "tips")) == len(shown(opened, "matrix")) == TIPS
     assert opened.locator("button, input, select").count() == 0
     expect(opened.get_by_role("heading", name="tip-02")).to_be_in_viewport()  # the browser itself unfolds it
 
@@ -559,7 +559,7 @@ def test_heads_stay_in_sight(tab: Tab) -> None:
     region.evaluate("region => { region.scrollIntoView(); region.scrollTop = 1000 }")
     inside = region.locator("thead th").first.evaluate("head => head.getBoundingClientRect().y")
     assert inside == pytest.approx(region.evaluate("region => region.getBoundingClientRect().y"), abs=2)
-    narrow = tab.locator('[id="table:travels"]')
+    narrow = tab.locator('[id="table:tips"]')
     narrow.locator("tbody tr").nth(12).evaluate("row => row.scrollIntoView()")
     assert narrow.locator("thead th").first.evaluate("head => head.getBoundingClientRect().y") == pytest.approx(
         0, abs=2
@@ -596,7 +596,7 @@ def test_paper(large_file: Path, report_file: Path, window: Window) -> None:
 @pytest.mark.parametrize(("scheme", "width"), [("dark", 375), ("light", 1400)])
 def test_axe_finds_nothing(file: Path, window: Window, scheme: Scheme, width: int) -> None:
     opened = window(color_scheme=scheme, viewport={"width": width, "height": 900}).new_page()
-    opened.goto(file.as_uri() + "#?travels.sort=1&travels.text=memory")
+    opened.goto(file.as_uri() + "#?tips.sort=1&tips.text=memory")
     axe(opened)
 
 
@@ -656,7 +656,7 @@ def test_the_page_has_landmarks_one_title_and_a_way_past_what_repeats(tab: Tab) 
     for landmark in ("banner", "main"):
         assert tab.get_by_role(landmark).count() == 1
     listed = tab.get_by_role("navigation", name="Contents").get_by_role("link")
-    assert listed.all_inner_texts() == ["Which advice travels", "Tips by machines", "The machines"]
+    assert listed.all_inner_texts() == ["Which advice pays on all machines", "Tips by machines", "The machines"]
     tab.keyboard.press("Tab")
     expect(tab.get_by_role("link", name="Skip to the content")).to_be_in_viewport()
     tab.keyboard.press("Enter")

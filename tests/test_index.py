@@ -12,13 +12,13 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from harness import store
-from harness.compare import index
-from harness.compare.index import Stored, consult
-from harness.record import Record, Run
-from harness.store import StoreError, create
 from tests import many_runs
 from tests.made_up import info, measured, realistic, run, tip
+from tipbench.compare import index
+from tipbench.compare.index import Stored, consult
+from tipbench.records import store
+from tipbench.records.record import Record, Run
+from tipbench.records.store import StoreError, create
 
 
 @pytest.fixture

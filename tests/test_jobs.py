@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 from benchmarks.jobs import images
 from benchmarks.jobs.image_classification import image_classification
 from benchmarks.jobs.language_model import SourceText, language_model, text_encoder
-from harness.job import Job
+from tipbench.tip.job import Job
 
 CPU = torch.device("cpu")
 

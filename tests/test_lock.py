@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from harness import lock
-from harness.lock import Busy, only_run
+from tipbench.engine import lock
+from tipbench.engine.lock import Busy, only_run
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from harness import lock
+from tipbench.engine import lock
 lock.lock_path = lambda: Path(sys.argv[1])
 with lock.only_run("`tipbench run holder`"):
     print("held", flush=True)

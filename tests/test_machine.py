@@ -8,14 +8,15 @@ import re
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import archspec.cpu
 import psutil
 import pytest
 
-from harness import machine
+from tipbench.machine import activity, describe, gpu, limits, microarchitecture, proc, processor
 
 
 @pytest.fixture
@@ -36,67 +37,71 @@ def a_gpu(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("model", "cores", "gib", "gpus", "expected"),
+    ("model", "architecture", "cores", "gib", "gpus", "expected"),
     [
-        ("AMD EPYC", 2, 23.54, "unavailable", "amd-epyc-2c-24g"),
-        ("AMD EPYC 9R14 96-Core Processor", 8, 61.8, [], "amd-epyc-9r14-8c-64g"),
+        ("AMD EPYC", "zen5", 2, 23.54, "unavailable", "amd-epyc-zen5-2c-24g"),
+        ("AMD EPYC 9R14 96-Core Processor", "zen4", 8, 61.8, [], "amd-epyc-9r14-zen4-8c-64g"),
         (
             "Intel(R) Xeon(R) Platinum 8380 CPU @ 2.30GHz",
+            "icelake",
             80,
             503.5,
             [a_gpu("NVIDIA H200")],
-            "intel-xeon-platinum-8380-80c-512g-h200",
+            "intel-xeon-platinum-8380-icelake-80c-512g-h200",
         ),
-        ("AMD Ryzen 7 PRO 6850U with Radeon Graphics", 8, 30.1, [], "amd-ryzen-7-pro-6850u-8c-32g"),
-        ("Apple M2 Pro", 10, 16, "unavailable", "apple-m2-pro-10c-16g"),
+        ("AMD Ryzen 7 PRO 6850U with Radeon Graphics", "zen3", 8, 30.1, [], "amd-ryzen-7-pro-6850u-zen3-8c-32g"),
+        ("Apple M2 Pro", "m2", 10, 16, "unavailable", "apple-m2-pro-10c-16g"),
         (
             "AMD EPYC 7742 64-Core Processor",
+            "zen2",
             128,
             1007,
             [a_gpu("NVIDIA A100-SXM4-80GB")] * 8,
-            "amd-epyc-7742-128c-1024g-8x-a100-sxm4-80gb",
+            "amd-epyc-7742-zen2-128c-1024g-8x-a100-sxm4-80gb",
         ),
-        ("Neoverse-N1", 4, 7.6, [a_gpu("NVIDIA GeForce RTX 4090")], "neoverse-n1-4c-8g-rtx-4090"),
-        ("AMD EPYC", 2, 4.9, [], "amd-epyc-2c-5g"),
+        ("Neoverse-N1", "neoverse_n1", 4, 7.6, [a_gpu("NVIDIA GeForce RTX 4090")], "neoverse-n1-4c-8g-rtx-4090"),
+        ("AMD EPYC", "unavailable", 2, 4.9, [], "amd-epyc-2c-5g"),
     ],
 )
-def test_name_is_made_from_the_hardware(model: str, cores: int, gib: float, gpus: Any, expected: str) -> None:
-    assert machine.name(model, cores, int(gib * machine.GIB), gpus) == expected
+def test_name_is_made_from_the_hardware(
+    model: str, architecture: str, cores: int, gib: float, gpus: Any, expected: str
+) -> None:
+    assert describe.name(model, architecture, cores, int(gib * describe.GIB), gpus) == expected
 
 
 def test_name_without_a_processor_name_is_still_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    assert machine.name(machine.UNAVAILABLE, machine.UNAVAILABLE, machine.UNAVAILABLE, []) == "aarch64"
+    assert describe.name("unavailable", "unavailable", "unavailable", "unavailable", []) == "aarch64"
 
 
 def test_read_tells_missing_from_denied(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tree, {"there": "performance\n", "empty": ""})
-    assert machine.read(tree / "there") == "performance"
-    assert machine.read(tree / "empty") == "unavailable"
-    assert machine.read(tree / "missing") == "unavailable"
-    assert machine.read(tree / "there/inside") == "unavailable"
+    assert proc.read(tree / "there") == "performance"
+    assert proc.read(tree / "empty") == "unavailable"
+    assert proc.read(tree / "missing") == "unavailable"
+    assert proc.read(tree / "there/inside") == "unavailable"
 
     def denied(_: Path) -> str:
         raise PermissionError
 
     monkeypatch.setattr(Path, "read_text", denied)
-    assert machine.read(tree / "there") == "denied"
+    assert proc.read(tree / "there") == "denied"
 
 
 def test_processor_of_x86(tree: Path) -> None:
     put(
         tree, {"proc/cpuinfo": "model name\t: AMD EPYC\nflags\t\t: fpu avx2 avx512f hypervisor amx_tile avx512_bf16x\n"}
     )
-    assert machine.cpu_model(tree) == "AMD EPYC"
-    assert machine.cpu_flags(tree) == ["avx2", "avx512f", "amx_tile"]
-    assert machine.virtual(tree) is True
+    assert processor.cpu_model(tree) == "AMD EPYC"
+    assert processor.cpu_flags(tree) == ["avx2", "avx512f", "amx_tile"]
+    assert processor.virtual(tree) is True
 
 
 def test_processor_of_arm_does_not_tell_whether_it_is_virtual(tree: Path) -> None:
     put(tree, {"proc/cpuinfo": "Features\t: fp asimd sve bf16\nCPU part\t: 0xd40\n"})
-    assert machine.cpu_model(tree) == "unavailable"
-    assert machine.cpu_flags(tree) == ["asimd", "sve", "bf16"]
-    assert machine.virtual(tree) == "unavailable"
+    assert processor.cpu_model(tree) == "unavailable"
+    assert processor.cpu_flags(tree) == ["asimd", "sve", "bf16"]
+    assert processor.virtual(tree) == "unavailable"
 
 
 def test_caches_in_bytes(tree: Path) -> None:
@@ -106,7 +111,7 @@ def test_caches_in_bytes(tree: Path) -> None:
     ):
         put(tree, {f"{cache}/index{index}/level": level, f"{cache}/index{index}/type": kind})
         put(tree, {f"{cache}/index{index}/size": f"{size}\n"})
-    assert machine.caches(tree) == {"L1d": 32 << 10, "L1i": 32 << 10, "L2": 1 << 20, "L3": 32 << 20}
+    assert processor.caches(tree) == {"L1d": 32 << 10, "L1i": 32 << 10, "L2": 1 << 20, "L3": 32 << 20}
 
 
 CGROUPS = {
@@ -162,9 +167,9 @@ CGROUPS = {
 @pytest.mark.parametrize(("files", "quota", "throttled", "memory"), CGROUPS.values(), ids=CGROUPS)
 def test_cgroups(tree: Path, files: dict[str, str], quota: Any, throttled: Any, memory: int | None) -> None:
     put(tree, files)
-    assert machine.quota_cores(tree) == quota
-    assert machine.throttling(tree) == throttled
-    assert machine.memory_bytes(tree) == (memory or psutil.virtual_memory().total)
+    assert limits.quota_cores(tree) == quota
+    assert limits.throttling(tree) == throttled
+    assert limits.memory_bytes(tree) == (memory or psutil.virtual_memory().total)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +183,7 @@ def test_cgroups(tree: Path, files: dict[str, str], quota: Any, throttled: Any, 
 def test_governor(tree: Path, governors: list[str], expected: str) -> None:
     for core, governor in enumerate(governors):
         put(tree, {f"sys/devices/system/cpu/cpu{core}/cpufreq/scaling_governor": f"{governor}\n"})
-    assert machine.governor(tree) == expected
+    assert processor.governor(tree) == expected
 
 
 @pytest.mark.parametrize(
@@ -193,20 +198,26 @@ def test_governor(tree: Path, governors: list[str], expected: str) -> None:
 )
 def test_turbo(tree: Path, files: dict[str, str], expected: str) -> None:
     put(tree, {f"sys/devices/system/cpu/{name}": text for name, text in files.items()})
-    assert machine.turbo(tree) == expected
+    assert processor.turbo(tree) == expected
 
 
-def test_steal_is_the_share_of_all_ticks_between_two_readings(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(tree, {"proc/stat": "cpu  100 0 50 800 0 0 0 50 30 0\ncpu0 1 2 3\n"})
-    later = "cpu  130 0 50 865 0 0 0 55 60 0\n"
-    monkeypatch.setattr(time, "sleep", lambda _: put(tree, {"proc/stat": later}))
+def test_steal_is_what_psutil_counts_while_it_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(psutil, "process_iter", lambda: iter(()))
-    assert machine.watch(tree) == (5.0, [])
+    monkeypatch.setattr(psutil, "cpu_times_percent", lambda interval: SimpleNamespace(user=90.0, steal=5.0))
+    assert activity.watch() == (5.0, [])
 
 
-def test_steal_is_unavailable_without_proc_stat(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steal_and_load_are_unavailable_where_the_platform_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError
+
     monkeypatch.setattr(psutil, "process_iter", lambda: iter(()))
-    assert machine.watch(tree, 0)[0] == "unavailable"
+    monkeypatch.setattr(psutil, "cpu_times_percent", lambda interval: SimpleNamespace(user=90.0))  # as on macOS
+    assert activity.watch(0)[0] == "unavailable"
+    monkeypatch.setattr(psutil, "cpu_times_percent", refuse)
+    monkeypatch.setattr(psutil, "getloadavg", refuse)
+    assert activity.watch(0)[0] == "unavailable"
+    assert activity.load() == "unavailable"
 
 
 class FakeProcess:
@@ -222,7 +233,7 @@ class FakeProcess:
         return self._name
 
 
-def test_busy_processes_are_others_above_a_tenth_of_a_core(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_busy_processes_are_others_above_a_tenth_of_a_core(monkeypatch: pytest.MonkeyPatch) -> None:
     processes = [
         FakeProcess(os.getpid(), "ourselves", 99),
         FakeProcess(-2, "idle", 10),
@@ -231,27 +242,66 @@ def test_busy_processes_are_others_above_a_tenth_of_a_core(tree: Path, monkeypat
         FakeProcess(-5, "gone", -1),
     ]
     monkeypatch.setattr(psutil, "process_iter", lambda: iter(processes))
-    assert machine.watch(tree, 0)[1] == ["training", "compiler"]
+    assert activity.watch(0)[1] == ["training", "compiler"]
 
 
-def test_pressure_and_load(tree: Path) -> None:
+def test_pressure(tree: Path) -> None:
     put(tree, {"proc/pressure/cpu": "some avg10=12.50 avg60=1.00 avg300=0.10 total=5\nfull avg10=0.00\n"})
-    put(tree, {"proc/loadavg": "1.25 0.9 0.8 1/80 999\n"})
-    assert machine.cpu_pressure(tree) == 12.5
-    assert machine.load(tree) == 1.25
-    assert machine.cpu_pressure(tree / "elsewhere") == "unavailable"
-    assert machine.load(tree / "elsewhere") == "unavailable"
+    assert activity.cpu_pressure(tree) == 12.5
+    assert activity.cpu_pressure(tree / "elsewhere") == "unavailable"
+
+
+@pytest.mark.parametrize(
+    ("vendor", "family", "model", "stepping", "expected"),
+    [
+        ("AuthenticAMD", 25, 17, 1, "zen4"),
+        ("AuthenticAMD", 26, 2, 1, "zen5"),
+        ("AuthenticAMD", 25, 1, 1, "zen3"),
+        ("AuthenticAMD", 23, 49, 0, "zen2"),
+        ("AuthenticAMD", 27, 3, 0, "f27m3"),
+        ("GenuineIntel", 6, 0x6A, 6, "icelake"),
+        ("GenuineIntel", 6, 0x55, 4, "skylake_avx512"),
+        ("GenuineIntel", 6, 0x55, 7, "cascadelake"),
+        ("GenuineIntel", 6, 0x55, 11, "cooperlake"),
+        ("GenuineIntel", 19, 1, 0, "f19m1"),
+    ],
+)
+def test_a_microarchitecture_is_known_by_the_processor_s_numbers(
+    tree: Path, vendor: str, family: int, model: int, stepping: int, expected: str
+) -> None:
+    first = f"vendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\nmodel name\t: AMD EPYC\n"
+    put(tree, {"proc/cpuinfo": f"{first}stepping\t: {stepping}\n\nvendor_id\t: Other\nstepping\t: 99\n"})
+    found = microarchitecture.identity(tree)
+    assert found == microarchitecture.Identity(vendor, family, model, stepping)
+    assert microarchitecture.microarchitecture(found) == expected
+
+
+def test_archspec_is_asked_of_processors_without_such_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    for target, expected in (("neoverse_v2", "neoverse_v2"), ("aarch64", "unavailable")):
+        monkeypatch.setattr(archspec.cpu, "host", lambda name=target: archspec.cpu.TARGETS[name])
+        assert microarchitecture.microarchitecture(microarchitecture.Identity()) == expected
 
 
 def test_an_empty_tree_is_described_without_guesses(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What macOS looks like, and a sandbox that hides /proc and /sys."""
-    monkeypatch.setattr(machine, "gpus", lambda: machine.UNAVAILABLE)
-    described = machine.describe(tree)
-    for field in ("cpu", "quota_cores", "caches", "flags", "numa_nodes", "virtual", "governor", "turbo"):
+    monkeypatch.setattr(describe, "gpus", lambda: proc.UNAVAILABLE)
+    described = describe.describe(tree)
+    for field in (
+        "cpu",
+        "microarchitecture",
+        "family",
+        "quota_cores",
+        "caches",
+        "flags",
+        "numa_nodes",
+        "virtual",
+        "governor",
+        "turbo",
+    ):
         assert described[field] == "unavailable", field
     monkeypatch.setattr(psutil, "process_iter", lambda: iter(()))
-    state = machine.state(tree, 0)
-    for field in ("load", "cpu_pressure_percent", "steal_percent", "governor", "throttled_periods", "throttled_s"):
+    state = activity.state(tree, 0)
+    for field in ("cpu_pressure_percent", "governor", "throttled_periods", "throttled_s"):
         assert state[field] == "unavailable", field
 
 
@@ -260,7 +310,7 @@ def test_compiler_is_named_without_its_folder(monkeypatch: pytest.MonkeyPatch, t
     program.write_text('#!/bin/sh\necho "$0 (Vendor) 12.2.0"\n')
     program.chmod(0o755)
     monkeypatch.setenv("CXX", str(program))
-    assert machine.compiler() == "c++-wrapped (Vendor) 12.2.0"
+    assert describe.compiler() == "c++-wrapped (Vendor) 12.2.0"
 
 
 def test_gpus_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,11 +319,11 @@ def test_gpus_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: object) -> None:
         raise pynvml.NVMLError_NoPermission
 
-    def unsupported(_: object) -> None:
-        raise pynvml.NVMLError_NotSupported
-
     def unsupported_clock(_: object, kind: object) -> None:
         raise pynvml.NVMLError_NotSupported
+
+    def no_such_function(_: object) -> None:
+        raise AttributeError("of an nvidia-ml-py older than the question")
 
     answers = {
         "nvmlInit": lambda: None,
@@ -289,16 +339,18 @@ def test_gpus_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
         "nvmlDeviceGetApplicationsClock": unsupported_clock,
         "nvmlDeviceGetEccMode": lambda _: [1, 1],
         "nvmlDeviceGetMigMode": refuse,
+        "nvmlDeviceGetComputeMode": lambda _: pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS,
         "nvmlDeviceGetClockInfo": lambda _, kind: {pynvml.NVML_CLOCK_SM: 1980, pynvml.NVML_CLOCK_MEM: 3201}[kind],
         "nvmlDeviceGetTemperature": lambda _, sensor: {pynvml.NVML_TEMPERATURE_GPU: 41}[sensor],
         "nvmlDeviceGetPowerUsage": refuse,
         "nvmlDeviceGetCurrentClocksEventReasons": lambda _: pynvml.nvmlClocksEventReasonGpuIdle,
-        "nvmlDeviceGetTotalEnergyConsumption": unsupported,
+        "nvmlDeviceGetTotalEnergyConsumption": no_such_function,
     }
     for name, answer in answers.items():
         monkeypatch.setattr(pynvml, name, answer)
-    assert machine.gpus() == [
+    assert gpu.gpus({}) == [
         {
+            "index": 0,
             "name": "NVIDIA H200",
             "memory_bytes": 150 << 30,
             "driver": "580.1",
@@ -310,6 +362,7 @@ def test_gpus_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
             "application_memory_mhz": "unavailable",
             "ecc": True,
             "mig": "denied",
+            "compute_mode": "exclusive process",
             "readings": {
                 "sm_mhz": 1980,
                 "memory_mhz": 3201,
@@ -322,6 +375,155 @@ def test_gpus_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
+UUIDS = ("GPU-8932f937-d72c", "GPU-8932aaaa-0000", "GPU-11111111-2222", "GPU-99999999-9999")
+MODELS = ("NVIDIA H100", "NVIDIA H200", "NVIDIA L4", "NVIDIA A100")
+
+
+@pytest.fixture
+def four_cards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver of four cards; the last is split into two instances. A card's handle is its number."""
+    import pynvml
+
+    instances = {"MIG-aaaa": 3, "MIG-bbbb": 3}
+
+    def instance(uuid: str) -> str:
+        if uuid not in instances:
+            raise pynvml.NVMLError_NotFound
+        return uuid
+
+    for name in dir(pynvml):
+        if name.startswith(("nvmlDeviceGet", "nvmlSystemGet")):
+            monkeypatch.setattr(pynvml, name, lambda *_: (_ for _ in ()).throw(pynvml.NVMLError_NotSupported))
+    answers = {
+        "nvmlInit": lambda: None,
+        "nvmlShutdown": lambda: None,
+        "nvmlDeviceGetCount": lambda: 4,
+        "nvmlDeviceGetHandleByIndex": lambda index: index,
+        "nvmlDeviceGetHandleByUUID": instance,
+        "nvmlDeviceGetDeviceHandleFromMigDeviceHandle": lambda handle: instances[handle],
+        "nvmlDeviceGetUUID": lambda handle: UUIDS[handle],
+        "nvmlDeviceGetName": lambda handle: MODELS[handle],
+    }
+    for name, answer in answers.items():
+        monkeypatch.setattr(pynvml, name, answer)
+
+
+def indices(env: dict[str, str]) -> list[int]:
+    found = gpu.gpus(env)
+    assert isinstance(found, list)
+    assert [card["name"] for card in found] == [MODELS[card["index"]] for card in found]
+    return [card["index"] for card in found]
+
+
+VISIBLE = [
+    ("0", [0]),
+    ("2,0", [2, 0]),
+    (" 1, 3", [1, 3]),
+    ("+1", [1]),
+    ("1gpu2,2ampere", [1, 2]),
+    ("", []),
+    ("-1", []),
+    ("0,-1,1", [0]),
+    ("1,4,2", [1]),
+    ("0,,1", [0]),
+    ("2,2", []),
+    ("NoDevFiles", []),
+    ("GPU-11111111-2222", [2]),
+    ("GPU-8932f937,GPU-1", [0, 2]),
+    ("GPU-8932", []),
+    ("GPU-1,GPU-8932,GPU-9", [2]),
+    ("GPU-ffff", []),
+    ("GPU-1,0", [2]),
+    ("0,GPU-1", [0]),
+    ("GPU-1,GPU-1111", []),
+]
+
+
+@pytest.mark.usefixtures("four_cards")
+@pytest.mark.parametrize(("listed", "expected"), VISIBLE)
+def test_only_those_gpus_are_described_that_cuda_is_let_see(listed: str, expected: list[int]) -> None:
+    assert indices({}) == [0, 1, 2, 3]
+    assert indices({"CUDA_VISIBLE_DEVICES": listed}) == expected
+
+
+@pytest.mark.parametrize(("listed", "expected"), VISIBLE)
+def test_torch_counts_as_many_gpus(monkeypatch: pytest.MonkeyPatch, listed: str, expected: list[int]) -> None:
+    import torch
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", listed)
+    monkeypatch.setattr(torch.version, "hip", None)
+    monkeypatch.setattr(torch.cuda, "_raw_device_count_nvml", lambda: 4)
+    monkeypatch.setattr(torch.cuda, "_raw_device_uuid_nvml", lambda: list(UUIDS))
+    assert torch.cuda._device_count_nvml() == len(expected)
+
+
+@pytest.mark.usefixtures("four_cards")
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [("MIG-aaaa", [3]), ("MIG-aaaa,MIG-bbbb", [3]), ("MIG-cccc", []), ("MIG-aaaa,MIG-cccc,MIG-bbbb", [3])],
+)
+def test_of_an_instance_the_card_is_described_once(listed: str, expected: list[int]) -> None:
+    assert indices({"CUDA_VISIBLE_DEVICES": listed}) == expected
+
+
+@pytest.mark.usefixtures("four_cards")
+def test_the_machine_is_named_after_the_gpus_that_cuda_is_let_see(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
+    described = describe.describe()
+    assert described["name"].endswith("g-l4")
+    assert [card["name"] for card in described["gpus"]] == ["NVIDIA L4"]
+    assert not re.search("GPU-[0-9a-f]", json.dumps(described))
+
+
+@pytest.mark.usefixtures("four_cards")
+def test_an_empty_entry_means_no_card_even_where_there_is_but_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pynvml
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: 1)
+    assert indices({"CUDA_VISIBLE_DEVICES": "GPU-8932f937,"}) == [0]
+
+
+@pytest.mark.usefixtures("four_cards")
+def test_gpus_that_a_cgroup_keeps_from_us_leave_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver counts them all the same; CUDA then numbers those that are left."""
+    import pynvml
+
+    def permitted(index: int) -> int:
+        if index in (0, 2):
+            raise pynvml.NVMLError_NoPermission
+        return index
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", permitted)
+    assert indices({}) == [1, 3]
+    assert indices({"CUDA_VISIBLE_DEVICES": "1"}) == [3]
+
+
+@pytest.mark.usefixtures("four_cards")
+@pytest.mark.parametrize(
+    ("mode", "word"),
+    [(0, "default"), (1, "exclusive thread"), (2, "prohibited"), (3, "exclusive process"), (4, "unavailable")],
+)
+def test_compute_mode_is_a_word(monkeypatch: pytest.MonkeyPatch, mode: int, word: str) -> None:
+    import pynvml
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeMode", lambda _: mode)
+    found = gpu.gpus({"CUDA_VISIBLE_DEVICES": "0"})
+    assert isinstance(found, list)
+    assert found[0]["compute_mode"] == word
+
+
+@pytest.mark.usefixtures("four_cards")
+def test_whoever_compares_or_publishes_machines_has_decided_on_every_field_of_a_gpu() -> None:
+    from tipbench.compare import grade
+    from tipbench.publish import forms
+
+    found = gpu.gpus({})
+    assert isinstance(found, list)
+    assert set(found[0]) - {"index"} == set(forms.CARD)
+    compared = {field for fields in grade.CARD.values() for field in fields}
+    assert set(found[0]) - {"index", "readings"} == compared
+
+
 def test_no_driver_means_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     import pynvml
 
@@ -329,11 +531,11 @@ def test_no_driver_means_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
         raise pynvml.NVMLError_LibraryNotFound
 
     monkeypatch.setattr(pynvml, "nvmlInit", missing)
-    assert machine.gpus() == "unavailable"
+    assert gpu.gpus() == "unavailable"
 
 
 def test_the_description_of_this_machine_is_json_and_holds_nothing_private() -> None:
-    described = machine.describe()
+    described = describe.describe()
     text = json.dumps(described, allow_nan=False)
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", described["name"])
     assert isinstance(described["cores"], int)
@@ -347,5 +549,5 @@ def test_the_description_of_this_machine_is_json_and_holds_nothing_private() -> 
 
 
 def test_neither_machine_nor_doctor_imports_torch() -> None:
-    code = "import sys, harness.machine, harness.doctor, harness.native; sys.exit('torch' in sys.modules)"
+    code = "import sys; from tipbench.machine import describe, doctor, native; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

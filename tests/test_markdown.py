@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.page import (
+from tipbench.report.as_markdown import blocks, render
+from tipbench.report.document import (
     Block,
     Break,
     Bullets,
@@ -23,7 +24,6 @@ from harness.page import (
     Table,
     figures,
 )
-from harness.report.as_markdown import blocks, render
 
 
 def shown(*listed: Block) -> str:

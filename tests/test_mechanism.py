@@ -1,9 +1,15 @@
 """The counts are exact on functions whose work is known."""
 
+import contextlib
+import json
 import multiprocessing
 import sys
+import threading
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +17,9 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from harness import mechanism
+from tipbench.tip import counts as mechanism
+
+GOLDEN = Path(__file__).parent / "golden"
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, which only Linux has")
 
@@ -213,6 +221,22 @@ def test_low_precision_outputs(dtype: torch.dtype, count: int) -> None:
 # ---- on a GPU: the names that its profiler gives, as they stand in public traces ----
 
 
+def seen(
+    monkeypatch: pytest.MonkeyPatch, done: Sequence[str] = (), calls: Sequence[str] = (), shown: Sequence[str] = ()
+) -> None:
+    """A profiler that has seen these calls on the host and this work on the GPU. shown: named regions, shown there."""
+
+    def event(name: str, device: str, named: bool = False) -> SimpleNamespace:
+        return SimpleNamespace(name=name, device_type=SimpleNamespace(name=device), is_user_annotation=named)
+
+    events = [event(name, "CPU") for name in calls] + [event(name, "CUDA") for name in done]
+    events += [event(name, "CUDA", named=True) for name in shown]
+    watched = contextlib.nullcontext(SimpleNamespace(events=lambda: events))
+    monkeypatch.setattr(mechanism, "profile", lambda activities: watched)
+    monkeypatch.setattr(mechanism, "_gpu_is_seen", lambda: bool(events))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+
+
 @pytest.mark.parametrize(
     ("name", "found"),
     [
@@ -237,19 +261,115 @@ def test_low_precision_outputs(dtype: torch.dtype, count: int) -> None:
 def test_kernels_on_tensor_cores_are_known_by_their_names(
     monkeypatch: pytest.MonkeyPatch, name: str, found: bool
 ) -> None:
-    monkeypatch.setattr(mechanism, "_gpu_events", lambda step: ["aten::mm", "cudaLaunchKernel", name])
+    seen(monkeypatch, done=[name], calls=["aten::mm", "cudaLaunchKernel"])
     assert mechanism.tensor_core_kernels(lambda: None) == found
 
 
 def test_launches_are_of_kernels_and_of_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = ["cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx", "cudaGraphLaunch"]
-    others = ["aten::add", "cudaMemcpyAsync", "cudaStreamSynchronize", "cudaDeviceSynchronize", "Memset (Device)"]
-    monkeypatch.setattr(mechanism, "_gpu_events", lambda step: [*others, *calls, "nvjet_tst_192x192"])
-    assert mechanism.launches(lambda: None) == 5
+    others = ["aten::add", "cudaMemcpyAsync", "cudaStreamSynchronize", "cudaDeviceSynchronize"]
+    compiled = "## Call CompiledFxGraph fabc ##"
+    seen(
+        monkeypatch, done=["Memset (Device)", "nvjet_tst_192x192"], calls=[*others, *calls, compiled], shown=[compiled]
+    )
+    assert mechanism.launches(lambda: None) == {"launches": 5, "compiled": 1}
 
 
-def test_copies_are_told_apart_by_the_memory_they_come_from(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_are_distinguished_by_the_memory_they_come_from(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["Memcpy HtoD (Pageable -> Device)"] * 2 + ["Memcpy HtoD (Pinned -> Device)", "cudaMemcpyAsync"]
     others = ["Memcpy DtoH (Device -> Pinned)", "Memcpy DtoH (Device -> Pageable)", "Memcpy DtoD (Device -> Device)"]
-    monkeypatch.setattr(mechanism, "_gpu_events", lambda step: [*names, *others])
+    seen(monkeypatch, done=[*names[:3], *others], calls=names[3:])
     assert mechanism.copies_to_device(lambda: None) == {"pageable": 2, "pinned": 1}
+
+
+def test_a_step_s_first_kernels_are_counted_in_a_thread_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen(monkeypatch, done=["implicit_gemm", "winograd", "implicit_gemm", "Memset (Device)", "Memcpy DtoD"])
+    ran_in: list[int] = []
+    assert mechanism.first_kernels(lambda: ran_in.append(threading.get_ident())) == 3
+    assert len(ran_in) == 1
+    assert ran_in != [threading.get_ident()]
+
+
+@pytest.mark.parametrize(
+    "count",
+    [mechanism.launches, mechanism.tensor_core_kernels, mechanism.first_kernels, mechanism.copies_to_device],
+)
+def test_where_the_profiler_is_blind_nothing_is_counted(
+    monkeypatch: pytest.MonkeyPatch, count: Callable[[Callable[[], None]], object]
+) -> None:
+    """Without CUPTI the profiler runs and shows the host alone: a count of 0 would say "not engaged"."""
+    seen(monkeypatch)
+    with pytest.raises(mechanism.Unseen, match="CUPTI is missing or not permitted"):
+        count(lambda: None)
+
+
+@pytest.mark.parametrize("done", [[], ["void at::native::vectorized_elementwise_kernel<4, FillFunctor<float>>"]])
+def test_whether_the_profiler_is_blind_is_found_out_with_a_kernel_of_our_own(
+    monkeypatch: pytest.MonkeyPatch, done: list[str]
+) -> None:
+    whether = mechanism._gpu_is_seen.__wrapped__
+    seen(monkeypatch, done=done, calls=["aten::fill_"])
+    launched: list[str] = []
+    monkeypatch.setattr(torch, "ones", lambda count, device: launched.append(device))
+    assert whether() == bool(done)
+    assert launched == ["cuda"]
+
+
+class SyncDebugMode:
+    """As `torch.cuda.set_sync_debug_mode` behaves: its first call warns after it has set the mode."""
+
+    def __init__(self) -> None:
+        self.mode = "default"
+        self.warned = False
+
+    def set(self, mode: str) -> None:
+        self.mode = mode
+        if not self.warned:
+            self.warned = True
+            warnings.warn("Synchronization debug mode is a prototype feature and does not yet detect all", stacklevel=2)
+
+    def wait(self) -> None:
+        if self.mode == "warn":
+            warnings.warn("called a synchronizing CUDA operation", stacklevel=2)
+
+
+@pytest.fixture
+def debugged(monkeypatch: pytest.MonkeyPatch) -> SyncDebugMode:
+    debug = SyncDebugMode()
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", debug.set)
+    return debug
+
+
+def test_waits_are_counted_though_warnings_are_errors(debugged: SyncDebugMode) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert mechanism.synchronisations(debugged.wait) == 1
+        assert mechanism.synchronisations(lambda: None) == 0
+    assert debugged.mode == "default"
+
+
+def test_a_step_that_raises_leaves_no_debug_mode_behind(debugged: SyncDebugMode) -> None:
+    steps = iter([None])
+    with pytest.raises(StopIteration):
+        mechanism.synchronisations(lambda: next(steps))
+    assert debugged.mode == "default"
+
+
+def replayed(trace: str) -> tuple[list[str], list[str], list[str]]:
+    """Names of a profiler's trace, as Kineto exports one: done on the GPU, called on the host, regions shown."""
+    by_kind: dict[str, list[str]] = {}
+    for event in json.loads((GOLDEN / trace).read_text())["traceEvents"]:
+        by_kind.setdefault(event["cat"], []).append(event["name"])
+    done = [*by_kind["kernel"], *by_kind["gpu_memcpy"], *by_kind["gpu_memset"]]
+    calls = [name for kind in ("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver") for name in by_kind[kind]]
+    return done, calls, by_kind["gpu_user_annotation"]
+
+
+def test_a_stored_trace_of_a_training_step_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written by hand in Kineto's format, with names as they stand in public traces: no card was there to record it."""
+    seen(monkeypatch, *replayed("gpu-step.json"))
+    nothing = lambda: None  # noqa: E731
+    assert mechanism.launches(nothing) == {"launches": 6, "compiled": 2}  # two graphs, and four kernels by themselves
+    assert mechanism.tensor_core_kernels(nothing) == 2
+    assert mechanism.copies_to_device(nothing) == {"pageable": 2, "pinned": 0}
+    assert mechanism.first_kernels(nothing) == 10

@@ -14,14 +14,6 @@ import pytest
 from playwright.sync_api import Dialog
 from playwright.sync_api import Page as Playwright
 
-from harness.page import Heading, Link, Page, Paragraph
-from harness.publish import media_wiki
-from harness.publish.media_wiki import MediaWiki, open_wiki
-from harness.publish.region import placed
-from harness.publish.secret import Secret
-from harness.publish.send import Published, send
-from harness.publish.wiki import Change, Conflict, Stored, WikiPage
-from harness.report.wording import lines_of, plain
 from tests import browser as chromium
 from tests.servers import (
     BOT_TOKEN,
@@ -36,6 +28,14 @@ from tests.servers import (
     unused_port,
 )
 from tests.servers import media_wiki as serve
+from tipbench.publish import media_wiki
+from tipbench.publish.media_wiki import MediaWiki, open_wiki
+from tipbench.publish.region import placed
+from tipbench.publish.secret import Secret
+from tipbench.publish.send import Published, send
+from tipbench.publish.wiki import Change, Conflict, Stored, WikiPage
+from tipbench.report.document import Heading, Link, Page, Paragraph
+from tipbench.report.wording import lines_of, plain
 
 window, browser = chromium.window, chromium.browser
 

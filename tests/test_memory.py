@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from harness import memory
-from harness.memory import STEPS, process_peaks, tensor_peak
+from tipbench.worker import memory
+from tipbench.worker.memory import STEPS, process_peaks, tensor_peak
 
 MIB = 1 << 20
 CPU = torch.device("cpu")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import native
+from tipbench.machine import native
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="native libraries are used on Linux only")
 
@@ -77,7 +77,7 @@ def test_links_are_resolved(tmp_path: Path) -> None:
     [
         pytest.param(b"\x7fELF\x01\x01\x01" + bytes(11) + b"\x03\x00", id="32-bit x86"),
         pytest.param(b"/* GNU ld script */ INPUT(libjemalloc.so.2)", id="linker script"),
-        pytest.param(b"\x7fELF", id="torn"),
+        pytest.param(b"\x7fELF", id="truncated"),
     ],
 )
 def test_what_cannot_be_preloaded_is_not_found(cache: Path, tmp_path: Path, header: bytes) -> None:

@@ -22,10 +22,11 @@ from typing import Any
 import psutil
 import pytest
 
-from harness import nodes, store
-from harness.nodes import Node, NodeLost, NodesError, Place, gathered, joined, place
-from harness.record import Run
 from tests.tiny import PAIRS, living
+from tipbench.engine import nodes
+from tipbench.engine.nodes import Node, NodeLost, NodesError, Place, gathered, joined, place
+from tipbench.records import store
+from tipbench.records.record import Run
 
 HOME = Path(__file__).parent.parent
 

@@ -1,7 +1,7 @@
-"""Every pair of benchmarks/, at tiny size on this machine: both sides work, agree, and the tip engages.
+"""Every pair of benchmarks/, at test size on this machine: both sides work, agree, and the tip engages.
 
-Variants with surroundings of their own run in processes that have them; all pairs that share
-surroundings share one process. Nothing here reads a clock.
+Variants with process settings of their own run in processes that have them; all pairs that share
+process settings share one process. Nothing here reads a clock.
 """
 
 import contextlib
@@ -25,18 +25,23 @@ from benchmarks import control
 from benchmarks.cpu import openmp_threads
 from benchmarks.general import async_loading, fuse_pointwise, no_grad
 from benchmarks.modern.prefetch import copied_ahead
-from harness.controls import controls, environment
-from harness.discover import BENCHMARKS, _info, load, pair_classes, pair_files
-from harness.equal import Outputs, compare, scribble, snapshot
-from harness.launch import Surroundings
-from harness.mechanism import flops
-from harness.native import with_path
-from harness.needs import Unmet, available_cores, gpu
-from harness.pair import Claim, Equal, Pair, Tip, Variant, variants
-from harness.record import PairInfo
+from tipbench.machine.controls import controls, environment
+from tipbench.machine.native import with_path
+from tipbench.records.record import PairInfo
+from tipbench.suite import describe
+from tipbench.suite.describe import info
+from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
+from tipbench.tip.counts import flops
+from tipbench.tip.needs import Unmet, available_cores, gpu
+from tipbench.tip.pair import Claim, Equal, Pair, Tip, Variant, variants
+from tipbench.tip.process import ProcessSettings
+from tipbench.worker import checks
+from tipbench.worker.checks import Results
+from tipbench.worker.guard import REFERENCE, Guard
 
 FILES = pair_files(BENCHMARKS)
 SEEDS = (1, 2)
+BY_REFERENCE = (Equal.REFERENCE, Equal.LOSSY)
 DEVICE = os.environ.get("TIPBENCH_TEST_DEVICE", "cpu")
 """Where pairs are tried that run on either; `make test-gpu` says "cuda"."""
 
@@ -52,7 +57,7 @@ OPENMP = [
     "libiomp5, KMP_AFFINITY=granularity=fine,compact,1,0",
 ]
 
-# Counts at tiny size, baseline first, then the variants in order, exact on torch 2.15.
+# Counts at test size, baseline first, then the variants in order, exact on torch 2.15.
 # A string is a regular expression. Sizes that depend on the machine are computed from it.
 COUNTS: dict[str, list[Any]] = {
     "control.Pointwise": [5, 5],
@@ -134,7 +139,8 @@ def named(cases: list[tuple[str, Variant]]) -> pytest.MarkDecorator:
 def unmet(name: str, variant: Variant | None = None) -> Unmet | None:
     """Why the pair, or one of its variants, cannot run here."""
     needs = PAIRS[name].needs + (variant.needs if variant else ())
-    return next((missing for need in needs if (missing := need.unmet())), None)
+    device = device_of(PAIRS[name]).type
+    return describe.unmet(needs, device)
 
 
 def device_of(pair: type[Pair]) -> torch.device:
@@ -144,42 +150,41 @@ def device_of(pair: type[Pair]) -> torch.device:
     return torch.device(DEVICE if DEVICE in pair.devices else pair.devices[0])
 
 
-def outputs(pair: Pair, variant: Variant, seed: int) -> Outputs:
-    """What the second step returned; what the first returned was overwritten in between."""
-    torch.manual_seed(seed)
-    step = getattr(pair, variant.builder)(**variant.arguments)
-    torch.manual_seed(seed)
-    with variant.switch():
-        scribble(step())
-        return snapshot(step())
+class AtTestSize(Guard):
+    """A pair at test size, checked as a worker checks it."""
 
+    def __init__(self, name: str, device: torch.device | None = None) -> None:
+        pair = PAIRS[name]
+        super().__init__(Path(inspect.getfile(pair)), BENCHMARKS, pair.__name__, device or device_of(pair))
 
-def observed(pair: Pair, variant: Variant) -> Any:
-    torch.manual_seed(0)
-    step = getattr(pair, variant.builder)(**variant.arguments)
-    with variant.switch():
-        return pair.mechanism(step)
+    def pair(self) -> Pair:
+        return self.pair_class(self.device, for_test=True)
+
+    def results(self, variant: str) -> Results:
+        return checks.results(self, variant, SEEDS, alone="RANK" not in os.environ)
+
+    def reference(self) -> Results:
+        """Of the fp64 side; nothing where both sides are compared with each other."""
+        return self.results(REFERENCE.name) if self.pair_class.equal in BY_REFERENCE else Results()
 
 
 @functools.cache
-def results(name: str, builder: str) -> tuple[list[Outputs], Any]:
-    """(outputs, one entry a seed; the mechanism's count) of a variant, from a process that fits it."""
+def results(name: str, builder: str) -> tuple[Results, Any]:
+    """(what a variant's steps returned, the mechanism's count), from a process that fits it."""
     variant = next(variant for variant in variants(PAIRS[name]) if variant.name == builder)
-    if variant.surroundings != Surroundings():
-        found: tuple[list[Outputs], Any] = _in_surroundings(variant.surroundings)[f"{name}[{builder}]"]
-        return found
-    pair = PAIRS[name](device_of(PAIRS[name]), tiny=True)
-    return [outputs(pair, variant, seed) for seed in SEEDS], observed(pair, variant)
+    if variant.settings != ProcessSettings():
+        found, count = _with_settings(variant.settings)[f"{name}[{builder}]"]
+        return Results(**found), count
+    # A pair has a process of its own in a run. What torch.compile has learned from another pair, such as that
+    # AdamW's eps changes, would become an operation more of this one.
+    torch.compiler.reset()
+    subject = AtTestSize(name)
+    return subject.results(builder), checks.count(subject, builder, seed=0)
 
 
 @functools.cache
-def reference(name: str) -> list[Outputs]:
-    """The fp64 outputs, one entry a seed; none where both sides are compared with each other."""
-    if PAIRS[name].equal is not Equal.LOSSY:
-        return []
-    pair = PAIRS[name](device_of(PAIRS[name]), tiny=True)
-    builder = Variant("reference", "reference", {}, Surroundings(), contextlib.nullcontext, ())
-    return [outputs(pair, builder, seed) for seed in SEEDS]
+def reference(name: str) -> Results:
+    return AtTestSize(name).reference()
 
 
 CHILD = """
@@ -187,13 +192,14 @@ import json, os, sys
 import torch
 import torch.distributed as dist
 if "RANK" in os.environ:
+    if torch.cuda.device_count() > 1:
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
-from tests.test_pairs import PAIRS, SEEDS, device_of, observed, outputs, variants
+from tests.test_pairs import AtTestSize, checks
 found = {}
 for name, builder in json.loads(sys.argv[2]):
-    variant = next(variant for variant in variants(PAIRS[name]) if variant.name == builder)
-    pair = PAIRS[name](device_of(PAIRS[name]), tiny=True)
-    found[f"{name}[{builder}]"] = [outputs(pair, variant, seed) for seed in SEEDS], observed(pair, variant)
+    subject = AtTestSize(name)
+    found[f"{name}[{builder}]"] = vars(subject.results(builder)), checks.count(subject, builder, seed=0)
 if os.environ.get("RANK", "0") == "0":
     torch.save(found, sys.argv[1])
 if "RANK" in os.environ:
@@ -203,20 +209,19 @@ if "RANK" in os.environ:
 
 
 @functools.cache
-def _in_surroundings(surroundings: Surroundings) -> dict[str, Any]:
-    """The results of all variants that share these surroundings, from one process (or group) in them."""
+def _with_settings(settings: ProcessSettings) -> dict[str, Any]:
+    """The results of all variants that share these process settings, from one process (or group) in them."""
     wanted = [
-        (name, variant.name)
-        for name, variant in VARIANTS
-        if variant.surroundings == surroundings and not unmet(name, variant)
+        (name, variant.name) for name, variant in VARIANTS if variant.settings == settings and not unmet(name, variant)
     ]
     with tempfile.TemporaryDirectory() as folder:
         script, answer = Path(folder) / "child.py", Path(folder) / "answer.pt"
         script.write_text(CHILD)
-        ranks = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(surroundings.ranks)]
-        launcher = ranks if surroundings.ranks > 1 else []
-        env = environment(controls(torch.get_num_threads()), surroundings)
-        command = [*with_path(surroundings.prefix), sys.executable, *launcher]
+        ranks = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(settings.ranks)]
+        launcher = ranks if settings.ranks > 1 else []
+        env = environment(controls(torch.get_num_threads()), settings)
+        env["PYTHONPATH"] = str(BENCHMARKS.parent)  # where this file is
+        command = [*with_path(settings.prefix), sys.executable, *launcher]
         command += [str(script), str(answer), json.dumps(wanted)]
         done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=200)
         assert done.returncode == 0, done.stderr[-3000:]
@@ -245,7 +250,7 @@ def test_a_pair_says_what_it_counts_and_how_large_it_is(name: str) -> None:
     pair = PAIRS[name]
     assert (pair.mechanism.__doc__ or "").strip()
     assert pair.sizes
-    assert pair.tiny.keys() | pair.on_gpu.keys() <= pair.sizes.keys()
+    assert pair.test_sizes.keys() | pair.on_gpu.keys() <= pair.sizes.keys()
     assert pair.__doc__
     names = [variant.name for variant in variants(pair)]
     assert names[0] == "baseline"
@@ -253,8 +258,8 @@ def test_a_pair_says_what_it_counts_and_how_large_it_is(name: str) -> None:
 
 
 def test_every_shape_of_pair_is_there() -> None:
-    assert {variant.surroundings.ranks for _, variant in VARIANTS} == {1, 2}
-    assert any(variant.surroundings.preload for _, variant in VARIANTS)
+    assert {variant.settings.ranks for _, variant in VARIANTS} == {1, 2}
+    assert any(variant.settings.preload for _, variant in VARIANTS)
     assert any(variant.arguments for _, variant in VARIANTS)
     assert any("cpu" not in pair.devices for pair in PAIRS.values())
     tips = {load(file, BENCHMARKS).TIP.claim for file in FILES}
@@ -263,7 +268,7 @@ def test_every_shape_of_pair_is_there() -> None:
 
 @pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
-    """Tiny sizes need no second thread, and on a busy machine threads wait for each other."""
+    """AtTestSize sizes need no second thread, and on a busy machine threads wait for each other."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -289,10 +294,9 @@ def test_both_sides_do_the_same_work(name: str, variant: Variant) -> None:
         assert missing.reason
         assert missing.remedy
         pytest.skip(missing.reason)
-    pair = PAIRS[name]
     baseline, _ = results(name, "baseline")
     found, _ = results(name, variant.name)
-    print(compare(pair.equal, pair.tolerance, baseline, found, reference(name), pair.target))
+    print(checks.compared(AtTestSize(name), variant.name, baseline, found, reference(name)))
 
 
 @named(OTHERS)
@@ -303,7 +307,7 @@ def test_the_tip_engages(name: str, variant: Variant) -> None:
     _, baseline = results(name, "baseline")
     _, found = results(name, variant.name)
     print(f"{name}[{variant.name}]: {baseline} -> {found}")
-    assert pair(torch.device("cpu")).engaged(baseline, found)
+    assert pair(device_of(pair)).engaged(baseline, found)
     assert json.loads(json.dumps([baseline, found])) == [baseline, found], "a count travels as JSON"
 
 
@@ -341,16 +345,16 @@ def test_checkpoints_keep_each_block_s_input() -> None:
 
 
 def test_without_gradients_the_encoder_takes_its_fused_path() -> None:
-    from harness.mechanism import calls
+    from tipbench.tip.counts import calls
 
-    pair = no_grad.TransformerEncoderInference(torch.device("cpu"), tiny=True)
+    pair = no_grad.TransformerEncoderInference(torch.device("cpu"), for_test=True)
     fused = "aten::_transformer_encoder_layer_fwd"
     assert calls(pair.baseline(), fused) == 0
     assert calls(pair.optimized(), fused) == pair.size["layers"]
 
 
 def test_more_workers_than_cores_draw_dataloader_s_own_warning() -> None:
-    pair = async_loading.Decoding(torch.device("cpu"), tiny=True)
+    pair = async_loading.Decoding(torch.device("cpu"), for_test=True)
     with pytest.warns(UserWarning, match="excessive worker creation"):
         pair.optimized(num_workers=4 * CORES)()
 
@@ -392,7 +396,7 @@ def test_why_there_is_no_gpu(
     monkeypatch.setattr(torch.version, "hip", hip)
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: accelerator is not None)
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: accelerator and torch.device(accelerator))
-    missing = gpu(1).unmet()
+    missing = gpu(1).unmet("cuda")
     assert missing is not None
     assert missing.reason == f"needs 1 CUDA GPU: {expected}"
 
@@ -400,7 +404,7 @@ def test_why_there_is_no_gpu(
 def described(name: str, device: str, nodes: int = 1) -> PairInfo:
     """A pair as a run on a device would have it, with such a GPU there or not."""
     file = Path(inspect.getfile(PAIRS[name]))
-    return _info(PAIRS[name], load(file, BENCHMARKS).TIP, file, BENCHMARKS.parent, device, nodes)
+    return info(PAIRS[name], load(file, BENCHMARKS).TIP, file, BENCHMARKS.parent, device, nodes)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
@@ -415,7 +419,7 @@ def test_sizes_are_larger_on_a_gpu_and_recorded() -> None:
     assert described("sdpa.Attention", "cpu").sizes == {"batch": 2, "heads": 4, "tokens": 256, "width": 32}
     on_gpu = {"batch": 8, "heads": 16, "tokens": 2048, "width": 64}
     assert described("sdpa.Attention", "cuda").sizes == pair(torch.device("cuda")).size == on_gpu
-    assert pair(torch.device("cuda"), tiny=True).size == {**on_gpu, **pair.tiny}
+    assert pair(torch.device("cuda"), for_test=True).size == {**on_gpu, **pair.test_sizes}
 
 
 @pytest.mark.parametrize(
@@ -433,7 +437,7 @@ def test_sizes_are_halved_until_they_fit_the_smallest_card(
 
 
 def test_the_cache_is_emptied_where_memory_is_what_a_step_waits_for() -> None:
-    assert {name for name, pair in PAIRS.items() if pair.cold} == {
+    assert {name for name, pair in PAIRS.items() if pair.flush_l2} == {
         *(
             "control.Pointwise",
             "control.OwnSurroundings",
@@ -442,10 +446,9 @@ def test_the_cache_is_emptied_where_memory_is_what_a_step_waits_for() -> None:
             "channels-last.Convolution",
             "fuse-pointwise.Gelu",
         ),
-        *("tensor-cores.MatrixProduct", "tensor-cores.Padding"),
     }
-    assert described("fuse-pointwise.Gelu", "cuda").cold
-    assert not described("fuse-pointwise.Gelu", "cpu").cold
+    assert described("fuse-pointwise.Gelu", "cuda").flush_l2
+    assert not described("fuse-pointwise.Gelu", "cpu").flush_l2
 
 
 # Streams, graphs and pinned memory are a GPU's, and what is compiled for one a CPU would not run.
@@ -465,16 +468,32 @@ def alone(tmp_path: Path) -> Iterator[None]:
     torch.distributed.destroy_process_group()
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.fixture
+def unseen_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For pairs given the CPU on a machine that has GPUs: DataParallel would look for the model on them."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
+@pytest.mark.usefixtures("alone", "unseen_gpus")
 @named([(n, v) for n, v in VARIANTS if n in FOR_GPUS and v.name not in ON_A_GPU_ONLY.get(n, ())])
 def test_pairs_for_gpus_do_the_same_work_as_far_as_a_cpu_can_tell(name: str, variant: Variant) -> None:
-    """The same code at tiny size, given another device."""
-    pair = PAIRS[name](torch.device("cpu"), tiny=True)
-    first = next(variants(PAIRS[name])) if "baseline" not in ON_A_GPU_ONLY.get(name, ()) else variant
-    exact = Variant("reference", "reference", {}, Surroundings(), contextlib.nullcontext, ())
-    reference = [outputs(pair, exact, seed) for seed in SEEDS] if pair.equal is Equal.LOSSY else []
-    baseline, found = ([outputs(pair, side, seed) for seed in SEEDS] for side in (first, variant))
-    print(compare(pair.equal, pair.tolerance, baseline, found, reference, pair.target))
+    """The same code at test size, given another device."""
+    pair = AtTestSize(name, torch.device("cpu"))
+    first = "baseline" if "baseline" not in ON_A_GPU_ONLY.get(name, ()) else variant.name
+    baseline, found = pair.results(first), pair.results(variant.name)
+    print(checks.compared(pair, variant.name, baseline, found, pair.reference()))
+
+
+def test_pairs_given_the_cpu_leave_a_machine_s_gpus_alone(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """DataParallel asks torch for GPUs, not the model where it is."""
+    pair = PAIRS["ddp-not-dp.GPTTraining"](torch.device("cpu"), for_test=True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises((RuntimeError, AssertionError)):  # no card is there, or the model is on none
+        pair.baseline()()
+    request.getfixturevalue("unseen_gpus")
+    pair.baseline()()
 
 
 # ---- streams, on a stand-in that does everything at once -------------------------------------------
@@ -522,11 +541,10 @@ def in_turns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.usefixtures("in_turns")
 @named([(n, v) for n, v in VARIANTS if v.name in IN_TURNS.get(n, ())])
 def test_pairs_with_streams_do_the_same_work_when_everything_is_done_in_turns(name: str, variant: Variant) -> None:
-    pair = PAIRS[name](torch.device("cpu"), tiny=True)
-    sides = {side.name: side for side in variants(PAIRS[name])}
-    first = sides.get("eager", sides["baseline"])
-    baseline, found = ([outputs(pair, side, seed) for seed in SEEDS] for side in (first, variant))
-    print(compare(pair.equal, pair.tolerance, baseline, found, [], pair.target))
+    pair = AtTestSize(name, torch.device("cpu"))
+    first = "eager" if "eager" in pair.variants else "baseline"
+    baseline, found = pair.results(first), pair.results(variant.name)
+    print(checks.compared(pair, variant.name, baseline, found, Results()))
 
 
 def test_each_batch_copied_ahead_is_waited_for_before_the_next_is_copied_and_used(in_turns: list[str]) -> None:
@@ -566,9 +584,9 @@ def test_each_batch_copied_ahead_is_waited_for_before_the_next_is_copied_and_use
 )
 def test_known_work_is_what_one_step_does(name: str, work: dict[str, int]) -> None:
     pair = PAIRS[name]
-    assert pair(device_of(pair), tiny=True).work() == work
+    assert pair(device_of(pair), for_test=True).work() == work
 
 
 def test_the_work_of_a_job_is_that_of_its_baseline() -> None:
-    pair = PAIRS["channels-last.ResNetInference"](torch.device("cpu"), tiny=True)
+    pair = PAIRS["channels-last.ResNetInference"](torch.device("cpu"), for_test=True)
     assert pair.work() == {"flops": flops(pair.baseline())} != {"flops": 0}

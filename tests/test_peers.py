@@ -12,10 +12,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness import lock
-from harness.discover import pair_classes
-from harness.equal import Outputs, compare, snapshot
-from harness.pair import Pair, Step
 from tests.peers import __main__ as peers
 from tests.peers import pairs, tools
 from tests.peers.cases import CASE, SEED, SIDE, TRUTHS
@@ -24,6 +20,10 @@ from tests.peers.rules import GATE, RULES, gate
 from tests.peers.steps import chosen
 from tests.peers.table import table
 from tests.peers.tools import TOOLS, Answer, Shell, Tool, ToolFailed
+from tipbench.engine import lock
+from tipbench.suite.files import pair_classes
+from tipbench.tip.pair import Pair, Step
+from tipbench.worker.outputs import Outputs, compare, snapshot
 
 HEADER = {
     "began": "2026-11-20",
@@ -95,7 +95,7 @@ def test_every_case_has_its_truth() -> None:
 
 @pytest.mark.parametrize("case", TRUTHS)
 def test_both_sides_compute_the_same(case: str) -> None:
-    pair: Pair = getattr(pairs, case)(torch.device("cpu"), tiny=True)
+    pair: Pair = getattr(pairs, case)(torch.device("cpu"), for_test=True)
 
     def outputs(build: Callable[[], Step]) -> list[Outputs]:
         kept = []
@@ -246,7 +246,7 @@ def test_what_is_stored_is_read_again(file: Path) -> None:
     assert tuple(comparisons) == MADE_UP
 
 
-def test_a_torn_last_line_is_cut_off_and_the_rest_kept(file: Path) -> None:
+def test_a_truncated_last_line_is_cut_off_and_the_rest_kept(file: Path) -> None:
     whole = file.read_bytes()
     file.write_bytes(whole[:-20])
     assert tuple(begin(file, HEADER)) == MADE_UP[:-1]

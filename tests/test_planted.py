@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from harness.calibrate import planted
-from harness.discover import pair_classes
-from harness.equal import Outputs, compare, snapshot
-from harness.memory import tensor_peak
-from harness.pair import Pair, Step
+from tipbench.calibrate import planted
+from tipbench.suite.files import pair_classes
+from tipbench.tip.pair import Pair, Step
+from tipbench.worker.memory import tensor_peak
+from tipbench.worker.outputs import Outputs, compare, snapshot
 
 CALIBRATION = pair_classes(planted)
 
@@ -20,7 +20,7 @@ MIB = 1 << 20
 
 @pytest.mark.parametrize("pair_class", CALIBRATION)
 def test_both_sides_compute_the_same(pair_class: type[Pair]) -> None:
-    pair = pair_class(torch.device("cpu"), tiny=True)
+    pair = pair_class(torch.device("cpu"), for_test=True)
 
     def outputs(build: Callable[[], Step]) -> list[Outputs]:
         kept = []
@@ -61,7 +61,7 @@ def test_what_is_drawn_falls_on_one_side_or_on_none(
 
 @pytest.mark.parametrize("pair_class", [planted.Held, planted.Transient])
 def test_the_memory_held_is_exactly_what_was_planted(pair_class: type[Pair]) -> None:
-    pair = pair_class(torch.device("cpu"), tiny=True)
+    pair = pair_class(torch.device("cpu"), for_test=True)
     before, after = tensor_peak(pair.baseline), tensor_peak(pair.optimized)
     assert before is not None
     assert after is not None
@@ -70,13 +70,13 @@ def test_the_memory_held_is_exactly_what_was_planted(pair_class: type[Pair]) -> 
 
 
 def test_a_leak_keeps_what_each_step_allocates_and_the_baseline_nothing() -> None:
-    pair = planted.Leak(torch.device("cpu"), tiny=True)
+    pair = planted.Leak(torch.device("cpu"), for_test=True)
     counts = pair.mechanism(pair.baseline()), pair.mechanism(pair.optimized())
     assert counts == (1, 3)  # MiB, over three steps
     assert pair.engaged(*counts)
 
 
 def test_a_leak_has_an_end() -> None:
-    pair = planted.Leak(torch.device("cpu"), tiny=True)
+    pair = planted.Leak(torch.device("cpu"), for_test=True)
     pair.size["most"] = 1
     assert pair.mechanism(pair.optimized()) == 2  # one kept, and the next made before it goes

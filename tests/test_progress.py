@@ -6,9 +6,9 @@ import io
 
 import pytest
 
-from harness import progress
-from harness.progress import Progress
 from tests.made_up import info
+from tipbench.engine import progress
+from tipbench.engine.progress import Progress
 
 PAIRS = [info("First"), info("Second", scale="macro"), info("Third", reason="no GPU"), info("Fourth")]
 
@@ -25,18 +25,18 @@ def shown(stream: io.StringIO) -> str:
 
 def test_elsewhere_than_on_a_terminal_only_finished_pairs_are_lines() -> None:
     stream = io.StringIO()
-    told = Progress(PAIRS, stream)
-    told.tell(0, "check")
+    progress = Progress(PAIRS, stream)
+    progress.show(0, "check")
     assert stream.getvalue() == ""
-    told.done(0, "made-up.First: faster 1.5x", 10.0, measured=True)
+    progress.done(0, "made-up.First: faster 1.5x", 10.0, measured=True)
     assert stream.getvalue() == "[1/4] made-up.First: faster 1.5x\n"
 
 
 def test_a_terminal_shows_what_is_being_done_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     stream = Terminal()
-    told = Progress(PAIRS, stream)
-    told.tell(1, "launch 3")
+    progress = Progress(PAIRS, stream)
+    progress.show(1, "launch 3")
     # One macro pair and the fourth, micro: the third is skipped and takes no time.
     assert shown(stream) == "[2/4] made-up.Second: launch 3, about 2 min 10 s left"
 
@@ -44,26 +44,26 @@ def test_a_terminal_shows_what_is_being_done_and_the_time_left(monkeypatch: pyte
 def test_the_live_line_gives_way_to_what_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     stream = Terminal()
-    told = Progress(PAIRS, stream)
-    told.tell(0, "check")
-    told.done(0, "made-up.First: faster", 10.0, measured=True)
+    progress = Progress(PAIRS, stream)
+    progress.show(0, "check")
+    progress.done(0, "made-up.First: faster", 10.0, measured=True)
     assert shown(stream) == "[1/4] made-up.First: faster\n"
 
 
 def test_the_live_line_never_wraps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "30")
     stream = Terminal()
-    Progress(PAIRS, stream).tell(0, "a thing with a very long name")
+    Progress(PAIRS, stream).show(0, "a thing with a very long name")
     assert len(shown(stream)) == 29
 
 
 def test_guesses_are_replaced_by_what_pairs_of_the_scale_took(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     stream = Terminal()
-    told = Progress(PAIRS, stream)
-    told.done(0, "", 10.0, measured=True)
-    told.done(1, "", 20.0, measured=False)  # failed: says nothing about how long a macro pair takes
-    told.tell(1, "check")
+    progress = Progress(PAIRS, stream)
+    progress.done(0, "", 10.0, measured=True)
+    progress.done(1, "", 20.0, measured=False)  # failed: says nothing about how long a macro pair takes
+    progress.show(1, "check")
     assert shown(stream).endswith("about 1 min 50 s left")
 
 

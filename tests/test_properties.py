@@ -18,14 +18,25 @@ import scipy.stats
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from harness import cli, store
-from harness.launch import Surroundings
-from harness.pair import Claim
-from harness.record import Launch, Outcome, PairInfo, Record, Run, VariantInfo, VariantRecord
-from harness.selection import NothingSelected, select, with_controls
-from harness.statistics import Estimate, Looks, discoveries, estimate, p_beyond, round_effect, trimmed_mean
-from harness.verdict import FULL, MARGIN, QUICK, Judgement, decide, disturbed, first_decision, judge, launch_effect
 from tests.made_up import info, launch, measured, run, tip
+from tipbench import cli
+from tipbench.records import store
+from tipbench.records.record import Launch, Outcome, PairInfo, Record, Run, VariantInfo, VariantRecord
+from tipbench.suite.selection import NothingSelected, select, with_controls
+from tipbench.tip.pair import Claim
+from tipbench.tip.process import ProcessSettings
+from tipbench.verdict.statistics import Estimate, Looks, discoveries, estimate, p_beyond, round_effect, trimmed_mean
+from tipbench.verdict.verdict import (
+    FULL,
+    MARGIN,
+    QUICK,
+    Judgement,
+    decide,
+    disturbed,
+    first_decision,
+    judge,
+    launch_effect,
+)
 
 # No clock and no chance in what is tried: the same examples everywhere.
 exactly = settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -238,7 +249,8 @@ def test_a_claim_needs_an_interval_that_excludes_the_margin(mean: float, half: f
 @st.composite
 def launches_of_any_pace(draw: st.DrawFn) -> Launch:
     """Any seconds, any pressure and switches; neither throttled nor robbed, or the platform does not tell."""
-    order = launch({"optimized": 0.0}, seed=draw(st.integers(0, 9)), rounds=draw(st.integers(1, 6))).variant
+    made = launch({"optimized": 0.0}, seed=draw(st.integers(0, 9)), rounds=draw(st.integers(1, 6)))
+    order = made.variant
 
     def column(values: st.SearchStrategy[Any]) -> tuple[Any, ...]:
         return tuple(draw(st.lists(values, min_size=len(order), max_size=len(order))))
@@ -251,6 +263,7 @@ def launches_of_any_pace(draw: st.DrawFn) -> Launch:
         throttled_us=column(st.sampled_from([0, -1])),
         pressure_us=column(st.integers(-1, 10**9)),
         switches=column(st.integers(-1, 10**6)),
+        rounds=made.rounds,
     )
 
 
@@ -306,7 +319,7 @@ def variant_records(draw: st.DrawFn, outcome: st.SearchStrategy[Outcome]) -> Var
 def pair_infos(draw: st.DrawFn) -> PairInfo:
     others = draw(st.lists(some_text.filter(lambda name: name != "baseline"), min_size=1, max_size=3, unique=True))
     around = st.builds(
-        Surroundings,
+        ProcessSettings,
         env=st.lists(st.tuples(some_text, some_text), max_size=2).map(tuple),
         without=words,
         preload=words,

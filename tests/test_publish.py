@@ -16,19 +16,20 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from harness import cli, store
-from harness.page import Page, Paragraph
-from harness.publish import doku_text, media_text, secret, storage_text, target, tree
-from harness.publish import send as sending
-from harness.publish.region import Damaged, inside, placed
-from harness.publish.secret import Secret
-from harness.publish.send import Compared, plan, preview, send
-from harness.publish.wiki import Change, Conflict, Stored, WikiError, WikiPage
-from harness.publish.wiki import Path as PagePath
-from harness.report import as_markdown
 from tests.git_server import commits, files, git, put
 from tests.made_up import info, measured, run
 from tests.published import entry, on, published, stored, suite_run
+from tipbench import cli
+from tipbench.publish import doku_text, media_text, secret, storage_text, target, tree
+from tipbench.publish import send as sending
+from tipbench.publish.region import Damaged, inside, placed
+from tipbench.publish.secret import Secret
+from tipbench.publish.send import Compared, plan, preview, send
+from tipbench.publish.wiki import Change, Conflict, Stored, WikiError, WikiPage
+from tipbench.publish.wiki import Path as PagePath
+from tipbench.records import store
+from tipbench.report import as_markdown
+from tipbench.report.document import Page, Paragraph
 
 MARKS = ("<!-- begin -->", "<!-- end -->")
 
@@ -182,7 +183,7 @@ def test_the_index_names_the_newest_run_first() -> None:
 
 def test_what_the_index_says_of_a_run() -> None:
     found = tree.entry(suite_run())
-    assert found.path == ("Benchmarks", "amd-epyc-2c-24g", "2026-03-01-aaaaaaaa")
+    assert found.path == ("Benchmarks", "amd-epyc-zen4-2c-24g", "2026-03-01-aaaaaaaa")
     assert (found.measured, found.skipped, found.failed, found.missing) == ("4", "1", "1", "0")
     assert found.noise == "0.993..1.005"
     assert found.answers == "2-0-0-1-1"
@@ -434,12 +435,12 @@ def test_from_results_to_a_wiki(
     assert publish(wiki, second) == 0
     found = files(wiki)
     assert "Benchmarks-Comparison.md" in found
-    for name in ("2 machines", "amd-epyc-2c-24g", "amd-epyc-4c-24g"):
+    for name in ("2 machines", "amd-epyc-zen4-2c-24g", "amd-epyc-zen4-4c-24g"):
         assert name in found["Benchmarks-Comparison.md"].decode()
     for page in ("2c-24g-2026-03-01-aaaaaaaa", "4c-24g-2026-03-02-bbbbbbbb"):
-        assert f"](Benchmarks-amd-epyc-{page})" in found["Benchmarks-Comparison.md"].decode()
-    page = found["Benchmarks-amd-epyc-2c-24g-2026-03-01-aaaaaaaa.md"].decode()
-    assert "images/Benchmarks-amd-epyc-2c-24g-2026-03-01-aaaaaaaa/speedups.png" in found
+        assert f"](Benchmarks-amd-epyc-zen4-{page})" in found["Benchmarks-Comparison.md"].decode()
+    page = found["Benchmarks-amd-epyc-zen4-2c-24g-2026-03-01-aaaaaaaa.md"].decode()
+    assert "images/Benchmarks-amd-epyc-zen4-2c-24g-2026-03-01-aaaaaaaa/speedups.png" in found
     assert "1.35x" in page
     assert commits(wiki) == 3
 
@@ -464,7 +465,7 @@ def test_a_public_name(wiki: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     file = stored(tmp_path, on("a"))
     assert publish(wiki, "--public-name", "Build-box.2", file) == 0
     assert "Benchmarks-Build-box.2-2026-03-01-aaaaaaaa.md" in files(wiki)
-    assert b"amd-epyc-2c" not in b"".join(files(wiki).values())
+    assert b"amd-epyc-zen4" not in b"".join(files(wiki).values())
     for name in ("a b", "../x", "x-", "x" * 61, "Comparison", "a|b"):
         assert publish(wiki, "--public-name", name, file) == 2
         assert "a machine's public name is made of letters" in capsys.readouterr().err
@@ -494,7 +495,7 @@ def test_files_that_cannot_be_published(wiki: Path, tmp_path: Path, capsys: pyte
         "newer.jsonl": (json.dumps(newer), "written by a newer tipbench (schema 99"),
         "empty.jsonl": ("", "is empty"),
         "header.jsonl": (f"{lines[0]}\n", "no pair of the suite is finished in it"),
-        "torn-header.jsonl": (lines[0][:50], "the header is not readable"),
+        "truncated-header.jsonl": (lines[0][:50], "the header is not readable"),
         f"{store.CALIBRATION}x.jsonl": (lines[0], "is no run"),
     }
     for name, (text, why) in made.items():
@@ -508,15 +509,15 @@ def test_files_that_cannot_be_published(wiki: Path, tmp_path: Path, capsys: pyte
     assert commits(wiki) == 1
 
 
-def test_a_torn_file_is_published_with_its_notice(
+def test_a_truncated_file_is_published_with_its_notice(
     wiki: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = stored(tmp_path, on("a"))
     file.write_text(file.read_text()[:-200])
     assert publish(wiki, file) == 0
-    assert "torn" in capsys.readouterr().err
-    page = files(wiki)["Benchmarks-amd-epyc-2c-24g-2026-03-01-aaaaaaaa.md"].decode()
-    assert "results, line 3: torn: the run was ended while it wrote this record" in page
+    assert "truncated" in capsys.readouterr().err
+    page = files(wiki)["Benchmarks-amd-epyc-zen4-2c-24g-2026-03-01-aaaaaaaa.md"].decode()
+    assert "results, line 3: truncated: the run was ended while it wrote this record" in page
     assert str(tmp_path) not in page
 
 
@@ -548,10 +549,10 @@ def test_targets_that_do_not_work_are_told_in_one_line(tmp_path: Path, capsys: p
 def test_publishing_needs_no_torch(wiki: Path, tmp_path: Path) -> None:
     file = stored(tmp_path, on("a"))
     words = ["publish", "--to", f"git+file://{wiki}", "--flavour", "gitlab", str(file)]
-    code = f"import sys; sys.modules['torch'] = None; from harness.cli import main; sys.exit(main({words!r}))"
+    code = f"import sys; sys.modules['torch'] = None; from tipbench.cli import main; sys.exit(main({words!r}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "Benchmarks/amd-epyc-2c-24g/2026-03-01-aaaaaaaa.md" in files(wiki)
+    assert "Benchmarks/amd-epyc-zen4-2c-24g/2026-03-01-aaaaaaaa.md" in files(wiki)
 
 
 def test_the_same_run_gives_the_same_pages(tmp_path: Path) -> None:

@@ -8,22 +8,25 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.pytest_plugin import Replay
-from harness.record import Record
+from tipbench.engine.lock import only_run
+from tipbench.pytest_plugin import Replay
+from tipbench.records.record import Record
+from tipbench.suite.files import BENCHMARKS
 
 HOME = Path(__file__).parent.parent
 
-REGISTERED = any(point.value == "harness.pytest_plugin" for point in entry_points(group="pytest11"))
+ASKS = "from tipbench.pytest_plugin import *\n"
+
+TEST = "def test_me(): pass\n"
 
 PAIRS = """
 import torch
-from harness.pair import Claim, Pair, Tip
+from tipbench.tip.pair import Claim, Pair, Tip
 
 TIP = Tip(id="own", title="Add once", guide=(), claim=Claim.FASTER)
 
@@ -49,24 +52,24 @@ class Adding(Pair):
 REAL = """
 import json
 from pathlib import Path
-from harness.profiles import PROFILES
-from harness.pytest_plugin import MEASURED
+from tipbench.engine.profiles import PROFILES
+from tipbench.pytest_plugin import RECORDS
 from tests.tiny import PROFILE
 
 PROFILES["quick"] = PROFILE
 
 def pytest_sessionfinish(session):
-    records = {name: record.to_json() for name, record in session.config.stash[MEASURED].items()}
+    records = {name: record.to_json() for name, record in session.config.stash[RECORDS].items()}
     Path("records.json").write_text(json.dumps(records))
 """
 
 MADE_UP = """
 import os
 from dataclasses import replace
-from harness import pytest_plugin
-from harness.discover import Discovery
-from harness.launch import Surroundings
-from harness.record import Record, VariantInfo, VariantRecord
+from tipbench import pytest_plugin
+from tipbench.suite.discover import Discovery
+from tipbench.tip.process import ProcessSettings
+from tipbench.records.record import Record, VariantInfo, VariantRecord
 from tests.made_up import info, measured, tip
 
 def named(pair, **more):
@@ -74,12 +77,12 @@ def named(pair, **more):
 
 def several(pair):
     about = named(pair, variants=("optimized", "other"))
-    lacking = VariantInfo("other", Surroundings(), (), "libjemalloc not found", "run `make native`")
+    lacking = VariantInfo("other", ProcessSettings(), (), "libjemalloc not found", "run `make native`")
     return replace(about, variants=(*about.variants[:2], lacking))
 
 INFOS = [named("Adding"), several("Several"), named("Nowhere", reason="no GPU", remedy="buy one"), named("Broken")]
 
-def measure(config, about, file):
+def measure(about, *others):
     if about.reason:
         return Record(about, "skipped", reason=about.reason, remedy=about.remedy)
     if about.pair == "Broken":
@@ -92,8 +95,8 @@ def measure(config, about, file):
     }
     return replace(record, variants={**record.variants, **variants})
 
-pytest_plugin._discovered = lambda file, device: Discovery(tuple(INFOS), (), 2, "2.15.0", "cpu")
-pytest_plugin._measured = measure
+pytest_plugin.discover = lambda folder, device: Discovery(tuple(INFOS), (), 2, "2.15.0", "cpu")
+pytest_plugin.measure = measure
 """
 
 
@@ -103,13 +106,12 @@ class Folder:
     def __init__(self, path: Path, conftest: str, pairs: str = PAIRS) -> None:
         self.path = path
         (path / "pairs.py").write_text(pairs)
-        (path / "conftest.py").write_text(conftest)
+        (path / "conftest.py").write_text(ASKS + conftest)
 
     def run(self, *arguments: str, module: str = "pytest", **env: str) -> subprocess.CompletedProcess[str]:
         path = os.pathsep.join(filter(None, [str(HOME), os.environ.get("PYTHONPATH")]))
-        plugin = [] if REGISTERED or module != "pytest" else ["-p", "harness.pytest_plugin"]
         return subprocess.run(
-            [sys.executable, "-m", module, *plugin, *arguments],
+            [sys.executable, "-m", module, *arguments],
             cwd=self.path,
             env={**os.environ, "PYTHONPATH": path, "COLUMNS": "300", **env},
             capture_output=True,
@@ -144,6 +146,7 @@ def test_the_items_are_the_variants_of_all_pairs(folder: Folder) -> None:
         "pairs.py::own::Broken[baseline]",
         "pairs.py::own::Broken[optimized]",
     ]
+    assert "does the tip pay?" not in out
 
 
 def test_k_selects_among_them(folder: Folder) -> None:
@@ -162,11 +165,58 @@ def test_one_item_can_be_named(folder: Folder) -> None:
 
 
 def test_other_files_are_left_to_pytest(folder: Folder) -> None:
-    (folder.path / "test_mine.py").write_text('TEXT = """\nTIP = Tip(\n"""\ndef test_me(): pass\n')
+    """Nothing is imported that is no test, does not import from tipbench, or cannot be read."""
+    (folder.path / "test_mine.py").write_text('TEXT = """\nfrom tipbench.tip.pair import Tip\nTIP = Tip(\n"""\n' + TEST)
     (folder.path / "helper.py").write_text("raise RuntimeError('not to be imported')\n")
+    (folder.path / "foreign.py").write_text("raise RuntimeError('not to be imported')\nTIP = Tip(\n")
+    (folder.path / "gone.py").symlink_to(folder.path / "nowhere")
+    (folder.path / "folder.py").mkdir()
     done = folder.run("-W", "error", "-q", ".", "--collect-only", "-k", "not own")
     assert done.returncode == 0, done.stdout
     assert "test_mine.py::test_me" in done.stdout
+
+
+def test_only_folders_whose_conftest_asks_have_pairs(tmp_path: Path) -> None:
+    for name in ("asks", "asks_too", "asks_not"):
+        (tmp_path / name).mkdir()
+        Folder(tmp_path / name, MADE_UP)
+    (tmp_path / "asks_not/conftest.py").unlink()
+    (tmp_path / "asks_not/test_mine.py").write_text(TEST)
+    above = Folder(tmp_path, "")
+    (tmp_path / "conftest.py").unlink()
+
+    done = above.run("-q", "--collect-only", "asks", "asks_not", "asks_too", "--tipbench-profile=full")
+    found = [line.split("::")[0] for line in done.stdout.splitlines() if "::" in line]
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert set(found) == {"asks/pairs.py", "asks_not/test_mine.py", "asks_too/pairs.py"}
+
+    # Read while files are collected, the conftest is too late for options; they have their defaults.
+    done = above.run("-q", ".", "-k", "Adding or test_me")
+    assert "5 passed" in done.stdout, done.stdout
+    done = above.run("-q", "asks_not", "--tipbench-profile=full")
+    assert done.returncode == 4, "this pytest has no such option"
+
+
+def test_the_guides_pairs_are_collected_with_options(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider"]
+    options = ["--tipbench-profile", "full", "--tipbench-device", "cpu"]
+    done = subprocess.run(
+        [*command, *options, BENCHMARKS / "general", BENCHMARKS / "limit.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = [line.rpartition("benchmarks/")[2] for line in done.stdout.splitlines()]
+    assert "general/no_grad.py::no-grad::SmallOperations[baseline]" in found
+    assert "limit.py::control::Copy[optimized]" in found
+
+
+def test_without_pytest_benchmark_what_is_missing_is_named(folder: Folder) -> None:
+    code, out = folder.pytest("-p", "no:benchmark")
+    assert code == 2
+    assert "pip install 'tipbench[pytest]'" in out
 
 
 # ---- outcomes ----
@@ -195,6 +245,7 @@ def test_a_failing_pair_is_a_failed_item_with_its_kind(ran: Ran) -> None:
     assert code == 1
     assert "step raised: optimized, step 3: ValueError: no (pairs.py, line 9)" in out
     assert "Traceback" not in out
+    assert "not used at all" not in out, "which pytest-benchmark would warn of"
 
 
 def test_an_item_carries_its_verdict(ran: Ran) -> None:
@@ -203,6 +254,25 @@ def test_an_item_carries_its_verdict(ran: Ran) -> None:
     assert optimized["extra_info"].keys() == {"verdict", "speedup", "low", "high", "launches"}
     assert optimized["extra_info"]["verdict"] == "faster"
     assert baseline["group"] == optimized["group"] == "own.Adding"
+
+
+def test_the_verdicts_stand_below_the_table_of_times(ran: Ran) -> None:
+    lines = ran[1].partition("does the tip pay?")[2].splitlines()[1:6]
+    assert lines[0].startswith("own.Adding[optimized] faster 1.1")
+    assert lines[1].startswith("own.Several[optimized] ")
+    assert lines[2] == "own.Several[other] skipped: libjemalloc not found"
+    assert lines[3] == "own.Nowhere[optimized] skipped: no GPU"
+    assert lines[4].startswith("own.Broken[optimized] failed: step raised: ")
+
+
+def test_a_busy_machine_is_one_sentence_and_exit_code_2(folder: Folder) -> None:
+    with only_run("`tipbench run first`"):
+        code, out = folder.pytest("-q")
+        assert code == 2
+        assert f"`tipbench run first` (process {os.getpid()}) is measuring on this machine; two runs" in out
+        assert "Traceback" not in out
+        assert "passed" not in out
+        assert folder.pytest("--benchmark-disable", "-k", "Adding")[0] == 0
 
 
 def test_a_file_that_cannot_be_imported_is_an_error_of_collection(tmp_path: Path) -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from harness.cli import EXIT_CODES
-from harness.discover import BENCHMARKS, discover
-from harness.profiles import Profile
-from harness.report import write
-from harness.runner import measure
-from harness.statistics import Looks
-from harness.store import read
-from harness.workplace import Workplace
+from tipbench.cli import EXIT_CODES
+from tipbench.engine.launcher import Launcher
+from tipbench.engine.profiles import Profile
+from tipbench.engine.runner import measure
+from tipbench.records.store import read
+from tipbench.report import write
+from tipbench.suite.discover import discover
+from tipbench.suite.files import BENCHMARKS
+from tipbench.verdict.statistics import Looks
 
 README = Path(__file__).parent.parent / "README.md"
 
@@ -58,11 +59,11 @@ def test_the_example_pair_works_when_pasted_into_a_folder_of_ones_own(tmp_path: 
     assert not found.broken
     (info,) = found.pairs
     shortest = Profile(Looks((2,), (0.05,)), rounds=(1, 1), seconds={"micro": 0.0, "macro": 0.0}, block_s=1e-4)
-    workplace = Workplace(folder, {})
+    launcher = Launcher(folder, {})
     try:
-        record = measure(info, workplace.start, shortest, seed=0, cores=1, tell=lambda what: None)
+        record = measure(info, launcher.start, shortest, seed=0, cores=1, show=lambda what: None)
     finally:
-        workplace.close()
+        launcher.close()
     assert (record.outcome, record.kind, record.reason) == ("measured", "", "")
     assert record.variants["optimized"].mechanism["baseline"] == 2
     assert record.variants["optimized"].mechanism["optimized"] == 1

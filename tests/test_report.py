@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from harness.pair import Claim
-from harness.record import PairInfo, Record, Run, VariantRecord
-from harness.report import ANSWERS, FORMATS, Advice, ReportError, advise, one_liners, render, rows, write
-from harness.report import wording as words
-from harness.report.rows import counts
-from harness.store import Notice, read
 from tests.made_up import both, info, measured, realistic, run, tip
+from tipbench.records.record import PairInfo, Record, Run, VariantRecord
+from tipbench.records.store import Notice, read
+from tipbench.report import ANSWERS, FORMATS, Advice, ReportError, advise, one_liners, render, rows, write
+from tipbench.report import wording as words
+from tipbench.report.rows import counts
+from tipbench.tip.pair import Claim
 
 GOLDEN = Path(__file__).parent / "golden" / "schema-1.jsonl"
 MACRO: dict[str, Any] = {"scale": "macro"}
@@ -52,7 +52,7 @@ def advice(*records: Record) -> Advice:
 
 
 def test_json_has_exactly_the_documented_names(made: Run) -> None:
-    document = json.loads(render(made, [Notice(Path("x.jsonl"), 7, "torn")], "json"))
+    document = json.loads(render(made, [Notice(Path("x.jsonl"), 7, "truncated")], "json"))
     assert list(document) == ["run", "machine", "controls", "pairs"]
     assert document["run"] == {
         "id": "3f9a1c07",
@@ -65,7 +65,7 @@ def test_json_has_exactly_the_documented_names(made: Run) -> None:
         "skipped": 1,
         "failed": 1,
         "not_reached": 2,
-        "notices": ["line 7: torn"],
+        "notices": ["line 7: truncated"],
     }
     assert document["machine"] == made.machine
     assert document["controls"] == made.controls
@@ -294,17 +294,17 @@ def test_a_tip_that_pays_in_one_job_and_costs_in_another_tells_both() -> None:
     assert re.match(r"Training 1\.35x \[.*\] faster; Inference slower, 0\.74x \[.*\] the speed", found.why)
 
 
-def test_a_sweep_is_answered_by_its_best_point_and_an_arm_only_where_optimized_does_not_pay() -> None:
+def test_a_sweep_is_answered_by_its_best_point_and_another_variant_only_where_optimized_does_not_pay() -> None:
     points = {"workers=1": 0.2, "workers=2": 0.5, "workers=4": -0.2}
     assert advice(measured(info(variants=list(points)), points)).why.startswith("Pair (workers=2) 1.6")
-    arms = {"optimized": 0.2, "arm": 0.5}
-    assert advice(measured(info(variants=list(arms)), arms)).why.startswith("Pair 1.22")
-    arms = {"optimized": 0.0, "arm": 0.5}
-    found = advice(measured(info(variants=list(arms)), arms))
+    effects = {"optimized": 0.2, "other": 0.5}
+    assert advice(measured(info(variants=list(effects)), effects)).why.startswith("Pair 1.22")
+    effects = {"optimized": 0.0, "other": 0.5}
+    found = advice(measured(info(variants=list(effects)), effects))
     assert found.answer == "use it"
-    assert found.why.startswith("Pair (arm) 1.6")
-    arms = {"optimized": 0.0, "arm": -0.5}
-    assert advice(measured(info(variants=list(arms)), arms)).answer == "don't bother"
+    assert found.why.startswith("Pair (other) 1.6")
+    effects = {"optimized": 0.0, "other": -0.5}
+    assert advice(measured(info(variants=list(effects)), effects)).answer == "don't bother"
 
 
 @pytest.mark.parametrize(
@@ -466,11 +466,11 @@ def test_every_table_has_as_many_cells_in_each_line(made: Run) -> None:
         assert len({len(re.split(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
 
 
-def test_controls_that_tell_identical_code_apart_warn() -> None:
+def test_controls_that_call_identical_code_different_warn() -> None:
     wrong = measured(info("Pointwise", tip=tip("control")), {"optimized": 0.3})
     shown = markdown(run([wrong, measured(info(tip=tip("control")), {"optimized": 0.0})]))
     assert "of 2 A/A controls (identical code on both sides) 1 said" in shown
-    assert "**Pointwise faster: identical code was told apart, so distrust small effects in this run**" in shown
+    assert "**Pointwise faster: identical code was called different, so distrust small effects in this run**" in shown
     assert "the noise floor of this run is unknown" in markdown(run())
 
 
@@ -487,6 +487,15 @@ def test_quarantined_rounds_are_told() -> None:
     first = replace(record.launches[0], throttled_us=(9,) + (0,) * 15)
     shown = markdown(run([replace(record, launches=(first, *record.launches[1:]))]))
     assert "| 4 (1 disturbed round left out) |" in shown
+
+
+def test_a_mechanism_that_cannot_be_seen_says_so_instead_of_a_count() -> None:
+    unseen = {"unseen": "torch's profiler sees nothing of the GPU: CUPTI is missing or not permitted here"}
+    mechanism = {"what": "kernels on tensor cores", "baseline": unseen, "optimized": unseen, "engaged": None}
+    shown = run([measured(info(device="cuda"), {"optimized": 0.3}, mechanism={"optimized": mechanism})])
+    assert f"kernels on tensor cores: not seen, as {unseen['unseen']}" in markdown(shown)
+    (row,) = pairs(shown)
+    assert (row["verdict"], row["mechanism"]) == ("faster", mechanism)
 
 
 def test_a_gpus_readings_are_told_by_side_and_what_is_refused_is_called_unavailable() -> None:
@@ -524,8 +533,8 @@ def test_a_gpus_readings_are_told_by_side_and_what_is_refused_is_called_unavaila
         "power unavailable, energy a step 1.25 -> 0.875 J, its L2 cache as the step before had left it." in shown
     )
     assert "energy a step unavailable" in markdown(run([replace(record, launches=launches)]))
-    cold = replace(record, info=replace(record.info, cold=True))
-    assert "its L2 cache emptied before every step." in markdown(run([cold]))
+    flush_l2 = replace(record, info=replace(record.info, flush_l2=True))
+    assert "its L2 cache emptied before every step." in markdown(run([flush_l2]))
     assert "- GPU" not in markdown(run([measured(info(), {"optimized": 0.3})]))
 
 
@@ -546,8 +555,8 @@ def test_a_run_on_several_nodes_names_them_and_how_it_is_repeated(made: Run) -> 
 
 
 def test_notices_are_shown_by_file_and_line(made: Run) -> None:
-    shown = markdown(made, Notice(Path("/home/someone/2026.jsonl"), 12, "torn: | <b>lost</b>"))
-    assert "- 2026.jsonl, line 12: torn: \\| &lt;b>lost&lt;/b>" in shown
+    shown = markdown(made, Notice(Path("/home/someone/2026.jsonl"), 12, "truncated: | <b>lost</b>"))
+    assert "- 2026.jsonl, line 12: truncated: \\| &lt;b>lost&lt;/b>" in shown
     assert "/home/someone" not in shown
 
 
@@ -692,7 +701,7 @@ def test_same_run_same_bytes(tmp_path: Path) -> None:
 def test_reports_do_not_depend_on_the_hash_seed() -> None:
     def bytes_with(seed: str) -> bytes:
         program = (
-            "from pathlib import Path; from harness import report, store\n"
+            "from pathlib import Path; from tipbench import report; from tipbench.records import store\n"
             f"run, notices = store.read(Path({str(GOLDEN)!r}))\n"
             "for format in report.FORMATS: report.write(run, notices, format)"
         )
@@ -706,7 +715,7 @@ def test_reports_do_not_depend_on_the_hash_seed() -> None:
 @pytest.mark.parametrize("format", FORMATS)
 def test_reports_are_named_by_machine_and_run(made: Run, tmp_path: Path, format: str) -> None:
     path = write(made, [], format, tmp_path)
-    assert path == tmp_path / "amd-epyc-2c-24g" / f"2026-03-01-3f9a1c07.{format}"
+    assert path == tmp_path / "amd-epyc-zen4-2c-24g" / f"2026-03-01-3f9a1c07.{format}"
     beside = [path.stem] if format == "md" else []
     assert sorted(file.name for file in path.parent.iterdir()) == [*beside, path.name]
     assert write(made, [], format, tmp_path) == path
@@ -754,7 +763,7 @@ def test_a_failed_write_leaves_the_old_report_and_nothing_else(
 
 def test_neither_store_nor_report_imports_torch() -> None:
     program = (
-        "import sys; from pathlib import Path; from harness import report, store\n"
+        "import sys; from pathlib import Path; from tipbench import report; from tipbench.records import store\n"
         f"run, notices = store.read(Path({str(GOLDEN)!r})); report.one_liners(run)\n"
         "for format in report.FORMATS: report.write(run, notices, format)\n"
         "heavy = {'torch', 'torchvision', 'pandas'} & set(sys.modules)\n"

@@ -10,26 +10,26 @@ from typing import Any
 
 import pytest
 
-from harness.launch import Surroundings
-from harness.pair import Equal
-from harness.profiles import PROFILES, Profile
-from harness.record import PairInfo, Record, VariantInfo
-from harness.runner import CHECK_SEEDS, measure, run, schedule, steps_a_block
-from harness.statistics import Looks
-from harness.worker import WorkerFailed
 from tests.made_up import info
+from tipbench.engine.handle import WorkerFailed
+from tipbench.engine.profiles import PROFILES, Profile
+from tipbench.engine.runner import CHECK_SEEDS, measure, run, schedule, steps_a_block
+from tipbench.records.record import PairInfo, Record, VariantInfo
+from tipbench.tip.pair import Equal
+from tipbench.tip.process import ProcessSettings
+from tipbench.verdict.statistics import Looks
 
 FULL = PROFILES["full"]
 
-A_SIDE, B_SIDE = Surroundings(env=(("SIDE", "a"),)), Surroundings(env=(("SIDE", "b"),))
+A_SIDE, B_SIDE = ProcessSettings(env=(("SIDE", "a"),)), ProcessSettings(env=(("SIDE", "b"),))
 
 
 class FakeWorker:
     """Answers as a worker does, from the numbers of its machine, and notes what it is asked."""
 
-    def __init__(self, machine: FakeMachine, surroundings: Surroundings, cache: str, launch: int | None = None) -> None:
+    def __init__(self, machine: FakeMachine, settings: ProcessSettings, cache: str, launch: int | None = None) -> None:
         self.machine = machine
-        self.surroundings = surroundings
+        self.settings = settings
         self.cache = cache
         self.launch = launch
         self.asked: list[tuple[str, dict[str, Any]]] = []
@@ -57,7 +57,7 @@ class FakeWorker:
     def pause(self) -> None:
         self.paused = True
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         self.paused = False
 
     def end(self) -> None:
@@ -78,7 +78,7 @@ class FakeWorker:
     def engaged(self, baseline: int, optimized: int) -> dict[str, Any]:
         return {"engaged": optimized < baseline, "what": "operations"}
 
-    def weigh(self, variant: str, seed: int) -> dict[str, Any]:
+    def measure_memory(self, variant: str, seed: int) -> dict[str, Any]:
         return {"memory": {"tensor_peak": 100}, "one_off": {"build": 0.1, "warm_up": 0.2}}
 
     def build(self, variant: str, seed: int) -> dict[str, float]:
@@ -106,8 +106,8 @@ class FakeMachine:
         self.workers: list[FakeWorker] = []
         self.asked: list[tuple[FakeWorker, str, dict[str, Any]]] = []
 
-    def start(self, info: PairInfo, surroundings: Surroundings, cache: str, launch: int | None = None) -> FakeWorker:
-        self.workers.append(FakeWorker(self, surroundings, cache, launch))
+    def start(self, info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None = None) -> FakeWorker:
+        self.workers.append(FakeWorker(self, settings, cache, launch))
         return self.workers[-1]
 
     def seconds(self, variant: str) -> float:
@@ -204,7 +204,7 @@ def test_a_step_longer_than_a_block_is_a_block(machine: FakeMachine) -> None:
 
 def test_the_pilot_gives_up_on_a_clock_that_stands_still(machine: FakeMachine) -> None:
     machine.step_s = {"baseline": 1e-9, "optimized": 1e-9}
-    worker = machine.start(info(), Surroundings(), "")
+    worker = machine.start(info(), ProcessSettings(), "")
     steps_a_block(worker, "optimized", 1e-3, 0.01)
     assert len(worker.asked) <= 15
 
@@ -228,6 +228,7 @@ def test_rounds_fill_the_launch_within_their_bounds(step_s: float, rounds: int) 
     machine = FakeMachine({"baseline": step_s, "optimized": step_s})
     record = machine.measure(info())
     assert len(record.launches[0].variant) == 4 * rounds
+    assert record.launches[0].rounds == rounds
 
 
 def test_a_macro_pair_gets_more_time(machine: FakeMachine) -> None:
@@ -262,7 +263,7 @@ def test_a_variant_that_is_decided_leaves_the_further_launches() -> None:
     record = machine.measure(info(variants=["clear", "close"]))
     assert [len(set(launch.variant)) for launch in record.launches] == [3] * 6 + [2] * 12
     assert all("close" in launch.variant for launch in record.launches)
-    assert len({len(launch.variant) / len(set(launch.variant)) for launch in record.launches}) == 1, "as many rounds"
+    assert len({launch.rounds for launch in record.launches}) == 1
     assert Record.from_json(record.to_json()) == record
 
 
@@ -303,7 +304,7 @@ def test_a_launchs_workers_may_be_forked_and_what_is_weighed_is_a_fresh_process(
 
 
 def apart() -> PairInfo:
-    """Two variants with the baseline's surroundings, one with its own."""
+    """Two variants with the baseline's process settings, one with its own."""
     listed = [
         VariantInfo("baseline", A_SIDE, ()),
         VariantInfo("optimized", B_SIDE, ()),
@@ -316,16 +317,16 @@ def test_own_surroundings_are_an_own_process_in_the_same_launch_and_still_interl
     machine = FakeMachine({"baseline": 0.002, "optimized": 0.001, "other": 0.001})
     record = machine.measure(apart())
     for group in launches(machine):
-        assert {worker.surroundings for worker in group} == {A_SIDE, B_SIDE}
+        assert {worker.settings for worker in group} == {A_SIDE, B_SIDE}
         assert len(group) == 2
-    timed = [worker.surroundings for worker, command, _ in machine.asked if command == "block"]
+    timed = [worker.settings for worker, command, _ in machine.asked if command == "block"]
     changes = sum(before != after for before, after in pairwise(timed))
     assert changes > len(record.launches) * 2
     for worker in machine.workers:
         assert all(
-            (worker.surroundings == B_SIDE) == (arguments["variant"] == "optimized")
+            (worker.settings == B_SIDE) == (arguments["variant"] == "optimized")
             for command, arguments in worker.asked
-            if command in ("build", "warm", "block", "weigh", "observe")
+            if command in ("build", "warm", "block", "measure_memory", "observe")
         )
 
 
@@ -352,10 +353,10 @@ def test_while_a_block_runs_the_launchs_other_processes_stand_still() -> None:
 
 def test_memory_is_weighed_in_a_fresh_process_each_with_an_empty_compile_cache(machine: FakeMachine) -> None:
     machine.measure(info())
-    weighers = [worker for worker in machine.workers if worker.asked[-1][0] == "weigh"]
+    weighers = [worker for worker in machine.workers if worker.asked[-1][0] == "measure_memory"]
     assert [worker.asked for worker in weighers] == [
-        [("ready", {}), ("weigh", {"variant": "baseline", "seed": 0})],
-        [("ready", {}), ("weigh", {"variant": "optimized", "seed": 0})],
+        [("ready", {}), ("measure_memory", {"variant": "baseline", "seed": 0})],
+        [("ready", {}), ("measure_memory", {"variant": "optimized", "seed": 0})],
     ]
     assert len({worker.cache for worker in weighers}) == 2
     warm = {worker.cache for worker in machine.workers if worker not in weighers}
@@ -370,7 +371,7 @@ def test_all_workers_are_ended(machine: FakeMachine) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
-@pytest.mark.parametrize("command", ["results", "observe", "compare", "weigh", "build", "warm", "block"])
+@pytest.mark.parametrize("command", ["results", "observe", "compare", "measure_memory", "build", "warm", "block"])
 def test_all_workers_are_ended_whatever_happens(error: type[BaseException], command: str) -> None:
     machine = FakeMachine({"baseline": 0.002, "optimized": 0.001, "other": 0.001})
 
@@ -391,10 +392,10 @@ def test_all_workers_are_ended_whatever_happens(error: type[BaseException], comm
 def test_where_all_variants_fail_the_check_nothing_more_is_asked(machine: FakeMachine) -> None:
     machine.before = failing("different results", "compare", "optimized")
     assert machine.measure(info()).outcome == "failed"
-    assert machine.commands("weigh") == machine.commands("build") == []
+    assert machine.commands("measure_memory") == machine.commands("build") == []
 
 
-@pytest.mark.parametrize("command", ["results", "compare", "observe", "weigh"])
+@pytest.mark.parametrize("command", ["results", "compare", "observe", "measure_memory"])
 def test_a_variant_that_fails_is_dropped_and_the_rest_is_measured(command: str) -> None:
     machine = FakeMachine({"baseline": 0.002, "optimized": 0.001, "other": 0.001})
     machine.before = failing("crashed", command, "optimized")
@@ -423,8 +424,8 @@ def test_a_variant_that_does_not_engage_is_failed(machine: FakeMachine) -> None:
         def observe(self, variant: str, seed: int) -> int:
             return 1 if variant == "optimized" else 5
 
-    def start(info: PairInfo, surroundings: Surroundings, cache: str, launch: int | None = None) -> FakeWorker:
-        machine.workers.append(Idle(machine, surroundings, cache))
+    def start(info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None = None) -> FakeWorker:
+        machine.workers.append(Idle(machine, settings, cache))
         return machine.workers[-1]
 
     record = measure(info(variants=("optimized", "idle")), start, FULL, 0, 2, lambda what: None)
@@ -437,12 +438,35 @@ def test_a_variant_that_does_not_engage_is_failed(machine: FakeMachine) -> None:
     }
 
 
-@pytest.mark.parametrize("command", ["results", "observe", "weigh", "build", "warm", "block"])
+def test_a_variant_whose_mechanism_cannot_be_seen_is_measured_all_the_same(machine: FakeMachine) -> None:
+    class Blind(FakeWorker):
+        def observe(self, variant: str, seed: int) -> Any:
+            return {"unseen": "no CUPTI"}
+
+        def engaged(self, baseline: Any, optimized: Any) -> dict[str, Any]:
+            return {"engaged": None, "what": "kernels"}
+
+    def start(info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None = None) -> FakeWorker:
+        machine.workers.append(Blind(machine, settings, cache))
+        return machine.workers[-1]
+
+    record = measure(info(), start, FULL, 0, 2, lambda what: None)
+    assert record.outcome == record.variants["optimized"].outcome == "measured"
+    unseen = {"unseen": "no CUPTI"}
+    assert record.variants["optimized"].mechanism == {
+        "what": "kernels",
+        "baseline": unseen,
+        "optimized": unseen,
+        "engaged": None,
+    }
+
+
+@pytest.mark.parametrize("command", ["results", "observe", "measure_memory", "build", "warm", "block"])
 def test_a_baseline_that_fails_fails_the_record(machine: FakeMachine, command: str) -> None:
     machine.before = failing("killed", command, "baseline")
     record = machine.measure(info())
     assert (record.outcome, record.kind, record.reason) == ("failed", "killed", "baseline: as told")
-    assert record.remedy == "mend made_up.py, line 12, then `tipbench run made-up.Pair`"
+    assert record.remedy == "fix made_up.py, line 12, then `tipbench run made-up.Pair`"
     assert all(worker.ended for worker in machine.workers)
 
 
@@ -522,8 +546,9 @@ def test_the_only_runnable_variant_failing_fails_the_record(machine: FakeMachine
 # ---- the rest ----
 
 
-def test_a_lossy_pair_is_compared_with_its_reference(machine: FakeMachine) -> None:
-    machine.measure(info(equal=str(Equal.LOSSY)))
+@pytest.mark.parametrize("equal", [Equal.REFERENCE, Equal.LOSSY])
+def test_a_pair_with_a_reference_is_compared_with_it(machine: FakeMachine, equal: Equal) -> None:
+    machine.measure(info(equal=str(equal)))
     asked = [arguments["variant"] for arguments in machine.commands("results")]
     assert asked == ["baseline", "reference", "optimized"]
 
@@ -565,4 +590,4 @@ def test_progress_is_told_before_each_pass_and_never_within_one(machine: FakeMac
     assert [what for who, what in told if who == "told"] == ["check", "memory", *(f"launch {n}" for n in range(1, 5))]
     for (who, _), (_, command) in pairwise(told):
         if who == "told":
-            assert command in ("results", "weigh", "build")
+            assert command in ("results", "measure_memory", "build")

@@ -1,24 +1,28 @@
-"""Scratch folders: where a Unix socket fits, and none left by a killed run for long."""
+"""Scratch folders: Unix sockets fit in, none is left by a killed run for long, and a full one is reported."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-from harness.controls import controls
-from harness.discover import BENCHMARKS, discover
-from harness.launch import Surroundings
-from harness.scratch import LONGEST, scratch_folder
-from harness.workplace import Workplace
+from tests.tiny import PAIRS
+from tipbench.engine.launcher import Launcher
+from tipbench.engine.scratch import LONGEST, scratch_folder
+from tipbench.machine.controls import controls
+from tipbench.records import store
+from tipbench.suite.discover import discover
+from tipbench.suite.files import BENCHMARKS
+from tipbench.tip.process import ProcessSettings
 
 
 @pytest.fixture
@@ -72,19 +76,19 @@ def test_the_sockets_of_a_workers_own_processes_fit(place: Path, monkeypatch: py
     longest.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(longest))
     monkeypatch.setattr(os, "getpid", lambda: 4_194_304)
-    workplace = Workplace(BENCHMARKS, controls(1))
+    launcher = Launcher(BENCHMARKS, controls(1))
     about = discover(BENCHMARKS / "control.py", "cpu").pairs[0]
-    worker = workplace.start(about, Surroundings(), "warm")
+    worker = launcher.start(about, ProcessSettings(), "warm")
     try:
         worker.ready()
-        folder = Path(psutil.Process(worker._process.pid).environ()["TMPDIR"], "pymp-12345678")
+        folder = Path(psutil.Process(worker.process.pid).environ()["TMPDIR"], "pymp-12345678")
         folder.mkdir()
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind(str(folder / "listener-12345678"))
         assert len(str(folder / "listener-12345678")) <= 104  # macOS; Linux allows 4 more
     finally:
         worker.end()
-        workplace.close()
+        launcher.close()
 
 
 def test_a_long_temporary_folder_is_not_used(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,3 +98,70 @@ def test_a_long_temporary_folder_is_not_used(place: Path, monkeypatch: pytest.Mo
     found = scratch_folder()
     found.rmdir()
     assert found.parent == Path("/tmp")
+
+
+# ---- a temporary folder that is full ----
+
+INSIDE = """
+mount -t tmpfs -o size="$1" tmpfs "$TMPDIR"
+python=$2
+shift 2
+"$python" -m tests.tiny "$@" || exit $?
+"""
+"""The command, in a mount namespace of its own where TMPDIR is a file system of the given size."""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+    """Runs a command with a temporary folder of a given size. The results of runs go into `tmp_path`."""
+    unshare = ["unshare", "--user", "--map-root-user", "--mount"]
+    if subprocess.run([*unshare, "mount", "-t", "tmpfs", "tmpfs", str(tmp_path)], capture_output=True).returncode:
+        pytest.skip("file systems cannot be mounted here")
+    with tempfile.TemporaryDirectory(prefix="tb-", dir="/tmp") as folder:
+
+        def run(size: str, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+            command = [*unshare, "sh", "-c", INSIDE, "sh", size, sys.executable, *words]
+            env = {**os.environ, "TMPDIR": folder, **variables}
+            return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+        yield run
+
+
+FILLING = ("--from", str(PAIRS / "fills"))
+
+
+def test_a_full_temporary_folder_is_reported_before_anything_begins(
+    small: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    done = small("512k", "run", *FILLING, "--results", str(tmp_path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"tipbench: the temporary folder /tmp/tb-\w+ is full .*name another with TMPDIR\n", done.stderr)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_temporary_folder_that_is_filled_while_pairs_are_listed_is_reported(
+    small: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    """Pairs are described with their code: more of it than still fits into a page that has been begun."""
+    text, line = (PAIRS / "fills" / "fills.py").read_text(), "        x = torch.randn"
+    (tmp_path / "fills.py").write_text(text.replace(line, f"        # {'long ' * 1000}\n{line}"))
+    done = small("4m", "list", "--from", str(tmp_path), FILL_AT_IMPORT="1")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.match(r"tipbench: the temporary folder /tmp/tb-\w+ is full ", done.stderr)
+
+
+def test_a_pair_that_fills_the_temporary_folder_fails_by_name_and_the_next_can_be_measured(
+    small: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    done = small("8m", "run", *FILLING, "--results", str(tmp_path))
+    (file,) = tmp_path.rglob("*.jsonl")
+    assert done.returncode == 1
+    assert re.search(r"tipbench: the temporary folder /tmp/tb-\w+ is full .*; 1 of 2 pairs are safe in", done.stderr)
+    assert f"go on with: tipbench run --resume {file}\n" in done.stderr
+    done = small("8m", "run", "--resume", str(file))
+    assert done.returncode == 1
+    run, _ = store.read(file)
+    assert [record.name for record in run.records] == ["fills.FillsAndExits", "fills.Fills"]
+    for record in run.records:
+        assert (record.outcome, record.kind) == ("failed", "temporary folder full")
+        assert re.match(r"the temporary folder /tmp/tb-\w+ is full ", record.reason)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.record import PairInfo
-from harness.selection import NothingSelected, select, with_controls
 from tests.made_up import info, tip
+from tipbench.records.record import PairInfo
+from tipbench.suite.selection import NothingSelected, select, with_controls
 
 CONTROLS = [info(name, tip=tip("control")) for name in ("Pointwise", "Convolution")]
 PAIRS = [
@@ -79,7 +79,10 @@ def test_names_and_an_expression_both_hold() -> None:
     assert names(select(PAIRS, ["fuse-pointwise"], "macro")) == ["fuse-pointwise.MLPTraining"]
 
 
-@pytest.mark.parametrize("expression", ["gelu and", "(gelu", "a b", "gelu &"])
+@pytest.mark.parametrize(
+    "expression",
+    ["gelu and", "(gelu", "a b", "gelu &", "gelu (micro)", "()", "not", "a, b", "a == b", "'gelu'", "~gelu"],
+)
 def test_a_broken_expression_is_told(expression: str) -> None:
     with pytest.raises(NothingSelected, match="is no expression of words with and, or, not"):
         select(PAIRS, [], expression)

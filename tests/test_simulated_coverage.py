@@ -29,12 +29,12 @@ import pytest
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from harness.profiles import PROFILES
-from harness.record import Launch
-from harness.runner import schedule
-from harness.statistics import round_effect
-from harness.verdict import MARGIN, decide, first_decision, judge, launch_effect, rounds, undecided
 from tests.made_up import info, measured
+from tipbench.engine.profiles import PROFILES
+from tipbench.engine.runner import schedule
+from tipbench.records.record import Launch
+from tipbench.verdict.statistics import round_effect
+from tipbench.verdict.verdict import MARGIN, decide, first_decision, judge, launch_effect, undecided
 
 RUNS = 3_000
 """Simulated runs behind each rate: the standard error of a coverage of 95.5 % is 0.38 %."""
@@ -146,7 +146,7 @@ def undisturbed(truth: float, count: int) -> Numbers:
 def as_launches(seconds: Numbers, count: int) -> list[Launch]:
     nothing = (0,) * seconds.shape[1]
     return [
-        Launch(seed, order, tuple(row), nothing, nothing, nothing, nothing)
+        Launch(seed, order, tuple(row), nothing, nothing, nothing, nothing, rounds=count)
         for seed, (order, row) in enumerate(zip(orders(count), seconds.tolist(), strict=True))
     ]
 
@@ -189,7 +189,7 @@ def wrong(noise: Noise, truth: str, profile: str) -> float:
 def round_effects(launches: list[Launch]) -> Numbers:
     found = []
     for launch in launches:
-        for blocks in rounds(launch):
+        for blocks in launch.round_slices():
             timed = list(zip(launch.variant[blocks], launch.seconds[blocks], strict=True))
             sides = ([seconds for name, seconds in timed if name == side] for side in SIDES)
             found.append(round_effect(*sides))

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.discover import BENCHMARKS, discover
-from harness.source import SHARED, at_commit, sides
+from tipbench.suite.discover import discover
+from tipbench.suite.files import BENCHMARKS
+from tipbench.suite.source import SHARED, at_commit, sides
 
 FILE = '''
 import torch
@@ -51,7 +52,7 @@ class Alone(Pair):
         data = self.data()
         return lambda: tip(data, threads)
 
-    @arm
+    @variant
     def other(self):
         return self.optimized(3)
 
@@ -76,7 +77,7 @@ def test_what_all_sides_use_stands_by_itself_and_marks_stay() -> None:
     assert found["baseline"] == "def baseline(self):\n    data = self.data()\n    return lambda: data + 1"
     assert found["optimized"].startswith("@sweep(threads=(1, 2))\ndef optimized(self, threads):")
     assert "def deeper(job)" in found["optimized"]
-    assert found["other"].startswith("@arm\ndef other(self):")
+    assert found["other"].startswith("@variant\ndef other(self):")
     assert not any("unused" in text or "mechanism" in text for text in found.values())
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from harness.statistics import Estimate, Looks, discoveries, estimate, p_beyond, round_effect, trimmed_mean
-from harness.verdict import FULL, MARGIN, QUICK, decide, first_decision
+from tipbench.verdict.statistics import Estimate, Looks, discoveries, estimate, p_beyond, round_effect, trimmed_mean
+from tipbench.verdict.verdict import FULL, MARGIN, QUICK, decide, first_decision
 
 RUNS = 2000
 
@@ -134,7 +134,7 @@ def test_a_rare_mode_that_is_missed_makes_no_claim(gap: float) -> None:
 
 
 @pytest.mark.parametrize(("spread", "same"), [(0.0025, 0.99), (0.005, 0.99), (0.015, 0.2)])
-def test_identical_code_is_hardly_ever_told_apart(spread: float, same: float) -> None:
+def test_identical_code_is_hardly_ever_called_different(spread: float, same: float) -> None:
     draw = np.random.default_rng(19)
     verdicts = stop(draw.normal(0, spread, (RUNS, FULL.launches[-1])), 0.0, FULL)[1]
     assert verdicts["faster"] + verdicts["slower"] <= 0.002 * RUNS
@@ -143,7 +143,7 @@ def test_identical_code_is_hardly_ever_told_apart(spread: float, same: float) ->
 
 @pytest.mark.parametrize("looks", [FULL, QUICK])
 @pytest.mark.parametrize("spread", [0.05, 0.2])
-def test_identical_code_on_a_busy_machine_is_told_apart_once_in_200_at_most(spread: float, looks: Looks) -> None:
+def test_identical_code_on_a_busy_machine_is_called_different_once_in_200_at_most(spread: float, looks: Looks) -> None:
     draw = np.random.default_rng(29)
     verdicts = stop(draw.normal(0, spread, (RUNS, looks.launches[-1])), 0.0, looks)[1]
     assert verdicts["faster"] + verdicts["slower"] <= 0.0055 * RUNS

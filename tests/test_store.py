@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from harness import store
-from harness.record import MalformedRecord, Record, Run, VariantRecord
-from harness.store import SCHEMA, Notice, StoreError, create, newest, read, resume
 from tests.made_up import info, measured, realistic, run, tip
+from tipbench.records import store
+from tipbench.records.fields import MalformedRecord
+from tipbench.records.record import Record, Run, VariantRecord
+from tipbench.records.store import SCHEMA, Notice, StoreError, create, newest, read, resume
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -53,7 +54,7 @@ def path(tmp_path: Path, three: Run) -> Path:
 def test_round_trip_of_a_whole_run(tmp_path: Path) -> None:
     made = realistic()
     path = saved(tmp_path, made)
-    assert path == tmp_path / "amd-epyc-2c-24g" / "2026-03-01-3f9a1c07.jsonl"
+    assert path == tmp_path / "amd-epyc-zen4-2c-24g" / "2026-03-01-3f9a1c07.jsonl"
     assert read(path) == (made, [])
 
 
@@ -111,12 +112,12 @@ def test_names_that_would_leave_the_folder_do_not(tmp_path: Path) -> None:
 # ---- damaged lines ----
 
 
-def test_a_torn_last_line_costs_that_record_only(path: Path, three: Run) -> None:
+def test_a_truncated_last_line_costs_that_record_only(path: Path, three: Run) -> None:
     path.write_bytes(path.read_bytes()[:-200])
     found, notices = read(path)
     assert found.records == three.records[:2]
     assert [(notice.file, notice.line) for notice in notices] == [(path, 4)]
-    assert str(notices[0]).startswith(f"{path}, line 4: torn: ")
+    assert str(notices[0]).startswith(f"{path}, line 4: truncated: ")
 
 
 def test_every_cut_of_the_last_record_is_read_without_a_crash(path: Path, three: Run) -> None:
@@ -163,23 +164,34 @@ def with_first_launch(record: Record, **columns: Any) -> list[Any]:
     return [{**first, **columns}, *rest]
 
 
+def of_optimized(**fields: Any) -> dict[str, Any]:
+    return {"variants": {"optimized": {"outcome": "measured", **fields}}}
+
+
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"outcome": "splendid"}, "outcome is 'splendid'"),
+        ({"outcome": "splendid"}, "outcome: .*'splendid'"),
         ({"launches": []}, "no launch"),
-        ({"launches": 3}, "not iterable"),
+        ({"info": {}}, "info: the field 'tip' is missing"),
+        ({"launches": 3}, "launches: expected"),
         ({"steps": 0}, "steps"),
-        ({"steps": "many"}, "steps|not supported"),
-        ({"wall_s": None}, "wall_s"),
-        ({"variants": {}, "info": {}}, "field"),
-        ({"variants": {"optimized": {"outcome": "measured", "memory": {"tensor_peak": "much"}}}}, "much"),
-        ({"variants": {"optimized": {"outcome": "measured", "one_off": {"build": True}}}}, "True"),
-        ({"variants": {"optimized": {"outcome": "measured", "one_off": 4}}}, "items"),
-        ({"variants": {"optimized": {"outcome": "measured", "energy": {"joules_a_step": "1"}}}}, "energy holds '1'"),
-        ({"variants": {"optimized": {"outcome": "?"}}}, "outcome is"),
-        ({"variants": {"optimized": {"result": "measured"}}}, "result"),
-        ({"unknown": 1}, "unknown"),
+        ({"steps": "many"}, "steps: expected"),
+        ({"steps": -1}, "steps: expected"),
+        ({"wall_s": None}, "wall_s: expected"),
+        (of_optimized(memory={"tensor_peak": "much"}), "variants.optimized.memory"),
+        (of_optimized(memory={"tensor_peak": -1}), "variants.optimized.memory"),
+        (of_optimized(memory={"tensor_peak": 10**39}), "variants.optimized.memory"),
+        (of_optimized(one_off={"build": True}), "variants.optimized.one_off"),
+        (of_optimized(one_off=4), "variants.optimized.one_off"),
+        (of_optimized(energy={"joules_a_step": "1"}), "variants.optimized.energy"),
+        (of_optimized(mechanism={"what": ["bytes"], "baseline": 1}), "variants.optimized.mechanism.what"),
+        (of_optimized(mechanism={"what": "bytes", "engaged": "yes"}), "variants.optimized.mechanism.engaged"),
+        (of_optimized(equal={"method": []}), "variants.optimized.equal.method"),
+        (of_optimized(outcome="?"), "variants.optimized.outcome"),
+        ({"variants": {"optimized": {"result": "measured"}}}, "variants.optimized: the field 'outcome' is missing"),
+        (of_optimized(result="fine"), "variants.optimized: the field 'result' is not known"),
+        ({"unknown": 1}, "the field 'unknown' is not known"),
     ],
 )
 def test_an_edited_record_that_is_none_is_named(path: Path, three: Run, fields: dict[str, Any], told: str) -> None:
@@ -196,20 +208,23 @@ def test_an_edited_record_that_is_none_is_named(path: Path, three: Run, fields: 
     ("columns", "told"),
     [
         ({"seconds": [0.1]}, "launch 1 has columns of different lengths"),
-        ({"seconds": [-1.0] * 16}, "launch 1 holds -1.0 where positive seconds"),
-        ({"seconds": [0] * 16}, "launch 1 holds 0 "),
-        ({"seconds": [1e300] * 16}, "launch 1 holds 1e\\+300"),
-        ({"seconds": ["quick"] * 16}, "launch 1 holds 'quick'"),
+        ({"seconds": [-1.0] * 16}, r"launches\[0\].seconds\[0\]: expected `float` >"),
+        ({"seconds": [0] * 16}, "seconds"),
+        ({"seconds": [1e300] * 16}, r"launches\[0\].seconds\[0\]: expected `float` <"),
+        ({"seconds": ["quick"] * 16}, "expected `float`, got `str`"),
+        ({"seconds": [True] * 16}, "expected `float`, got `bool`"),
+        ({"switches": [True] * 16}, "expected `int`, got `bool`"),
         ({"gpu": {"sm_mhz": [1980]}}, "launch 1 has columns of different lengths"),
-        ({"gpu": {"celsius": [40.5] * 16}}, "launch 1: gpu holds something other than whole numbers for celsius"),
-        ({"gpu": [1980] * 16}, "items"),
-        ({"variant": ["baseline"] * 16}, "launch 1 lacks the blocks of optimized"),
+        ({"gpu": {"celsius": [40.5] * 16}}, r"launches\[0\].gpu.*: expected `int`, got `float`"),
+        ({"gpu": [1980] * 16}, r"launches\[0\].gpu: expected"),
+        ({"variant": ["baseline"] * 16, "rounds": 8}, "launch 1 lacks the blocks of optimized"),
+        ({"rounds": 3}, "launch 1 holds 16 blocks, not 3 rounds"),
+        ({"rounds": 0}, r"launches\[0\].rounds"),
+        ({"rounds": True}, r"launches\[0\].rounds"),
         ({"variant": ["baseline", "optimized"] * 8}, "launch 1 holds a round that is no palindrome"),
     ],
 )
-def test_launches_the_statistics_could_not_take_are_refused(
-    three: Run, columns: dict[str, list[Any]], told: str
-) -> None:
+def test_launches_the_statistics_could_not_take_are_refused(three: Run, columns: dict[str, Any], told: str) -> None:
     record = three.records[0]
     with pytest.raises(MalformedRecord, match=told):
         Record.from_json({**record.to_json(), "launches": with_first_launch(record, **columns)})
@@ -224,8 +239,23 @@ def test_a_gpus_readings_come_back_as_they_were_written(three: Run) -> None:
 
 def test_a_tip_without_its_words_is_refused(three: Run) -> None:
     about = three.records[0].info.to_json()
-    with pytest.raises(MalformedRecord, match="the tip lacks its id"):
+    with pytest.raises(MalformedRecord, match=r"info\.tip: the field 'id' is missing"):
         Record.from_json({**three.records[0].to_json(), "info": {**about, "tip": {"title": "x", "claim": "y"}}})
+
+
+@pytest.mark.parametrize("field", ["info", "outcome", "variants", "launches"])
+def test_a_record_that_lacks_a_field_is_named(three: Run, field: str) -> None:
+    data = three.records[0].to_json()
+    del data[field]
+    with pytest.raises(MalformedRecord, match=f"^the field '{field}' is missing$"):
+        Record.from_json(data)
+
+
+def test_a_variant_listed_twice_is_refused(three: Run) -> None:
+    data = three.records[0].to_json()
+    data["info"]["variants"] += data["info"]["variants"][-1:]
+    with pytest.raises(MalformedRecord, match="two of baseline, optimized, optimized have the same name"):
+        Record.from_json(data)
 
 
 def test_a_record_stored_twice_counts_once(path: Path, three: Run) -> None:
@@ -268,13 +298,45 @@ def test_a_newer_schema_says_what_to_do(path: Path) -> None:
 @pytest.mark.parametrize("value", [None, 3])
 def test_a_damaged_header_field_is_named(path: Path, field: str, value: object) -> None:
     edit(path, 1, json.dumps({**json.loads(lines(path)[0]), field: value}).encode())
-    with pytest.raises(StoreError, match=rf"line 1: the header's field '{field}' is missing or damaged"):
+    with pytest.raises(StoreError, match=rf"line 1: the header is damaged \({field}: expected"):
         read(path)
 
 
 def test_planned_holds_names(path: Path) -> None:
     edit(path, 1, json.dumps({**json.loads(lines(path)[0]), "planned": [1]}).encode())
-    with pytest.raises(StoreError, match="'planned' holds something other than names"):
+    with pytest.raises(StoreError, match=r"line 1: the header is damaged \(planned\[0\]: expected"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        *({"cores": cores} for cores in (0, -2, "2", True, 2.5, 10**39, None)),
+        *({"memory_bytes": size} for size in (-1, "24 GiB", True, 10**39)),
+        {"name": ["amd-epyc"]},
+        {"cpu": 7},
+    ],
+)
+def test_a_machine_that_reports_could_not_calculate_with_is_refused(path: Path, machine: dict[str, Any]) -> None:
+    header = json.loads(lines(path)[0])
+    edit(path, 1, json.dumps({**header, "machine": {**header["machine"], **machine}}).encode())
+    (name,) = machine
+    with pytest.raises(StoreError, match=rf"the header is damaged \(machine.{name}: "):
+        read(path)
+
+
+def test_a_machine_that_does_not_tell_is_one(path: Path) -> None:
+    header = json.loads(lines(path)[0])
+    silent = {"cores": "denied", "memory_bytes": "unavailable", "name": "x", "another": [{}]}
+    machines: list[dict[str, Any]] = [{}, silent]
+    for machine in machines:
+        edit(path, 1, json.dumps({**header, "machine": machine}).encode())
+        assert read(path)[0].machine == machine
+
+
+def test_controls_are_text(path: Path) -> None:
+    edit(path, 1, json.dumps({**json.loads(lines(path)[0]), "controls": {"OMP_NUM_THREADS": 2}}).encode())
+    with pytest.raises(StoreError, match=r"the header is damaged \(controls\[...\]: expected"):
         read(path)
 
 
@@ -287,6 +349,24 @@ def test_empty_missing_and_foreign_files(tmp_path: Path) -> None:
         read(tmp_path / "missing.jsonl")
     with pytest.raises(StoreError, match=r"cannot read .*: is a directory"):
         read(tmp_path)
+
+
+def test_what_never_ends_is_not_read(tmp_path: Path) -> None:
+    fifo = tmp_path / "2026-01-01-fifo.jsonl"
+    os.mkfifo(fifo)
+    for path in (fifo, Path("/dev/zero")):
+        for door in (read, resume, store.header):
+            with pytest.raises(StoreError, match=f"cannot read {path}: not a regular file"):
+                door(path)
+    assert newest(tmp_path) == fifo
+
+
+def test_a_link_to_itself_is_named(tmp_path: Path) -> None:
+    loop = tmp_path / "2026-01-01-loop.jsonl"
+    loop.symlink_to(loop)
+    with pytest.raises(StoreError, match=r"cannot read .*loop\.jsonl: too many levels of symbolic links"):
+        read(loop)
+    assert newest(tmp_path) == loop
 
 
 # ---- a folder or a disk that refuses ----
@@ -348,9 +428,9 @@ def test_a_full_disk_keeps_what_was_stored_and_tells_how_to_go_on(
         cause = os.strerror(number).lower() if number == errno.EIO else "the disk is full"
         assert str(caught.value) == (
             f"made-up.Three could not be written to {writer.path}: {cause}. 2 records are safe there. "
-            f"Mend that, then go on with: tipbench run --resume {writer.path}"
+            f"Make room, or give access, then go on with: tipbench run --resume {writer.path}"
         )
-        assert read(writer.path) == (replace(three, records=three.records[:2]), [])  # the torn piece is taken back
+        assert read(writer.path) == (replace(three, records=three.records[:2]), [])  # the truncated piece is taken back
         writer.append(three.records[2])
     assert read(writer.path) == (three, [])
 
@@ -368,7 +448,7 @@ def test_resume_goes_on_where_the_run_stopped(path: Path, three: Run) -> None:
     assert read(path) == (replace(three, records=(*three.records, further)), [])
 
 
-def test_resume_cuts_a_torn_last_line_off_and_says_so(path: Path, three: Run) -> None:
+def test_resume_cuts_a_truncated_last_line_off_and_says_so(path: Path, three: Run) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[:-200])
     found, writer = resume(path)
@@ -376,7 +456,7 @@ def test_resume_cuts_a_torn_last_line_off_and_says_so(path: Path, three: Run) ->
         assert found.records == three.records[:2]
         (notice,) = writer.notices
         assert notice.line == 4
-        assert notice.text.startswith("torn: ")
+        assert notice.text.startswith("truncated: ")
         assert notice.text.endswith("; now cut off")
         writer.append(three.records[2])
     assert path.read_bytes() == whole
@@ -455,8 +535,51 @@ def test_every_schema_has_a_reader_and_a_golden_file() -> None:
     assert sorted(path.name for path in GOLDEN.glob("*.jsonl")) == [f"schema-{n}.jsonl" for n in sorted(store.READERS)]
 
 
-def test_golden_schema_1_stays_readable() -> None:
+def test_every_committed_run_stays_readable() -> None:
+    files = [file for file in (GOLDEN.parents[1] / "results").rglob("*.jsonl") if not file.name.startswith("calib")]
+    assert files
+    for file in files:
+        found, notices = read(file)
+        assert notices == []
+        assert {record.name for record in found.records} == set(found.planned)
+        assert all(launch.rounds > 1 for record in found.records for launch in record.launches)
+
+
+def test_golden_schema_2_stays_readable() -> None:
     """The file is never written anew: it stands for the results people already have."""
+    found, notices = read(GOLDEN / "schema-2.jsonl")
+    older, _ = read(GOLDEN / "schema-1.jsonl")
+    assert notices == []
+    assert found.planned == older.planned
+    assert [record.name for record in found.records] == [record.name for record in older.records]
+    assert {launch.rounds for record in found.records for launch in record.launches} == {4}
+
+
+def test_schema_1_stored_no_number_of_rounds(path: Path, three: Run) -> None:
+    """It is derived, but where a later version added the record."""
+    about, *records = [json.loads(line) for line in lines(path)]
+    for record in records[:2]:
+        for found in record["launches"]:
+            assert found.pop("rounds") == 4
+    path.write_text("".join(json.dumps(line) + "\n" for line in ({**about, "schema": 1}, *records)))
+    assert read(path) == (three, [])
+    path.write_text("".join(json.dumps(line) + "\n" for line in (about, *records)))
+    assert [notice.line for notice in read(path)[1]] == [2, 3]
+
+
+@pytest.mark.parametrize("order", [[], ["baseline"], [["baseline"]], [1, 2], "baseline", None, {}])
+def test_a_launch_of_schema_1_that_is_none_is_named(path: Path, three: Run, order: object) -> None:
+    record = json.loads(lines(path)[2])
+    record["launches"][0]["variant"] = order
+    del record["launches"][0]["rounds"]
+    edit(path, 3, json.dumps(record).encode())
+    edit(path, 1, json.dumps({**json.loads(lines(path)[0]), "schema": 1}).encode())
+    found, (notice,) = read(path)
+    assert found.records == three.records[::2]
+    assert notice.line == 3
+
+
+def test_golden_schema_1_stays_readable() -> None:
     found, notices = read(GOLDEN / "schema-1.jsonl")
     assert notices == []
     assert (found.id, found.started, found.machine["cores"]) == ("3f9a1c07", "2026-03-01T09:30:00+00:00", 2)

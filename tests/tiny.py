@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.profiles import PROFILES, Profile
-from harness.record import PairInfo
-from harness.statistics import Looks
+from tipbench.engine.profiles import PROFILES, Profile
+from tipbench.records.record import PairInfo
+from tipbench.verdict.statistics import Looks
 
 LOOKS = Looks((2,), (0.05,))
 PROFILE = Profile(LOOKS, rounds=(1, 2), seconds={"micro": 0.01, "macro": 0.01}, block_s=0.0005)
@@ -25,8 +25,8 @@ PAIRS = Path(__file__).parent / "pairs"
 
 def shrink(patch: pytest.MonkeyPatch) -> None:
     """Make both profiles tiny, and leave out the control that a run of a person's pairs takes along."""
-    from harness import run
-    from harness.discover import Discovery, discover
+    from tipbench.engine import run
+    from tipbench.suite.discover import Discovery, discover
 
     def found(options: run.Options) -> tuple[Discovery, list[PairInfo]]:
         own = discover(options.folder, options.device, options.nodes)
@@ -35,7 +35,7 @@ def shrink(patch: pytest.MonkeyPatch) -> None:
     for name in ("quick", "full"):
         patch.setitem(PROFILES, name, PROFILE)
     for name in ("QUICK", "FULL"):
-        patch.setattr(importlib.import_module("harness.report.rows"), name, LOOKS)  # its namesake hides it
+        patch.setattr(importlib.import_module("tipbench.report.rows"), name, LOOKS)  # its namesake hides it
     patch.setattr(run, "_found", found)
 
 
@@ -53,7 +53,7 @@ def living(scratch: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    from harness.cli import main
+    from tipbench.cli import main
 
     shrink(pytest.MonkeyPatch())
     sys.exit(main())

@@ -8,8 +8,8 @@ Why people write the baseline: glibc's allocator is what a program gets.
 
 What to expect: the more, the more of the time is page faults: large temporaries, many of them. With its
 default settings jemalloc, too, gives back blocks of 8 MB and more at once, and gains nothing on them;
-the arm `jemalloc_keeping` tells it not to. glibc can be told the same by two environment variables and
-without a library: that is the arm `glibc_keeping`. (Both must be set: one alone turns off glibc's own
+the variant `jemalloc_keeping` sets it not to. glibc can be set likewise by two environment variables and
+without a library: that is the variant `glibc_keeping`. (Both must be set: one alone turns off glibc's own
 adjustment and makes it worse.)
 
 The harness sets these two variables for all other pairs, so here the baseline runs without them.
@@ -20,10 +20,10 @@ import os
 import torch
 
 from benchmarks.jobs.image_classification import image_inference
-from harness.launch import surroundings
-from harness.mechanism import mapped_library, page_faults
-from harness.needs import library, linux, torchvision
-from harness.pair import Claim, Pair, Step, Tip, arm, requires
+from tipbench.tip.counts import mapped_library, page_faults
+from tipbench.tip.needs import library, linux, torchvision
+from tipbench.tip.pair import Claim, Pair, Step, Tip, requires, variant
+from tipbench.tip.process import process_settings
 
 TIP = Tip(
     id="allocator",
@@ -33,7 +33,7 @@ TIP = Tip(
     published="ResNet-50, batch 32: 304 -> 262 ms; TorchServe 2.2x (PyTorch Performance Tuning Guide)",
     note="jemalloc preloaded alone gives blocks of 8 MB and more back at once: set dirty_decay_ms:-1 as well",
     why_not=(
-        "jemalloc gives large blocks back to the kernel, as glibc does; a library that is not told to keep them "
+        "jemalloc gives large blocks back to the kernel, as glibc does; a library that is not set to keep them "
         "saves no page fault."
     ),
 )
@@ -51,29 +51,29 @@ class _Allocator(Pair):
     def build(self) -> Step:
         raise NotImplementedError
 
-    @surroundings(without=THRESHOLDS)
+    @process_settings(without=THRESHOLDS)
     def baseline(self) -> Step:
         return self.build()
 
     @requires(library("jemalloc"))
-    @surroundings(without=THRESHOLDS, preload=("jemalloc",))
+    @process_settings(without=THRESHOLDS, preload=("jemalloc",))
     def optimized(self) -> Step:
         return self.build()
 
-    @arm
+    @variant
     @requires(library("jemalloc"))
-    @surroundings(without=THRESHOLDS, preload=("jemalloc",), env={"MALLOC_CONF": KEEP_PAGES})
+    @process_settings(without=THRESHOLDS, preload=("jemalloc",), env={"MALLOC_CONF": KEEP_PAGES})
     def jemalloc_keeping(self) -> Step:
         return self.build()
 
-    @arm
+    @variant
     @requires(library("tcmalloc"))
-    @surroundings(without=THRESHOLDS, preload=("tcmalloc",))
+    @process_settings(without=THRESHOLDS, preload=("tcmalloc",))
     def tcmalloc(self) -> Step:
         return self.build()
 
-    @arm
-    @surroundings(without=THRESHOLDS, env=dict.fromkeys(THRESHOLDS, SIXTEEN_GIB))
+    @variant
+    @process_settings(without=THRESHOLDS, env=dict.fromkeys(THRESHOLDS, SIXTEEN_GIB))
     def glibc_keeping(self) -> Step:
         return self.build()
 
@@ -96,7 +96,7 @@ class Temporaries(_Allocator):
 
     needs = (linux(),)
     sizes = {"elements": 10 * 2**20}
-    tiny = {"elements": 1000}
+    test_sizes = {"elements": 1000}
 
     def build(self) -> Step:
         x = torch.randn(self.size["elements"])
@@ -109,7 +109,7 @@ class ResNetInference(_Allocator):
     scale = "macro"
     needs = (linux(), torchvision())
     sizes = {"batch": 4, "pixels": 112}
-    tiny = {"batch": 1, "pixels": 32}
+    test_sizes = {"batch": 1, "pixels": 32}
 
     def build(self) -> Step:
         return image_inference(self.device, model="resnet18", **self.size).step

@@ -3,9 +3,9 @@
 One process divides each operation among all cores, and they meet at the end of every operation. With
 DistributedDataParallel each process has a share of the cores and of the batch, goes through its own
 operations alone, and meets the others once a step, to average the gradients. The guide had Intel's
-torch-ccl do the averaging; it has stopped, and gloo, which comes with PyTorch, stands in.
+torch-ccl do the averaging; it has stopped, and gloo, which comes with PyTorch, replaces it.
 
-Why people write the baseline: a program is one process, and it uses all cores without being told to.
+Why people write the baseline: a program is one process, and it uses all cores by itself.
 
 What to expect: on few cores of one processor mostly a loss: the averaging and the second optimizer are
 new work, and two threads meet quickly. A gain where operations are too small for all threads, or where
@@ -22,18 +22,18 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
 from benchmarks.jobs.language_model import language_model
-from harness.job import Job
-from harness.launch import surroundings
-from harness.mechanism import all_reduces
-from harness.needs import cores
-from harness.pair import Claim, Pair, Step, Tip
+from tipbench.tip.counts import all_reduces
+from tipbench.tip.job import Job
+from tipbench.tip.needs import cores
+from tipbench.tip.pair import Claim, Pair, Step, Tip
+from tipbench.tip.process import process_settings
 
 TIP = Tip(
     id="cpu-ddp",
     title="Train on CPUs with several processes",
     guide=("A2.6",),
     claim=Claim.FASTER,
-    status="torch-ccl stopped at 2.8: gloo stands in",
+    status="torch-ccl stopped at 2.8: gloo replaces it",
     why_not=(
         "One process already keeps all cores busy with the threads of its operations. Two share the same cores "
         "and memory, and have gradients to exchange besides: DDP on CPUs is for several sockets or machines."
@@ -67,7 +67,7 @@ class LargeLinear(_Processes):
     """A linear layer whose gradient is large and cheap to compute: little but the averaging is measured."""
 
     sizes = {"width": 1024, "batch": 8}
-    tiny = {"width": 16}
+    test_sizes = {"width": 16}
 
     def layer(self) -> nn.Linear:
         return nn.Linear(self.size["width"], self.size["width"])
@@ -85,7 +85,7 @@ class LargeLinear(_Processes):
 
         return step
 
-    @surroundings(ranks=2)
+    @process_settings(ranks=2)
     def optimized(self) -> Step:
         layer, inputs = self.layer(), self.inputs()
         model = DistributedDataParallel(layer)
@@ -106,7 +106,7 @@ class GPTTraining(_Processes):
     # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
     tolerance = 1e-3
     sizes = {"layers": 2, "width": 128, "context": 64, "batch": 8}
-    tiny = {"layers": 1, "width": 16, "context": 8, "batch": 2}
+    test_sizes = {"layers": 1, "width": 16, "context": 8, "batch": 2}
 
     def job(self) -> Job:
         return language_model(self.device, activation=nn.GELU, **self.size)
@@ -121,7 +121,7 @@ class GPTTraining(_Processes):
 
         return step
 
-    @surroundings(ranks=2)
+    @process_settings(ranks=2)
     def optimized(self) -> Step:
         job = self.job()
         model = job.model

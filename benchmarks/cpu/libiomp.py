@@ -22,10 +22,10 @@ from typing import ClassVar
 import torch
 
 from benchmarks.jobs.image_classification import image_inference
-from harness.launch import surroundings
-from harness.mechanism import mapped_library
-from harness.needs import Need, cores, library, linux, torchvision
-from harness.pair import Claim, Pair, Step, Tip, arm, sweep
+from tipbench.tip.counts import mapped_library
+from tipbench.tip.needs import Need, cores, library, linux, torchvision
+from tipbench.tip.pair import Claim, Pair, Step, Tip, sweep, variant
+from tipbench.tip.process import process_settings
 
 TIP = Tip(
     id="libiomp",
@@ -53,20 +53,20 @@ class _OpenMP(Pair):
     def baseline(self) -> Step:
         return self.build()
 
-    @surroundings(preload=("iomp5",))
+    @process_settings(preload=("iomp5",))
     def optimized(self) -> Step:
         return self.build()
 
-    @arm
+    @variant
     @sweep(blocktime=(0, 1))
-    @surroundings(preload=("iomp5",), env={"KMP_BLOCKTIME": "{blocktime}"})
+    @process_settings(preload=("iomp5",), env={"KMP_BLOCKTIME": "{blocktime}"})
     def sleeping_soon(self, blocktime: int = 0) -> Step:
         return self.build()
 
     def mechanism(self, step: Step) -> str:
         """OpenMP runtime in use, and its settings"""
         step()
-        # PyTorch's own libgomp stays mapped beside a preloaded libiomp5, and is not asked any more.
+        # PyTorch's own libgomp stays mapped beside a preloaded libiomp5, and is not used any more.
         runtime = mapped_library(("libiomp5", "libgomp")) or "another"
         return ", ".join([runtime, *(f"{name}={os.environ[name]}" for name in SETTINGS if name in os.environ)])
 
@@ -78,7 +78,7 @@ class SmallOperations(_OpenMP):
     """Many operations just large enough that PyTorch uses threads for them: above 32768 elements."""
 
     sizes = {"operations": 200, "elements": 40_000}
-    tiny = {"operations": 3}
+    test_sizes = {"operations": 3}
 
     def build(self) -> Step:
         x = torch.randn(self.size["elements"])
@@ -91,8 +91,8 @@ class SmallOperations(_OpenMP):
 
         return step
 
-    @arm
-    @surroundings(preload=("iomp5",), env={"KMP_AFFINITY": "granularity=fine,compact,1,0"})
+    @variant
+    @process_settings(preload=("iomp5",), env={"KMP_AFFINITY": "granularity=fine,compact,1,0"})
     def bound(self) -> Step:
         return self.build()
 
@@ -103,7 +103,7 @@ class ResNetInference(_OpenMP):
     scale = "macro"
     needs = (*_OpenMP.needs, torchvision())
     sizes = {"batch": 4, "pixels": 112}
-    tiny = {"batch": 1, "pixels": 32}
+    test_sizes = {"batch": 1, "pixels": 32}
 
     def build(self) -> Step:
         return image_inference(self.device, model="resnet18", **self.size).step

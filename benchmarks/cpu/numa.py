@@ -22,10 +22,10 @@ import psutil
 import torch
 
 from benchmarks.jobs.image_classification import image_inference
-from harness.launch import surroundings
-from harness.mechanism import pages_by_node
-from harness.needs import Need, available_cores, linux, numa_nodes, torchvision
-from harness.pair import Claim, Pair, Step, Tip
+from tipbench.tip.counts import pages_by_node
+from tipbench.tip.needs import Need, available_cores, linux, numa_nodes, torchvision
+from tipbench.tip.pair import Claim, Pair, Step, Tip
+from tipbench.tip.process import process_settings
 
 TIP = Tip(
     id="numa",
@@ -60,11 +60,11 @@ class _Binding(Pair):
     def build(self) -> Step:
         raise NotImplementedError
 
-    @surroundings(env=ONE_NODE)
+    @process_settings(env=ONE_NODE)
     def baseline(self) -> Step:
         return self.build()
 
-    @surroundings(env=ONE_NODE, prefix=NODE_0)
+    @process_settings(env=ONE_NODE, prefix=NODE_0)
     def optimized(self) -> Step:
         return self.build()
 
@@ -76,7 +76,7 @@ class _Binding(Pair):
         return f"{maps.split()[1]}, nodes {nodes_in_use(maps)}"
 
     def engaged(self, baseline: str, optimized: str) -> bool:
-        # An unbound process may happen to be on one node alone; its policy tells that it need not be.
+        # An unbound process may happen to be on one node alone; its policy says that it need not be.
         return not baseline.startswith("bind") and optimized.startswith("bind") and optimized.endswith(" [0]")
 
 
@@ -84,7 +84,7 @@ class MemorySweep(_Binding):
     """The sum of 64 MiB, all of it first written to by one thread, as PyTorch's random numbers are."""
 
     sizes = {"elements": 16 * 2**20}
-    tiny = {"elements": 1000}
+    test_sizes = {"elements": 1000}
 
     def build(self) -> Step:
         x = torch.rand(self.size["elements"])
@@ -97,7 +97,7 @@ class ResNetInference(_Binding):
     scale = "macro"
     needs = (*_Binding.needs, torchvision())
     sizes = {"batch": 4, "pixels": 112}
-    tiny = {"batch": 1, "pixels": 32}
+    test_sizes = {"batch": 1, "pixels": 32}
 
     def build(self) -> Step:
         return image_inference(self.device, model="resnet18", **self.size).step

@@ -11,7 +11,7 @@ What to expect: a gain in convolutional networks. Building takes a while, and so
 one writes down the shapes, one fuses. Inputs of other shapes gain little or nothing.
 
 TorchScript is deprecated. Its successor is `torch.compile`, which does the same with the setting
-`freezing`: that is the arm `inductor_freezing`.
+`freezing`: that is the variant `inductor_freezing`.
 
 The guide shows bfloat16 too. Here all is float32: beside a float32 baseline, bfloat16 would be measured more
 than fusing; what it brings by itself is the tip amp.
@@ -26,10 +26,10 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.image_classification import image_classification
-from harness.job import Job, MacroPair
-from harness.mechanism import COMPILED_GRAPH, calls
-from harness.needs import Need, Unmet, compiler, torchvision
-from harness.pair import Claim, Pair, Step, Tip, arm, requires
+from tipbench.tip.counts import COMPILED_GRAPH, calls
+from tipbench.tip.job import Job, MacroPair
+from tipbench.tip.needs import Need, Unmet, compiler, torchvision
+from tipbench.tip.pair import Claim, Pair, Step, Tip, requires, variant
 
 TIP = Tip(
     id="onednn-graph",
@@ -50,7 +50,7 @@ PARTITIONS = "LlgaPartition_*"
 def onednn_graph_fuser() -> Need:
     """TorchScript's fusing with oneDNN Graph, which will go with TorchScript."""
 
-    def unmet() -> Unmet | None:
+    def unmet(device: str) -> Unmet | None:
         if not hasattr(torch.jit, "enable_onednn_fusion"):
             return Unmet(f"torch {torch.__version__} has no torch.jit.enable_onednn_fusion", "use torch.compile")
         if sys.platform != "linux" or not torch.backends.mkldnn.is_available():
@@ -62,7 +62,7 @@ def onednn_graph_fuser() -> Need:
 
 @contextmanager
 def onednn_fusion() -> Iterator[None]:
-    """The switch, which holds for the whole process, and is asked only while a graph is fused."""
+    """The switch, which holds for the whole process, and is read only while a graph is fused."""
     before = torch.jit.onednn_fusion_enabled()
     torch.jit.enable_onednn_fusion(True)
     try:
@@ -102,7 +102,7 @@ class ConvolutionBlock(Pair):
     devices = ("cpu",)
     needs = (onednn_graph_fuser(),)
     sizes = {"batch": 2, "channels": 64, "pixels": 56}
-    tiny = {"batch": 1, "channels": 8, "pixels": 8}
+    test_sizes = {"batch": 1, "channels": 8, "pixels": 8}
 
     def block(self) -> nn.Module:
         channels = self.size["channels"]
@@ -121,7 +121,7 @@ class ConvolutionBlock(Pair):
         fast = fused(block, images)
         return torch.no_grad()(lambda: fast(images))
 
-    @arm
+    @variant
     @requires(compiler())
     def inductor_freezing(self) -> Step:
         block, images = self.block(), self.images()
@@ -166,7 +166,7 @@ class ResNetInference(_Inference):
     """ResNet-18 run over JPEG files, loading included."""
 
     sizes = {"batch": 4, "pixels": 112}
-    tiny = {"batch": 1, "pixels": 32}
+    test_sizes = {"batch": 1, "pixels": 32}
 
     def job(self) -> Job:
         return image_classification(self.device, model="resnet18", train=False, **self.size)
@@ -176,7 +176,7 @@ class ResNet50Inference(_Inference):
     """ResNet-50, the guide's own example, run over JPEG files one at a time, as by a service that answers at once."""
 
     sizes = {"batch": 1, "pixels": 112}
-    tiny = {"pixels": 32}
+    test_sizes = {"pixels": 32}
 
     def job(self) -> Job:
         return image_classification(self.device, model="resnet50", train=False, **self.size)

@@ -26,11 +26,11 @@ import psutil
 import torch
 
 from benchmarks.jobs.image_classification import image_inference
-from harness.job import Job
-from harness.launch import surroundings
-from harness.mechanism import flops
-from harness.needs import available_cores, cores, linux, torchvision
-from harness.pair import Claim, Pair, Step, Tip, arm, sweep
+from tipbench.tip.counts import flops
+from tipbench.tip.job import Job
+from tipbench.tip.needs import available_cores, cores, linux, torchvision
+from tipbench.tip.pair import Claim, Pair, Step, Tip, sweep, variant
+from tipbench.tip.process import process_settings
 
 TIP = Tip(
     id="openmp-threads",
@@ -70,12 +70,12 @@ class _Threads(Pair):
     def build(self) -> Step:
         raise NotImplementedError
 
-    @surroundings(without=("OMP_NUM_THREADS",))
+    @process_settings(without=("OMP_NUM_THREADS",))
     def baseline(self) -> Step:
         return self.build()
 
     @sweep(threads=THREADS)
-    @surroundings(without=("OMP_NUM_THREADS",), env={"OMP_NUM_THREADS": "{threads}"})
+    @process_settings(without=("OMP_NUM_THREADS",), env={"OMP_NUM_THREADS": "{threads}"})
     def optimized(self, threads: int = 1) -> Step:
         return self.build()
 
@@ -92,7 +92,7 @@ class MatrixProduct(_Threads):
     """One large operation."""
 
     sizes = {"width": 1024}
-    tiny = {"width": 16}
+    test_sizes = {"width": 16}
 
     def build(self) -> Step:
         left, right = torch.randn(2, self.size["width"], self.size["width"])
@@ -106,7 +106,7 @@ class SmallOperations(_Threads):
     """Many operations just large enough that PyTorch uses threads for them."""
 
     sizes = {"operations": 100, "elements": 40_000}
-    tiny = {"operations": 3}
+    test_sizes = {"operations": 3}
 
     def build(self) -> Step:
         return chain(self.size["operations"], self.size["elements"])
@@ -118,7 +118,7 @@ class BoundThreads(Pair):
     devices = ("cpu",)
     needs = (linux(), cores(2))
     sizes = {"operations": 100, "elements": 40_000}
-    tiny = {"operations": 3}
+    test_sizes = {"operations": 3}
 
     def build(self) -> Step:
         return chain(self.size["operations"], self.size["elements"])
@@ -126,12 +126,12 @@ class BoundThreads(Pair):
     def baseline(self) -> Step:
         return self.build()
 
-    @surroundings(env={"OMP_PROC_BIND": "close"})
+    @process_settings(env={"OMP_PROC_BIND": "close"})
     def optimized(self) -> Step:
         return self.build()
 
-    @arm
-    @surroundings(env={"GOMP_CPU_AFFINITY": MY_CORES})
+    @variant
+    @process_settings(env={"GOMP_CPU_AFFINITY": MY_CORES})
     def gnu_affinity(self) -> Step:
         return self.build()
 
@@ -155,16 +155,16 @@ class TwoInstances(Pair):
     devices = ("cpu",)
     needs = (cores(2), torchvision())
     sizes = {"batch": 2, "pixels": 112}
-    tiny = {"batch": 1, "pixels": 32}
+    test_sizes = {"batch": 1, "pixels": 32}
 
     def job(self) -> Job:
         return image_inference(self.device, model="resnet18", **self.size)
 
-    @surroundings(ranks=2, env={"OMP_NUM_THREADS": str(CORES)})
+    @process_settings(ranks=2, env={"OMP_NUM_THREADS": str(CORES)})
     def baseline(self) -> Step:
         return self.job().step
 
-    @surroundings(ranks=2, env={"OMP_NUM_THREADS": str(max(1, CORES // 2))})
+    @process_settings(ranks=2, env={"OMP_NUM_THREADS": str(max(1, CORES // 2))})
     def optimized(self) -> Step:
         return self.job().step
 

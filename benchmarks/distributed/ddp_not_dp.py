@@ -18,11 +18,11 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
 from benchmarks.jobs.language_model import language_model
-from harness.job import Job
-from harness.launch import surroundings
-from harness.mechanism import all_reduces
-from harness.needs import gpu
-from harness.pair import Claim, Pair, Step, Tip
+from tipbench.tip.counts import all_reduces
+from tipbench.tip.job import Job
+from tipbench.tip.needs import gpu
+from tipbench.tip.pair import Claim, Pair, Step, Tip
+from tipbench.tip.process import process_settings
 
 TIP = Tip(
     id="ddp-not-dp",
@@ -58,7 +58,7 @@ class GPTTraining(Pair):
     # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
     tolerance = 1e-3
     sizes = {"layers": 6, "width": 768, "context": 256, "batch": 32}
-    tiny = {"layers": 1, "width": 16, "context": 8, "batch": 2}
+    test_sizes = {"layers": 1, "width": 16, "context": 8, "batch": 2}
 
     def job(self) -> Job:
         return language_model(self.device, activation=nn.GELU, **self.size)
@@ -78,7 +78,7 @@ class GPTTraining(Pair):
         data_parallel(job)
         return self.training(job, model)
 
-    @surroundings(ranks=GPUS)
+    @process_settings(ranks=GPUS)
     def optimized(self) -> Step:
         job = self.job()
         model = job.model

@@ -6,7 +6,7 @@ parameter to the first, because the backward pass comes to the last used layer f
 in that order only. Where layers were constructed in another order, the first bucket waits for the end of
 the backward pass, and all others wait behind it: nothing overlaps.
 
-Usually it mends that by itself: after the first step it fills its buckets anew, in the order in which
+Usually it corrects that by itself: after the first step it fills its buckets anew, in the order in which
 gradients have come. With `find_unused_parameters=True` it does not, because that order may change from
 step to step. So the tip is for those who need the flag.
 
@@ -15,7 +15,7 @@ and nothing warns of it.
 
 What to expect: on GPUs or over a slow network, as much of the averaging hidden as the backward pass has
 room for. On a CPU whose cores are all busy with the backward pass there is little to win by overlapping.
-The arms keep the reversed order and show the other ways out: `static_graph` promises that the same
+The variants keep the reversed order and show the other ways out: `static_graph` promises that the same
 parameters are used in each step, and `without_the_flag` does without `find_unused_parameters`; both let
 DDP fill its buckets anew.
 
@@ -32,9 +32,9 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
 from benchmarks.jobs.language_model import GPT, language_model
-from harness.launch import surroundings
-from harness.needs import cores
-from harness.pair import Claim, Pair, Step, Tip, arm
+from tipbench.tip.needs import cores
+from tipbench.tip.pair import Claim, Pair, Step, Tip, variant
+from tipbench.tip.process import process_settings
 
 TIP = Tip(
     id="layer-order",
@@ -65,7 +65,7 @@ def ready_before_averaging(step: Step) -> int:
 
 
 class DeepPerceptron(nn.Module):
-    """Layers named by the order of their use, and constructed in the order that is asked for."""
+    """Layers named by the order of their use, and constructed in the given order."""
 
     def __init__(self, layers: Sequence[nn.Module], constructed: Iterable[int]) -> None:
         super().__init__()
@@ -105,21 +105,21 @@ class _Order(Pair):
         """options: for DistributedDataParallel."""
         raise NotImplementedError
 
-    @surroundings(ranks=2)
+    @process_settings(ranks=2)
     def baseline(self) -> Step:
         return self.training(reverse=True, find_unused_parameters=True)
 
-    @surroundings(ranks=2)
+    @process_settings(ranks=2)
     def optimized(self) -> Step:
         return self.training(reverse=False, find_unused_parameters=True)
 
-    @arm
-    @surroundings(ranks=2)
+    @variant
+    @process_settings(ranks=2)
     def static_graph(self) -> Step:
         return self.training(reverse=True, static_graph=True)
 
-    @arm
-    @surroundings(ranks=2)
+    @variant
+    @process_settings(ranks=2)
     def without_the_flag(self) -> Step:
         return self.training(reverse=True)
 
@@ -132,8 +132,8 @@ class DeepMLP(_Order):
     """Forward and backward pass of a deep perceptron with residual connections, averaging included."""
 
     sizes = {"layers": 16, "width": 256, "batch": 32}
-    on_gpu = {"width": 4096, "batch": 1024}
-    tiny = {"layers": 4, "width": 16, "batch": 4}
+    on_gpu = {"width": 2048, "batch": 1024}
+    test_sizes = {"layers": 4, "width": 16, "batch": 4}
 
     def training(self, reverse: bool, **options: Any) -> Step:
         count, width = self.size["layers"], self.size["width"]
@@ -159,7 +159,7 @@ class GPTTraining(_Order):
     tolerance = 1e-3
     sizes = {"layers": 4, "width": 128, "context": 64, "batch": 2}
     on_gpu = {"layers": 12, "width": 768, "context": 256, "batch": 8}
-    tiny = {"layers": 2, "width": 16, "context": 8, "batch": 2}
+    test_sizes = {"layers": 2, "width": 16, "context": 8, "batch": 2}
 
     def training(self, reverse: bool, **options: Any) -> Step:
         job = language_model(self.device, activation=nn.GELU, **self.size)

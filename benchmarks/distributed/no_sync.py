@@ -24,11 +24,11 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
-from benchmarks.jobs.language_model import language_model
-from harness.launch import surroundings
-from harness.mechanism import all_reduces
-from harness.needs import cores
-from harness.pair import Claim, Pair, Step, Tip
+from benchmarks.jobs.language_model import EPS, language_model
+from tipbench.tip.counts import all_reduces
+from tipbench.tip.needs import cores
+from tipbench.tip.pair import Claim, Pair, Step, Tip
+from tipbench.tip.process import process_settings
 
 TIP = Tip(
     id="no-sync",
@@ -48,7 +48,7 @@ class LargeLinear(Pair):
     needs = (cores(2),)
     sizes = {"width": 1024, "batch": 8}
     on_gpu = {"width": 8192, "batch": 64}
-    tiny = {"width": 16}
+    test_sizes = {"width": 16}
 
     def model(self) -> DistributedDataParallel:
         return DistributedDataParallel(nn.Linear(self.size["width"], self.size["width"], device=self.device))
@@ -57,7 +57,7 @@ class LargeLinear(Pair):
         shape = self.size["batch"], self.size["width"]
         return [torch.randn(shape, device=self.device) for _ in range(ACCUMULATE)]
 
-    @surroundings(ranks=2)
+    @process_settings(ranks=2)
     def baseline(self) -> Step:
         model, batches = self.model(), self.batches()
 
@@ -69,7 +69,7 @@ class LargeLinear(Pair):
 
         return step
 
-    @surroundings(ranks=2)
+    @process_settings(ranks=2)
     def optimized(self) -> Step:
         model, batches = self.model(), self.batches()
 
@@ -97,20 +97,20 @@ class GPTTraining(Pair):
     needs = (cores(2),)
     sizes = {"layers": 2, "width": 128, "context": 64, "batch": 2}
     on_gpu = {"layers": 12, "width": 768, "context": 256, "batch": 8}
-    tiny = {"layers": 1, "width": 16, "context": 8}
+    test_sizes = {"layers": 1, "width": 16, "context": 8}
 
     def training(self) -> tuple[DistributedDataParallel, torch.optim.Optimizer, Iterator[list[torch.Tensor]]]:
         """The model, its optimizer, and batches of this process's share of the text without end."""
         job = language_model(self.device, activation=nn.GELU, **self.size)
         model = DistributedDataParallel(job.model)
         loader = DataLoader(job.data, batch_size=self.size["batch"], sampler=DistributedSampler(job.data))
-        return model, torch.optim.AdamW(model.parameters(), lr=1e-3), itertools.cycle(loader)
+        return model, torch.optim.AdamW(model.parameters(), lr=1e-3, eps=EPS), itertools.cycle(loader)
 
     def loss(self, model: nn.Module, batch: list[torch.Tensor]) -> torch.Tensor:
         inputs, targets = (tensor.to(self.device) for tensor in batch)
         return nn.functional.cross_entropy(model(inputs), targets) / ACCUMULATE
 
-    @surroundings(ranks=2)
+    @process_settings(ranks=2)
     def baseline(self) -> Step:
         model, optimizer, batches = self.training()
 
@@ -124,7 +124,7 @@ class GPTTraining(Pair):
 
         return step
 
-    @surroundings(ranks=2)
+    @process_settings(ranks=2)
     def optimized(self) -> Step:
         model, optimizer, batches = self.training()
 

@@ -15,10 +15,10 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.image_classification import image_classification, image_inference
-from harness.job import Job, MacroPair
-from harness.mechanism import flops, not_channels_last
-from harness.needs import torchvision
-from harness.pair import Claim, Equal, Pair, Step, Tip
+from tipbench.tip.counts import flops, not_channels_last
+from tipbench.tip.job import Job, MacroPair
+from tipbench.tip.needs import torchvision
+from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip
 
 TIP = Tip(
     id="channels-last",
@@ -45,8 +45,8 @@ class Convolution(Pair):
 
     sizes = {"batch": 8, "channels": 64, "pixels": 56}
     on_gpu = {"batch": 64}
-    tiny = {"batch": 2, "channels": 4, "pixels": 8}
-    cold = True
+    test_sizes = {"batch": 2, "channels": 4, "pixels": 8}
+    flush_l2 = True
 
     def convolution(self) -> nn.Conv2d:
         channels = self.size["channels"]
@@ -77,7 +77,7 @@ class _Network(MacroPair):
     needs = (torchvision(),)
     sizes = {"batch": 4, "pixels": 112}
     on_gpu = {"batch": 64, "pixels": 224}
-    tiny = {"batch": 4, "pixels": 64}
+    test_sizes = {"batch": 4, "pixels": 64}
 
     def apply(self, job: Job) -> None:
         channels_last(job)
@@ -92,7 +92,7 @@ class ResNetTraining(_Network):
 
     # Adding up in another order puts a few ReLUs on the other side of zero, and then whole gradients
     # differ, on both sides alike: so both are compared with fp64, by the error over all outputs together.
-    equal = Equal.LOSSY
+    equal = Equal.REFERENCE
     tolerance = 1e-2
     sizes = {"batch": 8, "pixels": 80}
 

@@ -10,9 +10,9 @@ What to expect: a lower peak of memory, and *more* time a step, for one forward 
 matrix products, 23 % more work in the GPT here, 32 % in the vision transformer. The verdict to look at is
 the memory; the time is its price. What is bought with the memory is a larger batch or a larger model.
 
-The arm `memory_budget` leaves the choice to torch.compile: of what a compiled block would keep (as much as
+The variant `memory_budget` leaves the choice to torch.compile: of what a compiled block would keep (as much as
 the eager one) it keeps the share BUDGET, and computes again what costs the fewest operations. Compiling
-fuses operations too, so the arm's time is not the price of computing again alone.
+fuses operations too, so the variant's time is not the price of computing again alone.
 """
 
 from collections.abc import Iterable
@@ -26,11 +26,11 @@ from torch.utils.checkpoint import checkpoint
 
 from benchmarks.jobs.image_classification import image_classification
 from benchmarks.jobs.language_model import GPT, language_model
-from harness.job import Job, MacroPair
-from harness.launch import scoped
-from harness.mechanism import saved_bytes
-from harness.needs import compiler, torchvision
-from harness.pair import Claim, Pair, Step, Tip, arm, requires
+from tipbench.tip.counts import saved_bytes
+from tipbench.tip.job import Job, MacroPair
+from tipbench.tip.needs import compiler, torchvision
+from tipbench.tip.pair import Claim, Pair, Step, Tip, requires, variant
+from tipbench.tip.process import within
 
 TIP = Tip(
     id="checkpointing",
@@ -73,7 +73,7 @@ class DeepPointwise(Pair):
     sizes = {"blocks": 4, "elements": 2**18}
     on_gpu = {"elements": 2**25}
     halved = ("elements",)
-    tiny = {"blocks": 4, "elements": 100}
+    test_sizes = {"blocks": 4, "elements": 100}
 
     def inputs(self) -> torch.Tensor:
         return torch.randn(self.size["elements"], device=self.device, requires_grad=True)
@@ -114,7 +114,7 @@ class GPTTraining(MacroPair):
     tolerance = 1e-3
     sizes = {"layers": 6, "width": 128, "context": 128, "batch": 4}
     on_gpu = {"layers": 12, "width": 768, "context": 512, "batch": 8}
-    tiny = {"layers": 3, "width": 16, "context": 16, "batch": 2}
+    test_sizes = {"layers": 3, "width": 16, "context": 16, "batch": 2}
 
     def job(self) -> Job:
         return language_model(self.device, activation=nn.GELU, **self.size)
@@ -122,9 +122,9 @@ class GPTTraining(MacroPair):
     def apply(self, job: Job) -> None:
         checkpointing(gpt_blocks(job))
 
-    @arm
+    @variant
     @requires(compiler())
-    @scoped(partial(config.patch, activation_memory_budget=BUDGET))
+    @within(partial(config.patch, activation_memory_budget=BUDGET))
     def memory_budget(self) -> Step:
         job = self.job()
         compiled = torch.compile(run)
@@ -147,7 +147,7 @@ class VisionTransformerTraining(MacroPair):
     needs = (torchvision(),)
     sizes = {"batch": 2, "pixels": 112}
     on_gpu = {"batch": 32, "pixels": 224}
-    tiny = {"batch": 2, "pixels": 32}
+    test_sizes = {"batch": 2, "pixels": 32}
 
     def job(self) -> Job:
         return image_classification(self.device, model="small_vit", train=True, **self.size)

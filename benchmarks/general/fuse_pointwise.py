@@ -5,7 +5,7 @@ temporary, and hands that to the next. A formula of five pointwise operations wa
 five times. `torch.compile` makes one loop of them, which reads the input once and writes the result
 once.
 
-Why people write the baseline: it is the formula as it stands in the paper, and GPT code on the web
+Why people write the baseline: it is the formula of the paper, and GPT code on the web
 is full of it.
 
 What to expect: the five operations read six tensors and write five; the one loop reads one and writes
@@ -19,10 +19,10 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.language_model import language_model
-from harness.job import Job, MacroPair
-from harness.mechanism import operations
-from harness.needs import compiler
-from harness.pair import Claim, Pair, Step, Tip, arm
+from tipbench.tip.counts import operations
+from tipbench.tip.job import Job, MacroPair
+from tipbench.tip.needs import compiler
+from tipbench.tip.pair import Claim, Pair, Step, Tip, variant
 
 TIP = Tip(
     id="fuse-pointwise",
@@ -58,10 +58,10 @@ class Gelu(Pair):
 
     needs = (compiler(),)
     sizes = {"elements": 8 * 2**20}
-    on_gpu = {"elements": 2**27}
+    on_gpu = {"elements": 2**26}
     halved = ("elements",)
-    tiny = {"elements": 1000}
-    cold = True
+    test_sizes = {"elements": 1000}
+    flush_l2 = True
 
     def inputs(self) -> torch.Tensor:
         return torch.randn(self.size["elements"], device=self.device)
@@ -75,7 +75,7 @@ class Gelu(Pair):
         fused_gelu = torch.compile(gelu)
         return lambda: fused_gelu(x)
 
-    @arm
+    @variant
     def builtin(self) -> Step:
         x = self.inputs()
         return lambda: nn.functional.gelu(x)
@@ -96,7 +96,7 @@ class TransformerTraining(MacroPair):
     needs = (compiler(),)
     sizes = {"layers": 2, "width": 128, "context": 128, "batch": 4}
     on_gpu = {"layers": 6, "width": 768, "context": 512, "batch": 16}
-    tiny = {"layers": 1, "width": 16, "context": 16, "batch": 2}
+    test_sizes = {"layers": 1, "width": 16, "context": 16, "batch": 2}
 
     def job(self) -> Job:
         return language_model(self.device, activation=HandWrittenGelu, **self.size)

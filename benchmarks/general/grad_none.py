@@ -22,9 +22,9 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.language_model import language_model
-from harness.job import Job, MacroPair
-from harness.mechanism import calls
-from harness.pair import Claim, Pair, Step, Tip
+from tipbench.tip.counts import calls
+from tipbench.tip.job import Job, MacroPair
+from tipbench.tip.pair import Claim, Pair, Step, Tip
 
 TIP = Tip(
     id="grad-none",
@@ -55,7 +55,7 @@ class SmallParameters(Pair):
     """A whole training step of five hundred small parameters, whose operations are small too."""
 
     sizes = {"parameters": 500, "elements": 1000}
-    tiny = {"parameters": 10, "elements": 100}
+    test_sizes = {"parameters": 10, "elements": 100}
 
     def parameters(self) -> list[nn.Parameter]:
         elements = self.size["elements"]
@@ -104,13 +104,13 @@ class SmallParameters(Pair):
 
 
 class GPTTraining(MacroPair):
-    """Training a GPT with AdamW on small batches, so that the parameters weigh something."""
+    """Training a GPT with AdamW on small batches, so that the parameters matter beside the activations."""
 
     # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
     tolerance = 1e-3
     sizes = {"layers": 3, "width": 256, "context": 64, "batch": 2}
     on_gpu = {"layers": 12, "width": 768}
-    tiny = {"layers": 1, "width": 16, "context": 8}
+    test_sizes = {"layers": 1, "width": 16, "context": 8}
 
     def job(self) -> Job:
         return language_model(self.device, activation=nn.GELU, **self.size)

@@ -13,7 +13,7 @@ Python 3.11's library); sorted by length, 15 %. Training gains the same. There o
 each epoch, and sorts within parts of the data, lest each batch always hold the same sequences; the order of
 the batches differs from the baseline's then, and so do the steps, which is why inference is compared here.
 
-A fixed number of sequences is few tokens where they are short, and many where they are long. The arm
+A fixed number of sequences is few tokens where they are short, and many where they are long. The variant
 `constant_tokens` sorts as well, but fixes the number of tokens: many short sequences to a batch, or a few
 long ones. Then 10 % are padding, and no batch asks for more memory than the others.
 
@@ -37,8 +37,8 @@ from benchmarks.jobs.sequences import (
     padded,
     vectors,
 )
-from harness.job import Job
-from harness.pair import Claim, Pair, Step, Tip, arm
+from tipbench.tip.job import Job
+from tipbench.tip.pair import Claim, Pair, Step, Tip, variant
 
 TIP = Tip(
     id="length-bucketing",
@@ -112,7 +112,7 @@ class PaddingShare(Pair):
     """An embedding and a linear layer on all batches, which are padded beforehand; summed over each line."""
 
     sizes = {"lines": 128, "batch": 16, "width": 128}
-    tiny = {"lines": 16, "batch": 4, "width": 8}
+    test_sizes = {"lines": 16, "batch": 4, "width": 8}
 
     def sums(self, data: SourceLines, batches: list[list[int]]) -> Step:
         width = self.size["width"]
@@ -136,7 +136,7 @@ class PaddingShare(Pair):
         data = SourceLines(self.size["lines"])
         return self.sums(data, by_length(data.lengths, self.size["batch"]))
 
-    @arm
+    @variant
     def constant_tokens(self) -> Step:
         data = SourceLines(self.size["lines"])
         return self.sums(data, by_tokens(data.lengths, tokens_in(self.size["batch"], data.lengths)))
@@ -163,7 +163,7 @@ class _InferenceEpoch(Pair):
         length_bucketing(job)
         return lambda: vectors(job)
 
-    @arm
+    @variant
     def constant_tokens(self) -> Step:
         job = self.job()
         constant_tokens(job)
@@ -179,7 +179,7 @@ class LSTMEpoch(_InferenceEpoch):
 
     sizes = {"lines": 256, "batch": 32, "layers": 1, "width": 128}
     on_gpu = {"lines": 1024, "batch": 128, "width": 512}
-    tiny = {"lines": 16, "batch": 4, "width": 8}
+    test_sizes = {"lines": 16, "batch": 4, "width": 8}
 
     def job(self) -> Job:
         return line_vectors(self.device, LSTMReader, **self.size)
@@ -190,7 +190,7 @@ class TransformerEpoch(_InferenceEpoch):
 
     sizes = {"lines": 64, "batch": 16, "layers": 2, "width": 128}
     on_gpu = {"lines": 1024, "batch": 64, "layers": 6, "width": 512}
-    tiny = {"lines": 16, "batch": 4, "layers": 1, "width": 16}
+    test_sizes = {"lines": 16, "batch": 4, "layers": 1, "width": 16}
 
     def job(self) -> Job:
         return line_vectors(self.device, TransformerReader, **self.size)

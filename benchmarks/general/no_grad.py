@@ -18,10 +18,10 @@ from torch import nn
 
 from benchmarks.jobs.image_classification import image_classification
 from benchmarks.jobs.language_model import text_encoder
-from harness.job import Job, MacroPair
-from harness.mechanism import autograd_nodes
-from harness.needs import torchvision
-from harness.pair import Claim, Pair, Step, Tip, arm
+from tipbench.tip.counts import autograd_nodes
+from tipbench.tip.job import Job, MacroPair
+from tipbench.tip.needs import torchvision
+from tipbench.tip.pair import Claim, Pair, Step, Tip, variant
 
 TIP = Tip(
     id="no-grad",
@@ -45,7 +45,7 @@ class SmallOperations(Pair):
     """A chain of small operations on a parameter that requires a gradient."""
 
     sizes = {"operations": 100, "elements": 1000}
-    tiny = {"operations": 10}
+    test_sizes = {"operations": 10}
 
     def chain(self, factor: nn.Parameter) -> torch.Tensor:
         y = torch.ones_like(factor)
@@ -69,7 +69,7 @@ class SmallOperations(Pair):
 
         return step
 
-    @arm
+    @variant
     def inference_mode(self) -> Step:
         factor = self.factor()
 
@@ -90,7 +90,7 @@ class _Inference(MacroPair):
     def apply(self, job: Job) -> None:
         no_grad(job)
 
-    @arm
+    @variant
     def inference_mode(self) -> Step:
         job = self.job()
         inference_mode(job)
@@ -107,7 +107,7 @@ class ResNetInference(_Inference):
     needs = (torchvision(),)
     sizes = {"batch": 4, "pixels": 112}
     on_gpu = {"batch": 64, "pixels": 224}
-    tiny = {"batch": 1, "pixels": 32}
+    test_sizes = {"batch": 1, "pixels": 32}
 
     def job(self) -> Job:
         return image_classification(self.device, model="resnet18", train=False, **self.size)
@@ -118,7 +118,7 @@ class TransformerEncoderInference(_Inference):
 
     sizes = {"layers": 4, "width": 128, "context": 128, "batch": 8}
     on_gpu = {"layers": 12, "width": 768, "context": 512}
-    tiny = {"layers": 1, "width": 16, "context": 8, "batch": 2}
+    test_sizes = {"layers": 1, "width": 16, "context": 8, "batch": 2}
 
     def job(self) -> Job:
         return text_encoder(self.device, **self.size)

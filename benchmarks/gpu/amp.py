@@ -9,20 +9,19 @@ Why people write the baseline: float32 is the default, and always precise enough
 What to expect: much where large matrix products rule, on hardware that has such units; little, or a loss,
 where small operations rule, because casts are operations too. Results differ in the third digit: the
 error against fp64 is measured and shown. bfloat16 has the range of float32. float16 has not, and needs a
-`GradScaler`, which is the arm for GPUs.
+`GradScaler`: that is the variant for GPUs, and the way to go on those that do not multiply bfloat16 (before compute
+capability 8.0). Never run on a GPU so far.
 """
-
-from typing import ClassVar
 
 import torch
 from torch import nn
 
 from benchmarks.jobs.image_classification import image_classification
 from benchmarks.jobs.language_model import language_model
-from harness.job import Job, MacroPair
-from harness.mechanism import flops, low_precision_outputs
-from harness.needs import Need, bfloat16, gpu, torchvision
-from harness.pair import Claim, Equal, Pair, Step, Tip, arm, requires
+from tipbench.tip.counts import flops, low_precision_outputs
+from tipbench.tip.job import Job, MacroPair
+from tipbench.tip.needs import bfloat16, gpu, torchvision
+from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip, requires, variant
 
 TIP = Tip(
     id="amp",
@@ -39,7 +38,7 @@ TIP = Tip(
 
 
 def autocast(device: torch.device) -> torch.autocast:
-    """`with` it around code, or call a function with it: then it stands around that function's calls."""
+    """`with` it around code, or call a function with it: then it is around that function's calls."""
     return torch.autocast(device.type, dtype=torch.bfloat16)
 
 
@@ -70,7 +69,6 @@ def amp_in_float16(job: Job) -> None:
 class _Lossy(Pair):
     """Both sides are compared with fp64."""
 
-    needs: ClassVar[tuple[Need, ...]] = (bfloat16(),)
     equal = Equal.LOSSY
     tolerance = 1e-2
 
@@ -87,7 +85,7 @@ class Linear(_Lossy):
 
     sizes = {"batch": 512, "width": 1024}
     on_gpu = {"batch": 8192, "width": 4096}
-    tiny = {"batch": 8, "width": 16}
+    test_sizes = {"batch": 8, "width": 16}
 
     def layer_and_inputs(self) -> tuple[nn.Linear, torch.Tensor]:
         width = self.size["width"]
@@ -102,6 +100,7 @@ class Linear(_Lossy):
         layer, inputs = self.layer_and_inputs()
         return lambda: self.training(layer, inputs)
 
+    @requires(bfloat16())
     def optimized(self) -> Step:
         layer, inputs = self.layer_and_inputs()
 
@@ -129,7 +128,11 @@ class _Training(_Lossy, MacroPair):
     def apply(self, job: Job) -> None:
         amp(job)
 
-    @arm
+    @requires(bfloat16())
+    def optimized(self) -> Step:
+        return super().optimized()
+
+    @variant
     @requires(gpu())
     def float16(self) -> Step:
         job = self.job()
@@ -146,13 +149,13 @@ class _Training(_Lossy, MacroPair):
 class ResNetTraining(_Training):
     """ResNet-18 trained on JPEG files, loading included."""
 
-    needs = (bfloat16(), torchvision())
+    needs = (torchvision(),)
     # bfloat16 rounds to 8 bits, in every layer forward and back: gradients of the first layers are off by
     # some hundredths, as in anybody's training with it.
     tolerance = 1e-1
     sizes = {"batch": 4, "pixels": 80}
     on_gpu = {"batch": 64, "pixels": 224}
-    tiny = {"batch": 4, "pixels": 64}
+    test_sizes = {"batch": 4, "pixels": 64}
 
     def job(self) -> Job:
         return image_classification(self.device, model="resnet18", train=True, **self.size)
@@ -163,7 +166,7 @@ class GPTTraining(_Training):
 
     sizes = {"layers": 2, "width": 256, "context": 128, "batch": 2}
     on_gpu = {"layers": 12, "width": 768, "context": 512, "batch": 8}
-    tiny = {"layers": 1, "width": 16, "context": 16, "batch": 2}
+    test_sizes = {"layers": 1, "width": 16, "context": 16, "batch": 2}
 
     def job(self) -> Job:
         return language_model(self.device, activation=nn.GELU, **self.size)

@@ -8,7 +8,7 @@ Why people write the baseline: `total += loss.item()` is how every tutorial keep
 
 What to expect: much where kernels are short, so that the GPU needs a long queue to stay busy; little where one step
 keeps it busy for long, as the next is handed over quickly enough. The sum is kept on the GPU, and read once. `print`
-and `.cpu()` do what `.item()` does: they have no arms of their own.
+and `.cpu()` do what `.item()` does: they have no variants of their own.
 
 Never run on a GPU so far.
 """
@@ -17,10 +17,10 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.language_model import language_model
-from harness.job import Job
-from harness.mechanism import synchronisations
-from harness.needs import gpu
-from harness.pair import Claim, Pair, Step, Tip
+from tipbench.tip.counts import synchronisations
+from tipbench.tip.job import Job
+from tipbench.tip.needs import gpu
+from tipbench.tip.pair import Claim, Pair, Step, Tip
 
 TIP = Tip(
     id="avoid-sync",
@@ -44,7 +44,7 @@ class RunningSum(_Waiting):
     """A sum over the results of many small operations."""
 
     sizes = {"operations": 50, "elements": 10_000}
-    tiny = {"operations": 3, "elements": 10}
+    test_sizes = {"operations": 3, "elements": 10}
 
     def baseline(self) -> Step:
         x = torch.randn(self.size["elements"], device=self.device)
@@ -73,7 +73,7 @@ class Mask(_Waiting):
     """The sum of the positive numbers, many times: chosen by an index, or by a factor of 0."""
 
     sizes = {"operations": 50, "elements": 10_000}
-    tiny = {"operations": 3, "elements": 10}
+    test_sizes = {"operations": 3, "elements": 10}
 
     def baseline(self) -> Step:
         x = torch.randn(self.size["elements"], device=self.device)
@@ -105,7 +105,7 @@ class GPTTraining(_Waiting):
     # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
     tolerance = 1e-3
     sizes = {"layers": 4, "width": 128, "context": 64, "batch": 4, "steps": 8}
-    tiny = {"layers": 1, "width": 16, "context": 8, "batch": 2, "steps": 2}
+    test_sizes = {"layers": 1, "width": 16, "context": 8, "batch": 2, "steps": 2}
 
     def job(self) -> Job:
         size = {name: value for name, value in self.size.items() if name != "steps"}

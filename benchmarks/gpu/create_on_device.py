@@ -16,10 +16,10 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.language_model import Block, language_model
-from harness.job import Job, MacroPair
-from harness.mechanism import copies_to_device
-from harness.needs import gpu
-from harness.pair import Claim, Equal, Pair, Step, Tip
+from tipbench.tip.counts import copies_to_device
+from tipbench.tip.job import Job, MacroPair
+from tipbench.tip.needs import gpu
+from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip
 
 TIP = Tip(
     id="create-on-device",
@@ -43,7 +43,7 @@ class Constants(_Created):
 
     equal = Equal.BITWISE
     sizes = {"smallest": 1000, "largest": 10_000_000}
-    tiny = {"largest": 10_000}
+    test_sizes = {"largest": 10_000}
 
     def elements(self) -> list[int]:
         found = [self.size["smallest"]]
@@ -86,7 +86,7 @@ class GPTTraining(_Created, MacroPair):
     # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
     tolerance = 1e-3
     sizes = {"layers": 4, "width": 128, "context": 512, "batch": 4}
-    tiny = {"layers": 1, "width": 16, "context": 8, "batch": 2}
+    test_sizes = {"layers": 1, "width": 16, "context": 8, "batch": 2}
 
     def job(self) -> Job:
         job = language_model(self.device, activation=nn.GELU, **self.size)

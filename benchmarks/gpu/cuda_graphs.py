@@ -10,16 +10,18 @@ Why people write the baseline: `torch.compile(model)` fuses what it can, and loo
 What to expect: less time where kernels are tiny, nothing where they are large. More memory, which the
 graph keeps for itself. A graph replays on the same addresses: shapes must not change, inputs are copied
 in, and outputs are overwritten by the next replay, so whoever keeps one clones it.
+
+Never run on a GPU so far.
 """
 
 import torch
 from torch import nn
 
 from benchmarks.jobs.language_model import language_model
-from harness.job import Job, MacroPair
-from harness.mechanism import launches
-from harness.needs import compiler, gpu
-from harness.pair import Claim, Pair, Step, Tip, arm
+from tipbench.tip.counts import launches
+from tipbench.tip.job import Job, MacroPair
+from tipbench.tip.needs import compiler, gpu
+from tipbench.tip.pair import Claim, Pair, Step, Tip, variant
 
 TIP = Tip(
     id="cuda-graphs",
@@ -36,13 +38,24 @@ def cuda_graphs(job: Job) -> None:
     job.model.compile(mode="reduce-overhead")
 
 
-class TinyKernels(Pair):
-    """Two hundred kernels of a few microseconds: small linear layers, which cannot be fused into one."""
-
+class _Launches(Pair):
     devices = ("cuda",)
     needs = (gpu(1), compiler())
+
+    def mechanism(self, step: Step) -> dict[str, int]:
+        """launches of kernels and of CUDA graphs, and graphs of torch.compile"""
+        return launches(step)
+
+    def engaged(self, baseline: dict[str, int], optimized: dict[str, int]) -> bool:
+        # The variant `eager` differs from the baseline in that nothing is compiled: it launches more, not fewer.
+        return optimized["launches"] < baseline["launches"] or optimized["compiled"] == 0 < baseline["compiled"]
+
+
+class TinyKernels(_Launches):
+    """Two hundred kernels of a few microseconds: small linear layers, which cannot be fused into one."""
+
     sizes = {"layers": 100, "batch": 8, "width": 64}
-    tiny = {"layers": 3, "batch": 2, "width": 8}
+    test_sizes = {"layers": 10, "batch": 2, "width": 8}
 
     def model(self) -> nn.Module:
         width = self.size["width"]
@@ -62,13 +75,13 @@ class TinyKernels(Pair):
         model = torch.compile(self.model(), mode="reduce-overhead")
         return lambda: model(x).clone()
 
-    @arm
+    @variant
     def eager(self) -> Step:
         x = self.inputs()
         model = self.model()
         return lambda: model(x)
 
-    @arm
+    @variant
     def by_hand(self) -> Step:
         x = self.inputs()
         model = self.model()
@@ -93,18 +106,12 @@ class TinyKernels(Pair):
 
         return step
 
-    def mechanism(self, step: Step) -> int:
-        """launches of kernels and graphs"""
-        return launches(step)
 
-
-class SmallBatchTraining(MacroPair):
+class SmallBatchTraining(_Launches, MacroPair):
     """Training a GPT on batches so small that the GPU waits for launches."""
 
-    devices = ("cuda",)
-    needs = (gpu(1), compiler())
     sizes = {"layers": 6, "width": 128, "context": 64, "batch": 2}
-    tiny = {"layers": 1, "width": 16, "context": 8}
+    test_sizes = {"layers": 1, "width": 16, "context": 8}
     # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
     tolerance = 1e-3
 
@@ -119,17 +126,13 @@ class SmallBatchTraining(MacroPair):
     def apply(self, job: Job) -> None:
         cuda_graphs(job)
 
-    @arm
+    @variant
     def eager(self) -> Step:
         return self.job().step
 
-    @arm
+    @variant
     def by_hand(self) -> Step:
         job = self.job()
         tokens, _ = next(iter(job.loader()))
         torch.cuda.make_graphed_callables(job.model, (tokens.to(self.device),))
         return job.step
-
-    def mechanism(self, step: Step) -> int:
-        """launches of kernels and graphs"""
-        return launches(step)

@@ -5,11 +5,11 @@ pageable memory the driver first copies a piece into a pinned buffer of its own,
 `pin_memory=True` a `DataLoader` has its batches pinned by a thread, and `.to(device, non_blocking=True)` then only
 hands the copy over.
 
-Why people write the baseline: `.to(device)` is the way to copy, and pinning must be asked for twice.
+Why people write the baseline: `.to(device)` is the way to copy, and pinning must be requested twice.
 
 What to expect: copies of some megabytes up to twice as fast, and a processor that is free meanwhile; little where
 computing takes far longer than copying. Pinning is slow itself: done in the loop, by the thread that trains, it costs
-more than it brings (the arm `pinned_in_the_loop`), and pinned memory is taken from everybody else.
+more than it brings (the variant `pinned_in_the_loop`), and pinned memory is taken from everybody else.
 
 Never run on a GPU so far.
 """
@@ -19,10 +19,10 @@ from typing import ClassVar
 import torch
 
 from benchmarks.jobs.image_classification import image_classification
-from harness.job import Job, MacroPair
-from harness.mechanism import copies_to_device
-from harness.needs import Need, cores, gpu, torchvision
-from harness.pair import Claim, Equal, Pair, Step, Tip, arm
+from tipbench.tip.counts import copies_to_device
+from tipbench.tip.job import Job, MacroPair
+from tipbench.tip.needs import Need, cores, gpu, torchvision
+from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip, variant
 
 TIP = Tip(
     id="pin-memory",
@@ -56,7 +56,7 @@ class Copies(_Copies):
     """Tensors of 1 to 256 MB that are copied to the GPU."""
 
     sizes = {"smallest_bytes": 2**20, "largest_bytes": 2**28}
-    tiny = {"smallest_bytes": 2**8, "largest_bytes": 2**10}
+    test_sizes = {"smallest_bytes": 2**8, "largest_bytes": 2**10}
 
     def tensors(self) -> list[torch.Tensor]:
         sizes = [self.size["smallest_bytes"]]
@@ -76,7 +76,7 @@ class Copies(_Copies):
         tensors = self.pinned(self.tensors())
         return lambda: [tensor.to(self.device, non_blocking=True, copy=True) for tensor in tensors]
 
-    @arm
+    @variant
     def pinned_in_the_loop(self) -> Step:
         tensors = self.tensors()
         return lambda: [tensor.to(self.device, non_blocking=True, copy=True) for tensor in self.pinned(tensors)]
@@ -90,7 +90,7 @@ class TrainingEpoch(_Copies, MacroPair):
     equal = Equal.CLOSE
     tolerance = 1e-3
     sizes = {"images": 512, "batch": 64, "pixels": 224}
-    tiny = {"images": 8, "batch": 4, "pixels": 16}
+    test_sizes = {"images": 8, "batch": 4, "pixels": 16}
 
     def job(self) -> Job:
         job = image_classification(self.device, model="small", train=True, **self.size)

@@ -8,8 +8,9 @@ gradients are thrown away, leaves pieces that everything fits into.
 Why people write the baseline: memory is PyTorch's business, and the loop simply starts.
 
 What to expect: a difference over the first batches only, and less memory reserved. An epoch or two later both sides
-have all they need. So the step starts cold: the kept memory is given back first, on both sides. The arm
-`expandable_segments` lets a piece grow in place instead, by an environment variable, and needs no extra pass.
+have all they need. So each step starts without any kept memory: it is given back before, on both sides and outside
+the clock. The variant `expandable_segments` lets a piece grow in place instead, by an environment variable, and needs
+no extra pass. Growing is a request to the driver, too: there less is reserved, but not requested less often.
 
 Never run on a GPU so far.
 """
@@ -17,11 +18,11 @@ Never run on a GPU so far.
 import torch
 from torch import nn
 
-from benchmarks.jobs.sequences import LONGEST, LSTMReader, line_vectors
-from harness.job import Job
-from harness.launch import surroundings
-from harness.needs import gpu
-from harness.pair import Claim, Equal, Pair, Step, Tip, arm
+from benchmarks.jobs.sequences import LSTMReader, SourceLines, line_vectors
+from tipbench.tip.job import Job
+from tipbench.tip.needs import gpu
+from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip, variant
+from tipbench.tip.process import process_settings
 
 TIP = Tip(
     id="preallocate",
@@ -33,16 +34,11 @@ TIP = Tip(
 EXPANDABLE = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}
 
 
-def start_cold(device: torch.device) -> None:
-    """Give back to the driver what the allocator keeps."""
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
-
-
 def preallocate(job: Job) -> None:
-    """The tip, on any job whose inputs are batches of tokens and whose first batch has the greatest size."""
+    """The tip, on any job over sequences whose lengths are known beforehand, in batches of the same number."""
+    assert isinstance(job.data, SourceLines)
     inputs, _ = next(iter(job.loader()))
-    longest = torch.ones(len(inputs), LONGEST, dtype=inputs.dtype, device=job.device)
+    longest = torch.ones(len(inputs), max(job.data.lengths), dtype=inputs.dtype, device=job.device)
     job.model(longest).sum().backward()
     job.model.zero_grad()
 
@@ -60,35 +56,46 @@ class _Lengths(Pair):
     def optimized(self) -> Step:
         return self.build(first_the_longest=True)
 
-    @arm
-    @surroundings(env=EXPANDABLE)
+    @variant
+    @process_settings(env=EXPANDABLE)
     def expandable_segments(self) -> Step:
         return self.build(first_the_longest=False)
 
+    def before_step(self) -> None:
+        """Give back to the driver what the allocator keeps."""
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
     def mechanism(self, step: Step) -> dict[str, int]:
-        """pieces of memory asked of the driver, and bytes reserved at most"""
+        """requests for memory to the driver, and bytes reserved at most"""
+        self.before_step()
         step()
+        self.before_step()
         torch.cuda.reset_peak_memory_stats(self.device)
         before = torch.cuda.memory_stats(self.device)
         step()
         after = torch.cuda.memory_stats(self.device)
-        asked = after["num_device_alloc"] - before["num_device_alloc"]
-        return {"asked": asked, "reserved": after["reserved_bytes.all.peak"]}
+        requests = after["num_device_alloc"] - before["num_device_alloc"]
+        return {"requests": requests, "reserved": after["reserved_bytes.all.peak"]}
 
     def engaged(self, baseline: dict[str, int], optimized: dict[str, int]) -> bool:
-        return optimized["asked"] < baseline["asked"] or optimized["reserved"] < baseline["reserved"]
+        return optimized["requests"] < baseline["requests"] or optimized["reserved"] < baseline["reserved"]
 
 
 class GrowingTensors(_Lengths):
-    """Chains of operations on tensors that grow by chance."""
+    """Chains of operations on tensors of 4 to 32 MB, the shortest first and the others by chance.
+
+    A first batch that is among the longest would leave nothing to save: so it is in one of five random orders.
+    """
 
     equal = Equal.BITWISE
-    sizes = {"batches": 20, "width": 1024, "longest": 4096}
-    tiny = {"batches": 3, "width": 4, "longest": 8}
+    sizes = {"batches": 20, "width": 1024, "longest": 8192}
+    test_sizes = {"batches": 6}  # smaller tensors all fit into the first piece of memory
 
     def build(self, first_the_longest: bool) -> Step:
         width, longest = self.size["width"], self.size["longest"]
         lengths = torch.randint(longest // 8, longest + 1, (self.size["batches"],)).tolist()
+        lengths.insert(0, lengths.pop(lengths.index(min(lengths))))
         row = torch.randn(width, device=self.device)
 
         def work(length: int) -> torch.Tensor:
@@ -98,7 +105,6 @@ class GrowingTensors(_Lengths):
             return x.sum(dim=0)
 
         def step() -> list[torch.Tensor]:
-            start_cold(self.device)
             if first_the_longest:
                 work(longest)
             return [work(length) for length in lengths]
@@ -111,7 +117,7 @@ class LSTMEpoch(_Lengths):
 
     scale = "macro"
     sizes = {"layers": 2, "width": 256, "lines": 512, "batch": 64}
-    tiny = {"layers": 1, "width": 8, "lines": 16, "batch": 4}
+    test_sizes = {"layers": 1, "width": 64, "lines": 256}
 
     def job(self) -> Job:
         job = line_vectors(self.device, LSTMReader, **self.size)
@@ -122,7 +128,6 @@ class LSTMEpoch(_Lengths):
         job = self.job()
 
         def step() -> nn.Module:
-            start_cold(self.device)
             job.model.zero_grad()
             if first_the_longest:
                 preallocate(job)

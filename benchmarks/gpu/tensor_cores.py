@@ -1,11 +1,11 @@
 """Let tensor cores multiply matrices.
 
 GPUs since Volta have units for small matrix products. They take numbers of 16 bits, and since Ampere TF32 as
-well: float32 cut to 10 bits behind the point, with sums in float32. cuDNN's convolutions use TF32 unless told
+well: float32 cut to 10 bits behind the point, with sums in float32. cuDNN's convolutions use TF32 unless set
 otherwise. Matrix products do not, since torch 1.12: `torch.set_float32_matmul_precision("high")` allows it, or
 `torch.backends.cuda.matmul.fp32_precision = "tf32"`, which is what is set here.
 
-Why people write the baseline: nobody sets it, because nobody is told that the default leaves these units idle.
+Why people write the baseline: nobody sets it, because nobody says that the default leaves these units idle.
 And sizes such as 4095 come from data: a vocabulary, a number of classes.
 
 What to expect: large matrix products several times faster, at a hundredth of float32's precision: the error
@@ -18,18 +18,18 @@ On a CPU the same setting lets oneDNN use AMX where there is any. Never run on a
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.jobs.language_model import language_model
-from harness.job import Job, MacroPair
-from harness.launch import scoped
-from harness.mechanism import flops, tensor_core_kernels
-from harness.needs import gpu
-from harness.pair import Claim, Equal, Pair, Step, Tip, arm
+from tipbench.tip.counts import flops, tensor_core_kernels
+from tipbench.tip.job import Job, MacroPair
+from tipbench.tip.needs import Need, bfloat16, gpu, tf32
+from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip, requires, variant
+from tipbench.tip.process import within
 
 TIP = Tip(
     id="tensor-cores",
@@ -78,8 +78,10 @@ def tensor_cores(job: Job) -> None:
 
 
 class _TensorCores(Pair):
+    """Sizes in exact tests are large enough for cuBLAS and cuDNN to take tensor cores."""
+
     devices = ("cuda",)
-    needs = (gpu(1),)
+    needs: ClassVar[tuple[Need, ...]] = (gpu(1),)
     equal = Equal.LOSSY
     tolerance = 1e-2
 
@@ -99,25 +101,26 @@ class MatrixProduct(_TensorCores):
     """The product of two square matrices."""
 
     sizes = {"width": 8192}
-    tiny = {"width": 16}
-    cold = True
+    test_sizes = {"width": 256}
 
-    @scoped(exact_products)
+    @within(exact_products)
     def baseline(self) -> Step:
         a, b = self.square_matrices()
         return lambda: a @ b
 
-    @scoped(tf32_products)
+    @requires(tf32())
+    @within(tf32_products)
     def optimized(self) -> Step:
         a, b = self.square_matrices()
         return lambda: a @ b
 
-    @arm
+    @variant
+    @requires(bfloat16())
     def bfloat16(self) -> Step:
         a, b = (matrix.bfloat16() for matrix in self.square_matrices())
         return lambda: a @ b
 
-    @arm
+    @variant
     def float16(self) -> Step:
         a, b = (matrix.half() for matrix in self.square_matrices())
         return lambda: a @ b
@@ -147,8 +150,7 @@ class Padding(_TensorCores):
     """The product of two float16 matrices, of a size that is no multiple of 8, and padded to one."""
 
     sizes = {"width": 4095}
-    tiny = {"width": 15}
-    cold = True
+    test_sizes = {"width": 255}
 
     def baseline(self) -> Step:
         a, b = (matrix.half() for matrix in self.square_matrices())
@@ -180,7 +182,7 @@ class Convolution(_TensorCores):
     """A 3x3 convolution, forward and backward, with TF32 switched off, and as it is by default."""
 
     sizes = {"batch": 32, "channels": 256, "pixels": 56}
-    tiny = {"batch": 1, "channels": 4, "pixels": 8}
+    test_sizes = {"batch": 4, "channels": 64, "pixels": 16}
 
     def convolution(self) -> tuple[nn.Conv2d, torch.Tensor]:
         channels, pixels = self.size["channels"], self.size["pixels"]
@@ -194,11 +196,12 @@ class Convolution(_TensorCores):
 
         return step
 
-    @scoped(exact_convolutions)
+    @within(exact_convolutions)
     def baseline(self) -> Step:
         return self.training(*self.convolution())
 
-    @scoped(tf32_convolutions)
+    @requires(tf32())
+    @within(tf32_convolutions)
     def optimized(self) -> Step:
         return self.training(*self.convolution())
 
@@ -210,10 +213,11 @@ class Convolution(_TensorCores):
 class GPTTraining(_TensorCores, MacroPair):
     """Training a GPT in float32."""
 
+    needs = (gpu(1), tf32())
     # TF32 rounds to 10 bits, in every layer forward and back, and AdamW divides a gradient by its own size.
     tolerance = 1e-1
     sizes = {"layers": 6, "width": 768, "context": 256, "batch": 16}
-    tiny = {"layers": 1, "width": 16, "context": 8, "batch": 2}
+    test_sizes = {"layers": 1, "width": 128, "context": 64, "batch": 4}
 
     def job(self) -> Job:
         return language_model(self.device, activation=nn.GELU, **self.size)
@@ -221,7 +225,7 @@ class GPTTraining(_TensorCores, MacroPair):
     def apply(self, job: Job) -> None:
         tensor_cores(job)
 
-    @scoped(exact_products)
+    @within(exact_products)
     def baseline(self) -> Step:
         return self.job().step
 

@@ -19,7 +19,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 TARGET = 0.95
-"""The share of the held-out images that a training must tell right."""
+"""The share of the held-out images that a training must classify correctly."""
 
 LONGEST = 30
 """Epochs after which a training has failed."""
@@ -66,7 +66,7 @@ class Training:
     epochs: int = LONGEST
 
     def __call__(self, seed: int, device: torch.device) -> Result:
-        """The share of held-out images told right at the end, and the loss of the last batch."""
+        """The share of held-out images classified correctly at the end, and the loss of the last batch."""
         images, labels, held_out_images, held_out_labels = (tensor.to(device) for tensor in digits())
         torch.manual_seed(seed)
         model = network(self.width).to(device)

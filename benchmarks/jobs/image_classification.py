@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.images import IMAGES, PHOTOS, JpegPhotos, jpeg_files
-from harness.job import Job
+from tipbench.tip.job import Job
 
 
 def image_classification(

@@ -1,11 +1,10 @@
 """Thousands of distinct JPEG files, cut from photos that come with installed packages.
 
-They are made once, into `$XDG_CACHE_HOME/tipbench/` (`~/.cache/tipbench/`), from a fixed seed. Nothing
-is downloaded.
+They are made once, into the user's cache folder (on Linux `~/.cache/tipbench`), from a fixed seed. Nothing is
+downloaded.
 """
 
 import importlib.util
-import os
 import random
 import shutil
 import tempfile
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import torch
 from PIL import Image, ImageEnhance
+from platformdirs import user_cache_path
 from torch.utils.data import Dataset
 
 PHOTOS = {
@@ -40,11 +40,6 @@ IMAGES = 2048
 PIXELS = 256
 
 
-def cache_folder() -> Path:
-    """The folder for whatever is made once on a machine."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tipbench"
-
-
 def photo(place: str) -> Image.Image:
     """Open one of PHOTOS without importing its package (scikit-learn alone takes a second)."""
     package, _, file = place.partition("/")
@@ -59,7 +54,7 @@ def jpeg_files(count: int = IMAGES) -> list[Path]:
 
     `count` other than IMAGES makes a folder of its own. Takes about 10 s the first time.
     """
-    folder = cache_folder() / f"images-{VERSION}-{count}"
+    folder = user_cache_path("tipbench") / f"images-{VERSION}-{count}"
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         # Written elsewhere and renamed: whoever sees the folder sees all of it. Of two processes that
@@ -95,7 +90,7 @@ def _write_crops(folder: Path, count: int) -> None:
 
 
 class JpegPhotos(Dataset[tuple[torch.Tensor, int]]):
-    """(normalised tensor of 3 x `pixels` x `pixels`, class) of each file, decoded when asked for.
+    """(normalised tensor of 3 x `pixels` x `pixels`, class) of each file, decoded when it is read.
 
     augment: cut out and mirror at random, as training does; otherwise shrink to the size wanted.
     Randomness comes from torch's seed at the making of the dataset and from the image's number alone:
@@ -122,5 +117,6 @@ class JpegPhotos(Dataset[tuple[torch.Tensor, int]]):
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         file = self.files[index]
         with torch.random.fork_rng(devices=()), Image.open(file) as image:
-            torch.manual_seed(self.seed + index)
+            # The CPU's generator alone: `torch.manual_seed` would seed those of all GPUs too, which models draw from.
+            torch.default_generator.manual_seed(self.seed + index)
             return self.transform(image.convert("RGB")), self.classes[file.stem.partition("-")[2]]

@@ -11,10 +11,15 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
-from harness.job import Job
+from tipbench.tip.job import Job
 
 VOCABULARY = 256
 """A token is a byte."""
+
+EPS = 1e-5
+"""Of AdamW, as Llama 2 was trained (arXiv:2307.09288). AdamW divides a gradient by its own size plus this. By default
+it is 1e-8, of the size of rounding: the sign of a gradient next to zero, which another order of summation turns, then
+decides on a whole step."""
 
 
 class SourceText(Dataset[tuple[torch.Tensor, torch.Tensor]]):
@@ -101,7 +106,7 @@ def language_model(
 ) -> Job:
     """Train a GPT with AdamW. activation: makes the module between the two layers of a perceptron."""
     model = GPT(layers, width, heads, context, activation).to(device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, eps=EPS)
     return Job(model, SourceText(context), device, optimizer=optimizer, batch_size=batch)
 
 

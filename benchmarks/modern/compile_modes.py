@@ -10,7 +10,7 @@ are laid out beforehand as oneDNN likes them.
 Why people write the baseline: it is the model as written; compiling it takes seconds, and a C++ compiler.
 
 On a CPU the two modes change nothing here: compiled in either, the pairs below called the same operations as
-without (tried on torch 2.15). So they are arms for GPUs.
+without (tried on torch 2.15). So they are variants for GPUs.
 
 What to expect: a gain where the operations around convolutions and matrix products take much of the time.
 Compiling is a one-off cost, and freezing pays it again in every process, as frozen graphs are not cached.
@@ -24,10 +24,10 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.image_classification import image_classification
-from harness.job import Job, MacroPair
-from harness.mechanism import calls, operations
-from harness.needs import compiler, gpu, torchvision
-from harness.pair import Claim, Pair, Step, Tip, arm, requires
+from tipbench.tip.counts import calls, operations
+from tipbench.tip.job import Job, MacroPair
+from tipbench.tip.needs import compiler, gpu, torchvision
+from tipbench.tip.pair import Claim, Pair, Step, Tip, requires, variant
 
 TIP = Tip(
     id="compile-modes",
@@ -70,7 +70,7 @@ class ConvolutionBlock(Pair):
     needs = (compiler(),)
     sizes = {"batch": 2, "channels": 64, "pixels": 56}
     on_gpu = {"batch": 64}
-    tiny = {"batch": 1, "channels": 8, "pixels": 8}
+    test_sizes = {"batch": 1, "channels": 8, "pixels": 8}
 
     def block(self) -> nn.Module:
         channels = self.size["channels"]
@@ -90,20 +90,20 @@ class ConvolutionBlock(Pair):
         block.compile()
         return torch.no_grad()(lambda: block(images))
 
-    @arm
+    @variant
     def freezing(self) -> Step:
         block, images = self.block(), self.images()
         compile_frozen(block, images)
         return torch.no_grad()(lambda: block(images))
 
-    @arm
+    @variant
     @requires(gpu(1))
     def max_autotune(self) -> Step:
         block, images = self.block(), self.images()
         block.compile(mode="max-autotune-no-cudagraphs")
         return torch.no_grad()(lambda: block(images))
 
-    @arm
+    @variant
     @requires(gpu(1))
     def reduce_overhead(self) -> Step:
         block, images = self.block(), self.images()
@@ -125,7 +125,7 @@ class ResNetInference(MacroPair):
     needs = (compiler(), torchvision())
     sizes = {"batch": 4, "pixels": 112}
     on_gpu = {"batch": 32, "pixels": 224}
-    tiny = {"batch": 1, "pixels": 32}
+    test_sizes = {"batch": 1, "pixels": 32}
 
     def job(self) -> Job:
         return image_classification(self.device, model="resnet18", train=False, **self.size)
@@ -139,20 +139,20 @@ class ResNetInference(MacroPair):
     def optimized(self) -> Step:
         return torch.no_grad()(super().optimized())
 
-    @arm
+    @variant
     def freezing(self) -> Step:
         job = self.job()
         freeze(job)
         return torch.no_grad()(job.step)
 
-    @arm
+    @variant
     @requires(gpu(1))
     def max_autotune(self) -> Step:
         job = self.job()
         job.model.compile(mode="max-autotune-no-cudagraphs")
         return torch.no_grad()(job.step)
 
-    @arm
+    @variant
     @requires(gpu(1))
     def reduce_overhead(self) -> Step:
         job = self.job()

@@ -20,10 +20,10 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.language_model import language_model
-from harness.job import Job, MacroPair
-from harness.mechanism import operations
-from harness.needs import compiler
-from harness.pair import Claim, Pair, Step, Tip
+from tipbench.tip.counts import operations
+from tipbench.tip.job import Job, MacroPair
+from tipbench.tip.needs import compiler
+from tipbench.tip.pair import Claim, Pair, Step, Tip
 
 TIP = Tip(
     id="compiled-optimizer",
@@ -50,7 +50,7 @@ class ManyParameters(Pair):
 
     needs = (compiler(),)
     sizes = {"parameters": 16, "elements": 1000}
-    tiny = {"parameters": 5, "elements": 10}
+    test_sizes = {"parameters": 5, "elements": 10}
 
     def parameters(self) -> nn.ParameterList:
         elements = self.size["elements"]
@@ -93,7 +93,7 @@ class GPTTraining(MacroPair):
     needs = (compiler(),)
     sizes = {"layers": 2, "width": 128, "context": 64, "batch": 2}
     on_gpu = {"layers": 6, "width": 512}
-    tiny = {"layers": 1, "width": 16, "context": 8, "batch": 2}
+    test_sizes = {"layers": 1, "width": 16, "context": 8, "batch": 2}
 
     def job(self) -> Job:
         return language_model(self.device, activation=nn.GELU, **self.size)

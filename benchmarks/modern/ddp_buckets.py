@@ -22,10 +22,10 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
 from benchmarks.jobs.language_model import language_model
-from harness.launch import surroundings
-from harness.mechanism import calls
-from harness.needs import cores
-from harness.pair import Claim, Pair, Step, Tip, arm
+from tipbench.tip.counts import calls
+from tipbench.tip.needs import cores
+from tipbench.tip.pair import Claim, Pair, Step, Tip, variant
+from tipbench.tip.process import process_settings
 
 TIP = Tip(
     id="ddp-buckets",
@@ -44,7 +44,7 @@ class LargeLinear(Pair):
     needs = (cores(2),)
     sizes = {"width": 1024, "batch": 8}
     on_gpu = {"width": 8192, "batch": 64}
-    tiny = {"width": 16}
+    test_sizes = {"width": 16}
 
     def step_with(self, **settings: Any) -> Step:
         layer = nn.Linear(self.size["width"], self.size["width"], device=self.device)
@@ -58,16 +58,16 @@ class LargeLinear(Pair):
 
         return step
 
-    @surroundings(ranks=2)
+    @process_settings(ranks=2)
     def baseline(self) -> Step:
         return self.step_with()
 
-    @surroundings(ranks=2)
+    @process_settings(ranks=2)
     def optimized(self) -> Step:
         return self.step_with(gradient_as_bucket_view=True)
 
-    @arm
-    @surroundings(ranks=2)
+    @variant
+    @process_settings(ranks=2)
     def with_static_graph(self) -> Step:
         return self.step_with(gradient_as_bucket_view=True, static_graph=True)
 
@@ -85,7 +85,7 @@ class GPTTraining(Pair):
     needs = (cores(2),)
     sizes = {"layers": 2, "width": 128, "context": 64, "batch": 4}
     on_gpu = {"layers": 12, "width": 768, "context": 256, "batch": 8}
-    tiny = {"layers": 1, "width": 16, "context": 8}
+    test_sizes = {"layers": 1, "width": 16, "context": 8}
 
     def step_with(self, **settings: Any) -> Step:
         job = language_model(self.device, activation=nn.GELU, **self.size)
@@ -93,16 +93,16 @@ class GPTTraining(Pair):
         job.loading["sampler"] = DistributedSampler(job.data)
         return job.step
 
-    @surroundings(ranks=2)
+    @process_settings(ranks=2)
     def baseline(self) -> Step:
         return self.step_with()
 
-    @surroundings(ranks=2)
+    @process_settings(ranks=2)
     def optimized(self) -> Step:
         return self.step_with(gradient_as_bucket_view=True)
 
-    @arm
-    @surroundings(ranks=2)
+    @variant
+    @process_settings(ranks=2)
     def with_static_graph(self) -> Step:
         return self.step_with(gradient_as_bucket_view=True, static_graph=True)
 

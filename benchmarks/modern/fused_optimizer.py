@@ -5,7 +5,7 @@ which walks through the parameter, its gradient or its state. `foreach=True` han
 each operation; `fused=True` does the whole update in one.
 
 Why people write the baseline: it is the default. On a GPU the default is `foreach` since torch 2.0; on a
-CPU it is still the loop.
+CPU it is still the loop, so `foreach` is a variant for CPUs.
 
 What to expect: the optimizer's part of a step becomes shorter. How much of the step that is depends on
 the model: much where parameters are many and batches small, little where the forward pass rules.
@@ -18,9 +18,10 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.language_model import language_model
-from harness.job import Job, MacroPair
-from harness.mechanism import operations
-from harness.pair import Claim, Pair, Step, Tip, arm
+from tipbench.tip.counts import operations
+from tipbench.tip.job import Job, MacroPair
+from tipbench.tip.needs import cpu
+from tipbench.tip.pair import Claim, Pair, Step, Tip, requires, variant
 
 TIP = Tip(
     id="fused-optimizer",
@@ -49,7 +50,7 @@ class ManyParameters(Pair):
     """One AdamW step of 200 small parameters, as biases and norms are, whose gradients are given."""
 
     sizes = {"parameters": 200, "elements": 1000}
-    tiny = {"parameters": 5, "elements": 10}
+    test_sizes = {"parameters": 5, "elements": 10}
 
     def step_with(self, **implementation: Any) -> Step:
         shape = self.size["elements"]
@@ -70,17 +71,14 @@ class ManyParameters(Pair):
     def optimized(self) -> Step:
         return self.step_with(fused=True)
 
-    @arm
+    @variant
+    @requires(cpu())
     def foreach(self) -> Step:
         return self.step_with(foreach=True)
 
     def mechanism(self, step: Step) -> int:
         """operations dispatched"""
         return operations(step)
-
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        # On a GPU `foreach` is the default, and that arm the baseline once more.
-        return optimized < baseline or (self.device.type != "cpu" and optimized == baseline)
 
 
 class GPTTraining(MacroPair):
@@ -90,7 +88,7 @@ class GPTTraining(MacroPair):
     tolerance = 1e-3
     sizes = {"layers": 4, "width": 128, "context": 64, "batch": 2}
     on_gpu = {"layers": 12, "width": 768}
-    tiny = {"layers": 1, "width": 16, "context": 8, "batch": 2}
+    test_sizes = {"layers": 1, "width": 16, "context": 8, "batch": 2}
 
     def job(self) -> Job:
         return language_model(self.device, activation=nn.GELU, **self.size)
@@ -98,7 +96,8 @@ class GPTTraining(MacroPair):
     def apply(self, job: Job) -> None:
         fused_optimizer(job)
 
-    @arm
+    @variant
+    @requires(cpu())
     def foreach(self) -> Step:
         job = self.job()
         set_implementation(job, foreach=True)
@@ -107,7 +106,3 @@ class GPTTraining(MacroPair):
     def mechanism(self, step: Step) -> int:
         """operations dispatched"""
         return operations(step)
-
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        # On a GPU `foreach` is the default, and that arm the baseline once more.
-        return optimized < baseline or (self.device.type != "cpu" and optimized == baseline)

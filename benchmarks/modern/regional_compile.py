@@ -16,9 +16,9 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.language_model import GPT, Block, language_model
-from harness.job import Job, MacroPair
-from harness.needs import compiler
-from harness.pair import Claim, Pair, Step, Tip
+from tipbench.tip.job import Job, MacroPair
+from tipbench.tip.needs import compiler
+from tipbench.tip.pair import Claim, Pair, Step, Tip
 
 TIP = Tip(
     id="regional-compile",
@@ -53,7 +53,7 @@ class TransformerBlocks(Pair):
 
     needs = (compiler(),)
     sizes = {"layers": 8, "width": 64, "tokens": 32, "batch": 2}
-    tiny = {"layers": 3, "width": 16, "tokens": 4, "batch": 1}
+    test_sizes = {"layers": 3, "width": 16, "tokens": 4, "batch": 1}
 
     def blocks(self) -> nn.Sequential:
         width = self.size["width"]
@@ -87,7 +87,7 @@ class GPTTraining(MacroPair):
     needs = (compiler(),)
     sizes = {"layers": 6, "width": 128, "context": 64, "batch": 2}
     on_gpu = {"layers": 12, "width": 768, "context": 256, "batch": 8}
-    tiny = {"layers": 2, "width": 16, "context": 8, "batch": 2}
+    test_sizes = {"layers": 2, "width": 16, "context": 8, "batch": 2}
 
     def job(self) -> Job:
         return language_model(self.device, activation=nn.GELU, **self.size)

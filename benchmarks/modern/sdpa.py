@@ -19,9 +19,9 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.language_model import GPT, causal_attention, language_model
-from harness.job import Job, MacroPair
-from harness.mechanism import flops, operations
-from harness.pair import Claim, Pair, Step, Tip
+from tipbench.tip.counts import flops, operations
+from tipbench.tip.job import Job, MacroPair
+from tipbench.tip.pair import Claim, Pair, Step, Tip
 
 TIP = Tip(
     id="sdpa",
@@ -56,7 +56,7 @@ class Attention(Pair):
 
     sizes = {"batch": 2, "heads": 4, "tokens": 256, "width": 32}
     on_gpu = {"batch": 8, "heads": 16, "tokens": 2048, "width": 64}
-    tiny = {"tokens": 8, "width": 4}
+    test_sizes = {"tokens": 8, "width": 4}
 
     def tensors(self) -> list[torch.Tensor]:
         """Query, key and value, each (batch, heads, tokens, width)."""
@@ -96,7 +96,7 @@ class GPTTraining(MacroPair):
     tolerance = 1e-3
     sizes = {"layers": 2, "width": 128, "context": 256, "batch": 2}
     on_gpu = {"layers": 6, "width": 512, "context": 1024, "batch": 8}
-    tiny = {"layers": 1, "width": 16, "context": 16, "batch": 2}
+    test_sizes = {"layers": 1, "width": 16, "context": 16, "batch": 2}
 
     def job(self) -> Job:
         job = language_model(self.device, activation=nn.GELU, **self.size)

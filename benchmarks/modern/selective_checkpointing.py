@@ -20,9 +20,9 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 from benchmarks.jobs.language_model import GPT, language_model
-from harness.job import Job, MacroPair
-from harness.mechanism import flops
-from harness.pair import Claim, Pair, Step, Tip
+from tipbench.tip.counts import flops
+from tipbench.tip.job import Job, MacroPair
+from tipbench.tip.pair import Claim, Pair, Step, Tip
 
 TIP = Tip(
     id="selective-checkpointing",
@@ -57,7 +57,7 @@ class Perceptrons(Pair):
 
     sizes = {"blocks": 4, "batch": 256, "width": 512}
     on_gpu = {"batch": 8192, "width": 2048}
-    tiny = {"blocks": 2, "batch": 4, "width": 8}
+    test_sizes = {"blocks": 2, "batch": 4, "width": 8}
 
     def step_with(self, wrapped: Callable[..., Callable[..., Any]]) -> Step:
         width = self.size["width"]
@@ -101,7 +101,7 @@ class GPTTraining(MacroPair):
     tolerance = 1e-3
     sizes = {"layers": 4, "width": 128, "context": 128, "batch": 4}
     on_gpu = {"layers": 12, "width": 768, "context": 512, "batch": 8}
-    tiny = {"layers": 2, "width": 16, "context": 16, "batch": 2}
+    test_sizes = {"layers": 2, "width": 16, "context": 16, "batch": 2}
 
     def job(self) -> Job:
         job = language_model(self.device, activation=nn.GELU, **self.size)

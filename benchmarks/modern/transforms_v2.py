@@ -18,10 +18,10 @@ from PIL import Image
 
 from benchmarks.jobs.image_classification import image_inference
 from benchmarks.jobs.images import DEVIATION, MEAN, JpegPhotos, jpeg_files
-from harness.job import Job, MacroPair
-from harness.mechanism import calls
-from harness.needs import torchvision
-from harness.pair import Claim, Pair, Step, Tip
+from tipbench.tip.counts import calls
+from tipbench.tip.job import Job, MacroPair
+from tipbench.tip.needs import torchvision
+from tipbench.tip.pair import Claim, Pair, Step, Tip
 
 TIP = Tip(
     id="transforms-v2",
@@ -59,7 +59,7 @@ class CropAndResize(Pair):
     needs = (torchvision(),)
     tolerance = ONE_STEP
     sizes = {"images": 4, "pixels": 224}
-    tiny = {"images": 2, "pixels": 32}
+    test_sizes = {"images": 2, "pixels": 32}
 
     def photos(self) -> JpegPhotos:
         return JpegPhotos(jpeg_files()[: self.size["images"]], self.size["pixels"], augment=True)
@@ -94,7 +94,7 @@ class SmallNetworkInference(MacroPair):
     tolerance = ONE_STEP
     sizes = {"batch": 8, "pixels": 112}
     on_gpu = {"batch": 64}
-    tiny = {"batch": 2, "pixels": 32}
+    test_sizes = {"batch": 2, "pixels": 32}
 
     def job(self) -> Job:
         return image_inference(self.device, model="small", **self.size)

@@ -23,8 +23,8 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_hook
 
 from benchmarks.jobs.digits import TARGET, Training, from_fresh_seeds, learning_rates, network, tune
-from harness.mechanism import forward_passes
-from harness.pair import Claim, Equal, Pair, Step, Tip, sweep
+from tipbench.tip.counts import forward_passes
+from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip, sweep
 
 TIP = Tip(
     id="batch-size",
@@ -42,7 +42,7 @@ class Gradients(Pair):
     """The mean gradient over 1,024 images, computed in batches and added up."""
 
     sizes = {"images": 1024, "width": WIDTH}
-    tiny = {"width": 8}
+    test_sizes = {"width": 8}
 
     def gradients(self, batch: int) -> Step:
         count = self.size["images"]
@@ -86,7 +86,7 @@ class DigitsTraining(Pair):
     equal = Equal.TARGET
     target = TARGET
     sizes = {"width": WIDTH, "trainings": 5}
-    tiny = {"trainings": 2}
+    test_sizes = {"trainings": 2}
 
     def baseline(self) -> Step:
         return from_fresh_seeds(training(SMALL, RATES[SMALL]), self.device)

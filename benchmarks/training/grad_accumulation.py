@@ -16,9 +16,9 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.language_model import language_model
-from harness.job import Job, MacroPair
-from harness.mechanism import forward_passes
-from harness.pair import Claim, Step, Tip
+from tipbench.tip.counts import forward_passes
+from tipbench.tip.job import Job, MacroPair
+from tipbench.tip.pair import Claim, Step, Tip
 
 TIP = Tip(
     id="grad-accumulation",
@@ -60,7 +60,7 @@ class GPTTraining(MacroPair):
     tolerance = 1e-3
     sizes = {"layers": 2, "width": 128, "context": 128, "batch": 8}
     on_gpu = {"layers": 12, "width": 768, "context": 512, "batch": 16}
-    tiny = {"layers": 1, "width": 16, "context": 8, "batch": 4}
+    test_sizes = {"layers": 1, "width": 16, "context": 8, "batch": 4}
 
     def job(self) -> Job:
         return language_model(self.device, activation=nn.GELU, **self.size)

@@ -28,9 +28,9 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from benchmarks.jobs.language_model import VOCABULARY, SourceText, language_model
-from harness.job import Job, MacroPair
-from harness.mechanism import operations
-from harness.pair import Claim, Pair, Step, Tip
+from tipbench.tip.counts import operations
+from tipbench.tip.job import Job, MacroPair
+from tipbench.tip.pair import Claim, Pair, Step, Tip
 
 TIP = Tip(
     id="grad-clipping",
@@ -61,7 +61,7 @@ class SmallGradients(Pair):
     """Clipping five hundred small gradients, which are set anew before, all with one copy."""
 
     sizes = {"parameters": 500, "elements": 1000}
-    tiny = {"parameters": 10, "elements": 100}
+    test_sizes = {"parameters": 10, "elements": 100}
 
     def gradients(self) -> tuple[nn.ParameterList, torch.Tensor, torch.Tensor]:
         """(the parameters, the memory all their gradients lie in, what that holds before clipping)."""
@@ -105,7 +105,7 @@ class GPTTraining(MacroPair):
     tolerance = 1e-3
     sizes = {"layers": 12, "width": 64, "context": 64, "batch": 2}
     on_gpu = {"width": 512}
-    tiny = {"layers": 1, "width": 16, "context": 8}
+    test_sizes = {"layers": 1, "width": 16, "context": 8}
 
     def job(self) -> Job:
         return language_model(self.device, activation=nn.GELU, **self.size)
@@ -150,7 +150,7 @@ class LSTMTraining(MacroPair):
     """
 
     sizes = {"width": 32, "context": 64, "batch": 8, "trainings": 8, "steps": 60}
-    tiny = {"trainings": 2}
+    test_sizes = {"trainings": 2}
 
     def job(self) -> Job:
         model = LSTM(self.size["width"]).to(self.device)

@@ -2,10 +2,10 @@
 
 `OneCycleLR` starts at a small learning rate, raises it to `max_lr`, and lowers it to next to nothing by the last
 step; momentum goes the other way. The high rates in the middle cover ground, the low ones at the end settle. It
-is stepped after every batch, not after every epoch, and must be told the length of the training beforehand.
+is stepped after every batch, not after every epoch, and must be given the length of the training beforehand.
 
 Why people write the baseline: a constant learning rate needs no plan, least of all of how long training will
-take. `StepLR`, which lowers the rate at fixed epochs, is the oldest schedule, and an arm here.
+take. `StepLR`, which lowers the rate at fixed epochs, is the oldest schedule, and a variant here.
 
 What to expect: fewer steps to the target than with a constant rate, but do not expect much where that is tuned
 with the same care, nor that the cycle beats `StepLR`. Against a rate picked carelessly any schedule wins. And a
@@ -22,7 +22,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, OneCycleLR, StepLR
 
 from benchmarks.jobs.digits import TARGET, Training, from_fresh_seeds, learning_rates, tune
-from harness.pair import Claim, Equal, Pair, Step, Tip, arm
+from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip, variant
 
 TIP = Tip(
     id="one-cycle",
@@ -61,12 +61,12 @@ class DigitsTraining(Pair):
     equal = Equal.TARGET
     target = TARGET
     sizes = {"batch": BATCH, "width": WIDTH, "trainings": 5}
-    tiny = {"trainings": 2}
+    test_sizes = {"trainings": 2}
 
     def baseline(self) -> Step:
         return from_fresh_seeds(constant(rate=0.03 * 1.2**7), self.device)
 
-    @arm
+    @variant
     def step_lr(self) -> Step:
         return from_fresh_seeds(step_lr(rate=0.12, epochs=3), self.device)
 

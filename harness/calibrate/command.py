@@ -12,28 +12,30 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness import __version__, machine
-from harness.calibrate import page, plan, stored
-from harness.calibrate.findings import wrong
-from harness.calibrate.measure import measured
-from harness.calibrate.plan import Case
-from harness.calibrate.stored import Calibration, Comparison
-from harness.controls import controls
-from harness.discover import BENCHMARKS, discover
-from harness.lock import only_run
-from harness.profiles import PROFILES
-from harness.record import PairInfo
-from harness.report.wording import ratio, size
-from harness.run import CannotRun, suite_commit, typed_command
-from harness.store import StoreError, folder_name
-from harness.workplace import Workplace
+from tipbench import __version__
+from tipbench.calibrate import page, plan, stored
+from tipbench.calibrate.findings import wrong
+from tipbench.calibrate.measure import measured
+from tipbench.calibrate.plan import Case
+from tipbench.calibrate.stored import Calibration, Comparison
+from tipbench.engine.launcher import Launcher
+from tipbench.engine.lock import only_run
+from tipbench.engine.profiles import PROFILES
+from tipbench.engine.run import CannotRun, suite_commit, typed_command
+from tipbench.machine import describe
+from tipbench.machine.controls import controls
+from tipbench.records.record import PairInfo
+from tipbench.records.store import StoreError, folder_name
+from tipbench.report.wording import ratio, size
+from tipbench.suite.discover import discover
+from tipbench.suite.files import BENCHMARKS
 
 PLANTED = Path(__file__).parent / "planted.py"
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a person asked for. repeat: 0 for the profile's own number. only: names of cases, or their beginnings."""
+    """The options of the command. repeat: 0 for the profile's own number. only: names of cases, or their beginnings."""
 
     profile: str = "quick"
     repeat: int = 0
@@ -45,7 +47,7 @@ class Options:
 
 
 def begin(options: Options) -> int:
-    """Calibrate anew. Returns the exit code; raises what `cli.TOLD` lists."""
+    """Calibrate anew. Returns the exit code; raises UserError."""
     with only_run(f"`{typed_command()}`"):
         listed, threads, device = _cases(options.profile, options.device)
         chosen = plan.select(listed, options.only)
@@ -55,7 +57,7 @@ def begin(options: Options) -> int:
             id=uuid.uuid4().hex,
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             suite=__version__,
-            machine=machine.describe(),
+            machine=describe.describe(),
             controls=controls(threads),
             options={
                 "profile": options.profile,
@@ -75,32 +77,32 @@ def begin(options: Options) -> int:
 def resume(path: Path, only: Sequence[str], repeat: int, reports: Path) -> int:
     """Go on with a calibration: what is left of it, or of the cases named, up to `repeat` repetitions (0: as begun).
 
-    With nothing left it writes the page anew. Returns the exit code; raises what `cli.TOLD` lists.
+    With nothing left it writes the page anew. Returns the exit code; raises UserError.
     """
     with only_run(f"`{typed_command()}`"):
         begun, _ = stored.read(path)
-        asked = begun.options
-        repeat = repeat or asked["repeat"]
+        given = begun.options
+        repeat = repeat or given["repeat"]
         # Other cases than at the beginning are welcome; without names it is what was planned then.
         if not only and {(name, number) for name in begun.planned for number in range(repeat)} <= {
             comparison.key for comparison in begun.comparisons
         }:
             return _finish(path, reports)
-        here = machine.describe()
+        here = describe.describe()
         for name in ("name", "torch", "python"):
             if here[name] != begun.machine.get(name):
                 raise CannotRun(
                     f"{path} was begun with {name} {begun.machine.get(name)}; here it is {here[name]}. "
                     "A calibration is of one machine and one installation: begin a new one with `tipbench calibrate`"
                 )
-        if asked["looks"] != _looks(asked["engine"]):
+        if given["looks"] != _looks(given["engine"]):
             raise CannotRun(
-                f"{path} was begun with other looks ({asked['looks']}) than the {asked['engine']} profile has now; "
+                f"{path} was begun with other looks ({given['looks']}) than the {given['engine']} profile has now; "
                 "begin a new one with `tipbench calibrate`"
             )
-        listed, _, _ = _cases(asked["profile"], asked["device"])
+        listed, _, _ = _cases(given["profile"], given["device"])
         chosen = plan.select(listed, only or begun.planned)
-        stored.cut_torn_line(path)
+        stored.cut_truncated_line(path)
         return _carry_on(path, chosen, repeat, reports, only)
 
 
@@ -121,7 +123,7 @@ def _looks(engine: str) -> dict[str, list[float]]:
 
 
 def _carry_on(path: Path, chosen: Sequence[Case], repeat: int, reports: Path, only: Sequence[str] = ()) -> int:
-    """Measure what the file does not hold yet, saving each comparison as it stands.
+    """Measure what the file does not hold yet, saving each comparison once it is finished.
 
     only: the names given at a resumption; those given at the beginning are in the file.
     """
@@ -129,20 +131,20 @@ def _carry_on(path: Path, chosen: Sequence[Case], repeat: int, reports: Path, on
     options, cores, commit = begun.options, begun.machine["cores"], suite_commit()
     done = {comparison.key for comparison in begun.comparisons}
     left = [(number, case) for number in range(repeat) for case in chosen if (case.name, number) not in done]
-    say(plan.told([case for _, case in left], options["engine"]))
+    say(plan.announcement([case for _, case in left], options["engine"]))
     say(f"into {path}")
-    # `kill` asks as Ctrl-C does: comparisons are safe, workers are ended, the way to go on is told.
+    # `kill` asks as Ctrl-C does: comparisons are safe, workers are ended, the command to go on with is printed.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    workplace, current = None, -1
+    launcher, current = None, -1
     try:
         for index, (repetition, case) in enumerate(left, 1):
-            if workplace is None or repetition != current:
+            if launcher is None or repetition != current:
                 # Processes of its own for each repetition, as each run has: forked workers inherit from them.
-                if workplace is not None:
-                    workplace.close()
-                workplace, current = Workplace(PLANTED, begun.controls), repetition
+                if launcher is not None:
+                    launcher.close()
+                launcher, current = Launcher(PLANTED, begun.controls), repetition
             seed = seed_of(options["seed"], repetition, case.name)
-            comparison = measured(case, repetition, workplace, PROFILES[options["engine"]], seed, cores, commit)
+            comparison = measured(case, repetition, launcher, PROFILES[options["engine"]], seed, cores, commit)
             stored.append(path, comparison)
             say(f"[{index}/{len(left)}] {_line(comparison)}")
     except KeyboardInterrupt:
@@ -154,8 +156,8 @@ def _carry_on(path: Path, chosen: Sequence[Case], repeat: int, reports: Path, on
         return 130
     finally:
         signal.signal(signal.SIGTERM, before)
-        if workplace is not None:
-            workplace.close()
+        if launcher is not None:
+            launcher.close()
     return _finish(path, reports)
 
 
@@ -188,7 +190,7 @@ def seed_of(seed: int, repetition: int, case: str) -> int:
 
 
 def _line(comparison: Comparison) -> str:
-    """What stands on the screen of a finished comparison."""
+    """What is printed of a finished comparison."""
     mark = "WRONG: " if wrong(comparison) else ""
     if comparison.failed:
         found = f"failed: {comparison.failed}"

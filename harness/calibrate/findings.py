@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from scipy.stats import binomtest, ttest_ind
 
-from harness.calibrate.stored import Comparison
-from harness.statistics import estimate
-from harness.verdict import MARGIN
+from tipbench.calibrate.stored import Comparison
+from tipbench.verdict.statistics import estimate
+from tipbench.verdict.verdict import MARGIN
 
 TOLERATED = 0.05
 """Planted memory must be reported within this share of what was planted."""
@@ -20,7 +20,7 @@ JUDGED: Mapping[str, Sequence[str]] = {
     "memory/held": ("tensor_peak", "resident_peak"),
     "memory/transient": ("tensor_peak",),
 }
-"""By case, the kinds of memory that must show what was planted; others are told."""
+"""By case, the kinds of memory that must show what was planted; others are shown."""
 
 WIDEST = math.log(1.05)
 """Two timers whose interval reaches farther to each side than this have not been compared, only tried."""
@@ -122,7 +122,7 @@ class Agreement:
     """The harness's seconds a step over another timer's: the ratio, its 95 % interval, and what that says.
 
     word: "agree" where the interval holds 1; "agree within 1 %" where it does not, but reaches into
-    +-1 %; "differ" where it lies wholly beyond; "cannot be told apart" where it is wider than WIDEST.
+    +-1 %; "differ" where it lies wholly beyond; "cannot be distinguished" where it is wider than WIDEST.
     """
 
     timer: str
@@ -151,7 +151,7 @@ def agreements(comparison: Comparison) -> list[Agreement]:
         if low > MARGIN or high < -MARGIN:
             word = "differ"
         elif (high - low) / 2 > WIDEST:
-            word = "cannot be told apart"
+            word = "cannot be distinguished"
         else:
             word = "agree" if low <= 0 <= high else "agree within 1 %"
         means = math.exp(statistics.fmean(ours)), math.exp(statistics.fmean(theirs))

@@ -13,26 +13,26 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
-from harness.calibrate.noise import noise
-from harness.calibrate.plan import Case
-from harness.calibrate.stored import Comparison
-from harness.calibrate.timer import Task, other, seconds_a_step
-from harness.controls import environment
-from harness.discover import BENCHMARKS
-from harness.launch import Surroundings
-from harness.profiles import Profile
-from harness.record import Launch, PairInfo, Record, VariantRecord
-from harness.runner import Start, launch_once, weigh
-from harness.verdict import judge, launch_effect, undecided
-from harness.worker import WorkerFailed
-from harness.workplace import Workplace
+from tipbench.calibrate.noise import noise
+from tipbench.calibrate.plan import Case
+from tipbench.calibrate.stored import Comparison
+from tipbench.calibrate.timer import Task, other, seconds_a_step
+from tipbench.engine.handle import WorkerFailed
+from tipbench.engine.launcher import Launcher
+from tipbench.engine.profiles import Profile
+from tipbench.engine.runner import Start, launch_once, measure_memory
+from tipbench.machine.controls import environment
+from tipbench.records.record import Launch, PairInfo, Record, VariantRecord
+from tipbench.suite.files import BENCHMARKS
+from tipbench.tip.process import ProcessSettings
+from tipbench.verdict.verdict import judge, launch_effect, undecided
 
 PROCESSES = 6
 """Processes that each timer gets, so that the spread between processes is known."""
 
 
 def measured(
-    case: Case, repetition: int, workplace: Workplace, profile: Profile, seed: int, cores: int, commit: str
+    case: Case, repetition: int, launcher: Launcher, profile: Profile, seed: int, cores: int, commit: str
 ) -> Comparison:
     """Measure one case. Never raises for what happens to it: that is then the comparison's `failed`."""
     began = time.monotonic()
@@ -40,11 +40,11 @@ def measured(
     try:
         with noise(seed) if case.loaded else nullcontext():
             if case.part == "memory":
-                found = _memory(case, workplace, seed)
+                found = _memory(case, launcher, seed)
             elif case.part == "timer":
-                found = _timed(case, workplace, profile, seed)
+                found = _timed(case, launcher, profile, seed)
             else:
-                found = _compared(case, workplace.start, profile, seed, cores)
+                found = _compared(case, launcher.start, profile, seed, cores)
     except WorkerFailed as failure:
         found = {"failed": str(failure)}
     return Comparison(
@@ -89,28 +89,28 @@ def _with_one_more(record: Record, start: Start, profile: Profile, seed: int) ->
     return replace(record, steps=steps, launches=(*record.launches, launch))
 
 
-def _memory(case: Case, workplace: Workplace, seed: int) -> dict[str, Any]:
+def _memory(case: Case, launcher: Launcher, seed: int) -> dict[str, Any]:
     able = case.pair.variants
     checked = {variant.name: VariantRecord("measured") for variant in able}
-    found = weigh(case.pair, able, workplace.start, seed, checked)
-    for weighed in found.values():
-        if weighed.outcome != "measured":
-            raise WorkerFailed(weighed.kind, weighed.reason)
+    found = measure_memory(case.pair, able, launcher.start, seed, checked)
+    for memory in found.values():
+        if memory.outcome != "measured":
+            raise WorkerFailed(memory.kind, memory.reason)
     return {
         "planted_bytes": case.pair.sizes["mib"] << 20,
-        "memory": {name: weighed.memory for name, weighed in found.items()},
+        "memory": {name: memory.memory for name, memory in found.items()},
     }
 
 
-def _timed(case: Case, workplace: Workplace, profile: Profile, seed: int) -> dict[str, Any]:
+def _timed(case: Case, launcher: Launcher, profile: Profile, seed: int) -> dict[str, Any]:
     """One launch and one process of the other timer in turns, so that a drift of the machine hits both alike."""
 
-    def fresh(info: PairInfo, surroundings: Surroundings, cache: str, launch: int | None = None) -> Any:
+    def fresh(info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None = None) -> Any:
         # The other timer's processes are not forked, so the harness's are not either.
-        return workplace.start(info, surroundings, cache)
+        return launcher.start(info, settings, cache)
 
     info, record = case.pair, Record(case.pair, "measured")
-    env = environment(workplace.controls, Surroundings())
+    env = environment(launcher.controls, ProcessSettings())
     timer, theirs = other(info), []
     for number in range(PROCESSES):
         record = _with_one_more(record, fresh, profile, seed)
@@ -123,7 +123,7 @@ def _timed(case: Case, workplace: Workplace, profile: Profile, seed: int) -> dic
             seed=seed + number,
             timer=timer,
         )
-        theirs.append(seconds_a_step(task, env, workplace.scratch, info.deadline))
+        theirs.append(seconds_a_step(task, env, launcher.scratch, info.deadline))
     ours = [_seconds_a_step(launch, record.steps) for launch in record.launches]
     return {"steps": record.steps, "seconds": {"harness": tuple(ours), timer: tuple(theirs)}}
 

@@ -1,8 +1,8 @@
 """A noisy neighbour: a process that burns one core in random bursts and writes through a lot of memory.
 
-It stands for the other tenant of a shared machine. Bursts and pauses last 20 to 500 ms each, drawn
+It plays the other tenant of a shared machine. Bursts and pauses last 20 to 500 ms each, drawn
 evenly from a seeded generator, so the core is busy half of the time; in a burst it adds up numbers and
-rewrites 64 MiB, more than the caches hold. Started as `python -m harness.calibrate.noise PARENT SEED`,
+rewrites 64 MiB, more than the caches hold. Started as `python -m tipbench.calibrate.noise PARENT SEED`,
 where PARENT is the process it must not outlive.
 """
 
@@ -17,9 +17,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from harness.controls import callers
-from harness.orphans import die_with_parent
-from harness.worker import WorkerFailed
+from tipbench.engine.handle import WorkerFailed
+from tipbench.machine.controls import callers
+from tipbench.machine.orphans import die_with_parent
 
 LASTS_S = 0.02, 0.5
 """Shortest and longest burst, and pause, in seconds."""
@@ -32,7 +32,7 @@ TOUCHED = 64 << 20
 def noise(seed: int) -> Iterator[int]:
     """Have the machine disturbed; yields the process id once it burns. Raises WorkerFailed if it did not last."""
     with subprocess.Popen(
-        [sys.executable, "-m", "harness.calibrate.noise", str(os.getpid()), str(seed)],
+        [sys.executable, "-P", "-m", "tipbench.calibrate.noise", str(os.getpid()), str(seed)],
         env=callers(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -10,7 +10,7 @@ import shlex
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 
-from harness.calibrate.findings import (
+from tipbench.calibrate.findings import (
     TOLERATED,
     WIDEST,
     Share,
@@ -24,12 +24,12 @@ from harness.calibrate.findings import (
     spread,
     wrong,
 )
-from harness.calibrate.noise import LASTS_S, TOUCHED
-from harness.calibrate.plan import REPEAT
-from harness.calibrate.stored import Calibration, Comparison
-from harness.report.as_markdown import text
-from harness.report.wording import plural, ratio, seconds, size
-from harness.store import Notice
+from tipbench.calibrate.noise import LASTS_S, TOUCHED
+from tipbench.calibrate.plan import REPEAT
+from tipbench.calibrate.stored import Calibration, Comparison
+from tipbench.records.store import Notice
+from tipbench.report.as_markdown import text
+from tipbench.report.wording import plural, ratio, seconds, size
 
 TIMED = "aa", "planted", "random"
 """Parts in which the engine gives a verdict on time."""
@@ -74,7 +74,7 @@ def summary(found: Calibration) -> list[str]:
     if drawn:
         said = _share(share([one.verdict == "inconclusive" for one in drawn]))
         lines.append(f"a difference that comes and goes, read as `inconclusive`: {said}")
-    off = [abs(one) for weighed in _part(found, "memory") for one in judged_errors(weighed).values()]
+    off = [abs(one) for memory in _part(found, "memory") for one in judged_errors(memory).values()]
     if off:
         lines.append(f"planted memory: off by at most {100 * max(off):.2f} % ({100 * TOLERATED:.0f} % allowed)")
     timed = [agreement.word.startswith("agree") for one in _part(found, "timer") for agreement in agreements(one)]
@@ -279,14 +279,14 @@ def _timer(found: Calibration) -> str:
         for agreement in agreements(one)
     ]
     about = (
-        "The same step, built alike, in fresh processes with the same surroundings and threads, timed in turns by the "
+        "The same step, built alike, in fresh processes with the same settings and threads, timed in turns by the "
         "harness and by `torch.utils.benchmark.Timer` (`blocked_autorange`). Each process gives one number, its median "
         "seconds a step. Where the harness empties a GPU's L2 cache before every step, the other timer is `do_bench`, "
         "which does so too. The ratio's "
         "brackets combine both sides' spread between processes: Welch's 95 % interval of the difference of the mean "
         "logarithms. They *agree* where it holds 1, *agree within 1 %* where it does not "
         "but reaches into ±1 %, and *differ* where it lies wholly beyond; wider than "
-        f"±{100 * math.expm1(WIDEST):.0f} % it tells nothing, so they *cannot be told apart*."
+        f"±{100 * math.expm1(WIDEST):.0f} % it says nothing, so they *cannot be distinguished*."
     )
     return f"## The same steps by another timer\n\n{about}\n\n{_table(head, body)}"
 

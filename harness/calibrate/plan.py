@@ -7,15 +7,15 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from harness.launch import Surroundings
-from harness.record import PairInfo
-from harness.selection import NothingSelected
+from tipbench.records.record import PairInfo
+from tipbench.suite.selection import NothingSelected
+from tipbench.tip.process import ProcessSettings
 
 ENGINE = {"quick": "quick", "long": "full"}
 """The profile of `tipbench run` that each profile of the calibration measures with, and so calibrates."""
 
 REPEAT = {"quick": 1, "long": 10}
-"""Repetitions of the whole plan, where no number is asked for."""
+"""Repetitions of the whole plan, where no number is given."""
 
 QUICK = (
     *("aa", "planted/idle/none", "planted/idle/optimized+1", "planted/idle/baseline+2", "planted/idle/optimized+3"),
@@ -51,12 +51,12 @@ class Case:
 
     def seconds(self, engine: str) -> float:
         """About how long it takes."""
-        apart = self.part == "aa" and any(variant.surroundings != Surroundings() for variant in self.pair.variants)
+        apart = self.part == "aa" and any(variant.settings != ProcessSettings() for variant in self.pair.variants)
         return SECONDS[engine]["own" if apart else self.part]
 
 
 def cases(profile: str, controls: Sequence[PairInfo], planted: Iterable[PairInfo]) -> list[Case]:
-    """The cases of one repetition. planted: the pairs of `harness.calibrate.planted`, memory ones included."""
+    """The cases of one repetition. planted: the pairs of `tipbench.calibrate.planted`, memory ones included."""
     known = {info.pair: info for info in planted}
     listed = [
         Case(f"aa/{_state(loaded)}/{info.pair}", "aa", info, 0.0, loaded)
@@ -107,7 +107,7 @@ def select(listed: Sequence[Case], names: Sequence[str]) -> list[Case]:
     return [case for case in listed if not names or _named(case, names)]
 
 
-def told(left: Sequence[Case], engine: str) -> str:
+def announcement(left: Sequence[Case], engine: str) -> str:
     """The plan as it is printed first: what is left to do, and about how long it takes."""
     lines = []
     for part, words in PARTS.items():

@@ -14,9 +14,9 @@ from typing import ClassVar
 
 import torch
 
-from harness.mechanism import calls, operations
-from harness.memory import STEPS, tensor_peak
-from harness.pair import Claim, Equal, Pair, Step, Tip
+from tipbench.tip.counts import calls, operations
+from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip
+from tipbench.worker.memory import STEPS, tensor_peak
 
 TIP = Tip(
     id="planted",
@@ -179,7 +179,7 @@ class Held(Pair):
     equal = Equal.BITWISE
     devices = ("cpu",)
     sizes: ClassVar[Mapping[str, int]] = {"mib": 512}
-    tiny: ClassVar[Mapping[str, int]] = {"mib": 8}
+    test_sizes: ClassVar[Mapping[str, int]] = {"mib": 8}
 
     def step_holding(self, mib: int) -> Step:
         x = torch.randn(1000, device=self.device)
@@ -231,7 +231,7 @@ class Leak(Pair):
     equal = Equal.BITWISE
     devices = ("cpu",)
     sizes: ClassVar[Mapping[str, int]] = {"mib": 4, "most": 256}
-    tiny: ClassVar[Mapping[str, int]] = {"mib": 1}
+    test_sizes: ClassVar[Mapping[str, int]] = {"mib": 1}
 
     def step_keeping(self, most: int) -> Step:
         x = torch.randn(1000, device=self.device)

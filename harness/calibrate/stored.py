@@ -6,14 +6,14 @@ so a comparison can be judged again by other rules; the page is derived from the
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from harness.store import CALIBRATION, Notice, StoreError, folder_name
+from tipbench.records.json_line import parsed, written
+from tipbench.records.store import CALIBRATION, Notice, StoreError, folder_name, opened
 
 SCHEMA = 1
 
@@ -30,7 +30,7 @@ class Comparison:
     weights, block order and noise; the k-th launch has seed + k. wall_s: seconds from the start of its
     processes to the verdict. failed: why there is no finding; empty where there is one.
     truth: ln of the planted speedup. effects: one a launch, ln t_baseline - ln t_optimized; None where
-    the launch was too disturbed. verdict, speedup, low, high: as `harness.verdict.judge` gave them then.
+    the launch was too disturbed. verdict, speedup, low, high: as `tipbench.verdict.verdict.judge` gave them then.
     memory: by variant, bytes as in `VariantRecord.memory`; planted_bytes: what one side holds (or keeps
     a step) more. seconds: by timer ("harness" and others), the median seconds a step, one a process.
     """
@@ -86,16 +86,16 @@ class Comparison:
         numbers += [count for found in (self.memory or {}).values() for count in found.values()]
         numbers += [found for listed in (self.seconds or {}).values() for found in listed]
         if not all(isinstance(word, str) for word in words):
-            raise ValueError("a word is expected where something else stands")
+            raise ValueError("a word is expected where something else is")
         if not all(isinstance(number, int | float) for number in numbers):
-            raise ValueError("a number is expected where something else stands")
+            raise ValueError("a number is expected where something else is")
 
 
 @dataclass(frozen=True)
 class Calibration:
     """All comparisons of one calibration, with what was in force.
 
-    machine, controls: as in `harness.record.Run`. options: profile, engine (the profile of
+    machine, controls: as in `tipbench.records.record.Run`. options: profile, engine (the profile of
     `tipbench run` that it measures with), looks, device, seed, repeat, only. planned: the cases of one repetition.
     """
 
@@ -133,11 +133,11 @@ def append(path: Path, comparison: Comparison) -> None:
     except OSError as error:
         raise StoreError(
             f"{comparison.case} could not be written to {path}: {_why(error)}; the comparisons before it are there. "
-            f"Mend that, then go on with: tipbench calibrate --resume {path}"
+            f"Then go on with: tipbench calibrate --resume {path}"
         ) from error
 
 
-def cut_torn_line(path: Path) -> None:
+def cut_truncated_line(path: Path) -> None:
     """Take off what a killed process left half-written, so that the next line is not glued to it. Raises StoreError."""
     try:
         content = path.read_bytes()
@@ -153,7 +153,8 @@ def read(path: Path) -> tuple[Calibration, list[Notice]]:
     Raises StoreError where there is no usable header.
     """
     try:
-        lines = path.read_bytes().split(b"\n")
+        with opened(path) as file:
+            lines = file.read().split(b"\n")
     except OSError as error:
         raise StoreError(f"cannot read {path}: {_why(error)}") from error
     begun = _header(path, lines[0])
@@ -162,10 +163,10 @@ def read(path: Path) -> tuple[Calibration, list[Notice]]:
     for number, line in enumerate(lines[1:], 2):
         if number == len(lines):
             if line:
-                notices.append(Notice(path, number, "torn: ended while it was written; this comparison is lost"))
+                notices.append(Notice(path, number, "truncated: ended while it was written; this comparison is lost"))
             break
         try:
-            comparison = Comparison.from_json(_object(line))
+            comparison = Comparison.from_json(parsed(line))
         except ValueError as error:
             notices.append(Notice(path, number, f"no comparison ({error}); it is lost"))
             continue
@@ -178,7 +179,7 @@ def read(path: Path) -> tuple[Calibration, list[Notice]]:
 
 def _header(path: Path, line: bytes) -> Calibration:
     try:
-        data = _object(line)
+        data = parsed(line)
     except ValueError as error:
         raise StoreError(f"{path}, line 1: the header is not readable ({error}); calibrate anew") from None
     if "calibration" not in data:
@@ -194,17 +195,9 @@ def _header(path: Path, line: bytes) -> Calibration:
     return Calibration(**{**made, "planned": tuple(data["planned"])})
 
 
-def _object(line: bytes) -> dict[str, Any]:
-    data = json.loads(line.decode("utf-8"))
-    if not isinstance(data, dict):
-        raise ValueError(f"an object is expected, not {type(data).__name__}")
-    return data
-
-
 def _append(path: Path, data: Mapping[str, Any]) -> None:
-    line = json.dumps(data, allow_nan=False, separators=(",", ":")).encode() + b"\n"
     with path.open("ab") as file:
-        file.write(line)
+        file.write(written(data))
         file.flush()
         os.fsync(file.fileno())
 

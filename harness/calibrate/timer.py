@@ -1,7 +1,7 @@
 """The same step by another timer: `torch.utils.benchmark.Timer`, and on a GPU `triton.testing.do_bench`.
 
-It runs in a fresh process such as a worker is: same file, same surroundings, same threads, same seed,
-same warm-up. Started as `python -m harness.calibrate.timer TASK ANSWER`, where ANSWER is the file to write.
+It runs in a fresh process such as a worker is: same file, same process settings, same threads, same seed,
+same warm-up. Started as `python -m tipbench.calibrate.timer TASK ANSWER`, where ANSWER is the file to write.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.orphans import die_with_parent
-from harness.record import PairInfo
-from harness.worker import WorkerFailed
+from tipbench.engine.handle import WorkerFailed
+from tipbench.machine.orphans import die_with_parent
+from tipbench.records.record import PairInfo
 
 
 def other(info: PairInfo) -> str:
@@ -24,7 +24,7 @@ def other(info: PairInfo) -> str:
 
     do_bench has been written down here, but not yet been run on a GPU.
     """
-    return "do_bench" if info.cold else "Timer"
+    return "do_bench" if info.flush_l2 else "Timer"
 
 
 MIN_RUN_S = 0.5
@@ -51,7 +51,7 @@ def seconds_a_step(task: Task, env: Mapping[str, str], scratch: Path, deadline: 
     """
     answer, output = scratch / "timer-answer.json", scratch / "timer-output"
     answer.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "harness.calibrate.timer", json.dumps(vars(task)), str(answer)]
+    command = [sys.executable, "-P", "-m", "tipbench.calibrate.timer", json.dumps(vars(task)), str(answer)]
     with output.open("wb") as out:
         try:
             code = subprocess.run(
@@ -86,7 +86,8 @@ def _do_bench(step: Callable[[], Any]) -> float:
 
 
 def main(task: str, answer: str) -> None:
-    from harness.worker_main import Ranks, Session
+    from tipbench.worker.ranks import Ranks
+    from tipbench.worker.session import Session
 
     die_with_parent()
     asked = Task(**json.loads(task))

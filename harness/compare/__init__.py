@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from harness.compare import as_csv, as_json
-from harness.compare.comparison import Comparison
-from harness.compare.gate import fails, gate, told
-from harness.compare.index import consult
-from harness.compare.inputs import CompareError, chosen
-from harness.compare.page import across, page
-from harness.report.output import print_bytes, write_file
-from harness.report.wording import plain
+from tipbench.compare import as_csv, as_json
+from tipbench.compare.comparison import Comparison
+from tipbench.compare.gate import fails, gate, lines_of
+from tipbench.compare.index import consult
+from tipbench.compare.inputs import CompareError, chosen
+from tipbench.compare.page import across, page
+from tipbench.report.output import print_bytes, write_file
+from tipbench.report.wording import plain
 
 FORMATS = ("md", "html", "csv", "json")
 
@@ -65,17 +65,17 @@ def render(comparison: Comparison, format: str, figures: Mapping[str, bytes] = M
         return as_json.render(comparison)
     alts: dict[str, str] = {}
     if figures:
-        from harness.report.figures import alts_across
+        from tipbench.report.figures import alts_across
 
         alts = alts_across(across(comparison))
     found = page(comparison, alts)
     if format == "html":
-        from harness.report import as_html
+        from tipbench.report import as_html
 
         return as_html.render(found, figures)
     if format != "md":
         raise KeyError(format)
-    from harness.report import as_markdown
+    from tipbench.report import as_markdown
 
     return as_markdown.render(found, image=lambda name: f"{NAME}-{name}.svg")
 
@@ -86,7 +86,7 @@ def against(comparison: Comparison, conditions: Sequence[str]) -> bool:
     if len(comparison.runs) != 2:
         raise CompareError(f"--fail-if takes two runs, OLD and NEW; {len(comparison.runs)} were given")
     found = gate(comparison)
-    lines = told(found, comparison, list(conditions))
+    lines = lines_of(found, comparison, list(conditions))
     if not found.changes and not ("failed" in conditions and found.broken):
         raise CompareError("nothing could be compared, so nothing was passed: " + "; ".join(lines[:-2]))
     print_bytes(("\n".join(lines) + "\n").encode("utf-8", "replace"))
@@ -94,6 +94,6 @@ def against(comparison: Comparison, conditions: Sequence[str]) -> bool:
 
 
 def _figures(comparison: Comparison, format: str) -> dict[str, bytes]:
-    from harness.report.figures import draw_across
+    from tipbench.report.figures import draw_across
 
     return draw_across(across(comparison), "svg" if format == "svg" else "png")

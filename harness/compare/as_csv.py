@@ -6,10 +6,10 @@ import csv
 import io
 import math
 
-from harness.compare.comparison import Cell, Comparison
-from harness.compare.effect import memory_change
-from harness.compare.travel import journeys
-from harness.report.wording import plain
+from tipbench.compare.comparison import Cell, Comparison
+from tipbench.compare.consistency import consistencies
+from tipbench.compare.effect import memory_change
+from tipbench.report.wording import plain
 
 OF_A_RUN = ("verdict", "speedup", "low", "high", "memory", "reason")
 """memory: the variant's peak over the baseline's."""
@@ -23,13 +23,13 @@ def render(comparison: Comparison) -> str:
     table = csv.writer(text, lineterminator="\n")
     head = ("tip", "pair", "variant", "device", "across", "p", "i2", "differs")
     table.writerow([*head, *(f"{label} {column}" for label in comparison.labels for column in OF_A_RUN)])
-    found = journeys(comparison)
+    found = consistencies(comparison)
     for key, cells in comparison.cells.items():
-        journey = found[key]
+        found_across = found[key]
         spread: list[Value] = [None, None, None]
-        if journey.spread is not None:
-            spread = [journey.spread.p, journey.spread.i2, "yes" if journey.differs else "no"]
-        line = [*key, journey.word, *spread, *(value for cell in cells for value in _values(cell))]
+        if found_across.spread is not None:
+            spread = [found_across.spread.p, found_across.spread.i2, "yes" if found_across.differs else "no"]
+        line = [*key, found_across.word, *spread, *(value for cell in cells for value in _values(cell))]
         table.writerow(map(_safe, line))
     return text.getvalue()
 

@@ -14,7 +14,7 @@
 
 Runs are named by their place in `runs`, from 0. machines: of the runs comparable with the first, those that
 hardware cannot tell apart. grades: every comparison of two runs; differing and unknown: [{"part", "field", "left",
-"right"}]. across: "reverses", "pays on some", "costs on some", "travels", "costs on all", "no difference",
+"right"}]. across: "reverses", "pays on some", "costs on some", "pays on all", "costs on all", "no difference",
 "can't tell", "only seen on one", "not measured". count, q, i2, p: machines, Cochran's Q, I² and the p-value of
 Welch's test; null where fewer than two measured it. cells: one a run; word: a verdict, "skipped", "failed",
 "missing", "not reached" or "not comparable"; error: the standard error of ln speedup; memory: null or {"kind",
@@ -27,13 +27,13 @@ import json
 import math
 from typing import Any
 
-from harness.compare.comparison import Cell, Comparison
-from harness.compare.grade import Difference
-from harness.compare.travel import journeys, tips
+from tipbench.compare.comparison import Cell, Comparison
+from tipbench.compare.consistency import consistencies, tips
+from tipbench.compare.grade import Difference
 
 
 def render(comparison: Comparison) -> str:
-    found = journeys(comparison)
+    found = consistencies(comparison)
     what = "machine" if len(comparison.machines) > 1 else "run"
     count = len(comparison.runs)
     document = {
@@ -50,15 +50,15 @@ def render(comparison: Comparison) -> str:
                 "scale": comparison.references[key].scale,
                 "variant": key[2],
                 "device": key[3],
-                "across": journey.word,
-                "count": journey.spread and journey.spread.count,
-                "q": journey.spread and journey.spread.q,
-                "i2": journey.spread and journey.spread.i2,
-                "p": journey.spread and journey.spread.p,
-                "differs": journey.differs,
+                "across": found_across.word,
+                "count": found_across.spread and found_across.spread.count,
+                "q": found_across.spread and found_across.spread.q,
+                "i2": found_across.spread and found_across.spread.i2,
+                "p": found_across.spread and found_across.spread.p,
+                "differs": found_across.differs,
                 "cells": [_cell(cell) for cell in comparison.cells[key]],
             }
-            for key, journey in found.items()
+            for key, found_across in found.items()
         ],
         "geometric_means": [
             mean for index in comparison.comparable for scale in ("macro", "micro")

@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from harness.compare.effect import Effect, Key
-from harness.compare.grade import NOT, SAME, STATE, Facts, Grade, facts, grade
-from harness.compare.index import Stored
-from harness.compare.means import Mean, mean_of, of_one_machine
-from harness.report.rows import CONTROL
-from harness.report.wording import value
-from harness.statistics import Estimate
-from harness.store import file_name, folder_name
-from harness.verdict import ERROR, decide
+from tipbench.compare.effect import Effect, Key
+from tipbench.compare.grade import NOT, SAME, STATE, Facts, Grade, facts, grade
+from tipbench.compare.index import Stored
+from tipbench.compare.means import Mean, mean_of, of_one_machine
+from tipbench.records.store import file_name, folder_name
+from tipbench.report.rows import CONTROL
+from tipbench.report.wording import value
+from tipbench.verdict.statistics import Estimate
+from tipbench.verdict.verdict import ERROR, decide
 
 MISSING, NOT_REACHED, NOT_COMPARABLE = "missing", "not reached", "not comparable"
 
@@ -139,13 +139,13 @@ class Comparison:
         comparable = {id(effect) for index in self.comparable for effect in self.runs[index].effects}
         chosen = {}
         for key in sorted(found, key=self._order().__getitem__):
-            told = [effect for effect in found[key] if effect.mean is not None and id(effect) in comparable]
-            votes = Counter((effect.sizes, effect.code) for effect in told)
-            chosen[key] = max(told, key=lambda effect: votes[effect.sizes, effect.code], default=found[key][0])
+            counted = [effect for effect in found[key] if effect.mean is not None and id(effect) in comparable]
+            votes = Counter((effect.sizes, effect.code) for effect in counted)
+            chosen[key] = max(counted, key=lambda effect: votes[effect.sizes, effect.code], default=found[key][0])
         return chosen
 
     def _order(self) -> dict[Key, tuple[bool, int, int]]:
-        """Tips and their pairs as the first run that has them planned them; what later runs add stands with its tip,
+        """Tips and their pairs as the first run that has them planned them; what later runs add comes with its tip,
         the controls last."""
         tips: dict[str, int] = {}
         places: dict[Key, tuple[bool, int, int]] = {}
@@ -200,7 +200,7 @@ class Comparison:
         return found
 
     @cached_property
-    def told_apart(self) -> list[str]:
+    def called_different(self) -> list[str]:
         """The A/A controls whose identical sides a comparable run called faster or slower, with that run."""
         return [
             f"{key[1]} {cells[index].word} in {self.labels[index]}"
@@ -235,7 +235,7 @@ class Comparison:
 
 
 def verdict(mean: Mean) -> str:
-    """By practical size, as of one run (`harness.verdict.decide`), at two-sided 95 %."""
+    """By practical size, as of one run (`tipbench.verdict.verdict.decide`), at two-sided 95 %."""
     low, high = mean.interval(ERROR)
     launches = round(mean.freedom) + 1
     return decide(Estimate(mean.mean, low, high, launches, ERROR, mean.error * launches**0.5))

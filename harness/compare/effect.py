@@ -7,11 +7,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.record import Run
-from harness.report.advice import judged_memory
-from harness.report.rows import Row, rows
-from harness.statistics import Looks, half_width
-from harness.verdict import EARLY, EARLY_HALF, FULL, QUICK
+from tipbench.records.record import Run
+from tipbench.report.advice import judged_memory
+from tipbench.report.rows import Row, rows
+from tipbench.verdict.statistics import Looks, half_width
+from tipbench.verdict.verdict import EARLY, EARLY_HALF, FULL, QUICK
 
 EARLY_ERROR = EARLY_HALF / 2
 """Least standard error of a mean of fewer than EARLY launches, whose own spread says nothing: their interval
@@ -30,8 +30,8 @@ class Effect:
 
     sizes: the pair's, as JSON with sorted keys. code: the file it is written in, with " cold" where a GPU's L2
     cache was emptied before every step. mean: ln t_baseline - ln t_variant; error: its standard error over
-    launches; low, high: the interval that the verdict stands on, also logarithms. step_s, variant_step_s:
-    seconds a step takes. memory_kind: a key of `harness.report.advice.MEMORY_KINDS`; before and after: bytes of
+    launches; low, high: the interval that the verdict rests on, also logarithms. step_s, variant_step_s:
+    seconds a step takes. memory_kind: a key of `tipbench.report.advice.MEMORY_KINDS`; before and after: bytes of
     the baseline and the variant. None (memory_kind: "") where nothing was measured.
     """
 
@@ -97,7 +97,7 @@ def _effect(row: Row, looks: Looks) -> Effect:
         device=readable(info.device),
         scale=readable(info.scale),
         sizes=json.dumps(info.sizes, sort_keys=True),
-        code=readable(info.file + " cold" * info.cold),
+        code=readable(info.file + " cold" * info.flush_l2),
         verdict=row.verdict,
         reason=readable(judged.reason),
         remedy=readable(judged.remedy),

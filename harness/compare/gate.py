@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from harness.compare.comparison import Comparison
-from harness.compare.effect import Key
-from harness.compare.means import Mean, difference
-from harness.report.rows import CONTROL
-from harness.report.wording import plain, plural, ratio
-from harness.statistics import discoveries
-from harness.verdict import FALSE_DISCOVERY_RATE, MARGIN
+from tipbench.compare.comparison import Comparison
+from tipbench.compare.effect import Key
+from tipbench.compare.means import Mean, difference
+from tipbench.report.rows import CONTROL
+from tipbench.report.wording import plain, plural, ratio
+from tipbench.verdict.statistics import discoveries
+from tipbench.verdict.verdict import FALSE_DISCOVERY_RATE, MARGIN
 
 RANKS = {"faster": 2, "no difference": 1, "inconclusive": 1, "slower": 0}
 """A verdict fell where its rank did: to or from `inconclusive` alone is no fall from or to `no difference`."""
@@ -60,24 +60,24 @@ def gate(comparison: Comparison) -> Gate:
         elif before is not None and new.word == "failed":
             broken.append((key, new.why))
         else:
-            was, now = _told(old.word, old.why), _told(new.word, new.why)
+            was, now = _with_reason(old.word, old.why), _with_reason(new.word, new.why)
             uncompared.append((key, f"{was} in both" if was == now else f"{was} before, {now} now"))
     below = [change.ratio.interval()[1] < -MARGIN for change in changes]
     p = [change.ratio.p_beyond(MARGIN) for change in changes]
-    stands = discoveries(p, FALSE_DISCOVERY_RATE)
-    judged = [replace(change, less=low and kept) for change, low, kept in zip(changes, below, stands, strict=True)]
+    discovered = discoveries(p, FALSE_DISCOVERY_RATE)
+    judged = [replace(change, less=low and kept) for change, low, kept in zip(changes, below, discovered, strict=True)]
     return Gate(tuple(judged), tuple(broken), tuple(uncompared))
 
 
-def told(found: Gate, comparison: Comparison, conditions: list[str]) -> list[str]:
+def lines_of(found: Gate, comparison: Comparison, conditions: list[str]) -> list[str]:
     """The gate's finding in lines of plain text; the last one says whether it is passed."""
     grade = comparison.grade(0, 1)
     old, new = comparison.labels
-    lines = [f"{old} -> {new}: {grade.told}"]
+    lines = [f"{old} -> {new}: {grade.shown}"]
     lines += [f"  differing: {plain(str(field))}" for field in grade.differing]
     lines += [f"  unknown: {plain(', '.join(field.field for field in grade.unknown))}"] if grade.unknown else []
-    if comparison.told_apart:
-        lines.append(f"  identical code was told apart: {plain(', '.join(comparison.told_apart))}")
+    if comparison.called_different:
+        lines.append(f"  identical code was called different: {plain(', '.join(comparison.called_different))}")
     worsened = [change for change in found.changes if change.worsened]
     weaker = [change for change in found.changes if change.less and not change.worsened]
     lines += [_line("worsened", change) for change in worsened]
@@ -120,5 +120,5 @@ def _line(word: str, change: Change) -> str:
     return f"{word}: {name(change.key)}: {change.old} {old} -> {change.new} {new}; the speedup is {less} what it was"
 
 
-def _told(word: str, why: str) -> str:
+def _with_reason(word: str, why: str) -> str:
     return f"{word} ({why})" if why else word

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.machine import DENIED, UNAVAILABLE
-from harness.record import Run
-from harness.report.wording import size, value
+from tipbench.machine.proc import DENIED, UNAVAILABLE
+from tipbench.records.record import Run
+from tipbench.report.wording import size, value
 
 SAME, STATE, HARDWARE, NOT = GRADES = (
     "same machine and state",
@@ -36,8 +36,8 @@ CONTROL = "control "
 
 FIELDS: dict[str, tuple[str, ...]] = {
     "hardware": (
-        "cpu", "physical_cores", "memory_bytes", "caches", "flags", "numa_nodes", "virtual", "architecture",
-        "cpu_max_mhz",
+        "cpu", "microarchitecture", "family", "model", "stepping", "physical_cores", "memory_bytes", "caches", "flags",
+        "numa_nodes", "virtual", "architecture", "cpu_max_mhz",
     ),
     "state": (
         "cores", "logical_cores", "smt", "quota_cores", "governor", "turbo", "cpu_limit_mhz", "swap_bytes",
@@ -45,11 +45,11 @@ FIELDS: dict[str, tuple[str, ...]] = {
     ),
     "software": ("os", "kernel", "libc", "python", "torch", "torchvision", "numpy", "triton", "compiler"),
 }  # fmt: skip
-"""Fields of `harness.machine.describe` by what they are a part of."""
+"""Fields of `tipbench.machine.describe.describe` by what they are a part of."""
 
 CARD: dict[str, tuple[str, ...]] = {
     "hardware": ("name", "memory_bytes", "capability", "max_sm_mhz", "max_memory_mhz"),
-    "state": ("power_limit_w", "application_sm_mhz", "application_memory_mhz", "ecc", "mig"),
+    "state": ("power_limit_w", "application_sm_mhz", "application_memory_mhz", "ecc", "mig", "compute_mode"),
     "software": ("driver",),
 }
 """The same of each card in `gpus`. Not its readings: they are of one moment."""
@@ -82,15 +82,15 @@ class Grade:
     unknown: tuple[Difference, ...]
 
     @property
-    def told(self) -> str:
-        return f"{self.grade}, as far as told" if self.grade == SAME and self.unknown else self.grade
+    def shown(self) -> str:
+        return f"{self.grade}, as far as recorded" if self.grade == SAME and self.unknown else self.grade
 
 
 def grade(one: Facts, other: Facts) -> Grade:
     """The grade of a comparison of two runs, from the `facts` of each.
 
     Another version of the suite, `--bare` on one side only, or another number of nodes: not comparable, as the code
-    or its surroundings were others. Other versions of torch, of a driver or of anything else are another state.
+    or its process settings were others. Other versions of torch, of a driver or of anything else are another state.
     Named without lowering the grade: quick and full profiles, which time the same steps, one less often, as the
     intervals show; and the suite's commit, as most commits leave most pairs alone (each pair's sizes and file are
     compared beside this).
@@ -99,7 +99,7 @@ def grade(one: Facts, other: Facts) -> Grade:
     for place in dict.fromkeys([*one, *other]):
         part, field = place
         if not field.startswith(CONTROL) and (place not in one or place not in other):
-            continue  # of cards or nodes that only one of them has, which `gpus` and `nodes` tell already
+            continue  # of cards or nodes that only one of them has, which `gpus` and `nodes` say already
         values = one.get(place, NOT_SET), other.get(place, NOT_SET)
         found = Difference(part, field, *values)
         if any(map(is_unknown, values)):
@@ -144,17 +144,17 @@ def _facts(run: Run) -> Iterator[tuple[tuple[str, str], Any]]:
 
 def hardware(run: Run) -> str:
     """The hardware in few words, for a legend."""
-    told = [shown("cpu", run.machine.get("cpu", NOT_RECORDED))]
+    words = [shown("cpu", run.machine.get("cpu", NOT_RECORDED))]
     cores, memory = run.machine.get("cores"), run.machine.get("memory_bytes")
-    told += [f"{cores} cores"] if isinstance(cores, int) else []
-    told += [size(memory)] if isinstance(memory, int) else []
+    words += [f"{cores} cores"] if isinstance(cores, int) else []
+    words += [size(memory)] if isinstance(memory, int) else []
     cards = run.machine.get("gpus")
-    told += [str(_get(card, "name")) for card in cards] if isinstance(cards, list) else []
-    return ", ".join(told)
+    words += [str(_get(card, "name")) for card in cards] if isinstance(cards, list) else []
+    return ", ".join(words)
 
 
 def is_unknown(found: Any) -> bool:
-    """Also where one card's or node's field is not told."""
+    """Also where one card's or node's field is not recorded."""
     return any(map(is_unknown, found)) if isinstance(found, list) else isinstance(found, str) and found in UNKNOWN
 
 
@@ -166,8 +166,8 @@ def shown(field: str, found: Any) -> str:
 
 
 def _nodes(run: Run) -> int:
-    listed, asked = run.machine.get("nodes"), run.options.get("nnodes")
-    return len(listed) if isinstance(listed, list) else asked if isinstance(asked, int) else 1
+    listed, wanted = run.machine.get("nodes"), run.options.get("nnodes")
+    return len(listed) if isinstance(listed, list) else wanted if isinstance(wanted, int) else 1
 
 
 def _cards(machine: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:

@@ -20,16 +20,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import duckdb
+from platformdirs import user_cache_path
 
-import harness
-from harness import store
-from harness.compare.effect import Effect, effects, readable
-from harness.needs import available_cores
-from harness.record import Run
+import tipbench
+from tipbench.compare.effect import Effect, effects, readable
+from tipbench.records import store
+from tipbench.records.record import Run
+from tipbench.records.store import StoreError
+from tipbench.tip.needs import available_cores
 
 DERIVED_BY = (
-    "record.py", "store.py", "statistics.py", "verdict.py", "report/advice.py", "report/rows.py", "compare/effect.py",
-    "compare/index.py",
+    "records/fields.py", "records/json_line.py", "records/record.py", "records/store.py", "verdict/statistics.py",
+    "verdict/verdict.py", "report/advice.py", "report/rows.py", "compare/effect.py", "compare/index.py",
 )  # fmt: skip
 """The modules that what is stored here follows from: an index made by others is made anew."""
 
@@ -126,18 +128,18 @@ class Index:
         new = [path for path, stat in stats.items() if known.get(name_of(path)) != stat]
         if not new and not gone:
             return
-        headers = [_header(path) for path in new]
+        found = [_header(path) for path in new]
         rows = [
             (
                 name_of(path),
                 *stats[path],
-                readable(header.get("id", "")),
-                json.dumps(header) if header else "",
+                readable(run.id) if run else "",
+                json.dumps(_facts(run)) if run else "",
                 False,
                 0,
                 "[]",
             )
-            for path, header in zip(new, headers, strict=True)
+            for path, run in zip(new, found, strict=True)
         ]
         with _transaction(self._database):
             self._forget([*gone, *map(name_of, new)])
@@ -200,9 +202,8 @@ def consult(ask: Callable[[Index], Answer], place: Path | None = None) -> tuple[
 
 
 def default_place() -> Path:
-    """`$XDG_CACHE_HOME/tipbench/runs.duckdb`, by default under `~/.cache`."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "tipbench" / "runs.duckdb"
+    """`runs.duckdb` in the user's cache folder, on Linux `$XDG_CACHE_HOME/tipbench` or `~/.cache/tipbench`."""
+    return user_cache_path("tipbench") / "runs.duckdb"
 
 
 def _connect(place: Path) -> tuple[duckdb.DuckDBPyConnection, list[str]]:
@@ -258,7 +259,7 @@ def _prepared(database: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
 
 
 def _version() -> str:
-    root = Path(harness.__file__).parent
+    root = Path(tipbench.__file__).parent
     return hashlib.sha256(b"".join((root / name).read_bytes() for name in DERIVED_BY)).hexdigest()
 
 
@@ -292,11 +293,18 @@ def _beneath(folder: str) -> Iterator[tuple[str, Stat]]:
                 if entry.is_dir(follow_symlinks=False):
                     yield from _beneath(entry.path)
                 elif entry.name.endswith(".jsonl") and not entry.name.startswith(store.CALIBRATION):
-                    with suppress(OSError):  # a link to nowhere, or gone meanwhile
-                        stat = entry.stat()
-                        yield entry.path, (stat.st_size, stat.st_mtime_ns)
+                    yield entry.path, _stat(entry)
     except OSError:
         return
+
+
+def _stat(entry: os.DirEntry[str]) -> Stat:
+    """(-1, 0) of a link to nowhere or to itself: it is in the folder, and `store.read` says what is wrong with it."""
+    try:
+        found = entry.stat()
+    except OSError:
+        return (-1, 0)
+    return (found.st_size, found.st_mtime_ns)
 
 
 def _stats(files: Iterable[Path]) -> dict[str, Stat]:
@@ -314,17 +322,12 @@ def name_of(path: Path | str) -> str:
     return str(path).encode("utf-8", "backslashreplace").decode()
 
 
-def _header(path: str) -> dict[str, Any]:
-    """The fields of the first line; {} where they are not those of a run. `store.read` says then what is wrong."""
+def _header(path: str) -> Run | None:
+    """None where there is none that can be used. `store.read` says then what is wrong."""
     try:
-        with open(path, "rb") as file:
-            data = json.loads(file.readline())
-        fits = data["schema"] in store.READERS and all(
-            isinstance(data[name], kind) for name, kind in store.HEADER.items()
-        )
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return {}
-    return {name: data[name] for name in store.HEADER} if fits else {}
+        return store.header(Path(path))
+    except StoreError:
+        return None
 
 
 def _run(header: Mapping[str, Any]) -> Run:
@@ -347,5 +350,5 @@ def _derive(files: Sequence[Path], stats: Mapping[str, Stat]) -> dict[Path, Stor
 
 def _read(path: Path) -> Stored:
     run, notices = store.read(path)
-    told = tuple(f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices)
-    return Stored(path, replace(run, records=()), len(run.records), tuple(effects(run)), told)
+    notes = tuple(f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices)
+    return Stored(path, replace(run, records=()), len(run.records), tuple(effects(run)), notes)

@@ -6,10 +6,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.compare.comparison import Comparison
-from harness.compare.index import Index, Stored
-from harness.report.wording import plain, plural
-from harness.store import CALIBRATION, StoreError, read
+from tipbench.compare.comparison import Comparison
+from tipbench.compare.index import Index, Stored
+from tipbench.errors import UserError
+from tipbench.records.store import CALIBRATION, StoreError, read
+from tipbench.report.wording import plain, plural
 
 LEAST, MOST = 2, 50
 """Runs in a comparison."""
@@ -18,7 +19,7 @@ SHORTEST = 4
 """Characters of an id that name a run."""
 
 
-class CompareError(Exception):
+class CompareError(UserError):
     """The runs cannot be compared as asked; the message says why and what to do."""
 
 
@@ -35,10 +36,10 @@ def chosen(words: Sequence[str], results: Path, index: Index) -> Comparison:
     for word in words:
         path = Path(word)
         if path.is_dir():
-            for beneath in index.scan(path.resolve()).values():
+            for beneath in index.scan(_absolute(path)).values():
                 files.setdefault(Path(beneath), False)
             continue
-        file = by_id[word] if word in by_id else path.resolve()
+        file = by_id[word] if word in by_id else _absolute(path)
         if file.name.startswith(CALIBRATION):
             raise CompareError(f"{path} is a calibration, no run, and cannot be compared")
         if files.get(file):
@@ -59,6 +60,11 @@ def chosen(words: Sequence[str], results: Path, index: Index) -> Comparison:
     return Comparison(tuple(runs), tuple(notes))
 
 
+def _absolute(path: Path) -> Path:
+    """With all links followed, but for one to itself: `Path.resolve` raises a RuntimeError for that."""
+    return Path(os.path.realpath(path))
+
+
 def _is_path(word: str) -> bool:
     return word.endswith(".jsonl") or os.path.lexists(word)
 
@@ -67,8 +73,8 @@ def _by_id(words: Sequence[str], results: Path, index: Index) -> dict[str, Path]
     """The one file beneath `results` that each word begins the id or the name of."""
     if not words:
         return {}
-    files = index.scan(results.resolve())
-    found = index.beginning(words, results.resolve())
+    files = index.scan(_absolute(results))
+    found = index.beginning(words, _absolute(results))
     for word in words:
         named = found.get(word, [])
         if len(word) < SHORTEST or not named:
@@ -100,10 +106,10 @@ def _finished(runs: Sequence[Stored], files: dict[Path, bool], notes: list[str])
     for stored in runs:
         if stored.records:
             continue
-        told = "holds no finished pair"
+        why = "holds no finished pair"
         if files[stored.file]:
-            raise CompareError(f"{stored.file} {told}: go on with it by `tipbench run --resume`, or leave it out")
-        notes.append(f"left out: {stored.file.name} {told}")
+            raise CompareError(f"{stored.file} {why}: go on with it by `tipbench run --resume`, or leave it out")
+        notes.append(f"left out: {stored.file.name} {why}")
     return [stored for stored in runs if stored.records]
 
 

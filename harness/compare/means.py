@@ -1,6 +1,6 @@
 """Means with standard errors, and what is done with several of them: pure functions.
 
-All means are of ln t_baseline - ln t_variant, as in `harness.statistics`.
+All means are of ln t_baseline - ln t_variant, as in `tipbench.verdict.statistics`.
 """
 
 from __future__ import annotations

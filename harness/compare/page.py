@@ -1,17 +1,18 @@
-"""The page of a comparison: which advice travels first, then the matrix, then how far all that may be compared."""
+"""The page of a comparison: which advice pays on all machines, the matrix, and how far runs may be compared."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 
-from harness.compare.comparison import Cell as Found
-from harness.compare.comparison import Comparison
-from harness.compare.effect import Key, memory_change
-from harness.compare.grade import hardware
-from harness.compare.means import Mean
-from harness.compare.travel import TRAVELS, Journey, TipJourney, journeys, tips
-from harness.page import (
+from tipbench.compare.comparison import Cell as Found
+from tipbench.compare.comparison import Comparison
+from tipbench.compare.consistency import Consistency, TipConsistency, consistencies, tips
+from tipbench.compare.effect import Key, memory_change
+from tipbench.compare.grade import hardware
+from tipbench.compare.means import Mean
+from tipbench.report.advice import MEMORY_KINDS, MEMORY_MARGIN
+from tipbench.report.document import (
     Block,
     Break,
     Bullets,
@@ -26,9 +27,8 @@ from harness.page import (
     Strong,
     Table,
 )
-from harness.report.advice import MEMORY_KINDS, MEMORY_MARGIN
-from harness.report.rows import CONTROL
-from harness.report.wording import change, plural, ratio, seconds
+from tipbench.report.rows import CONTROL
+from tipbench.report.wording import change, plural, ratio, seconds
 
 MOST_GRADES = 100
 """Comparisons of two runs that the page lists; JSON has all."""
@@ -44,9 +44,9 @@ HOW_TO_READ: tuple[Block, ...] = (
     Bullets(
         (
             (
-                Strong("travels"),
+                Strong("pays on all"),
                 " (between runs of one machine: ",
-                Strong("holds"),
+                Strong("pays in all"),
                 "): it pays wherever it was decided, and on two machines at least. ",
                 Strong("reverses"),
                 ": it pays on one and costs on another. ",
@@ -87,16 +87,16 @@ HOW_TO_READ: tuple[Block, ...] = (
 
 def page(comparison: Comparison, alts: Mapping[str, str]) -> Page:
     """alts: of the figures that go with it, by name, what each shows."""
-    found = journeys(comparison)
+    found = consistencies(comparison)
     what = "machine" if len(comparison.machines) > 1 else "run"
-    told = tips(found, what)
+    sentences = tips(found, what)
     return Page(
         title=_title(comparison),
         blocks=(
             _limits(comparison),
             *_notes(comparison),
-            Heading("Which advice travels" if what == "machine" else "What the runs agree on"),
-            *_sentences(told, what),
+            Heading("Which advice pays on all machines" if what == "machine" else "What the runs agree on"),
+            *_sentences(sentences, what),
             *(Figure(name, alt) for name, alt in alts.items()),
             Heading("Every comparison"),
             _matrix(comparison, found),
@@ -109,13 +109,13 @@ def page(comparison: Comparison, alts: Mapping[str, str]) -> Page:
 
 
 def across(comparison: Comparison) -> list[tuple[str, list[tuple[str, float, float, float, str]]]]:
-    """What `harness.report.figures.draw_across` draws: machine, speedup, low, high, verdict, by comparison."""
+    """What `tipbench.report.figures.draw_across` draws: machine, speedup, low, high, verdict, by comparison."""
     drawn = []
-    for key, journey in journeys(comparison).items():
+    for key, found_across in consistencies(comparison).items():
         if key[0] == CONTROL:
             continue
         effects = []
-        for place in journey.measured:
+        for place in found_across.measured:
             if place.mean is not None:
                 low, high = place.mean.interval()
                 effects.append((place.label, math.exp(place.mean.mean), math.exp(low), math.exp(high), place.word))
@@ -132,20 +132,20 @@ def _title(comparison: Comparison) -> str:
 def _limits(comparison: Comparison) -> Quote:
     machines, runs = len(comparison.machines), len(comparison.runs)
     few = (
-        "All runs are of one machine, or of machines that their hardware does not tell apart: nothing here says "
-        "what travels to another."
+        "All runs are of one machine, or of machines with the same hardware: nothing here says what another "
+        "machine would show."
         if machines == 1
         else f"{plural(machines, 'machine')}, {plural(runs, 'run')}: these machines are compared, not all there are. "
-        "What travels here may reverse on the next one"
+        "What pays on all of these may not pay on the next one"
         + ("." if machines > 4 else ", and so few cannot say how often.")
     )
     lines: list[Line] = [(Strong("Limits."), f" {few}")]
     away = runs - len(comparison.comparable)
     if away:
         lines.append((f"{plural(away, 'run')} cannot be compared with the first one, and no statement rests on it.",))
-    if comparison.told_apart:
-        named = ", ".join(comparison.told_apart)
-        lines.append((Strong(f"Identical code was told apart ({named}): distrust small effects there."),))
+    if comparison.called_different:
+        named = ", ".join(comparison.called_different)
+        lines.append((Strong(f"Identical code was called different ({named}): distrust small effects there."),))
     return Quote(tuple(lines))
 
 
@@ -156,20 +156,19 @@ def _notes(comparison: Comparison) -> tuple[Block, ...]:
     return (Paragraph((Strong("Not everything could be used:"),)), Bullets(lines))
 
 
-def _sentences(told: Sequence[TipJourney], what: str) -> tuple[Block, ...]:
-    if not told:
+def _sentences(sentences: Sequence[TipConsistency], what: str) -> tuple[Block, ...]:
+    if not sentences:
         return (Paragraph(("No tip was reached in any of the runs.",)),)
-    rows = tuple((_word(tip, what), Cell((tip.tip,)), Cell((tip.why,))) for tip in told)
+    rows = tuple((_word(tip, what), Cell((tip.tip,)), Cell((tip.why,))) for tip in sentences)
     return (Table("tips", (f"across {what}s", "tip", "what was found"), rows),)
 
 
-def _word(tip: TipJourney, what: str) -> Cell:
-    """Between runs of one machine nothing travels."""
-    shown = tip.word.replace(TRAVELS, "holds").replace(" on ", " in ") if what == "run" else tip.word
+def _word(tip: TipConsistency, what: str) -> Cell:
+    shown = tip.word.replace(" on ", " in ") if what == "run" else tip.word
     return Cell((Strong(shown),), kind=shown)
 
 
-def _matrix(comparison: Comparison, found: Mapping[Key, Journey]) -> Table:
+def _matrix(comparison: Comparison, found: Mapping[Key, Consistency]) -> Table:
     head = ("tip and pair", "differ?", *comparison.labels)
     rows = tuple(
         (Cell((_row_name(key),)), _spread(found[key]), *map(_cell, cells)) for key, cells in comparison.cells.items()
@@ -184,11 +183,11 @@ def _row_name(key: Key) -> str:
     return f"{name} ({', '.join(beside)})" if beside else name
 
 
-def _spread(journey: Journey) -> Cell:
-    spread = journey.spread
+def _spread(found_across: Consistency) -> Cell:
+    spread = found_across.spread
     if spread is None:
         return Cell(("-",))
-    word = "differs" if journey.differs else "no"
+    word = "differs" if found_across.differs else "no"
     return Cell((Strong(word), f" p {p_value(spread.p)}, I² {100 * spread.i2:.0f} %"), sort=spread.p, kind=word)
 
 
@@ -216,10 +215,10 @@ def _geometric_means(comparison: Comparison) -> tuple[Block, ...]:
     rows = []
     for scale, name in (("macro", "whole jobs"), ("micro", "operations alone")):
         means = [comparison.geometric_mean(index, scale) for index in comparison.comparable]
-        told = [mean for mean in means if mean is not None]
-        if told:
-            shown = (Cell((_interval(mean),), sort=math.exp(mean.mean)) for mean, _ in told)
-            rows.append((Cell((name,)), Cell((str(told[0][1]),), sort=float(told[0][1])), *shown))
+        sentences = [mean for mean in means if mean is not None]
+        if sentences:
+            shown = (Cell((_interval(mean),), sort=math.exp(mean.mean)) for mean, _ in sentences)
+            rows.append((Cell((name,)), Cell((str(sentences[0][1]),), sort=float(sentences[0][1])), *shown))
     if not rows:
         return heading, Paragraph(("No pair was measured in all comparable runs, so there is none.",))
     labels = (comparison.labels[index] for index in comparison.comparable)
@@ -290,10 +289,10 @@ def _comparability(comparison: Comparison) -> tuple[Block, ...]:
         Table("runs", ("run", "hardware", "versions", "profile", "begun, id", "comparisons measured"), legend),
         Paragraph(
             (
-                "Fields of the machine's description are compared one by one. What a machine does not tell, or an "
+                "Fields of the machine's description are compared one by one. What a machine does not report, or an "
                 "older tipbench did not record, is unknown: neither equal nor different. Machines are not identified, "
-                "so the same machine means one that cannot be told from it. Between two commits of the suite a pair's "
-                "code may have changed: its sizes and file are compared, its lines are not.",
+                "so the same machine means one that looks like it. Between two commits of the suite a pair's code may "
+                "have changed: its sizes and file are compared, its lines are not.",
             )
         ),
         Folded(
@@ -308,4 +307,4 @@ def _graded(comparison: Comparison, left: int, right: int) -> tuple[Cell, ...]:
     differing = "; ".join(map(str, found.differing)) or "nothing"
     unknown = "; ".join(map(str, found.unknown)) or "nothing"
     labels = (Cell((comparison.labels[left],)), Cell((comparison.labels[right],)))
-    return (*labels, Cell((Strong(found.told),), kind=found.grade), Cell((differing,)), Cell((unknown,)))
+    return (*labels, Cell((Strong(found.shown),), kind=found.grade), Cell((differing,)), Cell((unknown,)))

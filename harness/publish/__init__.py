@@ -1,1 +1,5 @@
-"""Reports and comparisons on a team's wiki: git wikis, MediaWiki, DokuWiki, Confluence."""
+"""Reports and comparisons on a team's wiki: git wikis, MediaWiki, DokuWiki, Confluence.
+
+One file a wiki, and one for its markup. What may leave the machine is decided in `allowed`, for all of them alike,
+and everything else of this room works on what it let through.
+"""

@@ -1,8 +1,8 @@
 """What may leave the machine of a run: a run again, of which every field has been let through by name and by form.
 
-Numbers pass where a number is expected. Text passes only where it is the suite's own (`harness.publish.suite`), one of
-the harness's own sentences (`harness.publish.sentences`), or of a form that holds nothing but what it should
-(`harness.publish.forms`). What is in no list stays: a new field is withheld until it is listed.
+Numbers pass where a number is expected. Text passes only where it is the suite's own (`tipbench.publish.suite`), one of
+the harness's own sentences (`tipbench.publish.sentences`), or of a form that holds nothing but what it should
+(`tipbench.publish.forms`). What is in no list stays: a new field is withheld until it is listed.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.launch import Surroundings
-from harness.machine import DENIED, GPU_READINGS, UNAVAILABLE
-from harness.machine import name as hardware_name
-from harness.pair import Equal
-from harness.publish.forms import (
+from tipbench.machine.describe import name as hardware_name
+from tipbench.machine.gpu import GPU_READINGS
+from tipbench.machine.proc import DENIED, UNAVAILABLE
+from tipbench.publish.forms import (
     CONTROLS,
     EQUAL,
     MACHINE,
@@ -33,11 +32,13 @@ from harness.publish.forms import (
     one_of,
     version,
 )
-from harness.publish.sentences import kind, notice, reason, remedy
-from harness.publish.suite import WORD, KnownTip, known
-from harness.record import Launch, Outcome, PairInfo, Record, Run, VariantInfo, VariantRecord
-from harness.source import at_commit, sides
-from harness.store import Notice
+from tipbench.publish.sentences import kind, notice, reason, remedy
+from tipbench.publish.suite import WORD, KnownTip, known
+from tipbench.records.record import Launch, Outcome, PairInfo, Record, Run, VariantInfo, VariantRecord
+from tipbench.records.store import Notice
+from tipbench.suite.source import at_commit, sides
+from tipbench.tip.pair import Equal
+from tipbench.tip.process import ProcessSettings
 
 PUBLIC_NAME = re.compile(r"[A-Za-z0-9]+(?:[-._][A-Za-z0-9]+)*")
 LONGEST_NAME = 60
@@ -120,6 +121,7 @@ def _name(kept: Mapping[str, Any]) -> str:
     memory = kept.get("memory_bytes")
     return hardware_name(
         str(kept.get("cpu", UNAVAILABLE)) if kept.get("cpu") not in (UNAVAILABLE, DENIED) else "machine",
+        str(kept.get("microarchitecture", UNAVAILABLE)),
         max(1, int(min(cores))) if cores else UNAVAILABLE,
         int(memory) if isinstance(memory, int | float) and memory > 0 else UNAVAILABLE,
         cards,
@@ -176,7 +178,7 @@ def _info(run: Run, info: PairInfo, tip: KnownTip) -> PairInfo:
         variants=tuple(
             VariantInfo(
                 variant.name,
-                Surroundings(ranks=variant.surroundings.ranks if isinstance(variant.surroundings.ranks, int) else 1),
+                ProcessSettings(ranks=variant.settings.ranks if isinstance(variant.settings.ranks, int) else 1),
                 (),
                 reason(variant.reason),
                 remedy(variant.remedy),
@@ -185,7 +187,7 @@ def _info(run: Run, info: PairInfo, tip: KnownTip) -> PairInfo:
         ),
         reason=reason(info.reason),
         remedy=remedy(info.remedy),
-        cold=info.cold,
+        flush_l2=info.flush_l2,
         code=_code(run, info, tip),
     )
 
@@ -226,7 +228,9 @@ def _counted(found: Any, tip: KnownTip, depth: int = 0) -> Any:
     if isinstance(found, bool) or measured(found) is not None:
         return found
     if isinstance(found, str):
-        return found if _of_words(found, tip.words) else "told here only"
+        return found if _of_words(found, tip.words) else "not published"
+    if isinstance(found, Mapping) and found.keys() == {"unseen"}:
+        return {"unseen": reason(str(found["unseen"]))}
     if isinstance(found, Mapping) and depth < 3:
         return {key: _counted(item, tip, depth + 1) for key, item in found.items() if _of_words(str(key), tip.words)}
     if isinstance(found, list | tuple) and depth < 3:

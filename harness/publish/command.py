@@ -8,34 +8,35 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from harness import store
-from harness.compare.comparison import Comparison
-from harness.compare.effect import effects as effects_of
-from harness.compare.index import Stored
-from harness.compare.inputs import LEAST, MOST
-from harness.compare.page import across
-from harness.compare.page import page as compared_page
-from harness.page import Page, figures
-from harness.publish import tree
-from harness.publish.allowed import Allowed, allowed, check_public_name
-from harness.publish.send import Compared, Published, compared_there, known_there, plan, preview, send
-from harness.publish.target import open_wiki, parse, secret_for
-from harness.publish.wiki import Wiki, WikiError
-from harness.report.figures import alts_across, draw, draw_across
-from harness.report.one_run import page
-from harness.report.rows import rows
-from harness.report.wording import plain, plural
+from tipbench.compare.comparison import Comparison
+from tipbench.compare.effect import effects as effects_of
+from tipbench.compare.index import Stored
+from tipbench.compare.inputs import LEAST, MOST
+from tipbench.compare.page import across
+from tipbench.compare.page import page as compared_page
+from tipbench.errors import UserError
+from tipbench.publish import tree
+from tipbench.publish.allowed import Allowed, allowed, check_public_name
+from tipbench.publish.send import Compared, Published, compared_there, known_there, plan, preview, send
+from tipbench.publish.target import open_wiki, parse, secret_for
+from tipbench.publish.wiki import Wiki, WikiError
+from tipbench.records import store
+from tipbench.report.document import Page, figures
+from tipbench.report.figures import alts_across, draw, draw_across
+from tipbench.report.one_run import page
+from tipbench.report.rows import rows
+from tipbench.report.wording import plain, plural
 
-Told = TypeVar("Told")
+Answer = TypeVar("Answer")
 
 
-class PublishError(Exception):
+class PublishError(UserError):
     """Nothing, or not all, was published; the message says why and what to do, and holds no secret."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a person asked for. results: where runs lie that the wiki knows already, for the comparison."""
+    """The options of the command. results: where runs are that the wiki knows already, for the comparison."""
 
     to: str
     files: Sequence[Path]
@@ -47,8 +48,8 @@ class Options:
 
 def begin(options: Options) -> int:
     """Publish, or show what would be. Returns the exit code; raises PublishError and `store.StoreError`."""
-    target = _told(lambda: parse(options.to))
-    secret = _told(lambda: secret_for(target))
+    target = _or_publish_error(lambda: parse(options.to))
+    secret = _or_publish_error(lambda: secret_for(target))
     chosen = _chosen(options.files, options.public_name)
     try:
         wiki = open_wiki(target, secret, options.flavour)
@@ -70,7 +71,7 @@ def begin(options: Options) -> int:
     return 0
 
 
-def _told(ask: Callable[[], Told]) -> Told:
+def _or_publish_error(ask: Callable[[], Answer]) -> Answer:
     try:
         return ask()
     except WikiError as error:
@@ -100,7 +101,7 @@ def _chosen(files: Sequence[Path], public_name: str) -> list[Allowed]:
 
 
 def _read(file: Path, public_name: str) -> Allowed:
-    """What may be published of a file. What stays here is told on stderr."""
+    """What may be published of a file. What stays here is named on stderr."""
     if file.name.startswith(store.CALIBRATION):
         raise store.StoreError(f"{file} is no run: calibrations are not published")
     run, notices = store.read(file)
@@ -151,7 +152,7 @@ def _here(known: tree.Entry, results: Path) -> Allowed | None:
     for file in sorted(results.rglob(f"{known.run}.jsonl")):
         try:
             run, notices = store.read(file)
-        except store.StoreError:  # what was not asked for need not be usable
+        except store.StoreError:  # a run that was not named need not be usable
             continue
         found = allowed(run, notices, known.machine)
         if found.run.id == known.id and found.run.records:
@@ -161,8 +162,10 @@ def _here(known: tree.Entry, results: Path) -> Allowed | None:
 
 def _stored(found: Allowed) -> Stored:
     run = found.run
-    told = tuple(f"{store.file_name(run)}, line {notice.line}: {notice.text}" for notice in found.notices)
-    return Stored(Path(store.file_name(run)), replace(run, records=()), len(run.records), tuple(effects_of(run)), told)
+    notices = tuple(f"{store.file_name(run)}, line {notice.line}: {notice.text}" for notice in found.notices)
+    return Stored(
+        Path(store.file_name(run)), replace(run, records=()), len(run.records), tuple(effects_of(run)), notices
+    )
 
 
 def _say(text: str) -> None:

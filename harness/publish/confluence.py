@@ -11,7 +11,8 @@ what was written. Therefore a property of each page, which people do not see, ho
 rendered and of the region as Confluence stored it. Where both fit, nothing has changed, and `render` gives the region
 as `read` found it.
 
-Titles are unique in a space, so a page is titled by its whole path: "Benchmarks: amd-epyc-2c-24g: 2026-11-21-0e1f8a67".
+Titles are unique in a space, so a page is titled by its whole path:
+"Benchmarks: amd-epyc-zen4-2c-24g: 2026-11-21-0e1f8a67".
 Never tried on a live Confluence: the tests' server was written after Atlassian's documentation.
 """
 
@@ -27,29 +28,19 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import requests
-from requests.adapters import HTTPAdapter
-from requests.auth import AuthBase, HTTPBasicAuth
-from urllib3 import Retry
 
-from harness.publish import storage_text
-from harness.publish.secret import Secret
-from harness.publish.wiki import Change, Conflict, Path, Stored, WikiError, WikiPage
-from harness.report.wording import plain
+from tipbench.publish import storage_text
+from tipbench.publish.patience import patient_session
+from tipbench.publish.secret import Secret
+from tipbench.publish.wiki import Change, Conflict, Path, Stored, WikiError, WikiPage
+from tipbench.report.wording import plain
 
 if TYPE_CHECKING:
     from md2conf.api_types import ConfluenceAttachment, ConfluencePage
     from md2conf.api_v2 import ConfluenceSessionV2
-    from urllib3 import BaseHTTPResponse
-
-TIMEOUT_S = 60.0
-"""Without a byte from the server."""
 
 SETTLING_S = (0.5, 1.0, 2.0, 4.0)
 """Waits until a page that was just written is there for readers."""
-
-TRIES = 4
-LONGEST_WAIT_S = 30.0
-"""Between two tries, whatever the server asks for."""
 
 PROPERTY = "tipbench"
 """Key of the property with the digests, of pages and of attachments."""
@@ -76,8 +67,8 @@ def open_wiki(url: str, secret: Secret) -> Confluence:
     except ImportError:
         raise WikiError("Confluence needs one more package: pip install 'tipbench[confluence]'") from None
     parts = urlsplit(url)
-    asked = parse_qs(parts.query)
-    host, space, parent = parts.hostname or "", asked.get("space", [""])[0], asked.get("parent", [""])[0]
+    query = parse_qs(parts.query)
+    host, space, parent = parts.hostname or "", query.get("space", [""])[0], query.get("parent", [""])[0]
     if not re.fullmatch(r"~?[A-Za-z0-9_.:-]+", space):
         raise WikiError(f"no space is named for Confluence at {host}: add ?space=KEY, the key in its pages' addresses")
     if parent and not parent.isdecimal():
@@ -87,12 +78,13 @@ def open_wiki(url: str, secret: Secret) -> Confluence:
     if not secret.token.isascii() or not secret.token.isprintable() or " " in secret.token:
         raise WikiError(f"the token for {host} holds a character that no token has: was it copied whole?")
     site = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}/"
-    session = requests.Session()
-    session.auth = HTTPBasicAuth(secret.user.encode(), secret.token.encode()) if secret.user else _Bearer(secret.token)
-    for scheme in ("https://", "http://"):
-        session.mount(scheme, _Patient())
     api = ConfluenceSessionV2(
-        session, options=ConfluenceSessionOptions(), api_url=site, domain=host, base_path="/wiki/", space_key=space
+        patient_session(secret),
+        options=ConfluenceSessionOptions(),
+        api_url=site,
+        domain=host,
+        base_path="/wiki/",
+        space_key=space,
     )
     return Confluence(api, secret, host, space, parent)
 
@@ -326,43 +318,9 @@ class Confluence:
             413: "an image or the page is larger than it takes",
             429: "too many requests; publish again in some minutes",
         }
-        told = remedies.get(status, "it failed; publish again later")
+        why = remedies.get(status, "it failed; publish again later")
         kind = Conflict if status == 409 else WikiError
-        return kind(f"{self._host}, {doing}: {told} (HTTP {status}{f': {said}' if said else ''})")
-
-
-class _Bearer(AuthBase):
-    """As `auth` of a session, so that a .netrc does not put another in its place."""
-
-    def __init__(self, token: str) -> None:
-        self._token = token
-
-    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        request.headers["Authorization"] = f"Bearer {self._token}"
-        return request
-
-
-class _Bounded(Retry):
-    def get_retry_after(self, response: BaseHTTPResponse) -> float | None:
-        asked = super().get_retry_after(response)
-        return None if asked is None else min(asked, LONGEST_WAIT_S)
-
-
-class _Patient(HTTPAdapter):
-    """Waits and asks again where there were too many requests; otherwise a refusal is one."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            max_retries=_Bounded(
-                TRIES - 1, connect=0, read=False, status_forcelist=(429,), allowed_methods=None, backoff_factor=1,
-                raise_on_status=False,
-            )
-        )  # fmt: skip
-
-    def send(
-        self, request: requests.PreparedRequest, stream: bool = False, timeout: Any = None, *args: Any, **kwargs: Any
-    ) -> requests.Response:
-        return super().send(request, stream, timeout or TIMEOUT_S, *args, **kwargs)
+        return kind(f"{self._host}, {doing}: {why} (HTTP {status}{f': {said}' if said else ''})")
 
 
 def _plain_marks(path: Path, text: str) -> str:
@@ -405,7 +363,7 @@ def _laid_out(path: Path, region: str) -> str:
 
 _MISPLACED = (
     "the anchors tipbench-begin and tipbench-end of the page {} no longer stand in paragraphs beside each other, so "
-    "what is ours cannot be told from what is not: put them back, or delete both and what is between them"
+    "what is ours cannot be distinguished from what is not: put them back, or delete both and what is between them"
 )
 
 

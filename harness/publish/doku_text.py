@@ -1,6 +1,6 @@
 """A page as DokuWiki's markup, after dokuwiki.org/wiki:syntax and the modes of its parser (inc/Parsing/ParserMode).
 
-Foreign text stands between %% and %%, where DokuWiki knows no markup, no smileys, no typography and no acronyms.
+Foreign text is put between %% and %%, where DokuWiki knows no markup, no smileys, no typography and no acronyms.
 It has no markup for folding, nor for code beside code: both are shown one below the other.
 """
 
@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import quote
 
-from harness.page import (
+from tipbench.report.document import (
     Block,
     Break,
     Bullets,
@@ -30,7 +30,7 @@ from harness.page import (
     Strong,
     Table,
 )
-from harness.report.wording import lines_of, plain
+from tipbench.report.wording import lines_of, plain
 
 Place = Callable[[str], str]
 """From another page's key to its id on the wiki, which needs no escaping."""
@@ -52,7 +52,7 @@ JOINER = "\u2060"
 
 
 def render(page: Page, link: Place, image: Image | None) -> str:
-    """The page with its title. image: None where the wiki takes no files: then a figure is told in words."""
+    """The page with its title. image: None where the wiki takes no files: then a figure is described in words."""
     blocks = _Blocks(link, image, _anchors(page.blocks))
     return "\n\n".join([f"====== {_raw(page.title) or '-'} ======", *blocks.all(page.blocks)])
 
@@ -68,7 +68,7 @@ def text(foreign: object) -> str:
 
 def _raw(foreign: object) -> str:
     """For headings and titles of links and images, which know no markup but their own end."""
-    return re.sub("[\ufffe\uffff]", "\ufffd", plain(str(foreign)))  # XML, in which it travels, has no such characters
+    return re.sub("[\ufffe\uffff]", "\ufffd", plain(str(foreign)))  # XML, which carries it, has no such characters
 
 
 def _anchors(blocks: Iterable[Block]) -> dict[str, str]:

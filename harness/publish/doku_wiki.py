@@ -28,11 +28,11 @@ from xml.parsers.expat import ExpatError
 import requests
 from requests.auth import HTTPBasicAuth
 
-from harness.publish import doku_text
-from harness.publish.png import shown_width
-from harness.publish.secret import Secret
-from harness.publish.wiki import Change, Conflict, Path, Stored, WikiError, WikiPage
-from harness.report.wording import plain
+from tipbench.publish import doku_text
+from tipbench.publish.png import shown_width
+from tipbench.publish.secret import Secret
+from tipbench.publish.wiki import Change, Conflict, Path, Stored, WikiError, WikiPage
+from tipbench.report.wording import plain
 
 EDIT, CREATE, UPLOAD = 2, 4, 8
 """Permissions as `wiki.aclCheck` tells them, each with all below: dokuwiki.org/acl."""
@@ -40,7 +40,7 @@ EDIT, CREATE, UPLOAD = 2, 4, 8
 NO_PAGE, LOCKED, SPAM = 121, 133, 134
 """Codes of faults: inc/Remote/ApiCore.php."""
 
-UNTOLD = {"wiki.getPageInfo": NO_PAGE, "wiki.putPage": SPAM}
+SILENT = {"wiki.getPageInfo": NO_PAGE, "wiki.putPage": SPAM}
 """What a refusal by an empty answer means, which is all that DokuWiki 2022-07-31 gives in the place of a fault: the
 only case, or the only one that is left once the right to write is checked and the lock is ours."""
 
@@ -55,12 +55,12 @@ class _Missing(Exception):
 
 def open_wiki(url: str, secret: Secret) -> DokuWiki:
     """url: of the folder that holds doku.php. Raises WikiError where no DokuWiki answers there, or where it does not
-    take the token. Without a token it is asked as a stranger."""
+    take the token. Without a token it is asked anonymously."""
     return DokuWiki(url, secret)
 
 
 class DokuWiki:
-    """A DokuWiki as `harness.publish.wiki.Wiki` has it. Not to be shared between threads."""
+    """A DokuWiki as `tipbench.publish.wiki.Wiki` has it. Not to be shared between threads."""
 
     marks = doku_text.MARKS
 
@@ -95,7 +95,7 @@ class DokuWiki:
             info = self._call(self._page(id), "wiki.getPageInfo", id)
         except _Missing:
             return Stored(None)
-        # in this order: a text newer than its revision is told from what is there before writing
+        # in this order: a text newer than its revision is distinguished from what is there before writing
         return Stored(self._call(self._page(id), "wiki.getPage", id), str(info["version"]))
 
     def has_image(self, path: Path, name: str, content: bytes) -> bool:
@@ -134,24 +134,24 @@ class DokuWiki:
     def _expect_allowed(self, change: Change) -> None:
         id = self._id(change.path)
         if self._permission(id) < (EDIT if change.before.text is not None else CREATE):
-            told = (
+            why = (
                 f"user {self._secret.user}: ask an administrator for the right to create and edit pages there"
                 if self._secret.user
                 else "strangers: set TIPBENCH_USER and TIPBENCH_TOKEN"
             )
-            raise WikiError(f"{self._page(id)} is read-only for {told}. Nothing was written")
+            raise WikiError(f"{self._page(id)} is read-only for {why}. Nothing was written")
 
     @contextmanager
     def _locked(self, ids: Sequence[str]) -> Iterator[None]:
         """Raises WikiError where somebody holds one of the locks."""
-        asked = self._call(self._url, "dokuwiki.setLocks", {"lock": list(ids), "unlock": []})
+        locks = self._call(self._url, "dokuwiki.setLocks", {"lock": list(ids), "unlock": []})
         try:
-            if asked["lockfail"]:
-                raise WikiError(_held(self._page(asked["lockfail"][0])))
+            if locks["lockfail"]:
+                raise WikiError(_held(self._page(locks["lockfail"][0])))
             yield
         finally:
             with suppress(WikiError):  # what went wrong before matters more, and locks end by themselves
-                self._call(self._url, "dokuwiki.setLocks", {"lock": [], "unlock": asked["locked"]})
+                self._call(self._url, "dokuwiki.setLocks", {"lock": [], "unlock": locks["locked"]})
 
     def _takes_files(self, path: Path) -> bool:
         return self._permission(f"{self._id(path)}:any") >= UPLOAD
@@ -173,20 +173,20 @@ class DokuWiki:
             (answer,), _ = xmlrpc.client.loads(response.content.strip())
             if answer != {}:
                 return answer
-            raise xmlrpc.client.Fault(UNTOLD.get(method, 0), "refused, and the wiki does not tell why")
+            raise xmlrpc.client.Fault(SILENT.get(method, 0), "refused, and the wiki does not say why")
         except xmlrpc.client.Fault as fault:
             if fault.faultCode == NO_PAGE and response.ok:
                 raise _Missing from None
-            told = self._refusal(what, response.status_code, fault)
+            why = self._refusal(what, response.status_code, fault)
         except requests.exceptions.SSLError:
-            told = f"{self._url}: its certificate is not trusted here (REQUESTS_CA_BUNDLE names another file of roots)"
+            why = f"{self._url}: its certificate is not trusted here (REQUESTS_CA_BUNDLE names another file of roots)"
         except requests.Timeout:
-            told = f"{what}: no answer within {TIMEOUT_S} s; publish again later"
+            why = f"{what}: no answer within {TIMEOUT_S} s; publish again later"
         except requests.RequestException:
-            told = f"{what}: nothing answers at {urlsplit(self._url).netloc}; is the address right, is it up?"
+            why = f"{what}: nothing answers at {urlsplit(self._url).netloc}; is the address right, is it up?"
         except (ExpatError, xmlrpc.client.Error, ValueError, TypeError):
-            told = self._no_wiki(response)
-        raise WikiError(self._secret.hide(told)) from None
+            why = self._no_wiki(response)
+        raise WikiError(self._secret.hide(why)) from None
 
     def _refusal(self, what: str, status: int, fault: xmlrpc.client.Fault) -> str:
         if "not enabled" in fault.faultString:

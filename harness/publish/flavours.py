@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from harness.publish.wiki import Path, WikiError
+from tipbench.publish.wiki import Path, WikiError
 
 
 class Flavour(Protocol):
@@ -102,5 +102,5 @@ def flavour(name: str, host: str) -> Flavour:
     """By name, or guessed from the host. Raises WikiError where neither tells."""
     found = name or next((known for word, known in HOSTS.items() if word in host.lower()), "")
     if found not in FLAVOURS:
-        raise WikiError(f"which kind of wiki {host or 'this'} is cannot be told: add --flavour {'|'.join(FLAVOURS)}")
+        raise WikiError(f"the kind of wiki of {host or 'this'} is unknown: add --flavour {'|'.join(FLAVOURS)}")
     return FLAVOURS[found]

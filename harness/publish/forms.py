@@ -10,10 +10,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from harness.controls import HEAP_KEPT
-from harness.machine import DENIED, FLAGS, GPU_READINGS, UNAVAILABLE
-from harness.pair import Equal
-from harness.record import LARGEST
+from tipbench.machine.controls import HEAP_KEPT
+from tipbench.machine.gpu import COMPUTE_MODES, GPU_READINGS
+from tipbench.machine.microarchitecture import known_names
+from tipbench.machine.proc import DENIED, UNAVAILABLE
+from tipbench.machine.processor import FLAGS
+from tipbench.records.fields import LARGEST
+from tipbench.tip.pair import Equal
 
 Rule = Callable[[Any], Any]
 """From a stored value to what may be published of it; None: nothing."""
@@ -69,8 +72,8 @@ def flag(found: Any) -> bool | None:
     return found if isinstance(found, bool) else None
 
 
-def _told(rule: Rule) -> Rule:
-    """The same for what a machine may not tell."""
+def _or_unknown(rule: Rule) -> Rule:
+    """The same for what a machine may not report."""
     return lambda found: found if found in (UNAVAILABLE, DENIED) else rule(found)
 
 
@@ -99,8 +102,8 @@ def _compiler(found: Any) -> str | None:
 
 
 def _libc(found: Any) -> str | None:
-    name, _, told = found.partition(" ") if isinstance(found, str) else ("", "", "")
-    return found if name in ("glibc", "musl", "libc") and version(told) == told else None
+    name, _, number_of = found.partition(" ") if isinstance(found, str) else ("", "", "")
+    return found if name in ("glibc", "musl", "libc") and version(number_of) == number_of else None
 
 
 def _governors(found: Any) -> str | None:
@@ -117,7 +120,7 @@ def numbers(keys: str) -> Rule:
 
     def rule(found: Any) -> dict[str, Any] | None:
         entries = found.items() if isinstance(found, Mapping) else ()
-        kept = {key: _told(number)(item) for key, item in entries if re.fullmatch(keys, str(key))}
+        kept = {key: _or_unknown(number)(item) for key, item in entries if re.fullmatch(keys, str(key))}
         return {key: item for key, item in kept.items() if item is not None}
 
     return rule
@@ -153,44 +156,49 @@ def _switch(found: Any) -> bool | str | None:
 
 
 CARD: Mapping[str, Rule] = {
-    "name": _told(_hardware),
-    "memory_bytes": _told(number),
-    "driver": _told(version),
-    "capability": _told(version),
-    "power_limit_w": _told(number),
+    "name": _or_unknown(_hardware),
+    "memory_bytes": _or_unknown(number),
+    "driver": _or_unknown(version),
+    "capability": _or_unknown(version),
+    "power_limit_w": _or_unknown(number),
     "readings": numbers("|".join(GPU_READINGS)),
-    **dict.fromkeys(("max_sm_mhz", "max_memory_mhz", "application_sm_mhz", "application_memory_mhz"), _told(number)),
-    **dict.fromkeys(("ecc", "mig"), _told(_switch)),
+    **dict.fromkeys(
+        ("max_sm_mhz", "max_memory_mhz", "application_sm_mhz", "application_memory_mhz"), _or_unknown(number)
+    ),
+    **dict.fromkeys(("ecc", "mig"), _or_unknown(_switch)),
+    "compute_mode": _or_unknown(one_of(*COMPUTE_MODES.values())),
 }
 
 MACHINE: Mapping[str, Rule] = {
-    "cpu": _told(_hardware),
-    "cores": _told(number),
-    "physical_cores": _told(number),
-    "logical_cores": _told(number),
-    "quota_cores": _told(_quota),
-    "memory_bytes": _told(number),
-    "caches": _told(numbers(r"L[1-5][di]?")),
-    "flags": _told(_flags),
-    "numa_nodes": _told(number),
-    "virtual": _told(flag),
-    "gpus": _told(_cards),
-    "os": _told(_system),
-    "kernel": _told(version),
+    "cpu": _or_unknown(_hardware),
+    "microarchitecture": _or_unknown(lambda found: found if found in known_names() else None),
+    **dict.fromkeys(("family", "model", "stepping"), _or_unknown(number)),
+    "cores": _or_unknown(number),
+    "physical_cores": _or_unknown(number),
+    "logical_cores": _or_unknown(number),
+    "quota_cores": _or_unknown(_quota),
+    "memory_bytes": _or_unknown(number),
+    "caches": _or_unknown(numbers(r"L[1-5][di]?")),
+    "flags": _or_unknown(_flags),
+    "numa_nodes": _or_unknown(number),
+    "virtual": _or_unknown(flag),
+    "gpus": _or_unknown(_cards),
+    "os": _or_unknown(_system),
+    "kernel": _or_unknown(version),
     "architecture": one_of("x86_64", "aarch64", "arm64", "i686", "ppc64le", "riscv64", "s390x", "loongarch64"),
-    "libc": _told(_libc),
-    "governor": _told(_governors),
-    "turbo": _told(one_of("on", "off")),
-    "transparent_huge_pages": _told(one_of("always", "madvise", "never")),
-    "address_randomisation": _told(one_of("0", "1", "2")),
-    "python": _told(version),
-    **dict.fromkeys(("torch", "torchvision", "numpy", "triton"), _told(version)),
-    "compiler": _told(_compiler),
+    "libc": _or_unknown(_libc),
+    "governor": _or_unknown(_governors),
+    "turbo": _or_unknown(one_of("on", "off")),
+    "transparent_huge_pages": _or_unknown(one_of("always", "madvise", "never")),
+    "address_randomisation": _or_unknown(one_of("0", "1", "2")),
+    "python": _or_unknown(version),
+    **dict.fromkeys(("torch", "torchvision", "numpy", "triton"), _or_unknown(version)),
+    "compiler": _or_unknown(_compiler),
     "nodes": _nodes,
-    **dict.fromkeys(("cpu_max_mhz", "cpu_limit_mhz", "swap_bytes"), _told(number)),
-    "smt": _told(_switch),
+    **dict.fromkeys(("cpu_max_mhz", "cpu_limit_mhz", "swap_bytes"), _or_unknown(number)),
+    "smt": _or_unknown(_switch),
 }
-"""What may be published of `harness.machine.describe()`, beside the name; "name" is made of these."""
+"""What may be published of `tipbench.machine.describe.describe()`, beside the name; "name" is made of these."""
 
 CONTROLS: Mapping[str, Rule] = {
     "MALLOC_TRIM_THRESHOLD_": one_of(HEAP_KEPT),
@@ -198,7 +206,7 @@ CONTROLS: Mapping[str, Rule] = {
     "OMP_NUM_THREADS": lambda found: found if isinstance(found, str) and re.fullmatch(r"\d{1,4}", found) else None,
     "PYTHONHASHSEED": one_of("0"),
 }
-"""What `harness.controls` itself sets, and nothing that was ever taken from a person's shell."""
+"""What `tipbench.machine.controls` itself sets, and nothing that was ever taken from a person's shell."""
 
 OPTIONS: Mapping[str, Rule] = {
     "profile": one_of("quick", "full"),

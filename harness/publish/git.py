@@ -1,4 +1,4 @@
-"""git as it is installed, asked so that nobody's settings show in what is pushed, and nobody's token anywhere.
+"""git as it is installed, run so that nobody's settings show in what is pushed, and nobody's token anywhere.
 
 No work tree is made and no porcelain that commits is used: neither hooks, filters, signatures nor a person's name and
 address can get into a commit, and no link in a wiki's tree can lead out of it. A person's own git configuration is
@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from harness.publish.secret import Secret
-from harness.publish.wiki import WikiError
-from harness.report.wording import plain
+from tipbench.publish.secret import Secret
+from tipbench.publish.wiki import WikiError
+from tipbench.report.wording import plain
 
 DEADLINE_S = 300.0
 """Seconds until git is given up: it asks nobody anything, so it only ever waits for the network."""
@@ -85,19 +85,19 @@ class Git:
                     raise
                 raise WikiError(f"{self.url} gave no answer within {DEADLINE_S:.0f} s") from None
         if process.returncode:
-            told = (self._secret.hide(found.decode("utf-8", "replace")) for found in (said, printed))
-            raise GitFailed(process.returncode, *told)
+            texts = (self._secret.hide(found.decode("utf-8", "replace")) for found in (said, printed))
+            raise GitFailed(process.returncode, *texts)
         return printed
 
     def _settings(self) -> list[str]:
-        told = [word for setting in SETTINGS for word in ("-c", setting)]
+        options = [word for setting in SETTINGS for word in ("-c", setting)]
         parts = urlsplit(self.url)
         if self._secret.token and parts.scheme in ("http", "https"):
-            # The empty helper takes away a person's own, which would be asked before and told to keep the token.
+            # The empty helper takes away a person's own, which git would ask first, and give the token to keep.
             # Named with the host, ours is asked for that host alone, wherever a server redirects to.
             host = f"{parts.scheme}://{parts.netloc}"
-            told += ["-c", "credential.helper=", "-c", f"credential.{host}.helper={HELPER}"]
-        return told
+            options += ["-c", "credential.helper=", "-c", f"credential.{host}.helper={HELPER}"]
+        return options
 
     def _environment(self) -> dict[str, str]:
         mine = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or _kept(name)}

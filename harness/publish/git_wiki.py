@@ -11,12 +11,12 @@ from pathlib import Path as File
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from harness.publish.flavours import Flavour, flavour
-from harness.publish.git import Git, GitFailed
-from harness.publish.secret import Secret
-from harness.publish.wiki import Change, Conflict, Path, Stored, WikiError, WikiPage
-from harness.report import as_markdown
-from harness.report.wording import plain
+from tipbench.publish.flavours import Flavour, flavour
+from tipbench.publish.git import Git, GitFailed
+from tipbench.publish.secret import Secret
+from tipbench.publish.wiki import Change, Conflict, Path, Stored, WikiError, WikiPage
+from tipbench.report import as_markdown
+from tipbench.report.wording import plain
 
 MARKS = (
     "<!-- tipbench: begin. What stands from here to the end mark is written by tipbench publish -->",
@@ -40,7 +40,7 @@ def open_wiki(url: str, name: str, secret: Secret) -> GitWiki:
 
 
 class GitWiki:
-    """Implements `harness.publish.wiki.Wiki`."""
+    """Implements `tipbench.publish.wiki.Wiki`."""
 
     marks = MARKS
 
@@ -72,8 +72,8 @@ class GitWiki:
             raise WikiError(f"{self._flavour.file(path)} in {self._git.url} is a link, not a page: remove it there")
         if found.blob not in self._texts:
             # Bytes of people's own that are no UTF-8 come back as they were.
-            told = self._git.ask("cat-file", "blob", found.blob)
-            self._texts[found.blob] = told.decode("utf-8", "surrogateescape")
+            content = self._git.ask("cat-file", "blob", found.blob)
+            self._texts[found.blob] = content.decode("utf-8", "surrogateescape")
         return Stored(self._texts[found.blob], found.blob)
 
     def has_image(self, path: Path, name: str, content: bytes) -> bool:
@@ -96,7 +96,7 @@ class GitWiki:
             if any(words in f"{error.printed} {error.said}" for words in BEHIND):
                 self._fetch()
                 raise Conflict(f"somebody pushed to {self._git.url} meanwhile") from None
-            raise self._told(error, "written to") from None
+            raise self._as_wiki_error(error, "written to") from None
 
     def _link(self, key: str) -> str:
         page, _, anchor = key.partition("#")
@@ -137,11 +137,11 @@ class GitWiki:
             self._look()
             if self._commit:
                 return
-            told = self._git.ask("ls-remote", "--heads", self._git.url).decode()
+            heads = self._git.ask("ls-remote", "--heads", self._git.url).decode()
         except GitFailed as error:
-            raise self._told(error, "read") from None
+            raise self._as_wiki_error(error, "read") from None
         # Either the wiki has no page yet, or its default branch is one that it has not.
-        branches = [line.partition("refs/heads/")[2] for line in told.splitlines()]
+        branches = [line.partition("refs/heads/")[2] for line in heads.splitlines()]
         if len(branches) > 1:
             raise WikiError(
                 f"{self._git.url} has the branches {', '.join(sorted(branches)[:5])} and names none of them as its "
@@ -156,7 +156,7 @@ class GitWiki:
         try:
             self._git.ask("fetch", "--quiet", "--depth=1", "--no-tags", self._git.url, f"+{ref}:{ref}")
         except GitFailed as error:
-            raise self._told(error, "read") from None
+            raise self._as_wiki_error(error, "read") from None
         self._look()
 
     def _look(self) -> None:
@@ -173,7 +173,7 @@ class GitWiki:
             mode, _, blob = about.split()
             self._files[file] = Found(mode, blob)
 
-    def _told(self, error: GitFailed, doing: str) -> WikiError:
+    def _as_wiki_error(self, error: GitFailed, doing: str) -> WikiError:
         """What a person can do about it. doing: "read" or "written to"."""
         url, said = self._git.url, error.said
         where = f"{url} cannot be {doing}"
@@ -195,8 +195,8 @@ class GitWiki:
         if any(words in said for words in UNREACHED):
             return WikiError(f"{where}: its server cannot be reached ({error.last})")
         rejected = next((line for line in error.printed.splitlines() if "[remote rejected]" in line), "")
-        told = _of_remote(said) or error.last
-        return WikiError(f"{where}: {told}{f' ({rejected.split(chr(9))[-1]})' if rejected else ''}")
+        why = _of_remote(said) or error.last
+        return WikiError(f"{where}: {why}{f' ({rejected.split(chr(9))[-1]})' if rejected else ''}")
 
 
 REFUSED = (

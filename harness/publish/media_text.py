@@ -1,4 +1,4 @@
-"""A page as wikitext, the markup of MediaWiki, by its core alone: no extension is asked for.
+"""A page as wikitext, the markup of MediaWiki, by its core alone: it needs no extension.
 
 Characters that could be markup are written as entities, which the wiki's parser passes on untouched, before and
 after saving. Forms follow mediawiki.org: Help:Tables, Help:Images, Help:Links, Manual:Collapsible elements.
@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from urllib.parse import quote
 
-from harness.page import (
+from tipbench.report.document import (
     Block,
     Break,
     Bullets,
@@ -31,7 +31,7 @@ from harness.page import (
     Strong,
     Table,
 )
-from harness.report.wording import lines_of, plain
+from tipbench.report.wording import lines_of, plain
 
 Place = Callable[[str], str]
 """From another page's key to its title on the wiki, which needs no escaping."""
@@ -58,12 +58,12 @@ by blanks that do not break, with which code that is copied does not run."""
 
 def render(page: Page, link: Place, image: Image | None) -> str:
     """The page below its title, which the wiki shows by itself. image: None where the wiki takes no files: then a
-    figure is told in words."""
-    told = _blocks(page.blocks, link, image)
+    figure is described in words."""
+    blocks = _blocks(page.blocks, link, image)
     headings = [number for number, block in enumerate(page.blocks) if isinstance(block, Heading)]
     if len(headings) > FEW:
-        told.insert(headings[0], _collapsed("Contents", "__TOC__"))
-    return "\n\n".join([f"'''{text(page.title)}'''", *told])
+        blocks.insert(headings[0], _collapsed("Contents", "__TOC__"))
+    return "\n\n".join([f"'''{text(page.title)}'''", *blocks])
 
 
 def text(foreign: object) -> str:
@@ -156,8 +156,8 @@ def _table(table: Table, link: Place) -> str:
 def _cell(cell: Cell, link: Place) -> str:
     attributes = [f'data-sort-value="{cell.sort!r}"'] if cell.sort is not None else []
     attributes += ['style="white-space:nowrap"'] if cell.kind else []  # a word or two that many rows have
-    told = f"{' '.join(attributes)} | " if attributes else ""
-    return f"| {told}{_line(cell.line, link)}".rstrip()
+    set_by = f"{' '.join(attributes)} | " if attributes else ""
+    return f"| {set_by}{_line(cell.line, link)}".rstrip()
 
 
 def _code(code: Code) -> str:

@@ -25,11 +25,11 @@ import mwclient  # type: ignore[import-untyped]
 import requests
 from mwclient import errors
 
-from harness.publish import media_text
-from harness.publish.png import shown_width
-from harness.publish.secret import Secret
-from harness.publish.wiki import Change, Conflict, Path, Stored, WikiError, WikiPage
-from harness.report.wording import plain
+from tipbench.publish import media_text
+from tipbench.publish.png import shown_width
+from tipbench.publish.secret import Secret
+from tipbench.publish.wiki import Change, Conflict, Path, Stored, WikiError, WikiPage
+from tipbench.report.wording import plain
 
 PREFIX = "Tipbench"
 """What our files' names begin with: all files of a wiki share one space of names."""
@@ -59,7 +59,7 @@ def open_wiki(url: str, secret: Secret) -> MediaWiki:
 
 
 class MediaWiki:
-    """A MediaWiki as `harness.publish.wiki.Wiki` has it. Not to be shared between threads."""
+    """A MediaWiki as `tipbench.publish.wiki.Wiki` has it. Not to be shared between threads."""
 
     marks = (
         "<!-- Begin of what tipbench writes: changes below are lost at the next publishing -->",
@@ -159,11 +159,11 @@ class MediaWiki:
     def _expect_as_read(self, change: Change) -> None:
         """Raises Conflict where it is not, WikiError where we may not write it."""
         actions = "edit" if change.before.text is not None else "edit|create"
-        asked = {"prop": "info|revisions", "rvprop": "ids", "intestactions": actions, "intestactionsdetail": "full"}
-        found = self._query(change.path, f"Page {self._title(change.path)}", **asked)
-        for told in found.get("actions", {}).values():
-            if isinstance(told, list) and told:  # no details before MediaWiki 1.34: then the edit itself tells
-                raise WikiError(self._refusal(change.path, told[0].get("code", ""), told[0].get("*", "")))
+        wanted = {"prop": "info|revisions", "rvprop": "ids", "intestactions": actions, "intestactionsdetail": "full"}
+        found = self._query(change.path, f"Page {self._title(change.path)}", **wanted)
+        for reasons in found.get("actions", {}).values():
+            if isinstance(reasons, list) and reasons:  # no details before MediaWiki 1.34: then the edit itself says why
+                raise WikiError(self._refusal(change.path, reasons[0].get("code", ""), reasons[0].get("*", "")))
         revision = str(found["revisions"][0]["revid"]) if "revisions" in found else ""
         if revision != change.before.revision:
             raise Conflict(f"{self._page(change.path)} was changed by somebody meanwhile; nothing was written")
@@ -205,7 +205,7 @@ class MediaWiki:
             raise WikiError(self._secret.hide(f"File:{file} was refused by {self._url}: {why}"))
 
     def _patiently(self, call: Callable[[], T]) -> T:
-        """What a new session token or some waiting mends, mended: for a bounded time."""
+        """Repeats what a new session token or some waiting helps against, for a bounded time."""
         for wait in WAITS_S:
             try:
                 return call()
@@ -217,9 +217,9 @@ class MediaWiki:
                     time.sleep(wait)
         return call()
 
-    def _query(self, path: Path, what: str, **asked: str) -> Mapping[str, Any]:
+    def _query(self, path: Path, what: str, **wanted: str) -> Mapping[str, Any]:
         with self._telling("cannot be read", path):
-            answer = self._site.get("query", **{"titles": self._title(path), **asked})
+            answer = self._site.get("query", **{"titles": self._title(path), **wanted})
             page: Mapping[str, Any] = next(iter(answer["query"]["pages"].values()))
         if "invalid" in page:
             raise WikiError(f"{what} is no name that {self._url} takes: {plain(str(page.get('invalidreason', '')))}")
@@ -256,33 +256,33 @@ class MediaWiki:
         try:
             yield
         except errors.LoginError as error:
-            told = (
+            why = (
                 f"{self._url} does not take user {self._secret.user} with this token: {_sentence(error.info)} "
                 "Make a bot password on Special:BotPasswords and use its user (Name@bot) and its password"
             )
         except errors.APIError as error:
             if error.code in SAVED_BEFORE:
                 raise Conflict(f"{where} was changed by somebody meanwhile") from None
-            told = self._refusal(path, str(error.code), str(error.info))
+            why = self._refusal(path, str(error.code), str(error.info))
         except errors.MaximumRetriesExceeded:
-            told = f"{where} {what}: the wiki is too busy, it asked {TRIES} times to wait; publish again later"
+            why = f"{where} {what}: the wiki is too busy, it asked {TRIES} times to wait; publish again later"
         except errors.InsufficientPermission:
-            told = f"{where} {what}: the wiki does not let user {self._secret.user} do that"
+            why = f"{where} {what}: the wiki does not let user {self._secret.user} do that"
         except (errors.MwClientError, ValueError, KeyError):
-            told = f"{self._url} answers, but not as a MediaWiki; {HELP}"
+            why = f"{self._url} answers, but not as a MediaWiki; {HELP}"
         except requests.exceptions.SSLError:
-            told = (
+            why = (
                 f"{where} {what}: its certificate is not trusted here (REQUESTS_CA_BUNDLE names another file of roots)"
             )
         except requests.HTTPError as error:
-            told = f"{where} {what}: its web server answers {error.response.status_code}; {HELP}"
+            why = f"{where} {what}: its web server answers {error.response.status_code}; {HELP}"
         except requests.Timeout:
-            told = f"{where} {what}: no answer within {TIMEOUT_S} s; publish again later"
+            why = f"{where} {what}: no answer within {TIMEOUT_S} s; publish again later"
         except requests.RequestException:
-            told = f"{where} {what}: nothing answers at {urlsplit(self._url).netloc}; is the address right, is it up?"
+            why = f"{where} {what}: nothing answers at {urlsplit(self._url).netloc}; is the address right, is it up?"
         else:
             return
-        raise WikiError(self._secret.hide(told)) from None
+        raise WikiError(self._secret.hide(why)) from None
 
     def _refusal(self, path: Path | None, code: str, info: str) -> str:
         where = self._page(path) if path else self._url

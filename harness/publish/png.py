@@ -1,4 +1,4 @@
-"""What a wiki has to be told of a figure's file."""
+"""What a wiki has to know of a figure's file."""
 
 from __future__ import annotations
 

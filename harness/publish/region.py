@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from harness.publish.wiki import WikiError
+from tipbench.publish.wiki import WikiError
 
 Marks = tuple[str, str]
 """The lines that begin and end the region."""
 
 
 class Damaged(WikiError):
-    """A page's marks are not one beginning and one end after it, so what is ours cannot be told."""
+    """A page's marks are not one beginning and one end after it, so nobody can say what is ours."""
 
 
 def inside(text: str | None, marks: Marks, page: str) -> str | None:
-    """Our region as it stands in a page, without the marks; None where it has none. Raises Damaged.
+    """Our region as it is in a page, without the marks; None where it has none. Raises Damaged.
 
     page: what an error calls it.
     """
@@ -65,5 +65,5 @@ def _between(lines: list[str], marks: Marks, page: str) -> tuple[int, int] | Non
         return begins[0], ends[0]
     raise Damaged(
         f'the page {page} holds {len(begins)} lines "{marks[0]}" and {len(ends)} lines "{marks[1]}" where one of each, '
-        "in this order, is expected: mend them on the wiki, or delete all of them to have the region put below the rest"
+        "in this order, is expected: correct them on the wiki, or delete all to have the region put below the rest"
     )

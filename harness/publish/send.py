@@ -8,11 +8,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harness.page import Page
-from harness.publish import tree
-from harness.publish.region import inside, placed
-from harness.publish.wiki import Change, Conflict, Path, Stored, Wiki, WikiError, WikiPage
-from harness.report.wording import lines_of
+from tipbench.publish import tree
+from tipbench.publish.region import inside, placed
+from tipbench.publish.wiki import Change, Conflict, Path, Stored, Wiki, WikiError, WikiPage
+from tipbench.report.document import Page
+from tipbench.report.wording import lines_of
 
 TRIES = 8
 """Publishers that write at once come one after the other: each try that loses means that another one has won."""

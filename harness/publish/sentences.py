@@ -23,21 +23,27 @@ KINDS = (
     "no output",
     "not engaged",
     "not finite",
+    "not storable",
     "out of memory",
     "output flood",
     "patched clock",
+    "shared cache",
     "stale results",
     "step raised",
+    "temporary folder full",
+    "unreadable answer",
+    "work raised",
 )
 """What a failed record's `kind` can be."""
 
 N = r"\d{1,6}"
 NUMBER = r"[-+]?(?:\d{1,12}(?:\.\d{1,6})?(?:e[-+]?\d{1,3})?|inf|nan)"
-PACKAGE = r"(?:torchvision|sklearn|scikit-learn|skimage|PIL|pillow|numpy|scipy)"
+PACKAGE = r"(?:torchvision|triton|sklearn|scikit-learn|skimage|PIL|pillow|numpy|scipy)"
 DEVICE = r"(?:cpu|cuda|mps|xpu)"
+CAPABLE = r"(?:multiply bfloat16|round to TF32|are what Triton compiles for)"
 RANK = rf"(?:rank {N} )?"
 TORCH = r"\d\.\d{1,2}(?:\.\d{1,2})?"
-COMMANDS = "starting|build|warm|block|observe|engaged|results|compare|weigh"
+COMMANDS = "starting|build|warm|block|observe|work|engaged|results|compare|measure_memory|weigh"
 DOING = rf"(?:{COMMANDS})(?: (?:baseline|optimized))?\b"
 TORCHS = (
     *("AcceleratorError", "BackendCompilerFailed", "CppCompileError", "DistBackendError", "DistNetworkError"),
@@ -61,6 +67,10 @@ SENTENCES: tuple[tuple[str, str], ...] = (
     (r"reads /proc, which only Linux has", ""),
     (rf"{N} NUMA nodes?; needs {N}", ""),
     (r"needs units for bfloat16: neither a GPU of compute capability 8\.0 nor AVX512-BF16 or AMX found", ""),
+    (rf"needs GPUs of compute capability \d\.\d, which {CAPABLE}", ""),
+    (r"needs Triton, which torch\.compile uses on GPUs: it is not installed", ""),
+    (r"needs a C compiler for Triton: none of \$CC, gcc, clang, cc found", ""),
+    (r"needs AVX512-BF16 or AMX, which multiply bfloat16", ""),
     (rf"the Python package {PACKAGE} is not installed", ""),
     (r"(torchvision cannot be imported)(?:: .*)?", r"\1"),
     (rf"runs on {DEVICE}(?: or {DEVICE})?, not on {DEVICE}", ""),
@@ -68,6 +78,7 @@ SENTENCES: tuple[tuple[str, str], ...] = (
     (rf"{N} ranks cannot be shared out evenly among {N} nodes", ""),
     (rf"torch {TORCH}(?:\+cpu|\+cu{N})? has no torch\.jit\.enable_onednn_fusion", ""),
     (r"this build of torch has no oneDNN Graph", ""),
+    (r"torch's profiler sees nothing of the GPU: CUPTI is missing or not permitted here, [a-zA-Z ,()]+", ""),
     # of failures
     (rf"(no answer within {NUMBER} s while doing: {DOING}).*", r"\1"),
     (rf"{RANK}(ended by SIGKILL while doing: {DOING}).*", r"\1; most often the kernel's out-of-memory killer"),
@@ -96,6 +107,9 @@ REMEDIES = (
     r"install g\+\+ or clang\+\+",
     r"run on Linux(?:, with a torch that has oneDNN)?",
     r"run on a newer GPU or processor",
+    r"run on newer GPUs",
+    r"install gcc or clang",
+    r"run on a newer processor, or on a GPU",
     rf"pip install {PACKAGE}",
     r"install the torchvision that fits this torch",
     rf"--device {DEVICE}",
@@ -107,11 +121,11 @@ REMEDIES = (
 WITHHELD = "why is kept on the machine that measured"
 
 NOTICES = {
-    "torn:": "torn: the run was ended while it wrote this record; the pair's measurement is lost",
+    "truncated:": "truncated: the run was ended while it wrote this record; the pair's measurement is lost",
     "not a valid record": "not a valid record; this pair's measurement is lost",
     "not JSON": "not JSON; the record it held is lost",
 }
-"""By its beginning, what is told of a line that could not be used."""
+"""By its beginning, what is said of a line that could not be used."""
 
 LONGEST = 600
 """Characters of a sentence that are looked at."""
@@ -123,7 +137,7 @@ def kind(found: str) -> str:
 
 
 def reason(found: str) -> str:
-    """Why there is no result, as far as it may be told; empty for none."""
+    """Why there is no result, as far as it may be published; empty for none."""
     if not found.strip():
         return ""
     for form, published in SENTENCES:
@@ -139,5 +153,5 @@ def remedy(found: str) -> str:
 
 def notice(found: str) -> str:
     """What was wrong with a line of a results file."""
-    known = next((told for begun, told in NOTICES.items() if found.startswith(begun)), None)
+    known = next((text for begun, text in NOTICES.items() if found.startswith(begun)), None)
     return known or "it could not be used"

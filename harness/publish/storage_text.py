@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Iterable
 from html import escape
 
-from harness.page import (
+from tipbench.report.advice import DO_NOT, IMPOSSIBLE, UNCLEAR, USE
+from tipbench.report.document import (
     Block,
     Bullets,
     Cell,
@@ -29,8 +30,7 @@ from harness.page import (
     Strong,
     Table,
 )
-from harness.report.advice import DO_NOT, IMPOSSIBLE, UNCLEAR, USE
-from harness.report.wording import lines_of, plain
+from tipbench.report.wording import lines_of, plain
 
 COLOURS = {
     "faster": "Green",
@@ -43,7 +43,7 @@ COLOURS = {
     "skipped": "Blue",
     IMPOSSIBLE: "Blue",
 }
-"""Of the lozenges around a cell's kind; what is not here is grey. The word stands in the lozenge."""
+"""Of the lozenges around a cell's kind; what is not here is grey. The word is in the lozenge."""
 
 LANGUAGES = {"bash": "bash", "diff": "diff", "json": "js", "python": "py", "sh": "bash"}
 """What the code macro calls them; it shows no code at all in a language that it does not know."""
@@ -65,8 +65,8 @@ def text(foreign: object) -> str:
 
 def macro(name: str, parameters: dict[str, str], body: str = "") -> str:
     """parameters: escaped already. body: its whole element, where the macro has one."""
-    told = "".join(f'<ac:parameter ac:name="{key}">{value}</ac:parameter>' for key, value in parameters.items())
-    return f'<ac:structured-macro ac:name="{name}">{told}{body}</ac:structured-macro>'
+    given = "".join(f'<ac:parameter ac:name="{key}">{value}</ac:parameter>' for key, value in parameters.items())
+    return f'<ac:structured-macro ac:name="{name}">{given}{body}</ac:structured-macro>'
 
 
 def anchor(name: str) -> str:

@@ -14,11 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from harness.discover import BENCHMARKS
-from harness.pair import Claim
-from harness.source import sides
+from tipbench.suite.files import BENCHMARKS
+from tipbench.suite.source import sides
+from tipbench.tip.pair import Claim
 
-SHARED_FILES = ("pair.py", "job.py", "mechanism.py", "native.py")
+SHARED_FILES = ("tip/pair.py", "tip/job.py", "tip/counts.py", "machine/native.py")
 """Files of the harness whose words pairs use: names of sizes, of what is counted, of libraries."""
 
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -78,7 +78,7 @@ def tips() -> Mapping[str, tuple[KnownTip, ...]]:
                 about=about,
                 pairs=frozenset(node.name for node in trees[file].body if isinstance(node, ast.ClassDef)),
                 functions=frozenset(node.name for node in functions),
-                counts=frozenset(told.split("\n")[0].rstrip(".") for told in counts),
+                counts=frozenset(doc.split("\n")[0].rstrip(".") for doc in counts),
                 words=shared.union(*(_words(trees[other]) for other in files)),
             )
             for file in files

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
-from harness.publish.secret import Secret, find
-from harness.publish.wiki import Wiki, WikiError
+from tipbench.publish.secret import Secret, find
+from tipbench.publish.wiki import Wiki, WikiError
 
 FORMS: Mapping[str, tuple[str, str]] = {
     "git": ("git_wiki", "git+https://HOST/OWNER/REPO.wiki.git (also git+ssh:// and git+file://)"),
@@ -67,7 +67,7 @@ def secret_for(target: Target) -> Secret:
 
 def open_wiki(target: Target, secret: Secret, flavour: str = "") -> Wiki:
     """flavour: of a git wiki, guessed from its host without one. Raises WikiError where it cannot be reached."""
-    opener = importlib.import_module(f"harness.publish.{FORMS[target.kind][0]}").open_wiki
+    opener = importlib.import_module(f"tipbench.publish.{FORMS[target.kind][0]}").open_wiki
     if target.kind == "git":
         wiki: Wiki = opener(target.url, flavour, secret)
         return wiki

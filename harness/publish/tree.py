@@ -12,12 +12,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from harness.page import Block, Bullets, Cell, Code, Folded, Heading, Link, Page, Paragraph, Table
-from harness.publish.wiki import Path
-from harness.record import Run
-from harness.report.advice import ANSWERS, advise
-from harness.report.rows import CONTROL, Row, counts, rows
-from harness.store import file_name
+from tipbench.publish.wiki import Path
+from tipbench.records.record import Run
+from tipbench.records.store import file_name
+from tipbench.report.advice import ANSWERS, advise
+from tipbench.report.document import Block, Bullets, Cell, Code, Folded, Heading, Link, Page, Paragraph, Table
+from tipbench.report.rows import CONTROL, Row, counts, rows
 
 ROOT = "Benchmarks"
 INDEX: Path = (ROOT,)
@@ -105,9 +105,9 @@ def entries(region: str | None) -> list[Entry]:
     """The runs that our region of the index names, in its order; lines of another form are none."""
     found = []
     for line in LINE.findall(html.unescape(region or "")):
-        told = dict(word.split("=", 1) for word in line.split()[1:])
-        if told.keys() == FORMS.keys() and all(re.fullmatch(form, told[name]) for name, form in FORMS.items()):
-            found.append(Entry(**told))
+        fields = dict(word.split("=", 1) for word in line.split()[1:])
+        if fields.keys() == FORMS.keys() and all(re.fullmatch(form, fields[name]) for name, form in FORMS.items()):
+            found.append(Entry(**fields))
     return found
 
 
@@ -150,8 +150,8 @@ NOISE = (
 def _row(found: Entry) -> tuple[Cell, ...]:
     pairs = f"{found.measured} measured, {found.skipped} skipped, {found.failed} failed"
     pairs += f", {found.missing} not reached" if found.missing != "0" else ""
-    told = zip(found.answers.split("-"), ANSWERS, strict=False)
-    tips = ", ".join(f"{count} {answer}" for count, answer in told if count != "0")
+    counts = zip(found.answers.split("-"), ANSWERS, strict=False)
+    tips = ", ".join(f"{count} {answer}" for count, answer in counts if count != "0")
     low, _, high = found.noise.partition("..")
     return (
         Cell((Link(found.run, "/".join(found.path)),)),
@@ -166,14 +166,14 @@ def _row(found: Entry) -> tuple[Cell, ...]:
 
 def machine(name: str, listed: Sequence[Entry]) -> Page:
     """A machine's runs. Nothing here depends on what was measured, so a run measured further leaves it as it is."""
-    told = tuple(
+    items = tuple(
         (Link(found.run, "/".join(found.path)), f", begun {found.begun}, torch {found.torch or 'unknown'}")
         for found in listed
         if found.machine == name
     )
     blocks = (
         Paragraph(("Runs of this machine, newest first. ", Link("All runs of all machines", ROOT), ".")),
-        Bullets(told),
+        Bullets(items),
     )
     return Page(f"PyTorch tuning tips on {name}", blocks)
 

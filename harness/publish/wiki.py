@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from harness.page import Page
+from tipbench.report.document import Page
 
 Path = tuple[str, ...]
-"""A page's place in the tree, from the root: ("Benchmarks", "amd-epyc-2c-24g", "2026-11-21-0e1f8a67").
+"""A page's place in the tree, from the root: ("Benchmarks", "amd-epyc-zen4-2c-24g", "2026-11-21-0e1f8a67").
 Its key, which links name, is these joined by "/"."""
 
 
@@ -57,7 +57,7 @@ class Change:
 class Wiki(Protocol):
     """A wiki that is being published to.
 
-    marks: the lines that begin and end our region of a page; what stands outside them is never touched.
+    marks: the lines that begin and end our region of a page; what is outside them is never changed.
     """
 
     marks: tuple[str, str]

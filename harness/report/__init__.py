@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from harness.record import Run
-from harness.report import as_csv, as_html, as_json, as_markdown, one_run
-from harness.report.advice import ANSWERS, Advice, advise
-from harness.report.output import ReportError, print_bytes, write_file
-from harness.report.rows import Row, rows
-from harness.report.wording import plain
-from harness.store import Notice, file_name, folder_name
+from tipbench.records.record import Run
+from tipbench.records.store import Notice, file_name, folder_name
+from tipbench.report import as_csv, as_html, as_json, as_markdown, one_run
+from tipbench.report.advice import ANSWERS, Advice, advise
+from tipbench.report.output import ReportError, print_bytes, write_file
+from tipbench.report.rows import Row, rows
+from tipbench.report.wording import plain
 
 __all__ = ["ANSWERS", "FORMATS", "Advice", "ReportError", "Row", "advise", "one_liners", "render", "rows", "write"]
 
 
 def _html(run: Run, notices: Sequence[Notice]) -> str:
-    from harness.report.figures import draw
+    from tipbench.report.figures import draw
 
     return as_html.render(one_run.page(run, notices), draw(rows(run), "svg"))
 
@@ -59,7 +59,7 @@ def write(run: Run, notices: Sequence[Notice], format: str, out: Path | None = N
 
 
 def _write_figures(run: Run, folder: Path) -> None:
-    from harness.report.figures import draw
+    from tipbench.report.figures import draw
 
     found = rows(run)
     for format in ("svg", "png"):

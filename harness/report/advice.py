@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from harness.pair import Claim
-from harness.report.rows import CONTROL, Row
-from harness.report.wording import change, plural, ratio, size
+from tipbench.report.rows import CONTROL, Row
+from tipbench.report.wording import change, plural, ratio, size
+from tipbench.tip.pair import Claim
 
 USE, NO_BOTHER, DO_NOT, UNCLEAR, IMPOSSIBLE = ANSWERS = (
     "use it",
@@ -87,7 +87,7 @@ def _advise(rows: list[Row]) -> Advice:
         pairs.setdefault((row.info.pair, row.info.device), []).append(row)
     outcomes = [outcome for found in pairs.values() if (outcome := _outcome(found, leaner)) is not None]
     stopped = [found[0] for found in pairs.values() if not any(row.measured for row in found)]
-    answer, why = _weigh(outcomes, leaner) if outcomes else _nothing(rows)
+    answer, why = _weighted(outcomes, leaner) if outcomes else _nothing(rows)
     if outcomes:
         failed = [row for row in stopped if row.verdict == "failed"]
         skipped = len(stopped) - len(failed)
@@ -132,9 +132,9 @@ def _gain(row: Row, leaner: bool) -> float:
     return 0.0 if memory is None else 1 - memory[2] / memory[1]
 
 
-def _weigh(outcomes: list[Outcome], leaner: bool) -> tuple[str, str]:
+def _weighted(outcomes: list[Outcome], leaner: bool) -> tuple[str, str]:
     """A whole job counts more than the operation alone: where both are known, the job answers, and the
-    operation is told where it says the contrary."""
+    operation is named where it says the contrary."""
     macro = [outcome for outcome in outcomes if outcome.row.info.scale == "macro"]
     micro = [outcome for outcome in outcomes if outcome.row.info.scale != "macro"]
     decisive = macro or micro
@@ -143,14 +143,14 @@ def _weigh(outcomes: list[Outcome], leaner: bool) -> tuple[str, str]:
     first = sorted(decisive, key=lambda outcome: outcome.effect != effect)
     # what is not decided is only named beside what is
     undecided = "unclear" if effect != "unclear" else None
-    told = [f"{_name(o.row)} inconclusive" if o.effect == undecided else _tell(o, leaner) for o in first]
+    findings = [f"{_name(o.row)} inconclusive" if o.effect == undecided else _tell(o, leaner) for o in first]
     if not macro:
-        return ANSWER_TO[effect], "; ".join([*told, "the operation alone: no whole job measured"])
+        return ANSWER_TO[effect], "; ".join([*findings, "the operation alone: no whole job measured"])
     contrary = "costs" if effect == "pays" else "pays"
     alone = "; ".join(_tell(outcome, leaner) for outcome in micro if outcome.effect == contrary)
     if alone and effect == "nothing":
-        return NO_BOTHER, f"pays only in isolation: {alone}; not in the whole job: {'; '.join(told)}"
-    return ANSWER_TO[effect], "; ".join([*told, *([f"the operation alone: {alone}"] if alone else [])])
+        return NO_BOTHER, f"pays only in isolation: {alone}; not in the whole job: {'; '.join(findings)}"
+    return ANSWER_TO[effect], "; ".join([*findings, *([f"the operation alone: {alone}"] if alone else [])])
 
 
 def _tell(outcome: Outcome, leaner: bool) -> str:
@@ -175,11 +175,11 @@ def _time(row: Row) -> str:
     judgement = row.judgement
     if judgement.speedup is None or judgement.low is None or judgement.high is None:
         return f"{row.verdict}: {judgement.reason}"
-    told = ratio(judgement.speedup, judgement.low, judgement.high)
+    shown = ratio(judgement.speedup, judgement.low, judgement.high)
     if row.verdict == "inconclusive" and judgement.reason:
-        return f"inconclusive, {told} the speed ({judgement.reason.partition(';')[0]})"
+        return f"inconclusive, {shown} the speed ({judgement.reason.partition(';')[0]})"
     # "0.76x slower" would be read as a slowdown by 0.76
-    return f"{told} faster" if row.verdict == "faster" else f"{row.verdict}, {told} the speed"
+    return f"{shown} faster" if row.verdict == "faster" else f"{row.verdict}, {shown} the speed"
 
 
 def _memory(row: Row) -> str:
@@ -205,5 +205,5 @@ def _nothing(rows: list[Row]) -> tuple[str, str]:
         return UNCLEAR, f"{failed.info.pair or 'its file'} failed: {failed.judgement.reason}"
     reasons = dict.fromkeys(row.judgement.reason for row in rows if row.judgement.reason)
     remedies = dict.fromkeys(row.judgement.remedy for row in rows if row.judgement.remedy)
-    told = "; ".join(reasons) or "skipped without a reason"
-    return IMPOSSIBLE, f"{told} (remedy: {'; '.join(remedies)})" if remedies else told
+    why = "; ".join(reasons) or "skipped without a reason"
+    return IMPOSSIBLE, f"{why} (remedy: {'; '.join(remedies)})" if remedies else why

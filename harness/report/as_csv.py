@@ -6,10 +6,10 @@ import csv
 import io
 from collections.abc import Sequence
 
-from harness.record import Run
-from harness.report.rows import JOULES, SHOWN_READINGS, Row, rows
-from harness.report.wording import equal_work, plain, value
-from harness.store import Notice, folder_name
+from tipbench.records.record import Run
+from tipbench.records.store import Notice, folder_name
+from tipbench.report.rows import JOULES, SHOWN_READINGS, Row, rows
+from tipbench.report.wording import equal_work, plain, value
 
 MEMORY = ("tensor_peak", "resident_peak", "tree", "allocated_peak", "reserved_peak", "device_used")
 

@@ -23,7 +23,7 @@ from urllib.parse import quote, urlsplit
 import jinja2
 from markupsafe import Markup
 
-from harness.page import (
+from tipbench.report.document import (
     Block,
     Break,
     Cell,
@@ -39,8 +39,8 @@ from harness.page import (
     Strong,
     Table,
 )
-from harness.report.figures.palette import PALETTE
-from harness.report.wording import lines_of, plain
+from tipbench.report.figures.palette import PALETTE
+from tipbench.report.wording import lines_of, plain
 
 FOLDER = Path(__file__).parent / "html"
 
@@ -61,8 +61,8 @@ def beside(key: str) -> str:
 def render(page: Page, figures: Mapping[str, bytes] = MappingProxyType({}), link: Callable[[str], str] = beside) -> str:
     """The document, the same for the same page.
 
-    figures: SVG files by `Figure.name` as `harness.report.figures` makes them, whose ids and rules are their own;
-    one that is missing is told in words.
+    figures: SVG files by `Figure.name` as `tipbench.report.figures` makes them, whose ids and rules are their own;
+    one that is missing is described in words.
     link: from another page's key, which may end with "#anchor", to its address. A link to what is neither a page
     nor the web (`javascript:`, another host without `https:`) is shown as its text alone.
     """
@@ -96,7 +96,7 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
     )
     found.filters.update(shown=_shown, breakable=_breakable, code=_code, compared=_compared)
-    found.filters.update(sort_key=_sort_key, untold=_untold_kind)
+    found.filters.update(sort_key=_sort_key, hidden_kind=_hidden_kind)
     kinds = (Strong, Literal, Link, Break, *get_args(Block))
     found.tests.update({kind.__name__: partial(_is_a, kind) for kind in kinds})
     return found.get_template("page.html")
@@ -198,7 +198,7 @@ def _sort_key(cell: Cell) -> str:
     return f"{cell.sort:.7g}".replace("inf", "Infinity")
 
 
-def _untold_kind(cell: Cell) -> str:
+def _hidden_kind(cell: Cell) -> str:
     """The cell's kind where its text does not say it: a reader must not depend on the colour."""
     said = " ".join(_words(span) for span in cell.line)
     return "" if cell.kind.casefold() in said.casefold() else cell.kind
@@ -220,5 +220,5 @@ def _svg(figures: Mapping[str, bytes], figure: Figure) -> Markup:
 
 
 def _palette(side: int) -> Markup:
-    """The colours that figures stand in too, as CSS custom properties: side 0 for light surroundings, 1 for dark."""
+    """The colours of figures too, as CSS custom properties: side 0 for light backgrounds, 1 for dark."""
     return Markup("".join(f"--{name}: {pair[side]}; " for name, pair in PALETTE.items()))

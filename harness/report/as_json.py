@@ -18,9 +18,10 @@ pairs: one object for each pair and variant other than the baseline; unknown num
 - memory: {"baseline": {...}, "variant": {...}}, each with those known of "tensor_peak", "resident_peak",
   "tree", "allocated_peak", "reserved_peak", "device_used", in bytes.
 - equal: null, or {"method", "tolerance", "seeds"} with "worst" (bitwise, allclose) or "error" and
-  "baseline_error" (lossy), or {"method", "target", "seeds", "lowest"} (target reached), where "lowest" is the
-  lowest score of both sides. A number that is not finite is a string: "nan", "inf", "-inf".
-- mechanism: null, or {"what", "baseline", "optimized", "engaged"}.
+  "baseline_error" (close to fp64, lossy), or {"method", "target", "seeds", "lowest"} (target reached), where
+  "lowest" is the lowest score of both sides. A number that is not finite is a string: "nan", "inf", "-inf".
+- mechanism: null, or {"what", "baseline", "optimized", "engaged"}. Where nothing on the machine can count it, the
+  counts are {"unseen": why} and "engaged" is null.
 - one_off_s: seconds the variant needs once beyond the baseline, negative where it needs less.
 - break_even_steps: steps after which a faster variant has earned them back; 0 where there is nothing to
   earn back; null where it is not faster.
@@ -40,10 +41,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from harness.record import Run
-from harness.report.limit import Rates, rates, shares
-from harness.report.rows import Row, counts, rows
-from harness.store import Notice
+from tipbench.records.record import Run
+from tipbench.records.store import Notice
+from tipbench.report.limit import Rates, rates, shares
+from tipbench.report.rows import Row, counts, rows
 
 
 def render(run: Run, notices: Sequence[Notice]) -> str:
@@ -97,7 +98,7 @@ def _pair(row: Row, reached: Rates) -> dict[str, Any]:
 def _gpu(row: Row) -> dict[str, Any] | None:
     if row.info.device != "cuda" or not row.measured:
         return None
-    told = {
+    described = {
         name: sides and dict(zip(("baseline", "variant"), sides, strict=True)) for name, sides in row.gpu_sides.items()
     }
-    return {**told, "l2_emptied": row.info.cold}
+    return {**described, "l2_emptied": row.info.flush_l2}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from urllib.parse import quote
 
-from harness.page import (
+from tipbench.report.document import (
     Block,
     Bullets,
     Cell,
@@ -26,7 +26,7 @@ from harness.page import (
     Strong,
     Table,
 )
-from harness.report.wording import lines_of, plain
+from tipbench.report.wording import lines_of, plain
 
 Place = Callable[[str], str]
 """From what a page names to where it lies: the address of another page, or of a figure's file."""
@@ -34,7 +34,7 @@ Place = Callable[[str], str]
 
 def render(page: Page, link: Place = str, image: Place | None = None) -> str:
     """The whole page. link: from another page's key to its address. image: from a figure's name to its file's
-    address; without one a figure is told in words."""
+    address; without one a figure is described in words."""
     return f"# {text(page.title)}\n\n{blocks(page.blocks, link, image)}"
 
 
@@ -138,6 +138,6 @@ def _code(code: Code) -> str:
 
 
 def _figure(figure: Figure, image: Place | None) -> str:
-    told = text(figure.alt).replace("]", r"\]")
+    alt = text(figure.alt).replace("]", r"\]")
     caption = f"\n\n{text(figure.caption)}" if figure.caption else ""
-    return f"![{told}]({image(figure.name)}){caption}" if image else f"Figure: {text(figure.alt)}{caption}"
+    return f"![{alt}]({image(figure.name)}){caption}" if image else f"Figure: {text(figure.alt)}{caption}"

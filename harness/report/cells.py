@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from harness.page import Cell, Line, Span, Strong, Table
-from harness.report.rows import Row
-from harness.report.wording import ratio
+from tipbench.report.document import Cell, Line, Span, Strong, Table
+from tipbench.report.rows import Row
+from tipbench.report.wording import ratio
 
 VERDICTS = ("faster", "slower", "no difference", "inconclusive", "skipped", "failed")
 

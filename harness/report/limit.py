@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.report.rows import CONTROL, Row
+from tipbench.report.rows import CONTROL, Row
 
 MEASURED_BY = {"flops": "MatrixProduct", "bytes": "Copy"}
 """By kind of work, the control of `benchmarks/limit.py` that shows the rate."""

@@ -6,7 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from harness.page import (
+from tipbench.records.record import Run
+from tipbench.records.store import Notice
+from tipbench.report.advice import ANSWERS, advise
+from tipbench.report.cells import VERDICTS, speedup, table, verdict_cell
+from tipbench.report.document import (
     Block,
     Bullets,
     Cell,
@@ -21,15 +25,11 @@ from harness.page import (
     Span,
     Strong,
 )
-from harness.record import Run
-from harness.report.advice import ANSWERS, advise
-from harness.report.cells import VERDICTS, speedup, table, verdict_cell
-from harness.report.figures import alts
-from harness.report.limit import rates
-from harness.report.one_tip import anchor, section
-from harness.report.rows import CONTROL, Row, counts, rows
-from harness.report.wording import plural, seconds, size, value
-from harness.store import Notice
+from tipbench.report.figures import alts
+from tipbench.report.limit import rates
+from tipbench.report.one_tip import anchor, section
+from tipbench.report.rows import CONTROL, Row, counts, rows
+from tipbench.report.wording import plural, seconds, size, value
 
 ANSWERED = "In one line each"
 
@@ -45,7 +45,7 @@ HOW_TO_READ: tuple[Block, ...] = (
         (
             (
                 Strong("faster"), ", ", Strong("slower"), ": the whole interval lies beyond 1 %, and the finding "
-                "stands when all comparisons of the run are judged together (false discoveries held to 5 %).",
+                "holds when all comparisons of the run are judged together (false discoveries held to 5 %).",
             ),
             (Strong("no difference"), ": the whole interval lies within 1 % of equal."),
             (
@@ -68,7 +68,7 @@ HOW_TO_READ: tuple[Block, ...] = (
             "The answers: ", Strong(ANSWERS[0]), " (it pays, on the whole job where one was measured), ",
             Strong(ANSWERS[1]), " (no difference), ", Strong(ANSWERS[2]), " (it costs), ", Strong(ANSWERS[3]),
             " (inconclusive or failed), ", Strong(ANSWERS[4]), " (something is missing). A tip that promises less "
-            "memory is judged by its peak, from 5 % on, and its price in time is told. A step's time is the median "
+            "memory is judged by its peak, from 5 % on, and its price in time is shown. A step's time is the median "
             "of the baseline's; memory is the peak of one fresh process; one-off is what the variant needs once "
             'beyond the baseline (build, compile, warm-up), and "pays after" is how many steps earn that back.',
         )
@@ -77,7 +77,7 @@ HOW_TO_READ: tuple[Block, ...] = (
 
 
 def page(run: Run, notices: Sequence[Notice] = (), drawn: Mapping[str, str] | None = None) -> Page:
-    """The page of a run. drawn: by name, what its figures show; None for those of `harness.report.figures`."""
+    """The page of a run. drawn: by name, what its figures show; None for those of `tipbench.report.figures`."""
     found = rows(run)
     drawn = alts(found) if drawn is None else drawn
     tips: dict[str, list[Row]] = {}
@@ -102,9 +102,9 @@ def page(run: Run, notices: Sequence[Notice] = (), drawn: Mapping[str, str] | No
 
 def _limits(run: Run, controls: Sequence[Row]) -> Quote:
     versions = ", ".join(f"{name} {run.machine[name]}" for name in ("torch", "python") if run.machine.get(name))
-    told = f"{_machines(run.machine)}, the sizes named below{f', {versions}' if versions else ''}: "
+    measured_on = f"{_machines(run.machine)}, the sizes named below{f', {versions}' if versions else ''}. "
     lines: list[Line] = [
-        (Strong("Limits."), f" {told}elsewhere a verdict can turn round."),
+        (Strong("Limits."), f" {measured_on}Results can differ on other hardware, sizes or versions."),
         _noise(controls),
         (
             f"Profile {run.options.get('profile', 'full')}; run {run.id}, begun {run.started}, "
@@ -112,7 +112,7 @@ def _limits(run: Run, controls: Sequence[Row]) -> Quote:
         ),
     ]
     if run.options.get("bare"):
-        lines.insert(2, ("Measured with ", Literal("--bare"), ": the surroundings were not controlled."))
+        lines.insert(2, ("Measured with ", Literal("--bare"), ": the process settings were not controlled."))
     missing = counts(run).not_reached
     if missing:
         lines.insert(0, (Strong(f"This run was interrupted: {plural(missing, 'pair')} not reached."),))
@@ -125,16 +125,16 @@ def _noise(controls: Sequence[Row]) -> Line:
         return ("No A/A control (identical code on both sides) was measured: the noise floor of this run is unknown.",)
     same = sum(row.verdict == "no difference" for row in measured)
     wrong = [row for row in measured if row.verdict in ("faster", "slower")]
-    told = f"Noise floor: of {plural(len(measured), 'A/A control')} (identical code on both sides) "
-    told += f'{"all" if same == len(measured) else same} said "no difference"'
+    floor = f"Noise floor: of {plural(len(measured), 'A/A control')} (identical code on both sides) "
+    floor += f'{"all" if same == len(measured) else same} said "no difference"'
     widest = max((row for row in measured if row.judgement.high is not None), key=_width, default=None)
     if widest is not None:
-        told += f"; the widest interval was {speedup(widest)} ({widest.info.pair})"
+        floor += f"; the widest interval was {speedup(widest)} ({widest.info.pair})"
     if not wrong:
-        return (f"{told}.",)
+        return (f"{floor}.",)
     named = ", ".join(f"{row.info.pair} {row.verdict}" for row in wrong)
-    warning = f"{named}: identical code was told apart, so distrust small effects in this run"
-    return (f"{told}. ", Strong(warning), ".")
+    warning = f"{named}: identical code was called different, so distrust small effects in this run"
+    return (f"{floor}. ", Strong(warning), ".")
 
 
 def _width(row: Row) -> float:
@@ -168,13 +168,14 @@ def _counts(run: Run, found: Sequence[Row]) -> Paragraph:
     reached = f"{counted.measured} measured + {counted.skipped} skipped + {counted.failed} failed"
     missing = f" + {counted.not_reached} not reached" if counted.not_reached else ""
     verdicts = Counter(row.verdict for row in found)
-    told = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in VERDICTS if verdicts[verdict])
+    by_verdict = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in VERDICTS if verdicts[verdict])
     if counted.not_reached:
         names = list((Counter(run.planned) - Counter(record.name for record in run.records)).elements())
         missing += f" ({', '.join(names[:10]) + ', ...' * (len(names) > 10)})"
     pairs = f"{plural(counted.planned, 'pair')} planned = {reached}{missing}."
-    comparisons = f" {plural(len(found), 'comparison')} (a pair can have several variants): {told}." if found else ""
-    return Paragraph((f"{pairs}{comparisons}",))
+    if not found:
+        return Paragraph((pairs,))
+    return Paragraph((f"{pairs} {plural(len(found), 'comparison')} (a pair can have several variants): {by_verdict}.",))
 
 
 def _overview(drawn: Mapping[str, str]) -> list[Block]:
@@ -193,8 +194,8 @@ def _controls(controls: Sequence[Row]) -> list[Block]:
         name = row.info.pair if row.variant == "optimized" else f"{row.info.pair} ({row.variant})"
         step = "-" if row.step_s is None else seconds(row.step_s)
         launches = str(row.judgement.launches) if row.judgement.launches else "-"
-        told = f"{row.info.scale}, {row.info.device}", verdict_cell(row), Cell((speedup(row),), row.judgement.speedup)
-        body.append((name, *told, step, launches, row.judgement.reason or "-"))
+        cells = f"{row.info.scale}, {row.info.device}", verdict_cell(row), Cell((speedup(row),), row.judgement.speedup)
+        body.append((name, *cells, step, launches, row.judgement.reason or "-"))
     about = "Both sides run identical code, so every departure from 1x is error of the measurement."
     head = ("pair", "scale", "verdict", "ratio", "step", "launches", "reason")
     return [heading, Paragraph((about,)), table("controls", head, body)]
@@ -217,11 +218,12 @@ def _machines(machine: Mapping[str, Any]) -> str:
     listed = [node for node in nodes if isinstance(node, Mapping)] if isinstance(nodes, list) else []
     if len(listed) < 2:
         return "One machine"
-    told = [f"{node.get('name')} by {node.get('interface')}" for node in listed]
-    told = [
-        f"{name} ({node['mbit']} Mbit/s)" if node.get("mbit") else name for name, node in zip(told, listed, strict=True)
+    nodes = [f"{node.get('name')} by {node.get('interface')}" for node in listed]
+    nodes = [
+        f"{name} ({node['mbit']} Mbit/s)" if node.get("mbit") else name
+        for name, node in zip(nodes, listed, strict=True)
     ]
-    return f"{len(listed)} machines that share the ranks of a variant, node 0 first: {', '.join(told)}"
+    return f"{len(listed)} machines that share the ranks of a variant, node 0 first: {', '.join(nodes)}"
 
 
 def _machine(run: Run) -> list[Block]:
@@ -229,7 +231,7 @@ def _machine(run: Run) -> list[Block]:
         (key, size(found) if isinstance(found, int) and _in_bytes(key) else value(found))
         for key, found in _flat(run.machine)
     )
-    controls: Block = table("surroundings", ("variable", "value"), run.controls.items())
+    controls: Block = table("controls", ("variable", "value"), run.controls.items())
     if not run.controls:
         controls = Paragraph(("None: the run was made with ", Literal("--bare"), "."))
     return [

@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from harness.page import (
+from tipbench.records.record import Run
+from tipbench.report.advice import MEMORY_KINDS, judged_memory, promise_kept
+from tipbench.report.cells import between, speedup, table, verdict_cell
+from tipbench.report.document import (
     Block,
     Break,
     Bullets,
@@ -23,15 +26,12 @@ from harness.page import (
     Strong,
     Table,
 )
-from harness.pair import Claim
-from harness.record import Run
-from harness.report.advice import MEMORY_KINDS, judged_memory, promise_kept
-from harness.report.cells import between, speedup, table, verdict_cell
-from harness.report.figures import sweep_name
-from harness.report.limit import Rates, Share, shares
-from harness.report.rows import JOULES, Row
-from harness.report.wording import change, equal_work, percent, plural, seconds, size, value
-from harness.source import SHARED, at_commit, sides
+from tipbench.report.figures import sweep_name
+from tipbench.report.limit import Rates, Share, shares
+from tipbench.report.rows import JOULES, Row
+from tipbench.report.wording import change, equal_work, percent, plural, seconds, size, value
+from tipbench.suite.source import SHARED, at_commit, sides
+from tipbench.tip.pair import Claim
 
 GPU_WORDS = {
     "sm_mhz": ("SM clock", 1, "MHz"),
@@ -111,12 +111,12 @@ def _memory(row: Row) -> Line:
     kinds = dict.fromkeys([*([judged[0]] if judged else []), "resident_peak", "tree"])
     names = {**MEMORY_KINDS, "resident_peak": "resident", "tree": "all processes"}
     before, after = row.memory["baseline"], row.memory["variant"]
-    told = [
+    lines = [
         f"{names[kind]} {size(before[kind])} -> {size(after[kind])} ({change(before[kind], after[kind])})"
         for kind in kinds
         if kind in before and kind in after
     ]
-    return tuple(between(told, Break())) or ("-",)
+    return tuple(between(lines, Break())) or ("-",)
 
 
 def _facts(run: Run, about: Mapping[str, Any], found: Sequence[Row], reached: Rates) -> Iterator[Line]:
@@ -127,13 +127,13 @@ def _facts(run: Run, about: Mapping[str, Any], found: Sequence[Row], reached: Ra
         yield (f"Status: {about['status']}.",)
     if about.get("note"):
         yield (f"Note: {about['note']}",)
-    told = _unkept(about, found)
-    told += _each(found, "Equal work", lambda row: equal_work(row.judgement.found.equal))
-    told += _each(found, "Mechanism", lambda row: _mechanism(row.judgement.found.mechanism))
-    told += _each(found, "Share of this machine's limit", lambda row: _shares(shares(row, reached)))
-    told += _each(found, "GPU", _gpu)
-    told += _each(found, "Reason", _why)
-    yield from ((line,) for line in told)
+    lines = _unkept(about, found)
+    lines += _each(found, "Equal work", lambda row: equal_work(row.judgement.found.equal))
+    lines += _each(found, "Mechanism", lambda row: _mechanism(row.judgement.found.mechanism))
+    lines += _each(found, "Share of this machine's limit", lambda row: _shares(shares(row, reached)))
+    lines += _each(found, "GPU", _gpu)
+    lines += _each(found, "Reason", _why)
+    yield from ((line,) for line in lines)
     pairs = {row.info.name: row for row in found}
     sizes = [f"{row.info.pair}: {value(row.info.sizes)}" for row in pairs.values() if row.info.sizes]
     if sizes:
@@ -148,12 +148,12 @@ def _unkept(about: Mapping[str, Any], found: Sequence[Row]) -> list[str]:
     unkept = [row for row in found if promise_kept(row) is False and row.info.pair not in kept]
     if not unkept:
         return []
-    told = "; ".join(
+    shown = "; ".join(
         f"{row.info.pair}{'' if row.variant == 'optimized' else f' ({row.variant})'} {_found_instead(row)}"
         for row in unkept
     )
     why = f" Why, we think: {about['why_not']}" if about.get("why_not") else ""
-    return [f"Not as the guide promises: {told}.{why}"]
+    return [f"Not as the guide promises: {shown}.{why}"]
 
 
 def _found_instead(row: Row) -> str:
@@ -166,12 +166,12 @@ def _found_instead(row: Row) -> str:
 
 def _each(found: Sequence[Row], label: str, tell: Callable[[Row], str]) -> list[str]:
     """`label: pair: what`; variants are named only where a pair's differ."""
-    told: dict[str, dict[str, list[str]]] = {}
+    by_pair: dict[str, dict[str, list[str]]] = {}
     for row in found:
         if what := tell(row):
-            told.setdefault(row.info.pair, {}).setdefault(what, []).append(row.variant)
+            by_pair.setdefault(row.info.pair, {}).setdefault(what, []).append(row.variant)
     lines = []
-    for pair, said in told.items():
+    for pair, said in by_pair.items():
         several = sum(row.info.pair == pair for row in found) > 1
         parts = [f"{', '.join(names)}: {what}" if several else what for what, names in said.items()]
         where = f"{label}, {pair}" if pair else label
@@ -183,6 +183,9 @@ def _mechanism(mechanism: Mapping[str, Any]) -> str:
     if not mechanism:
         return ""
     what, sides = str(mechanism.get("what", "count")), (mechanism.get("baseline"), mechanism.get("optimized"))
+    for side in sides:
+        if isinstance(side, Mapping) and "unseen" in side:
+            return f"{what}: not seen, as {side['unseen']}"
     before, after = (
         size(side) if isinstance(side, int) and what.lower().startswith("bytes") else value(side) for side in sides
     )
@@ -190,23 +193,25 @@ def _mechanism(mechanism: Mapping[str, Any]) -> str:
 
 
 def _gpu(row: Row) -> str:
-    """What the card's driver told: clocks, temperature and power at the blocks' ends, energy over many steps."""
+    """What the card's driver reported: clocks, temperature and power at the blocks' ends, energy over many steps."""
     if row.info.device != "cuda" or not row.measured:
         return ""
-    told = []
+    lines = []
     for reading, both in row.gpu_sides.items():
         name, scale, unit = GPU_WORDS[reading]
-        told.append(f"{name} {_sides(both, scale)} {unit}" if both else f"{name} unavailable")
-    told.append(f"its L2 cache {'emptied before every step' if row.info.cold else 'as the step before had left it'}")
-    return ", ".join(told)
+        lines.append(f"{name} {_sides(both, scale)} {unit}" if both else f"{name} unavailable")
+    lines.append(
+        f"its L2 cache {'emptied before every step' if row.info.flush_l2 else 'as the step before had left it'}"
+    )
+    return ", ".join(lines)
 
 
 def _shares(found: Sequence[Share]) -> str:
-    told = []
+    lines = []
     for share in found:
         of = LIMIT_WORDS[share.kind].format(share.rate / 1e9)
-        told.append(f"{percent(share.baseline)} -> {percent(share.variant)} of its {of}")
-    return ", ".join(told)
+        lines.append(f"{percent(share.baseline)} -> {percent(share.variant)} of its {of}")
+    return ", ".join(lines)
 
 
 def _sides(sides: tuple[float, float], scale: float) -> str:
@@ -229,7 +234,7 @@ def _command(run: Run, name: str) -> str:
 
 
 def _code(run: Run, found: Sequence[Row]) -> list[Block]:
-    """Each pair's two sides, its further arms, and what all of them use; where none is known, only its place."""
+    """Each pair's two sides, its further variants, and what all of them use; where none is known, only its place."""
     blocks: list[Block] = []
     for info in {row.info.name: row.info for row in found}.values():
         place = _place(info.file)

@@ -7,8 +7,10 @@ import tempfile
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from tipbench.errors import UserError
 
-class ReportError(Exception):
+
+class ReportError(UserError):
     """A report cannot be written; the message names the file."""
 
 
@@ -31,7 +33,12 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def print_bytes(content: bytes) -> None:
-    """Bytes where stdout takes them: a terminal in the C locale has no word for some of these characters."""
+    """Bytes where stdout takes them: a terminal in the C locale has no word for some of these characters.
+
+    Raises ReportError where stdout is closed, and OSError.
+    """
+    if sys.stdout is None:
+        raise ReportError("cannot write the report: standard output is closed; name a folder with --out")
     buffer = cast("BinaryIO | None", getattr(sys.stdout, "buffer", None))
     if buffer is None:
         sys.stdout.write(content.decode())

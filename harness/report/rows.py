@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.record import LARGEST, PairInfo, Record, Run, VariantRecord
-from harness.verdict import FULL, QUICK, Judgement, judge_suite, launch_effect
+from tipbench.records.record import PairInfo, Record, Run, VariantRecord
+from tipbench.verdict.verdict import FULL, QUICK, Judgement, gpu_medians, judge_suite, launch_effect
 
 CONTROL = "control"
 """Id of the tip whose pairs have identical sides."""
@@ -81,29 +81,20 @@ class Row:
         return [effect for effect in found if effect is not None][: self.judgement.launches]
 
     def gpu(self, reading: str) -> tuple[float, float] | None:
-        """Medians of a reading of `Launch.gpu` over the baseline's blocks and the variant's; None where not told."""
-        sides = tuple(
-            [
-                found
-                for launch in self.judgement.record.launches
-                for name, found in zip(launch.variant, launch.gpu.get(reading, ()), strict=False)
-                if name == side and found >= 0
-            ]
-            for side in ("baseline", self.variant)
-        )
-        return (statistics.median(sides[0]), statistics.median(sides[1])) if all(sides) else None
+        """Medians of a reading of `Launch.gpu` over the baseline's blocks and the variant's, or None."""
+        return gpu_medians(self.judgement.record, self.variant, reading)
 
     @property
     def gpu_sides(self) -> dict[str, tuple[float, float] | None]:
-        """By name, what a GPU's driver told of both sides; None where it did not."""
+        """By name, what a GPU's driver reported of both sides; None where it did not."""
         return {**{name: self.gpu(name) for name in SHOWN_READINGS}, JOULES: self.joules_a_step}
 
     @property
     def joules_a_step(self) -> tuple[float, float] | None:
         """What a step of both sides takes from the GPU's power supply; None where the driver does not tell."""
         sides = (_baseline(self.judgement.record).energy, self.judgement.found.energy)
-        told = [side[JOULES] for side in sides if JOULES in side]
-        return (told[0], told[1]) if len(told) == 2 else None
+        joules = [side[JOULES] for side in sides if JOULES in side]
+        return (joules[0], joules[1]) if len(joules) == 2 else None
 
 
 @dataclass(frozen=True)
@@ -168,5 +159,6 @@ def _baseline(record: Record) -> VariantRecord:
 
 
 def _cores(machine: Mapping[str, object]) -> int:
+    """1 where the machine does not tell."""
     cores = machine.get("cores")
-    return cores if isinstance(cores, int) and 0 < cores < LARGEST else 1
+    return cores if isinstance(cores, int) else 1

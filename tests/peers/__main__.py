@@ -19,13 +19,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from harness import machine
-from harness.lock import Busy, only_run
 from tests.peers.cases import TRUTHS
 from tests.peers.comparison import Comparison, UnusableFile, append, begin, read
 from tests.peers.rules import RULES
 from tests.peers.table import table
 from tests.peers.tools import TOOLS, Shell, Tool, ToolFailed, environment, missing, start_seconds
+from tipbench.engine.lock import Busy, only_run
+from tipbench.machine import describe
 
 SEEDS_APART = 100
 """Between two repetitions: tipbench takes a seed for each launch."""
@@ -138,7 +138,7 @@ def header(command: str, seed: int) -> dict[str, Any]:
         "began": datetime.now(UTC).date().isoformat(),
         "command": command,
         "seed": seed,
-        "machine": machine.describe()["name"],
+        "machine": describe.describe()["name"],
         "versions": versions,
         "commit": commit.stdout.strip() or "unavailable",
     }

@@ -45,7 +45,7 @@ class Comparison:
 
 
 def begin(path: Path, header: Mapping[str, Any]) -> list[Comparison]:
-    """Start the file, or go on with it: what it holds already. A torn last line is cut off. Raises UnusableFile."""
+    """Begin the file, or go on: what it holds already. A truncated last line is removed. Raises UnusableFile."""
     if not path.exists() or not path.stat().st_size:
         _append(path, {"schema": SCHEMA, **header})
         return []

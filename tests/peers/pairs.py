@@ -6,8 +6,8 @@ calibration.
 """
 
 from benchmarks import control
-from harness.calibrate import planted
-from harness.pair import Claim, Tip
+from tipbench.calibrate import planted
+from tipbench.tip.pair import Claim, Tip
 
 TIP = Tip(id="peers", title="Identical code, and 3 % more of it", guide=(), claim=Claim.FASTER)
 

@@ -6,9 +6,9 @@ import os
 
 import torch
 
-from harness.pair import Step
 from tests.peers import pairs
 from tests.peers.cases import CASE, SEED, SIDE
+from tipbench.tip.pair import Step
 
 
 def chosen(side: str = "") -> Step:

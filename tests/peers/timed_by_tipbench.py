@@ -11,14 +11,14 @@ import os
 import sys
 from pathlib import Path
 
-from harness import machine
-from harness.controls import controls
-from harness.discover import discover
-from harness.profiles import PROFILES
-from harness.runner import measure
-from harness.verdict import Judgement, judge
-from harness.workplace import Workplace
 from tests.peers.cases import CASE, SEED
+from tipbench.engine.launcher import Launcher
+from tipbench.engine.profiles import PROFILES
+from tipbench.engine.runner import measure
+from tipbench.machine import describe
+from tipbench.machine.controls import controls
+from tipbench.suite.discover import discover
+from tipbench.verdict.verdict import Judgement, judge
 
 PAIRS = Path(__file__).with_name("pairs.py")
 
@@ -27,12 +27,12 @@ def judged(case: str, seed: int) -> Judgement:
     """Measure one pair of `pairs.py` and judge it alone. Leaves with a message where it cannot be measured."""
     found = discover(PAIRS, "cpu")
     (info,) = (info for info in found.pairs if info.pair == case)
-    profile, cores = PROFILES["full"], machine.describe()["cores"]
-    workplace = Workplace(PAIRS, controls(found.threads))
+    profile, cores = PROFILES["full"], describe.describe()["cores"]
+    launcher = Launcher(PAIRS, controls(found.threads))
     try:
-        record = measure(info, workplace.start, profile, seed, cores, lambda _: None)
+        record = measure(info, launcher.start, profile, seed, cores, lambda _: None)
     finally:
-        workplace.close()
+        launcher.close()
     (judgement,) = judge(record, profile.looks, cores)
     if judgement.speedup is None:
         sys.exit(f"{judgement.verdict}: {judgement.reason}")

@@ -1,7 +1,8 @@
 """How each tool is given a case, the way its users run it, and what it answers.
 
 Every tool starts from the caller's environment without the variables that change what is measured
-(`harness.controls.cleaned`), so torch has its own default of threads for all; tipbench sets its controls itself.
+(`tipbench.machine.controls.cleaned`), so torch has its own default of threads for all; tipbench sets its controls
+itself.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from shutil import which
 from statistics import fmean, stdev
 from typing import Any
 
-from harness.controls import cleaned
-from harness.profiles import PROFILES
 from tests.peers.cases import CASE, SEED, SIDE
+from tipbench.engine.profiles import PROFILES
+from tipbench.machine.controls import cleaned
 
 HERE = Path(__file__).parent
 SIDES = ("baseline", "optimized")

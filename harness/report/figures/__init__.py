@@ -1,4 +1,4 @@
-"""The figures of a run's report and of a comparison, by matplotlib, which is imported only once one is asked for.
+"""The figures of a run's report and of a comparison, by matplotlib, which is imported only when one is drawn.
 
 The same rows give the same bytes, with the same matplotlib. All names in figures may be foreign text.
 """
@@ -9,11 +9,11 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from harness.report.figures.palette import PALETTE
-from harness.report.rows import Row
+from tipbench.report.figures.palette import PALETTE
+from tipbench.report.rows import Row
 
 if TYPE_CHECKING:
-    from harness.report.figures.style import Drawing
+    from tipbench.report.figures.style import Drawing
 
 __all__ = ["PALETTE", "Effect", "Format", "alts", "alts_across", "draw", "draw_across", "sweep_name"]
 
@@ -30,7 +30,7 @@ def draw(rows: Sequence[Row], format: Format) -> dict[str, bytes]:
     curve a swept pair. An SVG is text in UTF-8 that may be put into an HTML page as it is, beside others: its
     colours are custom properties, `var(--ink, #1b1b1b)`, by the names of PALETTE. A PNG has a white ground.
     """
-    from harness.report.figures.style import save
+    from tipbench.report.figures.style import save
 
     return {drawing.name: save(drawing, format) for drawing in _of_run(rows)}
 
@@ -48,15 +48,15 @@ def draw_across(
 
     machines: their order; those not named follow as they are met. A name stands for one machine.
     """
-    from harness.report.figures import across
-    from harness.report.figures.style import save
+    from tipbench.report.figures import across
+    from tipbench.report.figures.style import save
 
     return {drawing.name: save(drawing, format) for drawing in across.drawings(effects, machines)}
 
 
 def alts_across(effects: Sequence[tuple[str, Sequence[Effect]]], machines: Sequence[str] = ()) -> dict[str, str]:
     """For each figure that `draw_across` makes, what it shows, as `alts` says it."""
-    from harness.report.figures import across
+    from tipbench.report.figures import across
 
     return {drawing.name: drawing.alt for drawing in across.drawings(effects, machines)}
 
@@ -67,6 +67,6 @@ def sweep_name(tip: str, pair: str) -> str:
 
 
 def _of_run(rows: Sequence[Row]) -> list[Drawing]:
-    from harness.report.figures import forest, memory_time, sweep
+    from tipbench.report.figures import forest, memory_time, sweep
 
     return [*forest.drawings(rows), *memory_time.drawings(rows), *sweep.drawings(rows)]

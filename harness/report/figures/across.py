@@ -10,9 +10,9 @@ from textwrap import wrap
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from harness.report.figures import Effect, style
-from harness.report.figures.style import Drawing
-from harness.report.wording import plural
+from tipbench.report.figures import Effect, style
+from tipbench.report.figures.style import Drawing
+from tipbench.report.wording import plural
 
 MOST = 12
 """Comparisons that are drawn: those that differ most."""

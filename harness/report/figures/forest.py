@@ -12,11 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import Transform, blended_transform_factory
 
-from harness.report.advice import advise
-from harness.report.figures import style
-from harness.report.figures.style import LIGHT, Drawing, ln
-from harness.report.rows import CONTROL, Row
-from harness.report.wording import plural, ratio
+from tipbench.report.advice import advise
+from tipbench.report.figures import style
+from tipbench.report.figures.style import LIGHT, Drawing, ln
+from tipbench.report.rows import CONTROL, Row
+from tipbench.report.wording import plural, ratio
 
 LINES = 58
 """Of a page."""
@@ -25,7 +25,7 @@ PITCH = 0.15
 """Inches from line to line."""
 
 ABOVE, BELOW, LABELS, NUMBERS, EDGE = 0.95, 0.45, 2.62, 1.28, 0.06
-"""Inches around the axes, and around what stands beside them."""
+"""Inches around the axes, and around what is beside them."""
 
 Group = tuple[str, list[Row]]
 
@@ -55,7 +55,7 @@ def _groups(rows: Sequence[Row]) -> list[Group]:
 
 
 def _pages(groups: Sequence[Group]) -> list[list[Group]]:
-    """A tip stays on one page where it can: on which page it stands is then its line's place on that page."""
+    """A tip stays on one page where it can: on which page it is, is then its line's place on that page."""
     pages: list[list[Group]] = []
     left = 0
     for answer, rows in groups:
@@ -127,11 +127,11 @@ def _head(over: Axes, line: int, tip: str, answer: str) -> None:
 
 def _words(over: Axes, line: int, row: Row, pair: str) -> None:
     """pair: empty where the line above names it."""
-    beside, told = _beside(over), style.shown(pair, 28)
+    beside, label = _beside(over), style.shown(pair, 28)
     slant: Literal["normal", "italic"] = "normal" if row.info.scale == "macro" else "italic"
-    over.text(EDGE + 0.1, line, told, transform=beside, va="center", style=slant)
+    over.text(EDGE + 0.1, line, label, transform=beside, va="center", style=slant)
     if row.variant != "optimized":
-        variant = style.shown(row.variant, max(12, min(26, 40 - len(told))))
+        variant = style.shown(row.variant, max(12, min(26, 40 - len(label))))
         over.text(LABELS - 0.08, line, variant, transform=beside, va="center", ha="right", color=LIGHT["muted"])
     speedup, low, high = map(math.exp, ln(row))
     found = ratio(speedup, low, high)
@@ -151,15 +151,15 @@ def _alt(page: Sequence[Group], number: int, of: int) -> str:
     verdicts = Counter(row.verdict for row in rows)
     parts = [f"{verdicts[verdict]} {verdict}" for verdict in style.MARKS if verdicts[verdict]]
     where = f", page {number} of {of}" if of > 1 else ""
-    told = f"Forest plot of speedups{where}: {plural(len(rows), 'comparison')}"
-    told += f", {', '.join(parts)}" if parts else ""
+    description = f"Forest plot of speedups{where}: {plural(len(rows), 'comparison')}"
+    description += f", {', '.join(parts)}" if parts else ""
     for word, verdict, pick in (("largest gain", "faster", max), ("largest loss", "slower", min)):
         having = [row for row in rows if row.verdict == verdict]
         if having:
             row = pick(having, key=lambda row: row.judgement.speedup or 1.0)
-            told += f"; the {word} is {name(row)} with {style.times(row.judgement.speedup or 1.0)}"
-    told += f"; {plural(controls, 'control')} with identical sides" if controls else ""
-    return f"{told}."
+            description += f"; the {word} is {name(row)} with {style.times(row.judgement.speedup or 1.0)}"
+    description += f"; {plural(controls, 'control')} with identical sides" if controls else ""
+    return f"{description}."
 
 
 def name(row: Row) -> str:

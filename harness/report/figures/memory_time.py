@@ -11,12 +11,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-from harness.report.advice import MEMORY_KINDS, MEMORY_MARGIN, judged_memory
-from harness.report.figures import style
-from harness.report.figures.forest import name
-from harness.report.figures.style import LIGHT, Drawing
-from harness.report.rows import CONTROL, Row
-from harness.report.wording import plural
+from tipbench.report.advice import MEMORY_KINDS, MEMORY_MARGIN, judged_memory
+from tipbench.report.figures import style
+from tipbench.report.figures.forest import name
+from tipbench.report.figures.style import LIGHT, Drawing
+from tipbench.report.rows import CONTROL, Row
+from tipbench.report.wording import plural
 
 SIDE = 6.4
 """Inches: the height of the figure."""
@@ -148,13 +148,15 @@ def _alt(points: Sequence[Point]) -> str:
         )
     ]
     counted = ", ".join(f"{count} {words.replace(',', '')}" for count, words in corners)
-    told = f"Memory against time: of {plural(len(points), 'comparison')} {counted}"
+    description = f"Memory against time: of {plural(len(points), 'comparison')} {counted}"
     leanest, hungriest = max(points, key=lambda point: point.y), min(points, key=lambda point: point.y)
     if _memory(leanest) > 0:
-        told += f"; the leanest is {name(leanest.row)} with {style.times(math.exp(-leanest.y))} the baseline's memory"
+        description += (
+            f"; the leanest is {name(leanest.row)} with {style.times(math.exp(-leanest.y))} the baseline's memory"
+        )
     if _memory(hungriest) < 0:
-        told += f"; the least lean is {name(hungriest.row)} with {style.times(math.exp(-hungriest.y))}"
-    return f"{told}."
+        description += f"; the least lean is {name(hungriest.row)} with {style.times(math.exp(-hungriest.y))}"
+    return f"{description}."
 
 
 def _memory(point: Point) -> int:

@@ -1,4 +1,4 @@
-"""The colours of figures and pages, for light and for dark surroundings; nothing else is imported for them."""
+"""The colours of figures and pages, for light and for dark backgrounds; nothing else is imported for them."""
 
 from __future__ import annotations
 

@@ -21,11 +21,11 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from PIL import Image, ImageColor
 
-from harness.report.figures.palette import PALETTE
-from harness.report.figures.svg import DOT, DOTS, compact
-from harness.report.rows import Row
-from harness.report.wording import plain
-from harness.verdict import MARGIN
+from tipbench.report.figures.palette import PALETTE
+from tipbench.report.figures.svg import DOT, DOTS, compact
+from tipbench.report.rows import Row
+from tipbench.report.wording import plain
+from tipbench.verdict.verdict import MARGIN
 
 LIGHT = {name: light for name, (light, _) in PALETTE.items()}
 
@@ -97,8 +97,8 @@ class Drawing:
 
 
 def save(drawing: Drawing, format: str) -> bytes:
-    """The figure as "svg", whose colours follow the page that it stands in, or "png", on white."""
-    # A name may hold characters that the font lacks; they are shown as boxes, and nobody needs to be told.
+    """The figure as "svg", whose colours follow the page that shows it, or "png", on white."""
+    # A name may hold characters that the font lacks; they are shown as boxes, and no warning is needed.
     with warnings.catch_warnings(), matplotlib.rc_context():
         warnings.filterwarnings("ignore", "Glyph", UserWarning)
         matplotlib.rcdefaults()

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation, blended_transform_factory
 
-from harness.report.figures import style, sweep_name
-from harness.report.figures.style import LIGHT, Drawing, ln
-from harness.report.rows import CONTROL, Row
+from tipbench.report.figures import style, sweep_name
+from tipbench.report.figures.style import LIGHT, Drawing, ln
+from tipbench.report.rows import CONTROL, Row
 
 SETTING = re.compile(r"(.+?)=(\d{1,15}(?:\.\d{1,15})?)")
 """How a point of a sweep is named."""
@@ -95,14 +95,14 @@ def _paint(points: Points, swept: str) -> Figure:
 
 def _labels(over: Axes, values: Sequence[float]) -> list[str]:
     """Of the values; none where it would touch the one before."""
-    letter, free, told = 0.02, -1.0, []
+    letter, free, shown_labels = 0.02, -1.0, []
     for value in values:
         (at, _) = over.transAxes.inverted().transform(over.transData.transform((value, 1.0)))
         label = f"{value:,.15g}"
         half = letter * (len(label) + 1) / 2
-        told.append(label if at - half >= free else "")
-        free = at + half if told[-1] else free
-    return told
+        shown_labels.append(label if at - half >= free else "")
+        free = at + half if shown_labels[-1] else free
+    return shown_labels
 
 
 def _on(row: Row) -> str:
@@ -112,5 +112,7 @@ def _on(row: Row) -> str:
 def _alt(points: Points, swept: str) -> str:
     row = points[0][1]
     name = style.shown(f"{row.tip} {row.info.pair}", 60)
-    told = [f"{style.times(row.judgement.speedup or 1.0)} with {value:,.15g} ({row.verdict})" for value, row in points]
-    return f"Speedup of {name}{_on(row)} by {style.shown(swept, 40)}: {', '.join(told)}."
+    points_shown = [
+        f"{style.times(row.judgement.speedup or 1.0)} with {value:,.15g} ({row.verdict})" for value, row in points
+    ]
+    return f"Speedup of {name}{_on(row)} by {style.shown(swept, 40)}: {', '.join(points_shown)}."

@@ -5,8 +5,8 @@ import os
 import torch
 from torch import distributed
 
-from harness.launch import surroundings
-from harness.pair import Claim, Pair, Step, Tip
+from tipbench.tip.pair import Claim, Pair, Step, Tip
+from tipbench.tip.process import process_settings
 
 TIP = Tip(id="bad-ranks", title="Lose a rank", guide=(), claim=Claim.FASTER)
 
@@ -14,7 +14,7 @@ TIP = Tip(id="bad-ranks", title="Lose a rank", guide=(), claim=Claim.FASTER)
 class _Averaging(Pair):
     """The first step is enough to fail, inside the pair's own collective."""
 
-    @surroundings(ranks=2)
+    @process_settings(ranks=2)
     def baseline(self) -> Step:
         return self.averaging()
 
@@ -34,7 +34,7 @@ class _Averaging(Pair):
 
 
 class OneRankRaises(_Averaging):
-    @surroundings(ranks=2)
+    @process_settings(ranks=2)
     def optimized(self) -> Step:
         averaging = self.averaging()
 
@@ -47,7 +47,7 @@ class OneRankRaises(_Averaging):
 
 
 class OneRankDies(_Averaging):
-    @surroundings(ranks=2)
+    @process_settings(ranks=2)
     def optimized(self) -> Step:
         averaging = self.averaging()
 

@@ -2,8 +2,8 @@
 
 import torch
 
-from harness.mechanism import operations
-from harness.pair import Claim, Pair, Step, Tip
+from tipbench.tip.counts import operations
+from tipbench.tip.pair import Claim, Pair, Step, Tip
 
 TIP = Tip(id="bad-results", title="Compute something else", guide=(), claim=Claim.FASTER)
 

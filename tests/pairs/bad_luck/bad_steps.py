@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from harness.pair import Claim, Pair, Step, Tip
+from tipbench.tip.pair import Claim, Pair, Step, Tip
 
 TIP = Tip(id="bad-steps", title="End badly", guide=(), claim=Claim.FASTER)
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from harness.pair import Claim, Pair, Step, Tip
+from tipbench.tip.pair import Claim, Pair, Step, Tip
 
 TIP = Tip(id="good", title="Add once", guide=(), claim=Claim.FASTER)
 

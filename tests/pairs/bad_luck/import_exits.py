@@ -2,7 +2,7 @@
 
 import os
 
-from harness.pair import Claim, Tip
+from tipbench.tip.pair import Claim, Tip
 
 TIP = Tip(id="import-exits", title="Leave at import", guide=(), claim=Claim.FASTER)
 

@@ -1,6 +1,6 @@
 """A file that cannot be imported."""
 
-from harness.pair import Claim, Tip
+from tipbench.tip.pair import Claim, Tip
 
 TIP = Tip(id="import-raises", title="Raise at import", guide=(), claim=Claim.FASTER)
 

@@ -2,7 +2,7 @@
 
 import ctypes
 
-from harness.pair import Claim, Tip
+from tipbench.tip.pair import Claim, Tip
 
 TIP = Tip(id="import-segfaults", title="Crash at import", guide=(), claim=Claim.FASTER)
 

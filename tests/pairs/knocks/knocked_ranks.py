@@ -5,8 +5,8 @@ import time
 
 import torch
 
-from harness.launch import surroundings
-from harness.pair import Claim, Pair, Step, Tip
+from tipbench.tip.pair import Claim, Pair, Step, Tip
+from tipbench.tip.process import process_settings
 
 TIP = Tip(id="knocked-ranks", title="Lose a rank", guide=(), claim=Claim.FASTER)
 
@@ -14,7 +14,7 @@ TIP = Tip(id="knocked-ranks", title="Lose a rank", guide=(), claim=Claim.FASTER)
 class Waits(Pair):
     """It fails at its first step: what is tested is a kill before that, and torchrun takes long to start."""
 
-    @surroundings(ranks=2)
+    @process_settings(ranks=2)
     def baseline(self) -> Step:
         x = torch.ones(10, device=self.device)
 

@@ -5,12 +5,12 @@ import time
 
 import torch
 
-from harness.needs import Need, Unmet
-from harness.pair import Claim, Pair, Step, Tip
+from tipbench.tip.needs import Need, Unmet
+from tipbench.tip.pair import Claim, Pair, Step, Tip
 
 TIP = Tip(id="knocks", title="Add less often", guide=(), claim=Claim.FASTER)
 
-NOWHERE = Need("a unicorn", lambda: Unmet("no unicorn found", "buy one"))
+NOWHERE = Need("a unicorn", lambda device: Unmet("no unicorn found", "buy one"))
 
 
 class _Adding(Pair):

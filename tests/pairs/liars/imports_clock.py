@@ -4,7 +4,7 @@ import time
 
 import torch
 
-from harness.pair import Claim, Pair, Step, Tip
+from tipbench.tip.pair import Claim, Pair, Step, Tip
 
 TIP = Tip(id="imports-clock", title="Change it at import", guide=(), claim=Claim.FASTER)
 

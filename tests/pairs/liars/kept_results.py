@@ -4,9 +4,9 @@ from itertools import count
 
 import torch
 
-from harness.launch import scoped
-from harness.mechanism import operations
-from harness.pair import Claim, Pair, Step, Tip, arm
+from tipbench.tip.counts import operations
+from tipbench.tip.pair import Claim, Pair, Step, Tip, variant
+from tipbench.tip.process import within
 
 TIP = Tip(id="kept-results", title="Do not do the work", guide=(), claim=Claim.FASTER)
 
@@ -107,8 +107,59 @@ class SkipsOddSteps(_Skips):
     idle = 1
 
 
-class SkipsOddStepsOfTraining(Pair):
-    """Works at the first two steps, all that a comparison of results sees."""
+def jittered(kept: torch.Tensor) -> torch.Tensor:
+    """As rounding would change it."""
+    return kept * (1 + 1e-5 * torch.randn_like(kept))
+
+
+class JittersEveryThirdStep(_Doubling):
+    """A copy of its own, which no comparison of values can tell from the right result."""
+
+    def optimized(self) -> Step:
+        x = self.inputs()
+        calls, kept = count(1), x
+
+        def step() -> torch.Tensor:
+            nonlocal kept
+            if next(calls) % 3 == 0:
+                return jittered(kept)
+            kept = x * 2
+            return kept.clone()
+
+        return step
+
+
+class WorksEveryThirdStep(_Doubling):
+    def optimized(self) -> Step:
+        x = self.inputs()
+        calls, kept = count(), x
+
+        def step() -> torch.Tensor:
+            nonlocal kept
+            if next(calls) % 3 == 0:
+                kept = x * 2
+            return jittered(kept)
+
+        return step
+
+
+class JittersWhatItReturned(_Doubling):
+    def optimized(self) -> Step:
+        x = self.inputs()
+        calls, returned = count(1), x
+
+        def step() -> torch.Tensor:
+            nonlocal returned
+            if next(calls) % 3 == 0:
+                return jittered(returned)
+            returned = x * 2
+            return returned
+
+        return step
+
+
+class _Training(Pair):
+    """Subclasses say which steps of `optimized` do not train."""
 
     def training(self) -> Step:
         model = torch.nn.Linear(8, 1, device=self.device)
@@ -127,6 +178,33 @@ class SkipsOddStepsOfTraining(Pair):
     def baseline(self) -> Step:
         return self.training()
 
+    def mechanism(self, step: Step) -> int:
+        """nothing"""
+        return 0
+
+    def engaged(self, baseline: int, optimized: int) -> bool:
+        return True
+
+
+class JittersEveryThirdStepOfTraining(_Training):
+    def optimized(self) -> Step:
+        train, calls = self.training(), count(1)
+        last: tuple[torch.Tensor, torch.nn.Module] | None = None
+
+        def step() -> tuple[torch.Tensor, torch.nn.Module]:
+            nonlocal last
+            if next(calls) % 3 == 0 and last is not None:
+                return jittered(last[0]), last[1]
+            loss, model = train()
+            last = loss.clone(), model
+            return loss, model
+
+        return step
+
+
+class SkipsOddStepsOfTraining(_Training):
+    """Works at the first two steps."""
+
     def optimized(self) -> Step:
         train, calls = self.training(), count(1)
         last: tuple[torch.Tensor, torch.nn.Module] | None = None
@@ -138,13 +216,6 @@ class SkipsOddStepsOfTraining(Pair):
             return last[0].clone(), last[1]
 
         return step
-
-    def mechanism(self, step: Step) -> int:
-        """nothing"""
-        return 0
-
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        return True
 
 
 class ReturnsAViewOfItsInput(Pair):
@@ -174,7 +245,7 @@ class Honest(_Doubling):
 
         return replayed
 
-    @arm
+    @variant
     def remembers(self) -> Step:
         x = self.inputs()
         history: list[torch.Tensor] = []
@@ -185,7 +256,7 @@ class Honest(_Doubling):
 
         return step
 
-    @arm
+    @variant
     def updates_in_place(self) -> Step:
         x = self.inputs()
         total = torch.zeros_like(x)
@@ -196,8 +267,8 @@ class Honest(_Doubling):
 
         return step
 
-    @arm
-    @scoped(torch.inference_mode)
+    @variant
+    @within(torch.inference_mode)
     def without_gradients(self) -> Step:
         x = self.inputs()
         kept: dict[str, torch.Tensor] = {}
@@ -235,6 +306,32 @@ class Accumulates(Pair):
         def step() -> tuple[torch.Tensor, ...]:
             model(inputs).square().sum().backward()
             return tuple(parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None)
+
+        return step
+
+    def baseline(self) -> Step:
+        return self.build()
+
+    def optimized(self) -> Step:
+        return self.build()
+
+    def mechanism(self, step: Step) -> int:
+        """nothing"""
+        return 0
+
+    def engaged(self, baseline: int, optimized: int) -> bool:
+        return True
+
+
+class Approaches(Pair):
+    """Every result is the one before and a little more, less than any comparison sees; it lies in a plain tensor."""
+
+    def build(self) -> Step:
+        target, mean = torch.randn(10, device=self.device), torch.randn(10, device=self.device)
+
+        def step() -> torch.Tensor:
+            mean.lerp_(target, 1e-6)
+            return mean.clone()
 
         return step
 

@@ -10,9 +10,9 @@ from itertools import count
 
 import torch
 
-from harness import clock, equal
-from harness.launch import scoped, surroundings
-from harness.pair import Claim, Pair, Step, Tip, arm
+from tipbench.tip.pair import Claim, Pair, Step, Tip, variant
+from tipbench.tip.process import process_settings, within
+from tipbench.worker import clock, outputs
 
 TIP = Tip(id="switches", title="Change what the other side runs with", guide=(), claim=Claim.FASTER)
 
@@ -52,7 +52,7 @@ def replace_every_clock() -> None:
         (torch.cuda, "synchronize", "Event"),
         (torch.accelerator, "synchronize"),
         (clock, "time_block"),
-        (equal, "compare"),
+        (outputs, "compare"),
     ):
         for name in names:
             setattr(module, name, lambda *told: 0.0)
@@ -85,7 +85,7 @@ class Builds(_Adding):
         change_every_switch()
         return step
 
-    @arm
+    @variant
     def clocks(self) -> Step:
         step = self.build()
         replace_every_clock()
@@ -141,7 +141,7 @@ class Baseline(_Adding):
 class BeyondItsScope(_Adding):
     """A switch is declared, but another one is left changed."""
 
-    @scoped(torch.no_grad)
+    @within(torch.no_grad)
     def optimized(self) -> Step:
         step = self.build()
 
@@ -165,7 +165,7 @@ def seven_threads() -> Iterator[None]:
 class Honest(_Adding):
     """Enters and leaves what it is about."""
 
-    @scoped(seven_threads)
+    @within(seven_threads)
     def optimized(self) -> Step:
         return self.build()
 
@@ -186,9 +186,9 @@ class RestoresWhatItChanged(_Adding):
 
 
 class AloneInItsProcess(_Adding):
-    """What cannot be undone is allowed to a variant with surroundings of its own."""
+    """What cannot be undone is allowed to a variant with process settings of its own."""
 
-    @surroundings(env={"TIPBENCH_SIDE": "alone"})
+    @process_settings(env={"TIPBENCH_SIDE": "alone"})
     def optimized(self) -> Step:
         torch.set_flush_denormal(True)
         torch.set_num_threads(1)

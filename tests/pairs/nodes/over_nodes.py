@@ -6,8 +6,8 @@ import time
 import torch
 from torch import distributed
 
-from harness.launch import surroundings
-from harness.pair import Claim, Pair, Step, Tip, arm
+from tipbench.tip.pair import Claim, Pair, Step, Tip, variant
+from tipbench.tip.process import process_settings
 
 TIP = Tip(id="over-nodes", title="Spread ranks over nodes", guide=(), claim=Claim.FASTER)
 
@@ -35,7 +35,7 @@ class _Summing(Pair):
     def inputs(self) -> torch.Tensor:
         return torch.randn(10, device=self.device)
 
-    @surroundings(ranks=2)
+    @process_settings(ranks=2)
     def baseline(self) -> Step:
         inputs = self.inputs()
 
@@ -55,17 +55,17 @@ class _Summing(Pair):
 
 
 class Summing(_Summing):
-    @surroundings(ranks=2)
+    @process_settings(ranks=2)
     def optimized(self) -> Step:
         return self.baseline()
 
-    @arm
+    @variant
     def alone(self) -> Step:
         inputs = self.inputs()
         return lambda: inputs * 2
 
-    @arm
-    @surroundings(ranks=3)
+    @variant
+    @process_settings(ranks=3)
     def three(self) -> Step:
         return self.baseline()
 
@@ -74,7 +74,7 @@ class _OneRankFails(_Summing):
     def fail(self) -> None:
         raise NotImplementedError
 
-    @surroundings(ranks=2)
+    @process_settings(ranks=2)
     def optimized(self) -> Step:
         summing = self.baseline()
 

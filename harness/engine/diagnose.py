@@ -1,0 +1,138 @@
+"""Why a worker did not answer: the kind and reason of a failed record, from how its process ended and what it left."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from tipbench.engine.nodes import RemoteRanks
+from tipbench.engine.process import Process
+from tipbench.machine.temporary import full
+from tipbench.worker.protocol import CONNECTION_LOST, OUTPUT_LIMIT, STACK_SIGNAL
+
+TORCHRUN_ENDS = 15.0
+"""Seconds until torchrun has seen that a rank is gone, has ended the others, and has left."""
+
+STACK_S = 1.0
+"""Seconds in which a process prints its stack; one that has not yet come so far as to listen is ended by the signal."""
+
+CLOSED = "its connection was closed"
+
+
+class Failure(NamedTuple):
+    """What a failed record says."""
+
+    kind: str
+    reason: str
+
+
+class Evidence:
+    """A worker's process, and what it leaves in its scratch folder. file: the name of the pair's file."""
+
+    def __init__(self, process: Process, scratch: Path, file: str, remote: Sequence[RemoteRanks] = ()) -> None:
+        """remote: its ranks on other nodes."""
+        self.output = scratch / "output"
+        self._process = process
+        self._scratch = scratch
+        self._file = file
+        self._remote = remote
+
+    def silent(self, doing: str, deadline: float) -> Failure:
+        """Why nothing was answered within the deadline."""
+        if failure := self._full() or self._ended(doing, 0.0):
+            return failure
+        places = [*self.positions(), *(place for ranks in self._remote for place in ranks.positions())]
+        where = f" when {', and '.join(places)}" if places else self._last_output()
+        return Failure("hang", f"no answer within {deadline:g} s while doing: {doing}; ended{where}")
+
+    def closed(self, doing: str) -> Failure:
+        """Why the connection was closed, or the process has ended."""
+        # A socket closes a moment before its process is gone; torchrun looks once a second.
+        seconds = 1.0 if self._process.ranks == 1 else TORCHRUN_ENDS
+        return self._full() or self._ended(doing, seconds) or unreadable(CLOSED, doing)
+
+    def _full(self) -> Failure | None:
+        why = full(self._scratch)
+        return Failure("temporary folder full", why) if why else None
+
+    def _ended(self, doing: str, seconds: float) -> Failure | None:
+        """How the process has ended; None where it has not within so many seconds."""
+        code = self._process.exit_code(seconds)
+        # The first to fall is the cause: the other ranks then lose their connection to it. One that
+        # died has left no report, only its exit code with torchrun.
+        codes, aged = self.ended_ranks()
+        now = time.time()
+        reports = [(now - age, rank, report) for age, rank, report in aged]
+        for ranks in self._remote:
+            if ended := ranks.ended(seconds):
+                codes |= {int(rank): code for rank, code in ended["codes"].items()}
+                reports += ended["reports"]
+        for rank in sorted(codes.keys() - {rank for _, rank, _ in reports}):
+            return self._of_exit_code(codes[rank], f"rank {rank} ", doing)
+        for _, _, report in sorted(reports, key=lambda report: report[0]):
+            return Failure(report["failed"], report["reason"])
+        return None if code is None else self._of_exit_code(code, "", doing)
+
+    def ended_ranks(self) -> tuple[dict[int, int], list[tuple[float, int, dict[str, str]]]]:
+        """What ranks left on this node that have ended.
+
+        ({rank: exit code that torchrun saw}, [(seconds ago, rank, failure that it reported before it ended)]).
+        """
+        seen = self._scratch / "exit-codes.json"
+        codes = {int(rank): code for rank, code in json.loads(seen.read_text()).items()} if seen.exists() else {}
+        now = time.time()
+        reports = [
+            (now - report.stat().st_mtime, int(report.stem.removeprefix("rank-")), json.loads(report.read_text()))
+            for report in self._scratch.glob("rank-*.json")
+        ]
+        return codes, reports
+
+    def positions(self) -> list[str]:
+        """Where in the pair's file its processes on this node are, such as "rank 1 was in no_sync.py, line 60"."""
+        found = []
+        # The innermost call is printed first, after the name of each thread.
+        pattern = rb'/%s", line (\d+) in ' % re.escape(self._file.encode())
+        for who, pid in self._process.pythons():
+            before = self.output.stat().st_size
+            with suppress(ProcessLookupError):
+                os.kill(pid, STACK_SIGNAL)
+            end = time.monotonic() + STACK_S
+            while time.monotonic() < end:
+                with self.output.open("rb") as output:
+                    output.seek(before)
+                    line = re.search(pattern, output.read())
+                if line:
+                    found.append(f"{who} was in {self._file}, line {int(line[1])}")
+                    break
+                time.sleep(0.05)
+        return found
+
+    def _of_exit_code(self, code: int, who: str, doing: str) -> Failure:
+        """The failure that an exit code means; negative: the signal."""
+        if self.output.stat().st_size >= OUTPUT_LIMIT:
+            return Failure("output flood", f"printed over {OUTPUT_LIMIT >> 20} MiB while doing: {doing}")
+        if code == CONNECTION_LOST:
+            return unreadable(CLOSED, doing)
+        if code == -signal.SIGKILL:
+            return Failure(
+                "killed", f"{who}ended by SIGKILL while doing: {doing}; most often the kernel's out-of-memory killer"
+            )
+        if code < 0:
+            return Failure("crashed", f"{who}{signal.Signals(-code).name} while doing: {doing}{self._last_output()}")
+        return Failure("exited", f"{who}left with exit code {code} while doing: {doing}{self._last_output()}")
+
+    def _last_output(self) -> str:
+        lines = [line.strip() for line in self.output.read_text(errors="replace")[-4000:].splitlines() if line.strip()]
+        return f"; it last printed: {' / '.join(lines[-3:])[:400]}" if lines else ""
+
+
+def unreadable(why: str, doing: str) -> Failure:
+    """The failure of an answer that is none."""
+    return Failure("unreadable answer", f"the worker's answer could not be read: {why}; while doing: {doing}")

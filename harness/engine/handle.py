@@ -1,0 +1,215 @@
+"""What the runner holds of a worker: its process, the channel to it, and the diagnosis when it does not answer.
+
+The worker's end is `tipbench.worker`. Measurements travel over a Unix socket, never on stdout; what the worker
+prints goes to a file that is shown when it fails.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol
+
+from tipbench.engine.channel import Channel, Closed, Late
+from tipbench.engine.diagnose import Evidence, unreadable
+from tipbench.engine.fork_server import ForkServer, ServerGone
+from tipbench.engine.nodes import NodeLost, RemoteRanks, Rendezvous
+from tipbench.engine.process import Process, spawn
+from tipbench.machine.native import with_path
+from tipbench.machine.temporary import full
+from tipbench.records.record import PairInfo
+from tipbench.tip.process import ProcessSettings
+from tipbench.worker.protocol import Unreadable
+
+OWN_VARIABLES = ("TMPDIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "OMP_NUM_THREADS")
+"""Variables that each worker has of its own; torch reads them when they are needed, not at import. The last is
+for the ranks of a forked torchrun."""
+
+PRELOADED = ("torchvision",)
+"""Packages that a pair's needs may name, imported before its file: by the server of forked workers, or by all
+processes of a launch at once, where their builds would do it one after the other."""
+
+START_DEADLINE = 120.0
+"""Seconds until a worker has imported torch and the pair's file."""
+
+
+def preloaded(info: PairInfo) -> list[str]:
+    """Those of PRELOADED that a pair needs."""
+    return [package for package in PRELOADED if package in info.needs]
+
+
+class WorkerFailed(Exception):
+    """A worker did not answer, or answered with a failure: the kind and reason of a failed record."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(f"{kind}: {reason}")
+        self.kind = kind
+        self.reason = reason
+
+
+class WorkerHandle(Protocol):
+    """What the runner needs of a worker; tests give it a fake one."""
+
+    def ready(self) -> None: ...
+
+    def begin(self, command: str, **arguments: Any) -> None: ...
+
+    def finish(self) -> Any: ...
+
+    def ask(self, command: str, **arguments: Any) -> Any: ...
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class Worker:
+    """One worker process, or one torchrun group of them, for one pair in given process settings."""
+
+    def __init__(
+        self,
+        info: PairInfo,
+        settings: ProcessSettings,
+        env: Mapping[str, str],
+        folder: Path,
+        scratch: Path,
+        server: ForkServer | None = None,
+        rendezvous: Rendezvous | None = None,
+        remote: Sequence[RemoteRanks] = (),
+    ) -> None:
+        """Start it; `ready` waits for it. `scratch` is an empty folder that the worker may fill.
+
+        server: forks it, and has the environment already but for OWN_VARIABLES; None: it is started afresh.
+        rendezvous: how its torchrun finds those of other nodes. remote: the ranks on them, already started.
+        Raises ServerGone.
+        """
+        self._deadline = info.deadline
+        self._remote = remote
+        self._scratch = scratch
+        self._begun: deque[str] = deque()
+        self._channel: Channel | None = None
+        task = {
+            "file": str(folder.parent / info.file),
+            "folder": str(folder),
+            "pair": info.pair,
+            "device": info.device,
+            "imports": preloaded(info),
+            "rendezvous": asdict(rendezvous) if rendezvous else None,
+        }
+        path, output = scratch / "socket", scratch / "output"
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.bind(str(path))
+        self._listening.listen(1)
+        ranks, words = settings.ranks, json.dumps(task)
+        try:
+            if server:
+                own = {name: env[name] for name in OWN_VARIABLES if name in env}
+                self.process = Process(server.fork(ranks, path, words, own, output), ranks)
+            else:
+                command = [sys.executable, "-P", "-m", "tipbench.worker", str(ranks), str(path), words]
+                self.process = Process(spawn([*with_path(settings.prefix), *command], env, output), ranks)
+        except ServerGone:
+            self._listening.close()
+            raise
+        self.evidence = Evidence(self.process, scratch, Path(info.file).name, remote)
+
+    def ready(self) -> None:
+        """Wait until the pair's file is imported. Raises WorkerFailed."""
+        if self._channel is None:
+            with self._diagnosed("starting", START_DEADLINE):
+                if not self._wait(self._listening, START_DEADLINE):
+                    raise Late
+                connected, _ = self._listening.accept()
+                self._channel = Channel(connected)
+                self._channel.request("ready", {}, START_DEADLINE)
+            self._answer("starting", START_DEADLINE)
+
+    def begin(self, command: str, **arguments: Any) -> None:
+        """Send one request; `finish` waits for its answer. Raises WorkerFailed."""
+        self.ready()
+        assert self._channel is not None
+        doing = f"{command} {arguments.get('variant', '')}".strip()
+        with self._diagnosed(doing, self._deadline):
+            self._channel.request(command, arguments, self._deadline)
+        self._begun.append(doing)
+
+    def finish(self) -> Any:
+        """Sleep until the oldest begun request is answered. Raises WorkerFailed."""
+        return self._answer(self._begun.popleft(), self._deadline)
+
+    def ask(self, command: str, **arguments: Any) -> Any:
+        """Send one request and sleep until it is answered. Raises WorkerFailed."""
+        self.begin(command, **arguments)
+        return self.finish()
+
+    def pause(self) -> None:
+        """Stop the process and everything it started until `resume`, threads that spin included."""
+        for ranks in self._remote:
+            ranks.ask("pause")
+        self.process.pause()
+
+    def resume(self) -> None:
+        for ranks in self._remote:
+            ranks.ask("resume")
+        self.process.resume()
+
+    def end(self) -> None:
+        """End the process and everything it started, at once."""
+        self.process.end()
+        if self._channel is not None:
+            self._channel.close()
+        self._listening.close()
+        for ranks in self._remote:
+            with suppress(NodeLost):  # then its ranks have ended with it, and whoever asks next learns of it
+                ranks.ask("end")
+
+    def _answer(self, doing: str, deadline: float) -> Any:
+        assert self._channel is not None
+        with self._diagnosed(doing, deadline):
+            answer = self._channel.answer(deadline, self._wait)
+        if "failed" in answer:
+            why = full(self._scratch)
+            raise WorkerFailed(answer["failed"], answer["reason"] + (f"; {why}" if why else ""))
+        return answer["answer"]
+
+    @contextmanager
+    def _diagnosed(self, doing: str, deadline: float) -> Iterator[None]:
+        """Raise WorkerFailed, with the cause, where within there is no answer."""
+        try:
+            yield
+            return
+        except Unreadable as why:
+            failure = unreadable(str(why), doing)
+        except Closed:
+            failure = self.evidence.closed(doing)
+        except Late:
+            failure = self.evidence.silent(doing, deadline)
+        raise WorkerFailed(*failure)
+
+    def _wait(self, source: socket.socket, seconds: float) -> bool:
+        """Sleep until `source` can be read; False after `seconds`. Raises Closed once the worker has ended, here or on
+        another node.
+
+        No polling where the kernel can watch the process (pidfd, Linux); once a second elsewhere.
+        """
+        end = time.monotonic() + seconds
+        pidfd = self.process.pidfd
+        watched: list[Any] = [source, *(ranks.node for ranks in self._remote), *([] if pidfd is None else [pidfd])]
+        while (left := end - time.monotonic()) > 0:
+            found, _, _ = select.select(watched, [], [], left if pidfd is not None else min(1.0, left))
+            if source in found:
+                return True
+            ended = pidfd in found if pidfd is not None else self.process.exit_code() is not None
+            if ended or any(ranks.ended() for ranks in self._remote):
+                raise Closed
+        return False

@@ -1,0 +1,95 @@
+"""A worker's process, started afresh or forked: pausing it, ending it, and seeing that it has ended."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from tipbench.engine.fork_server import Forked, ServerGone
+
+
+def spawn(command: Sequence[str], env: Mapping[str, str], output: Path) -> subprocess.Popen[bytes]:
+    """Start a process that prints into the file `output`."""
+    with output.open("wb") as printed:
+        # Its own session: one signal reaches everything it starts, and the terminal's Ctrl-C none.
+        return subprocess.Popen(
+            command, env=env, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, start_new_session=True
+        )
+
+
+class Process:
+    """A worker's process, or torchrun and the ranks that it starts."""
+
+    def __init__(self, started: subprocess.Popen[bytes] | Forked, ranks: int) -> None:
+        """Raises ServerGone where a forked one is gone already, and its server with it."""
+        self.pid = started.pid
+        self.ranks = ranks
+        self._started = started
+        self._ended = False
+        try:
+            self.pidfd = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else None
+            """A descriptor that can be read once the process, torchrun with ranks, has ended; None but on Linux."""
+        except ProcessLookupError:
+            raise ServerGone from None
+
+    def exit_code(self, seconds: float = 0.0) -> int | None:
+        """The exit code, negative for a signal; None where it still runs after so many seconds."""
+        with suppress(subprocess.TimeoutExpired):
+            return self._started.wait(seconds)
+        return None
+
+    def pythons(self) -> list[tuple[str, int]]:
+        """(who, process id) of each process that runs the pair: the worker, or the ranks of its torchrun."""
+        if self.ranks == 1:
+            return [("it", self.pid)]
+        with suppress(psutil.Error):
+            children = [(child.environ().get("RANK"), child.pid) for child in psutil.Process(self.pid).children()]
+            return sorted((f"rank {rank}", pid) for rank, pid in children if rank is not None)
+        return []
+
+    def pause(self) -> None:
+        """Stop it and everything it started until `resume`, threads that spin included."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        for group in self._groups:
+            with suppress(ProcessLookupError):  # it has ended: the next answer shows it
+                os.killpg(group, number)
+
+    @functools.cached_property
+    def _groups(self) -> set[int]:
+        """Its process groups; torchrun gives each rank one of its own."""
+        groups = {self.pid}
+        if self.ranks > 1:
+            with suppress(psutil.Error, ProcessLookupError):
+                groups |= {os.getpgid(child.pid) for child in psutil.Process(self.pid).children(recursive=True)}
+        return groups
+
+    def end(self) -> None:
+        """End it and everything it started, at once. Once it has ended its id may be another process's."""
+        if self._ended:
+            return
+        self._ended = True
+        descendants: list[psutil.Process] = []
+        with suppress(psutil.Error):
+            # torchrun gives each rank a session of its own, out of reach of one killpg.
+            descendants = psutil.Process(self.pid).children(recursive=True)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        for descendant in descendants:
+            with suppress(psutil.Error):
+                descendant.kill()
+        self._started.wait()
+        if self.pidfd is not None:
+            os.close(self.pidfd)
+            self.pidfd = None

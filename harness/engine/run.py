@@ -1,0 +1,281 @@
+"""One run from the first word to the last: selection, lock, results file, summary."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from tipbench import __version__, report
+from tipbench.engine.follower import follow
+from tipbench.engine.launcher import Launcher
+from tipbench.engine.lock import only_run
+from tipbench.engine.nodes import NodeLost, Nodes, Place, digest, gathered, place
+from tipbench.engine.profiles import PROFILES
+from tipbench.engine.progress import Progress
+from tipbench.engine.runner import run
+from tipbench.errors import UserError
+from tipbench.machine import describe
+from tipbench.machine.controls import controls
+from tipbench.machine.temporary import TemporaryFolderFull
+from tipbench.records import store
+from tipbench.records.fields import MalformedRecord, RunOptions, converted
+from tipbench.records.record import PairInfo, Record, Run
+from tipbench.report.wording import plural, ratio
+from tipbench.suite.discover import Discovery, discover
+from tipbench.suite.files import BENCHMARKS
+from tipbench.suite.names import written_pairs
+from tipbench.suite.selection import select, with_controls
+from tipbench.verdict.statistics import Looks
+from tipbench.verdict.verdict import Judgement, judge
+
+
+class CannotRun(UserError):
+    """The run cannot begin; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of the command.
+
+    folder: where the pairs are. results: where the run is stored. place: of several nodes, which this is.
+    """
+
+    names: Sequence[str] = ()
+    expression: str = ""
+    folder: Path = BENCHMARKS
+    results: Path = Path("results")
+    profile: str = "full"
+    device: str = "auto"
+    seed: int = 0
+    bare: bool = False
+    place: Place | None = None
+
+    @property
+    def nodes(self) -> int:
+        return self.place.count if self.place else 1
+
+
+def begin(options: Options) -> int:
+    """Measure anew. Returns the exit code; raises UserError."""
+    if options.place and options.place.number:
+        return _follow(options.place, options.folder)
+    if options.folder == BENCHMARKS and (written := written_pairs()):
+        select(written, options.names, options.expression)  # a misspelt name is reported before torch is imported
+    found, pairs = _found(options)
+    chosen = select([*found.pairs, *(record.info for record in found.broken)], options.names, options.expression)
+    whole = not options.names and not options.expression and options.folder == BENCHMARKS
+    planned = with_controls(chosen, [info for info in pairs if info.tip["id"] == "control"], whole)
+    controlled = {} if options.bare else controls(found.threads)
+    about = describe.describe()
+    with only_run(f"`{typed_command()}`"), _others(options.place, about, options.folder, controlled) as nodes:
+        stored = Run(
+            id=uuid.uuid4().hex,
+            started=datetime.now(UTC).isoformat(timespec="seconds"),
+            suite=__version__,
+            commit=suite_commit(),
+            machine=about | ({"nodes": nodes.described()} if nodes else {}),
+            controls=controlled,
+            options={
+                "profile": options.profile,
+                "device": found.device,
+                "seed": options.seed,
+                "bare": options.bare,
+                "folder": "" if options.folder == BENCHMARKS else str(options.folder),
+                "nnodes": options.nodes,
+            },
+            planned=tuple(info.name for info in planned),
+        )
+        with store.create(options.results, stored) as writer:
+            return _carry_on(stored, planned, found, options, nodes, writer)
+
+
+def resume(path: Path, rendezvous: str = "") -> int:
+    """Go on with a run that was interrupted, without repeating what its file holds.
+
+    rendezvous: where the nodes of a run on several meet now.
+    """
+    with only_run(f"`{typed_command()}`"):
+        stored, writer = store.resume(path)
+        with writer:
+            for notice in writer.notices:
+                print(f"tipbench: {notice}", file=sys.stderr)
+            if not set(stored.planned) - {record.name for record in stored.records}:
+                print(f"{path} is complete: of its {plural(len(stored.planned), 'pair')} none is left to measure")
+                return _conclude(stored, path)
+            try:
+                options_then = converted(stored.options, RunOptions)
+            except MalformedRecord as error:
+                raise CannotRun(f"{path}, line 1: the options are damaged ({error}); begin a new run") from None
+            folder = Path(options_then["folder"]) if options_then["folder"] else BENCHMARKS
+            count = options_then.get("nnodes", 1)
+            if count > 1 and not rendezvous:
+                raise CannotRun(f"{path} was begun on {count} nodes: give --rdzv HOST:PORT beside --resume")
+            if count == 1 and rendezvous:
+                raise CannotRun(f"{path} was begun on one machine, so --rdzv says nothing")
+            options = Options(folder=folder, device=options_then["device"], place=place(count, 0, rendezvous))
+            here = describe.describe()
+            for field in ("name", "torch", "python"):
+                if here[field] != stored.machine.get(field):
+                    raise CannotRun(
+                        f"{path} was begun with {field} {stored.machine.get(field)}; here it is {here[field]}. "
+                        "One run is of one machine and one installation: begin a new one with `tipbench run`"
+                    )
+            found, pairs = _found(options)
+            known = {info.name: info for info in [*pairs, *(record.info for record in found.broken)]}
+            missing = [name for name in stored.planned if name not in known]
+            if missing:
+                raise CannotRun(f"{path} planned {missing[0]}, which is no longer in {folder}; begin a new run")
+            planned = [known[name] for name in stored.planned]
+            with _others(options.place, here, folder, stored.controls) as nodes:
+                if nodes and nodes.described() != stored.machine.get("nodes"):
+                    raise CannotRun(f"{path} was begun with other nodes: begin a new run with `tipbench run`")
+                return _carry_on(stored, planned, found, options, nodes, writer)
+
+
+@contextmanager
+def _others(
+    here: Place | None, about: Mapping[str, Any], folder: Path, controlled: Mapping[str, str]
+) -> Iterator[Nodes | None]:
+    """All other nodes of a run, once they have come; None for a run on one machine. Raises NodesError."""
+    if here is None:
+        yield None
+        return
+    listed = "\n".join(f"  {here.command(number)}" for number in range(1, here.count))
+    print(f"node 0: waiting at {here.address} for the others, on which is typed:\n{listed}", file=sys.stderr)
+    with gathered(here, _identity(about, folder), controlled) as nodes:
+        yield nodes
+
+
+def _follow(here: Place, folder: Path) -> int:
+    """Be another node than the first, until its run is over."""
+    about = describe.describe()
+    with only_run(f"`{typed_command()}`"):
+        print(f"node {here.number} of {here.count}: looking for node 0 at {here.address}", file=sys.stderr)
+        started = follow(here, folder, _identity(about, folder))
+    print(f"the run is over; {plural(started, 'group')} of ranks had a share here. Node 0 has the results")
+    return 0
+
+
+def _identity(about: Mapping[str, Any], folder: Path) -> dict[str, str]:
+    """What nodes compare: the machine's name and `nodes.SAME`."""
+    installed = {name: about[name] for name in ("name", "torch", "python")}
+    return {**installed, "suite": __version__, "commit": suite_commit(), "pairs": digest(folder)}
+
+
+def _found(options: Options) -> tuple[Discovery, list[PairInfo]]:
+    """Discover the folder; with a person's own one, the controls of `benchmarks/` come along."""
+    found = discover(options.folder, options.device, options.nodes)
+    if options.folder == BENCHMARKS:
+        return found, list(found.pairs)
+    own = discover(BENCHMARKS / "control.py", found.device, options.nodes)
+    return found, [*own.pairs, *found.pairs]
+
+
+def _carry_on(
+    stored: Run,
+    planned: Sequence[PairInfo],
+    found: Discovery,
+    options: Options,
+    nodes: Nodes | None,
+    writer: store.Writer,
+) -> int:
+    """Measure what `stored.records` does not hold yet, saving each record once it is complete."""
+    done = {record.name for record in stored.records}
+    left = [info for info in planned if info.name not in done]
+    broken = {record.name: record for record in found.broken}
+    progress = Progress(left)
+    progress.say(
+        f"{len(left)} pairs on {stored.machine['name']}, {stored.options['profile']} profile, into {writer.path}"
+    )
+    profile, cores, seed = PROFILES[stored.options["profile"]], stored.machine["cores"], stored.options["seed"]
+    records = list(stored.records)
+    launcher = Launcher(options.folder, stored.controls, nodes)
+    go_on = f"tipbench run --resume {shlex.quote(str(writer.path))}"
+    if options.place:
+        go_on += f" --rdzv {options.place.address}"
+    # `kill` ends a run as Ctrl-C does: records are safe, workers are ended, the way to go on is printed.
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        for index, record in enumerate(run(left, launcher.start, profile, seed, cores, progress.show, broken)):
+            writer.append(record)
+            records.append(record)
+            progress.done(index, _line(record, cores, profile.looks), record.wall_s, record.outcome == "measured")
+    except KeyboardInterrupt:
+        progress.say(
+            f"interrupted: {len(records)} of {len(planned)} pairs are safe in {writer.path}\ngo on with: {go_on}"
+        )
+        return 130
+    except TemporaryFolderFull as full:
+        safe = f"{len(records)} of {len(planned)} pairs are safe in {writer.path}"
+        raise TemporaryFolderFull(f"{full}; {safe}\ngo on with: {go_on}", exit_code=1) from None
+    except NodeLost as lost:
+        raise NodeLost(
+            f"{lost}; {len(records)} of {len(planned)} pairs are safe in {writer.path}\n"
+            f"go on with: {go_on}, and on the other nodes as before"
+        ) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        launcher.close()
+    return _conclude(replace(stored, records=tuple(records)), writer.path)
+
+
+def _conclude(stored: Run, path: Path) -> int:
+    """Say what a complete run found and where its report is. Returns the exit code."""
+    print("\n".join(["", *report.one_liners(stored), ""]))
+    print(f"results: {path}\nreport:  tipbench report {shlex.quote(str(path))}")
+    return int(any(_failed(record) for record in stored.records))
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _failed(record: Record) -> bool:
+    return record.outcome == "failed" or any(found.outcome == "failed" for found in record.variants.values())
+
+
+def _line(record: Record, cores: int, looks: Looks) -> str:
+    """What is printed of a finished pair."""
+    if record.outcome != "measured":
+        kind = f"{record.kind}: " if record.kind else ""
+        return f"{record.name}: {record.outcome}: {kind}{record.reason}"
+    verdicts = []
+    for judged in judge(record, looks, cores):
+        name = "" if judged.variant == "optimized" else f"{judged.variant} "
+        verdicts.append(f"{name}{verdict(judged)}")
+    return f"{record.name}: {'; '.join(verdicts)} ({record.wall_s:.0f} s)"
+
+
+def verdict(judged: Judgement) -> str:
+    """`faster 1.35x [1.33, 1.38]`, or the reason where there is no speedup."""
+    if judged.speedup is None or judged.low is None or judged.high is None:
+        return f"{judged.verdict}: {judged.reason}"
+    return f"{judged.verdict} {ratio(judged.speedup, judged.low, judged.high)}"
+
+
+def suite_commit() -> str:
+    """The suite's git commit, with "-dirty" for uncommitted changes; "unavailable" outside a checkout of its own."""
+    checkout = BENCHMARKS.parent
+    if not (checkout / ".git").exists():
+        return "unavailable"  # installed, it may lie within another project's checkout
+    command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        described = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return "unavailable"
+    return described.stdout.strip() or "unavailable"
+
+
+def typed_command() -> str:
+    """The command as it was typed, for whoever finds the machine taken by it."""
+    return shlex.join(["tipbench", *sys.argv[1:]])

@@ -1,0 +1,89 @@
+"""The process settings every worker gets, the same for both sides, and recorded with the run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from tipbench.machine import native
+from tipbench.tip.process import ProcessSettings
+
+HEAP_KEPT = str(1 << 34)
+"""16 GiB, above any tensor here. glibc otherwise lands, by heap layout, in a mode that faults fresh
+pages at every large temporary or in one that does not; the two differ by up to 2.5x. Both thresholds
+must be raised: setting one alone turns off glibc's own adjustment and makes it worse."""
+
+FOREIGN = (
+    "OMP_",
+    "GOMP_",
+    "KMP_",
+    "MKL_",
+    "MALLOC_",
+    "GLIBC_TUNABLES",
+    "LD_PRELOAD",
+    "TORCH",
+    "PYTORCH_",
+    "PYTHONHASHSEED",
+    # of GPUs, NVIDIA's first; CUDA_VISIBLE_DEVICES and CUDA_HOME say where things are, and pass
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_MODULE_LOADING",
+    "CUDA_DISABLE_PTX_JIT",
+    "CUDA_FORCE_PTX_JIT",
+    "NVIDIA_TF32_OVERRIDE",
+    "CUBLAS",
+    "CUDNN_",
+    "NCCL_",
+    "TRITON_",
+    "HIP_LAUNCH_BLOCKING",
+    "AMD_SERIALIZE_",
+    "HIPBLAS",
+    "ROCBLAS_",
+    "MIOPEN_",
+)
+"""Variables by these prefixes change what is measured; a person's shell must not decide that unseen."""
+
+NEEDED = ("TORCHINDUCTOR_CXX", "TORCH_HOME", "TRITON_PTXAS_PATH", "TRITON_LIBCUDA_PATH", "TRITON_HOME")
+"""Of these prefixes the variables without which a compiler or a library is not found."""
+
+NETWORK = (
+    *("NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_IB_DISABLE", "NCCL_IB_GID_INDEX", "NCCL_NET", "NCCL_NET_PLUGIN"),
+    *("NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"),
+)
+"""What a machine's NCCL may need to work at all, and what changes its speed: kept, and recorded with the run."""
+
+
+def controls(threads: int) -> dict[str, str]:
+    """What is set for every worker; `threads` is torch's own default here, made explicit. With the caller's NETWORK."""
+    heap = {"MALLOC_TRIM_THRESHOLD_": HEAP_KEPT, "MALLOC_MMAP_THRESHOLD_": HEAP_KEPT} if sys.platform == "linux" else {}
+    network = {name: os.environ[name] for name in NETWORK if name in os.environ}
+    return {**heap, "OMP_NUM_THREADS": str(threads), "PYTHONHASHSEED": "0", **network}
+
+
+def environment(controlled: Mapping[str, str], settings: ProcessSettings, nodes: int = 1) -> dict[str, str]:
+    """The variables a worker starts with: the caller's without the foreign ones, controls, its own.
+
+    With no controls (`--bare`) the caller's variables are left alone. Ranks of one node share its threads:
+    all of them for each rank would measure how they wait for one another. nodes: how many the ranks are
+    spread over.
+    """
+    env = cleaned() if controlled else callers()
+    env.update((name, value) for name, value in controlled.items() if name not in settings.without)
+    if settings.ranks > 1 and "OMP_NUM_THREADS" in controlled:
+        env["OMP_NUM_THREADS"] = str(max(1, int(controlled["OMP_NUM_THREADS"]) * nodes // settings.ranks))
+    env.update(settings.env)
+    libraries = [str(native.find(name) or name) for name in settings.preload]
+    if libraries:
+        env["LD_PRELOAD"] = ":".join(libraries)
+    return env
+
+
+def cleaned() -> dict[str, str]:
+    """The caller's variables without the foreign ones: torch then shows its own defaults."""
+    return {name: value for name, value in callers().items() if name in NEEDED or not name.startswith(FOREIGN)}
+
+
+def callers() -> dict[str, str]:
+    """The caller's variables, and output that is written at once: the last words of a process that dies count."""
+    return {**os.environ, "PYTHONUNBUFFERED": "1"}

@@ -1,0 +1,183 @@
+"""What this machine is, and what disturbs measurements on it now.
+
+Every field is a value, or says why there is none: "unavailable" (this platform does not report it) or
+"denied" (it does, but not us); nothing is guessed. What is described here is stored and published,
+so it holds nothing that names a person or one particular machine: no hostname, user, path, address,
+serial number or GPU UUID.
+
+Functions that read /proc and /sys take `root`, so that tests can give them a tree of their own.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tipbench.machine.gpu import gpus
+from tipbench.machine.limits import memory_bytes, quota_cores
+from tipbench.machine.microarchitecture import identity, microarchitecture
+from tipbench.machine.proc import DENIED, ROOT, UNAVAILABLE, read
+from tipbench.machine.processor import (
+    caches,
+    cpu_flags,
+    cpu_model,
+    governor,
+    highest_mhz,
+    turbo,
+    virtual,
+)
+from tipbench.tip.needs import available_cores
+
+GIB = 1 << 30
+
+
+def describe(root: Path = ROOT) -> dict[str, Any]:
+    """What this machine is, as plain JSON. Takes about half a second; not to be called while timing.
+
+    microarchitecture: "zen4", see there; family, model, stepping: the processor's numbers, of x86.
+    cores: logical cores this process may use. memory_bytes: installed, or the cgroup's limit where
+    that is lower. quota_cores: processor time the cgroup grants, in cores. caches: bytes of one
+    cache of each level, as the first core sees them. cpu_max_mhz: the highest clock that any core can
+    have; cpu_limit_mhz: that it may have now. smt: whether cores run several threads, as the kernel
+    words it ("on", "off", "forceoff", "notsupported", "notimplemented"). swap_bytes: 0 without any.
+    """
+    model, processor = cpu_model(root), identity(root)
+    architecture = microarchitecture(processor, root)
+    physical = psutil.cpu_count(logical=False) or UNAVAILABLE
+    memory = memory_bytes(root)
+    quota = quota_cores(root)
+    cards = gpus()
+    return {
+        "name": name(model, architecture, _usable_cores(physical, quota), memory, cards),
+        "cpu": model,
+        "microarchitecture": architecture,
+        "family": processor.family,
+        "model": processor.model,
+        "stepping": processor.stepping,
+        "cores": available_cores(),
+        "physical_cores": physical,
+        "logical_cores": psutil.cpu_count() or UNAVAILABLE,
+        "quota_cores": quota,
+        "memory_bytes": memory,
+        "caches": caches(root),
+        "flags": cpu_flags(root),
+        "numa_nodes": len(list((root / "sys/devices/system/node").glob("node[0-9]*"))) or UNAVAILABLE,
+        "virtual": virtual(root),
+        "gpus": cards,
+        "os": _os_name(root),
+        "kernel": platform.release(),
+        "architecture": platform.machine(),
+        "libc": " ".join(platform.libc_ver()).strip() or UNAVAILABLE,
+        "governor": governor(root),
+        "turbo": turbo(root),
+        "smt": read(root / "sys/devices/system/cpu/smt/control"),
+        "cpu_max_mhz": highest_mhz("cpuinfo_max_freq", root),
+        "cpu_limit_mhz": highest_mhz("scaling_max_freq", root),
+        "swap_bytes": swap_bytes(),
+        "transparent_huge_pages": _chosen(read(root / "sys/kernel/mm/transparent_hugepage/enabled")),
+        "address_randomisation": read(root / "proc/sys/kernel/randomize_va_space"),
+        "python": platform.python_version(),
+        **{package: version(package) for package in ("torch", "torchvision", "numpy", "triton")},
+        "compiler": compiler(),
+    }
+
+
+def name(model: str, architecture: str, cores: int | str, memory: int | str, cards: list[dict[str, Any]] | str) -> str:
+    """A readable name made from the hardware: `amd-epyc-zen4-2c-24g`, `intel-xeon-8380-icelake-80c-512g-h200`.
+
+    The same machine always gets the same name; like machines share one. Letters, digits and dashes. Virtual machines
+    call their processors "AMD EPYC", whichever generation it is, so the microarchitecture is part of the name.
+    """
+    words = [_cpu_slug(model)]
+    if architecture not in (UNAVAILABLE, DENIED) and _slug(architecture) not in words[0]:
+        words.append(_slug(architecture))
+    if isinstance(cores, int):
+        words.append(f"{cores}c")
+    if isinstance(memory, int):
+        words.append(f"{_nominal_gib(memory)}g")
+    if isinstance(cards, list) and cards:
+        slug = _slug(re.sub(r"(?i)nvidia|geforce|tesla|quadro", " ", str(cards[0]["name"])))
+        words.append(slug if len(cards) == 1 else f"{len(cards)}x-{slug}")
+        if cards[0].get("mig") is True:  # an instance of a card is another machine than the whole of it
+            words.append("mig")
+    return "-".join(words)
+
+
+def _cpu_slug(model: str) -> str:
+    if model in (UNAVAILABLE, DENIED):
+        return _slug(platform.machine()) or "machine"
+    plain = re.sub(r"\((r|tm|c)\)|®|™|@.*|\bwith\b.*|\b\S+-core\b", " ", model, flags=re.IGNORECASE)
+    return _slug(re.sub(r"(?i)\b(cpu|processor)\b", " ", plain)) or "machine"
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def _nominal_gib(size: int) -> int:
+    """GiB as the memory is sold: kernels keep a few percent, which differ by version, for themselves."""
+    gib = size / GIB
+    sold = sorted(factor << power for factor in (1, 3) for power in range(20))
+    fitting = [step for step in sold if gib <= step <= 1.1 * gib]
+    return fitting[0] if fitting else max(1, round(gib))
+
+
+def _usable_cores(physical: int | str, quota: float | str) -> int:
+    """Physical cores, or fewer where affinity or quota allow fewer."""
+    limits: list[float] = [available_cores()]
+    limits += [limit for limit in (physical, quota) if isinstance(limit, (int, float))]
+    return max(1, int(min(limits)))
+
+
+def swap_bytes() -> int | str:
+    """Swap space, used or not."""
+    try:
+        return psutil.swap_memory().total
+    except PermissionError:
+        return DENIED
+    except OSError:
+        return UNAVAILABLE
+
+
+def version(package: str) -> str:
+    """The installed version, read without importing the package."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return UNAVAILABLE
+
+
+def compiler() -> str:
+    """The C++ compiler torch.compile would use, with its version."""
+    for program in (os.environ.get("CXX", ""), "g++", "c++", "clang++"):
+        if program and shutil.which(program):
+            try:
+                answer = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20, check=False)
+            except (OSError, subprocess.SubprocessError):
+                continue
+            # The line starts with the program as it was called, which may be a path.
+            first = answer.stdout.partition("\n")[0].strip()
+            return first.replace(program, Path(program).name) if first else Path(program).name
+    return UNAVAILABLE
+
+
+def _chosen(text: str) -> str:
+    """Of "always [madvise] never" the word in brackets."""
+    found = re.search(r"\[(\w+)\]", text)
+    return found[1] if found else text
+
+
+def _os_name(root: Path) -> str:
+    if sys.platform == "darwin":
+        return f"macOS {platform.mac_ver()[0]}"
+    found = re.search(r'^PRETTY_NAME="?([^"\n]+)', read(root / "etc/os-release"), re.MULTILINE)
+    return found[1] if found else platform.system() or UNAVAILABLE

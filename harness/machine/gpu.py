@@ -1,0 +1,132 @@
+"""NVIDIA GPUs, as their driver describes them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tipbench.machine.proc import DENIED, UNAVAILABLE
+
+GPU_READINGS: dict[str, Callable[[Any, Any], int]] = {
+    "sm_mhz": lambda nvml, card: nvml.nvmlDeviceGetClockInfo(card, nvml.NVML_CLOCK_SM),
+    "memory_mhz": lambda nvml, card: nvml.nvmlDeviceGetClockInfo(card, nvml.NVML_CLOCK_MEM),
+    "celsius": lambda nvml, card: nvml.nvmlDeviceGetTemperature(card, nvml.NVML_TEMPERATURE_GPU),
+    "milliwatts": lambda nvml, card: nvml.nvmlDeviceGetPowerUsage(card),
+    "clock_events": lambda nvml, card: nvml.nvmlDeviceGetCurrentClocksEventReasons(card),
+    "millijoules": lambda nvml, card: nvml.nvmlDeviceGetTotalEnergyConsumption(card),
+}
+"""What is read from a GPU's driver, given nvidia-ml-py's module and a card's handle: the present clocks, temperature
+and power, the set bits of what holds its clock back, and the energy used since the driver was loaded."""
+
+
+COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclusive process"}
+"""Which processes may use a card, by NVML's number for it. Exclusive: one at a time. Newer drivers treat an exclusive
+thread as an exclusive process."""
+
+
+GPU_SETTINGS: dict[str, Callable[[Any, Any], Any]] = {
+    "max_sm_mhz": lambda nvml, card: nvml.nvmlDeviceGetMaxClockInfo(card, nvml.NVML_CLOCK_SM),
+    "max_memory_mhz": lambda nvml, card: nvml.nvmlDeviceGetMaxClockInfo(card, nvml.NVML_CLOCK_MEM),
+    "application_sm_mhz": lambda nvml, card: nvml.nvmlDeviceGetApplicationsClock(card, nvml.NVML_CLOCK_SM),
+    "application_memory_mhz": lambda nvml, card: nvml.nvmlDeviceGetApplicationsClock(card, nvml.NVML_CLOCK_MEM),
+    "ecc": lambda nvml, card: bool(nvml.nvmlDeviceGetEccMode(card)[0]),
+    "mig": lambda nvml, card: bool(nvml.nvmlDeviceGetMigMode(card)[0]),
+    "compute_mode": lambda nvml, card: COMPUTE_MODES[nvml.nvmlDeviceGetComputeMode(card)],
+}
+"""What a card can, and how it is set: the highest clocks, those that applications are given, whether memory corrects
+errors (which takes bandwidth from some cards), whether the card is split into instances, and one of COMPUTE_MODES."""
+
+
+def gpus(env: Mapping[str, str] = os.environ) -> list[dict[str, Any]] | str:
+    """NVIDIA GPUs that `env` lets CUDA see, in the driver's words; [] for a driver without any.
+
+    All of them where CUDA_VISIBLE_DEVICES is not set, in the driver's order, which is that of the PCI bus. index: the
+    driver's number of the card, as nvidia-smi takes it. memory_bytes: total. power_limit_w: watts enforced now. Beside
+    them are those of GPU_SETTINGS. readings: those of GPU_READINGS at this moment. Each is a value, or why the driver
+    does not give it. Of a card that is split into instances (MIG) it is the whole card that is described.
+    """
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+    except Exception:  # no package, no driver, or one that does not answer
+        return UNAVAILABLE
+    try:
+        driver = _text(_ask(pynvml.nvmlSystemGetDriverVersion))
+        count = pynvml.nvmlDeviceGetCount()
+        # The driver also counts cards that a cgroup keeps from this process; it gives no handle for them.
+        found = [(index, _ask(pynvml.nvmlDeviceGetHandleByIndex, index)) for index in range(count)]
+        cards = [(index, handle) for index, handle in found if handle not in (UNAVAILABLE, DENIED)]
+        if "CUDA_VISIBLE_DEVICES" in env:
+            handles = [handle for _, handle in cards]
+            cards = [cards[place] for place in _visible(pynvml, handles, env["CUDA_VISIBLE_DEVICES"])]
+        return [_card(pynvml, index, handle, driver) for index, handle in cards]
+    except pynvml.NVMLError:
+        return UNAVAILABLE
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _card(nvml: Any, index: int, handle: Any, driver: str) -> dict[str, Any]:
+    memory = _ask(nvml.nvmlDeviceGetMemoryInfo, handle)
+    capability = _ask(nvml.nvmlDeviceGetCudaComputeCapability, handle)
+    power = _ask(nvml.nvmlDeviceGetEnforcedPowerLimit, handle)
+    return {
+        "index": index,
+        "name": _text(_ask(nvml.nvmlDeviceGetName, handle)),
+        "memory_bytes": memory if isinstance(memory, str) else int(memory.total),
+        "driver": driver,
+        "capability": capability if isinstance(capability, str) else ".".join(map(str, capability)),
+        "power_limit_w": power if isinstance(power, str) else power / 1000,
+        **{name: _ask(question, nvml, handle) for name, question in GPU_SETTINGS.items()},
+        "readings": {name: _ask(question, nvml, handle) for name, question in GPU_READINGS.items()},
+    }
+
+
+def _visible(nvml: Any, handles: Sequence[Any], listed: str) -> list[int]:
+    """Which of `handles` a value of CUDA_VISIBLE_DEVICES means, in its order.
+
+    As torch reads it (`torch.cuda._parse_visible_devices`): all entries are of the first one's kind, which is an
+    index, a UUID or the beginning of one ("GPU-8932f937"), or the UUID of an instance ("MIG-..."), which here means
+    its card. The first entry that means no card ends the list, and a card named twice empties it.
+    """
+    uuids = [_text(_ask(nvml.nvmlDeviceGetUUID, handle)) for handle in handles]
+    kind = listed[:4] if listed.startswith(("GPU-", "MIG-")) else ""
+    chosen: list[int] = []
+    for entry in map(str.strip, listed.split(",")):
+        if kind:
+            wanted = entry if kind == "GPU-" else _text(_ask(_uuid_of_whole_card, nvml, entry))
+            places = [place for place, uuid in enumerate(uuids) if entry.startswith(kind) and uuid.startswith(wanted)]
+        else:
+            number = re.match(r"\+?(\d+)", entry)
+            places = [int(number[1])] if number and int(number[1]) < len(handles) else []
+        if len(places) != 1:
+            break
+        if kind == "MIG-" and places[0] in chosen:
+            continue
+        if places[0] in chosen:
+            return []
+        chosen += places
+    return chosen
+
+
+def _uuid_of_whole_card(nvml: Any, instance: str) -> Any:
+    handle = nvml.nvmlDeviceGetHandleByUUID(instance)
+    return nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle))
+
+
+def _ask(question: Callable[..., Any], *arguments: Any) -> Any:
+    import pynvml
+
+    try:
+        return question(*arguments)
+    except pynvml.NVMLError_NoPermission:
+        return DENIED
+    except Exception:  # a driver's refusal, an answer not known here, or a function that nvidia-ml-py does not have yet
+        return UNAVAILABLE
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,43 @@
+"""What of the machine this process may use: memory and processor time, as its cgroups limit them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+
+from tipbench.machine.proc import DENIED, ROOT, UNAVAILABLE, cgroup_files, read
+
+
+def memory_bytes(root: Path = ROOT) -> int:
+    """Memory this process can get: what is installed, or the lowest limit of its cgroups."""
+    limits = [int(text) for path in cgroup_files(root, "memory", ("memory.max", "memory.limit_in_bytes"))
+              if (text := read(path)).isdigit()]  # fmt: skip
+    return min([psutil.virtual_memory().total, *limits])
+
+
+def quota_cores(root: Path = ROOT) -> float | str:
+    """Cores' worth of time the cgroups grant, the lowest if nested; "none" where nothing limits it."""
+    quotas: list[float] = []
+    known = False
+    for path in cgroup_files(root, "cpu", ("cpu.max", "cpu.cfs_quota_us")):
+        words = read(path).split()
+        period = words[1] if len(words) == 2 else read(path.with_name("cpu.cfs_period_us"))
+        known = known or words[0] not in (UNAVAILABLE, DENIED)
+        if words[0].isdigit() and period.isdigit():
+            quotas.append(int(words[0]) / int(period))
+    return min(quotas) if quotas else "none" if known else UNAVAILABLE
+
+
+def throttling(root: Path = ROOT) -> tuple[int | str, float | str]:
+    """Periods in which the cgroup ran out of quota, and the seconds it then had to wait."""
+    for path in cgroup_files(root, "cpu", ("cpu.stat",)):
+        counters = dict(line.split() for line in read(path).splitlines() if line.count(" ") == 1)
+        if "nr_throttled" in counters:
+            waited = (
+                int(counters["throttled_usec"]) / 1e6
+                if "throttled_usec" in counters
+                else int(counters.get("throttled_time", 0)) / 1e9  # cgroup v1 counts nanoseconds
+            )
+            return int(counters["nr_throttled"]), waited
+    return UNAVAILABLE, UNAVAILABLE

@@ -1,0 +1,277 @@
+"""Optional native libraries: where they are, and how to get them without root.
+
+`python -m tipbench.machine.native fetch` fills the cache folder; it never fails, because every library here
+is optional: what is missing turns pairs into `skipped`, with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from platformdirs import user_cache_path
+
+INTEL_OPENMP = "2026.2.0"
+"""A wheel of 50 MB, of which libiomp5.so (2.8 MB) is kept."""
+
+LIBRARIES = {
+    "jemalloc": ("libjemalloc.so*",),
+    "tcmalloc": ("libtcmalloc_minimal.so*", "libtcmalloc.so*"),
+    "iomp5": ("libiomp5.so",),
+    "numa": ("libnuma.so*",),
+}
+"""File names by library, preferred first. No pair needs numa itself: numactl does."""
+
+NAMES = ("jemalloc", "tcmalloc", "iomp5", "numactl")
+"""What `find` knows."""
+
+APT = {
+    "jemalloc": ("libjemalloc2",),
+    "tcmalloc": ("libtcmalloc-minimal4t64", "libtcmalloc-minimal4"),
+    "numactl": ("numactl",),
+    "numa": ("libnuma1",),
+}
+"""Debian packages by library; the first that exists is taken (Ubuntu 24.04 renamed one for 64-bit time)."""
+
+WRAPPER = """#!/bin/sh
+# The unpacked numactl finds the unpacked libnuma, which has a folder of its own so that nothing else
+# in the cache is put before the system's libraries.
+here=$(dirname "$0")
+LD_LIBRARY_PATH="$here/numa${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" exec "$here/numa/numactl" "$@"
+"""
+
+
+class NotFetched(Exception):
+    """Something could not be fetched; the message says why and, where there is one, names the remedy."""
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What became of one library: `path` is None where it is missing, and `text` says why."""
+
+    name: str
+    path: Path | None
+    text: str
+
+
+def cache_folder() -> Path:
+    """Where fetched libraries are: on Linux `$XDG_CACHE_HOME/tipbench/native` or `~/.cache/tipbench/native`."""
+    return user_cache_path("tipbench") / "native"
+
+
+def find(name: str, root: Path = Path("/")) -> Path | None:
+    """The library "jemalloc", "tcmalloc" or "iomp5", or the program "numactl"; None where it is missing.
+
+    Looked for in the cache folder, then in this Python's environment (wheels and conda put
+    libraries into its `lib`), then in the system. A library for another processor does not count.
+    """
+    if name == "numactl":
+        wrapper = cache_folder() / name
+        found = str(wrapper) if os.access(wrapper, os.X_OK) else shutil.which(name)
+        return Path(found) if found else None
+    for folder in _folders(root):
+        for pattern in LIBRARIES[name]:
+            for path in sorted(folder.glob(pattern)):
+                if _fits(path):
+                    return path.resolve()
+    return None
+
+
+def with_path(prefix: Sequence[str]) -> list[str]:
+    """Words to put before a command; numactl by its path, as one that was fetched is not on the PATH."""
+    found = find("numactl") if prefix and prefix[0] == "numactl" else None
+    return [str(found), *prefix[1:]] if found else list(prefix)
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    yield cache_folder()
+    yield Path(sys.prefix) / "lib"
+    triplet = f"{platform.machine()}-linux-gnu"
+    for folder in ("usr/local/lib", f"usr/lib/{triplet}", f"lib/{triplet}", "usr/lib64", "usr/lib", "lib64", "lib"):
+        yield root / folder
+    if root == Path("/"):
+        yield from _ldconfig_folders()
+
+
+def _ldconfig_folders() -> Iterator[Path]:
+    """Folders that /etc/ld.so.conf adds; the loader's cache lists them with every library."""
+    program = shutil.which("ldconfig") or shutil.which("ldconfig", path="/sbin:/usr/sbin")
+    if program is None:
+        return
+    listed = subprocess.run([program, "-p"], capture_output=True, text=True, check=False).stdout
+    yield from dict.fromkeys(Path(path).parent for path in re.findall(r"=> (/\S+)", listed))
+
+
+def _fits(path: Path) -> bool:
+    """Whether the file is a shared library for the same processor as this Python."""
+    return (kind := _elf_kind(path)) is not None and kind == _elf_kind(Path(sys.executable))
+
+
+def _elf_kind(path: Path) -> tuple[int, bytes] | None:
+    """Word size and processor of an ELF file, as its header gives them; None for anything else."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(20)
+    except OSError:
+        return None
+    return (header[4], header[18:20]) if header[:4] == b"\x7fELF" and len(header) == 20 else None
+
+
+def fetch(say: Callable[[str], None] = print) -> list[Fetched]:
+    """Fetch what is missing into the cache folder, one line to `say` for each. Never raises for a
+    missing network, package or permission: the line says what is missing, why, and the remedy."""
+    if sys.platform != "linux":
+        results = [Fetched(name, None, "preloading and binding are tried on Linux only") for name in NAMES]
+    else:
+        results = [_fetch_one(name) for name in NAMES]
+    width = max(len(name) for name in NAMES)
+    for result in results:
+        say(f"  {result.name:<{width}}  {result.text}")
+    return results
+
+
+def _fetch_one(name: str) -> Fetched:
+    found = find(name)
+    if found:
+        return Fetched(name, found, f"already there: {found}")
+    try:
+        cache_folder().mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="tipbench-") as scratch:
+            source = _from_wheel(Path(scratch)) if name == "iomp5" else _from_apt(name, Path(scratch))
+    except NotFetched as error:
+        return Fetched(name, None, f"not fetched: {error}")
+    except (OSError, subprocess.SubprocessError) as error:
+        return Fetched(name, None, f"not fetched: {error}")
+    found = find(name)
+    return Fetched(name, found, f"fetched from {source}" if found else f"not fetched: {source} does not hold it")
+
+
+def _from_apt(name: str, scratch: Path) -> str:
+    """Unpack a Debian package into the cache; returns what it was taken from. Raises NotFetched."""
+    if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
+        raise NotFetched(f"there is no apt-get here; install {name} with this system's package manager")
+    if name == "numactl":
+        program = _unpacked("numactl", scratch)
+        folder = cache_folder() / "numa"
+        folder.mkdir(exist_ok=True)
+        # A numactl is of no use without libnuma, so the wrapper, which `find` goes by, comes last.
+        if not any(_fits(path) for lib in _folders(Path("/")) for path in lib.glob("libnuma.so.1")):
+            _place(_library("numa", _unpacked("numa", scratch)), folder / "libnuma.so.1")
+        _place(program / "usr/bin/numactl", folder / "numactl", check=False)
+        wrapper = scratch / "wrapper"
+        wrapper.write_text(WRAPPER)
+        _place(wrapper, cache_folder() / "numactl", check=False)
+        return "the Debian package numactl"
+    library = _library(name, _unpacked(name, scratch))
+    _place(library, cache_folder() / re.sub(r"(\.so\.\d+).*", r"\1", library.name))
+    archive = next((scratch / name).glob("*.deb"))
+    return f"the Debian package {archive.name.partition('_')[0]}"
+
+
+def _unpacked(name: str, scratch: Path) -> Path:
+    """Download and unpack the library's Debian package; returns the folder. Raises NotFetched."""
+    folder = scratch / name
+    folder.mkdir()
+    archive = _download(name, folder)
+    if archive is None and os.geteuid() == 0:
+        _run("apt-get", "-qq", "update")
+        archive = _download(name, folder)
+    if archive is None:
+        raise NotFetched(f"apt knows no package {APT[name][-1]}; run `apt-get update` as root, then `make native`")
+    unpacking = _run("dpkg-deb", "-x", str(archive), str(folder / "files"))
+    if unpacking.returncode:
+        raise NotFetched(f"{archive.name} could not be unpacked: {_last_line(unpacking.stderr)}")
+    return folder / "files"
+
+
+def _download(name: str, folder: Path) -> Path | None:
+    """The downloaded package; None where apt knows none by these names. Raises NotFetched."""
+    for package in APT[name]:
+        done = _run("apt-get", "-q", "-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=30", "download", package,
+                    cwd=folder)  # fmt: skip
+        archives = list(folder.glob("*.deb"))
+        if archives:
+            return archives[0]
+        if "Unable to locate package" not in done.stderr and "no candidate" not in done.stderr:
+            raise NotFetched(f"apt-get could not download {package}: {_last_line(done.stderr)}")
+    return None
+
+
+def _from_wheel(scratch: Path) -> str:
+    """Take libiomp5.so out of Intel's wheel; returns what it was taken from. Raises NotFetched."""
+    if platform.machine() != "x86_64":
+        raise NotFetched("Intel builds it for x86-64 only")
+    import zipfile  # only here: `find` is on the path of every worker, and this import is not free
+
+    wanted = f"intel-openmp=={INTEL_OPENMP}"
+    done = _run(sys.executable, "-P", "-m", "pip", "download", "-qq", "--disable-pip-version-check", "--no-deps",
+                "--only-binary=:all:", "-d", str(scratch), wanted, timeout=600)  # fmt: skip
+    wheels = list(scratch.glob("*.whl"))
+    if not wheels:
+        raise NotFetched(f"pip could not download {wanted}: {_last_line(done.stderr)}")
+    with zipfile.ZipFile(wheels[0]) as wheel:
+        inside = [member for member in wheel.namelist() if member.endswith("/libiomp5.so")]
+        if not inside:
+            raise NotFetched(f"{wheels[0].name} holds no libiomp5.so")
+        _place(Path(wheel.extract(inside[0], scratch)), cache_folder() / "libiomp5.so")
+    return f"the wheel {wanted}"
+
+
+def _library(name: str, folder: Path) -> Path:
+    for pattern in LIBRARIES[name]:
+        for path in sorted(folder.rglob(pattern)):
+            if _fits(path):
+                return path.resolve()
+    raise NotFetched(f"{APT[name][-1]} holds no {LIBRARIES[name][0]}")
+
+
+def _place(source: Path, target: Path, check: bool = True) -> None:
+    """Copy a library or program into the cache in one go, so that a killed fetch leaves no half file.
+
+    Raises NotFetched where `check` finds that the loader refuses it (built for a newer glibc).
+    """
+    if check:
+        loaded = _run(shutil.which("true") or "/bin/true", env={**os.environ, "LD_PRELOAD": str(source)})
+        if loaded.returncode or loaded.stderr:
+            raise NotFetched(f"the loader refuses {source.name}: {_last_line(loaded.stderr)}")
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    shutil.copyfile(source, partial)
+    partial.chmod(0o755)
+    partial.replace(target)
+
+
+def _run(
+    *command: str, cwd: Path | None = None, env: dict[str, str] | None = None, timeout: float = 180
+) -> subprocess.CompletedProcess[str]:
+    # LC_ALL: the messages are read, so they must be the untranslated ones.
+    return subprocess.run(
+        command, cwd=cwd, env={**(env or os.environ), "LC_ALL": "C"}, timeout=timeout,
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.strip().splitlines() if not line.startswith("W:")]
+    return lines[-1].removeprefix("E: ").removeprefix("ERROR: ") if lines else "it gave no reason"
+
+
+def main(arguments: list[str]) -> int:
+    """`fetch` fetches what is missing; anything else only says what is there. Always 0: all are optional."""
+    if arguments == ["fetch"]:
+        fetch()
+    else:
+        for name in NAMES:
+            print(f"  {name:<8}  {find(name) or 'not found; run `make native`'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,111 @@
+"""Types of stored fields, and the conversion of parsed JSON to them.
+
+JSON puts any type in any place, so each field is checked once, on reading; statistics and reports rely on that.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+LARGEST = 2**63
+"""No count of bytes, seconds or steps comes near it; below it arithmetic neither overflows nor turns infinite."""
+
+Whole = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST - 1)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST - 1)]
+Positive = Annotated[int, msgspec.Meta(ge=1, le=LARGEST - 1)]
+Number = Annotated[float, msgspec.Meta(gt=-float(LARGEST), lt=float(LARGEST))]
+Seconds = Annotated[float, msgspec.Meta(gt=1e-12, lt=1e12)]
+"""Of a block: the bounds keep every ratio of two, and its exponential, a finite number."""
+
+Unknown = Literal["unavailable", "denied"]
+"""What a machine does not report, as `tipbench.machine.proc` has it."""
+
+
+class Machine(TypedDict, total=False):
+    """Of a run's machine, the fields that reports calculate with; any others may stand beside them."""
+
+    name: str
+    cpu: str
+    cores: Positive | Unknown
+    memory_bytes: Count | Unknown
+
+
+class Header(TypedDict):
+    """The first line of a results file, beside its schema."""
+
+    id: str
+    started: str
+    suite: str
+    commit: str
+    machine: Machine
+    controls: dict[str, str]
+    options: dict[str, Any]
+    planned: list[str]
+
+
+class RunOptions(TypedDict):
+    """Of `Header.options` what going on with a run needs."""
+
+    profile: Literal["quick", "full"]
+    device: Literal["auto", "cpu", "cuda"]
+    seed: int
+    bare: bool
+    folder: str
+    nnodes: NotRequired[int]
+
+
+class StoredTip(TypedDict):
+    """Of a tip, the fields that reports show."""
+
+    id: str
+    title: str
+    claim: str
+    guide: NotRequired[list[Any]]
+    published: NotRequired[str]
+    status: NotRequired[str]
+    note: NotRequired[str]
+    why_not: NotRequired[str]
+
+
+class Mechanism(TypedDict, total=False):
+    """Of a mechanism, all but its two counts, which may be anything."""
+
+    what: str
+    engaged: bool | None
+
+
+class Equality(TypedDict, total=False):
+    """Of a comparison of outputs, what is no number: those may be words ("nan")."""
+
+    method: str
+
+
+class MalformedRecord(ValueError):
+    """Stored data lacks a field or holds one of the wrong type; the message names it."""
+
+
+def converted(data: Any, kind: type[T], where: str = "") -> T:
+    """`data` as a `kind`, of which no field is missing and each is of its type. Raises MalformedRecord.
+
+    where: of what `data` is a part, for the message.
+    """
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError as error:
+        raise MalformedRecord(_sentence(str(error), where)) from None
+    except UnicodeEncodeError:  # of a key, or where one of some words is expected
+        raise MalformedRecord(f"{where or 'a field'}: half of a surrogate pair, which is no character") from None
+
+
+def _sentence(text: str, where: str) -> str:
+    """msgspec's "Expected `int`, got `str` - at `$.info.line`" as "info.line: expected `int`, got `str`"."""
+    what, _, path = text.partition(" - at `$")
+    missing = re.fullmatch("Object missing required field `(.*)`", what)
+    what = f"the field {missing[1]!r} is missing" if missing else what[0].lower() + what[1:]
+    place = f"{where}{path.rstrip('`')}".strip(".")
+    return f"{place}: {what}" if place else what

@@ -1,0 +1,261 @@
+"""What goes between discovery, runner, store and report: frozen, plain data, no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from itertools import pairwise
+from typing import Any, Literal
+
+from tipbench.records.fields import (
+    Count,
+    Equality,
+    MalformedRecord,
+    Mechanism,
+    Number,
+    Positive,
+    Seconds,
+    StoredTip,
+    Whole,
+    converted,
+)
+from tipbench.tip.process import ProcessSettings
+
+Outcome = Literal["measured", "skipped", "failed"]
+
+
+@dataclass(frozen=True)
+class VariantInfo:
+    """A variant as discovery found it. `reason` and `remedy` are empty where it can run here."""
+
+    name: str
+    settings: ProcessSettings
+    needs: tuple[str, ...]
+    reason: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class PairInfo:
+    """A pair as discovery found it on one device. `reason` and `remedy` are empty where it can run.
+
+    tip: the fields of `tipbench.tip.pair.Tip`, as plain JSON. file: relative to the folder that holds the
+    folder of pairs (`benchmarks/general/no_grad.py`), so that no path of a person is stored. cold: a GPU's
+    L2 cache was emptied before every step. code: what `tipbench.suite.source.sides` cut out of the file.
+    """
+
+    tip: Mapping[str, Any]
+    pair: str
+    scale: str
+    file: str
+    line: Whole
+    device: str
+    sizes: Mapping[str, Any]
+    equal: str
+    deadline: Number
+    variants: tuple[VariantInfo, ...]
+    needs: tuple[str, ...] = ()
+    reason: str = ""
+    remedy: str = ""
+    flush_l2: bool = False
+    code: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """`tip.Pair`; the tip alone for a file that could not be imported."""
+        return f"{self.tip['id']}.{self.pair}" if self.pair else str(self.tip["id"])
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> PairInfo:
+        """Raises MalformedRecord."""
+        return converted(data, cls)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """The blocks of one launch in the order they ran, one list an observed quantity.
+
+    variant, seconds: whose block, and its duration in seconds.
+    steal_ticks, throttled_us, pressure_us, switches: what disturbed the machine during it: clock
+    ticks (1/100 s, all cores) stolen by the hypervisor, microseconds the cgroup was throttled,
+    microseconds some task waited for a core, involuntary context switches of the worker.
+    gpu: on a GPU, what its driver reported at each block's end, of the first rank's card: "sm_mhz", "memory_mhz",
+    "celsius", "milliwatts", and "clock_events", NVML's bits of what held the clock of any rank's card back.
+    -1 where the platform does not report it.
+    rounds: how many follow each other. Each is 2 x variants consecutive blocks, a palindrome.
+    A variant whose verdict is decided is left out of further launches.
+    """
+
+    seed: Whole
+    variant: tuple[str, ...]
+    seconds: tuple[Seconds, ...]
+    steal_ticks: tuple[Whole, ...]
+    throttled_us: tuple[Whole, ...]
+    pressure_us: tuple[Whole, ...]
+    switches: tuple[Whole, ...]
+    gpu: Mapping[str, tuple[Whole, ...]] = field(default_factory=dict)
+    rounds: Positive = field(kw_only=True)
+
+    @classmethod
+    def of_blocks(cls, seed: int, rounds: int, blocks: Sequence[Mapping[str, Any]]) -> Launch:
+        """From what each block answered, in order."""
+        columns = {key: tuple(block[key] for block in blocks) for key in blocks[0]}
+        readings = columns.pop("gpu", ({},))
+        gpu = {name: tuple(one[name] for one in readings) for name in readings[0]}
+        return cls(seed=seed, **columns, gpu=gpu, rounds=rounds)
+
+    def round_slices(self) -> Iterator[slice]:
+        """Which blocks each round holds."""
+        length = len(self.variant) // self.rounds
+        return (slice(start, start + length) for start in range(0, len(self.variant), length))
+
+
+@dataclass(frozen=True)
+class VariantRecord:
+    """What was found out about one variant.
+
+    equal: {"method", "worst", "tolerance", "seeds"}: worst is the largest difference from the
+    baseline relative to the tensor's largest value; Equal.REFERENCE and LOSSY have "error" in its place, the
+    variant's distance from the fp64 reference, and "baseline_error". Of Equal.TARGET {"method", "target",
+    "seeds", "lowest"}: lowest is the lowest score of both sides.
+    mechanism: {"what", "baseline", "optimized", "engaged"}: the count's name, the two counts. A count that nothing
+    on this machine can count is {"unseen": why}; engaged is null then.
+    memory: bytes: "tensor_peak" (live tensors), "resident_peak" (process), "tree" (proportional
+    set size with child processes), on GPUs "allocated_peak" and "reserved_peak" of torch's allocator and
+    "device_used" (all that is in use on the card, by whomever, after the steps); a missing key
+    means the platform does not report it.
+    energy: of a GPU, "joules_a_step"; empty where the platform does not report it.
+    work: of the baseline, `Pair.work` of all ranks together; the other sides do the same.
+    one_off: seconds: "build", "warm_up" (beyond what the same number of steady steps takes), cold.
+    """
+
+    outcome: Outcome
+    kind: str = ""
+    reason: str = ""
+    remedy: str = ""
+    equal: Mapping[str, Any] = field(default_factory=dict)
+    mechanism: Mapping[str, Any] = field(default_factory=dict)
+    memory: Mapping[str, Count] = field(default_factory=dict)
+    one_off: Mapping[str, Number] = field(default_factory=dict)
+    energy: Mapping[str, Number] = field(default_factory=dict)
+    work: Mapping[str, Count] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Record:
+    """Everything stored of one pair in one run.
+
+    steps: consecutive steps in each block. A record with outcome "failed" or "skipped" says why in
+    kind (failed only), reason and remedy; the variants of a measured one can be skipped or failed too.
+    """
+
+    info: PairInfo
+    outcome: Outcome
+    kind: str = ""
+    reason: str = ""
+    remedy: str = ""
+    steps: Count = 0
+    variants: Mapping[str, VariantRecord] = field(default_factory=dict)
+    launches: tuple[Launch, ...] = ()
+    wall_s: Number = 0.0
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Record:
+        """Raises MalformedRecord."""
+        for name in ("info", "variants", "launches"):
+            if name not in data:
+                raise MalformedRecord(f"the field {name!r} is missing")
+        try:
+            record = converted(data, cls)
+        except MalformedRecord as error:
+            if str(error).startswith("variants[...]"):  # msgspec names no key of a mapping
+                for name, found in data["variants"].items():
+                    converted(found, VariantRecord, f"variants.{name}")
+            raise
+        record._check_names(data)
+        record._check()
+        return record
+
+    def _check_names(self, data: Mapping[str, Any]) -> None:
+        """No field is silently dropped: a name that is not known is one that somebody else will miss."""
+        about = data["info"]
+        parts = [("", data, Record), ("info", about, PairInfo)]
+        parts += [("info.variants", found, VariantInfo) for found in about["variants"]]
+        parts += [(f"variants.{name}", found, VariantRecord) for name, found in data["variants"].items()]
+        parts += [(f"launch {number}", found, Launch) for number, found in enumerate(data["launches"], 1)]
+        for where, found, kind in parts:
+            for name in found.keys() - {known.name for known in fields(kind)}:
+                raise MalformedRecord(f"{where}: the field {name!r} is not known".removeprefix(": "))
+
+    def _check(self) -> None:
+        """What no field says by itself; statistics and report rely on it."""
+        converted(self.info.tip, StoredTip, "info.tip")
+        for name, found in self.variants.items():
+            converted(found.mechanism, Mechanism, f"variants.{name}.mechanism")
+            converted(found.equal, Equality, f"variants.{name}.equal")
+        names = [variant.name for variant in self.info.variants]
+        if len(names) != len(set(names)):
+            raise MalformedRecord(f"info.variants: two of {', '.join(names)} have the same name")
+        for number, launch in enumerate(self.launches, 1):
+            _check_launch(number, launch)
+        present = [set(launch.variant) for launch in self.launches]
+        if self.outcome == "measured":
+            self._check_measured(names, present)
+        for number, (before, now) in enumerate(pairwise(present), 2):
+            # Variants leave when they are decided, and do not come back; the baseline stays.
+            if not ("baseline" in now and len(now) > 1 and now <= before):
+                raise MalformedRecord(f"launch {number} holds the blocks of {', '.join(sorted(now)) or 'nobody'}")
+
+    def _check_measured(self, names: Sequence[str], present: Sequence[set[str]]) -> None:
+        """names: of all variants. present: by launch those it holds."""
+        if not present or not self.steps:
+            raise MalformedRecord("outcome is measured, but no launch or no count of steps is stored")
+        if not {"baseline"} < set(names):
+            raise MalformedRecord("outcome is measured, but no baseline or nothing beside it is listed")
+        measured = {name for name in names if name not in self.variants or self.variants[name].outcome == "measured"}
+        if lacking := measured - present[0]:
+            raise MalformedRecord(f"launch 1 lacks the blocks of {', '.join(sorted(lacking))}")
+
+
+def _check_launch(number: int, launch: Launch) -> None:
+    columns = [column for column in vars(launch).values() if isinstance(column, tuple)]
+    if len({len(column) for column in (*columns, *launch.gpu.values())}) != 1:
+        raise MalformedRecord(f"launch {number} has columns of different lengths")
+    sides = len(set(launch.variant))
+    if len(launch.variant) != launch.rounds * 2 * sides:
+        rounds = f"{launch.rounds} rounds of twice each of {sides} variants"
+        raise MalformedRecord(f"launch {number} holds {len(launch.variant)} blocks, not {rounds}")
+    for blocks in launch.round_slices():
+        names = launch.variant[blocks]
+        if names != names[::-1] or len(set(names)) != sides:
+            raise MalformedRecord(f"launch {number} holds a round that is no palindrome of all variants")
+
+
+@dataclass(frozen=True)
+class Run:
+    """All records of one invocation on one machine, with what was in force.
+
+    machine: `tipbench.machine.describe.describe()`. controls: environment variables set for every worker
+    ({} with --bare). planned: names of the pairs the run set out to measure, in order.
+    options: what `--resume` needs to go on as the run began (profile, device, seed, bare, folder).
+    """
+
+    id: str
+    started: str
+    suite: str
+    commit: str
+    machine: Mapping[str, Any]
+    controls: Mapping[str, str]
+    options: Mapping[str, Any]
+    planned: tuple[str, ...]
+    records: tuple[Record, ...] = ()

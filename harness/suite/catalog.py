@@ -1,0 +1,87 @@
+"""What `tipbench list` shows: every tip, its pairs, and whether they can run here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+from tipbench.records.record import PairInfo
+from tipbench.suite.discover import Discovery
+from tipbench.tip.guide import ITEMS, Answer, answers
+
+
+def as_json(found: Discovery) -> str:
+    """{"tips": [{"tip", "title", "guide", "claim", "status", "pairs": [{"pair", "scale", "variants",
+    "needs", "runnable", "reason", "remedy"}]}]}, and "broken": [{"file", "reason"}]. A public format."""
+    tips = []
+    for tip, pairs in _tips(found):
+        about = {"tip": tip["id"], **{name: tip[name] for name in ("title", "guide", "claim", "status")}}
+        tips.append({**about, "pairs": [_pair(info) for info in pairs]})
+    broken = [{"file": record.info.file, "reason": record.reason} for record in found.broken]
+    return json.dumps({"tips": tips, "broken": broken}, indent=2, ensure_ascii=False)
+
+
+def _pair(info: PairInfo) -> dict[str, Any]:
+    reason, remedy = _obstacle(info)
+    return {
+        "pair": info.pair,
+        "scale": info.scale,
+        "variants": [variant.name for variant in info.variants],
+        "needs": sorted({*info.needs, *(need for variant in info.variants for need in variant.needs)}),
+        "runnable": not reason,
+        "reason": reason,
+        "remedy": remedy,
+    }
+
+
+def _obstacle(info: PairInfo) -> tuple[str, str]:
+    """(reason, remedy) where the pair, its baseline, or every other variant cannot run."""
+    if info.reason:
+        return info.reason, info.remedy
+    lacking = [variant for variant in info.variants if variant.reason]
+    if any(variant.name == "baseline" for variant in lacking) or len(lacking) == len(info.variants) - 1 > 0:
+        return lacking[0].reason, lacking[0].remedy
+    return "", ""
+
+
+def as_text(found: Discovery) -> str:
+    """For people: a block a tip, a line a pair."""
+    lines = []
+    for tip, pairs in _tips(found):
+        guide = f"  [{', '.join(tip['guide'])}]" if tip["guide"] else ""
+        status = "" if tip["status"] == "current" else f"  ({tip['status']})"
+        lines += ["", f"{tip['id']}: {tip['title']}{guide}{status}"]
+        width = max(len(info.pair) for info in pairs)
+        for info in pairs:
+            reason, remedy = _obstacle(info)
+            variants = ", ".join(variant.name for variant in info.variants)
+            lines.append(f"  {info.pair:<{width}}  {info.scale}  {'skipped' if reason else 'runs':<7}  {variants}")
+            if reason:
+                lines.append(f"  {'':<{width}}  why: {reason}; remedy: {remedy}")
+            for variant in info.variants if not reason else ():
+                if variant.reason:
+                    lines.append(f"  {'':<{width}}  without {variant.name}: {variant.reason}; remedy: {variant.remedy}")
+    lines += [f"\nbroken: {record.reason}" for record in found.broken]
+    runnable = sum(not _obstacle(info)[0] for info in found.pairs)
+    counted = f"{len(found.pairs)} pair{'s' * (len(found.pairs) != 1)}"
+    lines += ["", f"{counted}, {runnable} run here (torch {found.torch}, {found.device})"]
+    return "\n".join(lines).lstrip("\n")
+
+
+def coverage(found: Discovery) -> str:
+    """Which pairs answer which item of the guides, as a Markdown table. Raises ValueError for an unknown item."""
+    answered = answers((tip, [(info.scale, info.pair) for info in pairs]) for tip, pairs in _tips(found))
+    lines = ["| item | the advice | tip | micro | macro |", "| --- | --- | --- | --- | --- |"]
+    for item in ITEMS:
+        found_for = answered[item.id] or [Answer("not yet", "", "")]
+        lines += [f"| {item.id} | {item.title} | {each.tip} | {each.micro} | {each.macro} |" for each in found_for]
+    with_tip = sum(map(bool, answered.values()))
+    return "\n".join([*lines, "", f"{with_tip} of the guides' {len(ITEMS)} items have a tip."])
+
+
+def _tips(found: Discovery) -> Iterator[tuple[dict[str, Any], list[PairInfo]]]:
+    for _, group in groupby(found.pairs, key=lambda info: info.file):
+        pairs = list(group)
+        yield dict(pairs[0].tip), pairs

@@ -1,0 +1,128 @@
+"""Finds the pairs in a folder: no registry, no list to edit. A pair is a class in a file with a TIP.
+
+The files are imported in a process of their own, because a file may do anything at import: what
+breaks there becomes a failed record of that file, and the rest is still found.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tipbench.errors import UserError
+from tipbench.machine.controls import cleaned
+from tipbench.machine.temporary import TemporaryFolderFull, full, temporary_folder, writing_to
+from tipbench.records.record import PairInfo, Record
+from tipbench.suite.files import pair_files
+
+IMPORT_DEADLINE = 120.0
+"""Seconds that importing all files of a folder may take."""
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """What a folder holds: its pairs in the guide's order, and a failed record of each broken file.
+
+    threads: torch's default number of threads on this machine. torch: its version. device: the
+    device that "auto" came to.
+    """
+
+    pairs: tuple[PairInfo, ...]
+    broken: tuple[Record, ...]
+    threads: int
+    torch: str
+    device: str
+
+
+class NoTorch(UserError):
+    """torch cannot be imported, or the wanted device is not there; the message says which."""
+
+
+def discover(folder: Path, device: str = "auto", nodes: int = 1) -> Discovery:
+    """Import every file of `folder` in a process of its own and describe its pairs for `device`.
+
+    nodes: how many machines the ranks are spread over.
+
+    Raises NoFolder, NoTorch where nothing could run, and TemporaryFolderFull.
+    """
+    files = pair_files(folder)
+    broken: list[Record] = []
+    place = temporary_folder()
+    with writing_to(place), tempfile.TemporaryDirectory(prefix=f"tipbench-{os.getpid()}-", dir=place) as scratch:
+        while True:
+            answers, output, ending = _describe(folder, files, device, nodes, Path(scratch))
+            if answers and "unusable" in answers[0]:
+                raise NoTorch(answers[0]["unusable"])
+            if answers and "finished" in answers[-1]:
+                break
+            if len(answers) < 2:
+                raise NoTorch(f"torch cannot be imported by {sys.executable} ({ending}): {output}")
+            # The process died in this file; the others get another try without it.
+            file = Path(answers[-1]["importing"])
+            broken.append(_broken(file, device, f"{file.name}: the process {ending} while importing it"))
+            files.remove(file)
+    pairs = [PairInfo.from_json(pair) for answer in answers for pair in answer.get("pairs", ())]
+    broken += [_broken(Path(answer["file"]), device, answer["error"]) for answer in answers if "error" in answer]
+    about = answers[0]
+    return Discovery(tuple(pairs), tuple(broken), about["threads"], about["torch"], about["device"])
+
+
+def _describe(
+    folder: Path, files: Sequence[Path], device: str, nodes: int, scratch: Path
+) -> tuple[list[dict[str, Any]], str, str]:
+    """(answers, last lines of output, how the process ended). Raises TemporaryFolderFull."""
+    answered, log = scratch / "answers.jsonl", scratch / "output"
+    answered.write_text("")
+    command = [sys.executable, "-P", "-m", "tipbench.suite.describe", device, str(nodes), str(folder), str(answered)]
+    command += map(str, files)
+    with log.open("wb") as output:
+        # Its own session: what a file starts at import ends with it.
+        process = subprocess.Popen(
+            command,
+            env=cleaned(),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(IMPORT_DEADLINE)
+            ending = f"ended by {signal.Signals(-code).name}" if code < 0 else f"left with exit code {code}"
+        except subprocess.TimeoutExpired:
+            ending = f"came to no end in {IMPORT_DEADLINE:.0f} s"
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    lines = answered.read_bytes().splitlines(keepends=True)
+    if not lines or b'"finished"' not in lines[-1]:
+        if why := full(scratch):
+            raise TemporaryFolderFull(why)
+        lines = [line for line in lines if line.endswith(b"\n")]  # it may have ended in the middle of one
+    return [json.loads(line) for line in lines], " ".join(log.read_text(errors="replace").split("\n")[-3:]), ending
+
+
+def _broken(file: Path, device: str, reason: str) -> Record:
+    tip = {"id": file.stem.replace("_", "-"), "title": file.name, "guide": [], "claim": "", "published": ""}
+    info = PairInfo(
+        tip={**tip, "status": "", "note": ""},
+        pair="",
+        scale="",
+        file=file.name,
+        line=0,
+        device=device,
+        sizes={},
+        equal="",
+        deadline=0.0,
+        variants=(),
+    )
+    return Record(info, "failed", "import error", reason, f"fix {file.name}")

@@ -1,0 +1,103 @@
+"""Files of pairs: where they are, how one is imported, and which pairs it holds."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+from tipbench.errors import UserError
+from tipbench.tip.pair import Pair
+
+ROOT = Path(__file__).parent.parent
+
+BENCHMARKS = next(
+    folder for folder in (ROOT / "guide_pairs" / "benchmarks", ROOT.parent / "benchmarks") if folder.exists()
+)
+"""The guides' tips: inside an installed package, or beside `harness/` in a checkout."""
+
+
+class NoFolder(UserError):
+    """The folder to take pairs from does not exist, or holds none."""
+
+
+def pair_files(folder: Path) -> list[Path]:
+    """Files that hold a tip, controls first, then in the guide's order of chapters.
+
+    Raises NoFolder where the folder does not exist or holds no such file.
+    """
+    if not folder.exists():
+        raise NoFolder(f"{folder} does not exist")
+    if folder.is_file():
+        return [folder]
+    chapters = ["general", "cpu", "gpu", "distributed", "training", "modern"]
+    files = [file for file in folder.rglob("*.py") if "TIP" in text(file) and not _installed(file.relative_to(folder))]
+
+    def position(file: Path) -> tuple[int, str]:
+        chapter = file.relative_to(folder).parts[0]
+        return (chapters.index(chapter) if chapter in chapters else -1, str(file))
+
+    if not files:
+        raise NoFolder(f"no pairs in {folder}: a file of pairs has a TIP and classes derived from Pair")
+    return sorted(files, key=position)
+
+
+def _installed(file: Path) -> bool:
+    """Whether it belongs to an environment or a tool inside the folder, such as .venv, and not to the person."""
+    return any(part.startswith(".") or part == "site-packages" for part in file.parts)
+
+
+def text(file: Path) -> str:
+    """What a file says; "" where it cannot be read, as a link to nowhere."""
+    try:
+        return file.read_text(errors="replace") if file.is_file() else ""
+    except OSError:
+        return ""
+
+
+def load(file: Path, folder: Path) -> ModuleType:
+    """Import a pair file. Files of `benchmarks/` by their package name, others by their path."""
+    if file.is_relative_to(BENCHMARKS):
+        name = ".".join(file.relative_to(BENCHMARKS.parent).with_suffix("").parts)
+        if sys.path[0] != str(BENCHMARKS.parent):
+            # First, whatever else is installed under that name. The folder holds nothing else that is imported.
+            sys.path.insert(0, str(BENCHMARKS.parent))
+    else:
+        root = folder if folder.is_dir() else folder.parent
+        name = "_".join(["pairs", *file.relative_to(root).with_suffix("").parts])
+        # Last: a file of a person's own named random.py must not be taken for the standard library's.
+        sys.path += [str(place) for place in (root, Path.cwd()) if str(place) not in sys.path]
+    if name in sys.modules:
+        return sys.modules[name]
+    found = importlib.util.spec_from_file_location(name, file)
+    if found is None or found.loader is None:
+        raise ImportError(f"{file} is no Python file")
+    module = importlib.util.module_from_spec(found)
+    sys.modules[name] = module
+    found.loader.exec_module(module)
+    return module
+
+
+def pair_classes(module: ModuleType) -> list[type[Pair]]:
+    """The pairs a file defines itself, in its order. A name with a leading underscore is a shared base."""
+    return [
+        member
+        for name, member in vars(module).items()
+        if inspect.isclass(member)
+        and issubclass(member, Pair)
+        and member.__module__ == module.__name__
+        and not name.startswith("_")
+    ]
+
+
+def explain(error: BaseException, file: Path) -> str:
+    """`Type: message (file, line N)` with the innermost line inside `file`."""
+    if isinstance(error, SyntaxError) and error.filename == str(file):
+        return f"{type(error).__name__}: {error.msg} ({file.name}, line {error.lineno})"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    place = f" ({file.name}, line {lines[-1]})" if lines else f" ({file.name})"
+    message = str(error).strip().split("\n")[0]
+    return f"{type(error).__name__}{': ' if message else ''}{message}{place}"

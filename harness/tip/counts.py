@@ -1,0 +1,345 @@
+"""What a step does, counted without a clock: operations, graph nodes, bytes, calls, workers, pages.
+
+Each count is exact on a given version of torch unless its docstring says otherwise, so tests assert
+numbers. None of them changes what the step computes.
+"""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing
+import re
+import resource
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+from torch import nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.nn.modules.module import register_module_forward_hook
+from torch.profiler import ProfilerActivity, profile
+from torch.utils.flop_counter import FlopCounterMode
+
+Step = Callable[[], Any]
+
+VIEWS = (
+    *("alias", "as_strided", "chunk", "contiguous", "detach", "expand", "flatten", "narrow", "permute", "reshape"),
+    *("select", "slice", "split", "squeeze", "t", "to", "transpose", "unbind", "unflatten", "unsafe_split"),
+    *("unsqueeze", "view", "view_as", "_unsafe_view"),
+)
+ALLOCATIONS = ("empty", "empty_like", "empty_strided", "resize_", "set_")
+NO_WORK = frozenset(f"aten::{name}" for name in VIEWS + ALLOCATIONS)
+"""Operations that compute nothing where they are called for themselves. `contiguous`, `flatten`,
+`reshape` and `to` may copy: then the copy inside them is counted."""
+
+TENSOR_CORES = re.compile(r"[hs](884|1688|16816)|hmma|gmma|tensorop|tf32|bf16gemm|nvjet|xmma_\w*?_b?f16")
+"""In the names of kernels of cuBLAS, cuDNN and CUTLASS, whose others say "sgemm", "simt" or "xmma_gemm_f32f32_f32f32";
+cuBLAS for Hopper says "nvjet". After the list of NVIDIA's plugin for TensorBoard, and names in public traces."""
+
+BLIND = (
+    "torch's profiler sees nothing of the GPU: CUPTI is missing or not permitted here, as on virtual GPUs, on "
+    "instances of a card (MIG) and in some containers"
+)
+
+
+class Unseen(Exception):
+    """What a mechanism is counted with does not work on this machine; says nothing about the tip."""
+
+
+COMPILED_GRAPH = "## Call CompiledFxGraph"
+"""How the profiler names the running of a graph that torch.compile made."""
+
+
+def _events(step: Step) -> list[Any]:
+    """Every operation of one step, in order. Warm the step before: compiling is no part of it."""
+    # Without Kineto: no GPU tracing is needed here, and Kineto writes to stderr at each start.
+    with torch.autograd.profiler.profile(use_kineto=False) as watched:
+        step()
+    return list(watched.function_events)
+
+
+def _ancestors(event: Any) -> Iterator[Any]:
+    while (event := event.cpu_parent) is not None:
+        yield event
+
+
+def operations(step: Step) -> int:
+    """Operations one warm step dispatches, forward and backward: the outermost of nested ones.
+
+    `x * 0.5` is one operation, though it converts 0.5 to a tensor inside. Views and allocations are
+    none. A compiled graph counts as one, whatever it calls.
+    """
+
+    def computes(event: Any) -> bool:
+        name = event.name
+        return name.startswith(COMPILED_GRAPH) or (name.startswith("aten::") and name not in NO_WORK)
+
+    step()
+    return sum(computes(event) and not any(map(computes, _ancestors(event))) for event in _events(step))
+
+
+def calls(step: Step, *operations: str) -> int:
+    """Calls of some operations in one warm step, by the profiler's names, such as "aten::copy_" or "mkldnn::*"."""
+    step()
+    return sum(any(fnmatchcase(event.name, name) for name in operations) for event in _events(step))
+
+
+def flops(step: Step) -> int:
+    """Floating-point operations of one step's matrix products, convolutions and attention, as torch reckons them.
+
+    Those whose results selective checkpointing has kept are not among them.
+    """
+    with FlopCounterMode(display=False) as counter:
+        step()
+    return int(counter.get_total_flops())
+
+
+def all_reduces(step: Step) -> int:
+    """Collective all-reduces this process takes part in during one warm step."""
+    return calls(step, "c10d::allreduce_")
+
+
+@dataclass(frozen=True)
+class GpuWork:
+    """What the profiler saw of one step: names of `calls` on the host, and of `done` on the GPU, kernels and copies."""
+
+    calls: tuple[str, ...]
+    done: tuple[str, ...]
+
+
+def _gpu_work(step: Step) -> GpuWork:
+    """What one step does on the GPU. Raises Unseen where the profiler cannot see any of it."""
+    if not _gpu_is_seen():
+        raise Unseen(BLIND)
+    return _profiled(step)
+
+
+@functools.cache
+def _gpu_is_seen() -> bool:
+    """Whether the profiler sees a kernel that is certainly there: a step may launch none."""
+    return bool(_profiled(lambda: torch.ones(1, device="cuda")).done)
+
+
+def _profiled(step: Step) -> GpuWork:
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as watched:
+        step()
+        torch.cuda.synchronize()
+    events = watched.events() or ()
+    return GpuWork(
+        tuple(event.name for event in events if event.device_type.name == "CPU"),
+        # What the host has named, such as a compiled graph, is shown on the GPU as well, around its kernels.
+        tuple(event.name for event in events if event.device_type.name == "CUDA" and not event.is_user_annotation),
+    )
+
+
+def _is_launch(name: str) -> bool:
+    # cudaLaunchKernel, cudaLaunchKernelExC, cuLaunchKernel, cuLaunchKernelEx, cudaGraphLaunch, and hip's
+    return "LaunchKernel" in name or "GraphLaunch" in name
+
+
+def _warm_gpu_work(step: Step) -> GpuWork:
+    for _ in range(3):  # reduce-overhead runs a graph uncaptured, captures it, and replays it from then on
+        step()
+    return _gpu_work(step)
+
+
+def launches(step: Step) -> dict[str, int]:
+    """Launches of one warm step: "launches" of GPU work, single kernels and whole CUDA graphs, one each, and
+    "compiled" graphs of torch.compile, which may hold many."""
+    work = _warm_gpu_work(step)
+    return {
+        "launches": sum(map(_is_launch, work.calls)),
+        "compiled": sum(name.startswith(COMPILED_GRAPH) for name in work.calls),
+    }
+
+
+def tensor_core_kernels(step: Step) -> int:
+    """Kernels of one warm step that run on NVIDIA's tensor cores, by their names."""
+    return sum(bool(TENSOR_CORES.search(name)) for name in _warm_gpu_work(step).done)
+
+
+def first_kernels(step: Step) -> int:
+    """Kernels that a step runs as the first of its thread, for which cuDNN has chosen nothing yet.
+
+    Its plans are kept for each thread. Whoever may try out several to choose one runs that many more.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        done = _gpu_work(lambda: thread.submit(step).result()).done
+    return sum(not name.startswith(("Memcpy", "Memset")) for name in done)
+
+
+def copies_to_device(step: Step) -> dict[str, int]:
+    """Copies from the host to the GPU in one warm step, from "pageable" and from "pinned" memory."""
+    copies = [name for name in _warm_gpu_work(step).done if name.startswith("Memcpy HtoD")]
+    return {kind.lower(): sum(f"{kind} ->" in name for name in copies) for kind in ("Pageable", "Pinned")}
+
+
+def synchronisations(step: Step) -> int:
+    """How often one warm step makes the processor wait for the GPU, by torch's own count.
+
+    It does not know of `torch.cuda.synchronize`, which says by its name that it waits.
+    """
+    step()
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            # Itself it warns that it is a prototype: where warnings are errors, after the mode was set.
+            torch.cuda.set_sync_debug_mode("warn")
+            step()
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    return sum("called a synchronizing CUDA operation" in str(warning.message) for warning in warned)
+
+
+def graph_nodes(output: Any) -> Iterator[Any]:
+    """The nodes of the autograd graph behind a tensor, or behind each of several."""
+    tensors = [output] if isinstance(output, torch.Tensor) else list(output)
+    waiting = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
+    seen = set(waiting)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        following = {parent for parent, _ in node.next_functions if parent is not None} - seen
+        seen |= following
+        waiting += following
+
+
+def autograd_nodes(output: Any) -> int:
+    """Nodes of the autograd graph behind a step's output: a tensor or several."""
+    return sum(1 for _ in graph_nodes(output))
+
+
+def stack_traces(step: Step) -> int:
+    """Stack traces that anomaly mode stored in the autograd graphs of one step, over all modules called."""
+    nodes: set[Any] = set()
+
+    def collect(module: nn.Module, inputs: Any, output: Any) -> None:
+        if isinstance(output, torch.Tensor):
+            nodes.update(graph_nodes(output))
+
+    handle = register_module_forward_hook(collect)
+    try:
+        step()
+    finally:
+        handle.remove()
+    return sum("traceback_" in node.metadata for node in nodes)
+
+
+def saved_bytes(step: Step) -> int:
+    """Bytes that the forward pass keeps for the backward pass, parameters apart; each tensor once."""
+    kept: dict[int, torch.UntypedStorage] = {}  # holding them all keeps addresses from being used twice
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        if not isinstance(tensor, nn.Parameter) and not isinstance(tensor._base, nn.Parameter):
+            storage = tensor.untyped_storage()
+            kept[storage.data_ptr()] = storage
+        return tensor
+
+    with saved_tensors_hooks(keep, lambda tensor: tensor):
+        step()
+    return sum(storage.nbytes() for storage in kept.values())
+
+
+def not_channels_last(step: Step) -> int:
+    """Modules whose output, of four dimensions, is in another layout than channels_last."""
+    other = 0
+
+    def look(module: nn.Module, inputs: Any, output: Any) -> None:
+        nonlocal other
+        if isinstance(output, torch.Tensor) and output.dim() == 4:
+            other += not output.is_contiguous(memory_format=torch.channels_last)
+
+    handle = register_module_forward_hook(look)
+    try:
+        step()
+    finally:
+        handle.remove()
+    return other
+
+
+def low_precision_outputs(step: Step) -> int:
+    """Modules whose output has numbers of 16 bits, over all calls."""
+    low = 0
+
+    def look(module: nn.Module, inputs: Any, output: Any) -> None:
+        nonlocal low
+        low += isinstance(output, torch.Tensor) and output.dtype in (torch.bfloat16, torch.float16)
+
+    handle = register_module_forward_hook(look)
+    try:
+        step()
+    finally:
+        handle.remove()
+    return low
+
+
+def forward_passes(step: Step) -> int:
+    """How often one step runs a module: the most that any single one is called."""
+    called: Counter[nn.Module] = Counter()
+    handle = register_module_forward_hook(lambda module, inputs, output: called.update([module]))
+    try:
+        step()
+    finally:
+        handle.remove()
+    return max(called.values(), default=0)
+
+
+def working_children(step: Step, threshold: float = 0.0005) -> int:
+    """Processes started by multiprocessing that used a core during one warm step, for `threshold` s or more.
+
+    A DataLoader's worker that waits uses next to nothing; one that decodes a single photo uses more
+    than twice the threshold.
+    """
+    step()
+    before = {child.pid: _cpu_seconds(child.pid) for child in multiprocessing.active_children()}
+    step()
+    return sum(_cpu_seconds(pid) - spent >= threshold for pid, spent in before.items())
+
+
+def _cpu_seconds(pid: int | None) -> float:
+    if sys.platform == "linux":  # nanoseconds; what psutil reads there has steps of 10 ms
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+    else:
+        return float(sum(psutil.Process(pid).cpu_times()[:2]))
+
+
+def mapped_library(names: Iterable[str]) -> str | None:
+    """The first of `names` that a library loaded into this process carries in its file name, or None (Linux)."""
+    files = {Path(line.split()[-1]).name for line in Path("/proc/self/maps").read_text().splitlines() if "/" in line}
+    return next((name for name in names if any(name in file for file in files)), None)
+
+
+def page_faults(step: Step, steps: int = 10) -> float:
+    """Fresh pages the kernel had to map in, a step, once warm. Nearly exact: the interpreter needs some too."""
+    for _ in range(3):
+        step()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(steps):
+        step()
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / steps
+
+
+def pages_by_node(maps: str) -> dict[int, int]:
+    """Pages of a process's own memory on each NUMA node that holds any, from the text of /proc/self/numa_maps.
+
+    Pages of files are left out: they lie where whoever read the file first has put them.
+    """
+    pages: dict[int, int] = {}
+    for line in maps.splitlines():
+        words = line.split()
+        if any(word.startswith("file=") for word in words):
+            continue
+        for word in words:
+            node, _, count = word.partition("=")
+            if node.startswith("N") and node[1:].isdigit():
+                pages[int(node[1:])] = pages.get(int(node[1:]), 0) + int(count)
+    return pages

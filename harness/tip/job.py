@@ -1,0 +1,108 @@
+"""A job: a whole training or inference loop that a tip can be applied to, and the pair of a tip on such a job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+from tipbench.tip.counts import flops
+from tipbench.tip.pair import Pair, Step
+
+
+class Job:
+    """Model, data, loss and optimizer in the loop people write, open for tips to change.
+
+    model: its `forward` takes one batch of inputs.
+    data: a map-style dataset of (inputs, targets).
+    loss: takes (outputs, targets); unused without an optimizer.
+    optimizer: None makes it an inference job.
+    loading: keyword arguments of the DataLoader (batch_size, num_workers, ...).
+    non_blocking: whether copies to the device may be handed over instead of waited for.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        data: Dataset[Any],
+        device: torch.device,
+        loss: Callable[[Any, Any], torch.Tensor] = nn.functional.cross_entropy,
+        optimizer: torch.optim.Optimizer | None = None,
+        **loading: Any,
+    ) -> None:
+        self.model = model
+        self.data = data
+        self.device = device
+        self.loss = loss
+        self.optimizer = optimizer
+        self.loading = loading
+        self.non_blocking = False
+        self.convert: Callable[[Any], Any] = lambda inputs: inputs
+        self._loader: DataLoader[Any] | None = None
+        self._batches: Iterator[Any] = iter(())
+
+    def convert_inputs(self, convert: Callable[[Any], Any]) -> None:
+        """Pass every batch of inputs through `convert` once it is on the device."""
+        self.convert = convert
+
+    def loader(self) -> DataLoader[Any]:
+        """The DataLoader, made once with the `loading` in force at its first use."""
+        if self._loader is None:
+            self._loader = DataLoader(self.data, **self.loading)
+        return self._loader
+
+    def step(self) -> Any:
+        """One batch, loaded and run: training returns (loss, model), inference the outputs."""
+        batch = next(self._batches, None)
+        if batch is None:
+            self._batches = iter(self.loader())
+            batch = next(self._batches)
+        return self.run(*batch)
+
+    def epoch(self) -> Any:
+        """Every batch once; returns what the last one returned."""
+        result = None
+        for batch in self.loader():
+            result = self.run(*batch)
+        return result
+
+    def run(self, inputs: Any, targets: Any) -> Any:
+        """One training step or one forward pass on a batch that is on the host."""
+        inputs = self.convert(inputs.to(self.device, non_blocking=self.non_blocking))
+        targets = targets.to(self.device, non_blocking=self.non_blocking)
+        if self.optimizer is None:
+            return self.model(inputs)
+        self.optimizer.zero_grad()
+        loss = self.loss(self.model(inputs), targets)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach(), self.model
+
+
+class MacroPair(Pair):
+    """The tip on a whole job: the baseline is the job as it is, the optimized side has it applied."""
+
+    scale = "macro"
+
+    def job(self) -> Job:
+        """Build the job, tip-neutral."""
+        raise NotImplementedError
+
+    def apply(self, job: Job) -> None:
+        """Apply the tip to the job."""
+        raise NotImplementedError
+
+    def baseline(self) -> Step:
+        return self.job().step
+
+    def work(self) -> Mapping[str, int]:
+        """The job's operations as it is; unknown where the baseline is something else."""
+        return {"flops": flops(self.job().step)} if type(self).baseline is MacroPair.baseline else {}
+
+    def optimized(self) -> Step:
+        job = self.job()
+        self.apply(job)
+        return job.step

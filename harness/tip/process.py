@@ -1,0 +1,78 @@
+"""How a variant is launched: its process settings, and the switches that are entered around its blocks.
+
+Variants with equal process settings share one worker process; a variant with process settings of its own
+gets a process (or, with ranks, a group of processes under torchrun) of its own in the same launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+Builder = TypeVar("Builder", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class ProcessSettings:
+    """What must be in place before a variant's process starts.
+
+    env: variables set for the process.
+    without: controls of the harness (variable names) that must not be set.
+    preload: libraries for LD_PRELOAD, by the names `tipbench.machine.native` finds them under.
+    prefix: words before the interpreter, such as ("numactl", "--membind=0").
+    ranks: processes started by torchrun; 1 means a plain process.
+    own_process: the variant's name where it shares its process with no other, though nothing else differs.
+    """
+
+    env: tuple[tuple[str, str], ...] = ()
+    without: tuple[str, ...] = ()
+    preload: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = ()
+    ranks: int = 1
+    own_process: str = ""
+
+    def filled(self, arguments: Mapping[str, Any]) -> ProcessSettings:
+        """The same, with `{name}` in values replaced by a sweep's arguments."""
+        return replace(
+            self,
+            env=tuple((name, value.format(**arguments)) for name, value in self.env),
+            preload=tuple(library.format(**arguments) for library in self.preload),
+            prefix=tuple(word.format(**arguments) for word in self.prefix),
+            own_process=self.own_process and " ".join([self.own_process, *map(str, arguments.values())]),
+        )
+
+
+def process_settings(
+    *,
+    env: Mapping[str, str] | None = None,
+    without: tuple[str, ...] = (),
+    preload: tuple[str, ...] = (),
+    prefix: tuple[str, ...] = (),
+    ranks: int = 1,
+    own_process: bool = False,
+) -> Callable[[Builder], Builder]:
+    """Give a variant process settings of its own. In a sweep, `{name}` is replaced by the swept value.
+
+    own_process: for a switch that decides what is put into a cache of the process, as cudnn.benchmark does: in one
+    process both sides would run with what the first of them has put there.
+    """
+
+    def mark(builder: Builder) -> Builder:
+        builder.settings = ProcessSettings(  # type: ignore[attr-defined]
+            tuple(sorted((env or {}).items())), without, preload, prefix, ranks, builder.__name__ * own_process
+        )
+        return builder
+
+    return mark
+
+
+def within(switch: Callable[[], AbstractContextManager[Any]]) -> Callable[[Builder], Builder]:
+    """Enter `switch()` before each block of this variant and leave it after, both outside the clock."""
+
+    def mark(builder: Builder) -> Builder:
+        builder.switch = switch  # type: ignore[attr-defined]
+        return builder
+
+    return mark

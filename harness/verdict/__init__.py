@@ -1,0 +1,1 @@
+"""From seconds to verdicts: pure functions of numbers, without files, clocks or torch."""

@@ -1,0 +1,18 @@
+"""Starts a worker: `python -m tipbench.worker RANKS SOCKET TASK`, also each rank that torchrun starts."""
+
+import os
+import sys
+
+from tipbench.machine.orphans import die_with_parent
+from tipbench.worker.ranks import AGENT
+from tipbench.worker.serve import work
+
+
+def main(ranks: str, path: str, task: str) -> None:
+    # A rank whose torchrun has ended already would wait for its store for minutes.
+    die_with_parent(int(os.environ[AGENT]) if AGENT in os.environ else None)
+    work(int(ranks), path, task)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,242 @@
+"""The checks on a variant: does it do the baseline's work in every step, and does the tip engage?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from tipbench.tip.counts import Unseen
+from tipbench.tip.pair import Equal, Step
+from tipbench.worker import switches
+from tipbench.worker.answers import expect_numbers, expect_storable
+from tipbench.worker.failed import Failed
+from tipbench.worker.guard import Guard, seed_generators
+from tipbench.worker.outputs import Outputs, Unequal, all_alike, compare, exact, snapshot
+from tipbench.worker.reuse import (
+    KeptTensors,
+    floats,
+    handed_out_again,
+    holds_nan,
+    is_marked,
+    mark,
+    overwrite,
+    plain_tensors,
+)
+
+CONSECUTIVE = 3
+"""Steps in a row that are compared, and that are looked at for results kept: who works at every third one is found."""
+
+SAMPLE = 4_000_000
+"""Numbers that are kept of a further step, where they are a sample."""
+
+
+def check_steps(equal: Equal, device_type: str) -> int:
+    """How many steps are run until outputs are compared.
+
+    With mode="reduce-overhead" the first runs uncaptured and the second captures a CUDA graph: only the third is of
+    the kind that is timed. Where rounding drives two correct trainings apart each further step adds to it.
+    """
+    return 3 if device_type == "cuda" and equal in (Equal.BITWISE, Equal.CLOSE) else 2
+
+
+def further_steps(equal: Equal) -> int:
+    """How many more are compared one by one, with the last seed. Trainings to a target are alike in their scores, and
+    long."""
+    return 0 if equal is Equal.TARGET else CONSECUTIVE - 1
+
+
+@dataclass
+class Results:
+    """What a variant's steps returned, on the host.
+
+    seeds: after `check_steps`, one entry a seed. further: of each of the `further_steps`, with the last seed.
+    reused: the step that seems to have handed out a copy of an earlier result, changed within the tolerance; 0 for
+    none. Only who knows that the right result is the same in every step can say that it was not computed.
+    """
+
+    seeds: list[Outputs] = field(default_factory=list)
+    further: list[Outputs] = field(default_factory=list)
+    reused: int = 0
+
+
+def results(guard: Guard, variant: str, seeds: Sequence[int], alone: bool) -> Results:
+    """The variant's outputs from fresh inputs. Raises Failed.
+
+    Between the steps what the one before returned is overwritten: handing it out again then shows. With the last seed
+    what a step has kept is too, where no other rank takes part (`alone`): see `_look_for_reuse`.
+    """
+    pair, found = guard.pair_class, Results()
+    # Noise whose norm is within the tolerance has larger peaks.
+    tolerance = 0.0 if pair.equal is Equal.BITWISE else 4 * pair.tolerance
+    for seed in seeds:
+        last = seed == seeds[-1]
+        steps = _Steps(guard, variant, seed)
+        kept = KeptTensors(tolerance) if last and alone and variant != "reference" else None
+        seed_generators(seed)
+        with switches.cached_ones_set() as cached:
+            steps.run(check_steps(pair.equal, guard.device.type))
+            taken = [steps.snapshot()]
+            # What is judged by an error over all numbers is judged by a sample too, and in fp64 all may not fit.
+            most = SAMPLE if pair.equal in (Equal.REFERENCE, Equal.LOSSY) else None
+            keeps = kept is not None and steps.are_kept(kept, taken)
+            for _ in range(further_steps(pair.equal) if last else 0):
+                steps.run(1)
+                taken.append(steps.snapshot(most))
+                keeps = keeps or (kept is not None and steps.are_kept(kept, taken))
+        if cached and guard.shares_its_process(variant):
+            raise Failed(
+                "shared cache",
+                f"{variant} sets {', '.join(sorted(cached))}, and what that decides is kept in a cache of the "
+                "process, from which the other side runs too; give the variant @process_settings(own_process=True)",
+            )
+        found.seeds.append(taken[0])
+        found.further += taken[1:]
+        if kept is not None and keeps:
+            found.reused = _look_for_reuse(steps, kept, taken)
+    return found
+
+
+class _Steps:
+    """A variant's step, built anew. What one returned is overwritten before the next runs.
+
+    number: how many have run. result: what the last one returned.
+    """
+
+    def __init__(self, guard: Guard, variant: str, seed: int) -> None:
+        self.guard, self.variant = guard, variant
+        self.step: Step = guard.build(variant, seed)
+        guard.expect_restored(variant)
+        self.number = 0
+        self.result: Any = None
+
+    def run(self, times: int) -> None:
+        """Raises Failed, also where a step hands out what the one before it returned."""
+        with self.guard.scope(self.variant), exact(self.guard.pair_class.equal, self.guard.device):
+            for _ in range(times):
+                before, self.result = self.result, None
+                sound = before is not None and not holds_nan(before)
+                overwrite(before)
+                self.number += 1
+                self.result = self.guard.step(self.variant, self.guard.from_the_start(self.step), self.number)
+                handed_out = handed_out_again(before, self.result)
+                if handed_out or (sound and holds_nan(self.result)):
+                    returned = "what" if handed_out else "NaN, computed from what"
+                    raise Failed(
+                        "stale results",
+                        f"{self.variant}: step {self.number} returned {returned} step {self.number - 1} had returned, "
+                        "which the harness had overwritten meanwhile; compute it anew, or return a clone of what is "
+                        "updated in place, or of an input where the result is a view of one",
+                    )
+
+    def snapshot(self, most: int | None = None) -> Outputs:
+        try:
+            return snapshot(self.result, most)
+        except Unequal as error:
+            raise Failed(error.kind, f"{self.variant}: {error}") from None
+
+    def are_kept(self, kept: KeptTensors, taken: Sequence[Outputs]) -> bool:
+        """Whether something holds a copy of the last result, beside what was returned and was `taken` of it."""
+        ours = [*plain_tensors(self.result), *_tensors(taken)]
+        return bool(kept.find(floats(self.result), ours))
+
+
+def _tensors(taken: Sequence[Outputs]) -> list[torch.Tensor]:
+    return [tensor for outputs in taken for tensor in outputs.values()]
+
+
+def _look_for_reuse(steps: _Steps, kept: KeptTensors, taken: Sequence[Outputs]) -> int:
+    """Overwrite what is kept of each result, and see whether one of the next steps hands it out; see `Results.reused`.
+
+    Raises Failed where the next step returns exactly what the copies were overwritten with.
+    """
+    reused = 0
+    for _ in range(CONSECUTIVE):
+        returned = floats(steps.result)
+        steps.result = None  # what is alive of it now, the step keeps
+        mark(kept.find(returned, _tensors(taken)))
+        try:
+            steps.run(1)
+        except Failed as failure:
+            if failure.kind in ("global switch", "patched clock"):
+                raise
+            break  # it computes with what was overwritten, so it does compute
+        if is_marked(steps.result):
+            raise Failed(
+                "idle step",
+                f"{steps.variant}: step {steps.number} returned what an earlier step had left in a tensor, and the "
+                "harness had overwritten meanwhile; compute it anew in every step",
+            )
+        if not reused and is_marked(steps.result, kept.tolerance):
+            reused = steps.number
+    return reused
+
+
+def compared(guard: Guard, variant: str, baseline: Results, found: Results, reference: Results) -> dict[str, Any]:
+    """Compare a variant's results with the baseline's; returns `VariantRecord.equal`. Raises Failed."""
+    pair, doing = guard.pair_class, variant
+    first = check_steps(pair.equal, guard.device.type)
+    try:
+        equal = compare(
+            pair.equal,
+            pair.tolerance,
+            baseline.seeds,
+            found.seeds,
+            reference.seeds,
+            pair.target,
+            seeded=pair.seeded,
+        )
+        for index, (before, after) in enumerate(zip(baseline.further, found.further, strict=True)):
+            doing = f"{variant}, step {first + 1 + index}"
+            # Rounding drives two correct trainings apart, about twice as far with each step.
+            tolerance = pair.tolerance * 2 ** (index + 1)
+            compare(pair.equal, tolerance, [before], [after], reference.further[index : index + 1], pair.target)
+    except Unequal as error:
+        raise Failed(error.kind, f"{doing}: {error}") from None
+    if found.reused and all_alike(baseline.further):
+        raise Failed(
+            "stale results",
+            f"{variant}: step {found.reused} returned a copy of what an earlier step had left in a tensor, but for "
+            "a difference within the tolerance; compute it anew in every step",
+        )
+    return equal
+
+
+def count(guard: Guard, variant: str, seed: int) -> Any:
+    """What the variant's mechanism counts on a fresh step, or {"unseen": why} where nothing here can count it.
+
+    Raises Failed.
+    """
+    step = guard.build(variant, seed)
+    guard.expect_restored(variant)
+    pair = guard.pair()
+
+    def counted() -> Any:
+        try:
+            return pair.mechanism(step)
+        except Unseen as why:
+            return {"unseen": str(why)}
+
+    with guard.scope(variant):
+        found = guard.step(variant, counted)
+    expect_storable(f"{variant}: mechanism", found)
+    return found
+
+
+def engaged(guard: Guard, baseline: Any, optimized: Any) -> dict[str, Any]:
+    """Whether two counts show the tip at work: {"engaged", "what"}, None where one is unseen. Raises Failed."""
+    what = (guard.pair_class.mechanism.__doc__ or "mechanism").strip().split("\n")[0].rstrip(".")
+    if any(isinstance(found, Mapping) and "unseen" in found for found in (baseline, optimized)):
+        return {"engaged": None, "what": what}
+    shown = guard.call("step raised", "engaged", lambda: bool(guard.pair().engaged(baseline, optimized)))
+    return {"engaged": shown, "what": what}
+
+
+def work(guard: Guard, seed: int) -> dict[str, Any]:
+    """`Pair.work`. Raises Failed."""
+    seed_generators(seed)
+    found: object = guard.call("work raised", "work", guard.pair().work)
+    guard.expect_unchanged("work", "undo it there")
+    return expect_numbers("work", found)

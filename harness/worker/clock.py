@@ -1,0 +1,287 @@
+"""The seconds of a block, and what a GPU reports of itself meanwhile."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from tipbench.machine.gpu import GPU_READINGS
+from tipbench.worker.disturbance import Disturbance
+
+# Bound before a pair's file is imported, as perf_counter above: a pair that replaces one times nothing by it.
+_Event, _synchronize_cuda, _synchronize = torch.cuda.Event, torch.cuda.synchronize, torch.accelerator.synchronize
+
+
+def seconds_on_cpu(step: Callable[[], Any], count: int) -> float:
+    """Wall seconds of `count` consecutive steps. `repeat` keeps the loop's own cost near 20 ns a step."""
+    times = repeat(None, count)
+    start = perf_counter()
+    for _ in times:
+        step()
+    return perf_counter() - start
+
+
+def seconds_to_finish(
+    step: Callable[[], Any], count: int, device: torch.device, before: Callable[[], None] | None = None
+) -> float:
+    """Wall seconds of `count` steps and of all that they give the device to do.
+
+    before: called before every step, outside the clock; the steps are then waited for one by one.
+    """
+    if before is None:
+        start = perf_counter()
+        for _ in repeat(None, count):
+            step()
+        synchronize(device)
+        return perf_counter() - start
+    seconds = 0.0
+    for _ in repeat(None, count):
+        before()
+        synchronize(device)
+        start = perf_counter()
+        step()
+        synchronize(device)
+        seconds += perf_counter() - start
+    return seconds
+
+
+def seconds_on_cuda(step: Callable[[], Any], count: int, look: Callable[[], None] = lambda: None) -> float:
+    """Seconds between two CUDA events around `count` steps, synchronised before they are read.
+
+    look: called when all steps are enqueued, while the GPU is still at work on the last ones.
+    """
+    start, end = _Event(enable_timing=True), _Event(enable_timing=True)
+    times = repeat(None, count)
+    start.record()
+    for _ in times:
+        step()
+    end.record()
+    look()
+    _synchronize_cuda()
+    return float(start.elapsed_time(end)) / 1000
+
+
+def seconds_on_cuda_each(
+    step: Callable[[], Any], count: int, before: Callable[[], None], look: Callable[[], None] = lambda: None
+) -> float:
+    """Seconds of `count` steps, each between two CUDA events of its own, after `before` was called."""
+    events = [(_Event(enable_timing=True), _Event(enable_timing=True)) for _ in range(count)]
+    for start, end in events:
+        before()
+        start.record()
+        step()
+        end.record()
+    look()
+    _synchronize_cuda()
+    return sum(float(start.elapsed_time(end)) for start, end in events) / 1000
+
+
+EMPTYING_BYTES = 256 << 20
+"""Reading so much empties the L2 cache of any GPU so far: the largest has 126 MB."""
+
+
+def emptying_l2(device: torch.device) -> Callable[[], None]:
+    """A function that empties a GPU's L2 cache, by reading EMPTYING_BYTES.
+
+    triton's do_bench writes as much instead. What was written stays in the cache until something else needs the
+    place: then the timed step would wait for it to be written back to memory.
+    """
+    scratch = torch.zeros(EMPTYING_BYTES // 4, device=device)
+    total = torch.empty((), device=device)
+
+    def empty() -> None:
+        torch.sum(scratch, 0, out=total)
+
+    return empty
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until the device has finished all work given to it."""
+    if device.type != "cpu":
+        _synchronize(device)
+
+
+ENERGY = "millijoules"
+"""The reading that counts since the driver was loaded: only differences say something."""
+
+ENERGY_S = 2.0
+"""Seconds over which energy is counted: drivers bring its counter up to date every 20 to 100 ms."""
+
+
+class Card:
+    """The GPU that a worker computes on, as its driver sees it. Never run on a GPU so far."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self._driver: tuple[Any, Any] | None
+        try:
+            import pynvml
+
+            pynvml.nvmlInit()
+            self._driver = pynvml, _handle(pynvml, str(torch.cuda.get_device_properties(device).uuid))
+        except Exception:  # no NVIDIA driver, as under ROCm, or one that knows no such card: nothing is reported
+            self._driver = None
+
+    def read(self) -> dict[str, int]:
+        """The readings of `Launch.gpu` now, -1 for those that the driver does not report."""
+        return {name: self._reading(name) for name in GPU_READINGS if name != ENERGY}
+
+    def _reading(self, name: str) -> int:
+        if self._driver is None:
+            return -1
+        try:
+            return int(GPU_READINGS[name](*self._driver))
+        except Exception:  # what is refused is reported as such, and never as a 0
+            return -1
+
+    def held_back(self) -> dict[int, int]:
+        """For how long each of HELD_COUNTERS has held the clock back since the driver was loaded.
+
+        By the bit of the clock event; empty where the driver does not count, as older ones do not.
+        """
+        if self._driver is None:
+            return {}
+        nvml, card = self._driver
+        try:
+            found = nvml.nvmlDeviceGetFieldValues(card, [getattr(nvml, name) for name in HELD_COUNTERS])
+        except Exception:  # an older driver, or an older nvidia-ml-py that lacks the name
+            return {}
+        bits = HELD_COUNTERS.values()
+        return {
+            bit: int(value.value.ullVal)
+            for bit, value in zip(bits, found, strict=True)
+            if value.nvmlReturn == nvml.NVML_SUCCESS
+        }
+
+    def joules_a_step(self, step: Callable[[], Any], step_s: float) -> float | None:
+        """Joules of one step, over ENERGY_S seconds of steps; None where the driver does not report them."""
+        synchronize(self.device)
+        before = self._reading(ENERGY)
+        if before < 0:
+            return None
+        count = max(1, round(ENERGY_S / step_s))
+        for _ in repeat(None, count):
+            step()
+        synchronize(self.device)
+        after = self._reading(ENERGY)
+        return None if after < 0 else (after - before) / 1000 / count
+
+
+def _handle(nvml: Any, uuid: str) -> Any:
+    """The driver's handle of a card, or of an instance (MIG) of one; torch gives the same kind of name to both."""
+    try:
+        return nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
+    except nvml.NVMLError:
+        return nvml.nvmlDeviceGetHandleByUUID(f"MIG-{uuid}")
+
+
+HELD_COUNTERS = {
+    "NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP": 0x4,
+    "NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN": 0x20,
+    "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN": 0x40,
+    "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN": 0x80,
+}
+"""Counters that grow while something holds a GPU's clock back, and the bit of the same clock event. The bits are of
+the present moment alone, so they miss what ended within a block."""
+
+
+def events_between(reading: int, before: Mapping[int, int], after: Mapping[int, int]) -> int:
+    """The bits of what held the clock back in a block: of those counted, the ones whose counter grew.
+
+    reading: the bits at the block's end, -1 where the driver does not report it. before, after: `Card.held_back`.
+    """
+    counted = before.keys() & after.keys()
+    if not counted:
+        return reading
+    uncounted = max(reading, 0) & ~functools.reduce(operator.or_, counted)
+    return functools.reduce(operator.or_, (bit for bit in counted if after[bit] > before[bit]), uncounted)
+
+
+def together(readings: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """The readings of all ranks' cards as one: the first card's, but what held any clock back.
+
+    All ranks wait for the slowest.
+    """
+    known = [card["clock_events"] for card in readings if card["clock_events"] >= 0]
+    return {**readings[0], "clock_events": functools.reduce(operator.or_, known) if known else -1}
+
+
+def time_block(
+    step: Callable[[], Any],
+    count: int,
+    device: torch.device,
+    begin: Callable[[], None],
+    before: Callable[[], None] | None = None,
+    card: Card | None = None,
+) -> dict[str, Any]:
+    """Time one block: an untimed step first, then `begin` (ranks meet there), then `count` steps.
+
+    Python's garbage collector waits outside: it would fall on whichever side allocated last.
+    before: called before every step, outside the clock. card: of a GPU, read while it is still at work.
+    Returns the fields of `Launch` for one block.
+    """
+    disturbance, held = Disturbance.read(), card.held_back() if card else {}
+    readings: dict[str, int] = {}
+    if before is not None:
+        before()
+    step()
+    synchronize(device)
+    collects = gc.isenabled()  # a variant's switch may have turned it off on purpose
+    gc.disable()
+
+    def look() -> None:
+        if card is not None:
+            readings.update(card.read())
+
+    try:
+        begin()
+        if device.type == "cuda":
+            if before is None:
+                seconds = seconds_on_cuda(step, count, look)
+            else:
+                seconds = seconds_on_cuda_each(step, count, before, look)
+        elif before is None:
+            seconds = seconds_on_cpu(step, count)
+        else:
+            seconds = seconds_to_finish(step, count, device, before)
+    finally:
+        if collects:
+            gc.enable()
+    block: dict[str, Any] = {"seconds": seconds, **Disturbance.read().since(disturbance)}
+    if card is not None:
+        events = events_between(readings["clock_events"], held, card.held_back())
+        block["gpu"] = {**readings, "clock_events": events}
+    return block
+
+
+def warm_up(
+    step: Callable[[], Any], device: torch.device, before: Callable[[], None] | None = None, limit: float = 20.0
+) -> dict[str, float]:
+    """Step until timings stop falling: two chunks in a row without a new best by 2 %.
+
+    A chunk is as many steps as last 5 ms, so that the clock's noise is no "new best".
+    Returns "step_s", the best chunk's seconds a step, and "excess_s", the seconds spent beyond what
+    the same steps take once warm. Ends after `limit` seconds in any case. before: called before every step,
+    outside the clock.
+    """
+
+    def chunk(count: int) -> float:
+        return seconds_to_finish(step, count, device, before)
+
+    total, steps = chunk(1), 1
+    best = total
+    size, stale = 1, 0
+    while stale < 2 and total < limit:
+        size = max(size, min(10_000, round(0.005 / best)))
+        spent = chunk(size)
+        total, steps = total + spent, steps + size
+        stale = 0 if spent / size < 0.98 * best else stale + 1
+        best = min(best, spent / size)
+    return {"step_s": best, "excess_s": max(0.0, total - steps * best)}

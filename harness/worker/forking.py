@@ -1,0 +1,89 @@
+"""The process that has imported torch and forks workers; the parent's end is `engine/fork_server.py`.
+
+Started as `python -m tipbench.worker.forking FD`, where FD is its end of a socket pair.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import socket
+import sys
+import tempfile
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from tipbench.machine.orphans import die_with_parent
+from tipbench.worker.protocol import CONNECTION_LOST, Requests, Unreadable
+from tipbench.worker.serve import work
+
+
+def _become_worker(ranks: int, path: str, task: str, env: Mapping[str, str], output: str) -> None:
+    """In the forked process: be `python -m tipbench.worker` from here on."""
+    code = 1
+    try:
+        printed = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(printed, 1)
+        os.dup2(printed, 2)
+        os.close(printed)
+        os.environ.update(env)
+        tempfile.tempdir = None  # torch's import may have looked it up, and the answer was kept
+        work(ranks, path, task)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    with suppress(OSError):  # a step closed its output, or the disk is full
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
+
+
+def import_all() -> None:
+    """Import what every worker does, and what costs a second at the first optimizer, torchvision or compilation."""
+    import tipbench.worker.session  # noqa: F401
+
+
+def main(descriptor: str) -> None:
+    die_with_parent()
+    requests = Requests(socket.socket(fileno=int(descriptor)))
+    import_all()
+    try:
+        while request := requests.receive():
+            command, arguments = request
+            requests.reply(answer=_done(requests, command, arguments))
+    except (OSError, Unreadable):  # whatever it has imported closed the connection, or something else has its number
+        sys.exit(CONNECTION_LOST)
+
+
+def _done(requests: Requests, command: str, arguments: dict[str, Any]) -> int:
+    """Do what was requested; the answer."""
+    if command == "reap":
+        _, status = os.waitpid(arguments["pid"], 0)
+        return os.waitstatus_to_exitcode(status)
+    if command == "preload":
+        with suppress(Exception):  # the worker meets the same, and reports it
+            importlib.import_module(arguments["module"])
+        return 0
+    if command == "fork":
+        return _forked(requests, arguments)
+    assert command == "ready", command
+    return 0
+
+
+def _forked(requests: Requests, arguments: dict[str, Any]) -> int:
+    """Fork a worker; its process id. A worker does not hold the server's connection."""
+    pid = os.fork()
+    if pid == 0:
+        requests.close()
+        os.setpgid(0, 0)
+        _become_worker(**arguments)
+    # A group of its own, made from both sides: whoever comes first, one signal reaches all of it.
+    with suppress(OSError):
+        os.setpgid(pid, pid)
+    return pid
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,164 @@
+"""Runs a pair's code: what it raises becomes a failure that says where, and what it changes it must change back."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+import numpy
+import torch
+
+from tipbench.suite.files import explain, load, pair_classes
+from tipbench.tip.job import MacroPair
+from tipbench.tip.pair import Pair, Step, Variant, variants
+from tipbench.tip.process import ProcessSettings
+from tipbench.worker import switches
+from tipbench.worker.failed import Failed
+from tipbench.worker.protocol import OUTPUT_LIMIT
+
+Returned = TypeVar("Returned")
+
+NO_MEMORY = ("can't allocate memory", "out of memory", "_STATUS_ALLOC_FAILED")
+"""In the messages of torch's allocators, and of cuBLAS, cuDNN and cuSOLVER, which have memory of their own."""
+
+TO_DEFINE = {
+    Pair.baseline: "define baseline(self), which builds the untuned side and returns its step, a callable",
+    Pair.optimized: "define optimized(self), which builds the tuned side and returns its step, a callable",
+    Pair.mechanism: "define mechanism(self, step), which counts what the tip changes in a step and returns the count",
+    Pair.reference: "define reference(self), which builds the same work in fp64 and returns its step, a callable",
+    MacroPair.job: "define job(self), which builds the job without the tip and returns it, a Job",
+    MacroPair.apply: "define apply(self, job), which applies the tip to the job and returns nothing",
+}
+"""What somebody who writes a pair must define, and what it must return."""
+
+REFERENCE = Variant("reference", "reference", {}, ProcessSettings(), nullcontext, ())
+"""`Pair.reference`, which is built and run as the variants are."""
+
+
+class Guard:
+    """A pair whose code runs under watch.
+
+    file: where the pair is defined. pair_class, variants: what it defines. before_step: `Pair.before_step`, or None
+    where the pair does not define it.
+    """
+
+    def __init__(self, file: Path, folder: Path, pair: str, device: torch.device) -> None:
+        """Import the pair's file. Switches and clocks must stay what they are now. Raises Failed.
+
+        Nothing that times or judges may be imported after this: the pair could have replaced what it is made of.
+        """
+        self.file, self.device = file, device
+        self._clocks, self._switches = switches.clocks(), switches.read()
+        module = load(file, folder)
+        self.expect_unchanged(
+            f"importing {file.name}",
+            "both sides would run with it; enter and leave it with @within on the variant that is about it, "
+            "or set it with @process_settings",
+        )
+        (self.pair_class,) = (found for found in pair_classes(module) if found.__name__ == pair)
+        self.variants = {variant.name: variant for variant in variants(self.pair_class)}
+        defined = self.pair_class.before_step is not Pair.before_step
+        self.before_step: Callable[[], None] | None = self.pair().before_step if defined else None
+
+    def pair(self) -> Pair:
+        return self.pair_class(self.device)
+
+    def build(self, variant: str, seed: int) -> Step:
+        """Build the step of a variant, or of "reference". Raises Failed."""
+        chosen = REFERENCE if variant == REFERENCE.name else self.variants[variant]
+        seed_generators(seed)
+        step: object = self.call(
+            "build raised", variant, lambda: getattr(self.pair(), chosen.builder)(**chosen.arguments)
+        )
+        if not callable(step):
+            raise Failed(
+                "build raised", f"{chosen.builder} returned a {type(step).__name__}; return the step, a callable"
+            )
+        return step
+
+    def step(self, variant: str, step: Callable[[], Returned], number: int | None = None) -> Returned:
+        """What a step, or something that runs it, returns. number: which step it is. Raises Failed."""
+        return self.call("step raised", f"{variant}, step {number}" if number else variant, step)
+
+    def call(self, kind: str, doing: str, code: Callable[[], Returned]) -> Returned:
+        """What the pair's code returns. Raises Failed: of that kind, with the line of the pair's file that raised."""
+        try:
+            return code()
+        except Failed:
+            raise
+        except BaseException as error:  # a pair may raise anything, SystemExit included
+            self.check_output(doing)  # a flood ends as an error of the disk or of `bound_output`
+            if missing := _not_defined(error):
+                raise Failed(kind, f"{doing}: {self.pair_class.__name__} is incomplete: {missing}") from error
+            text = str(error)
+            if isinstance(error, MemoryError) or any(words in text for words in NO_MEMORY):
+                kind = "out of memory"
+            raise Failed(kind, f"{doing}: {explain(error, self.file)}") from error
+
+    def from_the_start(self, step: Callable[[], Returned]) -> Callable[[], Returned]:
+        """The step, begun from what `Pair.before_step` restores."""
+
+        def restored() -> Returned:
+            if self.before_step is not None:
+                self.before_step()
+            return step()
+
+        return restored
+
+    @contextmanager
+    def scope(self, variant: str) -> Iterator[None]:
+        """Within the variant's switch; what is changed beyond it and left so is a failure."""
+        with self.variants.get(variant, REFERENCE).switch():
+            yield
+        self.expect_restored(variant)
+
+    def shares_its_process(self, variant: str) -> bool:
+        """Whether another variant runs in this process too."""
+        mine = self.variants[variant].settings if variant in self.variants else None
+        return sum(other.settings == mine for other in self.variants.values()) != 1
+
+    def expect_restored(self, variant: str) -> None:
+        """Raise Failed if the variant has left a switch or a clock changed that others run with."""
+        if not self.shares_its_process(variant):
+            # Alone in its process it may change what cannot be undone: nobody else runs with it.
+            self._switches = switches.read()
+        self.expect_unchanged(
+            variant,
+            "the other side runs with it too; enter and leave it with @within, or give the variant @process_settings "
+            "of its own",
+        )
+
+    def expect_unchanged(self, who: str, remedy: str) -> None:
+        """Raise Failed if a switch, or a function that times or judges, is not as it was before the pair's file."""
+        if replaced := switches.replaced(self._clocks, switches.clocks()):
+            raise Failed("patched clock", f"{who} replaced {replaced}, which the harness times and judges by")
+        if moved := switches.moved(self._switches, switches.read()):
+            raise Failed("global switch", f"{who} changed and left changed: {moved}; {remedy}")
+
+    def check_output(self, doing: str) -> None:
+        """Raise Failed if a step flooded stdout, which is a file in a worker."""
+        if os.fstat(1).st_size > OUTPUT_LIMIT:
+            raise Failed("output flood", f"printed over {OUTPUT_LIMIT >> 20} MiB while doing: {doing}")
+
+
+def seed_generators(seed: int) -> None:
+    """Seed the generators that pairs draw from, so that both sides draw the same."""
+    random.seed(seed)
+    numpy.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def _not_defined(error: BaseException) -> str:
+    """What the pair must define, where `error` comes from a method that it should have; else an empty word."""
+    if not isinstance(error, NotImplementedError):
+        return ""
+    place: TracebackType | None = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    raised_in = place.tb_frame.f_code if place is not None else None
+    return next((what for method, what in TO_DEFINE.items() if method.__code__ is raised_in), "")

@@ -1,0 +1,119 @@
+"""What a step needs in memory, read in a pass of its own."""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+from torch.autograd.profiler import profile
+
+STEPS = 3
+"""Enough for an optimizer's state to exist and for caches to be full."""
+
+
+def process_peaks(
+    step: Callable[[], Any], device: torch.device, before: Callable[[], None] = lambda: None
+) -> dict[str, int]:
+    """Bytes over STEPS steps: the process's resident peak, its tree's share, the GPUs' peaks, `before` each step.
+
+    Of several GPUs that one process computes on, as DataParallel does, the sum of what each peaks at: so it is of
+    the same kind as the sum over ranks. A missing key means that the platform does not report it.
+    """
+    cards = range(torch.cuda.device_count()) if device.type == "cuda" else ()
+    for card in cards:
+        torch.cuda.reset_peak_memory_stats(card)
+    reset = _reset_resident_peak()
+    for _ in range(STEPS):
+        before()
+        step()
+    found = {}
+    if reset:
+        found["resident_peak"] = _status_bytes("VmHWM")
+    tree = _tree_bytes()
+    if tree is not None:
+        found["tree"] = tree
+    if device.type == "cuda":
+        # Cards that this process has nothing on are left alone: asking what is free makes a context there, which
+        # takes memory itself.
+        used = [card for card in cards if torch.cuda.max_memory_reserved(card)]
+        for card in used:
+            torch.cuda.synchronize(card)
+        found["allocated_peak"] = sum(map(torch.cuda.max_memory_allocated, used))
+        found["reserved_peak"] = sum(map(torch.cuda.max_memory_reserved, used))
+        found["device_used"] = sum(total - free for free, total in map(torch.cuda.mem_get_info, used))
+    return found
+
+
+def tensor_peak(build: Callable[[], Callable[[], Any]]) -> int | None:
+    """Exact peak of live CPU tensor bytes from the building to the end of STEPS steps.
+
+    The profiler reports every allocation and release, so the running sum is exact as long as it
+    watches from the start. None where the variant itself runs a profiler: torch allows one at a time.
+    """
+    if torch._C._autograd._profiler_enabled():
+        # One more would end the variant's own, and torch 2.11 then raises where the variant leaves it.
+        return None
+    gc.collect()
+    try:
+        with profile(profile_memory=True) as watched:
+            step = build()
+            for _ in range(STEPS):
+                step()
+            # A profiler started by the step ends this one, without an error.
+            watching = torch._C._autograd._profiler_enabled()
+    except RuntimeError as error:
+        if "rofiler" in str(error):
+            return None
+        raise
+    result = watched.kineto_results
+    if result is None or not watching:
+        return None
+    events = sorted(
+        (event.start_ns(), event.nbytes())
+        for event in result.events()
+        if event.name() == "[memory]" and event.device_type().name == "CPU"
+    )
+    live = peak = 0
+    for _, change in events:
+        live += change
+        peak = max(peak, live)
+    return peak
+
+
+def _reset_resident_peak() -> bool:
+    """Make VmHWM start again from now (Linux: 5 into clear_refs); False where that is refused."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+def _status_bytes(field: str) -> int:
+    status = Path("/proc/self/status").read_text()
+    found = re.search(rf"^{field}:\s+(\d+) kB", status, re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0
+
+
+def _tree_bytes() -> int | None:
+    """What this process and its children hold beside mapped files, which depend on who else maps them.
+
+    Of the proportional set size, so pages they share are counted once.
+    """
+    total = 0
+    for pid in [os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))]:
+        try:
+            text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        except OSError:
+            return None
+        held = re.findall(r"^Pss_(?:Anon|Shmem):\s+(\d+) kB", text, re.MULTILINE)
+        if not held:  # before Linux 5.4
+            return None
+        total += sum(map(int, held)) * 1024
+    return total

@@ -1,0 +1,212 @@
+"""Whether two sides did the same work: their outputs on fresh random inputs, over several seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from math import inf
+from typing import Any
+
+import torch
+from torch import nn
+
+from tipbench.tip.pair import Equal
+
+Outputs = dict[str, torch.Tensor]
+
+
+def exact(method: Equal, device: torch.device) -> AbstractContextManager[None]:
+    """On a GPU: convolutions and recurrent layers of float32 in IEEE arithmetic, by algorithms that repeat themselves.
+
+    cuDNN rounds their inputs to the 10 bits of TF32 by default. Two kernels for the same work then differ by more
+    than `Pair.tolerance`, so a check would judge rounding instead of work. Equal.LOSSY keeps the precision that is
+    timed, since its error is what the report states; a CPU computes so anyway.
+    """
+    if device.type != "cuda" or method is Equal.LOSSY:
+        return nullcontext()
+    # By the old name: torch.compile reads it, and that raises where only the new ones (`conv.fp32_precision`) were set.
+    cudnn = torch.backends.cudnn
+    return cudnn.flags(enabled=cudnn.enabled, benchmark=cudnn.benchmark, deterministic=True, allow_tf32=False)
+
+
+FLOOR = 1e-6
+"""Differences are relative to the tensor's largest value, and to this where all its values are tiny:
+the gradient of a bias before batch normalisation is rounding noise on both sides."""
+
+
+DRAW = (
+    "draw inputs or weights from the generators of random, numpy.random and torch, which are seeded before each build; "
+    "a pair that has nothing to draw says `seeded = False`"
+)
+
+
+class Unequal(Exception):
+    """The two sides cannot be compared as equal work. kind is the record's kind of failure."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+
+def flatten(result: Any, path: str = "output") -> Iterator[tuple[str, torch.Tensor]]:
+    """Every tensor a step returned, by a readable path; of modules the parameters, gradients, buffers.
+
+    Raises Unequal for None and for anything that holds no numbers.
+    """
+    if isinstance(result, torch.Tensor):
+        yield path, result
+    elif isinstance(result, (bool, int, float)):
+        yield path, torch.tensor(result, dtype=torch.float64)
+    elif isinstance(result, nn.Module):
+        for name, parameter in result.named_parameters():
+            yield f"{path}.{name}", parameter
+            if parameter.grad is not None:
+                yield f"{path}.{name}.grad", parameter.grad
+        for name, buffer in result.named_buffers():
+            yield f"{path}.{name}", buffer
+    elif isinstance(result, Mapping):
+        for name, value in result.items():
+            yield from flatten(value, f"{path}[{name}]")
+    elif isinstance(result, Sequence) and not isinstance(result, (str, bytes)):
+        for index, value in enumerate(result):
+            yield from flatten(value, f"{path}[{index}]")
+    elif result is None:
+        raise Unequal("no output", f"the step returned None for {path}; return what it computed")
+    else:
+        raise Unequal("no output", f"the step returned a {type(result).__name__} for {path}; return tensors or modules")
+
+
+def snapshot(result: Any, most: int | None = None) -> Outputs:
+    """Copies on the host. Raises Unequal where outputs are missing, not finite, or all zeros.
+
+    most: about how many numbers are copied at most, by taking every so many-th of each output; None: all of them.
+    """
+    tensors = {path: tensor.detach() for path, tensor in flatten(result)}
+    # An odd distance meets all columns of a matrix whose width is a power of two.
+    every = 1 if most is None else sum(tensor.numel() for tensor in tensors.values()) // most | 1
+    if every > 1:
+        tensors = {path: tensor.reshape(-1)[::every] for path, tensor in tensors.items()}
+    outputs = {path: tensor.to("cpu", copy=True).contiguous() for path, tensor in tensors.items()}
+    if not any(tensor.numel() for tensor in outputs.values()):
+        raise Unequal("no output", "the step returned no numbers; return what it computed")
+    for path, tensor in outputs.items():
+        if (tensor.is_floating_point() or tensor.is_complex()) and not torch.isfinite(tensor).all():
+            raise Unequal("not finite", f"{path} holds NaN or infinity")
+    if not any(torch.count_nonzero(tensor) for tensor in outputs.values()):
+        raise Unequal("all zeros", "every output is zero")
+    return outputs
+
+
+def worst_difference(baseline: Outputs, variant: Outputs) -> tuple[float, str]:
+    """(largest difference relative to the tensor's largest value, the tensor's path).
+
+    Raises Unequal where names or shapes of the outputs differ, not where only their dtypes do.
+    """
+    _same_shape(baseline, variant)
+    worst, where = 0.0, ""
+    for path, expected in baseline.items():
+        if not expected.numel() or torch.equal(expected, variant[path]):
+            continue
+        difference = (_exact(expected) - _exact(variant[path])).abs().max().item()
+        relative = difference / max(_exact(expected).abs().max().item(), FLOOR)
+        if relative > worst:
+            worst, where = relative, path
+    return worst, where
+
+
+def _exact(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+
+
+def _bits_differ(baseline: Outputs, variant: Outputs) -> str:
+    """Path of the first output that differs in a number or in dtype, or an empty word.
+
+    In fp64, as `worst_difference` computes, neighbours among large integers are the same.
+    """
+    for path, expected in baseline.items():
+        if expected.dtype != variant[path].dtype or not torch.equal(expected, variant[path]):
+            return path
+    return ""
+
+
+def all_alike(outputs: Sequence[Outputs]) -> bool:
+    """Whether there are several outputs, of seeds or of steps, and they are the same bit by bit, shapes included."""
+    first, *others = outputs
+    return bool(others) and not any(first.keys() != other.keys() or _bits_differ(first, other) for other in others)
+
+
+def _same_shape(baseline: Outputs, variant: Outputs) -> None:
+    if baseline.keys() != variant.keys():
+        differing = sorted(baseline.keys() ^ variant.keys())[:3]
+        raise Unequal("different results", f"only one side returned {', '.join(differing)}")
+    for path, expected in baseline.items():
+        if expected.shape != variant[path].shape:
+            shapes = f"{tuple(expected.shape)} and {tuple(variant[path].shape)}"
+            raise Unequal("different results", f"{path} has shapes {shapes}")
+
+
+def error(reference: Outputs, outputs: Outputs) -> float:
+    """Relative error of all outputs against the fp64 reference: ||x - ref|| / ||ref||."""
+    _same_shape(reference, outputs)
+    wrong = sum(
+        (_exact(reference[path]) - _exact(tensor)).abs().square().sum().item() for path, tensor in outputs.items()
+    )
+    size = sum(_exact(tensor).abs().square().sum().item() for tensor in reference.values())
+    return float((wrong / max(size, FLOOR**2)) ** 0.5)
+
+
+def _lowest_score(name: str, outputs: Sequence[Outputs], target: float) -> float:
+    """The lowest score of one side over all seeds. Raises Unequal where that is below the target."""
+    scores = [each["output[score]"] for each in outputs if "output[score]" in each]
+    if len(scores) < len(outputs) or any(score.numel() != 1 for score in scores):
+        raise Unequal(
+            "no output", f'the {name} returned no {{"score": number}}, which a pair with a target is judged by'
+        )
+    lowest = min(float(score) for score in scores)
+    # Compared in the score's own precision: 0.95 in fp32 is a little less than 0.95 here.
+    if missed := sum(not bool(score >= target) for score in scores):
+        raise Unequal(
+            "different results",
+            f"the {name} missed the target of {target:g} with {missed} of {len(scores)} seeds: "
+            f"its lowest score is {lowest:.4g}",
+        )
+    return lowest
+
+
+def compare(
+    method: Equal,
+    tolerance: float,
+    baseline: Sequence[Outputs],
+    variant: Sequence[Outputs],
+    reference: Sequence[Outputs],
+    target: float = inf,
+    seeded: bool = True,
+) -> dict[str, Any]:
+    """Compare the outputs of both sides, one entry a seed. Raises Unequal; returns `VariantRecord.equal`.
+
+    reference: used by Equal.REFERENCE and LOSSY alone. target: used by Equal.TARGET alone, which has no use for
+    `tolerance`. seeded: `Pair.seeded`.
+    """
+    for name, outputs in (("baseline", baseline), ("variant", variant)):
+        if seeded and all_alike(outputs):
+            raise Unequal("stale results", f"the {name}'s outputs are the same for every seed; {DRAW}")
+    if method is Equal.TARGET:
+        lowest = min(_lowest_score("baseline", baseline, target), _lowest_score("variant", variant, target))
+        return {"method": str(method), "target": target, "seeds": len(baseline), "lowest": lowest}
+    found: dict[str, Any] = {"method": str(method), "tolerance": tolerance, "seeds": len(baseline)}
+    if method in (Equal.REFERENCE, Equal.LOSSY):
+        found["baseline_error"] = max(map(error, reference, baseline))
+        found["error"] = max(map(error, reference, variant))
+        if found["error"] > tolerance:
+            raise Unequal("different results", f"error {found['error']:.2g} against fp64; {tolerance:.2g} allowed")
+        return found
+    found["worst"], where = max(worst_difference(*sides) for sides in zip(baseline, variant, strict=True))
+    wanted = f"{tolerance:.2g} allowed"
+    if method is Equal.BITWISE:
+        where = next(filter(None, map(_bits_differ, baseline, variant)), "")
+        wanted = "bitwise equality of values and dtypes is wanted"
+    elif found["worst"] <= tolerance:
+        where = ""
+    if where:
+        raise Unequal("different results", f"{where} differs by {found['worst']:.2g} of its largest value; {wanted}")
+    return found

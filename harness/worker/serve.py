@@ -1,0 +1,121 @@
+"""Answers the requests that come over the socket, until it closes."""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import resource
+import socket
+import traceback
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tipbench.suite.files import explain
+from tipbench.worker.failed import Failed
+from tipbench.worker.protocol import (
+    ANSWER_LIMIT,
+    CONNECTION_LOST,
+    OUTPUT_LIMIT,
+    STACK_SIGNAL,
+    Requests,
+    Unreadable,
+    Unsendable,
+)
+from tipbench.worker.ranks import Ranks, run_ranks
+
+COMMANDS = ("build", "warm", "block", "observe", "work", "engaged", "results", "compare", "measure_memory")
+
+METHODS = {"observe": "mechanism", "work": "work"}
+"""By command, the method of the pair that returns what is answered."""
+
+
+def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
+    """Answer requests until the connection closes; only rank 0 has one."""
+    requests = None
+    if ranks.rank == 0:
+        connected = socket.socket(socket.AF_UNIX)
+        connected.connect(path)
+        requests = Requests(connected)
+
+    def receive() -> tuple[str, dict[str, Any]] | None:
+        try:
+            return requests.receive() if requests else None
+        except (OSError, Unreadable):
+            _lost()
+
+    def reply(**answer: Any) -> None:
+        if ranks.count > 1 and "failed" in answer:
+            # The others wait for this rank in a collective: leave a report and let torchrun end them.
+            (Path(path).parent / f"rank-{ranks.rank}.json").write_text(json.dumps(answer))
+            os._exit(1)
+        if "failed" in answer:
+            answer["reason"] = answer["reason"][: ANSWER_LIMIT // 16]  # a character takes up to 12 bytes
+        if requests:
+            try:
+                requests.reply(**answer)
+            except OSError:
+                _lost()
+
+    try:
+        # Imported here, as torch comes with it: until then this process must answer to signals and to its parent's end.
+        from tipbench.worker.session import Session
+
+        session = Session(task, ranks)
+        ranks.meet()
+        started: dict[str, Any] = {"answer": None}
+    except Failed as failure:
+        started = {"failed": failure.kind, "reason": failure.reason}
+    except BaseException as error:  # a pair file may raise anything at import
+        started = {"failed": "import error", "reason": explain(error, Path(task["file"]))}
+    if ranks.count == 1 or "failed" not in started:
+        receive()  # the first request asks whether it has started
+    reply(**started)
+    if "failed" in started:
+        return
+    while True:
+        request = receive()
+        if requests and request is None:
+            return
+        command, arguments = ranks.share(request)
+        assert command in COMMANDS, command
+        try:
+            answer = getattr(session, command)(**arguments)
+            session.check_output(f"{command} {arguments.get('variant', '')}".strip())
+            try:
+                reply(answer=answer)
+            except Unsendable as why:
+                raise Failed("not storable", f"what {METHODS.get(command, command)} returned {why}") from None
+        except Failed as failure:
+            where = f" (rank {ranks.rank})" if ranks.count > 1 else ""
+            reply(failed=failure.kind, reason=failure.reason + where)
+        except Exception as error:
+            if ranks.count == 1:
+                raise
+            # A rank that is lost shows in the others as an error of whatever collective comes next.
+            reply(failed="exited", reason=f"{command}: {explain(error, session.file)} (rank {ranks.rank})")
+
+
+def _lost() -> NoReturn:
+    """End at once: a step closed the connection's descriptor, or something else has its number now."""
+    traceback.print_exc()
+    os._exit(CONNECTION_LOST)
+
+
+def work(ranks: int, path: str, task: str) -> None:
+    """Be a worker, or torchrun for several, until the connection closes."""
+    bound_output()
+    faulthandler.register(STACK_SIGNAL)
+    if ranks > 1 and "RANK" not in os.environ:
+        run_ranks(ranks, path, task)
+        return
+    described = json.loads(task)
+    serve(Ranks(ranks, described["device"]), path, described)
+
+
+def bound_output() -> None:
+    """Let no regular file grow past what nobody needs: a step that floods stdout then gets an OSError."""
+    flooded = max(OUTPUT_LIMIT, 8 << 30)
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if hard == resource.RLIM_INFINITY or hard > flooded:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (flooded, hard))

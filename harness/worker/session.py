@@ -1,0 +1,168 @@
+"""The requests that a worker answers: it builds a pair's variants, and times, checks and measures.
+
+It decides nothing: no schedule, no statistics. Everything that times or judges is imported here, before the pair's
+file is.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from tipbench.tip.pair import Step
+from tipbench.worker import checks
+from tipbench.worker.checks import Results
+from tipbench.worker.clock import Card, emptying_l2, seconds_to_finish, time_block, together, warm_up
+from tipbench.worker.guard import Guard
+from tipbench.worker.memory import process_peaks, tensor_peak
+from tipbench.worker.ranks import Ranks
+
+
+class Session:
+    """The variants of one pair in this process, and one method for each request. All of them raise Failed."""
+
+    def __init__(self, task: dict[str, Any], ranks: Ranks) -> None:
+        for package in task.get("imports", ()):
+            with suppress(Exception):  # the pair meets the same, and reports it
+                importlib.import_module(package)
+        card = os.environ.get("LOCAL_RANK", "0")  # of the ranks on this node
+        self.device = torch.device(f"cuda:{card}" if task["device"] == "cuda" else task["device"])
+        if self.device.type == "cuda":
+            # Events, streams and allocations without a device go to the current one, which is the first by default:
+            # rank 1 would record its events on card 0, and make a context there.
+            torch.cuda.set_device(self.device)
+        self.guard = Guard(Path(task["file"]), Path(task["folder"]), task["pair"], self.device)
+        self.check_output = self.guard.check_output
+        self.card = Card(self.device) if self.device.type == "cuda" else None
+        self.ranks = ranks
+        self.steps: dict[str, Step] = {}
+        self.results_of: dict[str, Results] = {}
+
+    @property
+    def file(self) -> Path:
+        """Where the pair is defined."""
+        return self.guard.file
+
+    def build(self, variant: str, seed: int) -> dict[str, float]:
+        """Build a variant's step; answers {"seconds"}."""
+        start = perf_counter()
+        self.steps[variant] = self.guard.build(variant, seed)
+        seconds = perf_counter() - start
+        self.guard.expect_restored(variant)
+        return {"seconds": seconds}
+
+    def warm(self, variant: str) -> dict[str, float]:
+        """Step a built variant until its timings stop falling; answers `clock.warm_up`."""
+        with self.guard.scope(variant):
+            # Ranks must take the same number of steps, or one waits for another that has left.
+            if self.ranks.count > 1:
+                return self._warm_together(variant)
+            step, before = self._numbered(variant), self.guard.before_step
+            return self.guard.step(variant, lambda: warm_up(step, self.device, before))
+
+    def block(self, variant: str, steps: int) -> dict[str, Any]:
+        """Time one block of a warm variant; answers `clock.time_block`, the slowest rank's seconds."""
+        with self.guard.scope(variant):
+            step, meet, before = self.steps[variant], self.ranks.meet, self._before_timed_step
+            timed = self.guard.step(variant, lambda: time_block(step, steps, self.device, meet, before, self.card))
+        everyone = self.ranks.gather(timed)
+        gpu = {"gpu": together([rank["gpu"] for rank in everyone])} if self.card else {}
+        return {**timed, "seconds": max(rank["seconds"] for rank in everyone), **gpu}
+
+    def observe(self, variant: str, seed: int) -> Any:
+        """Count the variant's mechanism on a fresh step; answers `checks.count`."""
+        return checks.count(self.guard, variant, seed)
+
+    def work(self, seed: int) -> dict[str, int]:
+        """`Pair.work`, added up over the ranks."""
+        mine = checks.work(self.guard, seed)
+        everyone = self.ranks.gather(mine)
+        return {what: sum(rank[what] for rank in everyone) for what in mine}
+
+    def engaged(self, baseline: Any, optimized: Any) -> dict[str, Any]:
+        """Whether two counts show the tip at work; answers `checks.engaged`."""
+        return checks.engaged(self.guard, baseline, optimized)
+
+    def results(self, variant: str, seeds: list[int], file: str = "") -> None:
+        """Keep the variant's results from fresh inputs; all ranks' also in `file`."""
+        found = self.results_of[variant] = checks.results(self.guard, variant, seeds, alone=self.ranks.count == 1)
+        if file:
+            everyone = self.ranks.gather(vars(found))
+            if self.ranks.rank == 0:
+                torch.save(everyone, file)
+
+    def compare(self, variant: str, baseline_file: str = "") -> dict[str, Any]:
+        """Compare kept results with the baseline's; answers `VariantRecord.equal`."""
+        if baseline_file and "baseline" not in self.results_of:
+            # Each rank with its own results; where the baseline had fewer ranks, with the first one's. Only
+            # the first rank reads: the file is on its node.
+            everyone = self.ranks.share(torch.load(baseline_file) if self.ranks.rank == 0 else None)
+            mine = everyone[self.ranks.rank if self.ranks.rank < len(everyone) else 0]
+            self.results_of["baseline"] = Results(**mine)
+        baseline, reference = self.results_of["baseline"], self.results_of.get("reference", Results())
+        # No other variant is compared with this one's results, and those of all may not fit into memory.
+        return checks.compared(self.guard, variant, baseline, self.results_of.pop(variant), reference)
+
+    def measure_memory(self, variant: str, seed: int) -> dict[str, Any]:
+        """Cold build, warm-up, memory and energy of one variant; answers {"one_off", "memory", "energy"}."""
+        build_s = self.build(variant, seed)["seconds"]
+        warm = self.warm(variant)
+        with self.guard.scope(variant):
+            before = self.guard.before_step or (lambda: None)
+            memory = self.guard.step(variant, lambda: process_peaks(self.steps[variant], self.device, before))
+        energy = self._energy(variant, warm["step_s"])
+        del self.steps[variant]
+        with self.guard.scope(variant):
+            live = self.guard.step(variant, lambda: tensor_peak(lambda: self.guard.build(variant, seed)))
+        if live is not None:
+            memory["tensor_peak"] = live
+        everyone = self.ranks.gather(memory)
+        all_ranks = {key: sum(rank[key] for rank in everyone) for key in memory}
+        return {"one_off": {"build": build_s, "warm_up": warm["excess_s"]}, "memory": all_ranks, "energy": energy}
+
+    @functools.cached_property
+    def _before_timed_step(self) -> Callable[[], None] | None:
+        """What a pair has done before each timed step; its memory is not there yet when that of the step is read."""
+        if self.device.type != "cuda" or not self.guard.pair_class.flush_l2:
+            return self.guard.before_step
+        return self.guard.from_the_start(emptying_l2(self.device))
+
+    def _energy(self, variant: str, step_s: float) -> dict[str, float]:
+        card = self.card
+        # Ranks would have to take the same number of steps, and what is done before a step is no part of it.
+        if card is None or self.ranks.count > 1 or self.guard.before_step:
+            return {}
+        with self.guard.scope(variant):
+            joules = self.guard.step(variant, lambda: card.joules_a_step(self.steps[variant], step_s))
+        return {} if joules is None else {"joules_a_step": joules}
+
+    def _numbered(self, variant: str) -> Callable[[], Any]:
+        """The step, reporting at which call it raised."""
+        step, count = self.steps[variant], 0
+
+        def numbered() -> Any:
+            nonlocal count
+            count += 1
+            return self.guard.step(variant, step, count)
+
+        return numbered
+
+    def _warm_together(self, variant: str) -> dict[str, float]:
+        """A fixed number of steps for ranks, more for short ones; the slowest rank's best counts."""
+
+        def once() -> float:
+            return seconds_to_finish(self.steps[variant], 1, self.device, self.guard.before_step)
+
+        spent = [self.guard.step(variant, once, 1)]
+        count = max(3, min(50, int(0.2 / max(self.ranks.gather(spent[0])))))
+        spent += [self.guard.step(variant, once) for _ in range(count)]
+        best = max(self.ranks.gather(min(spent)))
+        return {"step_s": best, "excess_s": max(0.0, sum(spent) - len(spent) * best)}

@@ -1,0 +1,182 @@
+"""The switches of a process that every pair in it runs with, and the functions that time and judge it.
+
+A variant that changes one and leaves it changed has changed the other side too, and then the comparison
+shows nothing. What is read here is compared after a pair's file is imported, after every build, and after
+every block, outside the clock: some 80 µs. It finds what was left changed by mistake or by habit; Python
+lets code that wants to deceive undo its traces, or reach what is not listed.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial, reduce
+from typing import Any, cast
+
+import torch
+
+from tipbench.worker import clock, disturbance, memory, outputs, reuse
+
+Reading = dict[str, Any]
+
+VARIABLES = (
+    *("OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "OMP_WAIT_POLICY", "GOMP_CPU_AFFINITY", "GOMP_SPINCOUNT"),
+    *("KMP_AFFINITY", "KMP_BLOCKTIME", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "ONEDNN_DEFAULT_FPMATH_MODE"),
+    *("LD_PRELOAD", "MALLOC_CONF", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "PYTORCH_ALLOC_CONF"),
+    *("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING", "CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE"),
+    *("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "CUBLAS_WORKSPACE_CONFIG", "TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE"),
+)
+"""Environment variables that change what a step costs. Others are left alone: libraries set some of their
+own at import (scikit-learn KMP_DUPLICATE_LIB_OK, torch CUDA_MODULE_LOADING, inductor its cache folders)."""
+
+BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
+"""With any of these OpenMP itself binds the thread to a core, at its first parallel operation."""
+
+SMALLEST = sys.float_info.min
+"""The smallest normal number: its half is 0 where denormal numbers are flushed."""
+
+
+def _unless_bound(reader: Callable[[], Any]) -> Any:
+    """A reading that changes with the binding; torch's default of inter-op threads goes by it too."""
+    return "unknown" if any(name in os.environ for name in BINDING) else reader()
+
+
+def _affinity() -> Any:
+    return sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else "unknown"
+
+
+def _precision(*path: str) -> Any:
+    """`torch.backends.PATH.fp32_precision`, which the old and the new way of allowing TF32 both set.
+
+    Reading the old names (`allow_tf32`, `get_float32_matmul_precision`) warns, and raises where a program
+    has used the new ones.
+    """
+    return reduce(getattr, path, cast(Any, torch.backends)).fp32_precision
+
+
+def _flag(name: str) -> Any:
+    """What `torch._C` keeps under a name: the public properties warn, look for GPUs, or do not exist for all."""
+    return getattr(torch._C, name)()
+
+
+FLAGS = {
+    "cuda.matmul.allow_fp16_reduced_precision_reduction": "_get_cublas_allow_fp16_reduced_precision_reduction",
+    "cuda.matmul.allow_bf16_reduced_precision_reduction": "_get_cublas_allow_bf16_reduced_precision_reduction",
+    "cuda.matmul.allow_fp16_accumulation": "_get_cublas_allow_fp16_accumulation",
+    "cuda.flash_sdp_enabled()": "_get_flash_sdp_enabled",
+    "cuda.mem_efficient_sdp_enabled()": "_get_mem_efficient_sdp_enabled",
+    "cuda.math_sdp_enabled()": "_get_math_sdp_enabled",
+    "cuda.cudnn_sdp_enabled()": "_get_cudnn_sdp_enabled",
+    "cudnn.enabled": "_get_cudnn_enabled",
+    "cudnn.benchmark": "_get_cudnn_benchmark",
+    "cudnn.deterministic": "_get_cudnn_deterministic",
+    "mkldnn.enabled": "_get_mkldnn_enabled",
+    "mkldnn.deterministic": "_get_mkldnn_deterministic",
+}
+"""Of torch.backends: the public name, and what `_flag` reads."""
+
+PRECISIONS = ("cuda.matmul", "cudnn.conv", "cudnn.rnn", "mkldnn.matmul", "mkldnn.conv", "mkldnn.rnn")
+
+SWITCHES: dict[str, Callable[[], Any]] = {
+    "torch.get_default_dtype()": torch.get_default_dtype,
+    "torch.get_default_device()": torch.get_default_device,
+    **{f"torch.backends.{name}.fp32_precision": partial(_precision, *name.split(".")) for name in PRECISIONS},
+    **{f"torch.backends.{name}": partial(_flag, getter) for name, getter in FLAGS.items()},
+    "torch.get_num_threads()": torch.get_num_threads,
+    "torch.get_num_interop_threads()": partial(_unless_bound, torch.get_num_interop_threads),
+    "torch.are_deterministic_algorithms_enabled()": torch.are_deterministic_algorithms_enabled,
+    "torch.is_deterministic_algorithms_warn_only_enabled()": torch.is_deterministic_algorithms_warn_only_enabled,
+    "torch.is_grad_enabled()": torch.is_grad_enabled,
+    "torch.is_inference_mode_enabled()": torch.is_inference_mode_enabled,
+    "torch.is_autocast_enabled('cpu')": partial(torch.is_autocast_enabled, "cpu"),
+    "torch.is_autocast_enabled('cuda')": partial(torch.is_autocast_enabled, "cuda"),
+    "torch.is_anomaly_enabled()": torch.is_anomaly_enabled,
+    "a profiler is watching": torch._C._autograd._profiler_enabled,
+    "denormal numbers are flushed (torch.set_flush_denormal)": lambda: SMALLEST / 2 == 0.0,
+    "gc.isenabled()": gc.isenabled,
+    "gc.get_threshold()": gc.get_threshold,
+    "sys.getswitchinterval()": sys.getswitchinterval,
+    "os.sched_getaffinity(0)": partial(_unless_bound, _affinity),
+    "os.getpriority()": partial(os.getpriority, os.PRIO_PROCESS, 0),
+    **{f"os.environ[{name!r}]": partial(os.environ.get, name) for name in VARIABLES},
+}
+"""How each switch is read, by the name a person knows it under. None touches a GPU or computes anything."""
+
+WATCHED: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
+    ("time", time, ("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns")),
+    ("torch.cuda", torch.cuda, ("synchronize", "Event")),
+    ("torch.cuda.Event", torch.cuda.Event, ("record", "elapsed_time", "synchronize")),
+    ("torch.accelerator", torch.accelerator, ("synchronize",)),
+    *(
+        (module.__name__, module, tuple(name for name, value in vars(module).items() if callable(value)))
+        for module in (clock, disturbance, outputs, reuse, memory)
+    ),
+)
+"""What times and judges a pair: (its name, the module or class, the attributes that nobody may replace)."""
+
+
+CACHED = {"torch.backends.cudnn.benchmark": ("_get_cudnn_benchmark", "_set_cudnn_benchmark")}
+"""Switches that decide what is put into a cache of the process without being part of its key, and what of `torch._C`
+reads and sets them. cuDNN's cache of plans knows a convolution by shapes, types and precision: whichever side comes
+first fills it, and the other side runs with the same plans."""
+
+
+@contextmanager
+def cached_ones_set() -> Iterator[set[str]]:
+    """Collects those of CACHED that are set to another value meanwhile, by their old name or by `flags(...)`."""
+    found: set[str] = set()
+
+    with ExitStack() as undo:
+        for name, (getter, setter) in CACHED.items():
+            get, put = getattr(torch._C, getter), getattr(torch._C, setter)
+
+            def noted(value: Any, name: str = name, get: Any = get, put: Any = put) -> None:
+                if value != get():
+                    found.add(name)
+                put(value)
+
+            *path, last = name.removeprefix("torch.").split(".")
+            # The property has bound the setter; `flags` looks it up in torch._C at each call.
+            bound = vars(type(reduce(getattr, path, cast(Any, torch))))[last]
+            for place, attribute in ((bound, "setter"), (torch._C, setter)):
+                undo.callback(setattr, place, attribute, getattr(place, attribute))
+                setattr(place, attribute, noted)
+        yield found
+
+
+def read() -> Reading:
+    """Every switch now. One that this version of torch cannot read, or not in its present state, is "unknown"."""
+    return {name: _value(reader) for name, reader in SWITCHES.items()}
+
+
+def _value(reader: Callable[[], Any]) -> Any:
+    try:
+        return reader()
+    except (AttributeError, RuntimeError):
+        return "unknown"
+
+
+def clocks() -> Reading:
+    """The functions that time and judge, as they are now."""
+    return {f"{owner}.{name}": getattr(place, name, None) for owner, place, names in WATCHED for name in names}
+
+
+def moved(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """What differs, such as "torch.get_num_threads(): 2 -> 1"; an empty word for nothing.
+
+    What could not be read, before or after, is no difference.
+    """
+    return "; ".join(
+        f"{name}: {value} -> {after[name]}"
+        for name, value in before.items()
+        if "unknown" not in (value, after[name]) and value != after[name]
+    )
+
+
+def replaced(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """The names of the functions that are not those of `before`; an empty word for none."""
+    return ", ".join(name for name, function in before.items() if after[name] is not function)

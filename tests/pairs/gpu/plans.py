@@ -1,0 +1,75 @@
+"""cudnn.benchmark as people switch it, with a cache behind it that belongs to the whole process."""
+
+from collections.abc import Callable
+
+import torch
+
+from benchmarks.gpu.cudnn_benchmark import searching
+from tests.made_up_cuda import convolve
+from tipbench.tip.counts import Unseen
+from tipbench.tip.pair import Claim, Pair, Step, Tip
+from tipbench.tip.process import process_settings, within
+
+TIP = Tip(id="plans", title="Search for convolution algorithms", guide=(), claim=Claim.FASTER)
+
+
+class _Searching(Pair):
+    sizes = {"shape": 1}
+
+    def build(self) -> Callable[[], torch.Tensor]:
+        def step() -> torch.Tensor:
+            convolve(self.size["shape"])
+            return torch.rand(3)
+
+        return step
+
+    def baseline(self) -> Step:
+        return self.build()
+
+    def mechanism(self, step: Step) -> int:
+        """plans that were searched for"""
+        raise Unseen("nothing here can count it")
+
+
+class AroundTheBlocks(_Searching):
+    """In one process with the other side."""
+
+    @within(searching)
+    def optimized(self) -> Step:
+        return self.build()
+
+
+class WithinTheStep(_Searching):
+    """The same, set and reset where no reading between blocks finds it."""
+
+    def optimized(self) -> Step:
+        return searching()(self.build())
+
+
+class ByFlags(_Searching):
+    """By torch's own context manager."""
+
+    def optimized(self) -> Step:
+        return torch.backends.cudnn.flags(enabled=True, benchmark=True)(self.build())
+
+
+class InAProcessOfItsOwn(_Searching):
+    """As it must be."""
+
+    @process_settings(own_process=True)
+    @within(searching)
+    def optimized(self) -> Step:
+        return self.build()
+
+
+class LeftAsItIs(_Searching):
+    """Sets what is set already, which decides nothing."""
+
+    def optimized(self) -> Step:
+        step = self.build()
+
+        def same() -> torch.Tensor:
+            torch.backends.cudnn.benchmark = False
+            return step()
+
+        return same

@@ -1,0 +1,498 @@
+"""Every pair for GPUs is built and stepped at its full size on a card that is made up, for where there is none.
+
+Tensors on "cuda" are torch's fake ones, which have shape, dtype and device but no numbers; those on the host are real.
+So an operation on tensors of two devices raises, and so does one on shapes that do not fit, and one that needs a real
+card. `stand_ins` lists what is replaced: nothing is compiled, streams do nothing, DDP averages no gradients, and
+DataParallel sees no card to copy the model to. Whether any number is right shows on a real card alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import multiprocessing
+import warnings
+import weakref
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.autograd.graph import get_gradient_edge
+from torch.nn.parallel import distributed
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from torch.utils import _foreach_utils
+from torch.utils.checkpoint import GraphExecGroup
+from torch.utils.data import DataLoader
+
+from benchmarks.general.checkpointing import checkpointing, gpt_blocks
+from benchmarks.jobs.images import JpegPhotos
+from benchmarks.jobs.language_model import language_model
+from benchmarks.modern.prefetch import UnevenPhotos
+from tipbench.engine.runner import CHECK_SEEDS
+from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
+from tipbench.tip.pair import CARD_BYTES, Equal, Pair, Step, Variant, variant, variants
+from tipbench.tip.process import ProcessSettings
+from tipbench.worker.checks import further_steps
+from tipbench.worker.outputs import Outputs, flatten
+
+pytestmark = [
+    pytest.mark.skipif(torch.cuda.is_available(), reason="`make test-gpu` tries the pairs on a real card"),
+    pytest.mark.skipif(torch.version.cuda is None, reason="needs a CUDA build of torch: no other can fake its tensors"),
+]
+
+CANNOT = {
+    "cuda-graphs.TinyKernels[by_hand]": "torch.cuda.graph captures what is launched on a real card",
+    "cuda-graphs.SmallBatchTraining[by_hand]": "make_graphed_callables captures what is launched on a real card",
+}
+"""What cannot be tried here, and why."""
+
+HOST_BYTES = 10 << 30
+"""What a check may keep on the host, for each rank."""
+
+TINY = {
+    "avoid-sync.GPTTraining": "16 small batches, which take seconds and 0.1 GiB of the card",
+    "no-sync.GPTTraining": "four batches to a step, which take seconds, of the model that ddp-buckets.GPTTraining has",
+    "length-bucketing.TransformerEpoch": "32 batches of different lengths, which take seconds and 0.4 GiB of the card",
+}
+"""Pairs that are tried at test size, though a card has sizes of its own."""
+
+
+# ---- a made-up card ---------------------------------------------------------------------------------
+
+
+class Card(FakeTensorMode):
+    """Operations that involve "cuda" are faked, all others are run.
+
+    alive: bytes of all tensors on the card that are alive. peak: the most there were.
+    """
+
+    DRAWN = (torch.ops.aten.normal_.default, torch.ops.aten.uniform_.default)
+
+    def __init__(self) -> None:
+        super().__init__(allow_non_fake_inputs=True)
+        self.alive = self.peak = 0
+        self._known: weakref.WeakSet[torch.UntypedStorage] = weakref.WeakSet()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        if func is torch.ops.prim.device.default:
+            return args[0].device
+        kwargs, aten = kwargs or {}, torch.ops.aten
+        if FakeTensor not in types and torch.device(kwargs.get("device") or "cpu").type != "cuda":
+            # Large tensors of the host are copied to the card, where they have no numbers: none need be drawn.
+            if func in self.DRAWN and args[0].numel() > 10**6:
+                return args[0]
+            return torch.empty(args[0]) if func is aten.randn.default else func(*args, **kwargs)
+        if func is aten._local_scalar_dense.default:  # `item()` and `bool()`
+            return args[0].dtype is torch.bool or torch.zeros((), dtype=args[0].dtype).item()
+        if func is aten.nonzero.default:  # as if no number were 0
+            return args[0].new_empty((args[0].numel(), args[0].dim()), dtype=torch.int64)
+        if func is aten._cudnn_rnn_backward.default:  # the one operation here that torch cannot fake
+            inputs, weights, _, _, *states = args[:6]
+            return (*map(torch.empty_like, (inputs, *states)), [torch.empty_like(weight) for weight in weights])
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        for tensor in result if isinstance(result, (list, tuple)) else (result,):
+            if isinstance(tensor, FakeTensor) and tensor.device.type == "cuda":
+                self._count(tensor.untyped_storage())
+        return result
+
+    def _count(self, storage: torch.UntypedStorage) -> None:
+        if storage not in self._known:
+            self._known.add(storage)
+            weakref.finalize(storage, self._free, storage.nbytes())
+            self.alive += storage.nbytes()
+            self.peak = max(self.peak, self.alive)
+
+    def _free(self, nbytes: int) -> None:
+        self.alive -= nbytes
+
+
+def run_backward(
+    outputs: Sequence[torch.Tensor],
+    gradients: Sequence[torch.Tensor],
+    retain_graph: bool,
+    create_graph: bool,
+    inputs: Sequence[torch.Tensor],
+    allow_unreachable: bool,
+    accumulate_grad: bool,
+) -> tuple[torch.Tensor | None, ...]:
+    """A backward pass, node by node from Python: torch's engine looks for the streams of a real card as it starts.
+
+    What the forward pass has saved is freed with the graph, not node by node, so the peak is no lower than a card's.
+    """
+    roots, wanted = [get_gradient_edge(each) for each in outputs], [get_gradient_edge(each) for each in inputs]
+    waits_for: dict[Any, int] = dict.fromkeys((root.node for root in roots), 0)
+    unseen = list(waits_for)
+    while unseen:
+        for following, _ in unseen.pop().next_functions:
+            if following is not None:
+                unseen += [following] * (following not in waits_for)
+                waits_for[following] = waits_for.get(following, 0) + 1
+    arrived: dict[Any, list[torch.Tensor | None]] = {}
+    found: dict[Any, list[torch.Tensor | None]] = {}
+
+    def arrive(node: Any, number: int, gradient: torch.Tensor | None) -> None:
+        if gradient is None:
+            return
+        expected = node._input_metadata[number]
+        if gradient.device != expected.device:
+            raise RuntimeError(f"the gradient of a tensor on {expected.device} is on {gradient.device}")
+        if gradient.shape != expected.shape:  # the tensor was expanded in the forward pass
+            gradient = gradient.sum_to_size(expected.shape)
+        gradient = gradient.to(expected.dtype)
+        slots = arrived.setdefault(node, [None] * len(node._input_metadata))
+        before = slots[number]
+        slots[number] = gradient if before is None else before + gradient
+
+    with torch.no_grad(), GraphExecGroup():  # by the group checkpoints know that this is one backward pass
+        for root, gradient in zip(roots, gradients, strict=True):
+            arrive(root.node, root.output_nr, gradient)
+        ready = [node for node, count in waits_for.items() if not count]
+        while ready:
+            node = max(ready, key=lambda each: each._sequence_nr())
+            ready.remove(node)
+            slots = arrived.pop(node, [])
+            if any(node is edge.node for edge in wanted):
+                found[node] = slots
+            # A node with nothing after it adds to `.grad`.
+            back = node(*slots) if slots and (node.next_functions or accumulate_grad) else ()
+            del slots
+            back = back if isinstance(back, tuple) else (back,)
+            for position, (following, number) in enumerate(node.next_functions):
+                if following is not None:
+                    arrive(following, number, back[position] if position < len(back) else None)
+                    waits_for[following] -= 1
+                    ready += [following] * (waits_for[following] == 0)
+            del back
+    return tuple(found[edge.node][edge.output_nr] if found.get(edge.node) else None for edge in wanted)
+
+
+def attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+) -> torch.Tensor:
+    """By the kernel that torch takes for float32 on a card; without one it takes the formula."""
+    if attn_mask is not None:
+        bias = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill(~attn_mask, -torch.inf)
+        attn_mask = bias.expand(*query.shape[:-1], key.shape[-2])
+    kernel = torch.ops.aten._scaled_dot_product_efficient_attention
+    mixed: torch.Tensor = kernel(query, key, value, attn_mask, torch.is_grad_enabled(), dropout_p, is_causal)[0]
+    return mixed
+
+
+def lstm(inputs: Any, states: Any, weights: Any, biases: bool, layers: int, dropout: float, *flags: bool) -> Any:
+    """By cuDNN, as torch does on a card; without one it takes a loop of some operations for each token."""
+    train, bidirectional, batch_first = flags
+    buffer, width = inputs.new_empty(0), states[1].shape[-1]
+    batches: list[int] = []
+    how = 2, width, 0, layers, batch_first, dropout, train, bidirectional, batches, None
+    return torch.ops.aten._cudnn_rnn(inputs, weights, 4, buffer, *states, *how)[:3]
+
+
+class Nothing:
+    """Does nothing, whatever is called."""
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_, **__: None
+
+
+class Reducer(Nothing):
+    """Has DDP's buckets, and averages nothing."""
+
+    def __init__(self, parameters: Sequence[torch.Tensor], buckets: Sequence[Sequence[int]], *_: Any) -> None:
+        sizes = [sum(parameters[number].numel() for number in bucket) for bucket in buckets]
+        self.buckets = [torch.empty(size, device=parameters[0].device) for size in sizes]
+
+
+def first_only(decode: Callable[[Any, int], Any]) -> Callable[[Any, int], Any]:
+    """The first photo of a dataset in place of all, as decoding takes long."""
+
+    def first(photos: Any, index: int) -> Any:
+        if not hasattr(photos, "first"):
+            photos.first = decode(photos, index)
+        return photos.first
+
+    return first
+
+
+def stand_ins(patch: pytest.MonkeyPatch, card: Card) -> None:
+    """Replace what needs a real card, or takes long."""
+    patch.setattr(torch.autograd, "_engine_run_backward", run_backward)
+    patch.setattr(nn.functional, "scaled_dot_product_attention", attention)
+    patch.setattr("torch.nn.modules.rnn._VF.lstm", lstm)
+    patch.setattr(torch, "compile", lambda model, **_: model)
+    patch.setattr(nn.Module, "compile", lambda model, **_: None)
+    patch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)
+    patch.setattr(torch.Tensor, "record_stream", lambda tensor, stream: None)
+    patch.setattr(torch.cuda, "Stream", Nothing)
+    patch.setattr(torch.cuda, "current_stream", Nothing)
+    patch.setattr(torch.cuda, "stream", contextlib.nullcontext)
+    patch.setattr(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
+    patch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
+    # DDP's reducer records events on the card.
+    patch.setattr(dist, "Reducer", Reducer)
+    patch.setattr(dist, "Logger", Nothing)
+    patch.setattr(distributed, "_verify_param_shape_across_processes", lambda *_: True)
+    patch.setattr(distributed._DDPSink, "apply", lambda ddp, *tensors: tensors)
+    # Photos are decoded in this process, where their stand-in is.
+    make = DataLoader.__init__
+    here = {"num_workers": 0, "persistent_workers": False, "prefetch_factor": None, "pin_memory": False}
+    patch.setattr(DataLoader, "__init__", lambda loader, data, **loading: make(loader, data, **{**loading, **here}))
+    for photos in (JpegPhotos, UnevenPhotos):
+        patch.setattr(photos, "__getitem__", first_only(photos.__getitem__))
+    # On a card optimizers and clipping handle all tensors at once, but only those of types that they know.
+    for module in (importlib.import_module("torch.optim.optimizer"), _foreach_utils):
+        patch.setattr(module, "_foreach_supported_types", [torch.Tensor, nn.Parameter, FakeTensor])
+    # A parameter that gets another layout must have no weak references, such as that of torch's table of fakes.
+    swap = torch.utils.swap_tensors
+
+    def forget_and_swap(one: torch.Tensor, other: torch.Tensor) -> None:
+        card.fake_tensor_converter.meta_converter.tensor_memo.clear()
+        swap(one, other)
+
+    patch.setattr(torch.utils, "swap_tensors", forget_and_swap)
+
+
+# ---- each side of each pair, on such a card ---------------------------------------------------------
+
+
+@dataclass
+class Tried:
+    """What a side came to. kept: bytes on the card between two steps. peak: the most in a step."""
+
+    error: str = ""
+    outputs: Outputs = field(default_factory=dict)
+    kept: int = 0
+    peak: int = 0
+
+
+Everything = dict[tuple[str, str], Tried]
+"""By the names of pair and side."""
+
+
+class Wrong(Pair):
+    """Each side in a way of its own."""
+
+    sizes = {"width": 4}
+
+    def baseline(self) -> Step:
+        on_card, on_host = torch.randn(4, device=self.device), torch.randn(4)
+        return lambda: on_card + on_host
+
+    def optimized(self) -> Step:
+        x = torch.randn(4, 8, device=self.device)
+        return lambda: x @ x
+
+    @variant
+    def needs_a_real_card(self) -> Step:
+        return lambda: torch.tensor(torch.cuda.get_device_properties(self.device).total_memory)
+
+
+class KnownMemory(Pair):
+    """Tensors of 4 MiB each, without a gradient and with one."""
+
+    on_gpu = sizes = {"elements": 2**20}
+
+    def build(self, requires_grad: bool) -> Step:
+        x = torch.randn(self.size["elements"], device=self.device, requires_grad=requires_grad)
+
+        def step() -> torch.Tensor:
+            y = (x + 1).square()
+            return torch.autograd.grad(y, x, torch.ones_like(y))[0] if requires_grad else y
+
+        return step
+
+    def baseline(self) -> Step:
+        return self.build(requires_grad=False)
+
+    def optimized(self) -> Step:
+        return self.build(requires_grad=True)
+
+
+MADE_UP: dict[str, type[Pair]] = {"Wrong": Wrong, "KnownMemory": KnownMemory}
+MODULES = [load(file, BENCHMARKS) for file in pair_files(BENCHMARKS)]
+FOUND = {f"{module.TIP.id}.{pair.__name__}": pair for module in MODULES for pair in pair_classes(module)}
+PAIRS = {name: pair for name, pair in FOUND.items() if "cuda" in pair.devices}
+
+
+def sides(pair: type[Pair]) -> list[Variant]:
+    """The variants, and the reference of pairs that have one."""
+    reference = Variant("reference", "reference", {}, ProcessSettings(), contextlib.nullcontext, ())
+    return [*variants(pair), *[reference] * (pair.equal in (Equal.REFERENCE, Equal.LOSSY))]
+
+
+def full_size(name: str) -> bool:
+    """Whether a pair is tried at the size that it has on a card. Where a CPU has the same, tiny ones do as well."""
+    pair = {**PAIRS, **MADE_UP}[name]
+    return name not in TINY and (bool(pair.on_gpu) or "cpu" not in pair.devices)
+
+
+def tried(names: Sequence[str]) -> Everything:
+    """Build each side of some pairs on a made-up card and step it twice, in a process that does nothing else."""
+    torch.set_num_threads(1)
+    return {(name, side.name): _tried(name, side) for name in names for side in sides({**PAIRS, **MADE_UP}[name])}
+
+
+def _tried(name: str, side: Variant) -> Tried:
+    torch.manual_seed(0)
+    card = Card()
+    with contextlib.ExitStack() as stack:
+        stand_ins(stack.enter_context(pytest.MonkeyPatch.context()), card)
+        stack.enter_context(torch.backends.cudnn.flags(enabled=False))  # torch reads what the card can do otherwise
+        stack.enter_context(warnings.catch_warnings(action="error"))
+        if side.settings.ranks > 1:
+            dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=side.settings.ranks)
+            stack.callback(dist.destroy_process_group)
+        try:
+            with card:
+                pair = {**PAIRS, **MADE_UP}[name](torch.device("cuda"), for_test=not full_size(name))
+                return _stepped(pair, side, card)
+        except Exception as error:
+            return Tried(f"{type(error).__name__}: {error}")
+
+
+def _stepped(pair: Pair, side: Variant, card: Card) -> Tried:
+    step = getattr(pair, side.builder)(**side.arguments)
+    with side.switch():
+        result = None
+        for _ in range(2):
+            pair.before_step()
+            before = result  # a check keeps it during the next step
+            result = step()
+        outputs = {path: torch.empty(t.shape, dtype=t.dtype, device="meta") for path, t in flatten(result)}
+    peak = card.peak
+    del before, result
+    return Tried("", outputs, card.alive, peak)
+
+
+@pytest.fixture(scope="module")
+def everything() -> Everything:
+    """What every side came to. In processes of their own: what fakes leave behind in torch ends with them."""
+    names = [*PAIRS, *MADE_UP]
+    # Those with alike models in one process: there torch remembers what an operation made of which shapes.
+    halves = [[name for name in names if ("GPT" in name) == gpt] for gpt in (True, False)]
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as processes:
+        return {case: result for half in processes.map(tried, halves) for case, result in half.items()}
+
+
+def skip_without_torchvision(name: str) -> None:
+    """The one thing of those that pairs need which has no stand-in here."""
+    for need in PAIRS[name].needs:
+        if need.text == "torchvision" and (missing := need.unmet("cuda")):
+            pytest.skip(missing.reason)
+
+
+CASES = [(name, side.name) for name, pair in PAIRS.items() for side in sides(pair)]
+
+
+def named(cases: list[tuple[str, str]]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(("name", "side"), cases, ids=[f"{name}[{side}]" for name, side in cases])
+
+
+@named([(name, side) for name, side in CASES if f"{name}[{side}]" not in CANNOT])
+def test_all_of_a_pair_is_on_the_card_and_fits_together(everything: Everything, name: str, side: str) -> None:
+    skip_without_torchvision(name)
+    found = everything[name, side]
+    assert not found.error
+    assert found.outputs
+
+
+@named([(n, s) for n, s in CASES if s != "baseline" and f"{n}[{s}]" not in CANNOT])
+def test_both_sides_return_tensors_that_can_be_compared(everything: Everything, name: str, side: str) -> None:
+    skip_without_torchvision(name)
+    baseline, found = everything[name, "baseline"].outputs, everything[name, side].outputs
+    assert {path: t.shape for path, t in found.items()} == {path: t.shape for path, t in baseline.items()}
+    for path, expected in baseline.items():
+        assert found[path].is_floating_point() == expected.is_floating_point(), path
+        assert found[path].dtype == expected.dtype or PAIRS[name].equal is not Equal.BITWISE, path
+
+
+def bytes_on_card(everything: Everything, name: str) -> int:
+    """All variants of a pair are built at the same time, and one of them steps."""
+    processes: dict[ProcessSettings, list[Tried]] = defaultdict(list)
+    for each in variants(PAIRS[name]):
+        processes[each.settings].append(everything[name, each.name])
+    # What one process has from the driver, no other can have.
+    return sum(sum(e.kept for e in each) + max(e.peak - e.kept for e in each) for each in processes.values())
+
+
+def bytes_on_host(everything: Everything, name: str) -> int:
+    """A check keeps the outputs of the baseline, of the side compared with it, and of the reference, for each seed and,
+    where there is no reference, further step.
+
+    A side in a process of its own has the baseline's from a file, so that two processes keep them.
+    """
+    size = {
+        side.name: sum(t.nbytes for t in everything[name, side.name].outputs.values()) for side in sides(PAIRS[name])
+    }
+    reference = size.pop("reference", 0)
+    kept = CHECK_SEEDS + (0 if reference else further_steps(PAIRS[name].equal))
+    return kept * (2 * size.pop("baseline") + max(size.values()) + reference)
+
+
+@pytest.mark.parametrize("name", [name for name in PAIRS if full_size(name)])
+def test_a_pair_fits_the_card_and_its_check_the_host(everything: Everything, name: str) -> None:
+    skip_without_torchvision(name)
+    card, host = bytes_on_card(everything, name), bytes_on_host(everything, name)
+    print(f"{name}: {card / 2**30:.1f} GiB on the card, {host / 2**30:.1f} GiB on the host")
+    assert card <= CARD_BYTES
+    assert host <= HOST_BYTES
+
+
+# ---- the lists, and the made-up card itself ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", CANNOT)
+def test_what_cannot_be_tried_still_cannot(everything: Everything, case: str) -> None:
+    name, _, side = case.removesuffix("]").partition("[")
+    assert everything[name, side].error
+
+
+def test_what_is_tried_at_tiny_size_is_for_cards() -> None:
+    assert TINY.keys() <= {name for name, pair in PAIRS.items() if pair.on_gpu or "cpu" not in pair.devices}
+
+
+def test_what_is_wrong_on_a_card_is_found(everything: Everything) -> None:
+    assert everything["Wrong", "baseline"].error.startswith("FakeTensorDeviceMismatchError")
+    assert "reduction dim" in everything["Wrong", "optimized"].error
+    assert everything["Wrong", "needs_a_real_card"].error
+
+
+def test_memory_is_counted(everything: Everything) -> None:
+    plain, with_gradient = everything["KnownMemory", "baseline"], everything["KnownMemory", "optimized"]
+    assert plain.kept == with_gradient.kept == 4 << 20  # x
+    assert plain.peak == 16 << 20  # x, the result before, x + 1 and its square
+    assert with_gradient.peak >= plain.peak + (8 << 20)  # the gradient of the square, and of x
+
+
+def test_the_stand_in_for_the_engine_finds_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = language_model(torch.device("cpu"), layers=2, width=8, context=4, batch=2, activation=nn.GELU)
+    checkpointing(gpt_blocks(job)[:1])
+    parameters = list(job.model.parameters())
+    tokens = torch.arange(8).view(2, 4)
+
+    def gradients() -> list[torch.Tensor]:
+        loss = job.loss(job.model(tokens), tokens)
+        found = torch.autograd.grad(loss, parameters, retain_graph=True)
+        loss.backward(retain_graph=True)
+        loss.backward()  # is added to what is there
+        return [*found, *(parameter.grad.clone() for parameter in parameters if parameter.grad is not None)]
+
+    expected = gradients()
+    assert len(expected) == 2 * len(parameters)
+    job.model.zero_grad()
+    monkeypatch.setattr(torch.autograd, "_engine_run_backward", run_backward)
+    torch.testing.assert_close(gradients(), expected)

@@ -1,0 +1,323 @@
+"""Whether two sides did the same work: what counts as an output, and when two are the same."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict, namedtuple
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from tipbench.tip.pair import Equal
+from tipbench.worker.outputs import Outputs, Unequal, compare, flatten, snapshot, worst_difference
+
+
+def seeds(*outputs: torch.Tensor) -> list[Outputs]:
+    """One output a seed."""
+    return [{"output": tensor} for tensor in outputs]
+
+
+def same(method: Equal, baseline: Sequence[Outputs], variant: Sequence[Outputs], **more: Any) -> dict[str, Any]:
+    return compare(method, more.get("tolerance", 1e-4), baseline, variant, more.get("reference", []))
+
+
+A, B = torch.tensor([1.0, -4.0]), torch.tensor([2.0, 3.0])
+
+
+# ---- flatten ----
+
+
+def test_containers_are_walked_with_a_readable_path() -> None:
+    Point = namedtuple("Point", "x y")
+    result = {"loss": torch.ones(1), "more": [torch.ones(2), (torch.ones(3), Point(1.5, 2))]}
+    assert {path: tuple(tensor.shape) for path, tensor in flatten(result)} == {
+        "output[loss]": (1,),
+        "output[more][0]": (2,),
+        "output[more][1][0]": (3,),
+        "output[more][1][1][0]": (),
+        "output[more][1][1][1]": (),
+    }
+
+
+def test_numbers_are_outputs() -> None:
+    assert dict(flatten(3)) == {"output": torch.tensor(3.0, dtype=torch.float64)}
+    assert dict(flatten(True)) == {"output": torch.tensor(1.0, dtype=torch.float64)}
+
+
+def test_of_a_module_parameters_gradients_and_buffers_are_outputs() -> None:
+    model = nn.Sequential(OrderedDict(linear=nn.Linear(2, 2), norm=nn.BatchNorm1d(2)))
+    model(torch.randn(4, 2)).sum().backward()
+    assert [path for path, _ in flatten(model)] == [
+        "output.linear.weight",
+        "output.linear.weight.grad",
+        "output.linear.bias",
+        "output.linear.bias.grad",
+        "output.norm.weight",
+        "output.norm.weight.grad",
+        "output.norm.bias",
+        "output.norm.bias.grad",
+        "output.norm.running_mean",
+        "output.norm.running_var",
+        "output.norm.num_batches_tracked",
+    ]
+
+
+def test_a_gradient_on_one_side_only_is_a_difference() -> None:
+    model = nn.Linear(2, 2)
+    without = snapshot(model)
+    model(torch.ones(2)).sum().backward()
+    with pytest.raises(Unequal, match=r"only one side returned output\.bias\.grad, output\.weight\.grad"):
+        worst_difference(without, snapshot(model))
+
+
+@pytest.mark.parametrize("nothing", [None, [torch.ones(1), None], {"a": None}])
+def test_none_anywhere_is_no_output(nothing: Any) -> None:
+    with pytest.raises(Unequal, match="returned None") as caught:
+        list(flatten(nothing))
+    assert caught.value.kind == "no output"
+
+
+@pytest.mark.parametrize("odd", ["text", b"bytes", {1, 2}, object()])
+def test_what_holds_no_numbers_is_no_output(odd: Any) -> None:
+    with pytest.raises(Unequal, match=f"returned a {type(odd).__name__} for output") as caught:
+        list(flatten(odd))
+    assert caught.value.kind == "no output"
+
+
+# ---- snapshot ----
+
+
+def test_a_snapshot_is_a_copy() -> None:
+    tensor = torch.ones(3)
+    kept = snapshot(tensor)
+    tensor.fill_(7)
+    assert kept["output"].tolist() == [1, 1, 1]
+
+
+def test_a_snapshot_of_a_module_is_a_copy() -> None:
+    model = nn.Linear(2, 2)
+    kept = snapshot(model)
+    before = kept["output.weight"].clone()
+    with torch.no_grad():
+        model.weight.add_(1)
+    assert torch.equal(kept["output.weight"], before)
+    assert not kept["output.weight"].requires_grad
+
+
+def test_inference_tensors_and_views_are_kept_as_plain_ones() -> None:
+    with torch.inference_mode():
+        inference = torch.randn(4, 4)
+    kept = snapshot([inference, torch.randn(4, 4).t(), torch.ones(1).expand(3), torch.randn(4)[::2]])
+    assert all(tensor.is_contiguous() and not tensor.is_inference() for tensor in kept.values())
+
+
+def test_a_snapshot_may_be_a_sample_that_both_sides_take_alike() -> None:
+    whole = [torch.arange(64.0).reshape(8, 8), torch.arange(100.0, 110.0)]
+    strided = [whole[0].t().contiguous().t(), whole[1]]
+    sample = snapshot(whole, most=20)
+    assert sample["output[0]"].tolist() == [*range(0, 64, 3)]
+    assert sample["output[1]"].tolist() == [100, 103, 106, 109]
+    assert worst_difference(sample, snapshot(strided, most=20))[0] == 0.0
+    assert snapshot(whole, most=74 + 1)["output[0]"].shape == (8, 8)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64])
+def test_a_number_that_is_not_finite_is_told_by_its_path(bad: float, dtype: torch.dtype) -> None:
+    with pytest.raises(Unequal, match=r"output\[1\] holds NaN or infinity") as caught:
+        snapshot([torch.ones(2), torch.tensor([1.0, bad]).to(dtype)])
+    assert caught.value.kind == "not finite"
+
+
+def test_zeros_alone_are_no_result_but_beside_others_they_may_be() -> None:
+    with pytest.raises(Unequal) as caught:
+        snapshot([torch.zeros(3), 0])
+    assert caught.value.kind == "all zeros"
+    assert len(snapshot([torch.zeros(3), torch.ones(1)])) == 2
+
+
+@pytest.mark.parametrize("empty", [[], {}, torch.empty(0), nn.ReLU()])
+def test_nothing_to_compare_is_no_output(empty: Any) -> None:
+    with pytest.raises(Unequal) as caught:
+        snapshot(empty)
+    assert caught.value.kind == "no output"
+
+
+# ---- compare ----
+
+
+def test_equal_outputs_have_no_worst_difference() -> None:
+    for method in (Equal.BITWISE, Equal.CLOSE):
+        found = same(method, seeds(A, B), seeds(A.clone(), B.clone()))
+        assert found == {"method": str(method), "tolerance": 1e-4, "seeds": 2, "worst": 0.0}
+
+
+def test_close_is_relative_to_the_tensors_largest_value() -> None:
+    near = A + torch.tensor([3e-4, 0])
+    found = same(Equal.CLOSE, seeds(A, B), seeds(near, B))
+    assert found["worst"] == pytest.approx(0.75e-4, rel=1e-3)
+    with pytest.raises(Unequal, match=r"output differs by 7\.5e-05 of its largest value; 5e-05 allowed") as caught:
+        same(Equal.CLOSE, seeds(A, B), seeds(near, B), tolerance=5e-5)
+    assert caught.value.kind == "different results"
+
+
+def test_the_worst_of_all_seeds_and_tensors_counts() -> None:
+    baseline: list[Outputs] = [{"a": A, "b": A}, {"a": B, "b": B}]
+    variant: list[Outputs] = [{"a": A, "b": A * 1.001}, {"a": B, "b": B * 1.01}]
+    with pytest.raises(Unequal, match=r"b differs by 0\.01 of"):
+        same(Equal.CLOSE, baseline, variant)
+
+
+def test_tiny_values_are_measured_against_the_floor() -> None:
+    noise, other = torch.tensor([1e-12]), torch.tensor([-1e-12])
+    baseline: list[Outputs] = [{"a": A, "noise": noise}, {"a": B, "noise": noise}]
+    variant: list[Outputs] = [{"a": A, "noise": other}, {"a": B, "noise": other}]
+    assert same(Equal.CLOSE, baseline, variant)["worst"] == pytest.approx(2e-6, rel=1e-3)
+
+
+def test_bitwise_means_the_last_bit() -> None:
+    above = torch.nextafter(A, torch.tensor(math.inf))
+    with pytest.raises(Unequal, match=r"output differs by .* bitwise equality of values and dtypes is wanted"):
+        same(Equal.BITWISE, seeds(A, B), seeds(above, B))
+
+
+def test_bitwise_tells_large_integers_apart_that_are_one_in_fp64() -> None:
+    large = torch.tensor([2**60])
+    with pytest.raises(Unequal):
+        same(Equal.BITWISE, seeds(large, large + 2), seeds(large + 1, large + 2))
+
+
+def test_bitwise_means_the_dtype_too_and_close_does_not() -> None:
+    with pytest.raises(Unequal, match="bitwise equality of values and dtypes"):
+        same(Equal.BITWISE, seeds(A, B), seeds(A.double(), B.double()))
+    assert same(Equal.CLOSE, seeds(A, B), seeds(A.double(), B.double()))["worst"] == 0.0
+
+
+def test_integer_and_bool_outputs_are_compared() -> None:
+    one, two = torch.tensor([1, 0]), torch.tensor([1, 1])
+    for dtype in (torch.int64, torch.uint8, torch.bool):
+        assert same(Equal.CLOSE, seeds(one.to(dtype), two.to(dtype)), seeds(one.to(dtype), two.to(dtype)))["worst"] == 0
+        with pytest.raises(Unequal, match="differs by 1 of its largest value"):
+            same(Equal.CLOSE, seeds(one.to(dtype), two.to(dtype)), seeds(two.to(dtype), one.to(dtype)))
+
+
+def test_different_shapes_are_told() -> None:
+    with pytest.raises(Unequal, match=r"output has shapes \(2,\) and \(1, 2\)") as caught:
+        same(Equal.CLOSE, seeds(A, B), seeds(A[None], B[None]))
+    assert caught.value.kind == "different results"
+
+
+def test_empty_outputs_beside_others_are_equal() -> None:
+    baseline: list[Outputs] = [{"a": A, "none": torch.empty(0)}, {"a": B, "none": torch.empty(0)}]
+    assert same(Equal.CLOSE, baseline, baseline)["worst"] == 0.0
+
+
+def test_outputs_that_ignore_the_seed_are_stale_on_either_side() -> None:
+    for baseline, variant, side in ((seeds(A, A), seeds(A, B), "baseline"), (seeds(A, B), seeds(A, A), "variant")):
+        with pytest.raises(Unequal, match=f"the {side}'s outputs are the same for every seed") as caught:
+            same(Equal.CLOSE, baseline, variant)
+        assert caught.value.kind == "stale results"
+
+
+def test_shapes_may_depend_on_the_seed() -> None:
+    found = seeds(torch.ones(2), torch.ones(3), torch.ones(3))
+    assert same(Equal.BITWISE, found, found)["seeds"] == 3
+
+
+def test_one_seed_alone_is_never_stale() -> None:
+    assert same(Equal.CLOSE, seeds(A), seeds(A))["seeds"] == 1
+
+
+# ---- lossy ----
+
+
+def test_lossy_states_both_sides_errors_against_fp64() -> None:
+    reference = seeds(A.double(), B.double())
+    found = same(Equal.LOSSY, seeds(A, B), seeds(A * 1.01, B * 1.02), reference=reference, tolerance=0.05)
+    assert found.keys() == {"method", "tolerance", "seeds", "baseline_error", "error"}
+    assert found["baseline_error"] == 0.0
+    assert found["error"] == pytest.approx(0.02, rel=1e-4)
+
+
+def test_lossy_has_a_bound() -> None:
+    with pytest.raises(Unequal, match=r"error 0\.02 against fp64; 0\.01 allowed") as caught:
+        same(Equal.LOSSY, seeds(A, B), seeds(A, B * 1.02), reference=seeds(A.double(), B.double()), tolerance=0.01)
+    assert caught.value.kind == "different results"
+
+
+def test_the_baseline_may_be_further_from_fp64_than_the_tip() -> None:
+    reference = seeds(A.double(), B.double())
+    found = same(Equal.LOSSY, seeds(A * 1.2, B * 1.2), seeds(A, B), reference=reference)
+    assert found["baseline_error"] > found["error"] == 0.0
+
+
+def test_lossy_compares_complex_numbers_whole() -> None:
+    reference = seeds(*(torch.complex(x, x).to(torch.complex128) for x in (A, B)))
+    without = seeds(*(torch.complex(x, torch.zeros(2)) for x in (A, B)))
+    with pytest.raises(Unequal, match=r"error 0\.71 against fp64"):
+        same(Equal.LOSSY, reference, without, reference=reference, tolerance=0.01)
+
+
+# ---- target reached ----
+
+
+def trained(*scores: float) -> list[Outputs]:
+    """The outputs of a step that trains to a target: one score a seed, and a loss of its own beside each."""
+    return [
+        {"output[score]": torch.tensor(score), "output[loss]": torch.tensor(0.1 + number)}
+        for number, score in enumerate(scores)
+    ]
+
+
+def reach(baseline: Sequence[Outputs], variant: Sequence[Outputs], target: float = 0.95) -> dict[str, Any]:
+    return compare(Equal.TARGET, 1e-4, baseline, variant, [], target)
+
+
+def test_both_sides_reach_the_target_and_the_lowest_score_is_told() -> None:
+    found = reach(trained(0.96, 0.95), trained(0.97, 1.0), target=0.9)
+    assert found == {"method": "target reached", "target": 0.9, "seeds": 2, "lowest": pytest.approx(0.95)}
+
+
+def test_trainings_may_be_of_different_length_and_shape() -> None:
+    baseline, variant = trained(0.96, 0.97), trained(0.98, 0.99)
+    variant[0]["output[curve]"] = torch.ones(3)
+    assert reach(baseline, variant)["lowest"] == pytest.approx(0.96)
+
+
+def test_a_score_that_is_the_target_reaches_it() -> None:
+    assert reach(trained(0.5, 0.75), trained(0.5, 0.75), target=0.5)["lowest"] == 0.5
+    fp32 = trained(0.95, 0.96)
+    assert fp32[0]["output[score]"].item() < 0.95, "the nearest in fp32 lies below"
+    assert reach(fp32, fp32)["seeds"] == 2
+
+
+@pytest.mark.parametrize(("sides", "name"), [((0, 1), "baseline"), ((1, 0), "variant")])
+def test_a_side_that_misses_the_target_is_named_with_its_score(sides: tuple[int, int], name: str) -> None:
+    either = trained(0.9, 0.94, 0.96), trained(0.96, 0.96, 0.96)
+    expected = rf"the {name} missed the target of 0\.95 with 2 of 3 seeds: its lowest score is 0\.9$"
+    with pytest.raises(Unequal, match=expected) as caught:
+        reach(either[sides[0]], either[sides[1]])
+    assert caught.value.kind == "different results"
+
+
+def test_without_a_target_nothing_reaches_it() -> None:
+    with pytest.raises(Unequal, match="missed the target of inf"):
+        compare(Equal.TARGET, 1e-4, trained(1.0, 1.0), trained(1.0, 1.0), [])
+
+
+def test_scores_may_coincide_but_not_all_that_is_returned() -> None:
+    assert reach(trained(0.96, 0.96), trained(0.96, 0.96))["seeds"] == 2
+    alone = seeds(torch.tensor(0.96), torch.tensor(0.96))
+    with pytest.raises(Unequal) as caught:
+        reach(trained(0.96, 0.96), alone)
+    assert caught.value.kind == "stale results"
+
+
+@pytest.mark.parametrize("odd", [seeds(A, B), [{"output[score]": A}, {"output[score]": B}]])
+def test_a_target_needs_a_score_that_is_one_number(odd: list[Outputs]) -> None:
+    with pytest.raises(Unequal, match=r'the variant returned no \{"score": number\}') as caught:
+        reach(trained(0.96, 0.96), odd)
+    assert caught.value.kind == "no output"

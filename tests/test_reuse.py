@@ -1,0 +1,163 @@
+"""Whether an earlier result is handed out again: what is overwritten, and how that shows in the next one."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from tipbench.worker.reuse import KeptTensors, floats, handed_out_again, holds_nan, is_marked, mark, overwrite
+
+# ---- overwrite ----
+
+
+def test_overwrite_overwrites_every_tensor_returned_but_not_a_modules() -> None:
+    model = nn.Linear(2, 2)
+    weight = model.weight.detach().clone()
+    real, whole, flags = torch.ones(2), torch.ones(2, dtype=torch.int32), torch.ones(2, dtype=torch.bool)
+    overwrite([real, {"whole": whole, "flags": (flags,)}, model, 3.0, None])
+    assert real.isnan().all()
+    assert (whole == torch.iinfo(torch.int32).max).all()
+    assert flags.all(), "of a bool nothing would tell overwrite from a result"
+    assert torch.equal(model.weight, weight)
+
+
+def test_overwrite_reaches_through_views_and_into_inference_tensors() -> None:
+    whole = torch.ones(4)
+    with torch.inference_mode():
+        inference = torch.ones(2)
+    overwrite([whole[1:3], inference])
+    assert whole.isnan().tolist() == [False, True, True, False]
+    assert inference.isnan().all()
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        torch.ones(1).expand(3),
+        torch.ones(2, 1).expand(2, 3),
+        torch.tensor(1.0),
+        torch.empty(0),
+        torch.eye(2).to_sparse(),
+        torch.ones(2, requires_grad=True) * 2,
+        nn.Parameter(torch.ones(2)),
+        torch.ones(2, dtype=torch.complex64),
+        torch.ones(2, dtype=torch.uint8),
+        torch.ones(2, dtype=torch.float8_e4m3fn),
+    ],
+    ids=lambda tensor: f"{tensor.dtype}-{tuple(tensor.shape)}-{tensor.layout}",
+)
+def test_overwrite_copes_with_any_tensor(odd: torch.Tensor) -> None:
+    overwrite(odd)
+    if odd.is_floating_point() and odd.layout is torch.strided:
+        assert odd.isnan().all()
+
+
+def test_gradients_still_flow_after_a_overwrite() -> None:
+    parameter = nn.Parameter(torch.ones(2))
+    overwrite(parameter * 2)
+    (parameter * 2).sum().backward()
+    assert parameter.grad is not None
+    assert parameter.grad.tolist() == [2, 2]
+
+
+# ---- handed out again ----
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.uint8])
+def test_a_tensor_handed_out_again_shows(dtype: torch.dtype) -> None:
+    kept = torch.ones(2, dtype=dtype)
+    overwrite([kept])
+    assert handed_out_again([kept], [kept])
+    assert handed_out_again(kept, {"loss": torch.ones(1), "view": kept.view(2, 1)})
+
+
+def test_a_buffer_that_is_written_anew_is_a_new_result() -> None:
+    buffer = torch.ones(2)
+    overwrite(buffer)
+    buffer.fill_(3)
+    assert not handed_out_again(buffer, buffer)
+
+
+def test_nan_of_a_steps_own_is_not_mistaken_for_a_overwrite() -> None:
+    first = torch.ones(2)
+    overwrite(first)
+    assert not handed_out_again(first, torch.full((2,), math.nan))
+
+
+def test_nan_is_looked_for_in_what_a_step_returned_but_not_in_its_modules() -> None:
+    broken = nn.Linear(2, 2)
+    overwrite([broken.weight.detach()])
+    assert not holds_nan([torch.ones(2), torch.ones(2, dtype=torch.int64), broken, None, 1.0])
+    assert holds_nan({"loss": torch.tensor([1.0, math.nan])})
+
+
+# ---- what a step keeps ----
+
+
+def marked(kept: KeptTensors, result: torch.Tensor, *ours: torch.Tensor) -> bool:
+    """Overwrite what is kept of a result; whether there was anything."""
+    found = kept.find(floats(result), [*ours, result])
+    mark(found)
+    return bool(found)
+
+
+def test_a_kept_copy_is_overwritten_and_an_input_is_not() -> None:
+    x = torch.randn(7)
+    kept = KeptTensors()
+    copy = x.clone()
+    assert marked(kept, x)
+    assert is_marked(copy)
+    assert not is_marked(x)
+
+
+def test_an_input_that_was_written_to_is_a_result() -> None:
+    buffer = torch.zeros(3)
+    kept = KeptTensors()
+    buffer.add_(1)
+    assert marked(kept, torch.ones(3))
+    assert is_marked(buffer)
+
+
+def test_a_copy_may_be_as_far_from_the_result_as_the_tolerance() -> None:
+    result = torch.randn(2000)
+    near, far = KeptTensors(tolerance=0.01), KeptTensors(tolerance=0.001)
+    copy = result.clone()
+    copy[-1] += 0.005 * result.abs().max()
+    assert not marked(far, result)
+    assert marked(near, result)
+    assert is_marked(copy * 1.005, tolerance=0.01)
+    assert not is_marked(copy * 1.005, tolerance=0.001)
+
+
+def test_copies_of_the_harness_are_left_alone() -> None:
+    kept = KeptTensors()
+    mine = torch.randn(3)
+    assert not marked(kept, torch.empty(3), mine)
+    assert not kept.find(floats(mine), [mine])
+
+
+def test_what_cannot_or_must_not_be_overwritten_is_left_as_it_is() -> None:
+    kept = KeptTensors()
+    expanded = torch.full((1,), 0.5).expand(4)
+    shared = torch.full((3,), 0.5).share_memory_()
+    for tensor in (expanded, shared):
+        before = tensor.clone()
+        mark(kept.find(floats(tensor), [before]))
+        assert torch.equal(tensor, before)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 12])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_hardly_an_operation_leaves_a_marked_copy_as_it_is(size: int, dtype: torch.dtype) -> None:
+    copy = torch.full((size,), 0.123, dtype=dtype)
+    mark([copy])
+    assert is_marked(copy.clone())
+    for changed in (copy + 1, copy.relu(), copy.clamp(-1, 1), copy * 0.9, copy.abs(), copy.sigmoid(), -copy):
+        assert not is_marked(changed)
+
+
+def test_a_result_without_floating_point_tensors_is_never_marked() -> None:
+    assert not is_marked([torch.ones(3, dtype=torch.int64), 1.0])

@@ -1,0 +1,248 @@
+"""What a worker answers where a pair is wrong or incomplete; whole workers: test_bad_luck.py, test_liars.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from tipbench.worker.failed import Failed
+from tipbench.worker.ranks import Ranks
+from tipbench.worker.session import Session
+
+PAIRS = '''
+import itertools, torch
+from torch import nn
+
+from tipbench.tip.job import Job, MacroPair
+from tipbench.tip.pair import Claim, Pair, Tip, sweep
+
+TIP = Tip(id="unfinished", title="Write a pair", guide=(), claim=Claim.FASTER)
+
+
+class Complete(Pair):
+    def baseline(self):
+        x = torch.randn(10)
+        return lambda: x + 1
+
+    def optimized(self):
+        return self.baseline()
+
+    def mechanism(self, step):
+        """additions"""
+        return 1
+
+    def engaged(self, baseline, optimized):
+        return {}[optimized]  # line 24
+
+
+class Nothing(Pair):
+    pass
+
+
+class NothingOfAJob(MacroPair):
+    pass
+
+
+class AppliesNothing(MacroPair):
+    def job(self):
+        return Job(nn.Linear(1, 1), [], self.device)
+
+
+class Fixed(Complete):
+    """It draws nothing."""
+
+    def baseline(self):
+        x = torch.arange(1.0, 11.0)
+        return lambda: x + 1
+
+
+class FixedAndSaysSo(Fixed):
+    seeded = False
+
+
+class FixedOnOneSide(Complete):
+    def optimized(self):
+        return Fixed.baseline(self)
+
+
+class Circle(list):
+    def __init__(self):
+        self.append(self)
+
+
+COUNTS = {
+    "a tensor": torch.ones(2), "an object": nn.ReLU(), "not a number": float("nan"), "infinity": float("inf"),
+    "numbered": {1: "one"}, "inside": [1, {"kinds": {"add"}}], "itself": Circle(),
+    "fine": {"add": [1, 2.5, None, True]},
+}
+
+
+class Counts(Complete):
+    @sweep(count=tuple(COUNTS))
+    def optimized(self, count):
+        return lambda: count
+
+    def mechanism(self, step):
+        return COUNTS[step()]
+
+
+class WorkIsNothing(Complete):
+    def work(self):
+        return None
+
+
+class WorkIsATensor(Complete):
+    def work(self):
+        return {"flops": torch.ones(1)}
+
+
+class WorkIsText(Complete):
+    def work(self):
+        return {"flops": "2e9"}
+'''
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    written = tmp_path_factory.mktemp("pairs") / "unfinished.py"
+    written.write_text(PAIRS)
+    return written
+
+
+Opened = Callable[[str], Session]
+
+
+@pytest.fixture(scope="module")
+def session(file: Path) -> Opened:
+    """Opens a session of one of PAIRS in this process."""
+
+    def opened(pair: str) -> Session:
+        task = {"file": str(file), "folder": str(file.parent), "pair": pair, "device": "cpu"}
+        return Session(task, Ranks(1, "cpu"))
+
+    return opened
+
+
+# ---- what a step raises ----
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total"), "out of memory"),
+        (RuntimeError("CUDA error: out of memory\nCompile with `TORCH_USE_CUDA_DSA`"), "out of memory"),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), "out of memory"),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), "out of memory"),
+        (
+            RuntimeError("[enforce fail at alloc_cpu.cpp:116] DefaultCPUAllocator: can't allocate memory"),
+            "out of memory",
+        ),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED"), "step raised"),
+        (NotImplementedError("for 'Half'"), "step raised"),
+    ],
+)
+def test_a_step_for_which_memory_does_not_suffice_is_called_so(session: Opened, error: Exception, kind: str) -> None:
+    def step() -> None:
+        raise error
+
+    complete = session("Complete")
+    complete.steps["optimized"] = step
+    with pytest.raises(Failed) as failed:
+        complete.warm("optimized")
+    assert failed.value.kind == kind
+    assert failed.value.reason.startswith(f"optimized, step 1: {type(error).__name__}: ")
+
+
+def test_an_error_in_engaged_is_the_pairs_failure_with_its_line(session: Opened) -> None:
+    with pytest.raises(Failed, match=r"^engaged: KeyError: 1 \(unfinished\.py, line 24\)$"):
+        session("Complete").engaged(2, 1)
+
+
+# ---- what a pair does not define ----
+
+
+@pytest.mark.parametrize(
+    ("pair", "ask", "reason"),
+    [
+        ("Nothing", lambda s: s.build("baseline", 0), r"baseline: .*define baseline\(self\).* returns its step"),
+        ("Nothing", lambda s: s.build("optimized", 0), r"optimized: .*define optimized\(self\).* returns its step"),
+        ("Nothing", lambda s: s.results("reference", [0]), r"reference: .*define reference\(self\).* fp64 and returns"),
+        ("NothingOfAJob", lambda s: s.build("baseline", 0), r"baseline: .*define job\(self\).* returns it, a Job"),
+        ("AppliesNothing", lambda s: s.build("optimized", 0), r"optimized: .*define apply\(self, job\), which applies"),
+        ("AppliesNothing", lambda s: s.observe("baseline", 0), r"define mechanism\(self, step\).* returns the count"),
+    ],
+)
+def test_a_method_that_is_missing_is_named_with_what_it_must_return(
+    session: Opened, pair: str, ask: Callable[[Session], object], reason: str
+) -> None:
+    with pytest.raises(Failed, match=reason):
+        ask(session(pair))
+
+
+# ---- seeds ----
+
+
+def compared(session: Session) -> dict[str, object]:
+    for variant in ("baseline", "optimized"):
+        session.results(variant, [0, 1, 2])
+    return session.compare("optimized")
+
+
+def test_a_pair_that_draws_nothing_hears_what_to_draw_from_and_how_to_say_so(session: Opened) -> None:
+    reason = r"baseline's outputs are the same for every seed; draw .* random, numpy\.random and torch.*seeded = False"
+    with pytest.raises(Failed, match=reason) as failed:
+        compared(session("Fixed"))
+    assert failed.value.kind == "stale results"
+
+
+def test_a_pair_that_says_that_it_draws_nothing_passes(session: Opened) -> None:
+    assert compared(session("FixedAndSaysSo"))["worst"] == 0.0
+
+
+def test_a_side_that_alone_does_not_depend_on_the_seed_is_named(session: Opened) -> None:
+    with pytest.raises(Failed, match="optimized: the variant's outputs are the same for every seed"):
+        compared(session("FixedOnOneSide"))
+
+
+# ---- answers that a record cannot hold ----
+
+
+@pytest.mark.parametrize(
+    ("count", "named"),
+    [
+        ("a tensor", "a torch.Tensor"),
+        ("an object", "a torch.nn.modules.activation.ReLU"),
+        ("not a number", "nan, which is no finite number"),
+        ("infinity", "inf, which is no finite number"),
+        ("numbered", "a dict with a key of type int"),
+        ("inside", "a set"),
+        ("itself", "something that contains itself"),
+    ],
+)
+def test_a_count_that_a_record_cannot_hold_is_named_with_the_method(session: Opened, count: str, named: str) -> None:
+    with pytest.raises(Failed) as failed:
+        session("Counts").observe(f"count={count}", seed=0)
+    assert failed.value.kind == "not storable"
+    assert failed.value.reason.startswith(f"count={count}: mechanism returned {named}")
+
+
+def test_a_count_may_be_anything_that_json_has(session: Opened) -> None:
+    assert session("Counts").observe("count=fine", seed=0) == {"add": [1, 2.5, None, True]}
+
+
+@pytest.mark.parametrize(
+    ("pair", "named"),
+    [
+        ("WorkIsNothing", "work returned a NoneType; return a mapping from names to numbers"),
+        ("WorkIsATensor", "work returned a torch.Tensor, which a record cannot hold"),
+        ("WorkIsText", "work returned a str for 'flops'; return a number"),
+    ],
+)
+def test_work_that_is_no_numbers_is_named(session: Opened, pair: str, named: str) -> None:
+    with pytest.raises(Failed) as failed:
+        session(pair).work(seed=0)
+    assert failed.value.kind == "not storable"
+    assert failed.value.reason.startswith(named)
