@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tipbench.engine.nodes import RemoteRanks
 from tipbench.engine.process import Process
@@ -65,34 +65,28 @@ class Evidence:
     def _ended(self, doing: str, seconds: float) -> Failure | None:
         """How the process has ended; None where it has not within so many seconds."""
         code = self._process.exit_code(seconds)
-        # The first to fall is the cause: the other ranks then lose their connection to it. One that
-        # died has left no report, only its exit code with torchrun.
-        codes, aged = self.ended_ranks()
-        now = time.time()
-        reports = [(now - age, rank, report) for age, rank, report in aged]
+        # One that died has left no report, only its exit code with torchrun.
+        codes, reports = self.ended_ranks()
         for ranks in self._remote:
             if ended := ranks.ended(seconds):
                 codes |= {int(rank): code for rank, code in ended["codes"].items()}
                 reports += ended["reports"]
-        for rank in sorted(codes.keys() - {rank for _, rank, _ in reports}):
+        for rank in sorted(codes.keys() - {report["rank"] for report in reports}):
             return self._of_exit_code(codes[rank], f"rank {rank} ", doing)
-        for _, _, report in sorted(reports, key=lambda report: report[0]):
-            return Failure(report["failed"], report["reason"])
+        if reports:
+            first = min(reports, key=lambda report: report["order"])
+            return Failure(first["failed"], first["reason"])
         return None if code is None else self._of_exit_code(code, "", doing)
 
-    def ended_ranks(self) -> tuple[dict[int, int], list[tuple[float, int, dict[str, str]]]]:
+    def ended_ranks(self) -> tuple[dict[int, int], list[dict[str, Any]]]:
         """What ranks left on this node that have ended.
 
-        ({rank: exit code that torchrun saw}, [(seconds ago, rank, failure that it reported before it ended)]).
+        ({rank: exit code that torchrun saw}, [{"rank", "failed", "reason", "order"}, reported before it ended]).
+        order: as of `Ranks.order_of_failure`.
         """
         seen = self._scratch / "exit-codes.json"
         codes = {int(rank): code for rank, code in json.loads(seen.read_text()).items()} if seen.exists() else {}
-        now = time.time()
-        reports = [
-            (now - report.stat().st_mtime, int(report.stem.removeprefix("rank-")), json.loads(report.read_text()))
-            for report in self._scratch.glob("rank-*.json")
-        ]
-        return codes, reports
+        return codes, [json.loads(report.read_text()) for report in self._scratch.glob("rank-*.json")]
 
     def positions(self) -> list[str]:
         """Where in the pair's file its processes on this node are, such as "rank 1 was in no_sync.py, line 60"."""

@@ -161,9 +161,6 @@ class Node:
         except (EOFError, OSError):
             raise self._lost("has gone") from None
         if "ended" in message:
-            # Ages, not times: the clocks of two machines differ.
-            now = time.time()
-            message["reports"] = [(now - age, rank, report) for age, rank, report in message["reports"]]
             self._ended[message["ended"]] = message
         return message
 

@@ -56,10 +56,24 @@ class Ranks:
         self.rank = int(os.environ.get("RANK", "0"))
         if count > 1:
             import torch.distributed as dist
+            from torch.distributed.rendezvous import rendezvous
 
-            dist.init_process_group("cpu:gloo,cuda:nccl" if device == "cuda" else "gloo")
+            self._store, rank, size = next(rendezvous("env://"))
+            backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
+            dist.init_process_group(backend, store=self._store, rank=rank, world_size=size)
             # A group of its own, so that counting a step's collectives never counts the harness's.
             self._control = dist.new_group(backend="gloo")
+
+    def order_of_failure(self) -> int:
+        """How many ranks had failed when this one did, itself among them: 1 for the first.
+
+        The first is the cause: the others then lose their connection to it. Times would not tell, as the clocks of
+        two machines differ, and a report may wait in a socket.
+        """
+        try:
+            return int(self._store.add("tipbench: failed ranks", 1))
+        except RuntimeError:  # whoever kept the count has failed before, and is gone
+            return self.count
 
     def meet(self) -> None:
         """Wait until all ranks are here."""

@@ -47,7 +47,8 @@ def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
     def reply(**answer: Any) -> None:
         if ranks.count > 1 and "failed" in answer:
             # The others wait for this rank in a collective: leave a report and let torchrun end them.
-            (Path(path).parent / f"rank-{ranks.rank}.json").write_text(json.dumps(answer))
+            report = {**answer, "rank": ranks.rank, "order": ranks.order_of_failure()}
+            (Path(path).parent / f"rank-{ranks.rank}.json").write_text(json.dumps(report))
             os._exit(1)
         if "failed" in answer:
             answer["reason"] = answer["reason"][: ANSWER_LIMIT // 16]  # a character takes up to 12 bytes
