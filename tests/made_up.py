@@ -18,6 +18,7 @@ from tipbench.records.record import Launch, PairInfo, Record, Run, VariantInfo, 
 from tipbench.records.store import create
 from tipbench.tip.pair import Claim
 from tipbench.tip.process import ProcessSettings
+from tipbench.tip.reason import Reason
 from tipbench.verdict.verdict import FULL
 
 MIB = 1 << 20
@@ -33,6 +34,9 @@ MACHINE = {
 def tip(id: str = "made-up", claim: Claim = Claim.FASTER, **more: Any) -> dict[str, Any]:
     about = {"title": "Do as told.", "guide": ["A1.1"], "published": "", "status": "current", "note": ""}
     return {"id": id, "claim": str(claim), **about, **more}
+
+
+NO_GPU = Reason("needs.gpus", {"wanted": 1, "found": 0})
 
 
 def info(pair: str = "Pair", variants: Sequence[str] = ("optimized",), **more: Any) -> PairInfo:
@@ -149,11 +153,11 @@ def realistic() -> Run:
     same_bits = dict.fromkeys(sweep, BITWISE)
     workers = count("processes that decode", 1, **numbers)
     training: dict[str, Any] = {"scale": "macro"}
-    libjemalloc = VariantRecord("skipped", reason="libjemalloc not found", remedy="run `make native`")
+    libjemalloc = VariantRecord("skipped", Reason("needs.native", {"library": "libjemalloc"}))
     ways = {"optimized": 0.1, "thresholds": 0.02}
     kept = measured(info("Temporaries", list(ways), tip=allocator), ways, spread=0.03, launches=18)
     kept = replace(kept, variants={**kept.variants, "optimized": libjemalloc})
-    hang = "no answer to 'block' within 300 s; the whole process group was ended"
+    hang = Reason("hang", {"seconds": 300, "doing": "block optimized"}, "; ended", "fix no_sync.py, line 40")
     records = [
         measured(info("Pointwise", tip=control), {"optimized": 0.0004}),
         measured(info("Convolution", tip=control), {"optimized": -0.0011}, spread=0.003),
@@ -194,11 +198,10 @@ def realistic() -> Run:
         measured(info("ManyParameters", tip=grads), {"optimized": 0.0}, spread=0.001),
         kept,
         Record(
-            info("Accumulation", tip=sync), "failed", "deadline", hang, "mend no_sync.py, line 40", wall_s=301.2,
+            info("Accumulation", tip=sync), "failed", hang, wall_s=301.2,
         ),
         Record(
-            info("TinyKernels", tip=graphs, device="cuda"), "skipped", reason="needs 1 CUDA GPU: 0 found",
-            remedy="run on a machine with 1 GPU and a CUDA build of torch",
+            info("TinyKernels", tip=graphs, device="cuda"), "skipped", NO_GPU,
         ),
     ]  # fmt: skip
     planned = (*(record.name for record in records), "no-grad.Chain", "no-grad.ResNetInference")

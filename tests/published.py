@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.made_up import BITWISE, CLOSE, MACHINE, both, count, info, measured, run
+from tests.made_up import BITWISE, CLOSE, MACHINE, NO_GPU, both, count, info, measured, run
 from tipbench.publish import tree
 from tipbench.publish.send import Published
 from tipbench.publish.suite import known
 from tipbench.records.record import Record, Run, VariantRecord
 from tipbench.records.store import create
 from tipbench.report.document import Figure, Page, Paragraph
+from tipbench.tip.reason import Reason
 
 PNG = b"\x89PNG\r\n\x1a\n-made-up"
 
@@ -45,15 +46,14 @@ def suite_run(id: str = "a" * 32, faster: float = 0.3, **more: Any) -> Run:
             mechanism=count("allocator in use, and page faults a step", "glibc: 45060", optimized="jemalloc: 260"),
         ),
         Record(
-            of("no-sync", "LargeLinear"), "failed", "step raised",
-            "optimized, step 2: RuntimeError: it broke (no_sync.py, line 60)", "mend no_sync.py, line 40",
+            of("no-sync", "LargeLinear"), "failed",
+            Reason("step-raised", {}, "optimized, step 2: RuntimeError: it broke (line 60)", "fix no_sync.py, line 40"),
         ),
         Record(
-            of("cuda-graphs", "TinyKernels"), "skipped", reason="needs 1 CUDA GPU: 0 found",
-            remedy="run on a machine with 1 GPU and a CUDA build of torch",
+            of("cuda-graphs", "TinyKernels"), "skipped", NO_GPU,
         ),
     ]  # fmt: skip
-    skipped = VariantRecord("skipped", reason="libtcmalloc not found", remedy="run `make native`")
+    skipped = VariantRecord("skipped", Reason("needs.native", {"library": "libtcmalloc"}))
     records[3] = dataclasses.replace(records[3], variants={**records[3].variants, "tcmalloc": skipped})
     return run(records, **{"id": id, **more})
 

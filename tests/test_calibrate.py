@@ -37,6 +37,7 @@ from tipbench.suite.discover import discover
 from tipbench.suite.files import BENCHMARKS
 from tipbench.suite.selection import NothingSelected
 from tipbench.tip.process import ProcessSettings
+from tipbench.tip.reason import Reason
 
 MIB = 1 << 20
 
@@ -801,7 +802,7 @@ class SteadyWorkplace:
     def start(self, info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None = None) -> SteadyWorker:
         self.started += 1
         if self.step_s["optimized"] < 0:
-            raise WorkerFailed("killed", "made up")
+            raise WorkerFailed(Reason("killed.made-up", {}, "made up"))
         return SteadyWorker(self.step_s)
 
 
@@ -852,7 +853,7 @@ def test_the_memory_pass_of_a_planted_pair_goes_through_real_processes(
 def test_another_timer_answers_in_seconds_or_with_its_last_words(tmp_path: Path) -> None:
     task = timer.Task(str(PLANTED), str(PLANTED.parent), "Nothing", "cpu", "baseline", 0, "Timer")
     assert timer.seconds_a_step(task, callers(), tmp_path, 300.0) > 0.0
-    with pytest.raises(WorkerFailed, match=r"Timer left with exit code 1: .*'gone'"):
+    with pytest.raises(WorkerFailed, match=r"left with exit code 1 while doing: Timer; it last printed: .*'gone'"):
         timer.seconds_a_step(replace(task, variant="gone"), callers(), tmp_path, 300.0)
 
 

@@ -45,8 +45,8 @@ def test_a_request_and_its_answer_arrive_as_they_were_sent(ends: tuple[Channel, 
     assert channel.answer(5.0) == {"answer": {"seconds": 0.25}}
     channel.request("build", {}, 5.0)
     assert requests.receive() == ("build", {})
-    requests.reply(failed="step raised", reason="é\n" * 1000)
-    assert channel.answer(5.0) == {"failed": "step raised", "reason": "é\n" * 1000}
+    requests.reply(failed={"code": "step-raised", "detail": "é\n" * 1000})
+    assert channel.answer(5.0) == {"failed": {"code": "step-raised", "detail": "é\n" * 1000}}
     channel.close()
     assert requests.receive() is None
     requests.close()
@@ -86,7 +86,7 @@ def test_an_answer_to_the_request_after_is_none(ends: tuple[Channel, socket.sock
         b'{"answer": 1}\n',
         b'{"id": null, "answer": 1}\n',
         b'{"id": ID, "answer": 1, "more": 2}\n',
-        b'{"id": ID, "failed": "hang"}\n',
+        b'{"id": ID, "failed": {}, "answer": 1}\n',
         b'{"id": ID}\n',
         b'{"id": ID, "answer": 1\n',
         b"[" * 100_000 + b"\n",

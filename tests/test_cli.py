@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from tests import tiny
-from tests.made_up import info, measured, run, tip
+from tests.made_up import NO_GPU, info, measured, run, tip
 from tipbench.cli import main
 from tipbench.engine import run as running
 from tipbench.engine.launcher import Launcher
@@ -29,6 +29,7 @@ from tipbench.records import store
 from tipbench.records.record import PairInfo, Record
 from tipbench.suite import discover as discovery
 from tipbench.suite.discover import Discovery
+from tipbench.tip.reason import Reason
 
 HOME = Path(__file__).parent.parent
 
@@ -36,11 +37,12 @@ HEAD = """
 import gc, os, time
 import torch
 from pathlib import Path
-from tipbench.tip.needs import Need, Unmet
+from tipbench.tip.needs import Need
 from tipbench.tip.pair import Claim, Equal, Pair, Tip
+from tipbench.tip.reason import Reason
 
 TIP = Tip(id="own", title="Add once", guide=(), claim=Claim.FASTER)
-NOWHERE = Need("a unicorn", lambda device: Unmet("no unicorn found", "buy one"))
+NOWHERE = Need("a unicorn", lambda device: Reason("needs.own", {}, "no unicorn found", "buy one"))
 
 class Adding(Pair):
     equal = Equal.BITWISE
@@ -108,7 +110,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def known(monkeypatch: pytest.MonkeyPatch) -> list[PairInfo]:
     """Discovery made up: three pairs that all are skipped, so that a run needs no torch."""
     pairs = [
-        info(name, tip=tip("fuse-pointwise"), reason="no GPU", remedy="buy one") for name in ("Gelu", "Erf", "MLP")
+        info(name, tip=tip("fuse-pointwise"), why=Reason("needs.own", {}, "no GPU", "buy one"))
+        for name in ("Gelu", "Erf", "MLP")
     ]
     found = Discovery(tuple(pairs), (), 2, "2.15.0", "cpu")
     monkeypatch.setattr(running, "_found", lambda options: (found, list(found.pairs)))
@@ -478,7 +481,7 @@ def test_a_signal_between_pairs_keeps_the_records_and_tells_the_way_on(
     say: Said, known: list[PairInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: signal.Signals
 ) -> None:
     def interrupted(pairs: Sequence[PairInfo], *_: object) -> Iterator[Record]:
-        yield Record(pairs[0], "skipped", reason="no GPU")
+        yield Record(pairs[0], "skipped", NO_GPU)
         signal.raise_signal(word)
 
     monkeypatch.setattr(running, "run", interrupted)

@@ -40,6 +40,7 @@ from tipbench.records import store
 from tipbench.records.record import Record, Run
 from tipbench.report.output import ReportError
 from tipbench.tip.pair import Claim
+from tipbench.tip.reason import Reason
 from tipbench.verdict.statistics import estimate
 from tipbench.verdict.verdict import FULL, decide, first_decision, futile, launch_effect
 
@@ -343,7 +344,7 @@ def test_one_that_decided_nothing_is_no_second_machine() -> None:
 
 
 def test_one_machine_is_told_as_one() -> None:
-    skipped = Record(info(), "skipped", reason="needs 2 CUDA GPUs: 0 found")
+    skipped = Record(info(), "skipped", Reason("needs.gpus", {"wanted": 2, "found": 0}))
     comparison = against(on("A", a(0.3)), on("B", skipped))
     assert only(comparison).word == "only seen on one"
     assert tips(consistencies(comparison))[0].why == "Pair faster on a-2c-24g (1.35x)"
@@ -426,8 +427,8 @@ def words(comparison: Comparison) -> dict[str, list[str]]:
 
 def test_what_is_not_there_is_shown_as_what_it_is() -> None:
     sync = info("Accumulation", tip=tip("no-sync"))
-    failed = Record(sync, "failed", "deadline", "no answer within 300 s")
-    skipped = Record(sync, "skipped", reason="needs 2 cores: 1 found")
+    failed = Record(sync, "failed", Reason("deadline", {}, "no answer within 300 s"))
+    skipped = Record(sync, "skipped", Reason("needs.own", {}, "needs 2 cores: 1 found"))
     ended = on("C", planned=("no-sync.Accumulation", "made-up.Pair"))
     other = on("F", a(0.3), suite="0.2.0")
     bigger = a(0.3, about={"sizes": {"batch": 64}})
@@ -454,7 +455,7 @@ def test_what_is_not_there_is_shown_as_what_it_is() -> None:
 
 
 def test_a_file_that_could_not_be_imported_fails_all_its_pairs() -> None:
-    broken = Record(replace(info(""), variants=()), "failed", "import", "no module named x")
+    broken = Record(replace(info(""), variants=()), "failed", Reason("import-error", {}, "no module named x"))
     assert words(against(on("A", a(0.3)), on("B", broken)))["made-up.Pair"] == ["faster", "failed"]
 
 
@@ -629,7 +630,7 @@ def test_exit_codes_of_the_gate(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_a_pair_that_fails_now_is_told_and_gated_where_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    broken = Record(info(), "failed", "different results", "2.0 instead of 1.0")
+    broken = Record(info(), "failed", Reason("different-results", {}, "2.0 instead of 1.0"))
     old, new = on("A", a(0.3), a(0.3, "Other"), id="old00000"), on("A", broken, a(0.3, "Other"), id="new00000")
     assert gated(tmp_path / "1", old, new, "slower") == 0
     assert "failed now: made-up.Pair: different results: 2.0 instead of 1.0" in capsys.readouterr().out
@@ -778,7 +779,7 @@ EVIL = "<script>alert(1)</script>|[x](javascript:y)\u202e`=cmd()\n# heading"
 
 def hostile() -> Comparison:
     about = info(EVIL, tip=tip(f"=1+1{EVIL}", title=EVIL))
-    failed = Record(about, "failed", EVIL, EVIL)
+    failed = Record(about, "failed", Reason(EVIL, {}, EVIL))
     named = {"name": EVIL, "cpu": EVIL, "torch": EVIL, "governor": EVIL}
     good = measured(about, {"optimized": 0.3})
     return against(on("A", good, machine=named, id=EVIL, commit=EVIL), on("B", failed, started=EVIL), on("C", good))

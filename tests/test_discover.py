@@ -21,12 +21,13 @@ from tipbench.tip.pair import Pair
 HEAD = """
 import shared
 from tipbench.tip.process import process_settings
-from tipbench.tip.needs import Need, Unmet
+from tipbench.tip.needs import Need
 from tipbench.tip.job import MacroPair
 from tipbench.tip.pair import Claim, Equal, Pair, Tip, variant, requires, sweep
+from tipbench.tip.reason import Reason
 
 TIP = Tip(id="{id}", title="Do as told", guide=("A1.1", "B3"), claim=Claim.LEANER, note="not always")
-NOWHERE = Need("a unicorn", lambda device: Unmet("no unicorn found", "buy one"))
+NOWHERE = Need("a unicorn", lambda device: Reason("needs.own", {{}}, "no unicorn found", "buy one"))
 """
 
 VARIETY = """

@@ -15,6 +15,7 @@ from tipbench.suite import describe as description
 from tipbench.suite.files import BENCHMARKS, pair_files
 from tipbench.suite.selection import select
 from tipbench.tip.needs import Need
+from tipbench.tip.reason import Reason
 
 GIB = 1 << 30
 
@@ -62,9 +63,9 @@ def described(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Describe:
 
     Needs of other things than GPUs count as met, whatever this machine has.
     """
-    unmet = description._unmet
+    unmet = description.unmet
 
-    def of_gpus(needs: Sequence[Need], device: str) -> tuple[str, str]:
+    def of_gpus(needs: Sequence[Need], device: str) -> Reason | None:
         return unmet(
             [need for need in needs if "GPU" in need.text or need.text in ("bfloat16 units", "TF32", "CPU")], device
         )
@@ -89,7 +90,7 @@ def described(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Describe:
         monkeypatch.setattr(torch.accelerator, "is_available", lambda: cards > 0)
         monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
         monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
-        monkeypatch.setattr(description, "_unmet", of_gpus)
+        monkeypatch.setattr(description, "unmet", of_gpus)
         answered = tmp_path / "answers.jsonl"
         description.main(device, str(nodes), str(BENCHMARKS), str(answered), *map(str, pair_files(BENCHMARKS)))
         answers = [json.loads(line) for line in answered.read_text().splitlines()]

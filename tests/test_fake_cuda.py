@@ -392,7 +392,7 @@ def skip_without_torchvision(name: str) -> None:
     """The one thing of those that pairs need which has no stand-in here."""
     for need in PAIRS[name].needs:
         if need.text == "torchvision" and (missing := need.unmet("cuda")):
-            pytest.skip(missing.reason)
+            pytest.skip(missing.text)
 
 
 CASES = [(name, side.name) for name, pair in PAIRS.items() for side in sides(pair)]

@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image, ImageColor
 
-from tests.made_up import both, info, launch, measured, realistic, run, tip
+from tests.made_up import NO_GPU, both, info, launch, measured, realistic, run, tip
 from tipbench.records.record import Launch, Record
 from tipbench.records.store import read
 from tipbench.report.figures import PALETTE, Effect, Format, alts, alts_across, draw, draw_across, sweep_name
@@ -86,7 +86,7 @@ def test_a_made_up_run_has_its_figures_in_order() -> None:
 
 
 def test_a_run_that_measured_nothing_has_no_figures() -> None:
-    skipped = Record(info(), "skipped", reason="needs 1 CUDA GPU: 0 found")
+    skipped = Record(info(), "skipped", NO_GPU)
     assert draw(of(skipped), "svg") == draw([], "png") == {}
     assert alts(of(skipped)) == alts([]) == {}
 

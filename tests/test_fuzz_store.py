@@ -367,7 +367,7 @@ MEASURED = 3
         ("variants__optimized__mechanism", 3, "variants.optimized.mechanism: expected"),
         ("variants__optimized__mechanism__what", ["bytes"], "variants.optimized.mechanism.what: expected `str`"),
         ("variants__optimized__equal", ["bitwise"], "variants.optimized.equal: expected"),
-        ("variants__optimized__remedy", {}, "variants.optimized.remedy: expected `str`"),
+        ("variants__optimized__why", {"code": 1}, "variants.optimized.why.code: expected `str`"),
         ("info__device", ["cpu"], "info.device: expected `str`"),
         ("info__pair", 7, "info.pair: expected `str`"),
         ("info__file", None, "info.file: expected `str`"),
@@ -444,13 +444,14 @@ def hostile_everywhere(word: str) -> bytes:
     header, *lines = (json.loads(line) for line in SHORT.splitlines())
     header.update(id=word, started=word, suite=word, commit=word, planned=[word], controls={word: word})
     header["machine"].update({"name": word, "cpu": word, "torch": word, "flags": [word], ascii(word): word})
+    why = {"code": word, "fields": {word: word}, "detail": word, "fix": word}
     for record in lines:
         about, variants = record["info"], record["variants"].values()
         about["tip"].update(title=word, note=word, published=word, status=word, guide=[word])
-        about.update(scale=word, file=word, sizes={word: word}, equal=word, reason=word, remedy=word)
-        record.update(kind=word, reason=word, remedy=word)
+        about.update(scale=word, file=word, sizes={word: word}, equal=word, why=why)
+        record.update(why=why)
         for variant in variants:
-            variant.update(kind=word, reason=word, remedy=word)
+            variant.update(why=why)
             variant["mechanism"] = {"what": word, "baseline": word, "optimized": [word], "engaged": True}
             variant["equal"] = {"method": word, "tolerance": word, "seeds": word, "worst": word}
     return b"".join(json.dumps(data).encode() + b"\n" for data in (header, *lines))

@@ -112,7 +112,7 @@ def test_a_switch_with_a_cache_behind_it_needs_a_process_of_its_own(plans: dict[
     both.results("baseline", [1, 2])
     with pytest.raises(Failed, match=r"optimized sets torch\.backends\.cudnn\.benchmark, .*own_process=True") as why:
         both.results("optimized", [1, 2])
-    assert why.value.kind == "shared cache"
+    assert why.value.why.kind == "shared cache"
     assert set(plans.values()) == {"by rules"}, "what the other side left is what would have been measured"
     assert not torch.backends.cudnn.benchmark
 

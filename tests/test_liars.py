@@ -34,7 +34,7 @@ def checked(info: PairInfo, launcher: Launcher) -> Found:
             launch_once(info, info.variants, launcher.start, PROFILE, 0, Record(info, "measured"))
         return found
     except WorkerFailed as failure:
-        return {"baseline": VariantRecord("failed", failure.kind, failure.reason)}
+        return {"baseline": VariantRecord("failed", failure.why)}
 
 
 @pytest.fixture(scope="module")

@@ -173,7 +173,7 @@ def test_what_cannot_be_shared_out_is_skipped_with_the_reason(
     ("pair", "kind", "reason"),
     [
         ("OneRankRaises", "step raised", "optimized, step 1: ValueError: rank 1 has had enough (over_nodes.py, line "),
-        ("OneRankDies", "exited", "rank 1 left with exit code 5 while doing: results optimized"),
+        ("OneRankDies", "exited", "left with exit code 5 while doing: results optimized"),
         ("OneRankHangs", "hang", "no answer within 8 s while doing: results optimized; ended when rank 0 was in over_"),
     ],
 )
@@ -376,7 +376,7 @@ def a_node() -> tuple[Node, Any]:
     return Node(1, ours, ABOUT), theirs
 
 
-REPORT = {"rank": 1, "failed": "step raised", "reason": "optimized, step 1: it had enough (rank 1)", "order": 1}
+REPORT = {"rank": 1, "failed": {"code": "step-raised", "detail": "optimized, step 1: it had enough"}, "order": 1}
 """What rank 1 leaves where it is the first to fail."""
 
 
@@ -393,14 +393,14 @@ def test_that_ranks_have_ended_may_come_before_an_answer() -> None:
 
 def test_the_first_rank_to_fail_is_the_reason_whoever_is_heard_first(tmp_path: Path) -> None:
     """Rank 0 sees rank 1's connection closed and reports it here, long before the other node's message is read."""
-    lost = {"rank": 0, "failed": "step raised", "reason": "Connection closed by peer (rank 0)", "order": 2}
+    lost = {"rank": 0, "failed": {"code": "step-raised", "detail": "Connection closed by peer"}, "order": 2}
     (tmp_path / "rank-0.json").write_text(json.dumps(lost))
     node, there = a_node()
     there.send_bytes(json.dumps({"ended": 7, "codes": {"1": 1}, "reports": [REPORT]}).encode())
     torchrun = Process(spawn(["false"], os.environ, tmp_path / "output"), ranks=2)
     failure = Evidence(torchrun, tmp_path, "over_nodes.py", [RemoteRanks(node, 7)]).closed("results optimized")
     torchrun.end()
-    assert failure == ("step raised", REPORT["reason"])
+    assert (failure.kind, failure.text) == ("step raised", "optimized, step 1: it had enough")
 
 
 @pytest.mark.parametrize("closed", [True, False])

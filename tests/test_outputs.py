@@ -77,14 +77,14 @@ def test_a_gradient_on_one_side_only_is_a_difference() -> None:
 def test_none_anywhere_is_no_output(nothing: Any) -> None:
     with pytest.raises(Unequal, match="returned None") as caught:
         list(flatten(nothing))
-    assert caught.value.kind == "no output"
+    assert caught.value.why.kind == "no output"
 
 
 @pytest.mark.parametrize("odd", ["text", b"bytes", {1, 2}, object()])
 def test_what_holds_no_numbers_is_no_output(odd: Any) -> None:
     with pytest.raises(Unequal, match=f"returned a {type(odd).__name__} for output") as caught:
         list(flatten(odd))
-    assert caught.value.kind == "no output"
+    assert caught.value.why.kind == "no output"
 
 
 # ---- snapshot ----
@@ -129,13 +129,13 @@ def test_a_snapshot_may_be_a_sample_that_both_sides_take_alike() -> None:
 def test_a_number_that_is_not_finite_is_told_by_its_path(bad: float, dtype: torch.dtype) -> None:
     with pytest.raises(Unequal, match=r"output\[1\] holds NaN or infinity") as caught:
         snapshot([torch.ones(2), torch.tensor([1.0, bad]).to(dtype)])
-    assert caught.value.kind == "not finite"
+    assert caught.value.why.kind == "not finite"
 
 
 def test_zeros_alone_are_no_result_but_beside_others_they_may_be() -> None:
     with pytest.raises(Unequal) as caught:
         snapshot([torch.zeros(3), 0])
-    assert caught.value.kind == "all zeros"
+    assert caught.value.why.kind == "all zeros"
     assert len(snapshot([torch.zeros(3), torch.ones(1)])) == 2
 
 
@@ -143,7 +143,7 @@ def test_zeros_alone_are_no_result_but_beside_others_they_may_be() -> None:
 def test_nothing_to_compare_is_no_output(empty: Any) -> None:
     with pytest.raises(Unequal) as caught:
         snapshot(empty)
-    assert caught.value.kind == "no output"
+    assert caught.value.why.kind == "no output"
 
 
 # ---- compare ----
@@ -161,7 +161,7 @@ def test_close_is_relative_to_the_tensors_largest_value() -> None:
     assert found["worst"] == pytest.approx(0.75e-4, rel=1e-3)
     with pytest.raises(Unequal, match=r"output differs by 7\.5e-05 of its largest value; 5e-05 allowed") as caught:
         same(Equal.CLOSE, seeds(A, B), seeds(near, B), tolerance=5e-5)
-    assert caught.value.kind == "different results"
+    assert caught.value.why.kind == "different results"
 
 
 def test_the_worst_of_all_seeds_and_tensors_counts() -> None:
@@ -207,7 +207,7 @@ def test_integer_and_bool_outputs_are_compared() -> None:
 def test_different_shapes_are_told() -> None:
     with pytest.raises(Unequal, match=r"output has shapes \(2,\) and \(1, 2\)") as caught:
         same(Equal.CLOSE, seeds(A, B), seeds(A[None], B[None]))
-    assert caught.value.kind == "different results"
+    assert caught.value.why.kind == "different results"
 
 
 def test_empty_outputs_beside_others_are_equal() -> None:
@@ -219,7 +219,7 @@ def test_outputs_that_ignore_the_seed_are_stale_on_either_side() -> None:
     for baseline, variant, side in ((seeds(A, A), seeds(A, B), "baseline"), (seeds(A, B), seeds(A, A), "variant")):
         with pytest.raises(Unequal, match=f"the {side}'s outputs are the same for every seed") as caught:
             same(Equal.CLOSE, baseline, variant)
-        assert caught.value.kind == "stale results"
+        assert caught.value.why.kind == "stale results"
 
 
 def test_shapes_may_depend_on_the_seed() -> None:
@@ -245,7 +245,7 @@ def test_lossy_states_both_sides_errors_against_fp64() -> None:
 def test_lossy_has_a_bound() -> None:
     with pytest.raises(Unequal, match=r"error 0\.02 against fp64; 0\.01 allowed") as caught:
         same(Equal.LOSSY, seeds(A, B), seeds(A, B * 1.02), reference=seeds(A.double(), B.double()), tolerance=0.01)
-    assert caught.value.kind == "different results"
+    assert caught.value.why.kind == "different results"
 
 
 def test_the_baseline_may_be_further_from_fp64_than_the_tip() -> None:
@@ -300,7 +300,7 @@ def test_a_side_that_misses_the_target_is_named_with_its_score(sides: tuple[int,
     expected = rf"the {name} missed the target of 0\.95 with 2 of 3 seeds: its lowest score is 0\.9$"
     with pytest.raises(Unequal, match=expected) as caught:
         reach(either[sides[0]], either[sides[1]])
-    assert caught.value.kind == "different results"
+    assert caught.value.why.kind == "different results"
 
 
 def test_without_a_target_nothing_reaches_it() -> None:
@@ -313,11 +313,11 @@ def test_scores_may_coincide_but_not_all_that_is_returned() -> None:
     alone = seeds(torch.tensor(0.96), torch.tensor(0.96))
     with pytest.raises(Unequal) as caught:
         reach(trained(0.96, 0.96), alone)
-    assert caught.value.kind == "stale results"
+    assert caught.value.why.kind == "stale results"
 
 
 @pytest.mark.parametrize("odd", [seeds(A, B), [{"output[score]": A}, {"output[score]": B}]])
 def test_a_target_needs_a_score_that_is_one_number(odd: list[Outputs]) -> None:
     with pytest.raises(Unequal, match=r'the variant returned no \{"score": number\}') as caught:
         reach(trained(0.96, 0.96), odd)
-    assert caught.value.kind == "no output"
+    assert caught.value.why.kind == "no output"

@@ -32,9 +32,10 @@ from tipbench.suite import describe
 from tipbench.suite.describe import info
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
 from tipbench.tip.counts import flops
-from tipbench.tip.needs import Unmet, available_cores, gpu
+from tipbench.tip.needs import available_cores, gpu
 from tipbench.tip.pair import Claim, Equal, Pair, Tip, Variant, variants
 from tipbench.tip.process import ProcessSettings
+from tipbench.tip.reason import Reason
 from tipbench.worker import checks
 from tipbench.worker.checks import Results
 from tipbench.worker.guard import REFERENCE, Guard
@@ -136,7 +137,7 @@ def named(cases: list[tuple[str, Variant]]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("name", "variant"), cases, ids=ids)
 
 
-def unmet(name: str, variant: Variant | None = None) -> Unmet | None:
+def unmet(name: str, variant: Variant | None = None) -> Reason | None:
     """Why the pair, or one of its variants, cannot run here."""
     needs = PAIRS[name].needs + (variant.needs if variant else ())
     device = device_of(PAIRS[name]).type
@@ -291,9 +292,9 @@ pytestmark = [
 @named(OTHERS)
 def test_both_sides_do_the_same_work(name: str, variant: Variant) -> None:
     if missing := unmet(name, variant):
-        assert missing.reason
+        assert missing.text
         assert missing.remedy
-        pytest.skip(missing.reason)
+        pytest.skip(missing.text)
     baseline, _ = results(name, "baseline")
     found, _ = results(name, variant.name)
     print(checks.compared(AtTestSize(name), variant.name, baseline, found, reference(name)))
@@ -302,7 +303,7 @@ def test_both_sides_do_the_same_work(name: str, variant: Variant) -> None:
 @named(OTHERS)
 def test_the_tip_engages(name: str, variant: Variant) -> None:
     if missing := unmet(name, variant):
-        pytest.skip(missing.reason)
+        pytest.skip(missing.text)
     pair = PAIRS[name]
     _, baseline = results(name, "baseline")
     _, found = results(name, variant.name)
@@ -315,7 +316,7 @@ def test_the_tip_engages(name: str, variant: Variant) -> None:
 @pytest.mark.skipif(DEVICE != "cpu", reason="these are the counts on a CPU")
 def test_counts_are_exact(name: str, variant: Variant) -> None:
     if missing := unmet(name, variant):
-        pytest.skip(missing.reason)
+        pytest.skip(missing.text)
     order = [each.name for each in variants(PAIRS[name])]
     assert len(order) == len(COUNTS[name])
     expected = COUNTS[name][order.index(variant.name)]
@@ -375,7 +376,7 @@ FOR_GPUS = [name for name, pair in PAIRS.items() if "cpu" not in pair.devices]
 def test_without_a_gpu_its_pairs_say_so(name: str) -> None:
     missing = unmet(name)
     assert missing
-    assert re.match(r"needs [12] CUDA GPUs?: ", missing.reason)
+    assert re.match(r"needs [12] CUDA GPUs?: ", missing.text)
     assert re.match(r"run on a machine with [12] GPUs?", missing.remedy)
 
 
@@ -398,7 +399,7 @@ def test_why_there_is_no_gpu(
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: accelerator and torch.device(accelerator))
     missing = gpu(1).unmet("cuda")
     assert missing is not None
-    assert missing.reason == f"needs 1 CUDA GPU: {expected}"
+    assert missing.text == f"needs 1 CUDA GPU: {expected}"
 
 
 def described(name: str, device: str, nodes: int = 1) -> PairInfo:

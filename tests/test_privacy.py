@@ -20,18 +20,21 @@ from tests.git_server import TOKEN, everything, files, serving
 from tests.made_up import MACHINE as MADE_UP
 from tests.published import stored, suite_run
 from tipbench.machine import describe
-from tipbench.publish import sentences
 from tipbench.publish.allowed import allowed, check_public_name
 from tipbench.publish.forms import CARD, CONTROLS, MACHINE
 from tipbench.publish.suite import known, tips
 from tipbench.records.record import Launch, PairInfo, Record, Run, VariantInfo, VariantRecord
-from tipbench.records.store import Notice, read
+from tipbench.records.store import Notice
 from tipbench.report import as_markdown
 from tipbench.report.document import Page
 from tipbench.report.one_run import page
 from tipbench.report.rows import rows
-from tipbench.tip.counts import BLIND
 from tipbench.tip.process import ProcessSettings
+from tipbench.tip.reason import SENTENCES, WITHHELD, Reason, field_names
+
+AT_A_VARIANT = {code for code in SENTENCES if code.partition(".")[0] in (
+    "no-output", "not-finite", "all-zeros", "different-results", "stale-results")}  # fmt: skip
+"""Of comparisons, which name the variant last."""
 
 CANARIES = {
     "hostname": "canary-host.corp.example",
@@ -70,12 +73,13 @@ def full_run() -> Run:
         code=SUITES.code("Convolution"),
         variants=tuple(dataclasses.replace(one, settings=around, needs=("libiomp5",)) for one in about.variants),
     )  # fmt: skip
-    failed = VariantRecord(
-        "failed",
-        "different results",
-        "optimized: output differs by 0.3 of its largest value; 0.0001 allowed",
-        "mend channels_last.py, line 40, then `tipbench run channels-last.Convolution`",
+    differs = Reason(
+        "different-results.values",
+        {"where": "optimized, step 3", "difference": 0.3, "allowed": 0.0001},
+        "output",
+        "fix channels_last.py, line 40, then `tipbench run channels-last.Convolution`",
     )
+    failed = VariantRecord("failed", differs)
     lossy = {"method": "lossy", "tolerance": 0.1, "seeds": 3, "error": 0.01, "baseline_error": "nan"}
     record = dataclasses.replace(
         found.records[2],
@@ -188,7 +192,9 @@ def test_a_run_without_canaries_is_published_whole() -> None:
     assert kept.run.records[2].info.variants[0].settings == ProcessSettings(ranks=2)
     assert kept.run.records[2].launches == FULL.records[2].launches
     assert kept.run.records[3].variants["optimized"].mechanism == FULL.records[3].variants["optimized"].mechanism
-    assert kept.run.records[4].reason == "RuntimeError; its message is kept on the machine that measured"
+    assert kept.run.records[4].reason == WITHHELD
+    differs = kept.run.records[4].variants["optimized"].reason
+    assert differs == "optimized, step 3: an output differs by 0.3 of its largest value; 0.0001 allowed"
     assert kept.run.records[5].reason == "needs 1 CUDA GPU: 0 found"
     assert "folder" not in kept.run.options
 
@@ -273,7 +279,7 @@ def test_notices_name_no_file() -> None:
     kept = allowed(FULL, told).notices
     assert "canary" not in repr(kept)
     assert [notice.line for notice in kept] == [3, 4, 5]
-    assert kept[0].text.startswith("truncated: the run was ended")
+    assert kept[0].text == f"it could not be used; {WITHHELD}"
 
 
 def test_every_field_of_a_machine_is_decided_on() -> None:
@@ -319,61 +325,68 @@ def test_names_of_hardware(stored_name: str, published: str | None) -> None:
     assert MACHINE["cpu"](stored_name) == published
 
 
+def published(found: Reason) -> Reason:
+    """As it leaves the machine, of a pair of the suite."""
+    changed = planted(FULL, ("records", 4, "why"), "")
+    changed = dataclasses.replace(
+        changed, records=tuple(dataclasses.replace(each, why=found) for each in changed.records)
+    )
+    kept = allowed(changed).run.records[4].why
+    assert kept is not None
+    return kept
+
+
+@pytest.mark.parametrize("code", SENTENCES)
+def test_of_a_reason_code_and_fields_leave_and_what_a_person_said_stays(code: str) -> None:
+    fields = dict.fromkeys(field_names(code), 3)
+    kept = published(Reason(code, fields, "canary", "canary"))
+    assert (kept.code, kept.fields) == (code, fields)
+    assert "canary" not in kept.text + kept.remedy
+    assert kept.text
+    assert "?" not in kept.text + kept.remedy
+
+
+@pytest.mark.parametrize("code", SENTENCES)
+def test_no_field_of_a_reason_holds_words_that_are_not_the_suites(code: str) -> None:
+    for canary in CANARIES.values():
+        kept = published(Reason(code, dict.fromkeys((*field_names(code), canary), canary)))
+        assert not kept.fields
+        assert canary not in kept.text + kept.remedy
+
+
 @pytest.mark.parametrize(
-    ("told", "published"),
+    ("code", "kind", "text"),
     [
-        ("libjemalloc not found", None),
-        ("1 NUMA node; needs 2", None),
-        ("needs 2 CUDA GPUs: this torch was built without CUDA, and no pair is written for mps", None),
-        ("torchvision cannot be imported: /home/canary/x.so", "torchvision cannot be imported"),
-        ("needs GPUs of compute capability 8.0, which multiply bfloat16", None),
-        ("needs GPUs of compute capability 8.0, which round to TF32", None),
-        ("needs GPUs of compute capability 7.0, which are what Triton compiles for", None),
-        ("needs a C compiler for Triton: none of $CC, gcc, clang, cc found", None),
-        ("runs on cuda, not on cpu", None),
-        (BLIND, None),
-        ("libcanary not found", sentences.WITHHELD),
-        ("no answer within 300 s while doing: block optimized; ended when it was in canary.py, line 6",
-         "no answer within 300 s while doing: block optimized"),
-        ("rank 1 SIGSEGV while doing: results baseline; it last printed: /home/canary",
-         "SIGSEGV while doing: results baseline"),
-        ("left with exit code 3 while doing: starting; it last printed: canary",
-         "left with exit code 3 while doing: starting"),
-        ("optimized, step 2: ValueError: /home/canary (canary.py, line 3)",
-         "ValueError; its message is kept on the machine that measured"),
-        ("num_workers=4, step 12: OutOfMemoryError: CUDA out of memory on canary",
-         "OutOfMemoryError; its message is kept on the machine that measured"),
-        ("optimized: CanaryError: secret (canary.py)", sentences.WITHHELD),
-        ("optimized: output[canary] differs by 0.31 of its largest value; 0.0001 allowed",
-         "an output differs by 0.31 of its largest value; 0.0001 allowed"),
-        ("optimized: canary counted: 5 -> 5", "the mechanism counted 5 -> 5"),
-        ("x" * 5000, sentences.WITHHELD),
-        ("", ""),
+        ("needs.stored", "", WITHHELD),
+        ("step-raised.stored", "step raised", WITHHELD),
+        ("canary.stored", "", WITHHELD),
+        ("canary", "", WITHHELD),
     ],
-)  # fmt: skip
-def test_reasons(told: str, published: str | None) -> None:
-    assert sentences.reason(told) == (told if published is None else published)
+)
+def test_of_a_code_that_is_not_known_the_kind_alone_leaves(code: str, kind: str, text: str) -> None:
+    kept = published(Reason(code, {"canary": "canary"}, "canary", "canary"))
+    assert (kept.kind, kept.text, kept.remedy, kept.fields) == (kind, text, "", {})
 
 
-def test_every_reason_and_remedy_of_the_committed_runs_is_published() -> None:
-    for file in sorted(Path("results").rglob("20*.jsonl")):
-        run, notices = read(file)
-        kept = allowed(run, notices)
-        assert kept.withheld == ()
-        for before, after in zip(run.records, kept.run.records, strict=True):
-            assert (before.reason, before.remedy, before.variants) == (after.reason, after.remedy, after.variants)
-
-
-def test_every_kind_of_failure_has_its_name() -> None:
-    """The kinds that the harness writes, read out of its files."""
-    found = set()
-    for file in (path for room in ("engine", "worker", "suite") for path in Path("harness", room).glob("*.py")):
-        tree = ast.parse(file.read_text())
+def given() -> Iterator[tuple[str, set[str]]]:
+    """(code, names of fields) of every reason that stands in the harness's files."""
+    rooms = ("tip", "engine", "worker", "suite", "calibrate")
+    for tree in (ast.parse(file.read_text()) for room in rooms for file in Path("harness", room).glob("*.py")):
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Failed", "WorkerFailed", "Unequal"):
-                found |= {word.value for word in node.args[:1] if isinstance(word, ast.Constant)}
-    assert found
-    assert found <= set(sentences.KINDS)
+            if not isinstance(node, ast.Call) or getattr(node.func, "id", "") not in ("Failed", "Reason", "Unequal"):
+                continue
+            if node.args and isinstance(node.args[0], ast.Constant):
+                dicts = [word for word in node.args[1:2] if isinstance(word, ast.Dict)]
+                keys = {str(key.value) for found in dicts for key in found.keys if isinstance(key, ast.Constant)}
+                yield str(node.args[0].value), keys | {word.arg for word in node.keywords if word.arg}
+
+
+def test_every_reason_that_the_harness_gives_has_a_sentence_which_names_its_fields() -> None:
+    found = list(given())
+    assert len(found) > 50
+    for code, names in found:
+        later = {"where"} if code in AT_A_VARIANT else set()
+        assert (names - {"detail", "fix"}) | {"rank"} | later == field_names(code), code
 
 
 @pytest.mark.parametrize(
@@ -404,12 +417,7 @@ def test_nothing_of_the_machine_is_in_what_is_sent(tmp_path: Path, monkeypatch: 
             or any(isinstance(part, tuple) and part[0] == "key" for part in at)
         ):
             continue
-        if (
-            at[0] in ("machine", "controls", "options", "suite", "commit")
-            or "reason" in at
-            or "remedy" in at
-            or "file" in at
-        ):
+        if at[0] in ("machine", "controls", "options", "suite", "commit") or "why" in at or "file" in at:
             kind = sorted(CANARIES)[len(str(at)) % len(CANARIES)]
             found = planted(found, at, CANARIES[kind])
     found = dataclasses.replace(found, options={**FULL.options, "folder": CANARIES["home"]})

@@ -6,11 +6,11 @@ import io
 
 import pytest
 
-from tests.made_up import info
+from tests.made_up import NO_GPU, info
 from tipbench.engine import progress
 from tipbench.engine.progress import Progress
 
-PAIRS = [info("First"), info("Second", scale="macro"), info("Third", reason="no GPU"), info("Fourth")]
+PAIRS = [info("First"), info("Second", scale="macro"), info("Third", why=NO_GPU), info("Fourth")]
 
 
 class Terminal(io.StringIO):

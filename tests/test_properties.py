@@ -25,6 +25,7 @@ from tipbench.records.record import Launch, Outcome, PairInfo, Record, Run, Vari
 from tipbench.suite.selection import NothingSelected, select, with_controls
 from tipbench.tip.pair import Claim
 from tipbench.tip.process import ProcessSettings
+from tipbench.tip.reason import SENTENCES, Reason
 from tipbench.verdict.statistics import Estimate, Looks, discoveries, estimate, p_beyond, round_effect, trimmed_mean
 from tipbench.verdict.verdict import (
     FULL,
@@ -299,15 +300,20 @@ some_json = st.dictionaries(some_text, plain_json, max_size=3)
 words = st.lists(some_text, max_size=3).map(tuple)
 all_outcomes: list[Outcome] = ["measured", "skipped", "failed"]
 outcomes = st.sampled_from(all_outcomes)
+reasons = st.none() | st.builds(
+    Reason,
+    some_text | st.sampled_from(sorted(SENTENCES)),
+    st.dictionaries(some_text | st.sampled_from(["seconds", "doing", "wanted"]), st.integers() | some_text, max_size=3),
+    some_text,
+    some_text,
+)
 
 
 @st.composite
 def variant_records(draw: st.DrawFn, outcome: st.SearchStrategy[Outcome]) -> VariantRecord:
     return VariantRecord(
         draw(outcome),
-        kind=draw(some_text),
-        reason=draw(some_text),
-        remedy=draw(some_text),
+        draw(reasons),
         equal=draw(some_json),
         mechanism=draw(some_json),
         memory=draw(st.dictionaries(some_text, st.integers(0, 2**60), max_size=3)),
@@ -336,13 +342,9 @@ def pair_infos(draw: st.DrawFn) -> PairInfo:
         sizes=draw(st.dictionaries(some_text, st.integers(), max_size=3)),
         equal=draw(some_text),
         deadline=draw(st.floats(0, 1e6)),
-        variants=tuple(
-            VariantInfo(name, draw(around), draw(words), draw(some_text), draw(some_text))
-            for name in ("baseline", *others)
-        ),
+        variants=tuple(VariantInfo(name, draw(around), draw(words), draw(reasons)) for name in ("baseline", *others)),
         needs=draw(words),
-        reason=draw(some_text),
-        remedy=draw(some_text),
+        why=draw(reasons),
     )
 
 
@@ -359,9 +361,7 @@ def records(draw: st.DrawFn) -> Record:
     return Record(
         about,
         outcome,
-        kind=draw(some_text),
-        reason=draw(some_text),
-        remedy=draw(some_text),
+        draw(reasons),
         steps=draw(st.integers(1, 10**9)),
         variants={name: draw(variant_records(any_outcome)) for name in names},
         launches=made,

@@ -517,7 +517,7 @@ def test_a_truncated_file_is_published_with_its_notice(
     assert publish(wiki, file) == 0
     assert "truncated" in capsys.readouterr().err
     page = files(wiki)["Benchmarks-amd-epyc-zen4-2c-24g-2026-03-01-aaaaaaaa.md"].decode()
-    assert "results, line 3: truncated: the run was ended while it wrote this record" in page
+    assert "results, line 3: it could not be used; why is kept on the machine that measured" in page
     assert str(tmp_path) not in page
 
 

@@ -70,6 +70,7 @@ from tipbench import pytest_plugin
 from tipbench.suite.discover import Discovery
 from tipbench.tip.process import ProcessSettings
 from tipbench.records.record import Record, VariantInfo, VariantRecord
+from tipbench.tip.reason import Reason
 from tests.made_up import info, measured, tip
 
 def named(pair, **more):
@@ -77,19 +78,21 @@ def named(pair, **more):
 
 def several(pair):
     about = named(pair, variants=("optimized", "other"))
-    lacking = VariantInfo("other", ProcessSettings(), (), "libjemalloc not found", "run `make native`")
+    lacking = VariantInfo("other", ProcessSettings(), (), Reason("needs.native", {"library": "libjemalloc"}))
     return replace(about, variants=(*about.variants[:2], lacking))
 
-INFOS = [named("Adding"), several("Several"), named("Nowhere", reason="no GPU", remedy="buy one"), named("Broken")]
+NOWHERE = Reason("needs.own", {}, "no GPU", "buy one")
+RAISED = Reason("step-raised", {}, "optimized, step 3: ValueError: no (pairs.py, line 9)")
+INFOS = [named("Adding"), several("Several"), named("Nowhere", why=NOWHERE), named("Broken")]
 
 def measure(about, *others):
     if about.reason:
-        return Record(about, "skipped", reason=about.reason, remedy=about.remedy)
+        return Record(about, "skipped", about.why)
     if about.pair == "Broken":
-        return Record(about, "failed", "step raised", "optimized, step 3: ValueError: no (pairs.py, line 9)")
+        return Record(about, "failed", RAISED)
     record = measured(about, {"optimized": float(os.environ.get("EFFECT", "0.1")), "other": 0.0})
     variants = {
-        variant.name: VariantRecord("skipped", reason=variant.reason, remedy=variant.remedy)
+        variant.name: VariantRecord("skipped", variant.why)
         for variant in about.variants
         if variant.reason
     }

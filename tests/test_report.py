@@ -16,13 +16,14 @@ from typing import Any
 
 import pytest
 
-from tests.made_up import both, info, measured, realistic, run, tip
+from tests.made_up import NO_GPU, both, info, measured, realistic, run, tip
 from tipbench.records.record import PairInfo, Record, Run, VariantRecord
 from tipbench.records.store import Notice, read
 from tipbench.report import ANSWERS, FORMATS, Advice, ReportError, advise, one_liners, render, rows, write
 from tipbench.report import wording as words
 from tipbench.report.rows import counts
 from tipbench.tip.pair import Claim
+from tipbench.tip.reason import Reason
 
 GOLDEN = Path(__file__).parent / "golden" / "schema-1.jsonl"
 MACRO: dict[str, Any] = {"scale": "macro"}
@@ -128,8 +129,8 @@ def test_json_of_what_was_not_measured_has_nulls(made: Run) -> None:
         "mechanism": None,
         "one_off_s": None,
         "break_even_steps": None,
-        "reason": "deadline: no answer to 'block' within 300 s; the whole process group was ended",
-        "remedy": "mend no_sync.py, line 40",
+        "reason": "hang: no answer within 300 s while doing: block optimized; ended",
+        "remedy": "fix no_sync.py, line 40",
         "gpu": None,
         "limit": {},
     }
@@ -158,8 +159,8 @@ def test_json_knows_six_verdicts_and_no_other(made: Run) -> None:
 
 
 def test_json_is_strict_even_where_a_result_was_not_finite() -> None:
-    broken = VariantRecord("failed", "not finite", "output holds NaN", equal={"worst": "nan"})
-    record = Record(info(), "failed", "not finite", "output holds NaN", variants={"optimized": broken})
+    broken = VariantRecord("failed", Reason("not-finite.x", {}, "output holds NaN"), equal={"worst": "nan"})
+    record = Record(info(), "failed", broken.why, variants={"optimized": broken})
     assert pairs(run([record]))[0]["equal"] == {"worst": "nan"}
 
 
@@ -349,8 +350,8 @@ def test_memory_is_told_as_a_price_of_time() -> None:
 
 
 def test_failures_and_skips_beside_measurements_are_told() -> None:
-    failed = Record(info("Broken"), "failed", "crash", "SIGSEGV")
-    skipped = Record(info("Missing"), "skipped", reason="no GPU")
+    failed = Record(info("Broken"), "failed", Reason("crash", {}, "SIGSEGV"))
+    skipped = Record(info("Missing"), "skipped", NO_GPU)
     found = advice(measured(info("Job", **MACRO), {"optimized": 0.3}), failed, skipped)
     assert found.answer == "use it"
     assert found.why.endswith("; Broken failed; 1 pair not possible here")
@@ -363,7 +364,9 @@ def test_what_became_of_the_advice_is_told() -> None:
 
 def test_a_file_that_could_not_be_imported_is_reported_by_its_name() -> None:
     about = replace(info(pair="", scale="", tip={**tip("my-tip", status=""), "claim": ""}), variants=())
-    shown = run([Record(about, "failed", "import error", "SyntaxError: invalid syntax (my_tip.py, line 3)")])
+    shown = run(
+        [Record(about, "failed", Reason("import-error", {}, "SyntaxError: invalid syntax (my_tip.py, line 3)"))]
+    )
     assert one_liners(shown) == [
         "can't tell  my-tip  its file failed: import error: SyntaxError: invalid syntax (my_tip.py, line 3)"
     ]
@@ -452,7 +455,7 @@ def test_markdown_gives_reasons_and_remedies(made: Run) -> None:
         "- Reason, Temporaries: optimized: skipped: libjemalloc not found (remedy: run \\`make native\\`); "
         "thresholds: inconclusive: could have seen effects from"
     ) in shown
-    assert "- Reason, Accumulation: failed: deadline: no answer to 'block' within 300 s" in shown
+    assert "- Reason, Accumulation: failed: hang: no answer within 300 s while doing: block optimized" in shown
 
 
 def test_markdown_shows_no_float_with_many_digits(made: Run) -> None:
@@ -628,7 +631,7 @@ def hostile() -> Run:
     )  # fmt: skip
     told = {"what": HOSTILE, "baseline": HOSTILE, "optimized": [HOSTILE], "engaged": True}
     good = measured(about, {HOSTILE: 0.3}, mechanism={HOSTILE: told}, equal={HOSTILE: {"worst": HOSTILE}})
-    bad = Record(replace(about, pair="Bad"), "failed", HOSTILE, HOSTILE, HOSTILE)
+    bad = Record(replace(about, pair="Bad"), "failed", Reason(HOSTILE, {}, HOSTILE, HOSTILE))
     machine = {"name": HOSTILE, HOSTILE: HOSTILE, "gpus": [{"name": HOSTILE}]}
     return run([good, bad], machine=machine, controls={HOSTILE: HOSTILE}, commit=HOSTILE, suite=HOSTILE)
 

@@ -17,6 +17,7 @@ from tipbench.engine.runner import CHECK_SEEDS, measure, run, schedule, steps_a_
 from tipbench.records.record import PairInfo, Record, VariantInfo
 from tipbench.tip.pair import Equal
 from tipbench.tip.process import ProcessSettings
+from tipbench.tip.reason import Reason
 from tipbench.verdict.statistics import Looks
 
 FULL = PROFILES["full"]
@@ -126,7 +127,7 @@ def failing(kind: str, command: str, variant: str) -> Callable[[str, dict[str, A
 
     def before(asked: str, arguments: dict[str, Any]) -> None:
         if (asked, arguments.get("variant")) == (command, variant):
-            raise WorkerFailed(kind, f"{variant}: as told")
+            raise WorkerFailed(Reason(f"{kind.replace(' ', '-')}.made-up", {}, f"{variant}: as told"))
 
     return before
 
@@ -482,7 +483,7 @@ def test_where_every_variant_fails_the_record_says_why(machine: FakeMachine) -> 
 def test_a_failure_in_a_later_launch_leaves_no_half_measured_record(machine: FakeMachine) -> None:
     def before(command: str, arguments: dict[str, Any]) -> None:
         if command == "block" and len(machine.workers) == 6:
-            raise WorkerFailed("hang", "optimized: no answer")
+            raise WorkerFailed(Reason("hang.made-up", {}, "optimized: no answer"))
 
     machine.before = before
     record = machine.measure(info())
@@ -493,7 +494,7 @@ def test_a_failure_in_a_later_launch_leaves_no_half_measured_record(machine: Fak
 def test_the_next_pair_is_measured_after_a_failed_one(machine: FakeMachine) -> None:
     def before(command: str, arguments: dict[str, Any]) -> None:
         if len(machine.workers) == 1:
-            raise WorkerFailed("crashed", "SIGSEGV")
+            raise WorkerFailed(Reason("crashed.made-up", {}, "SIGSEGV"))
 
     machine.before = before
     records = list(run([info("First"), info("Second")], machine.start, FULL, 0, 2, lambda *told: None))
@@ -504,7 +505,7 @@ def test_the_next_pair_is_measured_after_a_failed_one(machine: FakeMachine) -> N
 
 
 def test_a_pair_whose_need_is_not_met_starts_nothing(machine: FakeMachine) -> None:
-    record = machine.measure(info(reason="1 NUMA node; needs 2", remedy="a larger machine"))
+    record = machine.measure(info(why=Reason("needs.own", {}, "1 NUMA node; needs 2", "a larger machine")))
     assert (record.outcome, record.reason, record.remedy) == ("skipped", "1 NUMA node; needs 2", "a larger machine")
     assert not machine.workers
 
@@ -515,7 +516,7 @@ def without(*names: str) -> PairInfo:
     return replace(
         about,
         variants=tuple(
-            replace(variant, reason=reason, remedy=remedy) if variant.name in names else variant
+            replace(variant, why=Reason("needs.own", {}, reason, remedy)) if variant.name in names else variant
             for variant in about.variants
         ),
     )

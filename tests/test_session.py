@@ -152,8 +152,8 @@ def test_a_step_for_which_memory_does_not_suffice_is_called_so(session: Opened, 
     complete.steps["optimized"] = step
     with pytest.raises(Failed) as failed:
         complete.warm("optimized")
-    assert failed.value.kind == kind
-    assert failed.value.reason.startswith(f"optimized, step 1: {type(error).__name__}: ")
+    assert failed.value.why.kind == kind
+    assert failed.value.why.text.startswith(f"optimized, step 1: {type(error).__name__}: ")
 
 
 def test_an_error_in_engaged_is_the_pairs_failure_with_its_line(session: Opened) -> None:
@@ -195,7 +195,7 @@ def test_a_pair_that_draws_nothing_hears_what_to_draw_from_and_how_to_say_so(ses
     reason = r"baseline's outputs are the same for every seed; draw .* random, numpy\.random and torch.*seeded = False"
     with pytest.raises(Failed, match=reason) as failed:
         compared(session("Fixed"))
-    assert failed.value.kind == "stale results"
+    assert failed.value.why.kind == "stale results"
 
 
 def test_a_pair_that_says_that_it_draws_nothing_passes(session: Opened) -> None:
@@ -225,8 +225,8 @@ def test_a_side_that_alone_does_not_depend_on_the_seed_is_named(session: Opened)
 def test_a_count_that_a_record_cannot_hold_is_named_with_the_method(session: Opened, count: str, named: str) -> None:
     with pytest.raises(Failed) as failed:
         session("Counts").observe(f"count={count}", seed=0)
-    assert failed.value.kind == "not storable"
-    assert failed.value.reason.startswith(f"count={count}: mechanism returned {named}")
+    assert failed.value.why.kind == "not storable"
+    assert failed.value.why.text.startswith(f"count={count}: mechanism returned {named}")
 
 
 def test_a_count_may_be_anything_that_json_has(session: Opened) -> None:
@@ -244,5 +244,5 @@ def test_a_count_may_be_anything_that_json_has(session: Opened) -> None:
 def test_work_that_is_no_numbers_is_named(session: Opened, pair: str, named: str) -> None:
     with pytest.raises(Failed) as failed:
         session(pair).work(seed=0)
-    assert failed.value.kind == "not storable"
-    assert failed.value.reason.startswith(named)
+    assert failed.value.why.kind == "not storable"
+    assert failed.value.why.text.startswith(named)

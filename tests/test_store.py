@@ -96,7 +96,7 @@ def test_a_record_that_json_cannot_hold_costs_only_itself(tmp_path: Path, three:
     with create(tmp_path, three) as writer:
         writer.append(three.records[0])
         with pytest.raises(StoreError, match=r"made-up\.Two cannot be stored .* 1 records are safe"):
-            writer.append(replace(three.records[1], kind={("a", "tuple"): 1}))  # type: ignore[arg-type]
+            writer.append(replace(three.records[1], wall_s={("a", "tuple"): 1}))  # type: ignore[arg-type]
         writer.append(three.records[2])
     assert read(writer.path) == (replace(three, records=three.records[::2]), [])
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.made_up import info, launch, measured
+from tests.made_up import NO_GPU, info, launch, measured
 from tipbench.records.record import Launch, Record, VariantRecord
+from tipbench.tip.reason import Reason
 from tipbench.verdict.statistics import Estimate
 from tipbench.verdict.verdict import (
     FULL,
@@ -153,10 +154,12 @@ def test_every_point_of_a_sweep_is_judged_against_the_one_baseline() -> None:
 
 def test_skipped_and_failed_records_keep_their_reasons() -> None:
     about = info(variants=["optimized", "arm"])
-    for judgement in judge(Record(about, "failed", "deadline", "no answer", "mend it"), FULL, CORES):
+    for judgement in judge(Record(about, "failed", Reason("deadline", {}, "no answer", "mend it")), FULL, CORES):
         assert (judgement.verdict, judgement.reason, judgement.remedy) == ("failed", "deadline: no answer", "mend it")
         assert (judgement.speedup, judgement.low, judgement.high, judgement.p) == (None, None, None, None)
-    skipped = judge(Record(about, "skipped", reason="1 NUMA node; needs 2", remedy="a larger machine"), FULL, CORES)
+    skipped = judge(
+        Record(about, "skipped", Reason("needs.own", {}, "1 NUMA node; needs 2", "a larger machine")), FULL, CORES
+    )
     assert [(one.verdict, one.reason) for one in skipped] == [("skipped", "1 NUMA node; needs 2")] * 2
 
 
@@ -164,8 +167,8 @@ def test_a_variant_can_fail_or_be_skipped_alone() -> None:
     record = measured(info(variants=["optimized", "lossy", "native"]), {"optimized": 0.3})
     variants = {
         **record.variants,
-        "lossy": VariantRecord("failed", "different results", "output differs", "mend it"),
-        "native": VariantRecord("skipped", reason="libjemalloc not found", remedy="run `make native`"),
+        "lossy": VariantRecord("failed", Reason("different-results", {}, "output differs", "mend it")),
+        "native": VariantRecord("skipped", Reason("needs.native", {"library": "libjemalloc"})),
     }
     judged = {one.variant: one for one in judge(replace(record, variants=variants), FULL, CORES)}
     assert judged["optimized"].verdict == "faster"
@@ -175,7 +178,8 @@ def test_a_variant_can_fail_or_be_skipped_alone() -> None:
 
 
 def test_a_file_that_could_not_be_imported_is_one_failure() -> None:
-    (judgement,) = judge(Record(replace(info(), variants=()), "failed", "import error", "SyntaxError"), FULL, CORES)
+    record = Record(replace(info(), variants=()), "failed", Reason("import-error", {}, "SyntaxError"))
+    (judgement,) = judge(record, FULL, CORES)
     assert (judgement.variant, judgement.verdict) == ("optimized", "failed")
 
 
@@ -329,7 +333,7 @@ def test_undecided_until_every_variant_is_decided_or_the_looks_are_used_up() -> 
     assert undecided(measured(about, effects), FULL, CORES) == ["arm"]
     assert undecided(measured(about, effects, launches=17), FULL, CORES)
     assert not undecided(measured(about, effects, launches=18), FULL, CORES)
-    assert not undecided(Record(about, "skipped", reason="no GPU"), FULL, CORES)
+    assert not undecided(Record(about, "skipped", NO_GPU), FULL, CORES)
 
 
 @pytest.mark.parametrize(
@@ -381,5 +385,5 @@ def test_a_lone_weak_finding_among_many_is_demoted() -> None:
 
 def test_what_was_not_measured_does_not_dilute_the_suite() -> None:
     weak = measured(info("Weak"), {"optimized": 0.025}, spread=0.004)
-    skipped = [Record(info(f"Skipped{n}"), "skipped", reason="no GPU") for n in range(50)]
+    skipped = [Record(info(f"Skipped{n}"), "skipped", NO_GPU) for n in range(50)]
     assert judge_suite([*skipped, weak], FULL, CORES)[-1].verdict == "faster"

@@ -28,8 +28,9 @@ from torch import nn
 from benchmarks.jobs.image_classification import image_classification
 from tipbench.tip.counts import COMPILED_GRAPH, calls
 from tipbench.tip.job import Job, MacroPair
-from tipbench.tip.needs import Need, Unmet, compiler, torchvision
+from tipbench.tip.needs import Need, compiler, torchvision
 from tipbench.tip.pair import Claim, Pair, Step, Tip, requires, variant
+from tipbench.tip.reason import Reason
 
 TIP = Tip(
     id="onednn-graph",
@@ -50,11 +51,11 @@ PARTITIONS = "LlgaPartition_*"
 def onednn_graph_fuser() -> Need:
     """TorchScript's fusing with oneDNN Graph, which will go with TorchScript."""
 
-    def unmet(device: str) -> Unmet | None:
+    def unmet(device: str) -> Reason | None:
         if not hasattr(torch.jit, "enable_onednn_fusion"):
-            return Unmet(f"torch {torch.__version__} has no torch.jit.enable_onednn_fusion", "use torch.compile")
+            return Reason("needs.onednn-fusion")
         if sys.platform != "linux" or not torch.backends.mkldnn.is_available():
-            return Unmet("this build of torch has no oneDNN Graph", "run on Linux, with a torch that has oneDNN")
+            return Reason("needs.onednn-graph")
         return None
 
     return Need("oneDNN Graph in TorchScript", unmet)

@@ -94,8 +94,8 @@ def _memory(case: Case, launcher: Launcher, seed: int) -> dict[str, Any]:
     checked = {variant.name: VariantRecord("measured") for variant in able}
     found = measure_memory(case.pair, able, launcher.start, seed, checked)
     for memory in found.values():
-        if memory.outcome != "measured":
-            raise WorkerFailed(memory.kind, memory.reason)
+        if memory.why:
+            raise WorkerFailed(memory.why)
     return {
         "planted_bytes": case.pair.sizes["mib"] << 20,
         "memory": {name: memory.memory for name, memory in found.items()},

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from tipbench.engine.handle import WorkerFailed
 from tipbench.machine.controls import callers
 from tipbench.machine.orphans import die_with_parent
+from tipbench.tip.reason import Reason
 
 LASTS_S = 0.02, 0.5
 """Shortest and longest burst, and pause, in seconds."""
@@ -42,10 +43,14 @@ def noise(seed: int) -> Iterator[int]:
         try:
             assert process.stdout is not None
             if not process.stdout.readline():
-                raise WorkerFailed("noise", f"its process ended at once, with exit code {process.wait()}")
+                raise WorkerFailed(
+                    Reason("noise", detail=f"its process ended at once, with exit code {process.wait()}")
+                )
             yield process.pid
             if process.poll() is not None:
-                raise WorkerFailed("noise", f"its process ended by itself, with exit code {process.returncode}")
+                raise WorkerFailed(
+                    Reason("noise", detail=f"its process ended by itself, with exit code {process.returncode}")
+                )
         finally:
             process.kill()
 

@@ -17,6 +17,7 @@ from typing import Any
 from tipbench.engine.handle import WorkerFailed
 from tipbench.machine.orphans import die_with_parent
 from tipbench.records.record import PairInfo
+from tipbench.tip.reason import Reason
 
 
 def other(info: PairInfo) -> str:
@@ -64,10 +65,10 @@ def seconds_a_step(task: Task, env: Mapping[str, str], scratch: Path, deadline: 
                 start_new_session=True,
             ).returncode
         except subprocess.TimeoutExpired:
-            raise WorkerFailed("hang", f"{task.timer} gave no answer within {deadline:g} s") from None
+            raise WorkerFailed(Reason("hang", {"seconds": deadline, "doing": task.timer})) from None
     if code or not answer.exists():
         last = " / ".join(output.read_text(errors="replace").strip().splitlines()[-2:])
-        raise WorkerFailed("exited", f"{task.timer} left with exit code {code}: {last[:400]}")
+        raise WorkerFailed(Reason("exited", {"code": code, "doing": task.timer}, f"; it last printed: {last[:400]}"))
     return float(json.loads(answer.read_text()))
 
 

@@ -55,13 +55,13 @@ class Channel:
         self._ids.append(number)
 
     def answer(self, seconds: float, wait: Wait = readable) -> dict[str, Any]:
-        """Sleep until the oldest open request is answered: {"answer"}, or {"failed", "reason"}.
+        """Sleep until the oldest open request is answered: {"answer"}, or {"failed"}, a `Reason` as plain JSON.
 
         Raises Closed, Late, and Unreadable.
         """
         line = self._line(seconds, wait)
         message = decode(line)
-        if message.pop("id", None) != self._ids.popleft() or message.keys() not in ({"answer"}, {"failed", "reason"}):
+        if message.pop("id", None) != self._ids.popleft() or message.keys() not in ({"answer"}, {"failed"}):
             raise Unreadable(f"{quoted(line)} does not answer the request")
         return message
 

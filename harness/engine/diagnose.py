@@ -1,4 +1,4 @@
-"""Why a worker did not answer: the kind and reason of a failed record, from how its process ended and what it left."""
+"""Why a worker did not answer, from how its process ended and what it left."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tipbench.engine.nodes import RemoteRanks
 from tipbench.engine.process import Process
 from tipbench.machine.temporary import full
+from tipbench.records.fields import converted
+from tipbench.tip.reason import Reason
 from tipbench.worker.protocol import CONNECTION_LOST, OUTPUT_LIMIT, STACK_SIGNAL
 
 TORCHRUN_ENDS = 15.0
@@ -24,13 +26,6 @@ STACK_S = 1.0
 """Seconds in which a process prints its stack; one that has not yet come so far as to listen is ended by the signal."""
 
 CLOSED = "its connection was closed"
-
-
-class Failure(NamedTuple):
-    """What a failed record says."""
-
-    kind: str
-    reason: str
 
 
 class Evidence:
@@ -44,25 +39,25 @@ class Evidence:
         self._file = file
         self._remote = remote
 
-    def silent(self, doing: str, deadline: float) -> Failure:
+    def silent(self, doing: str, deadline: float) -> Reason:
         """Why nothing was answered within the deadline."""
         if failure := self._full() or self._ended(doing, 0.0):
             return failure
         places = [*self.positions(), *(place for ranks in self._remote for place in ranks.positions())]
         where = f" when {', and '.join(places)}" if places else self._last_output()
-        return Failure("hang", f"no answer within {deadline:g} s while doing: {doing}; ended{where}")
+        return Reason("hang", {"seconds": deadline, "doing": doing}, f"; ended{where}")
 
-    def closed(self, doing: str) -> Failure:
+    def closed(self, doing: str) -> Reason:
         """Why the connection was closed, or the process has ended."""
         # A socket closes a moment before its process is gone; torchrun looks once a second.
         seconds = 1.0 if self._process.ranks == 1 else TORCHRUN_ENDS
         return self._full() or self._ended(doing, seconds) or unreadable(CLOSED, doing)
 
-    def _full(self) -> Failure | None:
+    def _full(self) -> Reason | None:
         why = full(self._scratch)
-        return Failure("temporary folder full", why) if why else None
+        return Reason("temporary-folder-full", detail=why) if why else None
 
-    def _ended(self, doing: str, seconds: float) -> Failure | None:
+    def _ended(self, doing: str, seconds: float) -> Reason | None:
         """How the process has ended; None where it has not within so many seconds."""
         code = self._process.exit_code(seconds)
         # One that died has left no report, only its exit code with torchrun.
@@ -72,16 +67,16 @@ class Evidence:
                 codes |= {int(rank): code for rank, code in ended["codes"].items()}
                 reports += ended["reports"]
         for rank in sorted(codes.keys() - {report["rank"] for report in reports}):
-            return self._of_exit_code(codes[rank], f"rank {rank} ", doing)
+            return self._of_exit_code(codes[rank], {"rank": rank}, doing)
         if reports:
             first = min(reports, key=lambda report: report["order"])
-            return Failure(first["failed"], first["reason"])
-        return None if code is None else self._of_exit_code(code, "", doing)
+            return converted(first["failed"], Reason)
+        return None if code is None else self._of_exit_code(code, {}, doing)
 
     def ended_ranks(self) -> tuple[dict[int, int], list[dict[str, Any]]]:
         """What ranks left on this node that have ended.
 
-        ({rank: exit code that torchrun saw}, [{"rank", "failed", "reason", "order"}, reported before it ended]).
+        ({rank: exit code that torchrun saw}, [{"rank", "failed", "order"}, reported before it ended]).
         order: as of `Ranks.order_of_failure`.
         """
         seen = self._scratch / "exit-codes.json"
@@ -108,25 +103,24 @@ class Evidence:
                 time.sleep(0.05)
         return found
 
-    def _of_exit_code(self, code: int, who: str, doing: str) -> Failure:
-        """The failure that an exit code means; negative: the signal."""
+    def _of_exit_code(self, code: int, rank: dict[str, int], doing: str) -> Reason:
+        """What an exit code means; negative: the signal. rank: {"rank"} of one of several."""
         if self.output.stat().st_size >= OUTPUT_LIMIT:
-            return Failure("output flood", f"printed over {OUTPUT_LIMIT >> 20} MiB while doing: {doing}")
+            return Reason("output-flood", {"mib": OUTPUT_LIMIT >> 20, "doing": doing, **rank})
         if code == CONNECTION_LOST:
             return unreadable(CLOSED, doing)
         if code == -signal.SIGKILL:
-            return Failure(
-                "killed", f"{who}ended by SIGKILL while doing: {doing}; most often the kernel's out-of-memory killer"
-            )
+            return Reason("killed", {"doing": doing, **rank})
         if code < 0:
-            return Failure("crashed", f"{who}{signal.Signals(-code).name} while doing: {doing}{self._last_output()}")
-        return Failure("exited", f"{who}left with exit code {code} while doing: {doing}{self._last_output()}")
+            name = signal.Signals(-code).name
+            return Reason("crashed", {"signal": name, "doing": doing, **rank}, self._last_output())
+        return Reason("exited", {"code": code, "doing": doing, **rank}, self._last_output())
 
     def _last_output(self) -> str:
         lines = [line.strip() for line in self.output.read_text(errors="replace")[-4000:].splitlines() if line.strip()]
         return f"; it last printed: {' / '.join(lines[-3:])[:400]}" if lines else ""
 
 
-def unreadable(why: str, doing: str) -> Failure:
-    """The failure of an answer that is none."""
-    return Failure("unreadable answer", f"the worker's answer could not be read: {why}; while doing: {doing}")
+def unreadable(why: str, doing: str) -> Reason:
+    """Of an answer that is none."""
+    return Reason("unreadable-answer", {"doing": doing}, f": {why}")

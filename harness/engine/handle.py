@@ -25,8 +25,10 @@ from tipbench.engine.nodes import NodeLost, RemoteRanks, Rendezvous
 from tipbench.engine.process import Process, spawn
 from tipbench.machine.native import with_path
 from tipbench.machine.temporary import full
+from tipbench.records.fields import MalformedRecord, converted
 from tipbench.records.record import PairInfo
 from tipbench.tip.process import ProcessSettings
+from tipbench.tip.reason import Reason
 from tipbench.worker.protocol import Unreadable
 
 OWN_VARIABLES = ("TMPDIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "OMP_NUM_THREADS")
@@ -47,12 +49,11 @@ def preloaded(info: PairInfo) -> list[str]:
 
 
 class WorkerFailed(Exception):
-    """A worker did not answer, or answered with a failure: the kind and reason of a failed record."""
+    """A worker did not answer, or answered with a failure."""
 
-    def __init__(self, kind: str, reason: str) -> None:
-        super().__init__(f"{kind}: {reason}")
-        self.kind = kind
-        self.reason = reason
+    def __init__(self, why: Reason) -> None:
+        super().__init__(f"{why.kind}: {why.text}")
+        self.why = why
 
 
 class WorkerHandle(Protocol):
@@ -178,8 +179,13 @@ class Worker:
         with self._diagnosed(doing, deadline):
             answer = self._channel.answer(deadline, self._wait)
         if "failed" in answer:
-            why = full(self._scratch)
-            raise WorkerFailed(answer["failed"], answer["reason"] + (f"; {why}" if why else ""))
+            try:
+                why = converted(answer["failed"], Reason)
+            except MalformedRecord as error:
+                raise WorkerFailed(unreadable(str(error), doing)) from None
+            if no_room := full(self._scratch):
+                why = Reason("temporary-folder-full", detail=f"{no_room}; {why.kind}: {why.text}")
+            raise WorkerFailed(why)
         return answer["answer"]
 
     @contextmanager
@@ -194,7 +200,7 @@ class Worker:
             failure = self.evidence.closed(doing)
         except Late:
             failure = self.evidence.silent(doing, deadline)
-        raise WorkerFailed(*failure)
+        raise WorkerFailed(failure)
 
     def _wait(self, source: socket.socket, seconds: float) -> bool:
         """Sleep until `source` can be read; False after `seconds`. Raises Closed once the worker has ended, here or on

@@ -21,6 +21,7 @@ from tipbench.records.record import PairInfo
 from tipbench.suite.files import BENCHMARKS
 from tipbench.tip.needs import compiler
 from tipbench.tip.process import ProcessSettings
+from tipbench.tip.reason import Reason
 
 SERVER_BYTES = 512 << 20
 """What a fork server holds at most: 320 to 450 MB were seen."""
@@ -78,7 +79,7 @@ class Launcher:
             # Full at a pair's first worker already, it is so for all that come; later, the pair may have filled it.
             if before != info.name or rendezvous:
                 raise
-            raise WorkerFailed("temporary folder full", str(full)) from None
+            raise WorkerFailed(Reason("temporary-folder-full", detail=str(full))) from None
 
     def _start(
         self,

@@ -18,6 +18,7 @@ from tipbench.engine.scratch import scratch_folder
 from tipbench.records.record import Launch, PairInfo, Record, VariantInfo, VariantRecord
 from tipbench.tip.pair import Equal
 from tipbench.tip.process import ProcessSettings
+from tipbench.tip.reason import Reason
 from tipbench.verdict.verdict import undecided
 
 CHECK_SEEDS = 3
@@ -66,16 +67,11 @@ def measure(info: PairInfo, start: Start, profile: Profile, seed: int, cores: in
 
 
 def _measured(info: PairInfo, start: Start, profile: Profile, seed: int, cores: int, show: Show) -> Record:
-    if info.reason:
-        return Record(info, "skipped", reason=info.reason, remedy=info.remedy)
-    variants = {
-        variant.name: VariantRecord("skipped", reason=variant.reason, remedy=variant.remedy)
-        for variant in info.variants
-        if variant.reason
-    }
+    if info.why:
+        return Record(info, "skipped", info.why)
+    variants = {variant.name: VariantRecord("skipped", variant.why) for variant in info.variants if variant.why}
     if "baseline" in variants or len(variants) == len(info.variants) - 1:
-        lacking = next(variant for variant in info.variants if variant.reason)
-        return Record(info, "skipped", reason=lacking.reason, remedy=lacking.remedy, variants=variants)
+        return Record(info, "skipped", next(variant.why for variant in info.variants if variant.why), variants=variants)
     try:
         show("check")
         variants |= check(info, _measurable(info, variants), start, seed)
@@ -85,7 +81,7 @@ def _measured(info: PairInfo, start: Start, profile: Profile, seed: int, cores: 
         measurable = _measurable(info, variants)
         if len(measurable) == 1:
             failed = next(found for found in variants.values() if found.outcome == "failed")
-            return Record(info, "failed", failed.kind, failed.reason, failed.remedy, variants=variants)
+            return Record(info, "failed", failed.why, variants=variants)
         record = Record(info, "measured", variants=variants)
         while open_names := undecided(record, profile.looks, cores):
             show(f"launch {len(record.launches) + 1}")
@@ -94,7 +90,7 @@ def _measured(info: PairInfo, start: Start, profile: Profile, seed: int, cores: 
             record = replace(record, steps=steps, launches=(*record.launches, launch))
         return record
     except WorkerFailed as failure:
-        return Record(info, "failed", failure.kind, failure.reason, _remedy(info), variants=variants)
+        return Record(info, "failed", _why(info, failure), variants=variants)
 
 
 def _measurable(info: PairInfo, variants: Mapping[str, VariantRecord]) -> list[VariantInfo]:
@@ -106,12 +102,13 @@ def _measurable(info: PairInfo, variants: Mapping[str, VariantRecord]) -> list[V
     ]
 
 
-def _remedy(info: PairInfo) -> str:
-    return f"fix {Path(info.file).name}, line {info.line}, then `tipbench run {info.name}`"
+def _why(info: PairInfo, failure: WorkerFailed) -> Reason:
+    fix = f"fix {Path(info.file).name}, line {info.line}, then `tipbench run {info.name}`"
+    return replace(failure.why, fix=fix)
 
 
 def _failed(info: PairInfo, failure: WorkerFailed) -> VariantRecord:
-    return VariantRecord("failed", failure.kind, failure.reason, _remedy(info))
+    return VariantRecord("failed", _why(info, failure))
 
 
 def check(info: PairInfo, measurable: Sequence[VariantInfo], start: Start, seed: int) -> dict[str, VariantRecord]:
@@ -165,7 +162,7 @@ def _check_variant(
     engaged = worker.ask("engaged", baseline=baseline_count, optimized=count)
     mechanism = {"what": engaged["what"], "baseline": baseline_count, "optimized": count, "engaged": engaged["engaged"]}
     if engaged["engaged"] is False:
-        raise WorkerFailed("not engaged", f"{variant}: {engaged['what']}: {baseline_count} -> {count}")
+        raise WorkerFailed(Reason("not-engaged", {"where": variant}, f"{engaged['what']}: {baseline_count} -> {count}"))
     return VariantRecord("measured", equal=equal, mechanism=mechanism)
 
 

@@ -1,8 +1,9 @@
 """What may leave the machine of a run: a run again, of which every field has been let through by name and by form.
 
-Numbers pass where a number is expected. Text passes only where it is the suite's own (`tipbench.publish.suite`), one of
-the harness's own sentences (`tipbench.publish.sentences`), or of a form that holds nothing but what it should
-(`tipbench.publish.forms`). What is in no list stays: a new field is withheld until it is listed.
+Numbers pass where a number is expected. Text passes only where it is made of the suite's own words
+(`tipbench.publish.suite`), or of a form that holds nothing but what it should (`tipbench.publish.forms`). Of a reason
+its code and fields pass, and nothing of what a person's code said. What is in no list stays: a new field is withheld
+until it is listed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from signal import Signals
 from typing import Any
 
 from tipbench.machine.describe import name as hardware_name
@@ -32,18 +34,22 @@ from tipbench.publish.forms import (
     one_of,
     version,
 )
-from tipbench.publish.sentences import kind, notice, reason, remedy
 from tipbench.publish.suite import WORD, KnownTip, known
 from tipbench.records.record import Launch, Outcome, PairInfo, Record, Run, VariantInfo, VariantRecord
 from tipbench.records.store import Notice
 from tipbench.suite.source import at_commit, sides
 from tipbench.tip.pair import Equal
 from tipbench.tip.process import ProcessSettings
+from tipbench.tip.reason import BLIND, NEEDS, SENTENCES, WITHHELD, Reason, field_names
+from tipbench.worker.protocol import COMMANDS
 
 PUBLIC_NAME = re.compile(r"[A-Za-z0-9]+(?:[-._][A-Za-z0-9]+)*")
 LONGEST_NAME = 60
 RESERVED = ("comparison",)
 """Names of machines that would take the place of another page of the tree."""
+
+FIELD_WORDS = frozenset({*COMMANDS, *(signal.name for signal in Signals), "starting", "step", "baseline", "variant"})
+"""What fields of reasons are made of, beside the words of the tip."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,7 @@ def allowed(run: Run, notices: Sequence[Notice] = (), public_name: str = "") -> 
             planned=tuple(planned),
             records=kept,
         ),
-        tuple(Notice(Path("results"), found.line, notice(found.text)) for found in notices),
+        tuple(Notice(Path("results"), found.line, f"it could not be used; {WITHHELD}") for found in notices),
         tuple(dict.fromkeys(withheld)),
     )
 
@@ -149,9 +155,7 @@ def _record(run: Run, record: Record) -> Record | None:
     return Record(
         info=_info(run, record.info, tip),
         outcome=_outcome(record.outcome),
-        kind=kind(record.kind),
-        reason=reason(record.reason),
-        remedy=remedy(record.remedy),
+        why=_why(record.why, tip),
         steps=record.steps,
         variants={name: _variant(found, tip) for name, found in record.variants.items()},
         launches=tuple(map(_launch, record.launches)),
@@ -180,13 +184,11 @@ def _info(run: Run, info: PairInfo, tip: KnownTip) -> PairInfo:
                 variant.name,
                 ProcessSettings(ranks=variant.settings.ranks if isinstance(variant.settings.ranks, int) else 1),
                 (),
-                reason(variant.reason),
-                remedy(variant.remedy),
+                _why(variant.why, tip),
             )
             for variant in info.variants
         ),
-        reason=reason(info.reason),
-        remedy=remedy(info.remedy),
+        why=_why(info.why, tip),
         flush_l2=info.flush_l2,
         code=_code(run, info, tip),
     )
@@ -203,9 +205,7 @@ def _code(run: Run, info: PairInfo, tip: KnownTip) -> Mapping[str, str]:
 def _variant(found: VariantRecord, tip: KnownTip) -> VariantRecord:
     return VariantRecord(
         _outcome(found.outcome),
-        kind(found.kind),
-        reason(found.reason),
-        remedy(found.remedy),
+        _why(found.why, tip),
         equal=fields(found.equal, EQUAL),
         mechanism=_mechanism(found.mechanism, tip),
         memory=numbers(MEMORY)(found.memory),
@@ -213,6 +213,22 @@ def _variant(found: VariantRecord, tip: KnownTip) -> VariantRecord:
         energy=numbers("joules_a_step")(found.energy),
         work=numbers("flops|bytes")(found.work),
     )
+
+
+def _why(found: Reason | None, tip: KnownTip) -> Reason | None:
+    """The code and the fields of a reason. Of a code that is not known, at most the kind of failure."""
+    if found is None:
+        return None
+    if found.code not in SENTENCES:
+        kind = found.code.partition(".")[0]
+        return Reason(f"{kind if any(code.partition('.')[0] == kind for code in SENTENCES) else NEEDS}.withheld")
+    words = tip.words | FIELD_WORDS
+    kept = {
+        name: item
+        for name, item in found.fields.items()
+        if name in field_names(found.code) and (measured(item) is not None or _of_words(str(item), words))
+    }
+    return Reason(found.code, kept)
 
 
 def _mechanism(found: Mapping[str, Any], tip: KnownTip) -> dict[str, Any]:
@@ -230,7 +246,7 @@ def _counted(found: Any, tip: KnownTip, depth: int = 0) -> Any:
     if isinstance(found, str):
         return found if _of_words(found, tip.words) else "not published"
     if isinstance(found, Mapping) and found.keys() == {"unseen"}:
-        return {"unseen": reason(str(found["unseen"]))}
+        return {"unseen": BLIND if found["unseen"] == BLIND else WITHHELD}
     if isinstance(found, Mapping) and depth < 3:
         return {key: _counted(item, tip, depth + 1) for key, item in found.items() if _of_words(str(key), tip.words)}
     if isinstance(found, list | tuple) and depth < 3:

@@ -20,24 +20,42 @@ from tipbench.records.fields import (
     converted,
 )
 from tipbench.tip.process import ProcessSettings
+from tipbench.tip.reason import Reason
 
 Outcome = Literal["measured", "skipped", "failed"]
 
 
+class _Explained:
+    """What has a result, or says why not; the words for it are empty where it has one."""
+
+    why: Reason | None
+
+    @property
+    def kind(self) -> str:
+        return self.why.kind if self.why else ""
+
+    @property
+    def reason(self) -> str:
+        return self.why.text if self.why else ""
+
+    @property
+    def remedy(self) -> str:
+        return self.why.remedy if self.why else ""
+
+
 @dataclass(frozen=True)
-class VariantInfo:
-    """A variant as discovery found it. `reason` and `remedy` are empty where it can run here."""
+class VariantInfo(_Explained):
+    """A variant as discovery found it. why: it cannot run here."""
 
     name: str
     settings: ProcessSettings
     needs: tuple[str, ...]
-    reason: str = ""
-    remedy: str = ""
+    why: Reason | None = None
 
 
 @dataclass(frozen=True)
-class PairInfo:
-    """A pair as discovery found it on one device. `reason` and `remedy` are empty where it can run.
+class PairInfo(_Explained):
+    """A pair as discovery found it on one device. why: it cannot run on it.
 
     tip: the fields of `tipbench.tip.pair.Tip`, as plain JSON. file: relative to the folder that holds the
     folder of pairs (`benchmarks/general/no_grad.py`), so that no path of a person is stored. cold: a GPU's
@@ -55,8 +73,7 @@ class PairInfo:
     deadline: Number
     variants: tuple[VariantInfo, ...]
     needs: tuple[str, ...] = ()
-    reason: str = ""
-    remedy: str = ""
+    why: Reason | None = None
     flush_l2: bool = False
     code: Mapping[str, str] = field(default_factory=dict)
 
@@ -114,7 +131,7 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class VariantRecord:
+class VariantRecord(_Explained):
     """What was found out about one variant.
 
     equal: {"method", "worst", "tolerance", "seeds"}: worst is the largest difference from the
@@ -133,9 +150,7 @@ class VariantRecord:
     """
 
     outcome: Outcome
-    kind: str = ""
-    reason: str = ""
-    remedy: str = ""
+    why: Reason | None = None
     equal: Mapping[str, Any] = field(default_factory=dict)
     mechanism: Mapping[str, Any] = field(default_factory=dict)
     memory: Mapping[str, Count] = field(default_factory=dict)
@@ -145,18 +160,16 @@ class VariantRecord:
 
 
 @dataclass(frozen=True)
-class Record:
+class Record(_Explained):
     """Everything stored of one pair in one run.
 
-    steps: consecutive steps in each block. A record with outcome "failed" or "skipped" says why in
-    kind (failed only), reason and remedy; the variants of a measured one can be skipped or failed too.
+    steps: consecutive steps in each block. One whose outcome is "failed" or "skipped" says why; the variants of a
+    measured one can be skipped or failed too.
     """
 
     info: PairInfo
     outcome: Outcome
-    kind: str = ""
-    reason: str = ""
-    remedy: str = ""
+    why: Reason | None = None
     steps: Count = 0
     variants: Mapping[str, VariantRecord] = field(default_factory=dict)
     launches: tuple[Launch, ...] = ()
@@ -193,6 +206,7 @@ class Record:
         parts += [("info.variants", found, VariantInfo) for found in about["variants"]]
         parts += [(f"variants.{name}", found, VariantRecord) for name, found in data["variants"].items()]
         parts += [(f"launch {number}", found, Launch) for number, found in enumerate(data["launches"], 1)]
+        parts += [(f"{where} why".strip(), found["why"], Reason) for where, found, _ in parts if found.get("why")]
         for where, found, kind in parts:
             for name in found.keys() - {known.name for known in fields(kind)}:
                 raise MalformedRecord(f"{where}: the field {name!r} is not known".removeprefix(": "))

@@ -13,7 +13,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,6 +21,7 @@ from tipbench.errors import UserError
 from tipbench.records.fields import Header, MalformedRecord, converted
 from tipbench.records.json_line import parsed, written
 from tipbench.records.record import Record, Run
+from tipbench.tip.reason import NEEDS, Reason
 
 SCHEMA = 2
 """Version of the lines written. Raise it when their meaning changes, and keep the old reader and its golden file."""
@@ -261,12 +262,16 @@ def _header(path: Path, line: bytes) -> tuple[Run, Callable[[Mapping[str, Any]],
 
 
 def _of_schema_1(data: Mapping[str, Any]) -> Record:
-    """A record whose launches hold no number of rounds, and that calls settings `surroundings` and `flush_l2` `cold`.
+    """A record whose launches hold no number of rounds, whose reasons are sentences, and that calls settings
+    `surroundings` and `flush_l2` `cold`.
 
     Unless a later tipbench added it on resuming.
     """
+    data = _with_reason(data)
     if isinstance(info := data.get("info"), dict):
-        data = {**data, "info": _renamed(info)}
+        data = {**data, "info": _renamed(_with_reason(info))}
+    if isinstance(variants := data.get("variants"), dict):
+        data = {**data, "variants": {name: _with_reason(found) for name, found in variants.items()}}
     launches = data.get("launches")
     if isinstance(launches, list):
         data = {**data, "launches": [_with_rounds(launch) for launch in launches]}
@@ -277,13 +282,28 @@ def _renamed(info: dict[str, Any]) -> dict[str, Any]:
     """What is no list of variants stays as it is, and is named later."""
     listed = info.get("variants")
     if isinstance(listed, list):
-        listed = [_with_key(one, "surroundings", "settings") if isinstance(one, dict) else one for one in listed]
+        listed = [
+            _with_key(_with_reason(one), "surroundings", "settings") if isinstance(one, dict) else one for one in listed
+        ]
         info = {**info, "variants": listed}
     return _with_key(info, "cold", "flush_l2")
 
 
 def _with_key(data: dict[str, Any], old: str, new: str) -> dict[str, Any]:
     return {new if name == old else name: found for name, found in data.items()}
+
+
+def _with_reason(data: Any) -> Any:
+    """What is nothing of the kind, or holds no sentence where one was, stays as it is, and is named later."""
+    if not isinstance(data, dict):
+        return data
+    kept = dict(data)
+    words = [kept.pop(name, "") for name in ("kind", "reason", "remedy")]
+    if not all(isinstance(word, str) for word in words):
+        return data
+    kind, reason, remedy = words
+    why = Reason(f"{kind.replace(' ', '-') or NEEDS}.stored", detail=reason, fix=remedy)
+    return {"why": asdict(why) if any(words) else None, **kept}
 
 
 def _with_rounds(launch: Any) -> Any:

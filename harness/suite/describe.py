@@ -16,28 +16,29 @@ from tipbench.records.record import PairInfo, VariantInfo
 from tipbench.suite.files import BENCHMARKS, explain, load, pair_classes
 from tipbench.suite.source import sides
 from tipbench.tip.device import NoDevice, torch_here
-from tipbench.tip.needs import Need, Unmet, gpu
+from tipbench.tip.needs import Need, gpu, other_device
 from tipbench.tip.pair import Pair, variants
+from tipbench.tip.reason import Reason
 
 
 def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes: int) -> PairInfo:
-    reason, remedy = _unmet(pair.needs, device)
-    if device not in pair.devices and (not reason or device == "cuda"):
+    missing = unmet(pair.needs, device)
+    if device not in pair.devices and (not missing or device == "cuda"):
         # Without a GPU, that there is none says more; on one, a remedy for something else would lead nowhere.
-        reason, remedy = f"runs on {' or '.join(pair.devices)}, not on {device}", f"--device {pair.devices[0]}"
+        missing = other_device(pair.devices, device)
     ranks = max(variant.settings.ranks for variant in variants(pair))
-    if not reason and nodes > 1 and ranks == 1 and tip.id != "control":
-        reason, remedy = "has no ranks, so nothing of it would run on other nodes", "run it without --nnodes"
-    if not reason and device == "cuda" and ranks > 1:
-        reason, remedy = _unmet((gpu(-(-ranks // nodes)),), device)  # each rank has one of its own
+    if not missing and nodes > 1 and ranks == 1 and tip.id != "control":
+        missing = Reason("needs.ranks")
+    if not missing and device == "cuda" and ranks > 1:
+        missing = unmet((gpu(-(-ranks // nodes)),), device)  # each rank has one of its own
     listed = []
     for variant in variants(pair):
-        missing = _unmet(variant.needs, device)
+        lacks = unmet(variant.needs, device)
         ranks = variant.settings.ranks
-        if not any(missing) and ranks > 1 and ranks % nodes:
-            missing = f"{ranks} ranks cannot be shared out evenly among {nodes} nodes", "run it with another --nnodes"
+        if not lacks and ranks > 1 and ranks % nodes:
+            lacks = Reason("needs.even-ranks", {"ranks": ranks, "nodes": nodes})
         needs = tuple(need.text for need in variant.needs)
-        listed.append(VariantInfo(variant.name, variant.settings, needs, *missing))
+        listed.append(VariantInfo(variant.name, variant.settings, needs, lacks))
     return PairInfo(
         tip=asdict(tip),
         pair=pair.__name__,
@@ -50,27 +51,20 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes:
         deadline=pair.deadline,
         variants=tuple(listed),
         needs=tuple(need.text for need in pair.needs),
-        reason=reason,
-        remedy=remedy,
+        why=missing,
         flush_l2=pair.flush_l2 and device == "cuda",
         code=sides(file.read_text(), pair.__name__),
     )
 
 
-def unmet(needs: Sequence[Need], device: str) -> Unmet | None:
+def unmet(needs: Sequence[Need], device: str) -> Reason | None:
     """What is missing of the first need that is not met on a device; None where all are."""
     for need in needs:
         if missing := need.unmet(device):
             return missing
         if need.native and not native.find(need.native.removeprefix("lib")):
-            return Unmet(f"{need.native} not found", "run `make native`")
+            return Reason("needs.native", {"library": need.native})
     return None
-
-
-def _unmet(needs: Sequence[Need], device: str) -> tuple[str, str]:
-    """(reason, remedy), two empty words where nothing is missing."""
-    missing = unmet(needs, device)
-    return (missing.reason, missing.remedy) if missing else ("", "")
 
 
 def main(device: str, nodes: str, folder: str, answered: str, *files: str) -> None:

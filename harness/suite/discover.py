@@ -23,6 +23,7 @@ from tipbench.machine.controls import cleaned
 from tipbench.machine.temporary import TemporaryFolderFull, full, temporary_folder, writing_to
 from tipbench.records.record import PairInfo, Record
 from tipbench.suite.files import pair_files
+from tipbench.tip.reason import Reason
 
 IMPORT_DEADLINE = 120.0
 """Seconds that importing all files of a folder may take."""
@@ -125,4 +126,4 @@ def _broken(file: Path, device: str, reason: str) -> Record:
         deadline=0.0,
         variants=(),
     )
-    return Record(info, "failed", "import error", reason, f"fix {file.name}")
+    return Record(info, "failed", Reason("import-error", detail=reason, fix=f"fix {file.name}"))

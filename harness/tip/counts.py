@@ -28,6 +28,8 @@ from torch.nn.modules.module import register_module_forward_hook
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
+from tipbench.tip.reason import BLIND
+
 Step = Callable[[], Any]
 
 VIEWS = (
@@ -43,11 +45,6 @@ NO_WORK = frozenset(f"aten::{name}" for name in VIEWS + ALLOCATIONS)
 TENSOR_CORES = re.compile(r"[hs](884|1688|16816)|hmma|gmma|tensorop|tf32|bf16gemm|nvjet|xmma_\w*?_b?f16")
 """In the names of kernels of cuBLAS, cuDNN and CUTLASS, whose others say "sgemm", "simt" or "xmma_gemm_f32f32_f32f32";
 cuBLAS for Hopper says "nvjet". After the list of NVIDIA's plugin for TensorBoard, and names in public traces."""
-
-BLIND = (
-    "torch's profiler sees nothing of the GPU: CUPTI is missing or not permitted here, as on virtual GPUs, on "
-    "instances of a card (MIG) and in some containers"
-)
 
 
 class Unseen(Exception):

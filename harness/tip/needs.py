@@ -6,69 +6,64 @@ import importlib.util
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-
-@dataclass(frozen=True)
-class Unmet:
-    """Why something cannot run here, and what a person can do about it."""
-
-    reason: str
-    remedy: str
+from tipbench.tip.reason import Reason
 
 
 @dataclass(frozen=True)
 class Need:
     """One thing that must be there.
 
-    unmet: called with the device of a run, "cpu" or "cuda"; returns what is missing for it, or None.
+    unmet: called with the device of a run, "cpu" or "cuda"; returns why it cannot run on it, or None;
+    code "needs.own", with a `detail` and a `fix`, for what the suite itself never needs.
     native: the library or program outside Python, such as "libjemalloc" or "numactl", that must be found besides.
     """
 
     text: str
-    unmet: Callable[[str], Unmet | None]
+    unmet: Callable[[str], Reason | None]
     native: str = ""
 
 
 def gpu(count: int = 1) -> Need:
     """`count` CUDA (or ROCm, which answers as CUDA) devices, and a run that is on them."""
 
-    def unmet(device: str) -> Unmet | None:
+    def unmet(device: str) -> Reason | None:
         import torch
 
         # A driver that is too old for this torch still counts its cards.
         found = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if found >= count:
-            return None if device == "cuda" else Unmet(f"runs on cuda, not on {device}", "--device cuda")
-        why = f"{found} found" if torch.version.cuda or torch.version.hip else "this torch was built without CUDA"
+            return None if device == "cuda" else other_device(("cuda",), device)
         other = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-        if other and other.type != "cuda":
-            why += f", and no pair is written for {other.type}"
-        return Unmet(
-            f"needs {count} CUDA GPU{'s' * (count > 1)}: {why}",
-            f"run on a machine with {count} GPU{'s' * (count > 1)} and a CUDA build of torch",
-        )
+        more = f", and no pair is written for {other.type}" if other and other.type != "cuda" else ""
+        if not torch.version.cuda and not torch.version.hip:
+            return Reason("needs.cuda", {"wanted": count}, more)
+        return Reason("needs.gpus", {"wanted": count, "found": found}, more)
 
     return Need(f"{count} GPU{'s' * (count > 1)}", unmet)
 
 
 def cpu() -> Need:
     """A run on the processor, for a variant that is the baseline once more on a GPU."""
-    return Need(
-        "CPU", lambda device: None if device == "cpu" else Unmet(f"runs on cpu, not on {device}", "--device cpu")
-    )
+    return Need("CPU", lambda device: None if device == "cpu" else other_device(("cpu",), device))
+
+
+def other_device(devices: Sequence[str], device: str) -> Reason:
+    """Why what runs on `devices` does not run on `device`."""
+    return Reason("needs.device", {"devices": " or ".join(devices), "device": device, "other": devices[0]})
 
 
 def cores(count: int) -> Need:
     """`count` processor cores that this process may use."""
 
-    def unmet(device: str) -> Unmet | None:
+    def unmet(device: str) -> Reason | None:
         found = available_cores()
         if found >= count:
             return None
-        return Unmet(f"needs {count} cores: {found} available", "run on a larger machine, or widen the CPU affinity")
+        return Reason("needs.cores", {"wanted": count, "found": found})
 
     return Need(f"{count} cores", unmet)
 
@@ -81,35 +76,35 @@ def available_cores() -> int:
 def compiler() -> Need:
     """What torch.compile needs: on CPUs a C++ compiler, on GPUs Triton, cards it compiles for, and a C compiler."""
 
-    def unmet(device: str) -> Unmet | None:
+    def unmet(device: str) -> Reason | None:
         if device == "cuda":
             return _triton_unmet()
         wanted = os.environ.get("CXX", "")
         if any(shutil.which(name) for name in (wanted, "g++", "c++", "clang++") if name):
             return None
-        return Unmet("needs a C++ compiler: none of $CXX, g++, c++, clang++ found", "install g++ or clang++")
+        return Reason("needs.c++-compiler")
 
     return Need("C++ compiler", unmet)
 
 
-def _triton_unmet() -> Unmet | None:
+def _triton_unmet() -> Reason | None:
     import torch
 
     if not importlib.util.find_spec("triton"):
-        return Unmet("needs Triton, which torch.compile uses on GPUs: it is not installed", "pip install triton")
-    if torch.version.cuda and (older := _older_than((7, 0), "are what Triton compiles for")):
-        return older
+        return Reason("needs.triton")
+    if torch.version.cuda and _older_than((7, 0)):
+        return Reason("needs.triton-gpu")
     if not any(shutil.which(name) for name in (os.environ.get("CC", ""), "gcc", "clang", "cc") if name):
-        return Unmet("needs a C compiler for Triton: none of $CC, gcc, clang, cc found", "install gcc or clang")
+        return Reason("needs.c-compiler")
     return None
 
 
 def library(name: str) -> Need:
     """A native library that can be preloaded, such as "jemalloc"."""
 
-    def unmet(device: str) -> Unmet | None:
+    def unmet(device: str) -> Reason | None:
         if sys.platform != "linux":
-            return Unmet("LD_PRELOAD is tried on Linux only", "run on Linux")
+            return Reason("needs.preloading")
         return None
 
     return Need(f"lib{name}", unmet, native=f"lib{name}")
@@ -118,8 +113,8 @@ def library(name: str) -> Need:
 def linux() -> Need:
     """The Linux kernel's /proc, which the mechanism is read from."""
 
-    def unmet(device: str) -> Unmet | None:
-        return None if sys.platform == "linux" else Unmet("reads /proc, which only Linux has", "run on Linux")
+    def unmet(device: str) -> Reason | None:
+        return None if sys.platform == "linux" else Reason("needs.proc")
 
     return Need("Linux", unmet)
 
@@ -127,12 +122,10 @@ def linux() -> Need:
 def numa_nodes(count: int) -> Need:
     """`count` NUMA nodes, and numactl to bind to one."""
 
-    def unmet(device: str) -> Unmet | None:
+    def unmet(device: str) -> Reason | None:
         found = len(list(Path("/sys/devices/system/node").glob("node[0-9]*")))
         if found < count:
-            return Unmet(
-                f"{found} NUMA node{'s' * (found != 1)}; needs {count}", "run on a machine with several sockets"
-            )
+            return Reason("needs.numa-nodes", {"found": found, "wanted": count})
         return None
 
     return Need(f"{count} NUMA nodes", unmet, native="numactl")
@@ -141,40 +134,42 @@ def numa_nodes(count: int) -> Need:
 def bfloat16() -> Need:
     """Units that multiply bfloat16 numbers: of GPUs from compute capability 8.0 on, of CPUs AVX512-BF16 or AMX."""
 
-    def unmet(device: str) -> Unmet | None:
+    def unmet(device: str) -> Reason | None:
         import torch
 
         if device == "cuda":
-            return _older_than((8, 0), "multiply bfloat16")
+            return Reason("needs.bfloat16-gpu") if _older_than((8, 0)) else None
         if torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported():
             return None
-        return Unmet("needs AVX512-BF16 or AMX, which multiply bfloat16", "run on a newer processor, or on a GPU")
+        return Reason("needs.bfloat16-cpu")
 
     return Need("bfloat16 units", unmet)
 
 
 def tf32() -> Need:
     """GPUs whose tensor cores take float32 numbers, rounded to TF32: NVIDIA's from compute capability 8.0 on."""
-    return Need("TF32", lambda device: _older_than((8, 0), "round to TF32") if device == "cuda" else None)
+
+    def unmet(device: str) -> Reason | None:
+        return Reason("needs.tf32-gpu") if device == "cuda" and _older_than((8, 0)) else None
+
+    return Need("TF32", unmet)
 
 
-def _older_than(lowest: tuple[int, int], what: str) -> Unmet | None:
-    """What is missing where a GPU is of a lower compute capability. what: which those of it do."""
+def _older_than(lowest: tuple[int, int]) -> bool:
+    """Whether a GPU here is of a lower compute capability."""
     import torch
 
     cards = range(torch.cuda.device_count())
-    if all(torch.cuda.get_device_capability(card) >= lowest for card in cards):
-        return None
-    return Unmet(f"needs GPUs of compute capability {lowest[0]}.{lowest[1]}, which {what}", "run on newer GPUs")
+    return any(torch.cuda.get_device_capability(card) < lowest for card in cards)
 
 
 def package(name: str) -> Need:
     """An importable Python package."""
 
-    def unmet(device: str) -> Unmet | None:
+    def unmet(device: str) -> Reason | None:
         if importlib.util.find_spec(name):
             return None
-        return Unmet(f"the Python package {name} is not installed", f"pip install {name}")
+        return Reason("needs.package", {"package": name})
 
     return Need(name, unmet)
 
@@ -186,11 +181,11 @@ def torchvision() -> Need:
     exist"), so being installed is not enough: it is imported.
     """
 
-    def unmet(device: str) -> Unmet | None:
+    def unmet(device: str) -> Reason | None:
         try:
             import torchvision  # noqa: F401
         except Exception as error:  # a broken build raises RuntimeError, a missing one ImportError
-            return Unmet(f"torchvision cannot be imported: {error}", "install the torchvision that fits this torch")
+            return Reason("needs.torchvision", detail=f": {error}")
         return None
 
     return Need("torchvision", unmet)

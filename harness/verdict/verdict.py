@@ -175,7 +175,7 @@ def _listed(record: Record) -> list[str]:
 
 
 def _judge_variant(record: Record, variant: str, looks: Looks, cores: int) -> Judgement:
-    found = record.variants.get(variant, VariantRecord(record.outcome, record.kind, record.reason, record.remedy))
+    found = record.variants.get(variant, VariantRecord(record.outcome, record.why))
     for stopped in (record, found):
         if stopped.outcome != "measured":
             reason = f"{stopped.kind}: {stopped.reason}" if stopped.kind else stopped.reason

@@ -18,17 +18,17 @@ def expect_storable(method: str, answer: Any) -> None:
     except RecursionError:
         refused = "something that contains itself, or is nested too deeply"
     if refused:
-        raise Failed("not storable", f"{method} returned {refused}, which a record cannot hold; {REMEDY}")
+        raise Failed("not-storable", f"{method} returned {refused}, which a record cannot hold; {REMEDY}")
 
 
 def expect_numbers(method: str, answer: object) -> dict[str, Any]:
     """The answer, numbers by name. Raises Failed where it is something else."""
     if not isinstance(answer, Mapping):
-        raise Failed("not storable", f"{method} returned {_named(answer)}; return a mapping from names to numbers")
+        raise Failed("not-storable", f"{method} returned {_named(answer)}; return a mapping from names to numbers")
     expect_storable(method, dict(answer))
     for name, number in answer.items():
         if isinstance(number, bool) or not isinstance(number, int | float):
-            raise Failed("not storable", f"{method} returned {_named(number)} for {name!r}; return a number")
+            raise Failed("not-storable", f"{method} returned {_named(number)} for {name!r}; return a number")
     return dict(answer)
 
 

@@ -87,11 +87,7 @@ def results(guard: Guard, variant: str, seeds: Sequence[int], alone: bool) -> Re
                 taken.append(steps.snapshot(most))
                 keeps = keeps or (kept is not None and steps.are_kept(kept, taken))
         if cached and guard.shares_its_process(variant):
-            raise Failed(
-                "shared cache",
-                f"{variant} sets {', '.join(sorted(cached))}, and what that decides is kept in a cache of the "
-                "process, from which the other side runs too; give the variant @process_settings(own_process=True)",
-            )
+            raise Failed("shared-cache", ", ".join(sorted(cached)), where=variant)
         found.seeds.append(taken[0])
         found.further += taken[1:]
         if kept is not None and keeps:
@@ -123,19 +119,14 @@ class _Steps:
                 self.result = self.guard.step(self.variant, self.guard.from_the_start(self.step), self.number)
                 handed_out = handed_out_again(before, self.result)
                 if handed_out or (sound and holds_nan(self.result)):
-                    returned = "what" if handed_out else "NaN, computed from what"
-                    raise Failed(
-                        "stale results",
-                        f"{self.variant}: step {self.number} returned {returned} step {self.number - 1} had returned, "
-                        "which the harness had overwritten meanwhile; compute it anew, or return a clone of what is "
-                        "updated in place, or of an input where the result is a view of one",
-                    )
+                    code = "stale-results.step" if handed_out else "stale-results.nan"
+                    raise Failed(code, where=self.variant, step=self.number, before=self.number - 1)
 
     def snapshot(self, most: int | None = None) -> Outputs:
         try:
             return snapshot(self.result, most)
         except Unequal as error:
-            raise Failed(error.kind, f"{self.variant}: {error}") from None
+            raise error.of(self.variant) from None
 
     def are_kept(self, kept: KeptTensors, taken: Sequence[Outputs]) -> bool:
         """Whether something holds a copy of the last result, beside what was returned and was `taken` of it."""
@@ -160,15 +151,11 @@ def _look_for_reuse(steps: _Steps, kept: KeptTensors, taken: Sequence[Outputs]) 
         try:
             steps.run(1)
         except Failed as failure:
-            if failure.kind in ("global switch", "patched clock"):
+            if failure.why.kind in ("global switch", "patched clock"):
                 raise
             break  # it computes with what was overwritten, so it does compute
         if is_marked(steps.result):
-            raise Failed(
-                "idle step",
-                f"{steps.variant}: step {steps.number} returned what an earlier step had left in a tensor, and the "
-                "harness had overwritten meanwhile; compute it anew in every step",
-            )
+            raise Failed("idle-step", where=steps.variant, step=steps.number)
         if not reused and is_marked(steps.result, kept.tolerance):
             reused = steps.number
     return reused
@@ -194,13 +181,9 @@ def compared(guard: Guard, variant: str, baseline: Results, found: Results, refe
             tolerance = pair.tolerance * 2 ** (index + 1)
             compare(pair.equal, tolerance, [before], [after], reference.further[index : index + 1], pair.target)
     except Unequal as error:
-        raise Failed(error.kind, f"{doing}: {error}") from None
+        raise error.of(doing) from None
     if found.reused and all_alike(baseline.further):
-        raise Failed(
-            "stale results",
-            f"{variant}: step {found.reused} returned a copy of what an earlier step had left in a tensor, but for "
-            "a difference within the tolerance; compute it anew in every step",
-        )
+        raise Failed("stale-results.copy", where=variant, step=found.reused)
     return equal
 
 
@@ -230,13 +213,13 @@ def engaged(guard: Guard, baseline: Any, optimized: Any) -> dict[str, Any]:
     what = (guard.pair_class.mechanism.__doc__ or "mechanism").strip().split("\n")[0].rstrip(".")
     if any(isinstance(found, Mapping) and "unseen" in found for found in (baseline, optimized)):
         return {"engaged": None, "what": what}
-    shown = guard.call("step raised", "engaged", lambda: bool(guard.pair().engaged(baseline, optimized)))
+    shown = guard.call("step-raised", "engaged", lambda: bool(guard.pair().engaged(baseline, optimized)))
     return {"engaged": shown, "what": what}
 
 
 def work(guard: Guard, seed: int) -> dict[str, Any]:
     """`Pair.work`. Raises Failed."""
     seed_generators(seed)
-    found: object = guard.call("work raised", "work", guard.pair().work)
-    guard.expect_unchanged("work", "undo it there")
+    found: object = guard.call("work-raised", "work", guard.pair().work)
+    guard.expect_unchanged("work", "global-switch.work")
     return expect_numbers("work", found)

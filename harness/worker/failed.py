@@ -1,10 +1,12 @@
 """What a worker answers instead of a result."""
 
+from tipbench.tip.reason import Reason
+
 
 class Failed(Exception):
-    """What the worker answers instead of a result: the kind and reason of a failed record."""
+    """Why there is none."""
 
-    def __init__(self, kind: str, reason: str) -> None:
-        super().__init__(reason)
-        self.kind = kind
-        self.reason = reason
+    def __init__(self, code: str, detail: str = "", **fields: int | float | str) -> None:
+        """As of `Reason`."""
+        self.why = Reason(code, fields, detail)
+        super().__init__(self.why.text)

@@ -55,11 +55,7 @@ class Guard:
         self.file, self.device = file, device
         self._clocks, self._switches = switches.clocks(), switches.read()
         module = load(file, folder)
-        self.expect_unchanged(
-            f"importing {file.name}",
-            "both sides would run with it; enter and leave it with @within on the variant that is about it, "
-            "or set it with @process_settings",
-        )
+        self.expect_unchanged(f"importing {file.name}", "global-switch.import")
         (self.pair_class,) = (found for found in pair_classes(module) if found.__name__ == pair)
         self.variants = {variant.name: variant for variant in variants(self.pair_class)}
         defined = self.pair_class.before_step is not Pair.before_step
@@ -73,32 +69,32 @@ class Guard:
         chosen = REFERENCE if variant == REFERENCE.name else self.variants[variant]
         seed_generators(seed)
         step: object = self.call(
-            "build raised", variant, lambda: getattr(self.pair(), chosen.builder)(**chosen.arguments)
+            "build-raised", variant, lambda: getattr(self.pair(), chosen.builder)(**chosen.arguments)
         )
         if not callable(step):
             raise Failed(
-                "build raised", f"{chosen.builder} returned a {type(step).__name__}; return the step, a callable"
+                "build-raised", f"{chosen.builder} returned a {type(step).__name__}; return the step, a callable"
             )
         return step
 
     def step(self, variant: str, step: Callable[[], Returned], number: int | None = None) -> Returned:
         """What a step, or something that runs it, returns. number: which step it is. Raises Failed."""
-        return self.call("step raised", f"{variant}, step {number}" if number else variant, step)
+        return self.call("step-raised", f"{variant}, step {number}" if number else variant, step)
 
-    def call(self, kind: str, doing: str, code: Callable[[], Returned]) -> Returned:
-        """What the pair's code returns. Raises Failed: of that kind, with the line of the pair's file that raised."""
+    def call(self, code: str, doing: str, run: Callable[[], Returned]) -> Returned:
+        """What the pair's code returns. Raises Failed: of that code, with the line of the pair's file that raised."""
         try:
-            return code()
+            return run()
         except Failed:
             raise
         except BaseException as error:  # a pair may raise anything, SystemExit included
             self.check_output(doing)  # a flood ends as an error of the disk or of `bound_output`
             if missing := _not_defined(error):
-                raise Failed(kind, f"{doing}: {self.pair_class.__name__} is incomplete: {missing}") from error
+                raise Failed(code, f"{doing}: {self.pair_class.__name__} is incomplete: {missing}") from error
             text = str(error)
             if isinstance(error, MemoryError) or any(words in text for words in NO_MEMORY):
-                kind = "out of memory"
-            raise Failed(kind, f"{doing}: {explain(error, self.file)}") from error
+                code = "out-of-memory"
+            raise Failed(code, f"{doing}: {explain(error, self.file)}") from error
 
     def from_the_start(self, step: Callable[[], Returned]) -> Callable[[], Returned]:
         """The step, begun from what `Pair.before_step` restores."""
@@ -127,23 +123,19 @@ class Guard:
         if not self.shares_its_process(variant):
             # Alone in its process it may change what cannot be undone: nobody else runs with it.
             self._switches = switches.read()
-        self.expect_unchanged(
-            variant,
-            "the other side runs with it too; enter and leave it with @within, or give the variant @process_settings "
-            "of its own",
-        )
+        self.expect_unchanged(variant, "global-switch.variant")
 
-    def expect_unchanged(self, who: str, remedy: str) -> None:
+    def expect_unchanged(self, who: str, code: str) -> None:
         """Raise Failed if a switch, or a function that times or judges, is not as it was before the pair's file."""
         if replaced := switches.replaced(self._clocks, switches.clocks()):
-            raise Failed("patched clock", f"{who} replaced {replaced}, which the harness times and judges by")
+            raise Failed("patched-clock", f"{who} replaced {replaced}")
         if moved := switches.moved(self._switches, switches.read()):
-            raise Failed("global switch", f"{who} changed and left changed: {moved}; {remedy}")
+            raise Failed(code, f"{who} changed and left changed: {moved}")
 
     def check_output(self, doing: str) -> None:
         """Raise Failed if a step flooded stdout, which is a file in a worker."""
         if os.fstat(1).st_size > OUTPUT_LIMIT:
-            raise Failed("output flood", f"printed over {OUTPUT_LIMIT >> 20} MiB while doing: {doing}")
+            raise Failed("output-flood", mib=OUTPUT_LIMIT >> 20, doing=doing)
 
 
 def seed_generators(seed: int) -> None:

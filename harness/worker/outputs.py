@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from tipbench.tip.pair import Equal
+from tipbench.worker.failed import Failed
 
 Outputs = dict[str, torch.Tensor]
 
@@ -34,18 +35,12 @@ FLOOR = 1e-6
 the gradient of a bias before batch normalisation is rounding noise on both sides."""
 
 
-DRAW = (
-    "draw inputs or weights from the generators of random, numpy.random and torch, which are seeded before each build; "
-    "a pair that has nothing to draw says `seeded = False`"
-)
+class Unequal(Failed):
+    """The two sides cannot be compared as equal work."""
 
-
-class Unequal(Exception):
-    """The two sides cannot be compared as equal work. kind is the record's kind of failure."""
-
-    def __init__(self, kind: str, reason: str) -> None:
-        super().__init__(reason)
-        self.kind = kind
+    def of(self, where: str) -> Failed:
+        """The same, of a variant or of one of its steps."""
+        return Failed(self.why.code, self.why.detail, where=where, **self.why.fields)
 
 
 def flatten(result: Any, path: str = "output") -> Iterator[tuple[str, torch.Tensor]]:
@@ -71,9 +66,9 @@ def flatten(result: Any, path: str = "output") -> Iterator[tuple[str, torch.Tens
         for index, value in enumerate(result):
             yield from flatten(value, f"{path}[{index}]")
     elif result is None:
-        raise Unequal("no output", f"the step returned None for {path}; return what it computed")
+        raise Unequal("no-output", f"None for {path}; return what it computed")
     else:
-        raise Unequal("no output", f"the step returned a {type(result).__name__} for {path}; return tensors or modules")
+        raise Unequal("no-output", f"a {type(result).__name__} for {path}; return tensors or modules")
 
 
 def snapshot(result: Any, most: int | None = None) -> Outputs:
@@ -88,12 +83,12 @@ def snapshot(result: Any, most: int | None = None) -> Outputs:
         tensors = {path: tensor.reshape(-1)[::every] for path, tensor in tensors.items()}
     outputs = {path: tensor.to("cpu", copy=True).contiguous() for path, tensor in tensors.items()}
     if not any(tensor.numel() for tensor in outputs.values()):
-        raise Unequal("no output", "the step returned no numbers; return what it computed")
+        raise Unequal("no-output", "no numbers; return what it computed")
     for path, tensor in outputs.items():
         if (tensor.is_floating_point() or tensor.is_complex()) and not torch.isfinite(tensor).all():
-            raise Unequal("not finite", f"{path} holds NaN or infinity")
+            raise Unequal("not-finite", path)
     if not any(torch.count_nonzero(tensor) for tensor in outputs.values()):
-        raise Unequal("all zeros", "every output is zero")
+        raise Unequal("all-zeros")
     return outputs
 
 
@@ -138,11 +133,11 @@ def all_alike(outputs: Sequence[Outputs]) -> bool:
 def _same_shape(baseline: Outputs, variant: Outputs) -> None:
     if baseline.keys() != variant.keys():
         differing = sorted(baseline.keys() ^ variant.keys())[:3]
-        raise Unequal("different results", f"only one side returned {', '.join(differing)}")
+        raise Unequal("different-results.names", ", ".join(differing))
     for path, expected in baseline.items():
         if expected.shape != variant[path].shape:
             shapes = f"{tuple(expected.shape)} and {tuple(variant[path].shape)}"
-            raise Unequal("different results", f"{path} has shapes {shapes}")
+            raise Unequal("different-results.shapes", f"{path} has shapes {shapes}")
 
 
 def error(reference: Outputs, outputs: Outputs) -> float:
@@ -159,16 +154,12 @@ def _lowest_score(name: str, outputs: Sequence[Outputs], target: float) -> float
     """The lowest score of one side over all seeds. Raises Unequal where that is below the target."""
     scores = [each["output[score]"] for each in outputs if "output[score]" in each]
     if len(scores) < len(outputs) or any(score.numel() != 1 for score in scores):
-        raise Unequal(
-            "no output", f'the {name} returned no {{"score": number}}, which a pair with a target is judged by'
-        )
+        raise Unequal("no-output.score", side=name)
     lowest = min(float(score) for score in scores)
     # Compared in the score's own precision: 0.95 in fp32 is a little less than 0.95 here.
     if missed := sum(not bool(score >= target) for score in scores):
         raise Unequal(
-            "different results",
-            f"the {name} missed the target of {target:g} with {missed} of {len(scores)} seeds: "
-            f"its lowest score is {lowest:.4g}",
+            "different-results.target", side=name, target=target, missed=missed, seeds=len(scores), lowest=lowest
         )
     return lowest
 
@@ -189,7 +180,7 @@ def compare(
     """
     for name, outputs in (("baseline", baseline), ("variant", variant)):
         if seeded and all_alike(outputs):
-            raise Unequal("stale results", f"the {name}'s outputs are the same for every seed; {DRAW}")
+            raise Unequal("stale-results.seeds", side=name)
     if method is Equal.TARGET:
         lowest = min(_lowest_score("baseline", baseline, target), _lowest_score("variant", variant, target))
         return {"method": str(method), "target": target, "seeds": len(baseline), "lowest": lowest}
@@ -198,15 +189,12 @@ def compare(
         found["baseline_error"] = max(map(error, reference, baseline))
         found["error"] = max(map(error, reference, variant))
         if found["error"] > tolerance:
-            raise Unequal("different results", f"error {found['error']:.2g} against fp64; {tolerance:.2g} allowed")
+            raise Unequal("different-results.error", error=found["error"], allowed=tolerance)
         return found
-    found["worst"], where = max(worst_difference(*sides) for sides in zip(baseline, variant, strict=True))
-    wanted = f"{tolerance:.2g} allowed"
+    found["worst"], path = max(worst_difference(*sides) for sides in zip(baseline, variant, strict=True))
     if method is Equal.BITWISE:
-        where = next(filter(None, map(_bits_differ, baseline, variant)), "")
-        wanted = "bitwise equality of values and dtypes is wanted"
-    elif found["worst"] <= tolerance:
-        where = ""
-    if where:
-        raise Unequal("different results", f"{where} differs by {found['worst']:.2g} of its largest value; {wanted}")
+        if path := next(filter(None, map(_bits_differ, baseline, variant)), ""):
+            raise Unequal("different-results.bits", path, difference=found["worst"])
+    elif not found["worst"] <= tolerance and path:
+        raise Unequal("different-results.values", path, difference=found["worst"], allowed=tolerance)
     return found

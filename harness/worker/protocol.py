@@ -1,8 +1,9 @@
 """What the parent and its workers agree on: the only module of this room that `engine` may import.
 
 A message is one line of JSON on a Unix socket. A request is {"id", "command", "arguments"}. Its answer is
-{"id", "answer"} or {"id", "failed", "reason"}. Ids are random: the pair runs in the same process as the worker's
-end, so anything may be written into its descriptor, and only the worker knows what the next answer must begin with.
+{"id", "answer"} or {"id", "failed"}, a `Reason` as plain JSON. Ids are random: the pair runs in the same process as
+the worker's end, so anything may be written into its descriptor, and only the worker knows what the next answer must
+begin with.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ REQUEST_LIMIT = 4 * ANSWER_LIMIT
 
 CONNECTION_LOST = 74
 """Exit code of a worker that can no longer read requests or send answers (EX_IOERR of sysexits.h)."""
+
+COMMANDS = ("build", "warm", "block", "observe", "work", "engaged", "results", "compare", "measure_memory")
 
 FIELDS = {"id", "command", "arguments"}
 
@@ -89,7 +92,7 @@ class Requests:
         return message["command"], message["arguments"]
 
     def reply(self, **answer: Any) -> None:
-        """Answer the request received last: `answer`, or `failed` and `reason`. Raises Unsendable and OSError."""
+        """Answer the request received last: `answer`, or `failed`. Raises Unsendable and OSError."""
         self._socket.sendall(encode({"id": self._id, **answer}, ANSWER_LIMIT))
 
     def close(self) -> None:

@@ -8,13 +8,16 @@ import os
 import resource
 import socket
 import traceback
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 from tipbench.suite.files import explain
+from tipbench.tip.reason import Reason
 from tipbench.worker.failed import Failed
 from tipbench.worker.protocol import (
     ANSWER_LIMIT,
+    COMMANDS,
     CONNECTION_LOST,
     OUTPUT_LIMIT,
     STACK_SIGNAL,
@@ -23,8 +26,6 @@ from tipbench.worker.protocol import (
     Unsendable,
 )
 from tipbench.worker.ranks import Ranks, run_ranks
-
-COMMANDS = ("build", "warm", "block", "observe", "work", "engaged", "results", "compare", "measure_memory")
 
 METHODS = {"observe": "mechanism", "work": "work"}
 """By command, the method of the pair that returns what is answered."""
@@ -51,7 +52,8 @@ def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
             (Path(path).parent / f"rank-{ranks.rank}.json").write_text(json.dumps(report))
             os._exit(1)
         if "failed" in answer:
-            answer["reason"] = answer["reason"][: ANSWER_LIMIT // 16]  # a character takes up to 12 bytes
+            detail = answer["failed"]["detail"][: ANSWER_LIMIT // 16]  # a character takes up to 12 bytes
+            answer["failed"] = {**answer["failed"], "detail": detail}
         if requests:
             try:
                 requests.reply(**answer)
@@ -66,9 +68,9 @@ def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
         ranks.meet()
         started: dict[str, Any] = {"answer": None}
     except Failed as failure:
-        started = {"failed": failure.kind, "reason": failure.reason}
+        started = {"failed": asdict(failure.why)}
     except BaseException as error:  # a pair file may raise anything at import
-        started = {"failed": "import error", "reason": explain(error, Path(task["file"]))}
+        started = {"failed": asdict(Reason("import-error", detail=explain(error, Path(task["file"]))))}
     if ranks.count == 1 or "failed" not in started:
         receive()  # the first request asks whether it has started
     reply(**started)
@@ -86,15 +88,16 @@ def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
             try:
                 reply(answer=answer)
             except Unsendable as why:
-                raise Failed("not storable", f"what {METHODS.get(command, command)} returned {why}") from None
+                raise Failed("not-storable", f"what {METHODS.get(command, command)} returned {why}") from None
         except Failed as failure:
-            where = f" (rank {ranks.rank})" if ranks.count > 1 else ""
-            reply(failed=failure.kind, reason=failure.reason + where)
+            rank = {"rank": ranks.rank} if ranks.count > 1 else {}
+            reply(failed=asdict(replace(failure.why, fields={**failure.why.fields, **rank})))
         except Exception as error:
             if ranks.count == 1:
                 raise
             # A rank that is lost shows in the others as an error of whatever collective comes next.
-            reply(failed="exited", reason=f"{command}: {explain(error, session.file)} (rank {ranks.rank})")
+            detail = f"{command}: {explain(error, session.file)}"
+            reply(failed=asdict(Reason("exited.raised", {"rank": ranks.rank}, detail)))
 
 
 def _lost() -> NoReturn:

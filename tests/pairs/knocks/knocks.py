@@ -5,12 +5,13 @@ import time
 
 import torch
 
-from tipbench.tip.needs import Need, Unmet
+from tipbench.tip.needs import Need
 from tipbench.tip.pair import Claim, Pair, Step, Tip
+from tipbench.tip.reason import Reason
 
 TIP = Tip(id="knocks", title="Add less often", guide=(), claim=Claim.FASTER)
 
-NOWHERE = Need("a unicorn", lambda device: Unmet("no unicorn found", "buy one"))
+NOWHERE = Need("a unicorn", lambda device: Reason("needs.own", {}, "no unicorn found", "buy one"))
 
 
 class _Adding(Pair):
