@@ -135,7 +135,7 @@ FAILURES = {
         "optimized, step 1: ValueError: rank 1 has had enough",
         "raise ValueError",
     ),
-    "bad-ranks.OneRankDies": ("exited", "rank 1 left with exit code 5 while doing: results optimized", ""),
+    "bad-ranks.OneRankDies": ("exited", "left with exit code 5 while doing: results optimized", ""),
 }
 """Record -> (kind, beginning of the reason, what stands on the line of the file that the reason names)."""
 
