@@ -24,7 +24,7 @@ from tipbench.publish.allowed import allowed, check_public_name
 from tipbench.publish.forms import CARD, CONTROLS, MACHINE
 from tipbench.publish.suite import known, tips
 from tipbench.records.record import Launch, PairInfo, Record, Run, VariantInfo, VariantRecord
-from tipbench.records.store import Notice
+from tipbench.records.store import Notice, read
 from tipbench.report import as_markdown
 from tipbench.report.document import Page
 from tipbench.report.one_run import page
@@ -366,6 +366,19 @@ def test_no_field_of_a_reason_holds_words_that_are_not_the_suites(code: str) -> 
 def test_of_a_code_that_is_not_known_the_kind_alone_leaves(code: str, kind: str, text: str) -> None:
     kept = published(Reason(code, {"canary": "canary"}, "canary", "canary"))
     assert (kept.kind, kept.text, kept.remedy, kept.fields) == (kind, text, "", {})
+
+
+def test_every_need_of_the_committed_runs_is_published() -> None:
+    """Those of the first schema were stored as sentences."""
+    for file in sorted(Path("results").rglob("20*.jsonl")):
+        run, notices = read(file)
+        kept = allowed(run, notices)
+        assert kept.withheld == ()
+        for before, after in zip(run.records, kept.run.records, strict=True):
+            assert (before.why, before.info.why) == (after.why, after.info.why)
+            assert {name: found.why for name, found in before.variants.items()} == {
+                name: found.why for name, found in after.variants.items()
+            }
 
 
 def given() -> Iterator[tuple[str, set[str]]]:

@@ -13,15 +13,15 @@ import os
 import re
 import stat
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from tipbench.errors import UserError
+from tipbench.records import schema_1
 from tipbench.records.fields import Header, MalformedRecord, converted
 from tipbench.records.json_line import parsed, written
 from tipbench.records.record import Record, Run
-from tipbench.tip.reason import NEEDS, Reason
 
 SCHEMA = 2
 """Version of the lines written. Raise it when their meaning changes, and keep the old reader and its golden file."""
@@ -261,60 +261,7 @@ def _header(path: Path, line: bytes) -> tuple[Run, Callable[[Mapping[str, Any]],
     return Run(**{**found, "planned": tuple(data["planned"])}), READERS[schema]
 
 
-def _of_schema_1(data: Mapping[str, Any]) -> Record:
-    """A record whose launches hold no number of rounds, whose reasons are sentences, and that calls settings
-    `surroundings` and `flush_l2` `cold`.
-
-    Unless a later tipbench added it on resuming.
-    """
-    data = _with_reason(data)
-    if isinstance(info := data.get("info"), dict):
-        data = {**data, "info": _renamed(_with_reason(info))}
-    if isinstance(variants := data.get("variants"), dict):
-        data = {**data, "variants": {name: _with_reason(found) for name, found in variants.items()}}
-    launches = data.get("launches")
-    if isinstance(launches, list):
-        data = {**data, "launches": [_with_rounds(launch) for launch in launches]}
-    return Record.from_json(data)
-
-
-def _renamed(info: dict[str, Any]) -> dict[str, Any]:
-    """What is no list of variants stays as it is, and is named later."""
-    listed = info.get("variants")
-    if isinstance(listed, list):
-        listed = [
-            _with_key(_with_reason(one), "surroundings", "settings") if isinstance(one, dict) else one for one in listed
-        ]
-        info = {**info, "variants": listed}
-    return _with_key(info, "cold", "flush_l2")
-
-
-def _with_key(data: dict[str, Any], old: str, new: str) -> dict[str, Any]:
-    return {new if name == old else name: found for name, found in data.items()}
-
-
-def _with_reason(data: Any) -> Any:
-    """What is nothing of the kind, or holds no sentence where one was, stays as it is, and is named later."""
-    if not isinstance(data, dict):
-        return data
-    kept = dict(data)
-    words = [kept.pop(name, "") for name in ("kind", "reason", "remedy")]
-    if not all(isinstance(word, str) for word in words):
-        return data
-    kind, reason, remedy = words
-    why = Reason(f"{kind.replace(' ', '-') or NEEDS}.stored", detail=reason, fix=remedy)
-    return {"why": asdict(why) if any(words) else None, **kept}
-
-
-def _with_rounds(launch: Any) -> Any:
-    """What is no launch stays as it is, and is named later."""
-    order = launch.get("variant") if isinstance(launch, dict) else None
-    if not isinstance(order, list) or not all(isinstance(name, str) for name in order):
-        return launch
-    return {"rounds": max(1, len(order) // (2 * len(set(order)) or 1)), **launch}
-
-
-READERS: dict[int, Callable[[Mapping[str, Any]], Record]] = {1: _of_schema_1, 2: Record.from_json}
+READERS: dict[int, Callable[[Mapping[str, Any]], Record]] = {1: schema_1.record, 2: Record.from_json}
 
 
 def _truncated(line: bytes) -> bool:
