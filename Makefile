@@ -57,7 +57,7 @@ measure:
 	exit $$status
 
 test: setup native ## run all tests
-	@echo "running all tests: 10 to 13 minutes on 2 cores"
+	@echo "running all tests: 18 to 24 minutes on 2 cores"
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --benchmark-disable
 
 # Warnings are shown and not errors: what else torch warns of on a card is not known, and says nothing about the work.

@@ -61,6 +61,6 @@ def test_a_reason_stands_where_a_micro_pair_would() -> None:
 
 
 def test_the_readme_s_table_is_what_list_prints() -> None:
-    readme = (BENCHMARKS.parent / "README.md").read_text()
+    readme = (BENCHMARKS / "README.md").read_text()
     (table,) = re.findall(r"<!-- coverage: .*? -->\n(.*?)\n<!-- end of coverage -->", readme, re.DOTALL)
     assert table == coverage(discover(BENCHMARKS, "cpu"))

@@ -5,49 +5,38 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tipbench.cli import EXIT_CODES
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.profiles import Profile
 from tipbench.engine.runner import measure
-from tipbench.records.store import read
-from tipbench.report import write
 from tipbench.suite.discover import discover
 from tipbench.suite.files import BENCHMARKS
 from tipbench.verdict.statistics import Looks
 
-README = Path(__file__).parent.parent / "README.md"
+HOME = Path(__file__).parent.parent
+
+README = HOME / "README.md"
 
 
-ROWS = 2
+def test_the_excerpt_is_of_the_committed_report() -> None:
+    text = README.read_text()
+    (shown,) = re.findall(r"<!-- excerpt: .*? -->\n(.*?)\n<!-- end of excerpt -->", text, re.DOTALL)
+    (link,) = re.findall(r"\[the report of [^]]*\]\((reports/\S+\.md)\)", text)
+    report = (README.parent / link).read_text().splitlines()
+    assert len(shown.splitlines()) == 6
+    for row in shown.splitlines():
+        assert row.replace(f"]({link}#", "](#") in report
 
 
-def excerpt(report: str) -> str:
-    """The part of a report that the README shows: the limits, and the first ROWS tips of each answer."""
-    limits = report[report.index("> **Limits.**") : report.index("## In one line each")]
-    head, line, *tips = report[report.index("| answer |") :].split("\n\n")[0].splitlines()
-    by_answer: dict[str, list[str]] = {}
-    for tip in tips:
-        by_answer.setdefault(tip.split(" | ")[0], []).append(tip)
-    return limits + "\n".join([head, line, *(tip for listed in by_answer.values() for tip in listed[:ROWS])])
+PAGES = [README, *(page for depth in ("[a-z]*", "[a-z]*/[a-z]*") for page in sorted(HOME.glob(f"{depth}/README.md")))]
 
 
-def without_code(report: str) -> str:
-    """What is shown of the pairs' code comes from git, and not every checkout has all commits."""
-    folded = re.sub(r"<details><summary>The code of .*?</details>\n\n", "", report, flags=re.DOTALL)
-    return re.sub(r"^Code: .*\n\n", "", folded, flags=re.MULTILINE)
-
-
-def test_the_excerpt_is_the_committed_report_and_that_the_committed_run(tmp_path: Path) -> None:
-    (shown,) = re.findall(r"<!-- excerpt: .*? -->\n(.*?)\n<!-- end of excerpt -->", README.read_text(), re.DOTALL)
-    (link,) = re.findall(r"\[all of it\]\((reports/\S+\.md)\)", README.read_text())
-    report = README.parent / link
-    stored, notices = read(README.parent / link.replace("reports/", "results/").replace(".md", ".jsonl"))
-    written = write(stored, notices, "md", tmp_path)
-    assert written is not None
-    assert without_code(written.read_text()) == without_code(report.read_text())
-    figures = {file.name for file in report.with_suffix("").iterdir()}
-    assert figures == {file.name for file in written.with_suffix("").iterdir()}
-    assert shown == re.sub(r"\]\(#", f"]({link}#", excerpt(report.read_text()))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(HOME)))
+def test_what_a_page_links_to_is_there(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+        assert (page.parent / target).exists(), target
 
 
 def test_the_example_pair_works_when_pasted_into_a_folder_of_ones_own(tmp_path: Path) -> None:
@@ -70,7 +59,9 @@ def test_the_example_pair_works_when_pasted_into_a_folder_of_ones_own(tmp_path: 
 
 
 def test_examples_of_shapes_exist() -> None:
-    for file in re.findall(r"\| `((?:general|cpu|gpu|distributed)/\w+\.py)` \|", README.read_text()):
+    files = re.findall(r"\| `((?:general|cpu|gpu|distributed)/\w+\.py)` \|", (BENCHMARKS / "README.md").read_text())
+    assert files
+    for file in files:
         assert (BENCHMARKS / file).exists(), file
 
 
