@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,20 +14,13 @@ FULL = Path("/dev/full")
 pytestmark = pytest.mark.skipif(not FULL.is_char_device(), reason="needs /dev/full, which only Linux has")
 
 
-def tipbench(arguments: list[str], cache: Path, closed: bool = False) -> tuple[int, str]:
+def tipbench(arguments: list[str], closed: bool = False) -> tuple[int, str]:
     """(exit code, what was said on standard error)."""
     command = [sys.executable, "-P", "-m", "tipbench", *arguments]
     if closed:
         command = ["sh", "-c", 'exec "$@" >&-', "sh", *command]
     with FULL.open("wb") as full:
-        ended = subprocess.run(
-            command,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-            env={**os.environ, "XDG_CACHE_HOME": str(cache)},
-        )
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     return ended.returncode, ended.stderr
 
 
@@ -41,8 +33,8 @@ def two_runs(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("format", ["md", "html", "json", "csv"])
-def test_a_report_to_a_full_device_is_one_sentence(tmp_path: Path, format: str) -> None:
-    code, said = tipbench(["report", "--format", format, str(GOLDEN / "schema-2.jsonl")], tmp_path)
+def test_a_report_to_a_full_device_is_one_sentence(format: str) -> None:
+    code, said = tipbench(["report", "--format", format, str(GOLDEN / "schema-2.jsonl")])
     assert code == 2
     assert said == "tipbench: cannot write the output, or a temporary file: no space left on device\n"
 
@@ -51,7 +43,7 @@ def test_a_report_to_a_full_device_is_one_sentence(tmp_path: Path, format: str) 
     "options", [["--format", "md"], ["--format", "json"], ["--fail-if", "slower"]], ids=lambda options: options[1]
 )
 def test_a_comparison_to_a_full_device_has_not_worsened(tmp_path: Path, options: list[str]) -> None:
-    code, said = tipbench(["compare", *two_runs(tmp_path), *options], tmp_path)
+    code, said = tipbench(["compare", *two_runs(tmp_path), *options])
     assert code == 2
     assert said.endswith("tipbench: cannot write the output, or a temporary file: no space left on device\n")
     assert "Traceback" not in said
@@ -60,17 +52,17 @@ def test_a_comparison_to_a_full_device_has_not_worsened(tmp_path: Path, options:
 def test_little_output_to_a_full_device_is_not_lost_in_silence(tmp_path: Path) -> None:
     """Python itself would notice only at its end, after the exit code was chosen."""
     arguments = ["report", "--format", "json", "--out", str(tmp_path), str(GOLDEN / "schema-2.jsonl")]
-    code, said = tipbench(arguments, tmp_path)
+    code, said = tipbench(arguments)
     assert (code, said.count("\n")) == (2, 1)
 
 
 def test_an_error_that_was_said_stays_the_only_one(tmp_path: Path) -> None:
-    code, said = tipbench(["report", str(tmp_path / "none.jsonl")], tmp_path)
+    code, said = tipbench(["report", str(tmp_path / "none.jsonl")])
     assert (code, said.count("\n")) == (2, 1)
 
 
-def test_a_report_where_stdout_is_closed(tmp_path: Path) -> None:
-    code, said = tipbench(["report", str(GOLDEN / "schema-2.jsonl")], tmp_path, closed=True)
+def test_a_report_where_stdout_is_closed() -> None:
+    code, said = tipbench(["report", str(GOLDEN / "schema-2.jsonl")], closed=True)
     assert code == 2
     assert "standard output is closed" in said
     assert said.count("\n") == 1

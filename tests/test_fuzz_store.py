@@ -508,9 +508,8 @@ def test_the_command_tells_what_is_wrong_in_lines_and_never_a_traceback(
 
 @pytest.mark.parametrize("mutate", [flip_bits, tamper_with_a_record, tamper_with_the_header])
 def test_a_mutated_file_is_compared_and_published_or_refused_in_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mutate: Mutate
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], mutate: Mutate
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     whole, path = tmp_path / "whole.jsonl", tmp_path / "mutated.jsonl"
     whole.write_bytes(with_values(0, id="another"))
     codes = Counter[int]()

@@ -13,7 +13,6 @@ from types import MappingProxyType
 from tipbench.compare import as_csv, as_json
 from tipbench.compare.comparison import Comparison
 from tipbench.compare.gate import fails, gate, lines_of
-from tipbench.compare.index import consult
 from tipbench.compare.inputs import CompareError, chosen
 from tipbench.compare.page import across, page
 from tipbench.report.output import print_bytes, write_file
@@ -27,14 +26,9 @@ NAME = "comparison"
 __all__ = ["FORMATS", "CompareError", "Comparison", "against", "compared", "page", "render", "show"]
 
 
-def compared(words: Sequence[str], results: Path = Path("results"), index: Path | None = None) -> Comparison:
-    """The comparison of the runs that `words` name (`inputs.chosen`). index: where it is kept, if not in the cache
-    folder of the account. Raises CompareError and StoreError. Notes on the index go to stderr: they are not of
-    the runs."""
-    found, notes = consult(lambda consulted: chosen(words, results, consulted), index)
-    for note in notes:
-        print(f"tipbench: {note}", file=sys.stderr)
-    return found
+def compared(words: Sequence[str], results: Path = Path("results")) -> Comparison:
+    """The comparison of the runs that `words` name (`inputs.chosen`). Raises CompareError and StoreError."""
+    return chosen(words, results)
 
 
 def show(comparison: Comparison, format: str, out: Path | None) -> list[Path]:

@@ -10,8 +10,8 @@ from functools import cached_property
 
 from tipbench.compare.effect import Effect, Key
 from tipbench.compare.grade import NOT, SAME, STATE, Facts, Grade, facts, grade
-from tipbench.compare.index import Stored
 from tipbench.compare.means import Mean, mean_of, of_one_machine
+from tipbench.compare.stored import Stored
 from tipbench.records.store import file_name, folder_name
 from tipbench.report.rows import CONTROL
 from tipbench.report.wording import value

@@ -115,7 +115,7 @@ def _effect(row: Row, looks: Looks) -> Effect:
 
 
 def readable(text: str) -> str:
-    """The text without the halves of surrogate pairs, which JSON can hold and neither files nor databases."""
+    """The text without the halves of surrogate pairs, which JSON can hold and no file can."""
     return text.encode("utf-8", "replace").decode()
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tipbench.compare.comparison import Comparison
-from tipbench.compare.index import Index, Stored
+from tipbench.compare.stored import Stored, beginning, beneath, read_all
 from tipbench.errors import UserError
-from tipbench.records.store import CALIBRATION, StoreError, read
+from tipbench.records.store import CALIBRATION, StoreError, header, read
 from tipbench.report.wording import plain, plural
 
 LEAST, MOST = 2, 50
@@ -23,7 +23,7 @@ class CompareError(UserError):
     """The runs cannot be compared as asked; the message says why and what to do."""
 
 
-def chosen(words: Sequence[str], results: Path, index: Index) -> Comparison:
+def chosen(words: Sequence[str], results: Path) -> Comparison:
     """The runs named by `words`, in that order. Raises CompareError and StoreError.
 
     A word is a results file, a folder (all runs beneath it) or the beginning of the id or file name of a run
@@ -31,13 +31,13 @@ def chosen(words: Sequence[str], results: Path, index: Index) -> Comparison:
     be usable. Nothing is left out silently.
     """
     notes: list[str] = []
-    by_id = _by_id([word for word in words if not _is_path(word)], results, index)
+    by_id = _by_id([word for word in words if not _is_path(word)], results)
     files: dict[Path, bool] = {}  # whether the file itself was named
     for word in words:
         path = Path(word)
         if path.is_dir():
-            for beneath in index.scan(_absolute(path)).values():
-                files.setdefault(Path(beneath), False)
+            for file in beneath(_absolute(path)):
+                files.setdefault(file, False)
             continue
         file = by_id[word] if word in by_id else _absolute(path)
         if file.name.startswith(CALIBRATION):
@@ -45,14 +45,14 @@ def chosen(words: Sequence[str], results: Path, index: Index) -> Comparison:
         if files.get(file):
             notes.append(f"{file.name} is named twice and counts once")
         files[file] = True
-    usable = _usable(files, index, notes)
+    usable = _usable(files, notes)
     if len(usable) > MOST:
         where = " ".join(words)
         raise CompareError(
             f"{plural(len(usable), 'run')} in {plain(where)}, and {MOST} at most are compared: name files, "
             "folders of single machines, or ids of runs"
         )
-    runs = _distinct(_finished(index.read(usable), files, notes), notes)
+    runs = _distinct(_finished(read_all(usable), files, notes), notes)
     if len(runs) < LEAST:
         left = f" ({'; '.join(map(plain, notes))})" if notes else ""
         raise CompareError(f"{plural(len(runs), 'run')} to compare, and two at least are needed{left}")
@@ -69,37 +69,44 @@ def _is_path(word: str) -> bool:
     return word.endswith(".jsonl") or os.path.lexists(word)
 
 
-def _by_id(words: Sequence[str], results: Path, index: Index) -> dict[str, Path]:
+def _by_id(words: Sequence[str], results: Path) -> dict[str, Path]:
     """The one file beneath `results` that each word begins the id or the name of."""
-    if not words:
-        return {}
-    files = index.scan(_absolute(results))
-    found = index.beginning(words, _absolute(results))
+    files = beneath(_absolute(results)) if words else []
+    found = {}
     for word in words:
-        named = found.get(word, [])
-        if len(word) < SHORTEST or not named:
+        named = beginning(word, files) if len(word) >= SHORTEST else []
+        if not named:
             short = f"; an id is named by {SHORTEST} characters at least" if len(word) < SHORTEST else ""
             raise CompareError(f"{plain(word)!r} is no file, no folder, and no run's id beneath {results}{short}")
         if len(named) > 1:
-            few = ", ".join(Path(files[name]).name for name in named[:5]) + ", ..." * (len(named) > 5)
+            few = ", ".join(file.name for file in named[:5]) + ", ..." * (len(named) > 5)
             many = plural(len(named), "run")
             raise CompareError(f"{plain(word)!r} is the beginning of {many}: {plain(few)}; type more of it")
-    return {word: Path(files[found[word][0]]) for word in words}
+        found[word] = named[0]
+    return found
 
 
-def _usable(files: dict[Path, bool], index: Index, notes: list[str]) -> list[Path]:
+def _usable(files: dict[Path, bool], notes: list[str]) -> list[Path]:
     """The files with a header; of the others one that was named raises the StoreError that says why."""
-    headers = index.headers(files)
+    usable = []
     for file, named in files.items():
-        if file in headers:
-            continue
         try:
-            read(file)
+            _check_header(file)
         except StoreError as error:
             if named:
                 raise
             notes.append(f"left out: {str(error).replace(str(file), file.name)}")  # a path is nobody else's
-    return [file for file in files if file in headers]
+        else:
+            usable.append(file)
+    return usable
+
+
+def _check_header(file: Path) -> None:
+    """Raises the StoreError of `read`, which tells an empty file from a damaged one; its records are not read."""
+    try:
+        header(file)
+    except StoreError:
+        read(file)
 
 
 def _finished(runs: Sequence[Stored], files: dict[Path, bool], notes: list[str]) -> list[Stored]:

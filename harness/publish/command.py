@@ -10,10 +10,10 @@ from typing import TypeVar
 
 from tipbench.compare.comparison import Comparison
 from tipbench.compare.effect import effects as effects_of
-from tipbench.compare.index import Stored
 from tipbench.compare.inputs import LEAST, MOST
 from tipbench.compare.page import across
 from tipbench.compare.page import page as compared_page
+from tipbench.compare.stored import Stored
 from tipbench.errors import UserError
 from tipbench.publish import tree
 from tipbench.publish.allowed import Allowed, allowed, check_public_name

@@ -1,0 +1,104 @@
+"""Stored runs as a comparison needs them, found and read where they lie.
+
+Nothing is kept between comparisons: ten thousand files are listed, and fifty read, in seconds.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tipbench.compare.effect import Effect, effects, readable
+from tipbench.records import store
+from tipbench.records.record import Run
+from tipbench.records.store import StoreError
+from tipbench.tip.needs import available_cores
+
+WORTH_A_PROCESS = 8 << 20
+"""Bytes to be read from which on further processes are started for it: each needs half a second to begin."""
+
+DATE = len("2026-03-01-")
+"""Where the id begins in the name that `store.create` gives a file."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A run as far as it is compared. run: without its records. records: how many the file holds.
+    notices: what in the file could not be used."""
+
+    file: Path
+    run: Run
+    records: int
+    effects: tuple[Effect, ...]
+    notices: tuple[str, ...]
+
+
+def beneath(folder: Path) -> list[Path]:
+    """All results files beneath a folder, sorted by path. Links to folders are not followed, and folders that cannot
+    be listed are passed over; whether a file can be read is not looked at."""
+    return [Path(path) for path in sorted(_beneath(str(folder)))]
+
+
+def beginning(word: str, files: Iterable[Path]) -> list[Path]:
+    """Those of the files whose own name begins with the word, or whose run's id does.
+
+    By its id a run is found only in a file with the name that it was stored under. Of a file without a usable
+    header the id is not known.
+    """
+    # The name holds eight characters of the id, and others in place of what does not belong in a file name: as far
+    # as its letters and digits go, a word tells which files can be meant, and their headers tell which are.
+    start = re.split(r"[^A-Za-z0-9]", word[:8])[0]
+    return [
+        file
+        for file in files
+        if file.name.startswith(word) or (file.name.startswith(start, DATE) and _id(file).startswith(word))
+    ]
+
+
+def read_all(files: Sequence[Path]) -> list[Stored]:
+    """What is compared of the runs in these files. Raises StoreError for the first that cannot be read."""
+    workers = min(available_cores(), len(files))
+    if workers < 2 or sum(map(_size, files)) < WORTH_A_PROCESS:
+        return [_read(file) for file in files]
+    # Not forked: the caller, or a library that it uses, may have threads.
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        return list(pool.map(_read, files))
+
+
+def _beneath(folder: str) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _beneath(entry.path)
+                elif entry.name.endswith(".jsonl") and not entry.name.startswith(store.CALIBRATION):
+                    yield entry.path
+    except OSError:
+        return
+
+
+def _id(file: Path) -> str:
+    """As it is shown; empty where the header cannot be used."""
+    try:
+        return readable(store.header(file).id)
+    except StoreError:
+        return ""
+
+
+def _size(file: Path) -> int:
+    """In bytes; 0 where there is no such file, which is told when it is read."""
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
+
+
+def _read(file: Path) -> Stored:
+    run, notices = store.read(file)
+    notes = tuple(f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices)
+    return Stored(file, replace(run, records=()), len(run.records), tuple(effects(run)), notes)
