@@ -15,7 +15,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup native bench quick test test-gpu gpu lint report clean
+.PHONY: help setup native bench quick test test-all test-gpu gpu lint report clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z -]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "  make %-14s %s\n", $$1, $$2 }'
@@ -56,9 +56,13 @@ measure:
 	if [ $$status -le 1 ]; then $(BIN)/tipbench report --format md --format html --out reports || exit; fi; \
 	exit $$status
 
-test: setup native ## run all tests
-	@echo "running all tests: 18 to 24 minutes on 2 cores"
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --benchmark-disable
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --benchmark-disable
+
+test: setup native ## run the tests that one waits for after a change (6 minutes on 2 cores)
+	@$(PYTEST) -m "not slow"
+
+test-all: setup native ## run all others: whole jobs, wikis, browsers, nodes, simulations (13 minutes)
+	@$(PYTEST) -m slow
 
 # Warnings are shown and not errors: what else torch warns of on a card is not known, and says nothing about the work.
 test-gpu: setup ## the checks of every pair on this machine's GPU, at tiny size

@@ -7,6 +7,32 @@ from collections.abc import Iterator
 
 import pytest
 
+SLOW = {
+    "test_bad_luck": "runs in which everything goes wrong, and full disks",
+    "test_channel": "workers whose connection is disturbed in every way",
+    "test_confluence": "a wiki",
+    "test_doku_wiki": "a wiki",
+    "test_fake_cuda": "every pair for GPUs at full size, on fake tensors",
+    "test_fork_server": "fresh processes that import torch",
+    "test_git_wiki": "a wiki",
+    "test_gpu_rounding": "every pair once more, with a GPU's rounding",
+    "test_hard_knocks": "runs that are killed again and again",
+    "test_html": "a browser",
+    "test_installation": "a wheel, built and installed",
+    "test_media_wiki": "a wiki",
+    "test_nodes": "two nodes in networks of their own",
+    "test_pytest_plugin": "pytest within pytest, each in a fresh process",
+    "test_scratch": "temporary folders that are full",
+    "test_simulated_coverage": "long simulations",
+}
+"""The files of tests that `make test` leaves to `make test-all`, beside what is marked so, and what takes them long."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.stem in SLOW:
+            item.add_marker(pytest.mark.slow)
+
 
 @pytest.fixture(autouse=True, scope="session")
 def own_environment() -> Iterator[None]:

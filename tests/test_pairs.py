@@ -133,8 +133,13 @@ OTHERS = [(name, variant) for name, variant in VARIANTS if variant.name != "base
 
 
 def named(cases: list[tuple[str, Variant]]) -> pytest.MarkDecorator:
-    ids = [f"{name}[{variant.name}]" for name, variant in cases]
-    return pytest.mark.parametrize(("name", "variant"), cases, ids=ids)
+    """Each of these variants by its name; those of whole jobs are slow."""
+    marked = [
+        pytest.param(name, variant, id=f"{name}[{variant.name}]", marks=[pytest.mark.slow] * (pair.scale == "macro"))
+        for name, variant in cases
+        for pair in (PAIRS[name],)
+    ]
+    return pytest.mark.parametrize(("name", "variant"), marked)
 
 
 def unmet(name: str, variant: Variant | None = None) -> Reason | None:
