@@ -61,7 +61,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --
 test: setup native ## run the tests that one waits for after a change (6 minutes on 2 cores)
 	@$(PYTEST) -m "not slow"
 
-test-all: setup native ## run all others: whole jobs, wikis, browsers, nodes, simulations (13 minutes)
+test-all: setup native ## run all others: whole jobs, wikis, browsers, nodes, simulations (11 to 15 minutes)
 	@$(PYTEST) -m slow
 
 # Warnings are shown and not errors: what else torch warns of on a card is not known, and says nothing about the work.
