@@ -372,6 +372,8 @@ def test_every_need_of_the_committed_runs_is_published() -> None:
     """Those of the first schema were stored as sentences."""
     for file in sorted(Path("results").rglob("20*.jsonl")):
         run, notices = read(file)
+        if run.options.get("folder"):
+            continue  # a person's own pairs, which are never published
         kept = allowed(run, notices)
         assert kept.withheld == ()
         for before, after in zip(run.records, kept.run.records, strict=True):

@@ -541,7 +541,8 @@ def test_every_committed_run_stays_readable() -> None:
     for file in files:
         found, notices = read(file)
         assert notices == []
-        assert {record.name for record in found.records} == set(found.planned)
+        # A run that was interrupted may lie here too.
+        assert {record.name for record in found.records} <= set(found.planned)
         assert all(launch.rounds > 1 for record in found.records for launch in record.launches)
 
 
