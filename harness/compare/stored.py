@@ -91,7 +91,7 @@ def _id(file: Path) -> str:
 
 
 def _size(file: Path) -> int:
-    """In bytes; 0 where there is no such file, which is told when it is read."""
+    """In bytes; 0 where there is no such file, which reading it then says."""
     try:
         return file.stat().st_size
     except OSError:

@@ -58,7 +58,7 @@ class PairInfo(_Explained):
     """A pair as discovery found it on one device. why: it cannot run on it.
 
     tip: the fields of `tipbench.tip.pair.Tip`, as plain JSON. file: relative to the folder that holds the
-    folder of pairs (`benchmarks/general/no_grad.py`), so that no path of a person is stored. cold: a GPU's
+    folder of pairs (`benchmarks/general/no_grad.py`), so that no path of a person is stored. flush_l2: a GPU's
     L2 cache was emptied before every step. code: what `tipbench.suite.source.sides` cut out of the file.
     """
 
