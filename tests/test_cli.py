@@ -162,7 +162,7 @@ def imported(arguments: Sequence[str]) -> set[str]:
     return set(done.stderr.split())
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["report", "--help"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["report", "--help"], ["calibrate", "--help"]])
 def test_help_imports_next_to_nothing(arguments: list[str]) -> None:
     assert not imported(arguments) & {"torch", "scipy", "numpy", "pandas", "psutil", "pytest"}
 

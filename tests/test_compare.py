@@ -686,9 +686,6 @@ def test_what_cannot_be_compared_is_told_in_a_line(tmp_path: Path, capsys: pytes
     )
     assert "4 characters at least" in told([*results, "aaa", good], capsys)
     assert "cannot read" in told([tmp_path / "none.jsonl", good], capsys)
-    calibration = tmp_path / "calibration-x.jsonl"
-    calibration.write_text("{}")
-    assert "is a calibration, no run" in told([calibration, good], capsys)
     newer = tmp_path / "newer.jsonl"
     newer.write_text(good.read_text().replace(f'"schema":{store.SCHEMA}', '"schema":99', 1))
     assert "written by a newer tipbench (schema 99" in told([newer, good], capsys)

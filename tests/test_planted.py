@@ -1,24 +1,32 @@
-"""The planted pairs do the same work in different amounts. What it takes is for the engine to find."""
+"""The pairs of known truth do the same work in different amounts. What it takes is for the engine to find."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
 import torch
 
-from tipbench.calibrate import planted
+from tests.made_up import info
+from tipbench.calibrate.findings import truth
+from tipbench.calibrate.pairs import memory, planted
 from tipbench.suite.files import pair_classes
 from tipbench.tip.pair import Pair, Step
 from tipbench.worker.memory import tensor_peak
 from tipbench.worker.outputs import Outputs, compare, snapshot
 
-CALIBRATION = pair_classes(planted)
-
-MIB = 1 << 20
+SINES = [pair for pair in pair_classes(planted) if pair is not planted.AtRandom]
 
 
-@pytest.mark.parametrize("pair_class", CALIBRATION)
+def counted(pair: Pair) -> tuple[int, int]:
+    """The mechanism's counts of both sides, which must be engaged."""
+    counts = pair.mechanism(pair.baseline()), pair.mechanism(pair.optimized())
+    assert pair.engaged(*counts)
+    return counts
+
+
+@pytest.mark.parametrize("pair_class", [*pair_classes(planted), *pair_classes(memory)])
 def test_both_sides_compute_the_same(pair_class: type[Pair]) -> None:
     pair = pair_class(torch.device("cpu"), for_test=True)
 
@@ -33,19 +41,16 @@ def test_both_sides_compute_the_same(pair_class: type[Pair]) -> None:
     assert found["worst"] == 0.0
 
 
-@pytest.mark.parametrize(
-    ("name", "sides"),
-    [
-        ("Nothing", (200, 200)),
-        *((f"InBaseline{extra}", (200 + extra, 200)) for extra in (1, 2, 3, 4, 6, 10, 20)),
-        *((f"InOptimized{extra}", (200, 200 + extra)) for extra in (1, 2, 3, 4, 6, 10, 20)),
-    ],
-)
-def test_the_calibrations_pairs_compute_exactly_so_many_sines(name: str, sides: tuple[int, int]) -> None:
-    pair = getattr(planted, name)(torch.device("cpu"))
-    counts = pair.mechanism(pair.baseline()), pair.mechanism(pair.optimized())
-    assert counts == sides
-    assert pair.engaged(*counts)
+@pytest.mark.parametrize("pair_class", SINES)
+def test_the_truth_is_the_ratio_of_the_sines_that_the_sides_compute(pair_class: type[Pair]) -> None:
+    baseline, optimized = counted(pair_class(torch.device("cpu")))
+    assert truth(info(sizes=pair_class.sizes)) == math.log(baseline / optimized)
+
+
+def test_every_amount_is_planted_and_the_larger_ones_on_both_sides() -> None:
+    truths = [truth(info(sizes=pair.sizes)) or 0.0 for pair in SINES]
+    assert sorted(round(100 * math.expm1(abs(one)), 6) for one in truths) == [0, 0.5, 1, 1.5, 2, 5, 5, 10, 10]
+    assert sum(truths[-4:]) == pytest.approx(0)
 
 
 @pytest.mark.parametrize(("drawn", "sides"), [(-10, (210, 200)), (0, (200, 200)), (10, (200, 210))])
@@ -53,30 +58,21 @@ def test_what_is_drawn_falls_on_one_side_or_on_none(
     monkeypatch: pytest.MonkeyPatch, drawn: int, sides: tuple[int, int]
 ) -> None:
     monkeypatch.setattr(planted, "DRAWN", drawn)
-    pair = planted.AtRandom(torch.device("cpu"))
-    counts = pair.mechanism(pair.baseline()), pair.mechanism(pair.optimized())
-    assert counts == sides
-    assert pair.engaged(*counts)
+    assert counted(planted.AtRandom(torch.device("cpu"))) == sides
+    assert truth(info(sizes=planted.AtRandom.sizes)) is None
 
 
-@pytest.mark.parametrize("pair_class", [planted.Held, planted.Transient])
-def test_the_memory_held_is_exactly_what_was_planted(pair_class: type[Pair]) -> None:
+@pytest.mark.parametrize("pair_class", pair_classes(memory))
+def test_the_memory_taken_is_exactly_what_was_planted(pair_class: type[Pair]) -> None:
     pair = pair_class(torch.device("cpu"), for_test=True)
     before, after = tensor_peak(pair.baseline), tensor_peak(pair.optimized)
     assert before is not None
     assert after is not None
-    assert after - before == 8 * MIB
-    assert pair.engaged(pair.mechanism(pair.baseline()), pair.mechanism(pair.optimized()))
-
-
-def test_a_leak_keeps_what_each_step_allocates_and_the_baseline_nothing() -> None:
-    pair = planted.Leak(torch.device("cpu"), for_test=True)
-    counts = pair.mechanism(pair.baseline()), pair.mechanism(pair.optimized())
-    assert counts == (1, 3)  # MiB, over three steps
-    assert pair.engaged(*counts)
+    assert after - before == pair.size["live_mib"] << 20
+    counted(pair)
 
 
 def test_a_leak_has_an_end() -> None:
-    pair = planted.Leak(torch.device("cpu"), for_test=True)
+    pair = memory.Leak(torch.device("cpu"), for_test=True)
     pair.size["most"] = 1
     assert pair.mechanism(pair.optimized()) == 2  # one kept, and the next made before it goes

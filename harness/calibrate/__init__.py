@@ -1,6 +1,5 @@
-"""The engine measured by itself: identical sides, planted differences, planted memory, another timer.
+"""The engine measured by itself, on what is known.
 
-command: the door. plan: the cases, in order. planted: the pairs whose truth is known. measure: from a
-case to what is stored of it. noise, timer: the other processes. stored: what is kept, and where.
-page: the report.
+pairs/: a folder of pairs whose truth is known. command: ordinary runs of them, and their page. findings: what is
+known beside what was said. page: the report.
 """

@@ -9,7 +9,7 @@ from pathlib import Path
 from tipbench.compare.comparison import Comparison
 from tipbench.compare.stored import Stored, beginning, beneath, read_all
 from tipbench.errors import UserError
-from tipbench.records.store import CALIBRATION, StoreError, header, read
+from tipbench.records.store import StoreError, header, read
 from tipbench.report.wording import plain, plural
 
 LEAST, MOST = 2, 50
@@ -40,8 +40,6 @@ def chosen(words: Sequence[str], results: Path) -> Comparison:
                 files.setdefault(file, False)
             continue
         file = by_id[word] if word in by_id else _absolute(path)
-        if file.name.startswith(CALIBRATION):
-            raise CompareError(f"{path} is a calibration, no run, and cannot be compared")
         if files.get(file):
             notes.append(f"{file.name} is named twice and counts once")
         files[file] = True
@@ -102,11 +100,14 @@ def _usable(files: dict[Path, bool], notes: list[str]) -> list[Path]:
 
 
 def _check_header(file: Path) -> None:
-    """Raises the StoreError of `read`, which tells an empty file from a damaged one; its records are not read."""
+    """Raises the StoreError of `read`, which tells an empty file from a damaged one, and one for a calibration; records
+    are not read."""
     try:
-        header(file)
+        found = header(file)
     except StoreError:
-        read(file)
+        found, _ = read(file)
+    if found.options.get("calibration"):
+        raise StoreError(f"{file} is a calibration of tipbench itself, and is not compared")
 
 
 def _finished(runs: Sequence[Stored], files: dict[Path, bool], notes: list[str]) -> list[Stored]:

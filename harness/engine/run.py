@@ -8,7 +8,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from tipbench.engine.follower import follow
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.lock import only_run
 from tipbench.engine.nodes import NodeLost, Nodes, Place, digest, gathered, place
+from tipbench.engine.noise import NoNoise, noise
 from tipbench.engine.profiles import PROFILES
 from tipbench.engine.progress import Progress
 from tipbench.engine.runner import run
@@ -32,7 +33,7 @@ from tipbench.records.fields import MalformedRecord, RunOptions, converted
 from tipbench.records.record import PairInfo, Record, Run
 from tipbench.report.wording import plural, ratio
 from tipbench.suite.discover import Discovery, discover
-from tipbench.suite.files import BENCHMARKS
+from tipbench.suite.files import BENCHMARKS, KNOWN
 from tipbench.suite.names import written_pairs
 from tipbench.suite.selection import select, with_controls
 from tipbench.verdict.statistics import Looks
@@ -48,6 +49,7 @@ class Options:
     """The options of the command.
 
     folder: where the pairs are. results: where the run is stored. place: of several nodes, which this is.
+    calibration: "idle" or "loaded", with a noisy neighbour, where the engine itself is measured on `files.KNOWN`.
     """
 
     names: Sequence[str] = ()
@@ -59,6 +61,7 @@ class Options:
     seed: int = 0
     bare: bool = False
     place: Place | None = None
+    calibration: str = ""
 
     @property
     def nodes(self) -> int:
@@ -69,10 +72,19 @@ def begin(options: Options) -> int:
     """Measure anew. Returns the exit code; raises UserError."""
     if options.place and options.place.number:
         return _follow(options.place, options.folder)
+    return measured(options)[0]
+
+
+def measured(options: Options) -> tuple[int, Path]:
+    """Measure anew, on this machine or as its first node. Returns the exit code and the file; raises UserError."""
     if options.folder == BENCHMARKS and (written := written_pairs()):
         select(written, options.names, options.expression)  # a misspelt name is reported before torch is imported
     found, pairs = _found(options)
-    chosen = select([*found.pairs, *(record.info for record in found.broken)], options.names, options.expression)
+    listed = [*found.pairs, *(record.info for record in found.broken)]
+    every = (
+        f"They are {', '.join(info.name for info in listed)}" if options.calibration else "`tipbench list` shows all"
+    )
+    chosen = select(listed, options.names, options.expression, every)
     whole = not options.names and not options.expression and options.folder == BENCHMARKS
     planned = with_controls(chosen, [info for info in pairs if info.tip["id"] == "control"], whole)
     controlled = {} if options.bare else controls(found.threads)
@@ -90,23 +102,28 @@ def begin(options: Options) -> int:
                 "device": found.device,
                 "seed": options.seed,
                 "bare": options.bare,
-                "folder": "" if options.folder == BENCHMARKS else str(options.folder),
+                "folder": "" if options.calibration or options.folder == BENCHMARKS else str(options.folder),
                 "nnodes": options.nodes,
+                **({"calibration": options.calibration} if options.calibration else {}),
             },
             planned=tuple(info.name for info in planned),
         )
         with store.create(options.results, stored) as writer:
-            return _carry_on(stored, planned, found, options, nodes, writer)
+            return _carry_on(stored, planned, found, options, nodes, writer), writer.path
 
 
-def resume(path: Path, rendezvous: str = "") -> int:
+def resume(path: Path, rendezvous: str = "", calibration: bool = False) -> int:
     """Go on with a run that was interrupted, without repeating what its file holds.
 
-    rendezvous: where the nodes of a run on several meet now.
+    rendezvous: where the nodes of a run on several meet now. calibration: whether the file must be one of
+    `tipbench calibrate`, or must not. Raises UserError.
     """
     with only_run(f"`{typed_command()}`"):
         stored, writer = store.resume(path)
         with writer:
+            if calibration != bool(stored.options.get("calibration")):
+                kind, command = ("no calibration", "run") if calibration else ("a calibration", "calibrate")
+                raise CannotRun(f"{path} is {kind}: go on with `tipbench {command} --resume {shlex.quote(str(path))}`")
             for notice in writer.notices:
                 print(f"tipbench: {notice}", file=sys.stderr)
             if not set(stored.planned) - {record.name for record in stored.records}:
@@ -116,19 +133,24 @@ def resume(path: Path, rendezvous: str = "") -> int:
                 options_then = converted(stored.options, RunOptions)
             except MalformedRecord as error:
                 raise CannotRun(f"{path}, line 1: the options are damaged ({error}); begin a new run") from None
-            folder = Path(options_then["folder"]) if options_then["folder"] else BENCHMARKS
+            folder = Path(options_then["folder"]) if options_then["folder"] else KNOWN if calibration else BENCHMARKS
             count = options_then.get("nnodes", 1)
             if count > 1 and not rendezvous:
                 raise CannotRun(f"{path} was begun on {count} nodes: give --rdzv HOST:PORT beside --resume")
             if count == 1 and rendezvous:
                 raise CannotRun(f"{path} was begun on one machine, so --rdzv says nothing")
-            options = Options(folder=folder, device=options_then["device"], place=place(count, 0, rendezvous))
+            options = Options(
+                folder=folder,
+                device=options_then["device"],
+                place=place(count, 0, rendezvous),
+                calibration=options_then.get("calibration", ""),
+            )
             here = describe.describe()
             for field in ("name", "torch", "python"):
                 if here[field] != stored.machine.get(field):
                     raise CannotRun(
                         f"{path} was begun with {field} {stored.machine.get(field)}; here it is {here[field]}. "
-                        "One run is of one machine and one installation: begin a new one with `tipbench run`"
+                        "One run is of one machine and one installation: begin a new one"
                     )
             found, pairs = _found(options)
             known = {info.name: info for info in [*pairs, *(record.info for record in found.broken)]}
@@ -173,12 +195,13 @@ def _identity(about: Mapping[str, Any], folder: Path) -> dict[str, str]:
 
 
 def _found(options: Options) -> tuple[Discovery, list[PairInfo]]:
-    """Discover the folder; with a person's own one, the controls of `benchmarks/` come along."""
+    """Discover the folder; beside another than `benchmarks/` come its controls, in a calibration as pairs of it."""
     found = discover(options.folder, options.device, options.nodes)
     if options.folder == BENCHMARKS:
         return found, list(found.pairs)
     own = discover(BENCHMARKS / "control.py", found.device, options.nodes)
-    return found, [*own.pairs, *found.pairs]
+    pairs = [*own.pairs, *found.pairs]
+    return (replace(found, pairs=tuple(pairs)) if options.calibration else found), pairs
 
 
 def _carry_on(
@@ -200,24 +223,27 @@ def _carry_on(
     profile, cores, seed = PROFILES[stored.options["profile"]], stored.machine["cores"], stored.options["seed"]
     records = list(stored.records)
     launcher = Launcher(options.folder, stored.controls, nodes)
-    go_on = f"tipbench run --resume {shlex.quote(str(writer.path))}"
+    go_on = store.way_on(writer.path)
     if options.place:
         go_on += f" --rdzv {options.place.address}"
     # `kill` ends a run as Ctrl-C does: records are safe, workers are ended, the way to go on is printed.
     before = signal.signal(signal.SIGTERM, _interrupt)
+    beside = noise(seed) if options.calibration == "loaded" else nullcontext(lambda: None)
     try:
-        for index, record in enumerate(run(left, launcher.start, profile, seed, cores, progress.show, broken)):
-            writer.append(record)
-            records.append(record)
-            progress.done(index, _line(record, cores, profile.looks), record.wall_s, record.outcome == "measured")
+        with beside as check_that_it_lasts:
+            for index, record in enumerate(run(left, launcher.start, profile, seed, cores, progress.show, broken)):
+                check_that_it_lasts()
+                writer.append(record)
+                records.append(record)
+                progress.done(index, _line(record, cores, profile.looks), record.wall_s, record.outcome == "measured")
     except KeyboardInterrupt:
         progress.say(
             f"interrupted: {len(records)} of {len(planned)} pairs are safe in {writer.path}\ngo on with: {go_on}"
         )
         return 130
-    except TemporaryFolderFull as full:
+    except (TemporaryFolderFull, NoNoise) as cut:
         safe = f"{len(records)} of {len(planned)} pairs are safe in {writer.path}"
-        raise TemporaryFolderFull(f"{full}; {safe}\ngo on with: {go_on}", exit_code=1) from None
+        raise type(cut)(f"{cut}; {safe}\ngo on with: {go_on}", exit_code=1) from None
     except NodeLost as lost:
         raise NodeLost(
             f"{lost}; {len(records)} of {len(planned)} pairs are safe in {writer.path}\n"
@@ -230,9 +256,10 @@ def _carry_on(
 
 
 def _conclude(stored: Run, path: Path) -> int:
-    """Say what a complete run found and where its report is. Returns the exit code."""
-    print("\n".join(["", *report.one_liners(stored), ""]))
-    print(f"results: {path}\nreport:  tipbench report {shlex.quote(str(path))}")
+    """Say what a complete run found and where its report is; a calibration has a page. Returns the exit code."""
+    if not stored.options.get("calibration"):
+        print("\n".join(["", *report.one_liners(stored), ""]))
+        print(f"results: {path}\nreport:  tipbench report {shlex.quote(str(path))}")
     return int(any(_failed(record) for record in stored.records))
 
 

@@ -49,7 +49,7 @@ class Header(TypedDict):
 
 
 class RunOptions(TypedDict):
-    """Of `Header.options` what going on with a run needs."""
+    """Of `Header.options` what going on with a run needs. calibration: in a calibration of the engine alone."""
 
     profile: Literal["quick", "full"]
     device: Literal["auto", "cpu", "cuda"]
@@ -57,6 +57,7 @@ class RunOptions(TypedDict):
     bare: bool
     folder: str
     nnodes: NotRequired[int]
+    calibration: NotRequired[Literal["idle", "loaded"]]
 
 
 class StoredTip(TypedDict):

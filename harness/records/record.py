@@ -261,7 +261,7 @@ class Run:
 
     machine: `tipbench.machine.describe.describe()`. controls: environment variables set for every worker
     ({} with --bare). planned: names of the pairs the run set out to measure, in order.
-    options: what `--resume` needs to go on as the run began (profile, device, seed, bare, folder).
+    options: what `--resume` needs to go on as the run began, as in `tipbench.records.fields.RunOptions`.
     """
 
     id: str

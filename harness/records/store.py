@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import re
+import shlex
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -27,7 +28,7 @@ SCHEMA = 2
 """Version of the lines written. Raise it when their meaning changes, and keep the old reader and its golden file."""
 
 CALIBRATION = "calibration-"
-"""How the files of `tipbench calibrate` begin, which lie beside the runs and are none."""
+"""How the files of `tipbench calibrate` begin, which lie beside the runs of the guides' tips."""
 
 HEADER = tuple(Header.__annotations__)
 """The fields of a header, in their order."""
@@ -77,7 +78,7 @@ class Writer:
             raise StoreError(
                 f"{record.name} could not be written to {self.path}: {cause}. "
                 f"{self.saved} records are safe there. "
-                f"Make room, or give access, then go on with: tipbench run --resume {self.path}",
+                f"Make room, or give access, then go on with: {way_on(self.path)}",
                 exit_code=1,
             ) from error
         self.saved += 1
@@ -96,8 +97,18 @@ class Writer:
 
 
 def file_name(run: Run) -> str:
-    """<YYYY-MM-DD>-<8 characters of the id>, without an ending. Reports of the run use it too."""
-    return f"{_safe(run.started[:10])}-{_safe(run.id[:8])}"
+    """<YYYY-MM-DD>-<8 characters of the id>, without an ending; after CALIBRATION where the run is one.
+
+    Reports of the run use it too.
+    """
+    kind = CALIBRATION if run.options.get("calibration") else ""
+    return f"{kind}{_safe(run.started[:10])}-{_safe(run.id[:8])}"
+
+
+def way_on(path: Path) -> str:
+    """The command that goes on with the run in a file."""
+    command = "calibrate" if path.name.startswith(CALIBRATION) else "run"
+    return f"tipbench {command} --resume {shlex.quote(str(path))}"
 
 
 def folder_name(machine: Mapping[str, Any]) -> str:
@@ -245,6 +256,8 @@ def _header(path: Path, line: bytes) -> tuple[Run, Callable[[Mapping[str, Any]],
         data = parsed(line)
     except ValueError as error:
         raise StoreError(f"{path}, line 1: the header is not readable ({error}); {advice}") from error
+    if "calibration" in data:
+        raise StoreError(f"{path} is a calibration of an older version of tipbench: its page is under reports/")
     schema = data.get("schema")
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
         raise StoreError(f"{path}, line 1: no schema version, so this is no results file of tipbench; {advice}")

@@ -14,8 +14,8 @@ class ReportError(UserError):
     """A report cannot be written; the message names the file."""
 
 
-def write_file(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, its folders made. Raises ReportError."""
+def write_file(path: Path, content: bytes, option: str = "--out") -> None:
+    """Write a file whole or not at all, its folders made. Raises ReportError, which names the option for the folder."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as file:
@@ -29,7 +29,7 @@ def write_file(path: Path, content: bytes) -> None:
                 raise
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise ReportError(f"cannot write the report {path}: {why}; name another folder with --out") from error
+        raise ReportError(f"cannot write the report {path}: {why}; name another folder with {option}") from error
 
 
 def print_bytes(content: bytes) -> None:

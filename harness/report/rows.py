@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tipbench.records.record import PairInfo, Record, Run, VariantRecord
+from tipbench.verdict.statistics import Looks
 from tipbench.verdict.verdict import FULL, QUICK, Judgement, gpu_medians, judge_suite, launch_effect
 
 CONTROL = "control"
@@ -112,9 +113,13 @@ def rows(run: Run) -> list[Row]:
     """All rows of a run in the order its pairs were planned."""
     place = {name: index for index, name in reversed(list(enumerate(run.planned)))}
     records = sorted(run.records, key=lambda record: place.get(record.name, len(place)))
-    looks = QUICK if run.options.get("profile") == "quick" else FULL
-    cores = _cores(run.machine)
+    looks, cores = rules(run)
     return [_row(judgement, cores) for judgement in judge_suite(records, looks, cores)]
+
+
+def rules(run: Run) -> tuple[Looks, int]:
+    """When the run looked at its data, and the cores by which it left rounds out."""
+    return QUICK if run.options.get("profile") == "quick" else FULL, _cores(run.machine)
 
 
 def counts(run: Run) -> Counts:

@@ -19,6 +19,9 @@ BENCHMARKS = next(
 )
 """The guides' tips: inside an installed package, or beside `harness/` in a checkout."""
 
+KNOWN = ROOT / "calibrate" / "pairs"
+"""Pairs whose truth is known, by which the engine is calibrated."""
+
 
 class NoFolder(UserError):
     """The folder to take pairs from does not exist, or holds none."""

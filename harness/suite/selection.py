@@ -32,17 +32,20 @@ class Named(Protocol):
 Pairs = TypeVar("Pairs", bound=Named)
 
 
-def select(pairs: Sequence[Pairs], names: Sequence[str], expression: str = "") -> list[Pairs]:
+def select(
+    pairs: Sequence[Pairs], names: Sequence[str], expression: str = "", all_of_them: str = "`tipbench list` shows all"
+) -> list[Pairs]:
     """The pairs named `tip` or `tip.Pair` (all, without names) that `expression` keeps, in their order.
 
-    Raises NothingSelected for an unknown name, a broken expression, or an empty result.
+    Raises NothingSelected for an unknown name, which is answered with `all_of_them`, a broken expression, or an
+    empty result.
     """
     known = {info.name for info in pairs} | {str(info.tip["id"]) for info in pairs}
     for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
             hint = f"did you mean {near[0]}? " if near else ""
-            raise NothingSelected(f"no tip or pair is named {name!r}; {hint}`tipbench list` shows all")
+            raise NothingSelected(f"no tip or pair is named {name!r}; {hint}{all_of_them}")
     chosen = [info for info in pairs if not names or info.name in names or info.tip["id"] in names]
     if expression:
         wanted = _Expression(expression)

@@ -131,7 +131,7 @@ FAILURES = {
     **dict.fromkeys(
         (
             *("import-error", "build-raised", "step-raised", "work-raised", "out-of-memory", "not-storable"),
-            *("exited.raised", "noise"),
+            "exited.raised",
         ),
         RAISED,
     ),

@@ -2,7 +2,7 @@
 
 It plays the other tenant of a shared machine. Bursts and pauses last 20 to 500 ms each, drawn
 evenly from a seeded generator, so the core is busy half of the time; in a burst it adds up numbers and
-rewrites 64 MiB, more than the caches hold. Started as `python -m tipbench.calibrate.noise PARENT SEED`,
+rewrites 64 MiB, more than the caches hold. Started as `python -m tipbench.engine.noise PARENT SEED`,
 where PARENT is the process it must not outlive.
 """
 
@@ -14,13 +14,12 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tipbench.engine.handle import WorkerFailed
+from tipbench.errors import UserError
 from tipbench.machine.controls import callers
 from tipbench.machine.orphans import die_with_parent
-from tipbench.tip.reason import Reason
 
 LASTS_S = 0.02, 0.5
 """Shortest and longest burst, and pause, in seconds."""
@@ -29,28 +28,32 @@ TOUCHED = 64 << 20
 """Bytes rewritten again and again."""
 
 
+class NoNoise(UserError):
+    """The noisy neighbour is gone, so what is measured would not be what its file says."""
+
+
 @contextmanager
-def noise(seed: int) -> Iterator[int]:
-    """Have the machine disturbed; yields the process id once it burns. Raises WorkerFailed if it did not last."""
+def noise(seed: int) -> Iterator[Callable[[], None]]:
+    """Have the machine disturbed. Yields, once it is, what raises NoNoise as soon as it no longer is."""
     with subprocess.Popen(
-        [sys.executable, "-P", "-m", "tipbench.calibrate.noise", str(os.getpid()), str(seed)],
+        [sys.executable, "-P", "-m", "tipbench.engine.noise", str(os.getpid()), str(seed)],
         env=callers(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,  # the terminal's Ctrl-C goes to the parent, which ends it
     ) as process:
+
+        def check() -> None:
+            if process.poll() is not None:
+                raise NoNoise(f"the noisy neighbour ended by itself, with exit code {process.returncode}")
+
         try:
             assert process.stdout is not None
             if not process.stdout.readline():
-                raise WorkerFailed(
-                    Reason("noise", detail=f"its process ended at once, with exit code {process.wait()}")
-                )
-            yield process.pid
-            if process.poll() is not None:
-                raise WorkerFailed(
-                    Reason("noise", detail=f"its process ended by itself, with exit code {process.returncode}")
-                )
+                process.wait()
+                check()
+            yield check
         finally:
             process.kill()
 
@@ -78,7 +81,7 @@ def main(parent: str, seed: str) -> None:
     memory = bytearray(TOUCHED)
     print("burning", flush=True)
     for burst, pause in bursts(int(seed)):
-        # Asked too: the parent may have gone before it could be watched, and only Linux watches.
+        # Looked at too: the parent may have gone before it could be watched, and only Linux watches.
         if os.getppid() != int(parent):
             return
         burn(burst, memory)

@@ -1,0 +1,64 @@
+"""The noisy neighbour of a calibration: it is there as long as it should be, and no longer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from tipbench.engine.noise import NoNoise, bursts, noise
+from tipbench.machine.controls import callers
+
+
+def burning(parent: int = 0) -> list[psutil.Process]:
+    """The neighbours that a process has started; without one this."""
+    children = psutil.Process(parent or os.getpid()).children()
+    return [child for child in children if "tipbench.engine.noise" in child.cmdline()]
+
+
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
+def test_it_ends_with_its_parent(ending: signal.Signals) -> None:
+    code = "import time\nfrom tipbench.engine.noise import noise\nwith noise(1): print(1, flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=callers()) as parent:
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        (child,) = burning(parent.pid)
+        os.kill(parent.pid, ending)
+        # Returns as soon as it is gone; the deadline is only there so that a failure ends.
+        assert psutil.wait_procs([child], timeout=60) == ([child], [])
+
+
+def test_it_ends_with_the_run_and_with_its_failure() -> None:
+    with noise(1) as check:
+        check()
+        assert len(burning()) == 1
+    assert burning() == []
+    with pytest.raises(ValueError, match="made up"), noise(1):
+        raise ValueError("made up")
+    assert burning() == []
+
+
+def test_that_it_ended_by_itself_is_noticed() -> None:
+    with noise(1) as check:
+        (child,) = burning()
+        child.kill()
+        while child.status() != psutil.STATUS_ZOMBIE:
+            pass
+        with pytest.raises(NoNoise):
+            check()
+
+
+def test_one_whose_parent_is_another_leaves_at_once() -> None:
+    command = [sys.executable, "-m", "tipbench.engine.noise", "1", "3"]
+    done = subprocess.run(command, capture_output=True, text=True, env=callers())
+    assert (done.returncode, done.stdout, done.stderr) == (0, "burning\n", "")
+
+
+def test_bursts_repeat_with_their_seed_and_stay_within_their_bounds() -> None:
+    first, again, other = ([next(drawn) for _ in range(200)] for drawn in map(bursts, (1, 1, 2)))
+    assert first == again != other
+    assert all(0.02 <= seconds <= 0.5 for pair in first for seconds in pair)
