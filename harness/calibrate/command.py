@@ -40,6 +40,8 @@ def begin(options: Options) -> int:
     """Make the runs, each with processes of its own, and their page. Returns the exit code; raises UserError."""
     files: list[Path] = []
     for number in range(options.repeat):
+        if options.repeat > 1:
+            print(f"run {number + 1} of {options.repeat}", file=sys.stderr)
         code, file = run.measured(
             run.Options(
                 names=options.names,
