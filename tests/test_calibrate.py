@@ -163,6 +163,9 @@ RUNS = {
 }
 
 
+WHOLE = {Path("a.jsonl"): RUNS[Path("a.jsonl")]}
+
+
 def cells(of: Page) -> list[list[str]]:
     """The text of the page's table."""
     (table,) = (block for block in of.blocks if isinstance(block, Table))
@@ -207,6 +210,8 @@ def test_the_page_begins_with_its_limits_and_does_not_depend_on_the_order_of_fil
     *_, files = (block for block in made.blocks if isinstance(block, Bullets))
     assert [str(line[0]).split(":")[0] for line in files.lines] == ["a.jsonl", "b.jsonl", "c.jsonl"]
     assert "2 of 3" in str(files.lines[1])
+    limits, complete = (next(one for one in of.blocks if isinstance(one, Quote)) for of in (made, page(WHOLE)))
+    assert len(limits.lines) == len(complete.lines) + 1  # one planned pair was not reached
 
 
 def test_what_could_not_be_used_or_measured_is_on_the_page() -> None:

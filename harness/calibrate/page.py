@@ -51,7 +51,7 @@ def page(files: Mapping[Path, Run], notices: Sequence[Notice] = ()) -> Page:
     lost = Counter((one.pair, one.why) for one in found if not one.done)
     blocks: list[Block] = [
         Paragraph(("What tipbench said of differences that are known: they were planted, or there is none.",)),
-        _limits(first),
+        _limits([run for _, run in listed]),
         *([Bullets(tuple((f"{n.file.name}, line {n.line}: {n.text}",) for n in notices))] if notices else []),
         Heading("What it comes to"),
         Bullets(tuple((line,) for line in summary(found))),
@@ -65,7 +65,12 @@ def page(files: Mapping[Path, Run], notices: Sequence[Notice] = ()) -> Page:
     blocks += [
         Heading("The runs"),
         Bullets(tuple((_made(file, run),) for file, run in listed)),
-        Paragraph((Literal("tipbench calibrate --page FILE..."), " writes this page anew from them.")),
+        Paragraph(
+            (
+                *(Literal(_command(first)), " makes such a run (", Literal("--loaded"), " a loaded one), and "),
+                *(Literal("tipbench calibrate --page FILE..."), " writes this page anew."),
+            )
+        ),
     ]
     return Page(f"How far tipbench can be trusted on {first.machine.get('name')}, {first.started[:10]}", tuple(blocks))
 
@@ -100,9 +105,11 @@ def summary(found: Sequence[Finding]) -> list[str]:
     return [*lines, *([f"could not be measured: {lost}"] if lost else [])] or ["nothing has been measured yet"]
 
 
-def _limits(run: Run) -> Quote:
-    """run: any of them, as all were made alike."""
+def _limits(runs: Sequence[Run]) -> Quote:
+    run = runs[0]  # as all were made alike
     machine, (looks, _) = run.machine, rules(run)
+    missing = sum(len(one.planned) - _reached(one) for one in runs)
+    short = ((Strong(f"Not complete: {plural(missing, 'planned pair')} not reached."),),) if missing else ()
     at, alphas = ", ".join(map(str, looks.launches)), ", ".join(f"{100 * alpha:g}" for alpha in looks.alphas)
     alone = (
         f" One machine ({machine_words(machine)}), torch {machine.get('torch')}, python {machine.get('python')}, "
@@ -112,7 +119,7 @@ def _limits(run: Run) -> Quote:
         f'Profile "{run.options.get("profile")}", which looks at the data after {at} launches and spends {alphas} % '
         "of error there."
     )
-    return Quote(((Strong("Limits."), alone), (profile,), *((line,) for line in LIMITS)))
+    return Quote((*short, (Strong("Limits."), alone), (profile,), *((line,) for line in LIMITS)))
 
 
 def _verdicts(found: Sequence[Finding]) -> Block:
@@ -157,9 +164,17 @@ def _middle(group: Sequence[Finding]) -> str:
     return size(measured) if low is None or high is None else ratio(measured, low, high)
 
 
+def _command(run: Run) -> str:
+    profile, device = (str(run.options.get(name)) for name in ("profile", "device"))
+    return f"tipbench calibrate --profile {profile} --device {device} --seed N"
+
+
+def _reached(run: Run) -> int:
+    return len(set(run.planned) & {record.name for record in run.records})
+
+
 def _made(file: Path, run: Run) -> str:
-    reached = len(set(run.planned) & {record.name for record in run.records})
     return (
         f"{file.name}: begun {run.started}, {run.options.get('calibration')}, seed {run.options.get('seed')}, commit "
-        f"{run.commit}, {reached} of {plural(len(run.planned), 'planned pair')} measured"
+        f"{run.commit}, {_reached(run)} of {plural(len(run.planned), 'planned pair')} reached"
     )
