@@ -9,15 +9,14 @@ process to the next), threads that wait for each other, many operations of a mic
 import torch
 from torch import nn
 
-from tipbench.tip.counts import operations
-from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip
-from tipbench.tip.process import process_settings
+from tipbench.tip.words import Claim, Equal, Pair, Sizes, Step, Tip, operations, process_settings, stays
 
 TIP = Tip(
     id="control",
     title="Identical code on both sides",
     guide=(),
     claim=Claim.FASTER,
+    mechanism=stays("operations dispatched", operations),
     status="control: the verdict must be no difference",
 )
 
@@ -36,22 +35,11 @@ class _Control(Pair):
     def optimized(self) -> Step:
         return self.build()
 
-    def mechanism(self, step: Step) -> int:
-        """operations dispatched"""
-        return operations(step)
-
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        # There is no tip to engage; what can be checked is that both sides do the same.
-        return baseline == optimized
-
 
 class Pointwise(_Control):
     """Five operations, each with a temporary of 1 MB, on a GPU of 256 MB."""
 
-    sizes = {"elements": 2**18}
-    on_gpu = {"elements": 2**26}
-    halved = ("elements",)
-    test_sizes = {"elements": 1000}
+    sizes = Sizes(dict(elements=2**18), gpu=dict(elements=2**26), halved=("elements",), test=dict(elements=1000))
     flush_l2 = True
 
     def build(self) -> Step:
@@ -62,9 +50,7 @@ class Pointwise(_Control):
 class Convolution(_Control):
     """One 3x3 convolution, by all threads."""
 
-    sizes = {"batch": 8, "channels": 64, "pixels": 56}
-    on_gpu = {"batch": 64}
-    test_sizes = {"batch": 1, "channels": 4, "pixels": 8}
+    sizes = Sizes(dict(batch=8, channels=64, pixels=56), gpu=dict(batch=64), test=dict(batch=1, channels=4, pixels=8))
     flush_l2 = True
 
     def build(self) -> Step:
@@ -77,8 +63,7 @@ class Convolution(_Control):
 class TrainingStep(_Control):
     """Forward, backward and optimizer step of a small multilayer perceptron."""
 
-    sizes = {"batch": 256, "width": 512}
-    test_sizes = {"batch": 4, "width": 8}
+    sizes = Sizes(dict(batch=256, width=512), test=dict(batch=4, width=8))
 
     def build(self) -> Step:
         width = self.size["width"]
@@ -100,8 +85,7 @@ class TrainingStep(_Control):
 class SmallOperations(_Control):
     """A chain of operations so small that only their dispatch costs time."""
 
-    sizes = {"operations": 200, "elements": 64}
-    test_sizes = {"operations": 10}
+    sizes = Sizes(dict(operations=200, elements=64), test=dict(operations=10))
 
     def build(self) -> Step:
         x = torch.randn(self.size["elements"], device=self.device)

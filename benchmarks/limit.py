@@ -8,8 +8,7 @@ shows the share of that rate which each of its sides reaches.
 import torch
 
 from benchmarks.control import TIP, _Control
-from tipbench.tip.counts import flops
-from tipbench.tip.pair import Step
+from tipbench.tip.words import Sizes, Step, flops
 
 __all__ = ["TIP", "Copy", "MatrixProduct"]
 
@@ -17,10 +16,7 @@ __all__ = ["TIP", "Copy", "MatrixProduct"]
 class Copy(_Control):
     """A copy between two tensors that no cache holds: the rate is bytes read and written in a second."""
 
-    sizes = {"elements": 2**24}
-    on_gpu = {"elements": 2**26}
-    halved = ("elements",)
-    test_sizes = {"elements": 1000}
+    sizes = Sizes(dict(elements=2**24), gpu=dict(elements=2**26), halved=("elements",), test=dict(elements=1000))
     flush_l2 = True
 
     def build(self) -> Step:
@@ -35,9 +31,7 @@ class Copy(_Control):
 class MatrixProduct(_Control):
     """Two square matrices of 32-bit floats: the rate is their multiplications and additions in a second."""
 
-    sizes = {"width": 1024}
-    on_gpu = {"width": 8192}
-    test_sizes = {"width": 16}
+    sizes = Sizes(dict(width=1024), gpu=dict(width=8192), test=dict(width=16))
 
     def build(self) -> Step:
         left, right = torch.randn(2, self.size["width"], self.size["width"], device=self.device)

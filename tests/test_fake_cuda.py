@@ -31,14 +31,15 @@ from torch.utils import _foreach_utils
 from torch.utils.checkpoint import GraphExecGroup
 from torch.utils.data import DataLoader
 
-from benchmarks.general.checkpointing import checkpointing, gpt_blocks
+from benchmarks.general.checkpointing import checkpointing
 from benchmarks.jobs.images import JpegPhotos
-from benchmarks.jobs.language_model import language_model
+from benchmarks.jobs.language_model import gpt_blocks, language_model
 from benchmarks.modern.prefetch import UnevenPhotos
 from tipbench.engine.runner import CHECK_SEEDS
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
-from tipbench.tip.pair import CARD_BYTES, Equal, Pair, Step, Variant, variant, variants
+from tipbench.tip.pair import Equal, Pair, Step, Variant, variant, variants
 from tipbench.tip.process import ProcessSettings
+from tipbench.tip.sizes import CARD_BYTES, Sizes
 from tipbench.worker.checks import further_steps
 from tipbench.worker.outputs import Outputs, flatten
 
@@ -286,7 +287,7 @@ Everything = dict[tuple[str, str], Tried]
 class Wrong(Pair):
     """Each side in a way of its own."""
 
-    sizes = {"width": 4}
+    sizes = Sizes(dict(width=4))
 
     def baseline(self) -> Step:
         on_card, on_host = torch.randn(4, device=self.device), torch.randn(4)
@@ -304,7 +305,7 @@ class Wrong(Pair):
 class KnownMemory(Pair):
     """Tensors of 4 MiB each, without a gradient and with one."""
 
-    on_gpu = sizes = {"elements": 2**20}
+    sizes = Sizes(dict(elements=2**20), gpu=dict(elements=2**20))
 
     def build(self, requires_grad: bool) -> Step:
         x = torch.randn(self.size["elements"], device=self.device, requires_grad=requires_grad)
@@ -337,7 +338,7 @@ def sides(pair: type[Pair]) -> list[Variant]:
 def full_size(name: str) -> bool:
     """Whether a pair is tried at the size that it has on a card. Where a CPU has the same, tiny ones do as well."""
     pair = {**PAIRS, **MADE_UP}[name]
-    return name not in TINY and (bool(pair.on_gpu) or "cpu" not in pair.devices)
+    return name not in TINY and (bool(pair.sizes.gpu) or "cpu" not in pair.devices)
 
 
 def tried(names: Sequence[str]) -> Everything:
@@ -462,7 +463,7 @@ def test_what_cannot_be_tried_still_cannot(everything: Everything, case: str) ->
 
 
 def test_what_is_tried_at_tiny_size_is_for_cards() -> None:
-    assert TINY.keys() <= {name for name, pair in PAIRS.items() if pair.on_gpu or "cpu" not in pair.devices}
+    assert TINY.keys() <= {name for name, pair in PAIRS.items() if pair.sizes.gpu or "cpu" not in pair.devices}
 
 
 def test_what_is_wrong_on_a_card_is_found(everything: Everything) -> None:

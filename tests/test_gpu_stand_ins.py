@@ -256,8 +256,8 @@ def test_counts_of_a_card_show_every_variant_engaged_and_none_that_did_nothing(n
     counts: Mapping[str, Any] = COUNTS_ON_CUDA[name]
     for variant, count in counts.items():
         if variant != "baseline":
-            assert pair.engaged(counts["baseline"], count), variant
-    assert not pair.engaged(counts["baseline"], counts["baseline"])
+            assert pair.mechanism.shows(counts["baseline"], count), variant
+    assert not pair.mechanism.shows(counts["baseline"], counts["baseline"])
 
 
 # ---- a caching allocator ---------------------------------------------------------------------------
@@ -282,7 +282,7 @@ def test_allocating_for_the_longest_first_spares_the_driver(name: str) -> None:
         torch.manual_seed(0)
         found.append(asked_and_reserved(builder()))
     print(found)
-    assert pair.engaged(*found)
+    assert pair.mechanism.shows(*found)
     assert found[1]["requests"] < found[0]["requests"]
 
 

@@ -254,9 +254,8 @@ def test_a_file_is_one_tip(file: Path) -> None:
 @pytest.mark.parametrize("name", PAIRS)
 def test_a_pair_says_what_it_counts_and_how_large_it_is(name: str) -> None:
     pair = PAIRS[name]
-    assert (pair.mechanism.__doc__ or "").strip()
-    assert pair.sizes
-    assert pair.test_sizes.keys() | pair.on_gpu.keys() <= pair.sizes.keys()
+    assert pair(torch.device("cpu")).mechanism.what
+    assert pair.sizes.on("cpu")
     assert pair.__doc__
     names = [variant.name for variant in variants(pair)]
     assert names[0] == "baseline"
@@ -313,7 +312,7 @@ def test_the_tip_engages(name: str, variant: Variant) -> None:
     _, baseline = results(name, "baseline")
     _, found = results(name, variant.name)
     print(f"{name}[{variant.name}]: {baseline} -> {found}")
-    assert pair(device_of(pair)).engaged(baseline, found)
+    assert pair(device_of(pair)).mechanism.shows(baseline, found)
     assert json.loads(json.dumps([baseline, found])) == [baseline, found], "a count travels as JSON"
 
 
@@ -425,7 +424,7 @@ def test_sizes_are_larger_on_a_gpu_and_recorded() -> None:
     assert described("sdpa.Attention", "cpu").sizes == {"batch": 2, "heads": 4, "tokens": 256, "width": 32}
     on_gpu = {"batch": 8, "heads": 16, "tokens": 2048, "width": 64}
     assert described("sdpa.Attention", "cuda").sizes == pair(torch.device("cuda")).size == on_gpu
-    assert pair(torch.device("cuda"), for_test=True).size == {**on_gpu, **pair.test_sizes}
+    assert pair(torch.device("cuda"), for_test=True).size == {**on_gpu, **pair.sizes.test}
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ SINES = [pair for pair in pair_classes(planted) if pair is not planted.AtRandom]
 
 def counted(pair: Pair) -> tuple[int, int]:
     """The mechanism's counts of both sides, which must be engaged."""
-    counts = pair.mechanism(pair.baseline()), pair.mechanism(pair.optimized())
-    assert pair.engaged(*counts)
+    counts = pair.mechanism.count(pair.baseline()), pair.mechanism.count(pair.optimized())
+    assert pair.mechanism.shows(*counts)
     return counts
 
 
@@ -44,11 +44,11 @@ def test_both_sides_compute_the_same(pair_class: type[Pair]) -> None:
 @pytest.mark.parametrize("pair_class", SINES)
 def test_the_truth_is_the_ratio_of_the_sines_that_the_sides_compute(pair_class: type[Pair]) -> None:
     baseline, optimized = counted(pair_class(torch.device("cpu")))
-    assert truth(info(sizes=pair_class.sizes)) == math.log(baseline / optimized)
+    assert truth(info(sizes=pair_class.sizes.on("cpu"))) == math.log(baseline / optimized)
 
 
 def test_every_amount_is_planted_and_the_larger_ones_on_both_sides() -> None:
-    truths = [truth(info(sizes=pair.sizes)) or 0.0 for pair in SINES]
+    truths = [truth(info(sizes=pair.sizes.on("cpu"))) or 0.0 for pair in SINES]
     assert sorted(round(100 * math.expm1(abs(one)), 6) for one in truths) == [0, 0.5, 1, 1.5, 2, 5, 5, 10, 10]
     assert sum(truths[-4:]) == pytest.approx(0)
 
@@ -59,7 +59,7 @@ def test_what_is_drawn_falls_on_one_side_or_on_none(
 ) -> None:
     monkeypatch.setattr(planted, "DRAWN", drawn)
     assert counted(planted.AtRandom(torch.device("cpu"))) == sides
-    assert truth(info(sizes=planted.AtRandom.sizes)) is None
+    assert truth(info(sizes=planted.AtRandom.sizes.on("cpu"))) is None
 
 
 @pytest.mark.parametrize("pair_class", pair_classes(memory))
@@ -75,4 +75,4 @@ def test_the_memory_taken_is_exactly_what_was_planted(pair_class: type[Pair]) ->
 def test_a_leak_has_an_end() -> None:
     pair = memory.Leak(torch.device("cpu"), for_test=True)
     pair.size["most"] = 1
-    assert pair.mechanism(pair.optimized()) == 2  # one kept, and the next made before it goes
+    assert pair.mechanism.count(pair.optimized()) == 2  # one kept, and the next made before it goes

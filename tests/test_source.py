@@ -14,6 +14,7 @@ from tipbench.suite.source import SHARED, at_commit, sides
 
 FILE = '''
 import torch
+from benchmarks.jobs.kitchen import Cooks
 
 TIP = None
 
@@ -24,20 +25,24 @@ def tip(job):
 def deeper(job):
     job.model.tune()
 
+def old_way(job):
+    job.model.detune()
+
 def unused():
     pass
 
-class _Base(MacroPair):
-    def apply(self, job):
-        tip(job)
+class _Base(Cooks, apply=tip):
+    pass
 
-class Job(_Base):
+class Job(_Base, untuned=partial(old_way, much=True)):
+    sizes = Sizes(dict(batch=2))
+
+class OwnJob(_Base):
     def job(self):
         return make(self.size)
 
-    def mechanism(self, step):
-        """calls"""
-        return count(step)
+    def step_of(self, job):
+        return job.epoch
 
 class Alone(Pair):
     def data(self):
@@ -55,18 +60,49 @@ class Alone(Pair):
     @variant
     def other(self):
         return self.optimized(3)
-
-    def mechanism(self, step):
-        return count(step)
 '''
+
+JOBS = {
+    "benchmarks/jobs/kitchen.py": """
+def cook(size):
+    pass
+
+class Cooks(MacroPair):
+    def job(self):
+        return cook(self.size)
+"""
+}
+
+TUNED = 'apply = tip\n\ndef tip(job):\n    """The tip."""\n    deeper(job)\n\ndef deeper(job):\n    job.model.tune()'
+
+
+def read(file: str) -> str:
+    return JOBS.get(file, "")
 
 
 def test_the_sides_of_a_job_are_the_job_and_what_is_applied_to_it() -> None:
-    assert sides(FILE, "Job") == {
-        "baseline": "def job(self):\n    return make(self.size)",
-        "optimized": "def apply(self, job):\n    tip(job)\n\n"
-        'def tip(job):\n    """The tip."""\n    deeper(job)\n\n'
-        "def deeper(job):\n    job.model.tune()",
+    assert sides(FILE, "Job", read) == {
+        "baseline": "untuned = partial(old_way, much=True)\n\n"
+        "def job(self):\n    return cook(self.size)\n\ndef old_way(job):\n    job.model.detune()",
+        "optimized": TUNED,
+    }
+    assert sides(FILE, "OwnJob", read) == {
+        "baseline": "def job(self):\n    return make(self.size)\n\ndef step_of(self, job):\n    return job.epoch",
+        "optimized": TUNED,
+    }
+
+
+def test_of_a_job_that_is_nowhere_the_tip_is_shown_alone_or_nothing() -> None:
+    assert sides(FILE, "OwnJob")["optimized"] == TUNED
+    assert sides(FILE.replace("untuned=", "other="), "Job") == {}
+
+
+def test_sides_of_before_classes_named_them_are_still_cut_out() -> None:
+    """Pages of stored runs are made from the code at their commit."""
+    text = "class Old(MacroPair):\n    def job(self):\n        return 1\n\n    def apply(self, job):\n        tip(job)"
+    assert sides(text, "Old") == {
+        "baseline": "def job(self):\n    return 1",
+        "optimized": "def apply(self, job):\n    tip(job)",
     }
 
 
@@ -91,18 +127,18 @@ def test_every_pair_of_the_suite_shows_both_sides() -> None:
     for info in (info for info in found.pairs if info.tip["id"] != "control"):  # whose sides are the same
         assert {"baseline", "optimized"} <= set(info.code), info.name
         assert all(ast.parse(text).body for text in info.code.values()), info.name
-        arms = {variant.name for variant in info.variants if "=" not in variant.name}
-        assert arms <= {*info.code, "optimized"}, info.name
+        further = {variant.name for variant in info.variants if "=" not in variant.name}
+        assert further <= {*info.code, "optimized"}, info.name
 
 
 def test_code_of_a_commit_is_read_from_the_checkout_that_has_it() -> None:
-    told = subprocess.run(
+    found = subprocess.run(
         ["git", "-C", str(BENCHMARKS), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
     )
-    if told.returncode:
+    if found.returncode:
         assert at_commit("0" * 40, "benchmarks/control.py") == ""
         return
-    commit = told.stdout.strip()
+    commit = found.stdout.strip()
     shown = subprocess.run(
         ["git", "-C", str(BENCHMARKS), "show", f"{commit}:benchmarks/control.py"], capture_output=True, text=True
     )

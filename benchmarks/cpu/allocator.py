@@ -19,17 +19,45 @@ import os
 
 import torch
 
-from benchmarks.jobs.image_classification import image_inference
-from tipbench.tip.counts import mapped_library, page_faults
-from tipbench.tip.needs import library, linux, torchvision
-from tipbench.tip.pair import Claim, Pair, Step, Tip, requires, variant
-from tipbench.tip.process import process_settings
+from benchmarks.jobs.image_classification import RunResNet
+from tipbench.tip.words import (
+    Claim,
+    Mechanism,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    library,
+    linux,
+    mapped_library,
+    page_faults,
+    process_settings,
+    requires,
+    variant,
+)
+
+KEEP_PAGES = "dirty_decay_ms:-1,muzzy_decay_ms:-1"
+THRESHOLDS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_")
+SIXTEEN_GIB = str(2**34)
+
+
+def allocator_and_faults(step: Step) -> str:
+    allocator = mapped_library(("jemalloc", "tcmalloc")) or "glibc"
+    keeping = os.environ.get("MALLOC_CONF") == KEEP_PAGES or "MALLOC_TRIM_THRESHOLD_" in os.environ
+    return f"{allocator}{' keeping' * keeping}: {page_faults(step):.0f}"
+
+
+def other_allocator(baseline: str, optimized: str) -> bool:
+    """The page faults are worth reading, but differ a little from run to run; the allocator does not."""
+    return baseline.partition(":")[0] != optimized.partition(":")[0]
+
 
 TIP = Tip(
     id="allocator",
     title="Use jemalloc or tcmalloc",
     guide=("A2.4",),
     claim=Claim.FASTER,
+    mechanism=Mechanism("allocator in use, and page faults a step", allocator_and_faults, other_allocator),
     published="ResNet-50, batch 32: 304 -> 262 ms; TorchServe 2.2x (PyTorch Performance Tuning Guide)",
     note="jemalloc preloaded alone gives blocks of 8 MB and more back at once: set dirty_decay_ms:-1 as well",
     why_not=(
@@ -37,10 +65,6 @@ TIP = Tip(
         "saves no page fault."
     ),
 )
-
-KEEP_PAGES = "dirty_decay_ms:-1,muzzy_decay_ms:-1"
-THRESHOLDS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_")
-SIXTEEN_GIB = str(2**34)
 
 
 class _Allocator(Pair):
@@ -77,16 +101,6 @@ class _Allocator(Pair):
     def glibc_keeping(self) -> Step:
         return self.build()
 
-    def mechanism(self, step: Step) -> str:
-        """allocator in use, and page faults a step"""
-        allocator = mapped_library(("jemalloc", "tcmalloc")) or "glibc"
-        keeping = os.environ.get("MALLOC_CONF") == KEEP_PAGES or "MALLOC_TRIM_THRESHOLD_" in os.environ
-        return f"{allocator}{' keeping' * keeping}: {page_faults(step):.0f}"
-
-    def engaged(self, baseline: str, optimized: str) -> bool:
-        # The page faults are worth reading, but differ a little from run to run; the allocator does not.
-        return baseline.partition(":")[0] != optimized.partition(":")[0]
-
 
 class Temporaries(_Allocator):
     """A formula of five operations, each with a temporary of 40 MB.
@@ -95,21 +109,18 @@ class Temporaries(_Allocator):
     """
 
     needs = (linux(),)
-    sizes = {"elements": 10 * 2**20}
-    test_sizes = {"elements": 1000}
+    sizes = Sizes(dict(elements=10 * 2**20), test=dict(elements=1000))
 
     def build(self) -> Step:
         x = torch.randn(self.size["elements"])
         return lambda: x * 0.5 * (1 + torch.erf(x / 1.41421))
 
 
-class ResNetInference(_Allocator):
+class ResNetInference(_Allocator, RunResNet):
     """ResNet-18 run over JPEG files, loading included."""
 
-    scale = "macro"
-    needs = (linux(), torchvision())
-    sizes = {"batch": 4, "pixels": 112}
-    test_sizes = {"batch": 1, "pixels": 32}
+    needs = (linux(), *RunResNet.needs)
+    sizes = Sizes(dict(batch=4, pixels=112), test=dict(batch=1, pixels=32))
 
     def build(self) -> Step:
-        return image_inference(self.device, model="resnet18", **self.size).step
+        return self.job().step

@@ -21,18 +21,15 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
-from benchmarks.jobs.language_model import language_model
-from tipbench.tip.counts import all_reduces
-from tipbench.tip.job import Job
-from tipbench.tip.needs import cores
-from tipbench.tip.pair import Claim, Pair, Step, Tip
-from tipbench.tip.process import process_settings
+from benchmarks.jobs.language_model import TrainGPT
+from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, all_reduces, appears, cores, process_settings
 
 TIP = Tip(
     id="cpu-ddp",
     title="Train on CPUs with several processes",
     guide=("A2.6",),
     claim=Claim.FASTER,
+    mechanism=appears("all-reduces a step", all_reduces),
     status="torch-ccl stopped at 2.8: gloo replaces it",
     why_not=(
         "One process already keeps all cores busy with the threads of its operations. Two share the same cores "
@@ -49,25 +46,17 @@ def cpu_ddp(job: Job) -> None:
     job.loading["batch_size"] //= dist.get_world_size()
 
 
-class _Processes(Pair):
-    """The same work, in one process or in two that share the cores."""
+def without_ddp(model: nn.Module) -> nn.Module:
+    """The model that the other side has too, with the same names for its parameters."""
+    return model.module if isinstance(model, DistributedDataParallel) else model
+
+
+class LargeLinear(Pair):
+    """A linear layer whose gradient is large and cheap to compute: little but the averaging is measured."""
 
     devices = ("cpu",)
     needs = (cores(2),)
-
-    def mechanism(self, step: Step) -> int:
-        """all-reduces a step"""
-        return all_reduces(step)
-
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        return baseline == 0 and optimized > 0
-
-
-class LargeLinear(_Processes):
-    """A linear layer whose gradient is large and cheap to compute: little but the averaging is measured."""
-
-    sizes = {"width": 1024, "batch": 8}
-    test_sizes = {"width": 16}
+    sizes = Sizes(dict(width=1024, batch=8), test=dict(width=16))
 
     def layer(self) -> nn.Linear:
         return nn.Linear(self.size["width"], self.size["width"])
@@ -75,60 +64,44 @@ class LargeLinear(_Processes):
     def inputs(self) -> torch.Tensor:
         return torch.randn(self.size["batch"], self.size["width"])
 
-    def baseline(self) -> Step:
-        layer, inputs = self.layer(), self.inputs()
-
-        def step() -> nn.Module:
-            layer.zero_grad()
-            layer(inputs).square().mean().backward()
-            return layer
-
-        return step
-
-    @process_settings(ranks=2)
-    def optimized(self) -> Step:
-        layer, inputs = self.layer(), self.inputs()
-        model = DistributedDataParallel(layer)
-        share = inputs.chunk(dist.get_world_size())[dist.get_rank()]
-
+    def gradients(self, model: nn.Module, inputs: torch.Tensor) -> Step:
         def step() -> nn.Module:
             model.zero_grad()
-            model(share).square().mean().backward()
-            return layer
+            model(inputs).square().mean().backward()
+            return without_ddp(model)
 
         return step
 
+    def baseline(self) -> Step:
+        layer, inputs = self.layer(), self.inputs()
+        return self.gradients(layer, inputs)
 
-class GPTTraining(_Processes):
+    @process_settings(ranks=2)
+    def optimized(self) -> Step:
+        layer, inputs = self.layer(), self.inputs()
+        share = inputs.chunk(dist.get_world_size())[dist.get_rank()]
+        return self.gradients(DistributedDataParallel(layer), share)
+
+
+class GPTTraining(TrainGPT, apply=cpu_ddp):
     """Training a small GPT, embeddings included."""
 
-    scale = "macro"
-    # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
-    tolerance = 1e-3
-    sizes = {"layers": 2, "width": 128, "context": 64, "batch": 8}
-    test_sizes = {"layers": 1, "width": 16, "context": 8, "batch": 2}
+    devices = ("cpu",)
+    needs = (cores(2),)
+    sizes = Sizes(
+        dict(layers=2, width=128, context=64, batch=8),
+        test=dict(layers=1, width=16, context=8, batch=2),
+    )
 
-    def job(self) -> Job:
-        return language_model(self.device, activation=nn.GELU, **self.size)
-
-    def baseline(self) -> Step:
-        job = self.job()
-        model = job.model
+    def step_of(self, job: Job) -> Step:
+        """One batch, of which the model alone is returned: each process knows another loss."""
 
         def step() -> nn.Module:
             job.step()
-            return model
+            return without_ddp(job.model)
 
         return step
 
     @process_settings(ranks=2)
     def optimized(self) -> Step:
-        job = self.job()
-        model = job.model
-        cpu_ddp(job)
-
-        def step() -> nn.Module:
-            job.step()
-            return model
-
-        return step
+        return super().optimized()

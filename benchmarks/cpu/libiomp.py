@@ -21,24 +21,49 @@ from typing import ClassVar
 
 import torch
 
-from benchmarks.jobs.image_classification import image_inference
-from tipbench.tip.counts import mapped_library
-from tipbench.tip.needs import Need, cores, library, linux, torchvision
-from tipbench.tip.pair import Claim, Pair, Step, Tip, sweep, variant
-from tipbench.tip.process import process_settings
+from benchmarks.jobs.image_classification import RunResNet
+from tipbench.tip.words import (
+    Claim,
+    Mechanism,
+    Need,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    cores,
+    library,
+    linux,
+    mapped_library,
+    process_settings,
+    sweep,
+    variant,
+)
+
+SETTINGS = ("KMP_AFFINITY", "KMP_BLOCKTIME")
+
+
+def runtime_and_settings(step: Step) -> str:
+    step()
+    # PyTorch's own libgomp stays mapped beside a preloaded libiomp5, and is not used any more.
+    runtime = mapped_library(("libiomp5", "libgomp")) or "another"
+    return ", ".join([runtime, *(f"{name}={os.environ[name]}" for name in SETTINGS if name in os.environ)])
+
+
+def only_optimized_is_intels(baseline: str, optimized: str) -> bool:
+    return "libiomp5" in optimized and "libiomp5" not in baseline
+
 
 TIP = Tip(
     id="libiomp",
     title="Use Intel's OpenMP runtime",
     guide=("A2.3",),
     claim=Claim.FASTER,
+    mechanism=Mechanism("OpenMP runtime in use, and its settings", runtime_and_settings, only_optimized_is_intels),
     why_not=(
         "Waking and joining two threads costs little with either runtime; what the runtimes differ in grows with "
         "the number of threads."
     ),
 )
-
-SETTINGS = ("KMP_AFFINITY", "KMP_BLOCKTIME")
 
 
 class _OpenMP(Pair):
@@ -63,22 +88,11 @@ class _OpenMP(Pair):
     def sleeping_soon(self, blocktime: int = 0) -> Step:
         return self.build()
 
-    def mechanism(self, step: Step) -> str:
-        """OpenMP runtime in use, and its settings"""
-        step()
-        # PyTorch's own libgomp stays mapped beside a preloaded libiomp5, and is not used any more.
-        runtime = mapped_library(("libiomp5", "libgomp")) or "another"
-        return ", ".join([runtime, *(f"{name}={os.environ[name]}" for name in SETTINGS if name in os.environ)])
-
-    def engaged(self, baseline: str, optimized: str) -> bool:
-        return "libiomp5" in optimized and "libiomp5" not in baseline
-
 
 class SmallOperations(_OpenMP):
     """Many operations just large enough that PyTorch uses threads for them: above 32768 elements."""
 
-    sizes = {"operations": 200, "elements": 40_000}
-    test_sizes = {"operations": 3}
+    sizes = Sizes(dict(operations=200, elements=40_000), test=dict(operations=3))
 
     def build(self) -> Step:
         x = torch.randn(self.size["elements"])
@@ -97,13 +111,11 @@ class SmallOperations(_OpenMP):
         return self.build()
 
 
-class ResNetInference(_OpenMP):
+class ResNetInference(_OpenMP, RunResNet):
     """ResNet-18 run over JPEG files, loading included."""
 
-    scale = "macro"
-    needs = (*_OpenMP.needs, torchvision())
-    sizes = {"batch": 4, "pixels": 112}
-    test_sizes = {"batch": 1, "pixels": 32}
+    needs = (*_OpenMP.needs, *RunResNet.needs)
+    sizes = Sizes(dict(batch=4, pixels=112), test=dict(batch=1, pixels=32))
 
     def build(self) -> Step:
-        return image_inference(self.device, model="resnet18", **self.size).step
+        return self.job().step

@@ -21,17 +21,49 @@ from typing import ClassVar
 import psutil
 import torch
 
-from benchmarks.jobs.image_classification import image_inference
-from tipbench.tip.counts import pages_by_node
-from tipbench.tip.needs import Need, available_cores, linux, numa_nodes, torchvision
-from tipbench.tip.pair import Claim, Pair, Step, Tip
-from tipbench.tip.process import process_settings
+from benchmarks.jobs.image_classification import RunResNet
+from tipbench.tip.words import (
+    Claim,
+    Mechanism,
+    Need,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    available_cores,
+    linux,
+    numa_nodes,
+    pages_by_node,
+    process_settings,
+)
+
+
+def policy_and_nodes(step: Step) -> str:
+    step()
+    maps = Path("/proc/self/numa_maps").read_text()
+    # Each line is an address, the policy there ("default" or "bind:0"), and the pages.
+    return f"{maps.split()[1]}, nodes {nodes_in_use(maps)}"
+
+
+def nodes_in_use(maps: str) -> list[int]:
+    """The nodes with more than 1 % of the pages, from the text of /proc/self/numa_maps."""
+    pages = pages_by_node(maps)
+    return [node for node in sorted(pages) if pages[node] > sum(pages.values()) / 100]
+
+
+def only_optimized_is_bound(baseline: str, optimized: str) -> bool:
+    """An unbound process may happen to be on one node alone; its policy says that it need not be."""
+    return not baseline.startswith("bind") and optimized.startswith("bind") and optimized.endswith(" [0]")
+
 
 TIP = Tip(
     id="numa",
     title="Bind a process to one NUMA node",
     guide=("A2.1",),
     claim=Claim.FASTER,
+    mechanism=Mechanism(
+        "memory policy, and the nodes with more than 1 % of the pages", policy_and_nodes, only_optimized_is_bound
+    ),
     published=(
         'remote access "can be ~2x slower" (PyTorch tutorial: Grokking PyTorch Intel CPU performance); '
         "binding typically 1-10 % (PyTorch documentation: NUMA Binding)"
@@ -43,12 +75,6 @@ NODE_0 = ("numactl", "--cpunodebind=0", "--membind=0")
 NODES = max(1, len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))))
 CORES = min(available_cores(), psutil.cpu_count(logical=False) or available_cores())
 ONE_NODE = {"OMP_NUM_THREADS": str(max(1, CORES // NODES))}
-
-
-def nodes_in_use(maps: str) -> list[int]:
-    """The nodes with more than 1 % of the pages, from the text of /proc/self/numa_maps."""
-    pages = pages_by_node(maps)
-    return [node for node in sorted(pages) if pages[node] > sum(pages.values()) / 100]
 
 
 class _Binding(Pair):
@@ -68,36 +94,22 @@ class _Binding(Pair):
     def optimized(self) -> Step:
         return self.build()
 
-    def mechanism(self, step: Step) -> str:
-        """memory policy, and the nodes with more than 1 % of the pages"""
-        step()
-        maps = Path("/proc/self/numa_maps").read_text()
-        # Each line is an address, the policy there ("default" or "bind:0"), and the pages.
-        return f"{maps.split()[1]}, nodes {nodes_in_use(maps)}"
-
-    def engaged(self, baseline: str, optimized: str) -> bool:
-        # An unbound process may happen to be on one node alone; its policy says that it need not be.
-        return not baseline.startswith("bind") and optimized.startswith("bind") and optimized.endswith(" [0]")
-
 
 class MemorySweep(_Binding):
     """The sum of 64 MiB, all of it first written to by one thread, as PyTorch's random numbers are."""
 
-    sizes = {"elements": 16 * 2**20}
-    test_sizes = {"elements": 1000}
+    sizes = Sizes(dict(elements=16 * 2**20), test=dict(elements=1000))
 
     def build(self) -> Step:
         x = torch.rand(self.size["elements"])
         return lambda: x.sum()
 
 
-class ResNetInference(_Binding):
+class ResNetInference(_Binding, RunResNet):
     """ResNet-18 run over JPEG files, loading included."""
 
-    scale = "macro"
-    needs = (*_Binding.needs, torchvision())
-    sizes = {"batch": 4, "pixels": 112}
-    test_sizes = {"batch": 1, "pixels": 32}
+    needs = (*_Binding.needs, *RunResNet.needs)
+    sizes = Sizes(dict(batch=4, pixels=112), test=dict(batch=1, pixels=32))
 
     def build(self) -> Step:
-        return image_inference(self.device, model="resnet18", **self.size).step
+        return self.job().step

@@ -19,33 +19,55 @@ than fusing; what it brings by itself is the tip amp.
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import nn
 
-from benchmarks.jobs.image_classification import image_classification
-from tipbench.tip.counts import COMPILED_GRAPH, calls
-from tipbench.tip.job import Job, MacroPair
-from tipbench.tip.needs import Need, compiler, torchvision
-from tipbench.tip.pair import Claim, Pair, Step, Tip, requires, variant
-from tipbench.tip.reason import Reason
+from benchmarks.jobs.image_classification import RunResNet, image_inference
+from tipbench.tip.words import (
+    COMPILED_GRAPH,
+    Claim,
+    Job,
+    Need,
+    Pair,
+    Reason,
+    Sizes,
+    Step,
+    Tip,
+    appears,
+    calls,
+    compiler,
+    requires,
+    variant,
+)
+
+PARTITIONS = "LlgaPartition_*"
+"""How the profiler names the running of a `prim::oneDNNFusionGroup` node, with a number after it."""
+
+
+def partitions(step: Step) -> int:
+    """Parts of the graph that one warm step runs fused.
+
+    Counted while they run, as the last optimized graph that torch can show may be another variant's.
+    """
+    return calls(step, PARTITIONS, f"{COMPILED_GRAPH}*")
+
 
 TIP = Tip(
     id="onednn-graph",
     title="Fuse operations for inference with oneDNN Graph",
     guide=("A2.5",),
     claim=Claim.FASTER,
+    mechanism=appears("parts of the graph that run fused", partitions),
     status="deprecated: TorchScript; use torch.compile",
     why_not=(
         "The convolutions take nearly all of the time, and these are oneDNN's on both sides; fusion saves one "
         "pass over each output."
     ),
 )
-
-PARTITIONS = "LlgaPartition_*"
-"""How the profiler names the running of a `prim::oneDNNFusionGroup` node, with a number after it."""
 
 
 def onednn_graph_fuser() -> Need:
@@ -89,12 +111,13 @@ def onednn_graph(job: Job) -> None:
     job.model = fused(job.model, inputs.to(job.device))
 
 
-def partitions(step: Step) -> int:
-    """Parts of the graph that one warm step runs fused.
-
-    Counted while they run, as the last optimized graph that torch can show may be another variant's.
-    """
-    return calls(step, PARTITIONS, f"{COMPILED_GRAPH}*")
+def frozen_by_inductor(model: nn.Module, example: torch.Tensor) -> Callable[..., Any]:
+    """The model, fused likewise by its successor."""
+    compiled = torch.compile(model, options={"freezing": True})
+    # The option alone does not freeze (torch 2.15): the setting must hold during the first call as well.
+    with torch._inductor.config.patch(freezing=True), torch.no_grad():
+        compiled(example)
+    return compiled
 
 
 class ConvolutionBlock(Pair):
@@ -102,82 +125,43 @@ class ConvolutionBlock(Pair):
 
     devices = ("cpu",)
     needs = (onednn_graph_fuser(),)
-    sizes = {"batch": 2, "channels": 64, "pixels": 56}
-    test_sizes = {"batch": 1, "channels": 8, "pixels": 8}
+    sizes = Sizes(dict(batch=2, channels=64, pixels=56), test=dict(batch=1, channels=8, pixels=8))
 
-    def block(self) -> nn.Module:
-        channels = self.size["channels"]
+    def inference(self, fuse: Callable[[nn.Module, torch.Tensor], Callable[..., Any]]) -> Step:
+        channels, pixels = self.size["channels"], self.size["pixels"]
         convolution = nn.Conv2d(channels, channels, kernel_size=3, padding=1, bias=False)
-        return nn.Sequential(convolution, nn.BatchNorm2d(channels), nn.ReLU()).eval()
-
-    def images(self) -> torch.Tensor:
-        return torch.randn(self.size["batch"], self.size["channels"], self.size["pixels"], self.size["pixels"])
+        block = nn.Sequential(convolution, nn.BatchNorm2d(channels), nn.ReLU()).eval()
+        images = torch.randn(self.size["batch"], channels, pixels, pixels)
+        model = fuse(block, images)
+        return torch.no_grad()(lambda: model(images))
 
     def baseline(self) -> Step:
-        block, images = self.block(), self.images()
-        return torch.no_grad()(lambda: block(images))
+        return self.inference(lambda block, images: block)
 
     def optimized(self) -> Step:
-        block, images = self.block(), self.images()
-        fast = fused(block, images)
-        return torch.no_grad()(lambda: fast(images))
+        return self.inference(fused)
 
     @variant
     @requires(compiler())
     def inductor_freezing(self) -> Step:
-        block, images = self.block(), self.images()
-        fast = torch.compile(block, options={"freezing": True})
-        # The option alone does not freeze (torch 2.15): the setting must hold during the first call as well.
-        with torch._inductor.config.patch(freezing=True), torch.no_grad():
-            fast(images)
-        return torch.no_grad()(lambda: fast(images))
-
-    def mechanism(self, step: Step) -> int:
-        """parts of the graph that run fused"""
-        return partitions(step)
-
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        return baseline == 0 and optimized > 0
+        return self.inference(frozen_by_inductor)
 
 
-class _Inference(MacroPair):
-    """The tip on a whole inference job, loading included."""
-
-    devices = ("cpu",)
-    needs = (onednn_graph_fuser(), torchvision())
-
-    def apply(self, job: Job) -> None:
-        onednn_graph(job)
-
-    def baseline(self) -> Step:
-        return torch.no_grad()(super().baseline())
-
-    def optimized(self) -> Step:
-        return torch.no_grad()(super().optimized())
-
-    def mechanism(self, step: Step) -> int:
-        """parts of the graph that run fused"""
-        return partitions(step)
-
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        return baseline == 0 and optimized > 0
-
-
-class ResNetInference(_Inference):
+class ResNetInference(RunResNet, apply=onednn_graph):
     """ResNet-18 run over JPEG files, loading included."""
 
-    sizes = {"batch": 4, "pixels": 112}
-    test_sizes = {"batch": 1, "pixels": 32}
+    devices = ("cpu",)
+    needs = (onednn_graph_fuser(), *RunResNet.needs)
+    sizes = Sizes(dict(batch=4, pixels=112), test=dict(batch=1, pixels=32))
 
-    def job(self) -> Job:
-        return image_classification(self.device, model="resnet18", train=False, **self.size)
+    def step_of(self, job: Job) -> Step:
+        return torch.no_grad()(job.step)
 
 
-class ResNet50Inference(_Inference):
+class ResNet50Inference(ResNetInference):
     """ResNet-50, the guide's own example, run over JPEG files one at a time, as by a service that answers at once."""
 
-    sizes = {"batch": 1, "pixels": 112}
-    test_sizes = {"pixels": 32}
+    sizes = Sizes(dict(batch=1, pixels=112), test=dict(pixels=32))
 
     def job(self) -> Job:
-        return image_classification(self.device, model="resnet50", train=False, **self.size)
+        return image_inference(self.device, model="resnet50", **self.size)

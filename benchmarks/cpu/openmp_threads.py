@@ -25,18 +25,43 @@ from pathlib import Path
 import psutil
 import torch
 
-from benchmarks.jobs.image_classification import image_inference
-from tipbench.tip.counts import flops
-from tipbench.tip.job import Job
-from tipbench.tip.needs import available_cores, cores, linux, torchvision
-from tipbench.tip.pair import Claim, Pair, Step, Tip, sweep, variant
-from tipbench.tip.process import process_settings
+from benchmarks.jobs.image_classification import RunResNet
+from tipbench.tip.words import (
+    Claim,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    appears,
+    available_cores,
+    changes,
+    cores,
+    falls,
+    flops,
+    linux,
+    process_settings,
+    sweep,
+    variant,
+)
+
+
+def threads(step: Step) -> int:
+    step()
+    return torch.get_num_threads()
+
+
+def bound_threads(step: Step) -> int:
+    step()
+    found = (int(task.name) for task in Path("/proc/self/task").iterdir())
+    return sum(len(os.sched_getaffinity(thread)) == 1 for thread in found)
+
 
 TIP = Tip(
     id="openmp-threads",
     title="Set the number of OpenMP threads",
     guide=("A2.2",),
     claim=Claim.FASTER,
+    mechanism=changes("threads that share the work of an operation", threads),
     note="the baseline is PyTorch's default, all physical cores, and not a single thread",
     why_not="Here the default is the best setting already: as many threads as cores.",
 )
@@ -79,20 +104,11 @@ class _Threads(Pair):
     def optimized(self, threads: int = 1) -> Step:
         return self.build()
 
-    def mechanism(self, step: Step) -> int:
-        """threads that share the work of an operation"""
-        step()
-        return torch.get_num_threads()
-
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        return baseline != optimized
-
 
 class MatrixProduct(_Threads):
     """One large operation."""
 
-    sizes = {"width": 1024}
-    test_sizes = {"width": 16}
+    sizes = Sizes(dict(width=1024), test=dict(width=16))
 
     def build(self) -> Step:
         left, right = torch.randn(2, self.size["width"], self.size["width"])
@@ -105,11 +121,10 @@ class MatrixProduct(_Threads):
 class SmallOperations(_Threads):
     """Many operations just large enough that PyTorch uses threads for them."""
 
-    sizes = {"operations": 100, "elements": 40_000}
-    test_sizes = {"operations": 3}
+    sizes = Sizes(dict(operations=100, elements=40_000), test=dict(operations=3))
 
     def build(self) -> Step:
-        return chain(self.size["operations"], self.size["elements"])
+        return chain(**self.size)
 
 
 class BoundThreads(Pair):
@@ -117,48 +132,32 @@ class BoundThreads(Pair):
 
     devices = ("cpu",)
     needs = (linux(), cores(2))
-    sizes = {"operations": 100, "elements": 40_000}
-    test_sizes = {"operations": 3}
-
-    def build(self) -> Step:
-        return chain(self.size["operations"], self.size["elements"])
+    sizes = Sizes(dict(operations=100, elements=40_000), test=dict(operations=3))
+    mechanism = appears("threads that may run on one core only", bound_threads)
 
     def baseline(self) -> Step:
-        return self.build()
+        return chain(**self.size)
 
     @process_settings(env={"OMP_PROC_BIND": "close"})
     def optimized(self) -> Step:
-        return self.build()
+        return chain(**self.size)
 
     @variant
     @process_settings(env={"GOMP_CPU_AFFINITY": MY_CORES})
     def gnu_affinity(self) -> Step:
-        return self.build()
-
-    def mechanism(self, step: Step) -> int:
-        """threads that may run on one core only"""
-        step()
-        threads = (int(task.name) for task in Path("/proc/self/task").iterdir())
-        return sum(len(os.sched_getaffinity(thread)) == 1 for thread in threads)
-
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        return baseline == 0 and optimized > 0
+        return chain(**self.size)
 
 
-class TwoInstances(Pair):
+class TwoInstances(RunResNet):
     """Two processes run ResNet-18 side by side: each with all cores, or each with its half.
 
     torchrun starts them. It would set OMP_NUM_THREADS=1 by itself, so both sides say what they want.
     """
 
-    scale = "macro"
     devices = ("cpu",)
-    needs = (cores(2), torchvision())
-    sizes = {"batch": 2, "pixels": 112}
-    test_sizes = {"batch": 1, "pixels": 32}
-
-    def job(self) -> Job:
-        return image_inference(self.device, model="resnet18", **self.size)
+    needs = (cores(2), *RunResNet.needs)
+    sizes = Sizes(dict(batch=2, pixels=112), test=dict(batch=1, pixels=32))
+    mechanism = falls("threads that share the work of an operation, in each process", threads)
 
     @process_settings(ranks=2, env={"OMP_NUM_THREADS": str(CORES)})
     def baseline(self) -> Step:
@@ -167,8 +166,3 @@ class TwoInstances(Pair):
     @process_settings(ranks=2, env={"OMP_NUM_THREADS": str(max(1, CORES // 2))})
     def optimized(self) -> Step:
         return self.job().step
-
-    def mechanism(self, step: Step) -> int:
-        """threads that share the work of an operation, in each process"""
-        step()
-        return torch.get_num_threads()

@@ -12,23 +12,22 @@ between them DDP can lose, as the published figures show. Both sides process the
 Never run so far: it needs two GPUs. On a CPU DataParallel does nothing at all.
 """
 
+from collections.abc import Callable
+
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
-from benchmarks.jobs.language_model import language_model
-from tipbench.tip.counts import all_reduces
-from tipbench.tip.job import Job
-from tipbench.tip.needs import gpu
-from tipbench.tip.pair import Claim, Pair, Step, Tip
-from tipbench.tip.process import process_settings
+from benchmarks.jobs.language_model import TrainGPT
+from tipbench.tip.words import Claim, Job, Sizes, Step, Tip, all_reduces, gpu, process_settings, rises
 
 TIP = Tip(
     id="ddp-not-dp",
     title="Use DistributedDataParallel, not DataParallel",
     guide=("A4.1", "B6"),
     claim=Claim.FASTER,
+    mechanism=rises("all-reduces a step", all_reduces),
     published="GPT-2 on two TITAN RTX: DataParallel 110.6 s, DDP 101.9 s, DDP without NVLink 131.4 s (Hugging Face)",
     no_micro="both are ways to train a whole model on several GPUs: no single operation does it",
 )
@@ -49,22 +48,18 @@ def ddp_not_dp(job: Job) -> None:
     job.loading["batch_size"] //= dist.get_world_size()
 
 
-class GPTTraining(Pair):
+class GPTTraining(TrainGPT):
     """Training a GPT on two GPUs."""
 
-    scale = "macro"
     devices = ("cuda",)
     needs = (gpu(GPUS),)
-    # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
-    tolerance = 1e-3
-    sizes = {"layers": 6, "width": 768, "context": 256, "batch": 32}
-    test_sizes = {"layers": 1, "width": 16, "context": 8, "batch": 2}
+    sizes = Sizes(dict(layers=6, width=768, context=256, batch=32), test=dict(layers=1, width=16, context=8, batch=2))
 
-    def job(self) -> Job:
-        return language_model(self.device, activation=nn.GELU, **self.size)
-
-    def training(self, job: Job, model: nn.Module) -> Step:
+    def training(self, parallel: Callable[[Job], None]) -> Step:
         """Steps that return the model itself, of which both sides have one."""
+        job = self.job()
+        model = job.model
+        parallel(job)
 
         def step() -> nn.Module:
             job.step()
@@ -73,21 +68,8 @@ class GPTTraining(Pair):
         return step
 
     def baseline(self) -> Step:
-        job = self.job()
-        model = job.model
-        data_parallel(job)
-        return self.training(job, model)
+        return self.training(data_parallel)
 
     @process_settings(ranks=GPUS)
     def optimized(self) -> Step:
-        job = self.job()
-        model = job.model
-        ddp_not_dp(job)
-        return self.training(job, model)
-
-    def mechanism(self, step: Step) -> int:
-        """all-reduces a step"""
-        return all_reduces(step)
-
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        return optimized > baseline
+        return self.training(ddp_not_dp)

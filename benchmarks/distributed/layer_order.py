@@ -31,26 +31,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
-from benchmarks.jobs.language_model import GPT, language_model
-from tipbench.tip.needs import cores
-from tipbench.tip.pair import Claim, Pair, Step, Tip, variant
-from tipbench.tip.process import process_settings
-
-TIP = Tip(
-    id="layer-order",
-    title="Construct layers in the order of their use",
-    guide=("A4.3",),
-    claim=Claim.FASTER,
-    note="without find_unused_parameters=True DDP puts its buckets in order by itself, after the first step",
-    why_not=(
-        "On one machine gloo's exchange and the backward pass want the same cores, so overlapping them gains little."
-    ),
-)
-
-
-def quarter(model: nn.Module) -> float:
-    """MiB in a quarter of the model's parameters."""
-    return sum(parameter.nbytes for parameter in model.parameters()) / 4 / 2**20
+from benchmarks.jobs.language_model import GPT, TrainGPT
+from tipbench.tip.words import Claim, Pair, Sizes, Step, Tip, cores, falls, process_settings, variant
 
 
 def ready_before_averaging(step: Step) -> int:
@@ -62,6 +44,24 @@ def ready_before_averaging(step: Step) -> int:
     events = sorted(watched.function_events, key=lambda event: event.time_range.start)
     names = [event.name for event in events]
     return names[: names.index("c10d::allreduce_")].count("torch::autograd::AccumulateGrad")
+
+
+TIP = Tip(
+    id="layer-order",
+    title="Construct layers in the order of their use",
+    guide=("A4.3",),
+    claim=Claim.FASTER,
+    mechanism=falls("gradients ready before the first all-reduce", ready_before_averaging),
+    note="without find_unused_parameters=True DDP puts its buckets in order by itself, after the first step",
+    why_not=(
+        "On one machine gloo's exchange and the backward pass want the same cores, so overlapping them gains little."
+    ),
+)
+
+
+def quarter(model: nn.Module) -> float:
+    """MiB in a quarter of the model's parameters."""
+    return sum(parameter.nbytes for parameter in model.parameters()) / 4 / 2**20
 
 
 class DeepPerceptron(nn.Module):
@@ -123,17 +123,13 @@ class _Order(Pair):
     def without_the_flag(self) -> Step:
         return self.training(reverse=True)
 
-    def mechanism(self, step: Step) -> int:
-        """gradients ready before the first all-reduce"""
-        return ready_before_averaging(step)
-
 
 class DeepMLP(_Order):
     """Forward and backward pass of a deep perceptron with residual connections, averaging included."""
 
-    sizes = {"layers": 16, "width": 256, "batch": 32}
-    on_gpu = {"width": 2048, "batch": 1024}
-    test_sizes = {"layers": 4, "width": 16, "batch": 4}
+    sizes = Sizes(
+        dict(layers=16, width=256, batch=32), gpu=dict(width=2048, batch=1024), test=dict(layers=4, width=16, batch=4)
+    )
 
     def training(self, reverse: bool, **options: Any) -> Step:
         count, width = self.size["layers"], self.size["width"]
@@ -151,18 +147,17 @@ class DeepMLP(_Order):
         return step
 
 
-class GPTTraining(_Order):
+class GPTTraining(_Order, TrainGPT):
     """Training a small GPT; each process has its own share of the text."""
 
-    scale = "macro"
-    # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
-    tolerance = 1e-3
-    sizes = {"layers": 4, "width": 128, "context": 64, "batch": 2}
-    on_gpu = {"layers": 12, "width": 768, "context": 256, "batch": 8}
-    test_sizes = {"layers": 2, "width": 16, "context": 8, "batch": 2}
+    sizes = Sizes(
+        dict(layers=4, width=128, context=64, batch=2),
+        gpu=dict(layers=12, width=768, context=256, batch=8),
+        test=dict(layers=2, width=16, context=8, batch=2),
+    )
 
     def training(self, reverse: bool, **options: Any) -> Step:
-        job = language_model(self.device, activation=nn.GELU, **self.size)
+        job = self.job()
         assert isinstance(job.model, GPT)
         model = LastLayerFirst(job.model) if reverse else job.model
         job.model = DistributedDataParallel(model, bucket_cap_mb=quarter(model), **options)

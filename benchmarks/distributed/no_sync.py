@@ -22,19 +22,17 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler
+from torch.utils.data import DistributedSampler
 
-from benchmarks.jobs.language_model import EPS, language_model
-from tipbench.tip.counts import all_reduces
-from tipbench.tip.needs import cores
-from tipbench.tip.pair import Claim, Pair, Step, Tip
-from tipbench.tip.process import process_settings
+from benchmarks.jobs.language_model import TrainGPT
+from tipbench.tip.words import Claim, Pair, Sizes, Step, Tip, all_reduces, cores, falls, process_settings
 
 TIP = Tip(
     id="no-sync",
     title="Skip needless all-reduces while accumulating gradients",
     guide=("A4.2",),
     claim=Claim.FASTER,
+    mechanism=falls("all-reduces a step", all_reduces),
     note="the forward pass must be inside no_sync() too",
 )
 
@@ -46,9 +44,7 @@ class LargeLinear(Pair):
     """Four backward passes of a linear layer whose gradient is large and cheap to compute."""
 
     needs = (cores(2),)
-    sizes = {"width": 1024, "batch": 8}
-    on_gpu = {"width": 8192, "batch": 64}
-    test_sizes = {"width": 16}
+    sizes = Sizes(dict(width=1024, batch=8), gpu=dict(width=8192, batch=64), test=dict(width=16))
 
     def model(self) -> DistributedDataParallel:
         return DistributedDataParallel(nn.Linear(self.size["width"], self.size["width"], device=self.device))
@@ -83,28 +79,23 @@ class LargeLinear(Pair):
 
         return step
 
-    def mechanism(self, step: Step) -> int:
-        """all-reduces a step"""
-        return all_reduces(step)
 
-
-class GPTTraining(Pair):
+class GPTTraining(TrainGPT):
     """Training a small GPT, four batches to an optimizer step; each process has its own share of the text."""
 
-    scale = "macro"
-    # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
-    tolerance = 1e-3
     needs = (cores(2),)
-    sizes = {"layers": 2, "width": 128, "context": 64, "batch": 2}
-    on_gpu = {"layers": 12, "width": 768, "context": 256, "batch": 8}
-    test_sizes = {"layers": 1, "width": 16, "context": 8}
+    sizes = Sizes(
+        dict(layers=2, width=128, context=64, batch=2),
+        gpu=dict(layers=12, width=768, context=256, batch=8),
+        test=dict(layers=1, width=16, context=8),
+    )
 
     def training(self) -> tuple[DistributedDataParallel, torch.optim.Optimizer, Iterator[list[torch.Tensor]]]:
         """The model, its optimizer, and batches of this process's share of the text without end."""
-        job = language_model(self.device, activation=nn.GELU, **self.size)
-        model = DistributedDataParallel(job.model)
-        loader = DataLoader(job.data, batch_size=self.size["batch"], sampler=DistributedSampler(job.data))
-        return model, torch.optim.AdamW(model.parameters(), lr=1e-3, eps=EPS), itertools.cycle(loader)
+        job = self.job()
+        assert job.optimizer is not None
+        job.loading["sampler"] = DistributedSampler(job.data)
+        return DistributedDataParallel(job.model), job.optimizer, itertools.cycle(job.loader())
 
     def loss(self, model: nn.Module, batch: list[torch.Tensor]) -> torch.Tensor:
         inputs, targets = (tensor.to(self.device) for tensor in batch)
@@ -139,7 +130,3 @@ class GPTTraining(Pair):
             return loss.detach(), model
 
         return step
-
-    def mechanism(self, step: Step) -> int:
-        """all-reduces a step"""
-        return all_reduces(step)

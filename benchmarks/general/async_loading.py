@@ -14,20 +14,34 @@ The step is a whole epoch: batches prefetched by one side would otherwise be dec
 side is being timed.
 """
 
+from functools import partial
+from typing import Any
+
 from torch.utils.data import DataLoader
 
-from benchmarks.jobs.image_classification import image_classification
+from benchmarks.jobs.image_classification import TrainSmallNetwork
 from benchmarks.jobs.images import JpegPhotos, jpeg_files
-from tipbench.tip.counts import working_children
-from tipbench.tip.job import Job
-from tipbench.tip.needs import available_cores, torchvision
-from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip, sweep
+from tipbench.tip.words import (
+    Claim,
+    Equal,
+    Job,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    available_cores,
+    rises,
+    sweep,
+    torchvision,
+    working_children,
+)
 
 TIP = Tip(
     id="async-loading",
     title="Load data in worker processes",
     guide=("A1.1", "B3"),
     claim=Claim.FASTER,
+    mechanism=rises("processes that decode beside the training process", working_children),
     note=(
         "A1.1 explains it by Python's global lock, but the workers are processes, not threads. "
         "B3 advises 2 to 4 workers a core; DataLoader itself warns of more workers than cores."
@@ -56,56 +70,29 @@ class Decoding(Pair):
 
     needs = (torchvision(),)
     equal = Equal.BITWISE
-    sizes = {"images": IMAGES, "batch": 4, "pixels": 112}
-    test_sizes = {"images": 4 * 4 * CORES, "batch": 2, "pixels": 16}
+    sizes = Sizes(dict(images=IMAGES, batch=4, pixels=112), test=dict(images=4 * 4 * CORES, batch=2, pixels=16))
 
-    def photos(self) -> JpegPhotos:
-        return JpegPhotos(jpeg_files()[: self.size["images"]], self.size["pixels"], augment=True)
+    def loading(self, **workers: Any) -> Step:
+        photos = JpegPhotos(jpeg_files()[: self.size["images"]], self.size["pixels"], augment=True)
+        loader = DataLoader(photos, batch_size=self.size["batch"], **workers)
+        return lambda: [images for images, _ in loader]
 
     def baseline(self) -> Step:
-        loader = DataLoader(self.photos(), batch_size=self.size["batch"])
-        return lambda: [images for images, _ in loader]
+        return self.loading()
 
     @sweep(num_workers=WORKERS)
     def optimized(self, num_workers: int = 1) -> Step:
-        loader = DataLoader(
-            self.photos(), batch_size=self.size["batch"], num_workers=num_workers, persistent_workers=True
-        )
-        return lambda: [images for images, _ in loader]
-
-    def mechanism(self, step: Step) -> int:
-        """processes that decode beside the training process"""
-        return working_children(step)
-
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        return optimized > baseline
+        return self.loading(num_workers=num_workers, persistent_workers=True)
 
 
-class TrainingEpoch(Pair):
+class TrainingEpoch(TrainSmallNetwork):
     """One epoch of training a small network from JPEG files."""
 
-    scale = "macro"
-    needs = (torchvision(),)
-    # The gradients of convolutions are added up on a GPU in no fixed order.
-    tolerance = 1e-3
-    sizes = {"images": IMAGES, "batch": 4, "pixels": 112}
-    test_sizes = {"images": 4 * 4 * CORES, "batch": 2, "pixels": 16}
+    sizes = Sizes(dict(images=IMAGES, batch=4, pixels=112), test=dict(images=4 * 4 * CORES, batch=2, pixels=16))
 
-    def job(self) -> Job:
-        return image_classification(self.device, model="small", train=True, **self.size)
-
-    def baseline(self) -> Step:
-        return self.job().epoch
+    def step_of(self, job: Job) -> Step:
+        return job.epoch
 
     @sweep(num_workers=FEWER)
     def optimized(self, num_workers: int = 1) -> Step:
-        job = self.job()
-        async_loading(job, num_workers)
-        return job.epoch
-
-    def mechanism(self, step: Step) -> int:
-        """processes that decode beside the training process"""
-        return working_children(step)
-
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        return optimized > baseline
+        return self.applied(partial(async_loading, num_workers=num_workers))

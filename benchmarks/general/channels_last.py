@@ -14,17 +14,15 @@ be slower (pytorch issues #50036, #82699), when an operation in between has no c
 import torch
 from torch import nn
 
-from benchmarks.jobs.image_classification import image_classification, image_inference
-from tipbench.tip.counts import flops, not_channels_last
-from tipbench.tip.job import Job, MacroPair
-from tipbench.tip.needs import torchvision
-from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip
+from benchmarks.jobs.image_classification import RunResNet, TrainResNet, image_inference
+from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, falls, flops, not_channels_last
 
 TIP = Tip(
     id="channels-last",
     title="Use the channels_last memory format for vision models",
     guide=("A1.6",),
     claim=Claim.FASTER,
+    mechanism=falls("layers whose output is not channels_last", not_channels_last),
     published="8-35 % on V100 with AMP, 26-76 % on Xeon 8380 (PyTorch memory-format tutorial)",
     note="sometimes slower: pytorch issues #50036, #82699",
     why_not=(
@@ -43,9 +41,7 @@ def channels_last(job: Job) -> None:
 class Convolution(Pair):
     """One 3x3 convolution, forward only."""
 
-    sizes = {"batch": 8, "channels": 64, "pixels": 56}
-    on_gpu = {"batch": 64}
-    test_sizes = {"batch": 2, "channels": 4, "pixels": 8}
+    sizes = Sizes(dict(batch=8, channels=64, pixels=56), gpu=dict(batch=64), test=dict(batch=2, channels=4, pixels=8))
     flush_l2 = True
 
     def convolution(self) -> nn.Conv2d:
@@ -68,52 +64,20 @@ class Convolution(Pair):
     def work(self) -> dict[str, int]:
         return {"flops": flops(self.baseline())}
 
-    def mechanism(self, step: Step) -> int:
-        """layers whose output is not channels_last"""
-        return not_channels_last(step)
 
-
-class _Network(MacroPair):
-    needs = (torchvision(),)
-    sizes = {"batch": 4, "pixels": 112}
-    on_gpu = {"batch": 64, "pixels": 224}
-    test_sizes = {"batch": 4, "pixels": 64}
-
-    def apply(self, job: Job) -> None:
-        channels_last(job)
-
-    def mechanism(self, step: Step) -> int:
-        """layers whose output is not channels_last"""
-        return not_channels_last(step)
-
-
-class ResNetTraining(_Network):
+class ResNetTraining(TrainResNet, apply=channels_last):
     """ResNet-18 trained on JPEG files, loading included."""
 
-    # Adding up in another order puts a few ReLUs on the other side of zero, and then whole gradients
-    # differ, on both sides alike: so both are compared with fp64, by the error over all outputs together.
-    equal = Equal.REFERENCE
-    tolerance = 1e-2
-    sizes = {"batch": 8, "pixels": 80}
-
-    def job(self) -> Job:
-        return image_classification(self.device, model="resnet18", train=True, **self.size)
-
-    def reference(self) -> Step:
-        job = self.job()
-        job.model.double()
-        job.convert_inputs(lambda images: images.double())
-        return job.step
+    sizes = Sizes(dict(batch=8, pixels=80), gpu=dict(batch=64, pixels=224), test=dict(batch=4, pixels=64))
 
 
-class ResNetInference(_Network):
+class ResNetInference(RunResNet, apply=channels_last):
     """ResNet-18 run over JPEG files, loading included. The tip does not need `no_grad`; a user has it."""
 
-    def job(self) -> Job:
-        return image_inference(self.device, model="resnet18", **self.size)
+    sizes = Sizes(dict(batch=4, pixels=112), gpu=dict(batch=64, pixels=224), test=dict(batch=4, pixels=64))
 
 
-class MobileNetInference(_Network):
+class MobileNetInference(ResNetInference):
     """MobileNetV2 run over JPEG files. Its 3x3 convolutions, all but the first, are depthwise: a channel each."""
 
     def job(self) -> Job:

@@ -15,9 +15,8 @@ the eager one) it keeps the share BUDGET, and computes again what costs the fewe
 fuses operations too, so the variant's time is not the price of computing again alone.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
 
 import torch
 from torch import nn
@@ -25,18 +24,30 @@ from torch._functorch import config
 from torch.utils.checkpoint import checkpoint
 
 from benchmarks.jobs.image_classification import image_classification
-from benchmarks.jobs.language_model import GPT, language_model
-from tipbench.tip.counts import saved_bytes
-from tipbench.tip.job import Job, MacroPair
-from tipbench.tip.needs import compiler, torchvision
-from tipbench.tip.pair import Claim, Pair, Step, Tip, requires, variant
-from tipbench.tip.process import within
+from benchmarks.jobs.language_model import TrainGPT, gpt_blocks
+from tipbench.tip.words import (
+    Claim,
+    Job,
+    MacroPair,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    compiler,
+    falls,
+    requires,
+    saved_bytes,
+    torchvision,
+    variant,
+    within,
+)
 
 TIP = Tip(
     id="checkpointing",
     title="Checkpoint activations to save memory",
     guide=("A1.7",),
     claim=Claim.LEANER,
+    mechanism=falls("bytes saved for the backward pass", saved_bytes),
     note="slower per step by design: it trades time for memory",
 )
 
@@ -50,9 +61,21 @@ def checkpointing(blocks: Iterable[nn.Module]) -> None:
         block.forward = partial(checkpoint, block.forward, use_reentrant=False)
 
 
-def gpt_blocks(job: Job) -> nn.ModuleList:
-    assert isinstance(job.model, GPT)
-    return job.model.blocks
+def checkpoint_gpt(job: Job) -> None:
+    """The tip on a GPT."""
+    checkpointing(gpt_blocks(job))
+
+
+def checkpoint_vit(job: Job) -> None:
+    """The tip on a vision transformer of torchvision."""
+    checkpointing(job.model.get_submodule("encoder.layers").children())
+
+
+def compile_blocks(job: Job) -> None:
+    """The second way, on a GPT. What is kept is up to the setting in force when they are compiled."""
+    compiled = torch.compile(run)
+    for block in gpt_blocks(job):
+        block.forward = partial(compiled, block)
 
 
 def run(block: nn.Module, x: torch.Tensor) -> torch.Tensor:
@@ -70,74 +93,49 @@ def pointwise_block(x: torch.Tensor) -> torch.Tensor:
 class DeepPointwise(Pair):
     """Blocks of eight pointwise operations, each of which keeps its input for the backward pass."""
 
-    sizes = {"blocks": 4, "elements": 2**18}
-    on_gpu = {"elements": 2**25}
-    halved = ("elements",)
-    test_sizes = {"blocks": 4, "elements": 100}
+    sizes = Sizes(
+        dict(blocks=4, elements=2**18),
+        gpu=dict(elements=2**25),
+        halved=("elements",),
+        test=dict(blocks=4, elements=100),
+    )
 
-    def inputs(self) -> torch.Tensor:
-        return torch.randn(self.size["elements"], device=self.device, requires_grad=True)
+    def training(self, block: Callable[[torch.Tensor], torch.Tensor]) -> Step:
+        x = torch.randn(self.size["elements"], device=self.device, requires_grad=True)
+
+        def step() -> tuple[torch.Tensor, torch.Tensor]:
+            y = x
+            for _ in range(self.size["blocks"]):
+                y = block(y)
+            (gradient,) = torch.autograd.grad(y.sum(), x)
+            return y.detach(), gradient
+
+        return step
 
     def baseline(self) -> Step:
-        x = self.inputs()
-
-        def step() -> tuple[torch.Tensor, torch.Tensor]:
-            y = x
-            for _ in range(self.size["blocks"]):
-                y = pointwise_block(y)
-            (gradient,) = torch.autograd.grad(y.sum(), x)
-            return y.detach(), gradient
-
-        return step
+        return self.training(pointwise_block)
 
     def optimized(self) -> Step:
-        x = self.inputs()
-
-        def step() -> tuple[torch.Tensor, torch.Tensor]:
-            y = x
-            for _ in range(self.size["blocks"]):
-                y = checkpoint(pointwise_block, y, use_reentrant=False)
-            (gradient,) = torch.autograd.grad(y.sum(), x)
-            return y.detach(), gradient
-
-        return step
-
-    def mechanism(self, step: Step) -> int:
-        """bytes saved for the backward pass"""
-        return saved_bytes(step)
+        return self.training(partial(checkpoint, pointwise_block, use_reentrant=False))
 
 
-class GPTTraining(MacroPair):
+class GPTTraining(TrainGPT, apply=checkpoint_gpt):
     """Training a GPT of six blocks, so that the activations outweigh parameters and optimizer state."""
 
-    # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full once compiled.
-    tolerance = 1e-3
-    sizes = {"layers": 6, "width": 128, "context": 128, "batch": 4}
-    on_gpu = {"layers": 12, "width": 768, "context": 512, "batch": 8}
-    test_sizes = {"layers": 3, "width": 16, "context": 16, "batch": 2}
-
-    def job(self) -> Job:
-        return language_model(self.device, activation=nn.GELU, **self.size)
-
-    def apply(self, job: Job) -> None:
-        checkpointing(gpt_blocks(job))
+    sizes = Sizes(
+        dict(layers=6, width=128, context=128, batch=4),
+        gpu=dict(layers=12, width=768, context=512, batch=8),
+        test=dict(layers=3, width=16, context=16, batch=2),
+    )
 
     @variant
     @requires(compiler())
     @within(partial(config.patch, activation_memory_budget=BUDGET))
     def memory_budget(self) -> Step:
-        job = self.job()
-        compiled = torch.compile(run)
-        for block in gpt_blocks(job):
-            block.forward = partial(compiled, block)
-        return job.step
-
-    def mechanism(self, step: Step) -> int:
-        """bytes saved for the backward pass"""
-        return saved_bytes(step)
+        return self.applied(compile_blocks)
 
 
-class VisionTransformerTraining(MacroPair):
+class VisionTransformerTraining(MacroPair, apply=checkpoint_vit):
     """Training a small vision transformer on JPEG files, loading included. It has dropout.
 
     What is dropped the first time must be dropped again the second: `checkpoint` keeps the state of the
@@ -145,17 +143,7 @@ class VisionTransformerTraining(MacroPair):
     """
 
     needs = (torchvision(),)
-    sizes = {"batch": 2, "pixels": 112}
-    on_gpu = {"batch": 32, "pixels": 224}
-    test_sizes = {"batch": 2, "pixels": 32}
+    sizes = Sizes(dict(batch=2, pixels=112), gpu=dict(batch=32, pixels=224), test=dict(batch=2, pixels=32))
 
     def job(self) -> Job:
         return image_classification(self.device, model="small_vit", train=True, **self.size)
-
-    def apply(self, job: Job) -> None:
-        encoder: Any = job.model.encoder
-        checkpointing(encoder.layers)
-
-    def mechanism(self, step: Step) -> int:
-        """bytes saved for the backward pass"""
-        return saved_bytes(step)

@@ -15,20 +15,20 @@ shapes: see after how many steps it has paid. Where PyTorch has the whole formul
 as `F.gelu` here, that function needs no compiler.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 
-from benchmarks.jobs.language_model import language_model
-from tipbench.tip.counts import operations
-from tipbench.tip.job import Job, MacroPair
-from tipbench.tip.needs import compiler
-from tipbench.tip.pair import Claim, Pair, Step, Tip, variant
+from benchmarks.jobs.language_model import TrainGPT, language_model
+from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, compiler, falls, operations, variant
 
 TIP = Tip(
     id="fuse-pointwise",
     title="Fuse pointwise operations with torch.compile",
     guide=("A1.5",),
     claim=Claim.FASTER,
+    mechanism=falls("operations dispatched", operations),
     published="kernels launched 5 -> 1 (PyTorch Performance Tuning Guide, the same formula)",
     why_not=(
         "Only operations that lie between matrix products are fused, and on a CPU those products take most of a "
@@ -57,53 +57,41 @@ class Gelu(Pair):
     """The formula alone, on a tensor that the caches cannot hold together with the temporaries."""
 
     needs = (compiler(),)
-    sizes = {"elements": 8 * 2**20}
-    on_gpu = {"elements": 2**26}
-    halved = ("elements",)
-    test_sizes = {"elements": 1000}
+    sizes = Sizes(
+        dict(elements=8 * 2**20),
+        gpu=dict(elements=2**26),
+        halved=("elements",),
+        test=dict(elements=1000),
+    )
     flush_l2 = True
 
-    def inputs(self) -> torch.Tensor:
-        return torch.randn(self.size["elements"], device=self.device)
+    def calling(self, formula: Callable[[torch.Tensor], torch.Tensor]) -> Step:
+        x = torch.randn(self.size["elements"], device=self.device)
+        return lambda: formula(x)
 
     def baseline(self) -> Step:
-        x = self.inputs()
-        return lambda: gelu(x)
+        return self.calling(gelu)
 
     def optimized(self) -> Step:
-        x = self.inputs()
-        fused_gelu = torch.compile(gelu)
-        return lambda: fused_gelu(x)
+        return self.calling(torch.compile(gelu))
 
     @variant
     def builtin(self) -> Step:
-        x = self.inputs()
-        return lambda: nn.functional.gelu(x)
+        return self.calling(nn.functional.gelu)
 
     def work(self) -> dict[str, int]:
         return {"bytes": 2 * 4 * self.size["elements"]}
 
-    def mechanism(self, step: Step) -> int:
-        """operations dispatched"""
-        return operations(step)
 
-
-class TransformerTraining(MacroPair):
+class TransformerTraining(TrainGPT, apply=fuse_pointwise):
     """Training a small GPT whose MLP blocks (Linear, gelu, Linear) use the formula."""
 
-    # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
-    tolerance = 1e-3
     needs = (compiler(),)
-    sizes = {"layers": 2, "width": 128, "context": 128, "batch": 4}
-    on_gpu = {"layers": 6, "width": 768, "context": 512, "batch": 16}
-    test_sizes = {"layers": 1, "width": 16, "context": 16, "batch": 2}
+    sizes = Sizes(
+        dict(layers=2, width=128, context=128, batch=4),
+        gpu=dict(layers=6, width=768, context=512, batch=16),
+        test=dict(layers=1, width=16, context=16, batch=2),
+    )
 
     def job(self) -> Job:
         return language_model(self.device, activation=HandWrittenGelu, **self.size)
-
-    def apply(self, job: Job) -> None:
-        fuse_pointwise(job)
-
-    def mechanism(self, step: Step) -> int:
-        """operations dispatched"""
-        return operations(step)

@@ -21,16 +21,15 @@ from functools import partial
 import torch
 from torch import nn
 
-from benchmarks.jobs.language_model import language_model
-from tipbench.tip.counts import calls
-from tipbench.tip.job import Job, MacroPair
-from tipbench.tip.pair import Claim, Pair, Step, Tip
+from benchmarks.jobs.language_model import TrainGPT
+from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, calls, falls
 
 TIP = Tip(
     id="grad-none",
     title="Set gradients to None instead of zero",
     guide=("A1.4",),
     claim=Claim.FASTER,
+    mechanism=falls("tensors filled with zeros", lambda step: calls(step, "aten::zero_")),
     status="default now (since torch 2.0)",
     note="zero gradients still move momentum, None does not",
     why_not=(
@@ -45,6 +44,11 @@ def grad_none(job: Job) -> None:
     zero_gradients(job, set_to_none=True)
 
 
+def grad_zero(job: Job) -> None:
+    """The old way."""
+    zero_gradients(job, set_to_none=False)
+
+
 def zero_gradients(job: Job, set_to_none: bool) -> None:
     """As if the job's loop called `optimizer.zero_grad(set_to_none=...)`."""
     assert job.optimizer is not None
@@ -54,75 +58,35 @@ def zero_gradients(job: Job, set_to_none: bool) -> None:
 class SmallParameters(Pair):
     """A whole training step of five hundred small parameters, whose operations are small too."""
 
-    sizes = {"parameters": 500, "elements": 1000}
-    test_sizes = {"parameters": 10, "elements": 100}
+    sizes = Sizes(dict(parameters=500, elements=1000), test=dict(parameters=10, elements=100))
 
-    def parameters(self) -> list[nn.Parameter]:
-        elements = self.size["elements"]
-        return [nn.Parameter(torch.randn(elements, device=self.device)) for _ in range(self.size["parameters"])]
-
-    def inputs(self) -> torch.Tensor:
-        return torch.randn(self.size["elements"], device=self.device)
-
-    def loss(self, parameters: list[nn.Parameter], inputs: torch.Tensor) -> torch.Tensor:
-        total = parameters[0] * inputs
-        for parameter in parameters[1:]:
-            total = total + parameter * inputs
-        return total.square().mean()
-
-    def baseline(self) -> Step:
-        parameters, inputs = self.parameters(), self.inputs()
-        optimizer = torch.optim.SGD(parameters, lr=1e-3)
-        model = nn.ParameterList(parameters)
+    def training(self, set_to_none: bool) -> Step:
+        count, elements = self.size["parameters"], self.size["elements"]
+        model = nn.ParameterList(nn.Parameter(torch.randn(elements, device=self.device)) for _ in range(count))
+        inputs = torch.randn(elements, device=self.device)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
 
         def step() -> tuple[torch.Tensor, nn.Module]:
-            optimizer.zero_grad(set_to_none=False)
-            loss = self.loss(parameters, inputs)
+            optimizer.zero_grad(set_to_none=set_to_none)
+            loss = sum(parameter * inputs for parameter in model).square().mean()
             loss.backward()
             optimizer.step()
             return loss.detach(), model
 
         return step
+
+    def baseline(self) -> Step:
+        return self.training(set_to_none=False)
 
     def optimized(self) -> Step:
-        parameters, inputs = self.parameters(), self.inputs()
-        optimizer = torch.optim.SGD(parameters, lr=1e-3)
-        model = nn.ParameterList(parameters)
-
-        def step() -> tuple[torch.Tensor, nn.Module]:
-            optimizer.zero_grad()
-            loss = self.loss(parameters, inputs)
-            loss.backward()
-            optimizer.step()
-            return loss.detach(), model
-
-        return step
-
-    def mechanism(self, step: Step) -> int:
-        """tensors filled with zeros"""
-        return calls(step, "aten::zero_")
+        return self.training(set_to_none=True)
 
 
-class GPTTraining(MacroPair):
+class GPTTraining(TrainGPT, untuned=grad_zero, apply=grad_none):
     """Training a GPT with AdamW on small batches, so that the parameters matter beside the activations."""
 
-    # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
-    tolerance = 1e-3
-    sizes = {"layers": 3, "width": 256, "context": 64, "batch": 2}
-    on_gpu = {"layers": 12, "width": 768}
-    test_sizes = {"layers": 1, "width": 16, "context": 8}
-
-    def job(self) -> Job:
-        return language_model(self.device, activation=nn.GELU, **self.size)
-
-    def baseline(self) -> Step:
-        job = self.job()
-        zero_gradients(job, set_to_none=False)
-        return job.step
-
-    def apply(self, job: Job) -> None:
-        grad_none(job)
-
-    def mechanism(self, step: Step) -> int:
-        """tensors filled with zeros"""
-        return calls(step, "aten::zero_")
+    sizes = Sizes(
+        dict(layers=3, width=256, context=64, batch=2),
+        gpu=dict(layers=12, width=768),
+        test=dict(layers=1, width=16, context=8),
+    )

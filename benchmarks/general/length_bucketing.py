@@ -21,54 +21,70 @@ The step is a whole epoch: a single batch would be other work on each side. Acro
 spares those with short sequences the wait for the one with the longest.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.modules.module import register_module_forward_hook
 
 from benchmarks.jobs.language_model import VOCABULARY
-from benchmarks.jobs.sequences import (
-    PADDING,
-    LSTMReader,
-    SourceLines,
-    TransformerReader,
-    line_vectors,
-    padded,
-    vectors,
-)
-from tipbench.tip.job import Job
-from tipbench.tip.pair import Claim, Pair, Step, Tip, variant
+from benchmarks.jobs.sequences import PADDING, LSTMReader, SourceLines, TransformerReader, line_vectors, padded, vectors
+from tipbench.tip.words import Claim, Job, MacroPair, Pair, Sizes, Step, Tip, falls, over_modules, variant
+
+Batches = Callable[[list[int], int], list[list[int]]]
+"""Makes batches, lists of the sequences' numbers: of the lengths of all sequences, and how many are in a batch."""
+
+
+def padded_tokens(step: Step) -> int:
+    """Tokens of padding that embeddings are given; an embedding knows it by its `padding_idx`."""
+
+    def padding(module: nn.Module, inputs: Any, output: Any) -> int:
+        known = isinstance(module, nn.Embedding) and module.padding_idx is not None
+        return int((inputs[0] == module.padding_idx).sum()) if known else 0
+
+    return over_modules(step, padding)
+
 
 TIP = Tip(
     id="length-bucketing",
     title="Put sequences of about the same length into one batch",
     guide=("G4.4",),
     claim=Claim.FASTER,
+    mechanism=falls("padded tokens an epoch", padded_tokens),
 )
 
 
 def length_bucketing(job: Job) -> None:
     """The tip, on any job over sequences whose lengths are known beforehand."""
-    assert isinstance(job.data, SourceLines)
-    batch = job.loading.pop("batch_size")
-    job.loading.update(batch_sampler=by_length(job.data.lengths, batch))
+    put_in_batches(job, by_length)
 
 
 def constant_tokens(job: Job) -> None:
     """The second way: batches of about as many tokens each, of however many sequences."""
+    put_in_batches(job, by_tokens)
+
+
+def put_in_batches(job: Job, batches: Batches) -> None:
     assert isinstance(job.data, SourceLines)
     batch = job.loading.pop("batch_size")
-    job.loading.update(batch_sampler=by_tokens(job.data.lengths, tokens_in(batch, job.data.lengths)))
+    job.loading.update(batch_sampler=batches(job.data.lengths, batch))
+
+
+def as_they_come(lengths: list[int], batch: int) -> list[list[int]]:
+    return cut(list(range(len(lengths))), batch)
 
 
 def by_length(lengths: list[int], batch: int) -> list[list[int]]:
-    """The numbers of the sequences, shortest first, in batches."""
-    return in_batches(shortest_first(lengths), batch)
+    """The shortest first."""
+    return cut(shortest_first(lengths), batch)
 
 
-def by_tokens(lengths: list[int], tokens: int) -> list[list[int]]:
-    """The same, in batches of up to `tokens` each, padding included; a longer sequence is alone in its batch."""
+def by_tokens(lengths: list[int], batch: int) -> list[list[int]]:
+    """The same, in batches of as many tokens as `batch` sequences of the mean length have, padding included.
+
+    A longer sequence is alone in its batch.
+    """
+    tokens = batch * sum(lengths) // len(lengths)
     batches: list[list[int]] = [[]]
     for number in shortest_first(lengths):
         # The others of the batch are shorter, and are filled up to this one.
@@ -82,43 +98,21 @@ def shortest_first(lengths: list[int]) -> list[int]:
     return sorted(range(len(lengths)), key=lambda number: lengths[number])
 
 
-def tokens_in(batch: int, lengths: list[int]) -> int:
-    """Tokens in `batch` sequences of the mean length."""
-    return batch * sum(lengths) // len(lengths)
-
-
-def in_batches(numbers: list[int], batch: int) -> list[list[int]]:
+def cut(numbers: list[int], batch: int) -> list[list[int]]:
     return [numbers[start : start + batch] for start in range(0, len(numbers), batch)]
-
-
-def padded_tokens(step: Step) -> int:
-    """Tokens of padding that embeddings are given; an embedding knows it by its `padding_idx`."""
-    count = 0
-
-    def look(module: nn.Module, inputs: Any, output: Any) -> None:
-        nonlocal count
-        if isinstance(module, nn.Embedding) and module.padding_idx is not None:
-            count += int((inputs[0] == module.padding_idx).sum())
-
-    handle = register_module_forward_hook(look)
-    try:
-        step()
-    finally:
-        handle.remove()
-    return count
 
 
 class PaddingShare(Pair):
     """An embedding and a linear layer on all batches, which are padded beforehand; summed over each line."""
 
-    sizes = {"lines": 128, "batch": 16, "width": 128}
-    test_sizes = {"lines": 16, "batch": 4, "width": 8}
+    sizes = Sizes(dict(lines=128, batch=16, width=128), test=dict(lines=16, batch=4, width=8))
 
-    def sums(self, data: SourceLines, batches: list[list[int]]) -> Step:
-        width = self.size["width"]
+    def sums(self, batches: Batches) -> Step:
+        width, data = self.size["width"], SourceLines(self.size["lines"])
         embedding = nn.Embedding(VOCABULARY, width, padding_idx=PADDING, device=self.device).requires_grad_(False)
         linear = nn.Linear(width, 2 * width, device=self.device).requires_grad_(False)
-        collated = [padded([data[number] for number in batch]) for batch in batches]
+        numbered = batches(data.lengths, self.size["batch"])
+        collated = [padded([data[number] for number in batch]) for batch in numbered]
         inputs = [tokens.to(self.device) for tokens, _ in collated]
         in_order = torch.cat([numbers for _, numbers in collated]).argsort().to(self.device)
 
@@ -129,57 +123,39 @@ class PaddingShare(Pair):
         return step
 
     def baseline(self) -> Step:
-        data = SourceLines(self.size["lines"])
-        return self.sums(data, in_batches(list(range(len(data))), self.size["batch"]))
+        return self.sums(as_they_come)
 
     def optimized(self) -> Step:
-        data = SourceLines(self.size["lines"])
-        return self.sums(data, by_length(data.lengths, self.size["batch"]))
+        return self.sums(by_length)
 
     @variant
     def constant_tokens(self) -> Step:
-        data = SourceLines(self.size["lines"])
-        return self.sums(data, by_tokens(data.lengths, tokens_in(self.size["batch"], data.lengths)))
-
-    def mechanism(self, step: Step) -> int:
-        """padded tokens an epoch"""
-        return padded_tokens(step)
+        return self.sums(by_tokens)
 
 
-class _InferenceEpoch(Pair):
+class _InferenceEpoch(MacroPair, apply=length_bucketing):
     """One epoch of turning lines into vectors, loading and padding included."""
 
-    scale = "macro"
-
-    def job(self) -> Job:
-        raise NotImplementedError
-
-    def baseline(self) -> Step:
-        job = self.job()
-        return lambda: vectors(job)
-
-    def optimized(self) -> Step:
-        job = self.job()
-        length_bucketing(job)
+    def step_of(self, job: Job) -> Step:
         return lambda: vectors(job)
 
     @variant
     def constant_tokens(self) -> Step:
-        job = self.job()
-        constant_tokens(job)
-        return lambda: vectors(job)
+        return self.applied(constant_tokens)
 
-    def mechanism(self, step: Step) -> int:
-        """padded tokens an epoch"""
-        return padded_tokens(step)
+    def work(self) -> dict[str, int]:
+        """Not known: the baseline also computes on padding, which nobody needs."""
+        return {}
 
 
 class LSTMEpoch(_InferenceEpoch):
     """An LSTM run over lines of source text: its loop is as long as the longest line of the batch."""
 
-    sizes = {"lines": 256, "batch": 32, "layers": 1, "width": 128}
-    on_gpu = {"lines": 1024, "batch": 128, "width": 512}
-    test_sizes = {"lines": 16, "batch": 4, "width": 8}
+    sizes = Sizes(
+        dict(lines=256, batch=32, layers=1, width=128),
+        gpu=dict(lines=1024, batch=128, width=512),
+        test=dict(lines=16, batch=4, width=8),
+    )
 
     def job(self) -> Job:
         return line_vectors(self.device, LSTMReader, **self.size)
@@ -188,9 +164,11 @@ class LSTMEpoch(_InferenceEpoch):
 class TransformerEpoch(_InferenceEpoch):
     """A small Transformer run over lines of source text."""
 
-    sizes = {"lines": 64, "batch": 16, "layers": 2, "width": 128}
-    on_gpu = {"lines": 1024, "batch": 64, "layers": 6, "width": 512}
-    test_sizes = {"lines": 16, "batch": 4, "layers": 1, "width": 16}
+    sizes = Sizes(
+        dict(lines=64, batch=16, layers=2, width=128),
+        gpu=dict(lines=1024, batch=64, layers=6, width=512),
+        test=dict(lines=16, batch=4, layers=1, width=16),
+    )
 
     def job(self) -> Job:
         return line_vectors(self.device, TransformerReader, **self.size)

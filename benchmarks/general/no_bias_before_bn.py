@@ -21,18 +21,30 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.modules.module import register_module_forward_hook
 
 from benchmarks.jobs.images import PHOTOS, JpegPhotos, jpeg_files
-from tipbench.tip.job import Job, MacroPair
-from tipbench.tip.needs import torchvision
-from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip
+from tipbench.tip.words import Claim, Equal, Job, MacroPair, Pair, Sizes, Step, Tip, falls, over_modules, torchvision
+
+
+def biases_taken_away(step: Step) -> int:
+    """Calls of convolutions with a bias whose output itself is what a batch normalisation is called with."""
+    latest: Any = None
+
+    def takes_away(module: nn.Module, inputs: Any, output: Any) -> bool:
+        nonlocal latest
+        if isinstance(module, nn.Conv2d):
+            latest = output if module.bias is not None else None
+        return isinstance(module, nn.BatchNorm2d) and inputs[0] is latest
+
+    return over_modules(step, takes_away)
+
 
 TIP = Tip(
     id="no-bias-before-bn",
     title="Leave out the bias of convolutions before batch normalisation",
     guide=("A1.3", "B9"),
     claim=Claim.FASTER,
+    mechanism=falls("biases that batch normalisation takes away", biases_taken_away),
     note="the guide says that torchvision's models do so already: its ResNets do, its vgg*_bn do not",
     why_not=(
         "oneDNN adds the bias while it writes the convolution's result, so leaving it out saves its gradient "
@@ -63,32 +75,14 @@ def biased_before_bn(model: nn.Module) -> list[nn.Conv2d]:
     ]
 
 
-def biases_taken_away(step: Step) -> int:
-    """Calls of convolutions with a bias whose output itself is what a batch normalisation is called with."""
-    count = 0
-    latest: Any = None
-
-    def look(module: nn.Module, inputs: Any, output: Any) -> None:
-        nonlocal count, latest
-        if isinstance(module, nn.Conv2d):
-            latest = output if module.bias is not None else None
-        elif isinstance(module, nn.BatchNorm2d):
-            count += inputs[0] is latest
-
-    handle = register_module_forward_hook(look)
-    try:
-        step()
-    finally:
-        handle.remove()
-    return count
-
-
 class ConvolutionAndNorm(Pair):
     """One 3x3 convolution and batch normalisation, forward and backward."""
 
-    sizes = {"batch": 8, "channels": 32, "pixels": 56}
-    on_gpu = {"batch": 64, "channels": 64}
-    test_sizes = {"batch": 2, "channels": 4, "pixels": 8}
+    sizes = Sizes(
+        dict(batch=8, channels=32, pixels=56),
+        gpu=dict(batch=64, channels=64),
+        test=dict(batch=2, channels=4, pixels=8),
+    )
 
     def training(self, bias: bool) -> Step:
         channels, pixels = self.size["channels"], self.size["pixels"]
@@ -115,12 +109,8 @@ class ConvolutionAndNorm(Pair):
     def optimized(self) -> Step:
         return self.training(bias=False)
 
-    def mechanism(self, step: Step) -> int:
-        """biases that batch normalisation takes away"""
-        return biases_taken_away(step)
 
-
-class VGGTraining(MacroPair):
+class VGGTraining(MacroPair, apply=no_bias_before_bn):
     """The convolutions of torchvision's `vgg11_bn` trained on JPEG files, loading included.
 
     In place of its classifier, whose 120 million parameters would cost more than the convolutions, it has
@@ -128,9 +118,7 @@ class VGGTraining(MacroPair):
     """
 
     needs = (torchvision(),)
-    sizes = {"batch": 8, "pixels": 64}
-    on_gpu = {"batch": 32, "pixels": 224}
-    test_sizes = {"batch": 4, "pixels": 32}
+    sizes = Sizes(dict(batch=8, pixels=64), gpu=dict(batch=32, pixels=224), test=dict(batch=4, pixels=32))
     # Rounding puts a few ReLUs on the other side of zero, and then whole gradients differ, on both sides
     # alike: so both are compared with fp64, by the error over all outputs together.
     equal = Equal.REFERENCE
@@ -156,25 +144,8 @@ class VGGTraining(MacroPair):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
         return Job(model, data, self.device, optimizer=optimizer, batch_size=self.size["batch"])
 
-    def apply(self, job: Job) -> None:
-        no_bias_before_bn(job)
-
-    def baseline(self) -> Step:
-        return self.comparable(self.job())
-
-    def optimized(self) -> Step:
-        job = self.job()
-        self.apply(job)
-        return self.comparable(job)
-
-    def reference(self) -> Step:
-        job = self.job()
-        job.model.double()
-        job.convert_inputs(lambda images: images.double())
-        return self.comparable(job)
-
-    def comparable(self, job: Job) -> Step:
-        """The job's step, returning the loss and the parameters that both sides have."""
+    def step_of(self, job: Job) -> Step:
+        """One batch, of which the loss and the parameters that both sides have are returned."""
         alone = {conv.bias for conv in biased_before_bn(job.model)}
         shared = nn.ParameterList([parameter for parameter in job.model.parameters() if parameter not in alone])
 
@@ -183,7 +154,3 @@ class VGGTraining(MacroPair):
             return loss, shared
 
         return step
-
-    def mechanism(self, step: Step) -> int:
-        """biases that batch normalisation takes away"""
-        return biases_taken_away(step)

@@ -13,18 +13,15 @@ where they are large. Nothing is gained by a program that never switched them on
 import torch
 from torch import nn
 
-from benchmarks.jobs.image_classification import image_classification
-from tipbench.tip.counts import stack_traces
-from tipbench.tip.job import Job, MacroPair
-from tipbench.tip.needs import torchvision
-from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip
-from tipbench.tip.process import within
+from benchmarks.jobs.image_classification import TrainResNet
+from tipbench.tip.words import Claim, Equal, Pair, Sizes, Step, Tip, as_it_is, falls, stack_traces, within
 
 TIP = Tip(
     id="no-debug-apis",
     title="Switch debug APIs off for real runs",
     guide=("A1.8",),
     claim=Claim.AVOIDS,
+    mechanism=falls("stack traces recorded", stack_traces),
 )
 
 
@@ -37,12 +34,16 @@ def profiler() -> torch.profiler.profile:
     return torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
 
 
+def profilers_watching(step: Step) -> int:
+    step()
+    return int(torch._C._autograd._profiler_enabled())
+
+
 class _PerceptronTraining(Pair):
     """Training a small multilayer perceptron."""
 
     equal = Equal.BITWISE
-    sizes = {"layers": 8, "batch": 64, "width": 128}
-    test_sizes = {"layers": 2, "batch": 4, "width": 8}
+    sizes = Sizes(dict(layers=8, batch=64, width=128), test=dict(layers=2, batch=4, width=8))
 
     def training(self) -> Step:
         width = self.size["width"]
@@ -61,6 +62,9 @@ class _PerceptronTraining(Pair):
 
         return step
 
+    def optimized(self) -> Step:
+        return self.training()
+
 
 class AnomalyMode(_PerceptronTraining):
     """`detect_anomaly` left on around the training of a small multilayer perceptron."""
@@ -69,58 +73,25 @@ class AnomalyMode(_PerceptronTraining):
     def baseline(self) -> Step:
         return self.training()
 
-    def optimized(self) -> Step:
-        return self.training()
-
-    def mechanism(self, step: Step) -> int:
-        """stack traces recorded"""
-        return stack_traces(step)
-
 
 class Profiler(_PerceptronTraining):
     """`torch.profiler.profile` left on around the same training."""
+
+    mechanism = falls("profilers watching", profilers_watching)
 
     @within(profiler)
     def baseline(self) -> Step:
         return self.training()
 
-    def optimized(self) -> Step:
-        return self.training()
 
-    def mechanism(self, step: Step) -> int:
-        """profilers watching"""
-        step()
-        return int(torch._C._autograd._profiler_enabled())
-
-
-class ResNetTraining(MacroPair):
+class ResNetTraining(TrainResNet):
     """`detect_anomaly` left on around the training of a ResNet-18 on JPEG files."""
 
-    needs = (torchvision(),)
-    # The gradients of convolutions are added up on a GPU in no fixed order. That puts a few ReLUs on the other side
-    # of zero, and then whole gradients differ: so both sides are compared with fp64.
-    equal = Equal.REFERENCE
-    tolerance = 1e-2
-    sizes = {"batch": 4, "pixels": 64}
-    on_gpu = {"batch": 32, "pixels": 224}
-    test_sizes = {"batch": 4, "pixels": 64}
-
-    def job(self) -> Job:
-        return image_classification(self.device, model="resnet18", train=True, **self.size)
-
-    def reference(self) -> Step:
-        job = self.job()
-        job.model.double()
-        job.convert_inputs(torch.Tensor.double)
-        return job.step
+    sizes = Sizes(dict(batch=4, pixels=64), gpu=dict(batch=32, pixels=224), test=dict(batch=4, pixels=64))
 
     @within(anomaly_mode)
     def baseline(self) -> Step:
-        return self.job().step
+        return self.applied(as_it_is)
 
     def optimized(self) -> Step:
-        return self.job().step
-
-    def mechanism(self, step: Step) -> int:
-        """stack traces recorded"""
-        return stack_traces(step)
+        return self.applied(as_it_is)

@@ -18,21 +18,31 @@ from torch import nn
 
 from benchmarks.jobs.image_classification import image_classification
 from benchmarks.jobs.language_model import text_encoder
-from tipbench.tip.counts import autograd_nodes
-from tipbench.tip.job import Job, MacroPair
-from tipbench.tip.needs import torchvision
-from tipbench.tip.pair import Claim, Pair, Step, Tip, variant
+from tipbench.tip.words import (
+    Claim,
+    Job,
+    MacroPair,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    autograd_nodes,
+    falls,
+    torchvision,
+    variant,
+)
 
 TIP = Tip(
     id="no-grad",
     title="Disable gradient calculation for inference",
     guide=("A1.2", "M5"),
     claim=Claim.FASTER,
+    mechanism=falls("autograd nodes behind the output", lambda step: autograd_nodes(step())),
 )
 
 
 def no_grad(job: Job) -> None:
-    """The tip, on any inference job: as if `with torch.no_grad():` stood around the model's call."""
+    """The tip, on any inference job: as if the model were called within `with torch.no_grad():`."""
     job.model.forward = torch.no_grad()(job.model.forward)
 
 
@@ -44,70 +54,43 @@ def inference_mode(job: Job) -> None:
 class SmallOperations(Pair):
     """A chain of small operations on a parameter that requires a gradient."""
 
-    sizes = {"operations": 100, "elements": 1000}
-    test_sizes = {"operations": 10}
+    sizes = Sizes(dict(operations=100, elements=1000), test=dict(operations=10))
 
-    def chain(self, factor: nn.Parameter) -> torch.Tensor:
-        y = torch.ones_like(factor)
-        for _ in range(self.size["operations"]):
-            y = y * factor
-        return y
+    def chain(self) -> Step:
+        factor = nn.Parameter(torch.rand(self.size["elements"], device=self.device) / 100 + 1)
 
-    def factor(self) -> nn.Parameter:
-        return nn.Parameter(torch.rand(self.size["elements"], device=self.device) / 100 + 1)
+        def step() -> torch.Tensor:
+            y = torch.ones_like(factor)
+            for _ in range(self.size["operations"]):
+                y = y * factor
+            return y
+
+        return step
 
     def baseline(self) -> Step:
-        factor = self.factor()
-        return lambda: self.chain(factor)
+        return self.chain()
 
     def optimized(self) -> Step:
-        factor = self.factor()
-
-        def step() -> torch.Tensor:
-            with torch.no_grad():
-                return self.chain(factor)
-
-        return step
+        return torch.no_grad()(self.chain())
 
     @variant
     def inference_mode(self) -> Step:
-        factor = self.factor()
-
-        def step() -> torch.Tensor:
-            with torch.inference_mode():
-                return self.chain(factor)
-
-        return step
-
-    def mechanism(self, step: Step) -> int:
-        """autograd nodes behind the output"""
-        return autograd_nodes(step())
+        return torch.inference_mode()(self.chain())
 
 
-class _Inference(MacroPair):
+class _Inference(MacroPair, apply=no_grad):
     """The tip on a whole inference job. The output is kept until the next step, as by a user who reads it."""
 
-    def apply(self, job: Job) -> None:
-        no_grad(job)
-
     @variant
     def inference_mode(self) -> Step:
-        job = self.job()
-        inference_mode(job)
-        return job.step
-
-    def mechanism(self, step: Step) -> int:
-        """autograd nodes behind the output"""
-        return autograd_nodes(step())
+        return self.applied(inference_mode)
 
 
 class ResNetInference(_Inference):
     """ResNet-18 run over JPEG files, loading included: few and large operations."""
 
     needs = (torchvision(),)
-    sizes = {"batch": 4, "pixels": 112}
-    on_gpu = {"batch": 64, "pixels": 224}
-    test_sizes = {"batch": 1, "pixels": 32}
+    sizes = Sizes(dict(batch=4, pixels=112), gpu=dict(batch=64, pixels=224), test=dict(batch=1, pixels=32))
 
     def job(self) -> Job:
         return image_classification(self.device, model="resnet18", train=False, **self.size)
@@ -116,9 +99,11 @@ class ResNetInference(_Inference):
 class TransformerEncoderInference(_Inference):
     """PyTorch's TransformerEncoder run over text: without gradients it takes its fused path."""
 
-    sizes = {"layers": 4, "width": 128, "context": 128, "batch": 8}
-    on_gpu = {"layers": 12, "width": 768, "context": 512}
-    test_sizes = {"layers": 1, "width": 16, "context": 8, "batch": 2}
+    sizes = Sizes(
+        dict(layers=4, width=128, context=128, batch=8),
+        gpu=dict(layers=12, width=768, context=512),
+        test=dict(layers=1, width=16, context=8, batch=2),
+    )
 
     def job(self) -> Job:
         return text_encoder(self.device, **self.size)

@@ -13,21 +13,37 @@ error against fp64 is measured and shown. bfloat16 has the range of float32. flo
 capability 8.0). Never run on a GPU so far.
 """
 
+from typing import Any
+
 import torch
 from torch import nn
 
-from benchmarks.jobs.image_classification import image_classification
-from benchmarks.jobs.language_model import language_model
-from tipbench.tip.counts import flops, low_precision_outputs
-from tipbench.tip.job import Job, MacroPair
-from tipbench.tip.needs import bfloat16, gpu, torchvision
-from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip, requires, variant
+from benchmarks.jobs.image_classification import TrainResNet
+from benchmarks.jobs.language_model import TrainGPT
+from tipbench.tip.words import (
+    Claim,
+    Equal,
+    Job,
+    MacroPair,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    appears,
+    bfloat16,
+    flops,
+    gpu,
+    low_precision_outputs,
+    requires,
+    variant,
+)
 
 TIP = Tip(
     id="amp",
     title="Use automatic mixed precision",
     guide=("A3.6", "B4"),
     claim=Claim.FASTER,
+    mechanism=appears("modules whose output has 16 bits", low_precision_outputs),
     published='"up to 3x" on Tensor Cores (PyTorch Performance Tuning Guide)',
     note="torch.cuda.amp, which the guides show, is deprecated: use torch.amp",
     why_not=(
@@ -72,41 +88,33 @@ class _Lossy(Pair):
     equal = Equal.LOSSY
     tolerance = 1e-2
 
-    def mechanism(self, step: Step) -> int:
-        """modules whose output has 16 bits"""
-        return low_precision_outputs(step)
-
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        return optimized > baseline == 0
-
 
 class Linear(_Lossy):
     """One linear layer, forward and backward."""
 
-    sizes = {"batch": 512, "width": 1024}
-    on_gpu = {"batch": 8192, "width": 4096}
-    test_sizes = {"batch": 8, "width": 16}
+    sizes = Sizes(dict(batch=512, width=1024), gpu=dict(batch=8192, width=4096), test=dict(batch=8, width=16))
 
-    def layer_and_inputs(self) -> tuple[nn.Linear, torch.Tensor]:
+    def training(self, dtype: torch.dtype = torch.float32) -> Step:
         width = self.size["width"]
-        layer = nn.Linear(width, width, device=self.device)
-        return layer, torch.randn(self.size["batch"], width, device=self.device)
+        layer = nn.Linear(width, width, device=self.device).to(dtype)
+        inputs = torch.randn(self.size["batch"], width, device=self.device).to(dtype)
 
-    def training(self, layer: nn.Linear, inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        loss = layer(inputs).float().square().mean()
-        return loss.detach(), *torch.autograd.grad(loss, list(layer.parameters()))
+        def step() -> tuple[torch.Tensor, ...]:
+            loss = layer(inputs).to(dtype).square().mean()
+            return loss.detach(), *torch.autograd.grad(loss, list(layer.parameters()))
+
+        return step
 
     def baseline(self) -> Step:
-        layer, inputs = self.layer_and_inputs()
-        return lambda: self.training(layer, inputs)
+        return self.training()
 
     @requires(bfloat16())
     def optimized(self) -> Step:
-        layer, inputs = self.layer_and_inputs()
+        training = self.training()
 
-        def step() -> tuple[torch.Tensor, ...]:
+        def step() -> Any:
             with autocast(self.device):
-                return self.training(layer, inputs)
+                return training()
 
         return step
 
@@ -114,20 +122,10 @@ class Linear(_Lossy):
         return {"flops": flops(self.baseline())}
 
     def reference(self) -> Step:
-        layer, inputs = self.layer_and_inputs()
-        layer, inputs = layer.double(), inputs.double()
-
-        def step() -> tuple[torch.Tensor, ...]:
-            loss = layer(inputs).square().mean()
-            return loss.detach(), *torch.autograd.grad(loss, list(layer.parameters()))
-
-        return step
+        return self.training(torch.float64)
 
 
-class _Training(_Lossy, MacroPair):
-    def apply(self, job: Job) -> None:
-        amp(job)
-
+class _Training(_Lossy, MacroPair, apply=amp):
     @requires(bfloat16())
     def optimized(self) -> Step:
         return super().optimized()
@@ -135,38 +133,23 @@ class _Training(_Lossy, MacroPair):
     @variant
     @requires(gpu())
     def float16(self) -> Step:
-        job = self.job()
-        amp_in_float16(job)
-        return job.step
-
-    def reference(self) -> Step:
-        job = self.job()
-        job.model.double()
-        job.convert_inputs(lambda inputs: inputs.double() if inputs.is_floating_point() else inputs)
-        return job.step
+        return self.applied(amp_in_float16)
 
 
-class ResNetTraining(_Training):
+class ResNetTraining(_Training, TrainResNet):
     """ResNet-18 trained on JPEG files, loading included."""
 
-    needs = (torchvision(),)
     # bfloat16 rounds to 8 bits, in every layer forward and back: gradients of the first layers are off by
     # some hundredths, as in anybody's training with it.
     tolerance = 1e-1
-    sizes = {"batch": 4, "pixels": 80}
-    on_gpu = {"batch": 64, "pixels": 224}
-    test_sizes = {"batch": 4, "pixels": 64}
-
-    def job(self) -> Job:
-        return image_classification(self.device, model="resnet18", train=True, **self.size)
+    sizes = Sizes(dict(batch=4, pixels=80), gpu=dict(batch=64, pixels=224), test=dict(batch=4, pixels=64))
 
 
-class GPTTraining(_Training):
+class GPTTraining(_Training, TrainGPT):
     """Training a small GPT."""
 
-    sizes = {"layers": 2, "width": 256, "context": 128, "batch": 2}
-    on_gpu = {"layers": 12, "width": 768, "context": 512, "batch": 8}
-    test_sizes = {"layers": 1, "width": 16, "context": 16, "batch": 2}
-
-    def job(self) -> Job:
-        return language_model(self.device, activation=nn.GELU, **self.size)
+    sizes = Sizes(
+        dict(layers=2, width=256, context=128, batch=2),
+        gpu=dict(layers=12, width=768, context=512, batch=8),
+        test=dict(layers=1, width=16, context=16, batch=2),
+    )

@@ -16,17 +16,15 @@ Never run on a GPU so far.
 import torch
 from torch import nn
 
-from benchmarks.jobs.language_model import language_model
-from tipbench.tip.counts import synchronisations
-from tipbench.tip.job import Job
-from tipbench.tip.needs import gpu
-from tipbench.tip.pair import Claim, Pair, Step, Tip
+from benchmarks.jobs.language_model import TrainGPT, language_model
+from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, falls, gpu, synchronisations
 
 TIP = Tip(
     id="avoid-sync",
     title="Do not make the processor wait for the GPU",
     guide=("A3.4", "B10"),
     claim=Claim.FASTER,
+    mechanism=falls("waits of the processor for the GPU", synchronisations),
     why_not="Where one step keeps the GPU busy for long, the next is handed over in time in spite of the wait.",
 )
 
@@ -35,16 +33,11 @@ class _Waiting(Pair):
     devices = ("cuda",)
     needs = (gpu(1),)
 
-    def mechanism(self, step: Step) -> int:
-        """waits of the processor for the GPU"""
-        return synchronisations(step)
-
 
 class RunningSum(_Waiting):
     """A sum over the results of many small operations."""
 
-    sizes = {"operations": 50, "elements": 10_000}
-    test_sizes = {"operations": 3, "elements": 10}
+    sizes = Sizes(dict(operations=50, elements=10_000), test=dict(operations=3, elements=10))
 
     def baseline(self) -> Step:
         x = torch.randn(self.size["elements"], device=self.device)
@@ -72,8 +65,7 @@ class RunningSum(_Waiting):
 class Mask(_Waiting):
     """The sum of the positive numbers, many times: chosen by an index, or by a factor of 0."""
 
-    sizes = {"operations": 50, "elements": 10_000}
-    test_sizes = {"operations": 3, "elements": 10}
+    sizes = Sizes(dict(operations=50, elements=10_000), test=dict(operations=3, elements=10))
 
     def baseline(self) -> Step:
         x = torch.randn(self.size["elements"], device=self.device)
@@ -98,14 +90,13 @@ class Mask(_Waiting):
         return step
 
 
-class GPTTraining(_Waiting):
+class GPTTraining(_Waiting, TrainGPT):
     """Training a small GPT and keeping its running loss."""
 
-    scale = "macro"
-    # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
-    tolerance = 1e-3
-    sizes = {"layers": 4, "width": 128, "context": 64, "batch": 4, "steps": 8}
-    test_sizes = {"layers": 1, "width": 16, "context": 8, "batch": 2, "steps": 2}
+    sizes = Sizes(
+        dict(layers=4, width=128, context=64, batch=4, steps=8),
+        test=dict(layers=1, width=16, context=8, batch=2, steps=2),
+    )
 
     def job(self) -> Job:
         size = {name: value for name, value in self.size.items() if name != "steps"}

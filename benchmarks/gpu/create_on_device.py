@@ -12,38 +12,30 @@ Random numbers differ: each device has a generator of its own. So what is compar
 Never run on a GPU so far.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 
-from benchmarks.jobs.language_model import Block, language_model
-from tipbench.tip.counts import copies_to_device
-from tipbench.tip.job import Job, MacroPair
-from tipbench.tip.needs import gpu
-from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip
+from benchmarks.jobs.language_model import TrainGPT, gpt_blocks
+from tipbench.tip.words import Claim, Equal, Job, Pair, Sizes, Step, Tip, copies_to_device, falls, gpu
 
 TIP = Tip(
     id="create-on-device",
     title="Create tensors on the device they are used on",
     guide=("A3.5",),
     claim=Claim.FASTER,
+    mechanism=falls("copies from the host", lambda step: sum(copies_to_device(step).values())),
 )
 
 
-class _Created(Pair):
-    devices = ("cuda",)
-    needs = (gpu(1),)
-
-    def mechanism(self, step: Step) -> int:
-        """copies from the host"""
-        return sum(copies_to_device(step).values())
-
-
-class Constants(_Created):
+class Constants(Pair):
     """Tensors of growing size, filled with a number each."""
 
+    devices = ("cuda",)
+    needs = (gpu(1),)
     equal = Equal.BITWISE
-    sizes = {"smallest": 1000, "largest": 10_000_000}
-    test_sizes = {"largest": 10_000}
+    sizes = Sizes(dict(smallest=1000, largest=10_000_000), test=dict(largest=10_000))
 
     def elements(self) -> list[int]:
         found = [self.size["smallest"]]
@@ -73,27 +65,23 @@ def masked_attention_on_device(query: torch.Tensor, key: torch.Tensor, value: to
     return nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
 
 
+def create_on_host(job: Job) -> None:
+    attend_by(job, masked_attention)
+
+
 def create_on_device(job: Job) -> None:
     """The tip, on a GPT; elsewhere it is a matter of whoever writes the model."""
-    for block in job.model.modules():
-        if isinstance(block, Block):
-            block.attend = masked_attention_on_device
+    attend_by(job, masked_attention_on_device)
 
 
-class GPTTraining(_Created, MacroPair):
+def attend_by(job: Job, attention: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]) -> None:
+    for block in gpt_blocks(job):
+        block.attend = attention  # type: ignore[assignment]
+
+
+class GPTTraining(TrainGPT, untuned=create_on_host, apply=create_on_device):
     """Training a small GPT that makes its mask in every layer."""
 
-    # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
-    tolerance = 1e-3
-    sizes = {"layers": 4, "width": 128, "context": 512, "batch": 4}
-    test_sizes = {"layers": 1, "width": 16, "context": 8, "batch": 2}
-
-    def job(self) -> Job:
-        job = language_model(self.device, activation=nn.GELU, **self.size)
-        for block in job.model.modules():
-            if isinstance(block, Block):
-                block.attend = masked_attention
-        return job
-
-    def apply(self, job: Job) -> None:
-        create_on_device(job)
+    devices = ("cuda",)
+    needs = (gpu(1),)
+    sizes = Sizes(dict(layers=4, width=128, context=512, batch=4), test=dict(layers=1, width=16, context=8, batch=2))

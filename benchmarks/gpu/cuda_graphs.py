@@ -17,20 +17,30 @@ Never run on a GPU so far.
 import torch
 from torch import nn
 
-from benchmarks.jobs.language_model import language_model
-from tipbench.tip.counts import launches
-from tipbench.tip.job import Job, MacroPair
-from tipbench.tip.needs import compiler, gpu
-from tipbench.tip.pair import Claim, Pair, Step, Tip, variant
+from benchmarks.jobs.language_model import TrainGPT
+from tipbench.tip.words import Claim, Job, Mechanism, Pair, Sizes, Step, Tip, as_it_is, compiler, gpu, launches, variant
+
+
+def fewer_launches_or_not_compiled(baseline: dict[str, int], optimized: dict[str, int]) -> bool:
+    # The variant `eager` differs from the baseline in that nothing is compiled: it launches more, not fewer.
+    return optimized["launches"] < baseline["launches"] or optimized["compiled"] == 0 < baseline["compiled"]
+
 
 TIP = Tip(
     id="cuda-graphs",
     title="Launch many small kernels at once with CUDA graphs",
     guide=("A3.2",),
     claim=Claim.FASTER,
+    mechanism=Mechanism(
+        "launches of kernels and of CUDA graphs, and graphs of torch.compile", launches, fewer_launches_or_not_compiled
+    ),
     published="1.2-3x; Mask R-CNN 1.7x, BERT 1.12x (PyTorch: Accelerating PyTorch with CUDA Graphs)",
     note='the guide\'s torch.compile(m, "reduce-overhead") is a TypeError: mode must be given by name',
 )
+
+
+def compiled(job: Job) -> None:
+    job.model.compile()
 
 
 def cuda_graphs(job: Job) -> None:
@@ -38,24 +48,18 @@ def cuda_graphs(job: Job) -> None:
     job.model.compile(mode="reduce-overhead")
 
 
-class _Launches(Pair):
-    devices = ("cuda",)
-    needs = (gpu(1), compiler())
-
-    def mechanism(self, step: Step) -> dict[str, int]:
-        """launches of kernels and of CUDA graphs, and graphs of torch.compile"""
-        return launches(step)
-
-    def engaged(self, baseline: dict[str, int], optimized: dict[str, int]) -> bool:
-        # The variant `eager` differs from the baseline in that nothing is compiled: it launches more, not fewer.
-        return optimized["launches"] < baseline["launches"] or optimized["compiled"] == 0 < baseline["compiled"]
+def cuda_graphs_by_hand(job: Job) -> None:
+    """The tip without torch.compile: one graph for the forward pass, and one for the backward pass."""
+    tokens, _ = next(iter(job.loader()))
+    torch.cuda.make_graphed_callables(job.model, (tokens.to(job.device),))
 
 
-class TinyKernels(_Launches):
+class TinyKernels(Pair):
     """Two hundred kernels of a few microseconds: small linear layers, which cannot be fused into one."""
 
-    sizes = {"layers": 100, "batch": 8, "width": 64}
-    test_sizes = {"layers": 10, "batch": 2, "width": 8}
+    devices = ("cuda",)
+    needs = (gpu(1), compiler())
+    sizes = Sizes(dict(layers=100, batch=8, width=64), test=dict(layers=10, batch=2, width=8))
 
     def model(self) -> nn.Module:
         width = self.size["width"]
@@ -107,32 +111,17 @@ class TinyKernels(_Launches):
         return step
 
 
-class SmallBatchTraining(_Launches, MacroPair):
+class SmallBatchTraining(TrainGPT, untuned=compiled, apply=cuda_graphs):
     """Training a GPT on batches so small that the GPU waits for launches."""
 
-    sizes = {"layers": 6, "width": 128, "context": 64, "batch": 2}
-    test_sizes = {"layers": 1, "width": 16, "context": 8}
-    # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
-    tolerance = 1e-3
-
-    def job(self) -> Job:
-        return language_model(self.device, activation=nn.GELU, **self.size)
-
-    def baseline(self) -> Step:
-        job = self.job()
-        job.model.compile()
-        return job.step
-
-    def apply(self, job: Job) -> None:
-        cuda_graphs(job)
+    devices = ("cuda",)
+    needs = (gpu(1), compiler())
+    sizes = Sizes(dict(layers=6, width=128, context=64, batch=2), test=dict(layers=1, width=16, context=8))
 
     @variant
     def eager(self) -> Step:
-        return self.job().step
+        return self.applied(as_it_is)
 
     @variant
     def by_hand(self) -> Step:
-        job = self.job()
-        tokens, _ = next(iter(job.loader()))
-        torch.cuda.make_graphed_callables(job.model, (tokens.to(self.device),))
-        return job.step
+        return self.applied(cuda_graphs_by_hand)

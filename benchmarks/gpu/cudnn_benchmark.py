@@ -16,23 +16,32 @@ Never run on a GPU so far.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
-from typing import ClassVar
 
 import torch
 from torch import nn
 
-from benchmarks.jobs.image_classification import image_classification
-from tipbench.tip.counts import first_kernels
-from tipbench.tip.job import Job, MacroPair
-from tipbench.tip.needs import Need, gpu, torchvision
-from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip
-from tipbench.tip.process import process_settings, within
+from benchmarks.jobs.image_classification import TrainResNet, image_classification
+from tipbench.tip.words import (
+    Claim,
+    Job,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    first_kernels,
+    gpu,
+    process_settings,
+    rises,
+    torchvision,
+    within,
+)
 
 TIP = Tip(
     id="cudnn-benchmark",
     title="Let cuDNN try out its convolution algorithms",
     guide=("A3.3", "B5"),
     claim=Claim.FASTER,
+    mechanism=rises("kernels run for shapes that are new to cuDNN, those it tries out included", first_kernels),
     note=(
         "torch.backends.cudnn.flags(benchmark=True) also sets enabled=False, its default: pass enabled=True, or set "
         "torch.backends.cudnn.benchmark."
@@ -55,21 +64,12 @@ def cudnn_benchmark(job: Job) -> None:
     job.run = searching()(job.run)  # type: ignore[method-assign]
 
 
-class _Convolutions(Pair):
-    devices = ("cuda",)
-    needs: ClassVar[tuple[Need, ...]] = (gpu(1),)
-    tolerance = 1e-3  # two algorithms add up in another order
-
-    def mechanism(self, step: Step) -> int:
-        """kernels run for shapes that are new to cuDNN, those it tries out included"""
-        return first_kernels(step)
-
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        return optimized > baseline
-
-
-class _Alone(_Convolutions):
+class _Alone(Pair):
     """The same step, with the search and without."""
+
+    devices = ("cuda",)
+    needs = (gpu(1),)
+    tolerance = 1e-3  # two algorithms add up in another order
 
     def build(self) -> Step:
         raise NotImplementedError
@@ -86,8 +86,7 @@ class _Alone(_Convolutions):
 class SameShape(_Alone):
     """A strided, a wide and a pointwise convolution, forward and backward, always on the same shape."""
 
-    sizes = {"batch": 32, "channels": 128, "pixels": 56}
-    test_sizes = {"batch": 1, "channels": 4, "pixels": 8}
+    sizes = Sizes(dict(batch=32, channels=128, pixels=56), test=dict(batch=1, channels=4, pixels=8))
 
     def build(self) -> Step:
         channels, pixels = self.size["channels"], self.size["pixels"]
@@ -108,8 +107,7 @@ class SameShape(_Alone):
 class ChangingShapes(_Alone):
     """A 3x3 convolution on images whose width is another one in every step."""
 
-    sizes = {"batch": 8, "channels": 64, "pixels": 64}
-    test_sizes = {"batch": 1, "channels": 4, "pixels": 8}
+    sizes = Sizes(dict(batch=8, channels=64, pixels=64), test=dict(batch=1, channels=4, pixels=8))
 
     def build(self) -> Step:
         channels, pixels = self.size["channels"], self.size["pixels"]
@@ -128,28 +126,16 @@ class ChangingShapes(_Alone):
         return step
 
 
-class ResNetTraining(_Convolutions, MacroPair):
+class ResNetTraining(TrainResNet, apply=cudnn_benchmark):
     """ResNet-50 trained on JPEG files, loading included."""
 
+    devices = ("cuda",)
     needs = (gpu(1), torchvision())
-    # Adding up in another order puts a few ReLUs on the other side of zero, and then whole gradients differ.
-    equal = Equal.REFERENCE
-    tolerance = 1e-2
-    sizes = {"batch": 32, "pixels": 224}
-    test_sizes = {"batch": 4, "pixels": 64}
+    sizes = Sizes(dict(batch=32, pixels=224), test=dict(batch=4, pixels=64))
 
     def job(self) -> Job:
         return image_classification(self.device, model="resnet50", train=True, **self.size)
 
-    def apply(self, job: Job) -> None:
-        cudnn_benchmark(job)
-
     @process_settings(own_process=True)
     def optimized(self) -> Step:
         return super().optimized()
-
-    def reference(self) -> Step:
-        job = self.job()
-        job.model.double()
-        job.convert_inputs(torch.Tensor.double)
-        return job.step

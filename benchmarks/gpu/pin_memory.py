@@ -14,21 +14,35 @@ more than it brings (the variant `pinned_in_the_loop`), and pinned memory is tak
 Never run on a GPU so far.
 """
 
-from typing import ClassVar
-
 import torch
 
-from benchmarks.jobs.image_classification import image_classification
-from tipbench.tip.counts import copies_to_device
-from tipbench.tip.job import Job, MacroPair
-from tipbench.tip.needs import Need, cores, gpu, torchvision
-from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip, variant
+from benchmarks.jobs.image_classification import TrainSmallNetwork
+from tipbench.tip.words import (
+    Claim,
+    Equal,
+    Job,
+    Mechanism,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    copies_to_device,
+    cores,
+    gpu,
+    torchvision,
+    variant,
+)
 
 TIP = Tip(
     id="pin-memory",
     title="Copy to the GPU from pinned memory",
     guide=("A1.1", "B3"),
     claim=Claim.FASTER,
+    mechanism=Mechanism(
+        "copies from the host: from pageable and from pinned memory",
+        copies_to_device,
+        lambda baseline, optimized: bool(optimized["pinned"] > baseline["pinned"]),
+    ),
     published="x.pin_memory().to() in the loop can be twice as slow (PyTorch: A guide on pin_memory and non_blocking)",
 )
 
@@ -39,24 +53,13 @@ def pin_memory(job: Job) -> None:
     job.non_blocking = True
 
 
-class _Copies(Pair):
-    devices = ("cuda",)
-    needs: ClassVar[tuple[Need, ...]] = (gpu(1),)
-    equal = Equal.BITWISE
-
-    def mechanism(self, step: Step) -> dict[str, int]:
-        """copies from the host: from pageable and from pinned memory"""
-        return copies_to_device(step)
-
-    def engaged(self, baseline: dict[str, int], optimized: dict[str, int]) -> bool:
-        return optimized["pinned"] > baseline["pinned"]
-
-
-class Copies(_Copies):
+class Copies(Pair):
     """Tensors of 1 to 256 MB that are copied to the GPU."""
 
-    sizes = {"smallest_bytes": 2**20, "largest_bytes": 2**28}
-    test_sizes = {"smallest_bytes": 2**8, "largest_bytes": 2**10}
+    devices = ("cuda",)
+    needs = (gpu(1),)
+    equal = Equal.BITWISE
+    sizes = Sizes(dict(smallest_bytes=2**20, largest_bytes=2**28), test=dict(smallest_bytes=2**8, largest_bytes=2**10))
 
     def tensors(self) -> list[torch.Tensor]:
         sizes = [self.size["smallest_bytes"]]
@@ -82,28 +85,17 @@ class Copies(_Copies):
         return lambda: [tensor.to(self.device, non_blocking=True, copy=True) for tensor in self.pinned(tensors)]
 
 
-class TrainingEpoch(_Copies, MacroPair):
+class TrainingEpoch(TrainSmallNetwork, apply=pin_memory):
     """An epoch of training a small network on JPEG files, loaded in two workers."""
 
+    devices = ("cuda",)
     needs = (gpu(1), cores(2), torchvision())
-    # The gradients of convolutions are added up on a GPU in no fixed order.
-    equal = Equal.CLOSE
-    tolerance = 1e-3
-    sizes = {"images": 512, "batch": 64, "pixels": 224}
-    test_sizes = {"images": 8, "batch": 4, "pixels": 16}
+    sizes = Sizes(dict(images=512, batch=64, pixels=224), test=dict(images=8, batch=4, pixels=16))
 
     def job(self) -> Job:
-        job = image_classification(self.device, model="small", train=True, **self.size)
+        job = super().job()
         job.loading.update(num_workers=2, persistent_workers=True)
         return job
 
-    def apply(self, job: Job) -> None:
-        pin_memory(job)
-
-    def baseline(self) -> Step:
-        return self.job().epoch
-
-    def optimized(self) -> Step:
-        job = self.job()
-        self.apply(job)
+    def step_of(self, job: Job) -> Step:
         return job.epoch

@@ -19,16 +19,34 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.sequences import LSTMReader, SourceLines, line_vectors
-from tipbench.tip.job import Job
-from tipbench.tip.needs import gpu
-from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip, variant
-from tipbench.tip.process import process_settings
+from tipbench.tip.words import Claim, Equal, Job, Mechanism, Pair, Sizes, Step, Tip, gpu, process_settings, variant
+
+
+def requests_and_reserved(step: Step) -> dict[str, int]:
+    """Of a second step that starts without any kept memory, as the first one did."""
+    torch.cuda.empty_cache()
+    step()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_stats()
+    step()
+    after = torch.cuda.memory_stats()
+    requests = after["num_device_alloc"] - before["num_device_alloc"]
+    return {"requests": requests, "reserved": after["reserved_bytes.all.peak"]}
+
+
+def fewer_or_less(baseline: dict[str, int], optimized: dict[str, int]) -> bool:
+    return optimized["requests"] < baseline["requests"] or optimized["reserved"] < baseline["reserved"]
+
 
 TIP = Tip(
     id="preallocate",
     title="Allocate for the longest input first",
     guide=("A3.7", "M10"),
     claim=Claim.FASTER,
+    mechanism=Mechanism(
+        "requests for memory to the driver, and bytes reserved at most", requests_and_reserved, fewer_or_less
+    ),
 )
 
 EXPANDABLE = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}
@@ -66,21 +84,6 @@ class _Lengths(Pair):
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def mechanism(self, step: Step) -> dict[str, int]:
-        """requests for memory to the driver, and bytes reserved at most"""
-        self.before_step()
-        step()
-        self.before_step()
-        torch.cuda.reset_peak_memory_stats(self.device)
-        before = torch.cuda.memory_stats(self.device)
-        step()
-        after = torch.cuda.memory_stats(self.device)
-        requests = after["num_device_alloc"] - before["num_device_alloc"]
-        return {"requests": requests, "reserved": after["reserved_bytes.all.peak"]}
-
-    def engaged(self, baseline: dict[str, int], optimized: dict[str, int]) -> bool:
-        return optimized["requests"] < baseline["requests"] or optimized["reserved"] < baseline["reserved"]
-
 
 class GrowingTensors(_Lengths):
     """Chains of operations on tensors of 4 to 32 MB, the shortest first and the others by chance.
@@ -89,8 +92,10 @@ class GrowingTensors(_Lengths):
     """
 
     equal = Equal.BITWISE
-    sizes = {"batches": 20, "width": 1024, "longest": 8192}
-    test_sizes = {"batches": 6}  # smaller tensors all fit into the first piece of memory
+    sizes = Sizes(
+        dict(batches=20, width=1024, longest=8192),
+        test=dict(batches=6),  # smaller tensors all fit into the first piece of memory
+    )
 
     def build(self, first_the_longest: bool) -> Step:
         width, longest = self.size["width"], self.size["longest"]
@@ -116,16 +121,11 @@ class LSTMEpoch(_Lengths):
     """The first epoch of training an LSTM on lines of all lengths, from cold."""
 
     scale = "macro"
-    sizes = {"layers": 2, "width": 256, "lines": 512, "batch": 64}
-    test_sizes = {"layers": 1, "width": 64, "lines": 256}
-
-    def job(self) -> Job:
-        job = line_vectors(self.device, LSTMReader, **self.size)
-        job.model.train().requires_grad_(True)
-        return job
+    sizes = Sizes(dict(layers=2, width=256, lines=512, batch=64), test=dict(layers=1, width=64, lines=256))
 
     def build(self, first_the_longest: bool) -> Step:
-        job = self.job()
+        job = line_vectors(self.device, LSTMReader, **self.size)
+        job.model.train().requires_grad_(True)
 
         def step() -> nn.Module:
             job.model.zero_grad()

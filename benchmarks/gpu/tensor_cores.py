@@ -24,18 +24,34 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from benchmarks.jobs.language_model import language_model
-from tipbench.tip.counts import flops, tensor_core_kernels
-from tipbench.tip.job import Job, MacroPair
-from tipbench.tip.needs import Need, bfloat16, gpu, tf32
-from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip, requires, variant
-from tipbench.tip.process import within
+from benchmarks.jobs.language_model import TrainGPT
+from tipbench.tip.words import (
+    Claim,
+    Equal,
+    Job,
+    Mechanism,
+    Need,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    bfloat16,
+    flops,
+    gpu,
+    requires,
+    rises,
+    tensor_core_kernels,
+    tf32,
+    variant,
+    within,
+)
 
 TIP = Tip(
     id="tensor-cores",
     title="Let tensor cores multiply matrices",
     guide=("A3.1",),
     claim=Claim.FASTER,
+    mechanism=rises("kernels on tensor cores", tensor_core_kernels),
     published="TF32 about 7x on a product of 10240 x 10240 matrices on an A100 (PyTorch: CUDA semantics)",
     note="cuDNN's convolutions use TF32 by default, matrix products do not",
 )
@@ -89,48 +105,39 @@ class _TensorCores(Pair):
         width = self.size["width"]
         return torch.randn(width, width, device=self.device), torch.randn(width, width, device=self.device)
 
-    def mechanism(self, step: Step) -> Any:
-        """kernels on tensor cores"""
-        return tensor_core_kernels(step)
-
-    def engaged(self, baseline: Any, optimized: Any) -> bool:
-        return bool(optimized > baseline)
-
 
 class MatrixProduct(_TensorCores):
     """The product of two square matrices."""
 
-    sizes = {"width": 8192}
-    test_sizes = {"width": 256}
+    sizes = Sizes(dict(width=8192), test=dict(width=256))
+
+    def product(self, dtype: torch.dtype = torch.float32) -> Step:
+        a, b = (matrix.to(dtype) for matrix in self.square_matrices())
+        return lambda: a @ b
 
     @within(exact_products)
     def baseline(self) -> Step:
-        a, b = self.square_matrices()
-        return lambda: a @ b
+        return self.product()
 
     @requires(tf32())
     @within(tf32_products)
     def optimized(self) -> Step:
-        a, b = self.square_matrices()
-        return lambda: a @ b
+        return self.product()
 
     @variant
     @requires(bfloat16())
     def bfloat16(self) -> Step:
-        a, b = (matrix.bfloat16() for matrix in self.square_matrices())
-        return lambda: a @ b
+        return self.product(torch.bfloat16)
 
     @variant
     def float16(self) -> Step:
-        a, b = (matrix.half() for matrix in self.square_matrices())
-        return lambda: a @ b
+        return self.product(torch.float16)
 
     def work(self) -> dict[str, int]:
         return {"flops": flops(self.baseline())}
 
     def reference(self) -> Step:
-        a, b = (matrix.double() for matrix in self.square_matrices())
-        return lambda: a @ b
+        return self.product(torch.float64)
 
 
 class ProductSizes(TorchDispatchMode):
@@ -146,11 +153,22 @@ class ProductSizes(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+def multiplied_sizes(step: Step) -> list[int]:
+    products = ProductSizes()
+    with products:
+        step()
+    return products.sizes
+
+
+def padded_to_multiples_of_8(baseline: list[int], optimized: list[int]) -> bool:
+    return any(size % 8 for size in baseline) and not any(size % 8 for size in optimized)
+
+
 class Padding(_TensorCores):
     """The product of two float16 matrices, of a size that is no multiple of 8, and padded to one."""
 
-    sizes = {"width": 4095}
-    test_sizes = {"width": 255}
+    sizes = Sizes(dict(width=4095), test=dict(width=255))
+    mechanism = Mechanism("rows and columns that are multiplied", multiplied_sizes, padded_to_multiples_of_8)
 
     def baseline(self) -> Step:
         a, b = (matrix.half() for matrix in self.square_matrices())
@@ -167,29 +185,17 @@ class Padding(_TensorCores):
         a, b = (matrix.half().double() for matrix in self.square_matrices())
         return lambda: a @ b
 
-    def mechanism(self, step: Step) -> list[int]:
-        """rows and columns that are multiplied"""
-        products = ProductSizes()
-        with products:
-            step()
-        return products.sizes
-
-    def engaged(self, baseline: list[int], optimized: list[int]) -> bool:
-        return any(size % 8 for size in baseline) and not any(size % 8 for size in optimized)
-
 
 class Convolution(_TensorCores):
     """A 3x3 convolution, forward and backward, with TF32 switched off, and as it is by default."""
 
-    sizes = {"batch": 32, "channels": 256, "pixels": 56}
-    test_sizes = {"batch": 4, "channels": 64, "pixels": 16}
+    sizes = Sizes(dict(batch=32, channels=256, pixels=56), test=dict(batch=4, channels=64, pixels=16))
 
-    def convolution(self) -> tuple[nn.Conv2d, torch.Tensor]:
+    def training(self, dtype: torch.dtype = torch.float32) -> Step:
         channels, pixels = self.size["channels"], self.size["pixels"]
-        layer = nn.Conv2d(channels, channels, kernel_size=3, padding=1, bias=False, device=self.device)
-        return layer, torch.randn(self.size["batch"], channels, pixels, pixels, device=self.device)
+        layer = nn.Conv2d(channels, channels, kernel_size=3, padding=1, bias=False, device=self.device).to(dtype)
+        images = torch.randn(self.size["batch"], channels, pixels, pixels, device=self.device).to(dtype)
 
-    def training(self, layer: nn.Conv2d, images: torch.Tensor) -> Step:
         def step() -> tuple[torch.Tensor, ...]:
             output = layer(images)
             return output.detach(), *torch.autograd.grad(output.square().mean(), list(layer.parameters()))
@@ -198,38 +204,25 @@ class Convolution(_TensorCores):
 
     @within(exact_convolutions)
     def baseline(self) -> Step:
-        return self.training(*self.convolution())
+        return self.training()
 
     @requires(tf32())
     @within(tf32_convolutions)
     def optimized(self) -> Step:
-        return self.training(*self.convolution())
+        return self.training()
 
     def reference(self) -> Step:
-        layer, images = self.convolution()
-        return self.training(layer.double(), images.double())
+        return self.training(torch.float64)
 
 
-class GPTTraining(_TensorCores, MacroPair):
+class GPTTraining(_TensorCores, TrainGPT, apply=tensor_cores):
     """Training a GPT in float32."""
 
     needs = (gpu(1), tf32())
     # TF32 rounds to 10 bits, in every layer forward and back, and AdamW divides a gradient by its own size.
     tolerance = 1e-1
-    sizes = {"layers": 6, "width": 768, "context": 256, "batch": 16}
-    test_sizes = {"layers": 1, "width": 128, "context": 64, "batch": 4}
-
-    def job(self) -> Job:
-        return language_model(self.device, activation=nn.GELU, **self.size)
-
-    def apply(self, job: Job) -> None:
-        tensor_cores(job)
+    sizes = Sizes(dict(layers=6, width=768, context=256, batch=16), test=dict(layers=1, width=128, context=64, batch=4))
 
     @within(exact_products)
     def baseline(self) -> Step:
-        return self.job().step
-
-    def reference(self) -> Step:
-        job = self.job()
-        job.model.double()
-        return job.step
+        return super().baseline()

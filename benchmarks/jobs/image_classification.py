@@ -1,10 +1,12 @@
 """Say which photo a crop was cut from: an image classifier, trained or run over real JPEG files."""
 
+from typing import ClassVar
+
 import torch
 from torch import nn
 
 from benchmarks.jobs.images import IMAGES, PHOTOS, JpegPhotos, jpeg_files
-from tipbench.tip.job import Job
+from tipbench.tip.words import Equal, Job, MacroPair, Need, torchvision
 
 
 def image_classification(
@@ -40,6 +42,48 @@ def image_inference(device: torch.device, model: str, batch: int, pixels: int) -
     job = image_classification(device, model, batch, pixels, train=False)
     job.model.requires_grad_(False)
     return job
+
+
+class TrainResNet(MacroPair):
+    """ResNet-18 trained on `batch` JPEG files at once, loading included, cut to `pixels` x `pixels`."""
+
+    needs: ClassVar[tuple[Need, ...]] = (torchvision(),)
+    # Adding up in another order puts a few ReLUs on the other side of zero, and then whole gradients
+    # differ, on both sides alike: so both are compared with fp64, by the error over all outputs together.
+    equal = Equal.REFERENCE
+    tolerance = 1e-2
+
+    def job(self) -> Job:
+        return image_classification(self.device, model="resnet18", train=True, **self.size)
+
+
+class RunResNet(MacroPair):
+    """ResNet-18 run over JPEG files, `batch` at once, loading included."""
+
+    needs: ClassVar[tuple[Need, ...]] = (torchvision(),)
+
+    def job(self) -> Job:
+        return image_inference(self.device, model="resnet18", **self.size)
+
+
+class RunSmallNetwork(MacroPair):
+    """`small_network` run over JPEG files, loading included."""
+
+    needs: ClassVar[tuple[Need, ...]] = (torchvision(),)
+
+    def job(self) -> Job:
+        return image_inference(self.device, model="small", **self.size)
+
+
+class TrainSmallNetwork(MacroPair):
+    """`small_network` trained on JPEG files, loading included."""
+
+    needs: ClassVar[tuple[Need, ...]] = (torchvision(),)
+    # The gradients of convolutions are added up on a GPU in no fixed order.
+    tolerance = 1e-3
+
+    def job(self) -> Job:
+        return image_classification(self.device, model="small", train=True, **self.size)
 
 
 def small_network(classes: int) -> nn.Sequential:

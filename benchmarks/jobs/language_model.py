@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
-from tipbench.tip.job import Job
+from tipbench.tip.words import Job, MacroPair
 
 VOCABULARY = 256
 """A token is a byte."""
@@ -108,6 +108,23 @@ def language_model(
     model = GPT(layers, width, heads, context, activation).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, eps=EPS)
     return Job(model, SourceText(context), device, optimizer=optimizer, batch_size=batch)
+
+
+class TrainGPT(MacroPair):
+    """A GPT of `layers` blocks, `width` numbers a token, trained on `batch` windows of `context` bytes."""
+
+    # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
+    tolerance = 1e-3
+
+    def job(self) -> Job:
+        return language_model(self.device, activation=nn.GELU, **self.size)
+
+
+def gpt_blocks(job: Job) -> nn.ModuleList:
+    """The blocks of a job's GPT. Raises TypeError for a job that has another model."""
+    if not isinstance(job.model, GPT):
+        raise TypeError(f"this tip is for a GPT, and the job's model is a {type(job.model).__name__}")
+    return job.model.blocks
 
 
 def text_encoder(device: torch.device, layers: int, width: int, context: int, batch: int, heads: int = 4) -> Job:

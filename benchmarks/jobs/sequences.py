@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
 from benchmarks.jobs.language_model import VOCABULARY, Block, SourceText
-from tipbench.tip.job import Job
+from tipbench.tip.words import Job
 
 PADDING = 0
 """The byte that batches are filled up with; source text has none."""

@@ -20,29 +20,49 @@ Frozen weights cannot be trained or loaded anew.
 reads the setting as well, and sees it only where it is set while the model is called for the first time.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import nn
 
-from benchmarks.jobs.image_classification import image_classification
-from tipbench.tip.counts import calls, operations
-from tipbench.tip.job import Job, MacroPair
-from tipbench.tip.needs import compiler, gpu, torchvision
-from tipbench.tip.pair import Claim, Pair, Step, Tip, requires, variant
+from benchmarks.jobs.image_classification import RunResNet, image_classification
+from tipbench.tip.words import (
+    Claim,
+    Job,
+    Mechanism,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    calls,
+    compiler,
+    gpu,
+    operations,
+    requires,
+    torchvision,
+    variant,
+)
 
 TIP = Tip(
     id="compile-modes",
     title="Compile the model, and choose the mode",
     guide=("M2",),
     claim=Claim.FASTER,
+    mechanism=Mechanism(
+        "operations dispatched, and those on packed weights",
+        lambda step: [operations(step), calls(step, "mkldnn::*")],
+        lambda baseline, optimized: optimized[0] < baseline[0],
+    ),
     published="CPU, ResNet-18: 2.3x",
     note='the official guide\'s torch.compile(m, "reduce-overhead") is a TypeError: mode must be given by name',
     why_not="The convolutions take nearly all of the time, and compiled or not these are oneDNN's.",
 )
 
 
-def compile_model(job: Job) -> None:
+def compile_model(job: Job, mode: str | None = None) -> None:
     """The tip, on any job whose batches all have the same shape."""
-    job.model.compile()
+    job.model.compile(mode=mode)
 
 
 def freeze(job: Job) -> None:
@@ -59,109 +79,66 @@ def compile_frozen(model: nn.Module, example: torch.Tensor) -> None:
         model(example)
 
 
-def dispatched_and_packed(step: Step) -> list[int]:
-    """Operations one warm step dispatches, and oneDNN's on weights laid out beforehand, which freezing brings."""
-    return [operations(step), calls(step, "mkldnn::*")]
-
-
 class ConvolutionBlock(Pair):
     """A 3x3 convolution, batch normalisation and ReLU, forward only."""
 
     needs = (compiler(),)
-    sizes = {"batch": 2, "channels": 64, "pixels": 56}
-    on_gpu = {"batch": 64}
-    test_sizes = {"batch": 1, "channels": 8, "pixels": 8}
+    sizes = Sizes(dict(batch=2, channels=64, pixels=56), gpu=dict(batch=64), test=dict(batch=1, channels=8, pixels=8))
 
-    def block(self) -> nn.Module:
-        channels = self.size["channels"]
+    def inference(self, compiled: Callable[[nn.Module, torch.Tensor], None]) -> Step:
+        channels, pixels = self.size["channels"], self.size["pixels"]
         convolution = nn.Conv2d(channels, channels, kernel_size=3, padding=1, bias=False)
-        return nn.Sequential(convolution, nn.BatchNorm2d(channels), nn.ReLU()).to(self.device).eval()
-
-    def images(self) -> torch.Tensor:
-        pixels = self.size["pixels"]
-        return torch.randn(self.size["batch"], self.size["channels"], pixels, pixels, device=self.device)
+        block = nn.Sequential(convolution, nn.BatchNorm2d(channels), nn.ReLU()).to(self.device).eval()
+        images = torch.randn(self.size["batch"], channels, pixels, pixels, device=self.device)
+        compiled(block, images)
+        return torch.no_grad()(lambda: block(images))
 
     def baseline(self) -> Step:
-        block, images = self.block(), self.images()
-        return torch.no_grad()(lambda: block(images))
+        return self.inference(lambda block, images: None)
 
     def optimized(self) -> Step:
-        block, images = self.block(), self.images()
-        block.compile()
-        return torch.no_grad()(lambda: block(images))
+        return self.inference(lambda block, images: block.compile())
 
     @variant
     def freezing(self) -> Step:
-        block, images = self.block(), self.images()
-        compile_frozen(block, images)
-        return torch.no_grad()(lambda: block(images))
+        return self.inference(compile_frozen)
 
     @variant
     @requires(gpu(1))
     def max_autotune(self) -> Step:
-        block, images = self.block(), self.images()
-        block.compile(mode="max-autotune-no-cudagraphs")
-        return torch.no_grad()(lambda: block(images))
+        return self.inference(lambda block, images: block.compile(mode="max-autotune-no-cudagraphs"))
 
     @variant
     @requires(gpu(1))
     def reduce_overhead(self) -> Step:
-        block, images = self.block(), self.images()
-        block.compile(mode="reduce-overhead")
+        step = self.inference(lambda block, images: block.compile(mode="reduce-overhead"))
         # The next replay overwrites the output, so whoever keeps it clones it.
-        return torch.no_grad()(lambda: block(images).clone())
-
-    def mechanism(self, step: Step) -> list[int]:
-        """operations dispatched, and those on packed weights"""
-        return dispatched_and_packed(step)
-
-    def engaged(self, baseline: list[int], optimized: list[int]) -> bool:
-        return optimized[0] < baseline[0]
+        return lambda: step().clone()
 
 
-class ResNetInference(MacroPair):
+class ResNetInference(RunResNet, apply=compile_model):
     """ResNet-18 run over JPEG files, loading included."""
 
     needs = (compiler(), torchvision())
-    sizes = {"batch": 4, "pixels": 112}
-    on_gpu = {"batch": 32, "pixels": 224}
-    test_sizes = {"batch": 1, "pixels": 32}
+    sizes = Sizes(dict(batch=4, pixels=112), gpu=dict(batch=32, pixels=224), test=dict(batch=1, pixels=32))
 
     def job(self) -> Job:
         return image_classification(self.device, model="resnet18", train=False, **self.size)
 
-    def apply(self, job: Job) -> None:
-        compile_model(job)
-
-    def baseline(self) -> Step:
-        return torch.no_grad()(super().baseline())
-
-    def optimized(self) -> Step:
-        return torch.no_grad()(super().optimized())
+    def step_of(self, job: Job) -> Step:
+        return torch.no_grad()(job.step)
 
     @variant
     def freezing(self) -> Step:
-        job = self.job()
-        freeze(job)
-        return torch.no_grad()(job.step)
+        return self.applied(freeze)
 
     @variant
     @requires(gpu(1))
     def max_autotune(self) -> Step:
-        job = self.job()
-        job.model.compile(mode="max-autotune-no-cudagraphs")
-        return torch.no_grad()(job.step)
+        return self.applied(partial(compile_model, mode="max-autotune-no-cudagraphs"))
 
     @variant
     @requires(gpu(1))
     def reduce_overhead(self) -> Step:
-        job = self.job()
-        job.model.compile(mode="reduce-overhead")
-        return torch.no_grad()(lambda: job.step().clone())
-
-    def mechanism(self, step: Step) -> list[int]:
-        """operations dispatched, and those on packed weights"""
-        return dispatched_and_packed(step)
-
-    def engaged(self, baseline: list[int], optimized: list[int]) -> bool:
-        return optimized[0] < baseline[0]
+        step = self.applied(partial(compile_model, mode="reduce-overhead"))
+        return lambda: step().clone()

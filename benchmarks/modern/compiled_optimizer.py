@@ -16,20 +16,20 @@ that has a `fused` implementation that one needs no compiler (the tip `fused-opt
 the others too.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 
-from benchmarks.jobs.language_model import language_model
-from tipbench.tip.counts import operations
-from tipbench.tip.job import Job, MacroPair
-from tipbench.tip.needs import compiler
-from tipbench.tip.pair import Claim, Pair, Step, Tip
+from benchmarks.jobs.language_model import TrainGPT
+from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, compiler, falls, operations
 
 TIP = Tip(
     id="compiled-optimizer",
     title="Compile the optimizer",
     guide=("M11",),
     claim=Claim.FASTER,
+    mechanism=falls("operations dispatched", operations),
 )
 
 
@@ -49,58 +49,35 @@ class ManyParameters(Pair):
     """One AdamW step of 16 small parameters, as biases and norms are, whose gradients are given."""
 
     needs = (compiler(),)
-    sizes = {"parameters": 16, "elements": 1000}
-    test_sizes = {"parameters": 5, "elements": 10}
+    sizes = Sizes(dict(parameters=16, elements=1000), test=dict(parameters=5, elements=10))
 
-    def parameters(self) -> nn.ParameterList:
+    def optimizing(self, change: Callable[[torch.optim.Optimizer], None]) -> Step:
         elements = self.size["elements"]
         model = nn.ParameterList(torch.randn(elements, device=self.device) for _ in range(self.size["parameters"]))
         for parameter in model:
             parameter.grad = torch.randn(elements, device=self.device)
-        return model
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        change(optimizer)
+
+        def step() -> nn.Module:
+            optimizer.step()
+            return model
+
+        return step
 
     def baseline(self) -> Step:
-        model = self.parameters()
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-
-        def step() -> nn.Module:
-            optimizer.step()
-            return model
-
-        return step
+        return self.optimizing(lambda optimizer: None)
 
     def optimized(self) -> Step:
-        model = self.parameters()
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-        compile_step(optimizer)
-
-        def step() -> nn.Module:
-            optimizer.step()
-            return model
-
-        return step
-
-    def mechanism(self, step: Step) -> int:
-        """operations dispatched"""
-        return operations(step)
+        return self.optimizing(compile_step)
 
 
-class GPTTraining(MacroPair):
+class GPTTraining(TrainGPT, apply=compile_optimizer):
     """Training a small GPT with AdamW."""
 
-    # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
-    tolerance = 1e-3
     needs = (compiler(),)
-    sizes = {"layers": 2, "width": 128, "context": 64, "batch": 2}
-    on_gpu = {"layers": 6, "width": 512}
-    test_sizes = {"layers": 1, "width": 16, "context": 8, "batch": 2}
-
-    def job(self) -> Job:
-        return language_model(self.device, activation=nn.GELU, **self.size)
-
-    def apply(self, job: Job) -> None:
-        compile_optimizer(job)
-
-    def mechanism(self, step: Step) -> int:
-        """operations dispatched"""
-        return operations(step)
+    sizes = Sizes(
+        dict(layers=2, width=128, context=64, batch=2),
+        gpu=dict(layers=6, width=512),
+        test=dict(layers=1, width=16, context=8, batch=2),
+    )

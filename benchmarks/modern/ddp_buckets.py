@@ -21,32 +21,49 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
-from benchmarks.jobs.language_model import language_model
-from tipbench.tip.counts import calls
-from tipbench.tip.needs import cores
-from tipbench.tip.pair import Claim, Pair, Step, Tip, variant
-from tipbench.tip.process import process_settings
+from benchmarks.jobs.language_model import TrainGPT
+from tipbench.tip.words import Claim, Pair, Sizes, Step, Tip, calls, cores, falls, process_settings, variant
 
 TIP = Tip(
     id="ddp-buckets",
     title="Let gradients be views of DDP's buckets",
     guide=("M9",),
     claim=Claim.LEANER,
+    mechanism=falls("copies of tensors", lambda step: calls(step, "aten::copy_")),
     why_not=(
         "One bucket waits for all gradients, many pay for each exchange; between them the curve is flat on one machine."
     ),
 )
 
 
-class LargeLinear(Pair):
-    """Forward and backward pass of a linear layer whose gradient is large and cheap to compute."""
+class _Buckets(Pair):
+    """The same training in two processes, with other settings of DistributedDataParallel."""
 
     needs = (cores(2),)
-    sizes = {"width": 1024, "batch": 8}
-    on_gpu = {"width": 8192, "batch": 64}
-    test_sizes = {"width": 16}
 
-    def step_with(self, **settings: Any) -> Step:
+    def training(self, **settings: Any) -> Step:
+        raise NotImplementedError
+
+    @process_settings(ranks=2)
+    def baseline(self) -> Step:
+        return self.training()
+
+    @process_settings(ranks=2)
+    def optimized(self) -> Step:
+        return self.training(gradient_as_bucket_view=True)
+
+    @variant
+    @process_settings(ranks=2)
+    def with_static_graph(self) -> Step:
+        return self.training(gradient_as_bucket_view=True, static_graph=True)
+
+
+class LargeLinear(_Buckets):
+    """Forward and backward pass of a linear layer whose gradient is large and cheap to compute."""
+
+    sizes = Sizes(dict(width=1024, batch=8), gpu=dict(width=8192, batch=64), test=dict(width=16))
+
+    def training(self, **settings: Any) -> Step:
         layer = nn.Linear(self.size["width"], self.size["width"], device=self.device)
         model = DistributedDataParallel(layer, **settings)
         batch = torch.randn(self.size["batch"], self.size["width"], device=self.device)
@@ -58,54 +75,18 @@ class LargeLinear(Pair):
 
         return step
 
-    @process_settings(ranks=2)
-    def baseline(self) -> Step:
-        return self.step_with()
 
-    @process_settings(ranks=2)
-    def optimized(self) -> Step:
-        return self.step_with(gradient_as_bucket_view=True)
-
-    @variant
-    @process_settings(ranks=2)
-    def with_static_graph(self) -> Step:
-        return self.step_with(gradient_as_bucket_view=True, static_graph=True)
-
-    def mechanism(self, step: Step) -> int:
-        """copies of tensors"""
-        return calls(step, "aten::copy_")
-
-
-class GPTTraining(Pair):
+class GPTTraining(_Buckets, TrainGPT):
     """Training a small GPT; each process has its own share of the text."""
 
-    scale = "macro"
-    # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
-    tolerance = 1e-3
-    needs = (cores(2),)
-    sizes = {"layers": 2, "width": 128, "context": 64, "batch": 4}
-    on_gpu = {"layers": 12, "width": 768, "context": 256, "batch": 8}
-    test_sizes = {"layers": 1, "width": 16, "context": 8}
+    sizes = Sizes(
+        dict(layers=2, width=128, context=64, batch=4),
+        gpu=dict(layers=12, width=768, context=256, batch=8),
+        test=dict(layers=1, width=16, context=8),
+    )
 
-    def step_with(self, **settings: Any) -> Step:
-        job = language_model(self.device, activation=nn.GELU, **self.size)
+    def training(self, **settings: Any) -> Step:
+        job = self.job()
         job.model = DistributedDataParallel(job.model, **settings)
         job.loading["sampler"] = DistributedSampler(job.data)
         return job.step
-
-    @process_settings(ranks=2)
-    def baseline(self) -> Step:
-        return self.step_with()
-
-    @process_settings(ranks=2)
-    def optimized(self) -> Step:
-        return self.step_with(gradient_as_bucket_view=True)
-
-    @variant
-    @process_settings(ranks=2)
-    def with_static_graph(self) -> Step:
-        return self.step_with(gradient_as_bucket_view=True, static_graph=True)
-
-    def mechanism(self, step: Step) -> int:
-        """copies of tensors"""
-        return calls(step, "aten::copy_")

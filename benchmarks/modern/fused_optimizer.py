@@ -12,22 +12,21 @@ the model: much where parameters are many and batches small, little where the fo
 """
 
 import inspect
+from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
-from benchmarks.jobs.language_model import language_model
-from tipbench.tip.counts import operations
-from tipbench.tip.job import Job, MacroPair
-from tipbench.tip.needs import cpu
-from tipbench.tip.pair import Claim, Pair, Step, Tip, requires, variant
+from benchmarks.jobs.language_model import TrainGPT
+from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, cpu, falls, operations, requires, variant
 
 TIP = Tip(
     id="fused-optimizer",
     title="Use the optimizer's fused implementation",
     guide=("M3",),
     claim=Claim.FASTER,
+    mechanism=falls("operations dispatched", operations),
     why_not="The optimizer's share of a step is small where parameters are few and large.",
 )
 
@@ -49,8 +48,7 @@ def set_implementation(job: Job, **implementation: bool) -> None:
 class ManyParameters(Pair):
     """One AdamW step of 200 small parameters, as biases and norms are, whose gradients are given."""
 
-    sizes = {"parameters": 200, "elements": 1000}
-    test_sizes = {"parameters": 5, "elements": 10}
+    sizes = Sizes(dict(parameters=200, elements=1000), test=dict(parameters=5, elements=10))
 
     def step_with(self, **implementation: Any) -> Step:
         shape = self.size["elements"]
@@ -76,33 +74,17 @@ class ManyParameters(Pair):
     def foreach(self) -> Step:
         return self.step_with(foreach=True)
 
-    def mechanism(self, step: Step) -> int:
-        """operations dispatched"""
-        return operations(step)
 
-
-class GPTTraining(MacroPair):
+class GPTTraining(TrainGPT, apply=fused_optimizer):
     """Training a small GPT with AdamW."""
 
-    # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
-    tolerance = 1e-3
-    sizes = {"layers": 4, "width": 128, "context": 64, "batch": 2}
-    on_gpu = {"layers": 12, "width": 768}
-    test_sizes = {"layers": 1, "width": 16, "context": 8, "batch": 2}
-
-    def job(self) -> Job:
-        return language_model(self.device, activation=nn.GELU, **self.size)
-
-    def apply(self, job: Job) -> None:
-        fused_optimizer(job)
+    sizes = Sizes(
+        dict(layers=4, width=128, context=64, batch=2),
+        gpu=dict(layers=12, width=768),
+        test=dict(layers=1, width=16, context=8, batch=2),
+    )
 
     @variant
     @requires(cpu())
     def foreach(self) -> Step:
-        job = self.job()
-        set_implementation(job, foreach=True)
-        return job.step
-
-    def mechanism(self, step: Step) -> int:
-        """operations dispatched"""
-        return operations(step)
+        return self.applied(partial(set_implementation, foreach=True))

@@ -19,6 +19,7 @@ being timed.
 
 import random
 from collections.abc import Iterable, Iterator
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 
@@ -29,17 +30,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
-from benchmarks.jobs.image_classification import image_classification
+from benchmarks.jobs.image_classification import TrainSmallNetwork
 from benchmarks.jobs.images import JpegPhotos, jpeg_files
-from tipbench.tip.job import Job
-from tipbench.tip.needs import cores, gpu, torchvision
-from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip, sweep
+from tipbench.tip.words import Claim, Equal, Job, Pair, Sizes, Step, Tip, cores, gpu, rises, sweep, torchvision
 
 TIP = Tip(
     id="prefetch",
     title="Prefetch batches, and to the device",
     guide=("M4",),
     claim=Claim.FASTER,
+    mechanism=rises("batches asked for ahead", lambda step: most_requested(step)),
 )
 
 WORKERS = 2
@@ -99,7 +99,7 @@ def enlarged(file: Path) -> bytes:
     return encoded.getvalue()
 
 
-def most_asked_for(step: Step) -> int:
+def most_requested(step: Step) -> int:
     """The most batches that were requested of the workers and not taken yet, at any time in a step."""
     most = 0
     ask = _MultiProcessingDataLoaderIter._try_put_index
@@ -122,8 +122,7 @@ class Decoding(Pair):
 
     needs = (torchvision(), cores(WORKERS))
     equal = Equal.BITWISE
-    sizes = {"images": 48, "batch": 2, "pixels": 112}
-    test_sizes = {"images": 40, "pixels": 16}
+    sizes = Sizes(dict(images=48, batch=2, pixels=112), test=dict(images=40, pixels=16))
 
     def loader(self, prefetch_factor: int | None = None) -> DataLoader[tuple[torch.Tensor, int]]:
         return DataLoader(
@@ -143,45 +142,25 @@ class Decoding(Pair):
         loader = self.loader(prefetch_factor)
         return lambda: [images for images, _ in loader]
 
-    def mechanism(self, step: Step) -> int:
-        """batches asked for ahead"""
-        return most_asked_for(step)
 
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        return optimized > baseline
-
-
-class TrainingEpoch(Pair):
+class TrainingEpoch(TrainSmallNetwork):
     """One epoch of training a small network from uneven JPEG photos, decoded in two workers."""
 
-    scale = "macro"
     needs = (torchvision(), cores(WORKERS))
-    # The gradients of convolutions are added up on a GPU in no fixed order.
-    tolerance = 1e-3
-    sizes = {"images": 48, "batch": 2, "pixels": 112}
-    test_sizes = {"images": 40, "pixels": 16}
+    sizes = Sizes(dict(images=48, batch=2, pixels=112), test=dict(images=40, pixels=16))
 
     def job(self) -> Job:
-        job = image_classification(self.device, model="small", train=True, **self.size)
+        job = super().job()
         job.data = UnevenPhotos(jpeg_files()[: self.size["images"]], self.size["pixels"])
         job.loading.update(num_workers=WORKERS, persistent_workers=True)
         return job
 
-    def baseline(self) -> Step:
-        return self.job().epoch
+    def step_of(self, job: Job) -> Step:
+        return job.epoch
 
     @sweep(prefetch_factor=FURTHER)
     def optimized(self, prefetch_factor: int = FURTHER[0]) -> Step:
-        job = self.job()
-        prefetch(job, prefetch_factor)
-        return job.epoch
-
-    def mechanism(self, step: Step) -> int:
-        """batches asked for ahead"""
-        return most_asked_for(step)
-
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        return optimized > baseline
+        return self.applied(partial(prefetch, prefetch_factor=prefetch_factor))
 
 
 class CopiesElsewhere(TorchDispatchMode):
@@ -197,13 +176,19 @@ class CopiesElsewhere(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+def copies_elsewhere(step: Step) -> int:
+    with CopiesElsewhere() as copies:
+        step()
+    return int(copies.count)
+
+
 class CopyingAhead(Pair):
     """Pinned batches that are copied to the GPU and pass through linear layers there. Never run so far."""
 
     devices = ("cuda",)
     needs = (gpu(1),)
-    sizes = {"batches": 8, "batch": 4096, "width": 2048, "layers": 4}
-    test_sizes = {"batches": 3, "batch": 4, "width": 8, "layers": 1}
+    mechanism = rises("copies on a stream of their own", copies_elsewhere)
+    sizes = Sizes(dict(batches=8, batch=4096, width=2048, layers=4), test=dict(batches=3, batch=4, width=8, layers=1))
 
     def model(self) -> nn.Module:
         width = self.size["width"]
@@ -222,12 +207,3 @@ class CopyingAhead(Pair):
     def optimized(self) -> Step:
         model, batches = self.model(), self.batches()
         return lambda: [model(batch).sum(dim=0) for batch in copied_ahead(batches, self.device)]
-
-    def mechanism(self, step: Step) -> int:
-        """copies on a stream of their own"""
-        with CopiesElsewhere() as copies:
-            step()
-        return int(copies.count)
-
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        return optimized > baseline

@@ -15,25 +15,27 @@ empty caches.
 import torch
 from torch import nn
 
-from benchmarks.jobs.language_model import GPT, Block, language_model
-from tipbench.tip.job import Job, MacroPair
-from tipbench.tip.needs import compiler
-from tipbench.tip.pair import Claim, Pair, Step, Tip
+from benchmarks.jobs.language_model import Block, TrainGPT, gpt_blocks
+from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, compiler, falls
 
 TIP = Tip(
     id="regional-compile",
     title="Compile repeated blocks once (regional compilation)",
     guide=("M7",),
     claim=Claim.AVOIDS,
+    mechanism=falls("operations compiled", lambda step: operations_compiled(step)),
     note="the cost avoided is that of compiling: see the one-off costs, not the speed of a step",
 )
 
 
 def regional_compile(job: Job) -> None:
     """The tip, on any job whose model is a GPT."""
-    assert isinstance(job.model, GPT)
-    for block in job.model.blocks:
+    for block in gpt_blocks(job):
         block.compile()
+
+
+def whole_compile(job: Job) -> None:
+    job.model.compile()
 
 
 def operations_compiled(step: Step) -> int:
@@ -52,8 +54,7 @@ class TransformerBlocks(Pair):
     """Transformer blocks one after another, forward only."""
 
     needs = (compiler(),)
-    sizes = {"layers": 8, "width": 64, "tokens": 32, "batch": 2}
-    test_sizes = {"layers": 3, "width": 16, "tokens": 4, "batch": 1}
+    sizes = Sizes(dict(layers=8, width=64, tokens=32, batch=2), test=dict(layers=3, width=16, tokens=4, batch=1))
 
     def blocks(self) -> nn.Sequential:
         width = self.size["width"]
@@ -74,32 +75,13 @@ class TransformerBlocks(Pair):
             block.compile()
         return lambda: blocks(x)
 
-    def mechanism(self, step: Step) -> int:
-        """operations compiled"""
-        return operations_compiled(step)
 
-
-class GPTTraining(MacroPair):
+class GPTTraining(TrainGPT, untuned=whole_compile, apply=regional_compile):
     """Training a small GPT."""
 
-    # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
-    tolerance = 1e-3
     needs = (compiler(),)
-    sizes = {"layers": 6, "width": 128, "context": 64, "batch": 2}
-    on_gpu = {"layers": 12, "width": 768, "context": 256, "batch": 8}
-    test_sizes = {"layers": 2, "width": 16, "context": 8, "batch": 2}
-
-    def job(self) -> Job:
-        return language_model(self.device, activation=nn.GELU, **self.size)
-
-    def baseline(self) -> Step:
-        job = self.job()
-        job.model.compile()
-        return job.step
-
-    def apply(self, job: Job) -> None:
-        regional_compile(job)
-
-    def mechanism(self, step: Step) -> int:
-        """operations compiled"""
-        return operations_compiled(step)
+    sizes = Sizes(
+        dict(layers=6, width=128, context=64, batch=2),
+        gpu=dict(layers=12, width=768, context=256, batch=8),
+        test=dict(layers=2, width=16, context=8, batch=2),
+    )

@@ -13,21 +13,20 @@ rounding. Attention weights cannot be looked at any more: they never exist.
 """
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 import torch
-from torch import nn
 
-from benchmarks.jobs.language_model import GPT, causal_attention, language_model
-from tipbench.tip.counts import flops, operations
-from tipbench.tip.job import Job, MacroPair
-from tipbench.tip.pair import Claim, Pair, Step, Tip
+from benchmarks.jobs.language_model import GPT, TrainGPT, causal_attention, gpt_blocks
+from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, falls, flops, operations
 
 TIP = Tip(
     id="sdpa",
     title="Use scaled_dot_product_attention",
     guide=("M1",),
     claim=Claim.FASTER,
+    mechanism=falls("operations dispatched", operations),
     why_not="With short sequences the attention matrix fits into the cache, and there is little to save.",
 )
 
@@ -46,69 +45,57 @@ def later_tokens(tokens: int, device: torch.device) -> torch.Tensor:
 
 def sdpa(job: Job) -> None:
     """The tip, on any job with a GPT."""
+    for block in gpt_blocks(job):
+        block.attend = causal_attention  # type: ignore[assignment]
+
+
+def by_hand(job: Job) -> None:
+    """Attention as it was written before torch 2.0."""
     assert isinstance(job.model, GPT)
     for block in job.model.blocks:
-        block.attend = causal_attention  # type: ignore[assignment]
+        later = later_tokens(job.model.positions.num_embeddings, job.device)
+        block.attend = partial(handwritten_attention, later=later)  # type: ignore[assignment]
 
 
 class Attention(Pair):
     """Causal attention alone, forward and backward."""
 
-    sizes = {"batch": 2, "heads": 4, "tokens": 256, "width": 32}
-    on_gpu = {"batch": 8, "heads": 16, "tokens": 2048, "width": 64}
-    test_sizes = {"tokens": 8, "width": 4}
+    sizes = Sizes(
+        dict(batch=2, heads=4, tokens=256, width=32),
+        gpu=dict(batch=8, heads=16, tokens=2048, width=64),
+        test=dict(tokens=8, width=4),
+    )
 
     def tensors(self) -> list[torch.Tensor]:
         """Query, key and value, each (batch, heads, tokens, width)."""
         shape = [self.size[name] for name in ("batch", "heads", "tokens", "width")]
         return [torch.randn(shape, device=self.device, requires_grad=True) for _ in range(3)]
 
-    def baseline(self) -> Step:
-        (query, key, value), later = self.tensors(), later_tokens(self.size["tokens"], self.device)
-
-        def step() -> tuple[torch.Tensor, ...]:
-            mixed = handwritten_attention(query, key, value, later)
-            return mixed.detach(), *torch.autograd.grad(mixed.square().mean(), (query, key, value))
-
-        return step
-
-    def optimized(self) -> Step:
+    def attention(self, attend: Callable[..., torch.Tensor]) -> Step:
         query, key, value = self.tensors()
 
         def step() -> tuple[torch.Tensor, ...]:
-            mixed = causal_attention(query, key, value)
+            mixed = attend(query, key, value)
             return mixed.detach(), *torch.autograd.grad(mixed.square().mean(), (query, key, value))
 
         return step
+
+    def baseline(self) -> Step:
+        later = later_tokens(self.size["tokens"], self.device)
+        return self.attention(partial(handwritten_attention, later=later))
+
+    def optimized(self) -> Step:
+        return self.attention(causal_attention)
 
     def work(self) -> dict[str, int]:
         return {"flops": flops(self.baseline())}
 
-    def mechanism(self, step: Step) -> int:
-        """operations dispatched"""
-        return operations(step)
 
-
-class GPTTraining(MacroPair):
+class GPTTraining(TrainGPT, untuned=by_hand, apply=sdpa):
     """Training a small GPT whose attention is written by hand."""
 
-    # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
-    tolerance = 1e-3
-    sizes = {"layers": 2, "width": 128, "context": 256, "batch": 2}
-    on_gpu = {"layers": 6, "width": 512, "context": 1024, "batch": 8}
-    test_sizes = {"layers": 1, "width": 16, "context": 16, "batch": 2}
-
-    def job(self) -> Job:
-        job = language_model(self.device, activation=nn.GELU, **self.size)
-        assert isinstance(job.model, GPT)
-        for block in job.model.blocks:
-            later = later_tokens(self.size["context"], self.device)
-            block.attend = partial(handwritten_attention, later=later)  # type: ignore[assignment]
-        return job
-
-    def apply(self, job: Job) -> None:
-        sdpa(job)
-
-    def mechanism(self, step: Step) -> int:
-        """operations dispatched"""
-        return operations(step)
+    sizes = Sizes(
+        dict(layers=2, width=128, context=256, batch=2),
+        gpu=dict(layers=6, width=512, context=1024, batch=8),
+        test=dict(layers=1, width=16, context=16, batch=2),
+    )

@@ -19,16 +19,15 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
-from benchmarks.jobs.language_model import GPT, language_model
-from tipbench.tip.counts import flops
-from tipbench.tip.job import Job, MacroPair
-from tipbench.tip.pair import Claim, Pair, Step, Tip
+from benchmarks.jobs.language_model import TrainGPT, gpt_blocks
+from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, falls, flops
 
 TIP = Tip(
     id="selective-checkpointing",
     title="Checkpoint selectively",
     guide=("M8",),
     claim=Claim.FASTER,
+    mechanism=falls("floating-point operations of matrix products", flops),
     note="compared with checkpointing everything, not with none: faster for some of the memory",
 )
 
@@ -47,17 +46,24 @@ def selective(block: Callable[..., Any]) -> Callable[..., Any]:
 
 def selective_checkpointing(job: Job) -> None:
     """The tip, on any job whose model is a GPT."""
-    assert isinstance(job.model, GPT)
-    for block in job.model.blocks:
-        block.forward = selective(type(block).forward.__get__(block))
+    for block in gpt_blocks(job):
+        block.forward = selective(block.forward)
+
+
+def whole_checkpointing(job: Job) -> None:
+    """The same, of every operation."""
+    for block in gpt_blocks(job):
+        block.forward = whole(block.forward)
 
 
 class Perceptrons(Pair):
     """Blocks of a linear layer and eight pointwise operations, forward and backward."""
 
-    sizes = {"blocks": 4, "batch": 256, "width": 512}
-    on_gpu = {"batch": 8192, "width": 2048}
-    test_sizes = {"blocks": 2, "batch": 4, "width": 8}
+    sizes = Sizes(
+        dict(blocks=4, batch=256, width=512),
+        gpu=dict(batch=8192, width=2048),
+        test=dict(blocks=2, batch=4, width=8),
+    )
 
     def step_with(self, wrapped: Callable[..., Callable[..., Any]]) -> Step:
         width = self.size["width"]
@@ -90,29 +96,12 @@ class Perceptrons(Pair):
     def optimized(self) -> Step:
         return self.step_with(selective)
 
-    def mechanism(self, step: Step) -> int:
-        """floating-point operations of matrix products"""
-        return flops(step)
 
-
-class GPTTraining(MacroPair):
+class GPTTraining(TrainGPT, untuned=whole_checkpointing, apply=selective_checkpointing):
     """Training a small GPT, every block checkpointed: wholly, or all but its linear layers."""
 
-    tolerance = 1e-3
-    sizes = {"layers": 4, "width": 128, "context": 128, "batch": 4}
-    on_gpu = {"layers": 12, "width": 768, "context": 512, "batch": 8}
-    test_sizes = {"layers": 2, "width": 16, "context": 16, "batch": 2}
-
-    def job(self) -> Job:
-        job = language_model(self.device, activation=nn.GELU, **self.size)
-        assert isinstance(job.model, GPT)
-        for block in job.model.blocks:
-            block.forward = whole(block.forward)
-        return job
-
-    def apply(self, job: Job) -> None:
-        selective_checkpointing(job)
-
-    def mechanism(self, step: Step) -> int:
-        """floating-point operations of matrix products"""
-        return flops(step)
+    sizes = Sizes(
+        dict(layers=4, width=128, context=128, batch=4),
+        gpu=dict(layers=12, width=768, context=512, batch=8),
+        test=dict(layers=2, width=16, context=16, batch=2),
+    )

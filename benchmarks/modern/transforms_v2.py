@@ -16,18 +16,18 @@ from typing import Any
 import torch
 from PIL import Image
 
-from benchmarks.jobs.image_classification import image_inference
+from benchmarks.jobs.image_classification import RunSmallNetwork
 from benchmarks.jobs.images import DEVIATION, MEAN, JpegPhotos, jpeg_files
-from tipbench.tip.counts import calls
-from tipbench.tip.job import Job, MacroPair
-from tipbench.tip.needs import torchvision
-from tipbench.tip.pair import Claim, Pair, Step, Tip
+from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, calls, rises, torchvision
 
 TIP = Tip(
     id="transforms-v2",
     title="Transform images as uint8 tensors (transforms v2)",
     guide=("M6",),
     claim=Claim.FASTER,
+    mechanism=rises(
+        "images resized by torch, not by Pillow", lambda step: calls(step, "aten::_upsample_bilinear2d_aa")
+    ),
     published="10-40 %",
     why_not="Decoding the JPEG file, the same on both sides, takes most of the time of loading.",
 )
@@ -58,8 +58,7 @@ class CropAndResize(Pair):
     devices = ("cpu",)
     needs = (torchvision(),)
     tolerance = ONE_STEP
-    sizes = {"images": 4, "pixels": 224}
-    test_sizes = {"images": 2, "pixels": 32}
+    sizes = Sizes(dict(images=4, pixels=224), test=dict(images=2, pixels=32))
 
     def photos(self) -> JpegPhotos:
         return JpegPhotos(jpeg_files()[: self.size["images"]], self.size["pixels"], augment=True)
@@ -79,32 +78,9 @@ class CropAndResize(Pair):
         photos = self.photos()
         return self.step_with(tensor_transforms(photos.pixels, photos.augment), photos)
 
-    def mechanism(self, step: Step) -> int:
-        """images resized by torch, not by Pillow"""
-        return calls(step, "aten::_upsample_bilinear2d_aa")
 
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        return optimized > baseline
-
-
-class SmallNetworkInference(MacroPair):
+class SmallNetworkInference(RunSmallNetwork, apply=transforms_v2):
     """A small network run over JPEG files, decoding, cutting and resizing included."""
 
-    needs = (torchvision(),)
     tolerance = ONE_STEP
-    sizes = {"batch": 8, "pixels": 112}
-    on_gpu = {"batch": 64}
-    test_sizes = {"batch": 2, "pixels": 32}
-
-    def job(self) -> Job:
-        return image_inference(self.device, model="small", **self.size)
-
-    def apply(self, job: Job) -> None:
-        transforms_v2(job)
-
-    def mechanism(self, step: Step) -> int:
-        """images resized by torch, not by Pillow"""
-        return calls(step, "aten::_upsample_bilinear2d_aa")
-
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        return optimized > baseline
+    sizes = Sizes(dict(batch=8, pixels=112), gpu=dict(batch=64), test=dict(batch=2, pixels=32))

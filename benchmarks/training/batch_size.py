@@ -20,17 +20,28 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.modules.module import register_module_forward_hook
 
 from benchmarks.jobs.digits import TARGET, Training, from_fresh_seeds, learning_rates, network, tune
-from tipbench.tip.counts import forward_passes
-from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip, sweep
+from tipbench.tip.words import (
+    Claim,
+    Equal,
+    Mechanism,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    falls,
+    forward_passes,
+    over_modules,
+    sweep,
+)
 
 TIP = Tip(
     id="batch-size",
     title="Use large batches",
     guide=("B2",),
     claim=Claim.FASTER,
+    mechanism=falls("forward passes for the same images", forward_passes),
     note="more samples a second are not fewer seconds to the target, and every batch size needs its own learning rate",
 )
 
@@ -41,8 +52,7 @@ WIDTH = 64
 class Gradients(Pair):
     """The mean gradient over 1,024 images, computed in batches and added up."""
 
-    sizes = {"images": 1024, "width": WIDTH}
-    test_sizes = {"width": 8}
+    sizes = Sizes(dict(images=1024, width=WIDTH), test=dict(width=8))
 
     def gradients(self, batch: int) -> Step:
         count = self.size["images"]
@@ -66,10 +76,6 @@ class Gradients(Pair):
     def optimized(self, batch: int) -> Step:  # type: ignore[override]
         return self.gradients(batch)
 
-    def mechanism(self, step: Step) -> int:
-        """forward passes for the same images"""
-        return forward_passes(step)
-
 
 RATES = {16: 0.02 * 1.4**3, 64: 0.02 * 1.4**6, 256: 0.02 * 1.4**10, 1024: 0.02 * 1.4**10}
 """The learning rate that suits each batch size."""
@@ -85,8 +91,7 @@ class DigitsTraining(Pair):
     scale = "macro"
     equal = Equal.TARGET
     target = TARGET
-    sizes = {"width": WIDTH, "trainings": 5}
-    test_sizes = {"trainings": 2}
+    sizes = Sizes(dict(width=WIDTH, trainings=5), test=dict(trainings=2))
 
     def baseline(self) -> Step:
         return from_fresh_seeds(training(SMALL, RATES[SMALL]), self.device)
@@ -95,26 +100,27 @@ class DigitsTraining(Pair):
     def optimized(self, batch: int) -> Step:  # type: ignore[override]
         return from_fresh_seeds(training(batch, RATES[batch]), self.device)
 
-    def mechanism(self, step: Step) -> dict[str, int]:
-        """optimizer steps to the target and images seen, over all trainings"""
-        images = 0
+    @property
+    def mechanism(self) -> Mechanism:
+        return Mechanism(
+            "optimizer steps to the target and images seen, over all trainings",
+            lambda step: steps_and_images(step, self.size["trainings"]),
+            lambda baseline, optimized: images_a_step(optimized) > images_a_step(baseline),
+        )
 
-        def look(module: nn.Module, inputs: Any, output: Any) -> None:
-            nonlocal images
-            if isinstance(module, nn.Sequential) and torch.is_grad_enabled():  # without gradients it is a test
-                images += len(output)
 
-        handle = register_module_forward_hook(look)
-        try:
-            with learning_rates() as rates:
-                for _ in range(self.size["trainings"]):
-                    step()
-        finally:
-            handle.remove()
-        return {"steps": len(rates), "images": images, "trainings": self.size["trainings"]}
+def steps_and_images(step: Step, trainings: int) -> dict[str, int]:
+    def seen(module: nn.Module, inputs: Any, output: Any) -> int:
+        # Without gradients it is a test.
+        return len(output) if isinstance(module, nn.Sequential) and torch.is_grad_enabled() else 0
 
-    def engaged(self, baseline: dict[str, int], optimized: dict[str, int]) -> bool:
-        return optimized["images"] / optimized["steps"] > baseline["images"] / baseline["steps"]
+    with learning_rates() as rates:
+        images = over_modules(lambda: [step() for _ in range(trainings)], seen)
+    return {"steps": len(rates), "images": images, "trainings": trainings}
+
+
+def images_a_step(count: dict[str, int]) -> float:
+    return count["images"] / count["steps"]
 
 
 if __name__ == "__main__":

@@ -15,16 +15,15 @@ normalisation the results differ: it sees the pieces, not the batch.
 import torch
 from torch import nn
 
-from benchmarks.jobs.language_model import language_model
-from tipbench.tip.counts import forward_passes
-from tipbench.tip.job import Job, MacroPair
-from tipbench.tip.pair import Claim, Step, Tip
+from benchmarks.jobs.language_model import TrainGPT
+from tipbench.tip.words import Claim, Job, Sizes, Tip, forward_passes, rises
 
 TIP = Tip(
     id="grad-accumulation",
     title="Accumulate gradients of small batches",
     guide=("B7",),
     claim=Claim.LEANER,
+    mechanism=rises("forward passes to an optimizer step", forward_passes),
     note="the claim is memory; the time of a step stays or rises",
     no_micro="it is a way to write the loop around a model: no single operation does it",
 )
@@ -53,24 +52,11 @@ def grad_accumulation(job: Job, pieces: int = PIECES) -> None:
     job.run = run  # type: ignore[method-assign]
 
 
-class GPTTraining(MacroPair):
+class GPTTraining(TrainGPT, apply=grad_accumulation):
     """Training a small GPT on batches of windows: at once, or in four pieces."""
 
-    # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
-    tolerance = 1e-3
-    sizes = {"layers": 2, "width": 128, "context": 128, "batch": 8}
-    on_gpu = {"layers": 12, "width": 768, "context": 512, "batch": 16}
-    test_sizes = {"layers": 1, "width": 16, "context": 8, "batch": 4}
-
-    def job(self) -> Job:
-        return language_model(self.device, activation=nn.GELU, **self.size)
-
-    def apply(self, job: Job) -> None:
-        grad_accumulation(job)
-
-    def mechanism(self, step: Step) -> int:
-        """forward passes to an optimizer step"""
-        return forward_passes(step)
-
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        return optimized > baseline
+    sizes = Sizes(
+        dict(layers=2, width=128, context=128, batch=8),
+        gpu=dict(layers=12, width=768, context=512, batch=16),
+        test=dict(layers=1, width=16, context=8, batch=4),
+    )

@@ -19,6 +19,7 @@ small, next to nothing of a whole step.
 """
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,16 +28,15 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from benchmarks.jobs.language_model import VOCABULARY, SourceText, language_model
-from tipbench.tip.counts import operations
-from tipbench.tip.job import Job, MacroPair
-from tipbench.tip.pair import Claim, Pair, Step, Tip
+from benchmarks.jobs.language_model import VOCABULARY, SourceText, TrainGPT
+from tipbench.tip.words import Claim, Job, MacroPair, Mechanism, Pair, Sizes, Step, Tip, falls, operations
 
 TIP = Tip(
     id="grad-clipping",
     title="Clip gradients, all tensors at once",
     guide=("B8",),
     claim=Claim.AVOIDS,
+    mechanism=falls("operations dispatched", operations),
     note=(
         "Clipping costs time and buys stability: LSTMTraining shows both, the other pairs the faster way to clip, "
         "the default since torch 2.0. With a GradScaler call unscale_ first."
@@ -60,8 +60,7 @@ def grad_clipping(job: Job, foreach: bool | None = None) -> None:
 class SmallGradients(Pair):
     """Clipping five hundred small gradients, which are set anew before, all with one copy."""
 
-    sizes = {"parameters": 500, "elements": 1000}
-    test_sizes = {"parameters": 10, "elements": 100}
+    sizes = Sizes(dict(parameters=500, elements=1000), test=dict(parameters=10, elements=100))
 
     def gradients(self) -> tuple[nn.ParameterList, torch.Tensor, torch.Tensor]:
         """(the parameters, the memory all their gradients lie in, what that holds before clipping)."""
@@ -73,54 +72,31 @@ class SmallGradients(Pair):
             parameter.grad = gradient
         return model, memory, unclipped
 
-    def baseline(self) -> Step:
+    def clipping(self, foreach: bool | None) -> Step:
         model, memory, unclipped = self.gradients()
         parameters = list(model.parameters())
 
         def step() -> tuple[torch.Tensor, nn.Module]:
             memory.copy_(unclipped)
-            return clip_grad_norm_(parameters, MAX_NORM, foreach=False), model
+            return clip_grad_norm_(parameters, MAX_NORM, foreach=foreach), model
 
         return step
+
+    def baseline(self) -> Step:
+        return self.clipping(foreach=False)
 
     def optimized(self) -> Step:
-        model, memory, unclipped = self.gradients()
-        parameters = list(model.parameters())
-
-        def step() -> tuple[torch.Tensor, nn.Module]:
-            memory.copy_(unclipped)
-            return clip_grad_norm_(parameters, MAX_NORM), model
-
-        return step
-
-    def mechanism(self, step: Step) -> int:
-        """operations dispatched"""
-        return operations(step)
+        return self.clipping(foreach=None)
 
 
-class GPTTraining(MacroPair):
+class GPTTraining(TrainGPT, untuned=partial(grad_clipping, foreach=False), apply=grad_clipping):
     """Training a narrow GPT of twelve blocks, clipped in each step: many gradients, none of them large."""
 
-    # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
-    tolerance = 1e-3
-    sizes = {"layers": 12, "width": 64, "context": 64, "batch": 2}
-    on_gpu = {"width": 512}
-    test_sizes = {"layers": 1, "width": 16, "context": 8}
-
-    def job(self) -> Job:
-        return language_model(self.device, activation=nn.GELU, **self.size)
-
-    def baseline(self) -> Step:
-        job = self.job()
-        grad_clipping(job, foreach=False)
-        return job.step
-
-    def apply(self, job: Job) -> None:
-        grad_clipping(job)
-
-    def mechanism(self, step: Step) -> int:
-        """operations dispatched"""
-        return operations(step)
+    sizes = Sizes(
+        dict(layers=12, width=64, context=64, batch=2),
+        gpu=dict(width=512),
+        test=dict(layers=1, width=16, context=8),
+    )
 
 
 class LSTM(nn.Module):
@@ -142,15 +118,14 @@ HIGH_RATE = 40.0
 """A learning rate for SGD that is too high without clipping."""
 
 
-class LSTMTraining(MacroPair):
+class LSTMTraining(MacroPair, apply=grad_clipping):
     """Training a small LSTM on source text, without clipping and with it.
 
     Timed at a learning rate of 1, where the first gradients are below the threshold: both sides then do the same,
     but for the clipping. The mechanism trains at HIGH_RATE, where they do not.
     """
 
-    sizes = {"width": 32, "context": 64, "batch": 8, "trainings": 8, "steps": 60}
-    test_sizes = {"trainings": 2}
+    sizes = Sizes(dict(width=32, context=64, batch=8, trainings=8, steps=60), test=dict(trainings=2))
 
     def job(self) -> Job:
         model = LSTM(self.size["width"]).to(self.device)
@@ -158,12 +133,11 @@ class LSTMTraining(MacroPair):
         data = SourceText(self.size["context"])
         return Job(model, data, self.device, optimizer=optimizer, batch_size=self.size["batch"])
 
-    def apply(self, job: Job) -> None:
-        grad_clipping(job)
+    @property
+    def mechanism(self) -> Mechanism:
+        return falls("trainings that end worse than by guessing, at a learning rate of 40", self.diverging)
 
-    def mechanism(self, step: Step) -> int:
-        """trainings that end worse than by guessing, at a learning rate of 40"""
-
+    def diverging(self, step: Step) -> int:
         def raise_rate(optimizer: Optimizer, *_: Any) -> None:
             for group in optimizer.param_groups:
                 group["lr"] = HIGH_RATE

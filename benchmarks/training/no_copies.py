@@ -16,18 +16,16 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from benchmarks.jobs.image_classification import image_classification
+from benchmarks.jobs.image_classification import TrainSmallNetwork
 from benchmarks.jobs.images import JpegPhotos, jpeg_files
-from tipbench.tip.counts import calls
-from tipbench.tip.job import Job, MacroPair
-from tipbench.tip.needs import torchvision
-from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip, variant
+from tipbench.tip.words import Claim, Equal, Job, Pair, Sizes, Step, Tip, calls, falls, variant
 
 TIP = Tip(
     id="no-copies",
     title="Turn NumPy arrays into tensors without a copy",
     guide=("B10",),
     claim=Claim.FASTER,
+    mechanism=falls("copies of tensors", lambda step: calls(step, "aten::copy_")),
     note="torch.cpu() and torch.cuda(), which B10 names, are modules; the tensor's methods are meant",
     why_not="The copy of a batch is a small part of what a model does with it.",
 )
@@ -62,8 +60,7 @@ class LargeArray(Pair):
     # The array is in main memory on every machine; what is moved to a GPU is another tip's matter.
     devices = ("cpu",)
     equal = Equal.BITWISE
-    sizes = {"elements": 16 * 2**20}
-    test_sizes = {"elements": 1000}
+    sizes = Sizes(dict(elements=16 * 2**20), test=dict(elements=1000))
 
     def array(self) -> np.ndarray:
         found: np.ndarray = torch.randn(self.size["elements"]).numpy()
@@ -82,28 +79,13 @@ class LargeArray(Pair):
         array = self.array()
         return lambda: torch.from_numpy(array).sum()
 
-    def mechanism(self, step: Step) -> int:
-        """copies of tensors"""
-        return calls(step, "aten::copy_")
 
-
-class SmallNetworkTraining(MacroPair):
+class SmallNetworkTraining(TrainSmallNetwork, apply=no_copies):
     """Training a small network on photos kept as one NumPy array, one copy or none for each photo."""
 
-    needs = (torchvision(),)
-    # The gradients of convolutions are added up on a GPU in no fixed order.
-    tolerance = 1e-3
-    sizes = {"images": 64, "batch": 16, "pixels": 112}
-    test_sizes = {"images": 4, "batch": 2, "pixels": 16}
+    sizes = Sizes(dict(images=64, batch=16, pixels=112), test=dict(images=4, batch=2, pixels=16))
 
     def job(self) -> Job:
-        job = image_classification(self.device, model="small", train=True, **self.size)
+        job = super().job()
         job.data = ArrayPhotos(self.size["images"], self.size["pixels"])
         return job
-
-    def apply(self, job: Job) -> None:
-        no_copies(job)
-
-    def mechanism(self, step: Step) -> int:
-        """copies of tensors"""
-        return calls(step, "aten::copy_")

@@ -22,7 +22,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, OneCycleLR, StepLR
 
 from benchmarks.jobs.digits import TARGET, Training, from_fresh_seeds, learning_rates, tune
-from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip, variant
+from tipbench.tip.words import Claim, Equal, Mechanism, Pair, Sizes, Step, Tip, variant
 
 TIP = Tip(
     id="one-cycle",
@@ -60,8 +60,7 @@ class DigitsTraining(Pair):
     scale = "macro"
     equal = Equal.TARGET
     target = TARGET
-    sizes = {"batch": BATCH, "width": WIDTH, "trainings": 5}
-    test_sizes = {"trainings": 2}
+    sizes = Sizes(dict(batch=BATCH, width=WIDTH, trainings=5), test=dict(trainings=2))
 
     def baseline(self) -> Step:
         return from_fresh_seeds(constant(rate=0.03 * 1.2**7), self.device)
@@ -73,15 +72,20 @@ class DigitsTraining(Pair):
     def optimized(self) -> Step:
         return from_fresh_seeds(one_cycle(rate=0.2, epochs=6), self.device)
 
-    def mechanism(self, step: Step) -> dict[str, int]:
-        """optimizer steps to the target and learning rates used, over all trainings"""
-        with learning_rates() as rates:
-            for _ in range(self.size["trainings"]):
-                step()
-        return {"steps": len(rates), "learning rates": len(set(rates)), "trainings": self.size["trainings"]}
+    @property
+    def mechanism(self) -> Mechanism:
+        return Mechanism(
+            "optimizer steps to the target and learning rates used, over all trainings",
+            lambda step: steps_and_rates(step, self.size["trainings"]),
+            lambda baseline, optimized: baseline["learning rates"] == 1 < optimized["learning rates"],
+        )
 
-    def engaged(self, baseline: dict[str, int], optimized: dict[str, int]) -> bool:
-        return baseline["learning rates"] == 1 < optimized["learning rates"]
+
+def steps_and_rates(step: Step, trainings: int) -> dict[str, int]:
+    with learning_rates() as rates:
+        for _ in range(trainings):
+            step()
+    return {"steps": len(rates), "learning rates": len(set(rates)), "trainings": trainings}
 
 
 if __name__ == "__main__":

@@ -9,27 +9,32 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tipbench.suite.files import BENCHMARKS
 from tipbench.suite.source import sides
-from tipbench.tip.pair import Claim
+from tipbench.tip.pair import Claim, Tip
 
-SHARED_FILES = ("tip/pair.py", "tip/job.py", "tip/counts.py", "machine/native.py")
+SHARED_FILES = ("tip/pair.py", "tip/job.py", "tip/sizes.py", "tip/mechanism.py", "tip/counts.py", "machine/native.py")
 """Files of the harness whose words pairs use: names of sizes, of what is counted, of libraries."""
 
+ABOUT = frozenset(field.name for field in fields(Tip)) - {"mechanism"}
+"""What a results file holds of a tip."""
+
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+MECHANISMS = {"Mechanism", "falls", "rises", "appears", "changes", "stays"}
 
 
 @dataclass(frozen=True)
 class KnownTip:
     """One file of the suite. file: as `PairInfo.file`. about: the fields of its Tip, as plain JSON.
 
-    functions, counts, words: of all files of the tip: names; first lines of the docstrings of mechanisms, which name
-    what they count; all that occur in names and text.
+    functions, counts, words: of all files of the tip: names; what mechanisms count; all that occur in names and text.
     """
 
     file: str
@@ -70,7 +75,6 @@ def tips() -> Mapping[str, tuple[KnownTip, ...]]:
     for path, about in own.items():
         files = [path, *(other for other, tree in trees.items() if _imports_tip(tree, path))]
         functions = [node for file in files for node in ast.walk(trees[file]) if isinstance(node, ast.FunctionDef)]
-        counts = [ast.get_docstring(node) or "" for node in functions if node.name == "mechanism"]
         found[about["id"]] = tuple(
             KnownTip(
                 file=str(file.relative_to(BENCHMARKS.parent)),
@@ -78,7 +82,7 @@ def tips() -> Mapping[str, tuple[KnownTip, ...]]:
                 about=about,
                 pairs=frozenset(node.name for node in trees[file].body if isinstance(node, ast.ClassDef)),
                 functions=frozenset(node.name for node in functions),
-                counts=frozenset(doc.split("\n")[0].rstrip(".") for doc in counts),
+                counts=frozenset(count for file in files for count in _counts(trees[file])),
                 words=shared.union(*(_words(trees[other]) for other in files)),
             )
             for file in files
@@ -108,7 +112,7 @@ def _about(tree: ast.Module) -> dict[str, Any] | None:
             and [target.id for target in node.targets if isinstance(target, ast.Name)] == ["TIP"]
             and isinstance(node.value, ast.Call)
         ):
-            written = {keyword.arg: _value(keyword.value) for keyword in node.value.keywords if keyword.arg}
+            written = {keyword.arg: _value(keyword.value) for keyword in node.value.keywords if keyword.arg in ABOUT}
             empty = {"published": "", "status": "current", "note": "", "why_not": "", "no_micro": ""}
             return empty | written
     return None
@@ -119,6 +123,14 @@ def _value(node: ast.expr) -> Any:
         return str(Claim[node.attr])
     found = ast.literal_eval(node)
     return list(found) if isinstance(found, tuple) else found
+
+
+def _counts(tree: ast.Module) -> Iterator[str]:
+    """What `falls`, `rises` and the other ways to declare a mechanism are given as the count's name."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id=name), args=[ast.Constant(value=str(what)), *_]) if name in MECHANISMS:
+                yield what
 
 
 def _words(tree: ast.Module) -> frozenset[str]:

@@ -30,7 +30,7 @@ from tipbench.report.figures import sweep_name
 from tipbench.report.limit import Rates, Share, shares
 from tipbench.report.rows import JOULES, Row
 from tipbench.report.wording import change, equal_work, percent, plural, seconds, size, value
-from tipbench.suite.source import SHARED, at_commit, sides
+from tipbench.suite.source import SHARED, sides_at
 from tipbench.tip.pair import Claim
 
 GPU_WORDS = {
@@ -238,7 +238,7 @@ def _code(run: Run, found: Sequence[Row]) -> list[Block]:
     blocks: list[Block] = []
     for info in {row.info.name: row.info for row in found}.values():
         place = _place(info.file)
-        code = dict(info.code or sides(at_commit(run.commit, place), info.pair))
+        code = dict(info.code or sides_at(run.commit, place, info.pair))
         if not {"baseline", "optimized"} <= set(code):
             blocks.append(Paragraph(("Code: ", Literal(place), f", line {info.line}." if info.line else ".")))
             continue

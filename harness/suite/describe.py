@@ -6,7 +6,7 @@ import inspect
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +40,13 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes:
         needs = tuple(need.text for need in variant.needs)
         listed.append(VariantInfo(variant.name, variant.settings, needs, lacks))
     return PairInfo(
-        tip=asdict(tip),
+        tip={field.name: getattr(tip, field.name) for field in fields(tip) if field.name != "mechanism"},
         pair=pair.__name__,
         scale=pair.scale,
         file=str(file.relative_to(root)),
         line=inspect.getsourcelines(pair)[1],
         device=device,
-        sizes=pair.sizes_on(device),
+        sizes=pair.sizes.on(device),
         equal=str(pair.equal),
         deadline=pair.deadline,
         variants=tuple(listed),

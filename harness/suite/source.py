@@ -6,44 +6,82 @@ import ast
 import re
 import subprocess
 import textwrap
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
+
+from tipbench.suite.files import BENCHMARKS
+from tipbench.suite.files import text as text_of
 
 Definition = ast.FunctionDef | ast.ClassDef
 
 SHARED = "shared"
 """The key of what all sides use."""
 
+Read = Callable[[str], str]
+"""From a file's path within the suite, such as "benchmarks/jobs/images.py", to its text; "" where there is none."""
 
-def sides(text: str, pair: str) -> dict[str, str]:
+
+@dataclass(frozen=True)
+class Code:
+    """A function or a class, and the lines of the file that it is in."""
+
+    node: Definition
+    lines: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        first = min([self.node.lineno, *(mark.lineno for mark in self.node.decorator_list)])
+        return textwrap.dedent("\n".join(self.lines[first - 1 : self.node.end_lineno]))
+
+
+def of_suite(file: str) -> str:
+    """The text of a file of this suite as it is installed."""
+    return text_of(BENCHMARKS.parent / file)
+
+
+def sides(text: str, pair: str, read: Read = of_suite) -> dict[str, str]:
     """By builder ("baseline", "optimized", the names of variants) the source of it and of what it alone uses of its
-    file, and by `SHARED` what all of them use. A MacroPair's sides are its `job` and its `apply`.
+    file, and by `SHARED` what all of them use. The sides of a MacroPair are its `job`, and the functions that its class
+    names as `untuned` and `apply`.
 
-    Base classes count as far as they are in the same file. {} where the text is no Python or holds no such class.
+    Base classes count as far as they are in the same file, or in one of `benchmarks/jobs` that `read` has. {} where the
+    text is no Python or holds no such class.
     """
-    if not text:
+    tree = _parsed(text)
+    top = _definitions(tree, text)
+    if pair not in top or not isinstance(top[pair].node, ast.ClassDef):
         return {}
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return {}
-    lines = text.splitlines()
-    top = {node.name: node for node in tree.body if isinstance(node, Definition)}
-    if not isinstance(top.get(pair), ast.ClassDef):
-        return {}
-    methods = _methods(top, pair)
+    bases = _bases(tree, read) | top
+    methods, applied = _members(pair, bases)
+
+    def side(own: Sequence[str], keyword: str) -> list[Code]:
+        """The methods that make the side, and what the class names for it."""
+        made = [methods[name] for name in own if name in methods]
+        return made + [top[name] for name in _names(applied.get(keyword)) if name in top]
+
+    job = [name for name in ("job", "step_of") if name in methods]
     builders = {
-        "baseline": methods.get("baseline") or methods.get("job"),
-        "optimized": methods.get("optimized") or methods.get("apply"),
-        **{name: node for name, node in methods.items() if _is_further_variant(node)},
+        "baseline": side(("baseline", *job), "untuned"),
+        # Until November 2026 `apply` was a method.
+        "optimized": side(("optimized",) if "optimized" in methods else ("apply",), "apply"),
+        **{name: [code] for name, code in methods.items() if _is_further_variant(code.node)},
     }
-    used = {name: _used(node, methods, top) for name, node in builders.items() if node is not None}
-    if not {"baseline", "optimized"} <= set(used):
+    if not builders["baseline"] or not builders["optimized"]:
         return {}
-    common = [node for node in used["baseline"] if all(node in found for found in used.values())]
-    found = {name: _cut(lines, [node for node in nodes if node not in common]) for name, nodes in used.items()}
-    return found | ({SHARED: _cut(lines, common)} if common else {})
+    used = {name: _used(roots, methods, top) for name, roots in builders.items()}
+    common = [code for code in used["baseline"] if all(code in found for found in used.values())]
+    found = {name: _joined(code for code in codes if code not in common) for name, codes in used.items()}
+    for name, keyword in (("baseline", "untuned"), ("optimized", "apply")):
+        if keyword in applied:
+            found[name] = f"{keyword} = {ast.unparse(applied[keyword])}\n\n{found[name]}".strip()
+    return found | ({SHARED: _joined(common)} if common else {})
+
+
+def sides_at(commit: str, file: str, pair: str) -> dict[str, str]:
+    """`sides` of a pair of this suite as it was at a commit; {} where this is no checkout that has it."""
+    return sides(at_commit(commit, file), pair, partial(at_commit, commit))
 
 
 @cache
@@ -60,36 +98,60 @@ def at_commit(commit: str, file: str) -> str:
     return shown.stdout if shown.returncode == 0 else ""
 
 
-def _methods(top: Mapping[str, Definition], name: str) -> dict[str, ast.FunctionDef]:
-    """The methods of a class and of its bases in the file, the class's own first."""
-    node = top.get(name)
-    if not isinstance(node, ast.ClassDef):
-        return {}
-    own = {member.name: member for member in node.body if isinstance(member, ast.FunctionDef)}
-    for base in node.bases:
-        if isinstance(base, ast.Name) and base.id != name:
-            own = {**_methods({key: top[key] for key in top if key != name}, base.id), **own}
-    return own
+def _parsed(text: str) -> ast.Module:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return ast.Module([], [])
 
 
-def _is_further_variant(node: ast.FunctionDef) -> bool:
+def _definitions(tree: ast.Module, text: str) -> dict[str, Code]:
+    lines = tuple(text.splitlines())
+    return {node.name: Code(node, lines) for node in tree.body if isinstance(node, Definition)}
+
+
+def _bases(tree: ast.Module, read: Read) -> dict[str, Code]:
+    """The classes that the file imports from `benchmarks/jobs`."""
+    found: dict[str, Code] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("benchmarks.jobs."):
+            text = read(f"{(node.module or '').replace('.', '/')}.py")
+            known = _definitions(_parsed(text), text)
+            found |= {name.name: known[name.name] for name in node.names if name.name in known}
+    return {name: code for name, code in found.items() if isinstance(code.node, ast.ClassDef)}
+
+
+def _members(name: str, classes: Mapping[str, Code]) -> tuple[dict[str, Code], dict[str, ast.expr]]:
+    """The methods of a class and of its bases, and the keywords its definition is given, the class's own first."""
+    code = classes.get(name)
+    if code is None or not isinstance(code.node, ast.ClassDef):
+        return {}, {}
+    methods = {
+        member.name: Code(member, code.lines) for member in code.node.body if isinstance(member, ast.FunctionDef)
+    }
+    keywords = {word.arg: word.value for word in code.node.keywords if word.arg}
+    others = {key: classes[key] for key in classes if key != name}
+    for base in code.node.bases:
+        if isinstance(base, ast.Name):
+            inherited, given = _members(base.id, others)
+            methods, keywords = {**inherited, **methods}, {**given, **keywords}
+    return methods, keywords
+
+
+def _is_further_variant(node: Definition) -> bool:
     """Marked with `@variant`, which was `@arm` before November 2026: code of older commits is read too."""
     return any(isinstance(mark, ast.Name) and mark.id in ("variant", "arm") for mark in node.decorator_list)
 
 
-def _used(
-    builder: ast.FunctionDef, methods: Mapping[str, ast.FunctionDef], top: Mapping[str, Definition]
-) -> list[Definition]:
-    """The builder, then all that it reaches of its class and its file, in the file's order."""
-    reached: list[Definition] = [builder]
-    for node in reached:
-        reached += [found for found in _named(node, methods, top) if found not in reached]
-    return [builder, *sorted(reached[1:], key=lambda node: node.lineno)]
+def _used(roots: Sequence[Code], methods: Mapping[str, Code], top: Mapping[str, Code]) -> list[Code]:
+    """The roots, then all that they reach of their class and its file, in the file's order."""
+    reached = list(roots)
+    for code in reached:
+        reached += [found for found in dict.fromkeys(_named(code.node, methods, top)) if found not in reached]
+    return [*roots, *sorted(reached[len(roots) :], key=lambda code: code.node.lineno)]
 
 
-def _named(
-    node: Definition, methods: Mapping[str, ast.FunctionDef], top: Mapping[str, Definition]
-) -> Iterator[Definition]:
+def _named(node: Definition, methods: Mapping[str, Code], top: Mapping[str, Code]) -> Iterator[Code]:
     for part in ast.walk(node):
         if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == "self":
             if part.attr in methods:
@@ -98,9 +160,10 @@ def _named(
             yield top[part.id]
 
 
-def _cut(lines: list[str], nodes: list[Definition]) -> str:
-    pieces = []
-    for node in nodes:
-        first = min([node.lineno, *(mark.lineno for mark in node.decorator_list)])
-        pieces.append(textwrap.dedent("\n".join(lines[first - 1 : node.end_lineno])))
-    return "\n\n".join(pieces)
+def _names(expression: ast.expr | None) -> list[str]:
+    """The names in an expression such as `partial(grad_clipping, foreach=False)`."""
+    return [part.id for part in ast.walk(expression or ast.Constant(None)) if isinstance(part, ast.Name)]
+
+
+def _joined(codes: Iterable[Code]) -> str:
+    return "\n\n".join(code.text for code in codes)

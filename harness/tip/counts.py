@@ -215,20 +215,32 @@ def autograd_nodes(output: Any) -> int:
     return sum(1 for _ in graph_nodes(output))
 
 
-def stack_traces(step: Step) -> int:
-    """Stack traces that anomaly mode stored in the autograd graphs of one step, over all modules called."""
-    nodes: set[Any] = set()
+def over_modules(step: Step, count: Callable[[nn.Module, Any, Any], int]) -> int:
+    """The sum of `count(module, inputs, output)` over all calls of modules in one step."""
+    total = 0
 
-    def collect(module: nn.Module, inputs: Any, output: Any) -> None:
-        if isinstance(output, torch.Tensor):
-            nodes.update(graph_nodes(output))
+    def look(module: nn.Module, inputs: Any, output: Any) -> None:
+        nonlocal total
+        total += count(module, inputs, output)
 
-    handle = register_module_forward_hook(collect)
+    handle = register_module_forward_hook(look)
     try:
         step()
     finally:
         handle.remove()
-    return sum("traceback_" in node.metadata for node in nodes)
+    return total
+
+
+def stack_traces(step: Step) -> int:
+    """Stack traces that anomaly mode stored in the autograd graphs of one step, over all modules called."""
+    nodes: set[Any] = set()  # a graph holds those of the modules before
+
+    def new_traces(module: nn.Module, inputs: Any, output: Any) -> int:
+        found = set(graph_nodes(output)) - nodes if isinstance(output, torch.Tensor) else set()
+        nodes.update(found)
+        return sum("traceback_" in node.metadata for node in found)
+
+    return over_modules(step, new_traces)
 
 
 def saved_bytes(step: Step) -> int:
@@ -248,45 +260,32 @@ def saved_bytes(step: Step) -> int:
 
 def not_channels_last(step: Step) -> int:
     """Modules whose output, of four dimensions, is in another layout than channels_last."""
-    other = 0
 
-    def look(module: nn.Module, inputs: Any, output: Any) -> None:
-        nonlocal other
-        if isinstance(output, torch.Tensor) and output.dim() == 4:
-            other += not output.is_contiguous(memory_format=torch.channels_last)
+    def is_other(module: nn.Module, inputs: Any, output: Any) -> bool:
+        image_like = isinstance(output, torch.Tensor) and output.dim() == 4
+        return image_like and not output.is_contiguous(memory_format=torch.channels_last)
 
-    handle = register_module_forward_hook(look)
-    try:
-        step()
-    finally:
-        handle.remove()
-    return other
+    return over_modules(step, is_other)
 
 
 def low_precision_outputs(step: Step) -> int:
     """Modules whose output has numbers of 16 bits, over all calls."""
-    low = 0
 
-    def look(module: nn.Module, inputs: Any, output: Any) -> None:
-        nonlocal low
-        low += isinstance(output, torch.Tensor) and output.dtype in (torch.bfloat16, torch.float16)
+    def is_low(module: nn.Module, inputs: Any, output: Any) -> bool:
+        return isinstance(output, torch.Tensor) and output.dtype in (torch.bfloat16, torch.float16)
 
-    handle = register_module_forward_hook(look)
-    try:
-        step()
-    finally:
-        handle.remove()
-    return low
+    return over_modules(step, is_low)
 
 
 def forward_passes(step: Step) -> int:
     """How often one step runs a module: the most that any single one is called."""
     called: Counter[nn.Module] = Counter()
-    handle = register_module_forward_hook(lambda module, inputs, output: called.update([module]))
-    try:
-        step()
-    finally:
-        handle.remove()
+
+    def look(module: nn.Module, inputs: Any, output: Any) -> int:
+        called[module] += 1
+        return 1
+
+    over_modules(step, look)
     return max(called.values(), default=0)
 
 

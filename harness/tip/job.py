@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -82,27 +82,66 @@ class Job:
         return loss.detach(), self.model
 
 
+def as_it_is(job: Job) -> None:
+    """Nothing is done to the job."""
+
+
+def not_given(job: Job) -> None:
+    raise NotImplementedError
+
+
 class MacroPair(Pair):
-    """The tip on a whole job: the baseline is the job as it is, the optimized side has it applied."""
+    """The tip on a whole job: the baseline is the job as it is, the optimized side has the tip applied.
+
+        class GPTTraining(TrainGPT, apply=grad_none): ...
+
+    apply: the function that applies the tip to a job. untuned: where people write something else than the job as it
+    is, the function that makes it so for the baseline. `job` is defined by the classes of `benchmarks/jobs`, with
+    the tolerance and the needs that go with it.
+    """
 
     scale = "macro"
+    apply: ClassVar[Callable[[Job], None]] = staticmethod(not_given)
+    untuned: ClassVar[Callable[[Job], None]] = staticmethod(as_it_is)
+
+    def __init_subclass__(
+        cls, apply: Callable[[Job], None] | None = None, untuned: Callable[[Job], None] | None = None
+    ) -> None:
+        super().__init_subclass__()
+        if apply is not None:
+            cls.apply = staticmethod(apply)
+        if untuned is not None:
+            cls.untuned = staticmethod(untuned)
 
     def job(self) -> Job:
         """Build the job, tip-neutral."""
         raise NotImplementedError
 
-    def apply(self, job: Job) -> None:
-        """Apply the tip to the job."""
-        raise NotImplementedError
+    def step_of(self, job: Job) -> Step:
+        """What is timed of the job: one batch."""
+        return job.step
+
+    def applied(self, change: Callable[[Job], None]) -> Step:
+        """A step of a fresh job to which `change` was applied."""
+        job = self.job()
+        change(job)
+        return self.step_of(job)
 
     def baseline(self) -> Step:
-        return self.job().step
-
-    def work(self) -> Mapping[str, int]:
-        """The job's operations as it is; unknown where the baseline is something else."""
-        return {"flops": flops(self.job().step)} if type(self).baseline is MacroPair.baseline else {}
+        return self.applied(type(self).untuned)
 
     def optimized(self) -> Step:
-        job = self.job()
-        self.apply(job)
-        return job.step
+        return self.applied(type(self).apply)
+
+    def reference(self) -> Step:
+        return self.applied(in_fp64)
+
+    def work(self) -> Mapping[str, int]:
+        """The operations of the job as it is; unknown where the pair has a `baseline` of its own."""
+        return {"flops": flops(self.step_of(self.job()))} if type(self).baseline is MacroPair.baseline else {}
+
+
+def in_fp64(job: Job) -> None:
+    """The job in double precision, inputs included where they are no integers."""
+    job.model.double()
+    job.convert_inputs(lambda inputs: inputs.double() if inputs.is_floating_point() else inputs)

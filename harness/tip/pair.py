@@ -7,14 +7,17 @@ buffers count), because that is what the two sides are compared by.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
-from math import ceil, inf, log2
+from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tipbench.tip.mechanism import Mechanism
 from tipbench.tip.process import Builder, ProcessSettings
+from tipbench.tip.sizes import Sizes
 
 if TYPE_CHECKING:
     import torch
@@ -54,6 +57,7 @@ class Tip:
 
     guide: the guide's items, such as ("A1.5",). published: the guide's own figures, with their
     source. status: "current", or what became of the advice since ("default now", "deprecated: ...").
+    mechanism: the evidence that the tip is at work, for all pairs of the file that have none of their own.
     note: what the guides get wrong, shown beside the verdict. why_not: why the gain may stay out, shown
     where it did. no_micro: why the operation alone makes no pair; empty where it does.
     """
@@ -62,6 +66,7 @@ class Tip:
     title: str
     guide: tuple[str, ...]
     claim: Claim
+    mechanism: Mechanism | None = None
     published: str = ""
     status: str = "current"
     note: str = ""
@@ -113,24 +118,16 @@ def requires(*needs: Need) -> Callable[[Builder], Builder]:
     return mark
 
 
-CARD_BYTES = 14 << 30
-"""What the sizes on a GPU are for: a card sold with 16 GB, of which its driver leaves 14.6 GiB or more."""
-
-
-def smallest_card() -> float:
-    """Bytes of the smallest GPU that torch sees; infinite where it sees none."""
-    import torch
-
-    cards = range(torch.cuda.device_count())
-    return min((torch.cuda.get_device_properties(card).total_memory for card in cards), default=inf)
+def no_mechanism() -> Mechanism:
+    raise NotImplementedError
 
 
 class Pair:
     """A tip twice: `baseline` is what people write without it, `optimized` what they write with it.
 
-    A subclass defines both methods, `mechanism`, and `sizes`. Each method builds everything from
-    scratch on `self.device` and returns the step. Before a builder is called the harness seeds
-    Python, NumPy and torch, so both sides draw the same weights and inputs.
+    A subclass defines both methods, and `sizes` where they have any. Each method builds everything from
+    scratch on `self.device`, of the sizes in `self.size`, and returns the step. Before a builder is called
+    the harness seeds Python, NumPy and torch, so both sides draw the same weights and inputs.
     """
 
     scale: ClassVar[str] = "micro"
@@ -145,13 +142,7 @@ class Pair:
     seeded: ClassVar[bool] = True
     """Whether results depend on the seed, as they do where inputs or weights are drawn from the generators of random,
     numpy.random or torch. False: there is nothing to draw, and results that are alike for every seed are right."""
-    sizes: ClassVar[Mapping[str, int]] = {}
-    """Named sizes of the work, recorded; `test_sizes` overrides them in the exact tests, never in a run."""
-    on_gpu: ClassVar[Mapping[str, int]] = {}
-    """What of `sizes` is another on a GPU of CARD_BYTES or more."""
-    halved: ClassVar[tuple[str, ...]] = ("batch",)
-    """Which of the sizes are halved on a GPU of half of that, and so on."""
-    test_sizes: ClassVar[Mapping[str, int]] = {}
+    sizes: ClassVar[Sizes] = Sizes({})
     flush_l2: ClassVar[bool] = False
     """On a GPU: empty its L2 cache before every step, and time each step by itself. For steps bound by memory: one
     of many short kernels would have them launched while the cache is being emptied, and look cheaper than it is."""
@@ -160,24 +151,17 @@ class Pair:
 
     def __init__(self, device: torch.device, for_test: bool = False) -> None:
         self.device = device
-        self.size = {**self.sizes_on(device.type), **(self.test_sizes if for_test else {})}
-
-    @classmethod
-    def sizes_on(cls, device_type: str) -> dict[str, int]:
-        """The sizes of a run on "cpu" or "cuda", there on the smallest card of this machine."""
-        if device_type != "cuda":
-            return dict(cls.sizes)
-        sizes = {**cls.sizes, **cls.on_gpu}
-        halvings = ceil(log2(max(1.0, CARD_BYTES / smallest_card())))
-        return sizes | {name: max(1, sizes[name] >> halvings) for name in cls.halved if name in sizes}
+        self.size = {**self.sizes.on(device.type), **(self.sizes.test if for_test else {})}
 
     def __init_subclass__(cls) -> None:
-        """Raises TypeError where a method takes the name of a setting: the setting would be lost unseen."""
+        """Raises TypeError where a method has a setting's name, which would be lost unseen, or `sizes` is no Sizes."""
         super().__init_subclass__()
         judged = "scale", "needs", "devices", "equal", "tolerance", "target", "seeded"
-        for name in (*judged, "sizes", "on_gpu", "halved", "test_sizes", "flush_l2", "deadline"):
+        for name in (*judged, "mechanism", "sizes", "flush_l2", "deadline"):
             if callable(vars(cls).get(name)):
                 raise TypeError(f"{cls.__name__}.{name} is a method, but {name} is a setting of Pair: rename it")
+        if not isinstance(cls.sizes, Sizes):
+            raise TypeError(f"{cls.__name__}.sizes is a {type(cls.sizes).__name__}: write Sizes(dict(...))")
 
     def baseline(self) -> Step:
         """Build the untuned side."""
@@ -187,24 +171,22 @@ class Pair:
         """Build the tuned side."""
         raise NotImplementedError
 
+    @property
+    def mechanism(self) -> Mechanism:
+        """The evidence that the tip is at work: that of the file's TIP, unless the pair has one of its own."""
+        found: Mechanism | None = sys.modules[type(self).__module__].TIP.mechanism
+        return found or no_mechanism()
+
     def before_step(self) -> None:
         """What every step starts from, restored outside the clock, such as an allocator that keeps no memory.
 
         Where a pair defines it, its steps are timed one by one.
         """
 
-    def mechanism(self, step: Step) -> Any:
-        """Count, without a clock, what the tip changes. The docstring's first line names the count."""
-        raise NotImplementedError
-
     def work(self) -> Mapping[str, int]:
         """What a step must do at least, where that is known: "flops", its floating-point operations, or "bytes", what
         it reads and writes. Alike on both sides. The report sets it against what `benchmarks/limit.py` reaches."""
         return {}
-
-    def engaged(self, baseline: Any, optimized: Any) -> bool:
-        """Whether the two counts show the tip at work. Default: it made them fewer."""
-        return bool(optimized < baseline)
 
     def reference(self) -> Step:
         """Build the same work in fp64; needed where `equal` is Equal.REFERENCE or LOSSY."""

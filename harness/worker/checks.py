@@ -198,7 +198,7 @@ def count(guard: Guard, variant: str, seed: int) -> Any:
 
     def counted() -> Any:
         try:
-            return pair.mechanism(step)
+            return pair.mechanism.count(step)
         except Unseen as why:
             return {"unseen": str(why)}
 
@@ -210,11 +210,11 @@ def count(guard: Guard, variant: str, seed: int) -> Any:
 
 def engaged(guard: Guard, baseline: Any, optimized: Any) -> dict[str, Any]:
     """Whether two counts show the tip at work: {"engaged", "what"}, None where one is unseen. Raises Failed."""
-    what = (guard.pair_class.mechanism.__doc__ or "mechanism").strip().split("\n")[0].rstrip(".")
+    mechanism = guard.call("step-raised", "mechanism", lambda: guard.pair().mechanism)
     if any(isinstance(found, Mapping) and "unseen" in found for found in (baseline, optimized)):
-        return {"engaged": None, "what": what}
-    shown = guard.call("step-raised", "engaged", lambda: bool(guard.pair().engaged(baseline, optimized)))
-    return {"engaged": shown, "what": what}
+        return {"engaged": None, "what": mechanism.what}
+    shown = guard.call("step-raised", "mechanism", lambda: bool(mechanism.shows(baseline, optimized)))
+    return {"engaged": shown, "what": mechanism.what}
 
 
 def work(guard: Guard, seed: int) -> dict[str, Any]:

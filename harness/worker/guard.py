@@ -14,8 +14,8 @@ import numpy
 import torch
 
 from tipbench.suite.files import explain, load, pair_classes
-from tipbench.tip.job import MacroPair
-from tipbench.tip.pair import Pair, Step, Variant, variants
+from tipbench.tip.job import MacroPair, not_given
+from tipbench.tip.pair import Pair, Step, Variant, no_mechanism, variants
 from tipbench.tip.process import ProcessSettings
 from tipbench.worker import switches
 from tipbench.worker.failed import Failed
@@ -29,10 +29,10 @@ NO_MEMORY = ("can't allocate memory", "out of memory", "_STATUS_ALLOC_FAILED")
 TO_DEFINE = {
     Pair.baseline: "define baseline(self), which builds the untuned side and returns its step, a callable",
     Pair.optimized: "define optimized(self), which builds the tuned side and returns its step, a callable",
-    Pair.mechanism: "define mechanism(self, step), which counts what the tip changes in a step and returns the count",
+    no_mechanism: "give TIP a mechanism, which counts what the tip changes: mechanism=falls(WHAT, COUNT)",
     Pair.reference: "define reference(self), which builds the same work in fp64 and returns its step, a callable",
     MacroPair.job: "define job(self), which builds the job without the tip and returns it, a Job",
-    MacroPair.apply: "define apply(self, job), which applies the tip to the job and returns nothing",
+    not_given: "name the function that applies the tip to the job: class NAME(MacroPair, apply=FUNCTION)",
 }
 """What somebody who writes a pair must define, and what it must return."""
 

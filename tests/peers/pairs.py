@@ -9,7 +9,13 @@ from benchmarks import control
 from tipbench.calibrate.pairs import planted
 from tipbench.tip.pair import Claim, Tip
 
-TIP = Tip(id="peers", title="Identical code, and 3 % more of it", guide=(), claim=Claim.FASTER)
+TIP = Tip(
+    id="peers",
+    title="Identical code, and 3 % more of it",
+    guide=(),
+    claim=Claim.FASTER,
+    mechanism=control.TIP.mechanism,
+)
 
 
 class Pointwise(control.Pointwise):

@@ -11,8 +11,7 @@ from collections import deque
 
 import torch
 
-from tipbench.tip.counts import operations
-from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip
+from tipbench.tip.words import Claim, Equal, Mechanism, Pair, Sizes, Step, Tip, falls, operations, stays
 from tipbench.worker.memory import STEPS, tensor_peak
 
 TIP = Tip(
@@ -20,6 +19,7 @@ TIP = Tip(
     title="Memory, planted to be found",
     guide=(),
     claim=Claim.LEANER,
+    mechanism=stays("operations dispatched", operations),
     status="calibration: the truth is known",
 )
 
@@ -27,10 +27,6 @@ TIP = Tip(
 class _Memory(Pair):
     equal = Equal.BITWISE
     devices = ("cpu",)
-
-    def mechanism(self, step: Step) -> int:
-        """operations dispatched"""
-        return operations(step)
 
     def taken(self, mib: int) -> torch.Tensor:
         """So many MiB, written to, so that they are resident and not only promised."""
@@ -40,8 +36,7 @@ class _Memory(Pair):
 class Held(_Memory):
     """All the while, the optimized side holds what the baseline does not."""
 
-    sizes = {"live_mib": 512, "resident_mib": 512}
-    test_sizes = {"live_mib": 8, "resident_mib": 8}
+    sizes = Sizes(dict(live_mib=512, resident_mib=512), test=dict(live_mib=8, resident_mib=8))
 
     def step_holding(self, mib: int) -> Step:
         x = torch.randn(1000, device=self.device)
@@ -59,9 +54,6 @@ class Held(_Memory):
     def optimized(self) -> Step:
         return self.step_holding(self.size["live_mib"])
 
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        return baseline == optimized
-
 
 class Transient(_Memory):
     """Each step writes the same bytes: the baseline in portions, each let go before the next, the other at once.
@@ -70,8 +62,8 @@ class Transient(_Memory):
     large enough, alignment included, and small tensors in between keep it from growing back together.
     """
 
-    sizes = {"live_mib": 240, "portion_mib": 16}
-    test_sizes = {"live_mib": 6, "portion_mib": 2}
+    mechanism = falls("operations dispatched", operations)
+    sizes = Sizes(dict(live_mib=240, portion_mib=16), test=dict(live_mib=6, portion_mib=2))
 
     def step_taking(self, portions: int, mib: int) -> Step:
         x = torch.randn(1000, device=self.device)
@@ -98,8 +90,7 @@ class Leak(_Memory):
     It has no word for growth: a leak shows as more memory.
     """
 
-    sizes = {"mib": 4, "most": 64, "live_mib": 4 * (STEPS - 1)}
-    test_sizes = {"mib": 1, "live_mib": STEPS - 1}
+    sizes = Sizes(dict(mib=4, most=64, live_mib=4 * (STEPS - 1)), test=dict(mib=1, live_mib=STEPS - 1))
 
     def step_keeping(self, most: int) -> Step:
         x = torch.randn(1000, device=self.device)
@@ -118,9 +109,13 @@ class Leak(_Memory):
     def optimized(self) -> Step:
         return self.step_keeping(self.size["most"])
 
-    def mechanism(self, step: Step) -> int:
-        """MiB of live tensors at most"""
-        return (tensor_peak(lambda: step) or 0) >> 20
+    @property
+    def mechanism(self) -> Mechanism:
+        return Mechanism("MiB of live tensors at most", live_mib, self.is_as_planted)
 
-    def engaged(self, baseline: int, optimized: int) -> bool:
+    def is_as_planted(self, baseline: int, optimized: int) -> bool:
         return optimized - baseline == self.size["live_mib"]
+
+
+def live_mib(step: Step) -> int:
+    return (tensor_peak(lambda: step) or 0) >> 20

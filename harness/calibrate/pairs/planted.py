@@ -7,13 +7,11 @@ differ by 1 %. `tipbench.calibrate.findings` takes the truth from `sizes`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from random import SystemRandom
 
 import torch
 
-from tipbench.tip.counts import calls
-from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip
+from tipbench.tip.words import Claim, Equal, Mechanism, Pair, Sizes, Step, Tip, calls
 
 TIP = Tip(
     id="planted",
@@ -30,9 +28,9 @@ DRAWN = SystemRandom().choice((-10, 0, 10))
 computes beyond its baseline. No seed decides it, so launches with the same seed differ too."""
 
 
-def amount(in_baseline: int = 0, in_optimized: int = 0) -> Mapping[str, int]:
+def amount(in_baseline: int = 0, in_optimized: int = 0) -> Sizes:
     """Sizes of a pair whose sides compute so many sines beyond SINES."""
-    return {"sines": SINES, "in_baseline": in_baseline, "in_optimized": in_optimized, "elements": 2000}
+    return Sizes(dict(sines=SINES, in_baseline=in_baseline, in_optimized=in_optimized, elements=2000))
 
 
 class _Sines(Pair):
@@ -61,11 +59,11 @@ class _Sines(Pair):
     def optimized(self) -> Step:
         return self.step_of(self.size["sines"] + self.more()[1])
 
-    def mechanism(self, step: Step) -> int:
-        """sines computed"""
-        return calls(step, "aten::sin")
+    @property
+    def mechanism(self) -> Mechanism:
+        return Mechanism("sines computed", lambda step: calls(step, "aten::sin"), self.are_as_planted)
 
-    def engaged(self, baseline: int, optimized: int) -> bool:
+    def are_as_planted(self, baseline: int, optimized: int) -> bool:
         return (baseline - self.size["sines"], optimized - self.size["sines"]) == self.more()
 
 
@@ -129,7 +127,7 @@ class AtRandom(_Sines):
     Over launches the effect is 0 on average and 4 % in its spread, so nothing can be said honestly.
     """
 
-    sizes = {"sines": SINES, "elements": 2000}
+    sizes = Sizes(dict(sines=SINES, elements=2000))
 
     def more(self) -> tuple[int, int]:
         return max(0, -DRAWN), max(0, DRAWN)

@@ -5,6 +5,7 @@ import os
 import torch
 from torch import distributed
 
+from tipbench.tip.mechanism import falls
 from tipbench.tip.pair import Claim, Pair, Step, Tip
 from tipbench.tip.process import process_settings
 
@@ -13,6 +14,8 @@ TIP = Tip(id="bad-ranks", title="Lose a rank", guide=(), claim=Claim.FASTER)
 
 class _Averaging(Pair):
     """The first step is enough to fail, inside the pair's own collective."""
+
+    mechanism = falls("all-reduces", lambda step: 1)
 
     @process_settings(ranks=2)
     def baseline(self) -> Step:
@@ -27,10 +30,6 @@ class _Averaging(Pair):
             return total
 
         return step
-
-    def mechanism(self, step: Step) -> int:
-        """all-reduces"""
-        return 1
 
 
 class OneRankRaises(_Averaging):

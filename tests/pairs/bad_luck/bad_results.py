@@ -3,6 +3,7 @@
 import torch
 
 from tipbench.tip.counts import operations
+from tipbench.tip.mechanism import falls
 from tipbench.tip.pair import Claim, Pair, Step, Tip
 
 TIP = Tip(id="bad-results", title="Compute something else", guide=(), claim=Claim.FASTER)
@@ -11,16 +12,14 @@ TIP = Tip(id="bad-results", title="Compute something else", guide=(), claim=Clai
 class _Doubling(Pair):
     """Twice a random input, in two operations; subclasses say how `optimized` fails to compute it in one."""
 
+    mechanism = falls("operations dispatched", operations)
+
     def inputs(self) -> torch.Tensor:
         return torch.randn(10, device=self.device)
 
     def baseline(self) -> Step:
         x = self.inputs()
         return lambda: (x + 0) * 2
-
-    def mechanism(self, step: Step) -> int:
-        """operations dispatched"""
-        return operations(step)
 
 
 class Differs(_Doubling):

@@ -12,13 +12,21 @@ from typing import Any
 
 import torch
 
+from tipbench.tip.mechanism import stays
 from tipbench.tip.pair import Claim, Pair, Step, Tip
 
 TIP = Tip(id="bad-steps", title="End badly", guide=(), claim=Claim.FASTER)
 
 
+def returned(step: Step) -> int:
+    step()
+    return 1
+
+
 class _Bad(Pair):
     """The baseline is right; `optimized` ends in `bad`, at its first step."""
+
+    mechanism = stays("steps that returned", returned)
 
     def baseline(self) -> Step:
         x = torch.randn(10, device=self.device)
@@ -29,14 +37,6 @@ class _Bad(Pair):
 
     def bad(self) -> Any:
         raise NotImplementedError
-
-    def mechanism(self, step: Step) -> int:
-        """steps that returned"""
-        step()
-        return 1
-
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        return True
 
 
 class BuilderRaises(_Bad):

@@ -2,12 +2,15 @@
 
 import torch
 
+from tipbench.tip.mechanism import stays
 from tipbench.tip.pair import Claim, Pair, Step, Tip
 
 TIP = Tip(id="good", title="Add once", guide=(), claim=Claim.FASTER)
 
 
 class Adding(Pair):
+    mechanism = stays("steps that return nothing", lambda step: step() is None)
+
     def additions(self, count: int) -> Step:
         x = torch.randn(1000, device=self.device)
         return lambda: [x + 1 for _ in range(count)][-1]
@@ -17,10 +20,3 @@ class Adding(Pair):
 
     def optimized(self) -> Step:
         return self.additions(10)
-
-    def mechanism(self, step: Step) -> bool:
-        """steps that return nothing"""
-        return step() is None
-
-    def engaged(self, baseline: bool, optimized: bool) -> bool:
-        return baseline is optimized is False

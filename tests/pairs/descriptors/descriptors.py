@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import torch
 
+from tipbench.tip.mechanism import falls, stays
 from tipbench.tip.pair import Claim, Pair, Step, Tip
 from tipbench.tip.process import process_settings
 
@@ -32,6 +33,8 @@ def close() -> None:
 
 
 class _Adding(Pair):
+    mechanism = stays("steps that return nothing", lambda step: step() is None)
+
     def adding(self) -> Step:
         x = torch.randn(1000, device=self.device)
         return lambda: x + 1
@@ -50,13 +53,6 @@ class _Adding(Pair):
 
     def disturb(self) -> None:
         raise NotImplementedError
-
-    def mechanism(self, step: Step) -> object:
-        """steps that return nothing"""
-        return step() is None
-
-    def engaged(self, baseline: object, optimized: object) -> bool:
-        return baseline is optimized is False
 
 
 class WritesALine(_Adding):
@@ -131,12 +127,10 @@ class ClosesInARank(_Adding):
 
 
 class ReturnsMegabytes(_Adding):
+    mechanism = falls("steps", lambda step: "x" * (2 << 20))
+
     def disturb(self) -> None:
         pass
-
-    def mechanism(self, step: Step) -> object:
-        """steps"""
-        return "x" * (2 << 20)
 
 
 class Good(_Adding):

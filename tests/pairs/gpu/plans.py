@@ -7,14 +7,21 @@ import torch
 from benchmarks.gpu.cudnn_benchmark import searching
 from tests.made_up_cuda import convolve
 from tipbench.tip.counts import Unseen
+from tipbench.tip.mechanism import falls
 from tipbench.tip.pair import Claim, Pair, Step, Tip
 from tipbench.tip.process import process_settings, within
+from tipbench.tip.sizes import Sizes
 
 TIP = Tip(id="plans", title="Search for convolution algorithms", guide=(), claim=Claim.FASTER)
 
 
+def unseen(step: Step) -> int:
+    raise Unseen("nothing here can count it")
+
+
 class _Searching(Pair):
-    sizes = {"shape": 1}
+    mechanism = falls("plans that were searched for", unseen)
+    sizes = Sizes(dict(shape=1))
 
     def build(self) -> Callable[[], torch.Tensor]:
         def step() -> torch.Tensor:
@@ -25,10 +32,6 @@ class _Searching(Pair):
 
     def baseline(self) -> Step:
         return self.build()
-
-    def mechanism(self, step: Step) -> int:
-        """plans that were searched for"""
-        raise Unseen("nothing here can count it")
 
 
 class AroundTheBlocks(_Searching):

@@ -5,7 +5,9 @@ from collections.abc import Callable
 import torch
 
 from tests.made_up_cuda import CUDA
+from tipbench.tip.mechanism import falls
 from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip
+from tipbench.tip.sizes import Sizes
 
 TIP = Tip(id="timed", title="Work that lasts on a card", guide=(), claim=Claim.FASTER)
 
@@ -15,9 +17,10 @@ STEP_S = 0.004
 class Work(Pair):
     """On the card that the pair is given."""
 
+    mechanism = falls("nothing", lambda step: 0)
     devices = ("cuda",)
     equal = Equal.BITWISE
-    sizes = {"steps": 1}
+    sizes = Sizes(dict(steps=1))
 
     def build(self) -> Callable[[], torch.Tensor]:
         card = self.device.index
@@ -34,7 +37,3 @@ class Work(Pair):
 
     def optimized(self) -> Step:
         return self.build()
-
-    def mechanism(self, step: Step) -> int:
-        """nothing"""
-        return 0

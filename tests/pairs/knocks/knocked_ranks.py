@@ -5,6 +5,7 @@ import time
 
 import torch
 
+from tipbench.tip.mechanism import falls
 from tipbench.tip.pair import Claim, Pair, Step, Tip
 from tipbench.tip.process import process_settings
 
@@ -13,6 +14,8 @@ TIP = Tip(id="knocked-ranks", title="Lose a rank", guide=(), claim=Claim.FASTER)
 
 class Waits(Pair):
     """It fails at its first step: what is tested is a kill before that, and torchrun takes long to start."""
+
+    mechanism = falls("nothing", lambda step: 0)
 
     @process_settings(ranks=2)
     def baseline(self) -> Step:
@@ -28,7 +31,3 @@ class Waits(Pair):
 
     def optimized(self) -> Step:
         return self.baseline()
-
-    def mechanism(self, step: Step) -> int:
-        """nothing"""
-        return 0

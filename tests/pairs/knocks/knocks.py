@@ -5,6 +5,7 @@ import time
 
 import torch
 
+from tipbench.tip.mechanism import stays
 from tipbench.tip.needs import Need
 from tipbench.tip.pair import Claim, Pair, Step, Tip
 from tipbench.tip.reason import Reason
@@ -15,6 +16,8 @@ NOWHERE = Need("a unicorn", lambda device: Reason("needs.own", {}, "no unicorn f
 
 
 class _Adding(Pair):
+    mechanism = stays("steps that return nothing", lambda step: step() is None)
+
     def additions(self, count: int) -> Step:
         x = torch.randn(1000, device=self.device)
         return lambda: [x + 1 for _ in range(count)][-1]
@@ -24,13 +27,6 @@ class _Adding(Pair):
 
     def optimized(self) -> Step:
         return self.additions(10)
-
-    def mechanism(self, step: Step) -> bool:
-        """steps that return nothing"""
-        return step() is None
-
-    def engaged(self, baseline: bool, optimized: bool) -> bool:
-        return baseline is optimized is False
 
 
 class Skipped(_Adding):

@@ -4,6 +4,7 @@ import time
 
 import torch
 
+from tipbench.tip.mechanism import stays
 from tipbench.tip.pair import Claim, Pair, Step, Tip
 
 TIP = Tip(id="imports-clock", title="Change it at import", guide=(), claim=Claim.FASTER)
@@ -12,16 +13,11 @@ time.perf_counter = lambda: 0.0
 
 
 class Adding(Pair):
+    mechanism = stays("nothing", lambda step: 0)
+
     def baseline(self) -> Step:
         x = torch.randn(10, device=self.device)
         return lambda: x + 1
 
     def optimized(self) -> Step:
         return self.baseline()
-
-    def mechanism(self, step: Step) -> int:
-        """nothing"""
-        return 0
-
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        return True

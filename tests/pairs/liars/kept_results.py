@@ -5,6 +5,7 @@ from itertools import count
 import torch
 
 from tipbench.tip.counts import operations
+from tipbench.tip.mechanism import falls, stays
 from tipbench.tip.pair import Claim, Pair, Step, Tip, variant
 from tipbench.tip.process import within
 
@@ -14,19 +15,14 @@ TIP = Tip(id="kept-results", title="Do not do the work", guide=(), claim=Claim.F
 class _Doubling(Pair):
     """Twice a random input, in two operations; subclasses say how `optimized` gets round the second step's."""
 
+    mechanism = stays("nothing", lambda step: 0)
+
     def inputs(self) -> torch.Tensor:
         return torch.randn(10, device=self.device)
 
     def baseline(self) -> Step:
         x = self.inputs()
         return lambda: (x + 0) * 2
-
-    def mechanism(self, step: Step) -> int:
-        """nothing"""
-        return 0
-
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        return True
 
 
 class ReturnsTheFirst(_Doubling):
@@ -161,6 +157,8 @@ class JittersWhatItReturned(_Doubling):
 class _Training(Pair):
     """Subclasses say which steps of `optimized` do not train."""
 
+    mechanism = stays("nothing", lambda step: 0)
+
     def training(self) -> Step:
         model = torch.nn.Linear(8, 1, device=self.device)
         inputs = torch.randn(4, 8, device=self.device)
@@ -177,13 +175,6 @@ class _Training(Pair):
 
     def baseline(self) -> Step:
         return self.training()
-
-    def mechanism(self, step: Step) -> int:
-        """nothing"""
-        return 0
-
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        return True
 
 
 class JittersEveryThirdStepOfTraining(_Training):
@@ -219,6 +210,8 @@ class SkipsOddStepsOfTraining(_Training):
 
 
 class ReturnsAViewOfItsInput(Pair):
+    mechanism = falls("operations dispatched", operations)
+
     def baseline(self) -> Step:
         x = torch.randn(10, device=self.device)
         return lambda: x.clone()
@@ -226,10 +219,6 @@ class ReturnsAViewOfItsInput(Pair):
     def optimized(self) -> Step:
         x = torch.randn(10, device=self.device)
         return lambda: x[:]
-
-    def mechanism(self, step: Step) -> int:
-        """operations dispatched"""
-        return operations(step)
 
 
 class Honest(_Doubling):
@@ -283,6 +272,8 @@ class Honest(_Doubling):
 class CopiesItsInput(Pair):
     """The work is the copy: what comes back is what went in, in every step."""
 
+    mechanism = falls("operations dispatched", operations)
+
     def baseline(self) -> Step:
         x = torch.randn(10, device=self.device)
         return lambda: (x + 0).clone()
@@ -291,13 +282,11 @@ class CopiesItsInput(Pair):
         x = torch.randn(10, device=self.device)
         return lambda: x.clone()
 
-    def mechanism(self, step: Step) -> int:
-        """operations dispatched"""
-        return operations(step)
-
 
 class Accumulates(Pair):
     """Gradients are added up over steps, into tensors that stay; the running mean is kept in a buffer."""
+
+    mechanism = stays("nothing", lambda step: 0)
 
     def build(self) -> Step:
         model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8)).to(self.device)
@@ -315,16 +304,11 @@ class Accumulates(Pair):
     def optimized(self) -> Step:
         return self.build()
 
-    def mechanism(self, step: Step) -> int:
-        """nothing"""
-        return 0
-
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        return True
-
 
 class Approaches(Pair):
     """Every result is the one before and a little more, less than any comparison sees; it lies in a plain tensor."""
+
+    mechanism = stays("nothing", lambda step: 0)
 
     def build(self) -> Step:
         target, mean = torch.randn(10, device=self.device), torch.randn(10, device=self.device)
@@ -340,10 +324,3 @@ class Approaches(Pair):
 
     def optimized(self) -> Step:
         return self.build()
-
-    def mechanism(self, step: Step) -> int:
-        """nothing"""
-        return 0
-
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        return True

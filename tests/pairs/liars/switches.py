@@ -10,6 +10,7 @@ from itertools import count
 
 import torch
 
+from tipbench.tip.mechanism import stays
 from tipbench.tip.pair import Claim, Pair, Step, Tip, variant
 from tipbench.tip.process import process_settings, within
 from tipbench.worker import clock, outputs
@@ -59,6 +60,8 @@ def replace_every_clock() -> None:
 
 
 class _Adding(Pair):
+    mechanism = stays("nothing", lambda step: 0)
+
     def build(self) -> Step:
         x = torch.randn(10, device=self.device)
         return lambda: x + 1
@@ -68,13 +71,6 @@ class _Adding(Pair):
 
     def optimized(self) -> Step:
         return self.build()
-
-    def mechanism(self, step: Step) -> int:
-        """nothing"""
-        return 0
-
-    def engaged(self, baseline: int, optimized: int) -> bool:
-        return True
 
 
 class Builds(_Adding):
