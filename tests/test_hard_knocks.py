@@ -28,7 +28,7 @@ import psutil
 import pytest
 
 from tests import tiny
-from tests.test_cli import wait_for
+from tests.tiny import wait_for
 from tipbench.engine import run as running
 from tipbench.engine.handle import Worker
 from tipbench.engine.launcher import Launcher

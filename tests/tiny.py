@@ -8,7 +8,10 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -50,6 +53,16 @@ def living(scratch: Path) -> list[str]:
         except psutil.Error:
             continue
     return found
+
+
+def wait_for(true: Callable[[], Any], limit: float) -> bool:
+    """Look again and again, for `limit` seconds at most: how long it takes is not what is tested."""
+    end = time.monotonic() + limit
+    while not true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 if __name__ == "__main__":
