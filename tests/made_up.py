@@ -32,7 +32,7 @@ MACHINE = {
 
 
 def tip(id: str = "made-up", claim: Claim = Claim.FASTER, **more: Any) -> dict[str, Any]:
-    about = {"title": "Do as told.", "guide": ["A1.1"], "published": "", "status": "current", "note": ""}
+    about = {"title": "Do so.", "guide": ["A1.1"], "published": "", "status": "current", "note": ""}
     return {"id": id, "claim": str(claim), **about, **more}
 
 

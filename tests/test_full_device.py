@@ -36,7 +36,8 @@ def two_runs(folder: Path) -> list[str]:
 def test_a_report_to_a_full_device_is_one_sentence(format: str) -> None:
     code, said = tipbench(["report", "--format", format, str(GOLDEN / "schema-2.jsonl")])
     assert code == 2
-    assert said == "tipbench: cannot write the output, or a temporary file: no space left on device\n"
+    assert said.endswith(": no space left on device\n")
+    assert said.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ def test_a_report_to_a_full_device_is_one_sentence(format: str) -> None:
 def test_a_comparison_to_a_full_device_has_not_worsened(tmp_path: Path, options: list[str]) -> None:
     code, said = tipbench(["compare", *two_runs(tmp_path), *options])
     assert code == 2
-    assert said.endswith("tipbench: cannot write the output, or a temporary file: no space left on device\n")
+    assert said.endswith(": no space left on device\n")
     assert "Traceback" not in said
 
 

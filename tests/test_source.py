@@ -96,13 +96,13 @@ def test_every_pair_of_the_suite_shows_both_sides() -> None:
 
 
 def test_code_of_a_commit_is_read_from_the_checkout_that_has_it() -> None:
-    told = subprocess.run(
+    known = subprocess.run(
         ["git", "-C", str(BENCHMARKS), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
     )
-    if told.returncode:
+    if known.returncode:
         assert at_commit("0" * 40, "benchmarks/control.py") == ""
         return
-    commit = told.stdout.strip()
+    commit = known.stdout.strip()
     shown = subprocess.run(
         ["git", "-C", str(BENCHMARKS), "show", f"{commit}:benchmarks/control.py"], capture_output=True, text=True
     )
