@@ -88,7 +88,8 @@ def test_a_made_up_run_has_its_figures_in_order() -> None:
 
 def test_a_run_that_measured_nothing_has_no_figures_and_one_comparison_is_enough() -> None:
     skipped, one = Record(info(), "skipped", NO_GPU), measured(info(), {"optimized": 0.1}, memory=both(0, 0))
-    assert draw(of(skipped), "svg") == alts(of(skipped)) == draw([], "png") == {}
+    assert draw(of(skipped), "svg") == draw([], "png") == {}
+    assert alts(of(skipped)) == {}
     assert list(draw(of(one), "svg")) == ["speedups"], "memory of nothing has no place on a log axis"
 
 
@@ -141,13 +142,13 @@ def test_a_page_of_the_forest_fits_on_a4(drawn: dict[str, bytes]) -> None:
 
 
 def test_a_tip_longer_than_a_page_goes_on_on_the_next() -> None:
-    variants = [f"way{n}" for n in range(130)]
+    variants = [f"way{n}" for n in range(80)]
     record = measured(info(variants=variants), dict.fromkeys(variants, 0.1), launches=4)
     found = draw(of(record), "svg")
-    assert list(found) == ["speedups", "speedups-2", "speedups-3"]
+    assert list(found) == ["speedups", "speedups-2"]
     words = Counter(word for svg in found.values() for word in texts(svg))
     assert {words[name] for name in variants} == {1}
-    assert words["made-up"] == 3
+    assert words["made-up"] == 2
 
 
 def test_the_device_is_named_where_there_are_two() -> None:
@@ -242,28 +243,31 @@ def test_machines_keep_the_order_given_and_overlap_may_be_partial() -> None:
 # ---- as bytes ----
 
 
-def digests(format: Format) -> dict[str, str]:
-    found = draw(rows(realistic()), format) | draw_across(effects(3, 2), format)
+def digests() -> dict[str, str]:
+    found: dict[str, bytes] = {}
+    formats: tuple[Format, ...] = ("svg", "png")
+    for format in formats:
+        drawn = draw(rows(realistic()), format) | draw_across(effects(3, 2), format)
+        found |= {f"{name}.{format}": content for name, content in drawn.items()}
     return {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}
 
 
-@pytest.mark.parametrize("format", ["svg", "png"])
-def test_same_rows_same_bytes_whatever_the_settings_of_another_process(format: Format, tmp_path: Path) -> None:
+def test_same_rows_same_bytes_whatever_the_settings_of_another_process(tmp_path: Path) -> None:
     (tmp_path / "matplotlibrc").write_text("font.size: 30\nsvg.fonttype: path\nfigure.dpi: 40\naxes.labelsize: 30\n")
     settings = {"MATPLOTLIBRC": str(tmp_path), "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo", "MPLBACKEND": "svg"}
-    program = f"""if True:
+    program = """if True:
         import sys
         from tests.test_figures import digests
-        assert not {{"matplotlib", "torch"}} & set(sys.modules), "imported before anything is drawn"
-        print(digests({format!r}))
+        assert not {"matplotlib", "torch"} & set(sys.modules), "imported before anything is drawn"
+        print(digests())
         import matplotlib
         assert matplotlib.rcParams["font.size"] == 30, "a person's setting stays as it was"
     """
+    command = [sys.executable, "-W", "error", "-c", program]
     there = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        env={**os.environ, **settings}, cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert there.stdout == f"{digests(format)}\n"
+        command, env={**os.environ, **settings}, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert there.stdout == f"{digests()}\n"
 
 
 def test_pictures_are_small(drawn: dict[str, bytes], real: list[Row]) -> None:

@@ -280,11 +280,6 @@ def test_mutated_files_are_read_in_full_or_refused_in_words(tmp_path: Path, muta
     assert found["read"] >= 5, "the mutations damage too much to reach the records"
 
 
-@pytest.mark.parametrize("mutate", [flip_bits, edit_lines, tamper_with_a_record])
-def test_the_whole_committed_run_mutated(tmp_path: Path, mutate: Mutate) -> None:
-    assert examine_all(tmp_path, COMMITTED, mutate, 4)["read"] >= 2
-
-
 def test_what_is_not_mutated_is_read_without_a_notice(tmp_path: Path) -> None:
     """The base of all the other tests here is whole, and holds what there is to damage."""
     path = tmp_path / "run.jsonl"

@@ -533,9 +533,10 @@ def test_hostile_text_stays_text_in_markdown() -> None:
         assert len({len(re.split(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
 
 
-def test_hostile_text_is_harmless_in_a_terminal() -> None:
+def test_hostile_text_is_harmless_in_a_terminal_and_unchanged_in_json() -> None:
     for line in one_liners(hostile()):
         assert not re.search("[\x00-\x1f\x7f\x9b\u202e\ud800]", line)
+    assert pairs(hostile())[0]["tip"] == HOSTILE
 
 
 def test_hostile_text_is_no_formula_in_a_spreadsheet() -> None:
@@ -543,10 +544,6 @@ def test_hostile_text_is_no_formula_in_a_spreadsheet() -> None:
     shown = render(run([measured(about, {"@sum(A1)": 0.3})]), [], "csv").decode()
     (line,) = list(csv.DictReader(io.StringIO(shown)))
     assert (line["tip"], line["pair"], line["variant"]) == ("'+1", "'=cmd|' /C calc'!A0", "'@sum(A1)")
-
-
-def test_hostile_text_survives_json_unchanged() -> None:
-    assert pairs(hostile())[0]["tip"] == HOSTILE
 
 
 # ---- CSV ----
@@ -583,7 +580,8 @@ def test_reports_neither_depend_on_the_hash_seed_nor_import_torch() -> None:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_reports_are_named_by_machine_and_run(made: Run, tmp_path: Path, format: str) -> None:
+def test_reports_are_named_by_machine_and_run(tmp_path: Path, format: str) -> None:
+    made = run([measured(info(), {"optimized": 0.1})])
     path = write(made, [], format, tmp_path)
     assert path == tmp_path / "amd-epyc-zen4-2c-24g" / f"2026-03-01-3f9a1c07.{format}"
     beside = [path.stem] if format == "md" else []
@@ -608,27 +606,25 @@ def test_without_a_folder_the_report_is_printed(made: Run, capfd: pytest.Capture
     assert capfd.readouterr().out == markdown(made)
 
 
-def test_a_folder_that_cannot_be_written_is_named(made: Run, tmp_path: Path) -> None:
-    (tmp_path / "reports").touch()
-    with pytest.raises(ReportError, match=r"cannot write the report .*: .*; name another folder with --out"):
-        write(made, [], "md", tmp_path / "reports")
-
-
-def test_a_failed_write_leaves_the_old_report_and_nothing_else(
-    made: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_failed_write_is_named_and_leaves_the_old_report_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = write(made, [], "md", tmp_path)
+    made = run([measured(info(), {"optimized": 0.1})])
+    path = write(made, [], "csv", tmp_path)
     assert path is not None
     before = path.read_bytes()
 
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "replace", refuse)
-    with pytest.raises(ReportError, match="no space left on device"):
-        write(run(), [], "md", tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", refuse)
+        with pytest.raises(ReportError, match="no space left on device"):
+            write(run(), [], "csv", tmp_path)
     assert path.read_bytes() == before
-    assert sorted(path.parent.iterdir()) == [path.with_suffix(""), path]
+    assert list(path.parent.iterdir()) == [path]
+    with pytest.raises(ReportError, match="name another folder with --out"):
+        write(made, [], "csv", path)
 
 
 # ---- numbers as words ----

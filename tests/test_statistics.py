@@ -83,8 +83,8 @@ def stop(effects: Runs, truth: float, looks: Looks) -> tuple[float, Counter[str]
     return held / len(effects), verdicts
 
 
-@pytest.mark.parametrize("spread", [0.0025, 0.005, 0.015])
-@pytest.mark.parametrize("truth", [0.0, 0.006, MARGIN, 0.013, 0.02, -0.1])
+@pytest.mark.parametrize("spread", [0.0025, 0.015])
+@pytest.mark.parametrize("truth", [0.0, MARGIN, 0.02])
 def test_stopping_early_keeps_the_coverage(truth: float, spread: float) -> None:
     draw = np.random.default_rng(11)
     effects = draw.normal(truth, spread, (RUNS, FULL.launches[-1]))
