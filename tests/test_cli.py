@@ -213,6 +213,15 @@ def test_resume_takes_no_other_options(say: Said, tmp_path: Path, extra: str) ->
     assert "give it no names or options but --rdzv" in err
 
 
+def test_what_is_typed_is_what_is_run_and_stored(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
+    options = ("--seed", 7, "--profile", "quick", "--device", "cpu")
+    say("run", "fuse-pointwise", "-k", "gelu or mlp", *options, "--bare", "--results", tmp_path)
+    kept, _ = store.read(stored(tmp_path))
+    assert kept.planned == ("fuse-pointwise.Gelu", "fuse-pointwise.MLP")
+    assert {"seed": 7, "profile": "quick", "device": "cpu", "bare": True}.items() <= kept.options.items()
+    assert kept.controls == {}
+
+
 @pytest.mark.parametrize("command", ["run --resume gone.jsonl", "report gone.jsonl", "report"])
 def test_without_results_there_is_nothing_to_resume_or_report(
     say: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str

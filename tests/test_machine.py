@@ -40,6 +40,11 @@ def test_name_is_made_from_the_hardware(
     assert describe.name(model, architecture, cores, int(gib * describe.GIB), cards) == expected
 
 
+def test_name_without_a_processor_name_is_still_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert describe.name("unavailable", "unavailable", "unavailable", "unavailable", []) == "aarch64"
+
+
 def test_what_is_missing_is_distinguished_from_what_is_denied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files(tmp_path, {"there": "performance\n", "empty": ""})
     assert proc.read(tmp_path / "there") == "performance"
