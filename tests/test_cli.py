@@ -32,39 +32,6 @@ from tipbench.tip.reason import Reason
 
 HOME = Path(__file__).parent.parent
 
-HEAD = """
-import gc, os, time
-import torch
-from pathlib import Path
-from tipbench.tip.needs import Need
-from tipbench.tip.pair import Claim, Equal, Pair, Tip
-from tipbench.tip.reason import Reason
-
-TIP = Tip(id="own", title="Add once", guide=(), claim=Claim.FASTER)
-NOWHERE = Need("a unicorn", lambda device: Reason("needs.own", {}, "no unicorn found", "buy one"))
-
-class Adding(Pair):
-    equal = Equal.BITWISE
-
-    def additions(self, count):
-        x = torch.randn(1000)
-        return lambda: [x + 1 for _ in range(count)][-1]
-
-    def baseline(self):
-        return self.additions(40)
-
-    def optimized(self):
-        return self.additions(10)
-
-    def mechanism(self, step):
-        "nothing"
-        step()
-        return 0
-
-    def engaged(self, baseline, optimized):
-        return True
-"""
-
 LATER = """
 class Nowhere(Adding):
     needs = (NOWHERE,)
@@ -93,7 +60,7 @@ Held.needs = ()
 def own(folder: Path, text: str = "", name: str = "own.py") -> Path:
     """A person's folder of pairs."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(HEAD + text)
+    (folder / name).write_text(tiny.ADDING + text)
     return folder
 
 

@@ -195,32 +195,12 @@ def test_a_kill_loses_and_leaves_nothing(knocked: dict[str, Knocked], tip: str) 
 
 MANY = 15
 
-ONE_OF_MANY = """
-import torch
-from tipbench.tip.pair import Claim, Pair, Tip
 
-TIP = Tip(id="many-{number}", title="Add less often", guide=(), claim=Claim.FASTER)
+def one_of_many(number: int) -> str:
+    """Every second one fails."""
+    text = tiny.ADDING.replace('id="own"', f'id="many-{number}"')
+    return text + "\n    def optimized(self):\n        raise LookupError('no weights here')\n" * (number % 2)
 
-class Adding(Pair):
-    def additions(self, count):
-        x = torch.randn(1000)
-        return lambda: [x + 1 for _ in range(count)][-1]
-
-    def baseline(self):
-        return self.additions(20)
-
-    def optimized(self):
-        if {number} % 2:
-            raise LookupError("no weights here")
-        return self.additions(10)
-
-    def mechanism(self, step):
-        "steps that return nothing"
-        return step() is None
-
-    def engaged(self, baseline, optimized):
-        return True
-"""
 
 GROWTH = 64 << 10
 """Bytes a pair by which this process may grow: far more than a name that is kept, far less than a record's blocks
@@ -259,7 +239,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Long]:
     folder = tmp_path_factory.mktemp("many") / "pairs"
     folder.mkdir()
     for number in range(MANY):
-        (folder / f"many_{number:02}.py").write_text(ONE_OF_MANY.format(number=number))
+        (folder / f"many_{number:02}.py").write_text(one_of_many(number))
     found = discover(folder, "cpu")
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="tb-", dir="/tmp") as place:
         patch.setattr(tempfile, "tempdir", place)

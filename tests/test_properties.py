@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tests.made_up import info, launch, measured, run, tip
 from tipbench.records import store
 from tipbench.records.record import Launch, Outcome, PairInfo, Record, VariantInfo, VariantRecord
-from tipbench.suite.selection import NothingSelected, select, with_controls
+from tipbench.suite.selection import NothingSelected, select
 from tipbench.tip.pair import Claim
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import SENTENCES, Reason
@@ -398,42 +398,6 @@ PAIRS = [
     info("Gelu", tip=tip("channels-last"), file="benchmarks/general/channels_last.py"),
     info("", tip=tip("broken"), file="benchmarks/general/broken.py"),
 ]
-NAMES = sorted({info.name for info in PAIRS} | {str(info.tip["id"]) for info in PAIRS})
-known_words = st.sampled_from(["gelu", "MICRO", "macro", "fuse", "training", "general/channels", "nothing_at_all"])
-expressions = st.recursive(
-    known_words,
-    lambda inner: (
-        st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(lambda parts: f"({' '.join(parts)})")
-        | inner.map(lambda one: f"not {one}")
-    ),
-    max_leaves=5,
-)
-
-
-def selected(names: Sequence[str], expression: str = "") -> list[PairInfo]:
-    try:
-        return select(PAIRS, names, expression)
-    except NothingSelected:
-        return []
-
-
-@exactly
-@given(st.text())
-def test_a_name_is_one_of_those_there_are_or_an_error(name: str) -> None:
-    assume(name not in NAMES)
-    with pytest.raises(NothingSelected) as caught:
-        select(PAIRS, [name])
-    assert repr(name) in str(caught.value)
-
-
-@exactly
-@given(expressions, expressions)
-def test_not_and_or_mean_what_they_say(one: str, other: str) -> None:
-    first, second = selected([], one), selected([], other)
-    assert selected([], f"not ({one})") == [pair for pair in PAIRS if pair not in first]
-    assert selected([], f"({one}) and ({other})") == [pair for pair in first if pair in second]
-    assert selected([], f"({one}) or ({other})") == [pair for pair in PAIRS if pair in first or pair in second]
-    assert selected(["fuse-pointwise"], one) == [pair for pair in first if pair.tip["id"] == "fuse-pointwise"]
 
 
 @exactly
@@ -447,15 +411,3 @@ def test_any_expression_selects_or_is_refused_by_name(expression: str) -> None:
     assert chosen == [pair for pair in PAIRS if pair in chosen]
     assert bool(chosen) != bool(refused)
     assert not refused or repr(expression) in refused
-
-
-CONTROLS = [info(name, tip=tip("control")) for name in ("Pointwise", "Convolution")]
-
-
-@exactly
-@given(st.lists(st.sampled_from([*CONTROLS, *PAIRS]), unique_by=id), st.booleans())
-def test_every_run_carries_a_control_and_nothing_twice(chosen: list[PairInfo], whole: bool) -> None:
-    planned = with_controls(chosen, CONTROLS, whole)
-    assert any(pair in CONTROLS for pair in planned)
-    assert all(pair in planned for pair in chosen)
-    assert len({pair.name for pair in planned}) == len(planned)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.tiny import ADDING
 from tipbench.engine.lock import only_run
 from tipbench.pytest_plugin import Replay
 from tipbench.records.record import Record
@@ -22,31 +23,6 @@ HOME = Path(__file__).parent.parent
 ASKS = "from tipbench.pytest_plugin import *\n"
 
 TEST = "def test_me(): pass\n"
-
-PAIRS = """
-import torch
-from tipbench.tip.pair import Claim, Pair, Tip
-
-TIP = Tip(id="own", title="Add once", guide=(), claim=Claim.FASTER)
-
-class Adding(Pair):
-    def additions(self, count):
-        x = torch.randn(1000)
-        return lambda: [x + 1 for _ in range(count)][-1]
-
-    def baseline(self):
-        return self.additions(40)
-
-    def optimized(self):
-        return self.additions(10)
-
-    def mechanism(self, step):
-        "nothing"
-        return 0
-
-    def engaged(self, baseline, optimized):
-        return True
-"""
 
 REAL = """
 import json
@@ -105,7 +81,7 @@ pytest_plugin.measure = measure
 class Folder:
     """A folder in which a person runs pytest."""
 
-    def __init__(self, path: Path, conftest: str, pairs: str = PAIRS) -> None:
+    def __init__(self, path: Path, conftest: str, pairs: str = ADDING) -> None:
         self.path = path
         (path / "pairs.py").write_text(pairs)
         (path / "conftest.py").write_text(ASKS + conftest)
@@ -258,10 +234,10 @@ def test_a_busy_machine_is_one_sentence_and_exit_code_2(folder: Folder) -> None:
 
 
 def test_a_file_that_cannot_be_imported_is_an_error_of_collection(tmp_path: Path) -> None:
-    folder = Folder(tmp_path, "", PAIRS + "\nclass Half(\n")
+    folder = Folder(tmp_path, "", ADDING + "\nclass Half(\n")
     code, out = folder.pytest()
     assert code == 2
-    line = PAIRS.count("\n") + 2
+    line = ADDING.count("\n") + 2
     assert f"SyntaxError: '(' was never closed (pairs.py, line {line})" in out
 
 

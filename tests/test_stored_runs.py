@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests import many_runs
 from tests.made_up import files, info, measured, realistic, run, stored
 from tipbench import compare
 from tipbench.compare import stored as reading
@@ -184,3 +185,9 @@ def test_an_error_in_another_process_is_the_same(results: Path, several_processe
     with pytest.raises(StoreError, match="no schema version") as raised:
         read_all(three)
     assert str(three[1]) in str(raised.value)
+
+
+def test_made_up_runs_for_timing_are_runs(tmp_path: Path) -> None:
+    ids = many_runs.write(3, tmp_path, many_runs.GOLDEN, 3)
+    found = read_all(beneath(tmp_path))
+    assert ({one.run.id for one in found}, {one.records for one in found}) == (set(ids), {3})

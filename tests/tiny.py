@@ -26,6 +26,41 @@ PROFILE = Profile(LOOKS, rounds=(1, 2), seconds={"micro": 0.01, "macro": 0.01}, 
 PAIRS = Path(__file__).parent / "pairs"
 
 
+ADDING = """
+import gc, os, time
+import torch
+from pathlib import Path
+from tipbench.tip.needs import Need
+from tipbench.tip.pair import Claim, Equal, Pair, Tip
+from tipbench.tip.reason import Reason
+
+TIP = Tip(id="own", title="Add once", guide=(), claim=Claim.FASTER)
+NOWHERE = Need("a unicorn", lambda device: Reason("needs.own", {}, "no unicorn found", "buy one"))
+
+class Adding(Pair):
+    equal = Equal.BITWISE
+
+    def additions(self, count):
+        x = torch.randn(1000)
+        return lambda: [x + 1 for _ in range(count)][-1]
+
+    def baseline(self):
+        return self.additions(40)
+
+    def optimized(self):
+        return self.additions(10)
+
+    def mechanism(self, step):
+        "nothing"
+        step()
+        return 0
+
+    def engaged(self, baseline, optimized):
+        return True
+"""
+"""A file of a person's own, with one pair that is measured in no time."""
+
+
 def shrink(patch: pytest.MonkeyPatch) -> None:
     """Make both profiles tiny, and leave out the control that a run of a person's pairs takes along."""
     from tipbench.engine import run
