@@ -217,18 +217,14 @@ def test_the_first_launch_fixes_steps_and_rounds_for_all(machine: FakeMachine) -
     assert len({words["steps"] for words in machine.commands("block")}) == 1
 
 
-@pytest.mark.parametrize(("step_s", "rounds"), [(0.001, 30), (0.1, 5)])
-def test_rounds_fill_the_launch_within_their_bounds(step_s: float, rounds: int) -> None:
-    machine = FakeMachine({"baseline": step_s, "optimized": step_s})
-    record = machine.measure(info())
-    assert len(record.launches[0].variant) == 4 * rounds
-    assert record.launches[0].rounds == rounds
-
-
-def test_a_macro_pair_gets_more_time(machine: FakeMachine) -> None:
-    machine.step_s = {"baseline": 0.02, "optimized": 0.02}
-    micro, macro = machine.measure(info()), machine.measure(info(scale="macro"))
-    assert len(micro.launches[0].variant) < len(macro.launches[0].variant)
+@pytest.mark.parametrize(
+    ("step_s", "scale", "rounds"), [(0.001, "micro", 30), (0.02, "micro", 6), (0.02, "macro", 9), (0.1, "micro", 5)]
+)
+def test_rounds_fill_the_launch_within_their_bounds_and_macro_pairs_get_more_time(
+    step_s: float, scale: str, rounds: int
+) -> None:
+    record = FakeMachine({"baseline": step_s, "optimized": step_s}).measure(info(scale=scale))
+    assert (record.launches[0].rounds, len(record.launches[0].variant)) == (rounds, 4 * rounds)
 
 
 # ---- looks ----
@@ -440,38 +436,30 @@ def test_the_next_pair_is_measured_after_a_failed_one(machine: FakeMachine) -> N
 # ---- needs ----
 
 
-def test_a_pair_whose_need_is_not_met_starts_nothing(machine: FakeMachine) -> None:
-    record = machine.measure(info(why=Reason("needs.own", {}, "1 NUMA node; needs 2", "a larger machine")))
-    assert (record.outcome, record.reason, record.remedy) == ("skipped", "1 NUMA node; needs 2", "a larger machine")
-    assert not machine.workers
+WHY = Reason("needs.own", {}, "libjemalloc not found", "run `make native`")
 
 
 def without(*names: str) -> PairInfo:
     about = info(variants=("optimized", "other"))
-    reason, remedy = "libjemalloc not found", "run `make native`"
-    return replace(
-        about,
-        variants=tuple(
-            replace(variant, why=Reason("needs.own", {}, reason, remedy)) if variant.name in names else variant
-            for variant in about.variants
-        ),
-    )
+    variants = (replace(variant, why=WHY) if variant.name in names else variant for variant in about.variants)
+    return replace(about, variants=tuple(variants))
+
+
+@pytest.mark.parametrize("about", [info(why=WHY), without("baseline"), without("optimized", "other")])
+def test_a_pair_that_cannot_run_is_skipped_and_starts_nothing(machine: FakeMachine, about: PairInfo) -> None:
+    record = machine.measure(about)
+    assert (record.outcome, record.reason, record.remedy) == ("skipped", WHY.text, WHY.fix)
+    assert not machine.workers
 
 
 def test_a_variant_whose_need_is_not_met_is_skipped_alone(machine: FakeMachine) -> None:
     record = machine.measure(without("other"))
-    assert record.outcome == "measured"
-    assert (record.variants["other"].outcome, record.variants["other"].remedy) == ("skipped", "run `make native`")
+    assert (record.outcome, record.variants["other"].outcome, record.variants["other"].why) == (
+        "measured",
+        "skipped",
+        WHY,
+    )
     assert "other" not in {arguments.get("variant") for _, _, arguments in machine.requests}
-
-
-@pytest.mark.parametrize("names", [("baseline",), ("optimized", "other")])
-def test_without_a_baseline_or_any_other_variant_the_pair_is_skipped(
-    machine: FakeMachine, names: tuple[str, ...]
-) -> None:
-    record = machine.measure(without(*names))
-    assert (record.outcome, record.reason) == ("skipped", "libjemalloc not found")
-    assert not machine.workers
 
 
 # ---- the rest ----

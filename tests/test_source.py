@@ -70,7 +70,7 @@ def test_the_sides_of_a_job_are_the_job_and_what_is_applied_to_it() -> None:
     }
 
 
-def test_what_all_sides_use_stands_by_itself_and_marks_stay() -> None:
+def test_what_all_sides_use_is_shown_by_itself_and_marks_stay() -> None:
     found = sides(FILE, "Alone")
     assert list(found) == ["baseline", "optimized", "other", SHARED]
     assert found[SHARED] == "def data(self):\n    return torch.ones(2)"
