@@ -292,6 +292,8 @@ def test_what_is_said_of_a_tip_across_machines(effects_of: Sequence[float], expe
     runs = [on(cpu, a(effect, spread=0.001)) for cpu, effect in zip("ABC", effects_of, strict=False)]
     found = only(against(*runs))
     assert (found.word, found.differs) == (expected, differs)
+    (tip_across,) = tips(consistencies(against(*runs)))
+    assert ("by differing amounts" in tip_across.why) == (differs and expected == "pays on all")
     assert found.spread is not None
     assert found.spread.count == len(effects_of)
 

@@ -380,8 +380,10 @@ def test_controls_that_call_identical_code_different_warn() -> None:
 
 
 def test_bare_and_quick_runs_say_so_and_repeat_so() -> None:
-    shown = markdown(run([measured(info(), {"optimized": 0.3})], options={"profile": "quick", "bare": True}))
+    options = {"profile": "quick", "bare": True}
+    shown = markdown(run([measured(info(), {"optimized": 0.3})], options=options, controls={}))
     assert "Measured with `--bare`" in shown
+    assert "the run was made with `--bare`" in shown, "in place of the table of controls"
     assert "`tipbench run made-up.Pair --profile quick --bare`" in shown
 
 
