@@ -1,7 +1,7 @@
 """A real browser for tests: headless Chromium, the system's own, driven through playwright.
 
 A test module takes the fixtures it needs: `from tests import browser as chromium`, `window = chromium.window` and
-`browser = chromium.browser`, which `window` stands on.
+`browser = chromium.browser`, which `window` needs.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ MACHINE = {
 
 
 def tip(id: str = "made-up", claim: Claim = Claim.FASTER, **more: Any) -> dict[str, Any]:
-    about = {"title": "Do as told.", "guide": ["A1.1"], "published": "", "status": "current", "note": ""}
+    about = {"title": "Do so.", "guide": ["A1.1"], "published": "", "status": "current", "note": ""}
     return {"id": id, "claim": str(claim), **about, **more}
 
 
@@ -208,12 +208,25 @@ def realistic() -> Run:
     return run(records, planned=planned)
 
 
-def write_golden(path: Path) -> None:
-    made = realistic()
-    with tempfile.TemporaryDirectory() as folder, create(Path(folder), made) as writer:
-        for record in made.records:
+def files(root: Path, texts: Mapping[str, str]) -> Path:
+    """Files with these texts beneath `root`, by their paths."""
+    for name, text in texts.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def stored(folder: Path, of: Run) -> Path:
+    """The results file of a run beneath `folder`, written as a machine writes it."""
+    with create(folder, of) as writer:
+        for record in of.records:
             writer.append(record)
-        path.write_bytes(writer.path.read_bytes())
+        return writer.path
+
+
+def write_golden(path: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path.write_bytes(stored(Path(folder), realistic()).read_bytes())
 
 
 if __name__ == "__main__":

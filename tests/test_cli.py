@@ -11,20 +11,19 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from tests import tiny
+from tests import made_up, tiny
 from tests.made_up import NO_GPU, info, measured, run, tip
 from tipbench.cli import main
 from tipbench.engine import run as running
 from tipbench.engine.launcher import Launcher
-from tipbench.engine.lock import only_run
 from tipbench.records import store
 from tipbench.records.record import PairInfo, Record
 from tipbench.suite import discover as discovery
@@ -33,48 +32,12 @@ from tipbench.tip.reason import Reason
 
 HOME = Path(__file__).parent.parent
 
-HEAD = """
-import gc, os, time
-import torch
-from pathlib import Path
-from tipbench.tip.needs import Need
-from tipbench.tip.pair import Claim, Equal, Pair, Tip
-from tipbench.tip.reason import Reason
-
-TIP = Tip(id="own", title="Add once", guide=(), claim=Claim.FASTER)
-NOWHERE = Need("a unicorn", lambda device: Reason("needs.own", {}, "no unicorn found", "buy one"))
-
-class Adding(Pair):
-    equal = Equal.BITWISE
-
-    def additions(self, count):
-        x = torch.randn(1000)
-        return lambda: [x + 1 for _ in range(count)][-1]
-
-    def baseline(self):
-        return self.additions(40)
-
-    def optimized(self):
-        return self.additions(10)
-
-    def mechanism(self, step):
-        "nothing"
-        step()
-        return 0
-
-    def engaged(self, baseline, optimized):
-        return True
-"""
-
-SECOND = """
-class Again(Adding):
-    pass
+LATER = """
+class Nowhere(Adding):
+    needs = (NOWHERE,)
 """
 
 HELD = """
-class Nowhere(Adding):
-    needs = (NOWHERE,)
-
 class Held(Adding):
     def optimized(self):
         step = super().optimized()
@@ -97,13 +60,8 @@ Held.needs = ()
 def own(folder: Path, text: str = "", name: str = "own.py") -> Path:
     """A person's folder of pairs."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(HEAD + text)
+    (folder / name).write_text(tiny.ADDING + text)
     return folder
-
-
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    tiny.shrink(monkeypatch)
 
 
 @pytest.fixture
@@ -150,37 +108,19 @@ def names(file: Path) -> list[str]:
 # ---- what needs no torch ----
 
 
-def imported(arguments: Sequence[str]) -> set[str]:
-    """The packages a command has imported by its end."""
-    ask = (
+def test_help_imports_next_to_nothing_and_names_commands_and_exit_codes() -> None:
+    program = (
         "import sys\nfrom tipbench.cli import main\n"
-        "try: main(sys.argv[1:])\nexcept SystemExit: pass\n"
+        "try: main(['--help'])\nexcept SystemExit: pass\n"
         "print(*sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", ask, *arguments], cwd=HOME, capture_output=True, text=True, check=True)
-    assert done.stdout
-    return set(done.stderr.split())
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["report", "--help"], ["calibrate", "--help"]])
-def test_help_imports_next_to_nothing(arguments: list[str]) -> None:
-    assert not imported(arguments) & {"torch", "scipy", "numpy", "pandas", "psutil", "pytest"}
-
-
-@pytest.mark.parametrize("format", ["md", "json", "csv"])
-def test_report_imports_no_torch(format: str) -> None:
-    golden = HOME / "tests/golden/schema-1.jsonl"
-    assert not imported(["report", str(golden), "--format", format]) & {"torch", "pandas"}
-
-
-def test_help_names_the_commands_and_the_exit_codes(say: Said) -> None:
-    code, out, _ = say("--help")
-    assert code == 0
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not set(done.stderr.split()) & {"torch", "scipy", "numpy", "pandas", "psutil", "pytest"}
     for word in ("list", "doctor", "run", "report", "0 done", "1 some pair failed", "2 usage", "130 interrupted"):
-        assert word in out
+        assert word in done.stdout
 
 
-# ---- what is asked wrongly ----
+# ---- what is typed wrongly ----
 
 
 @pytest.mark.parametrize(
@@ -191,15 +131,6 @@ def test_what_the_command_does_not_know_is_usage(say: Said, arguments: str) -> N
     code, out, err = say(*arguments.split())
     assert (code, out) == (2, "")
     assert "usage: tipbench" in err
-
-
-def test_an_unknown_name_is_told_with_the_nearest(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
-    code, _, err = say("run", "fuse-pointwize", "--results", tmp_path / "results")
-    assert (code, err) == (
-        2,
-        "tipbench: no tip or pair is named 'fuse-pointwize'; did you mean fuse-pointwise? `tipbench list` shows all\n",
-    )
-    assert not (tmp_path / "results").exists()
 
 
 @pytest.mark.parametrize(
@@ -219,80 +150,59 @@ def test_a_misspelt_name_needs_no_torch(
     code, _, err = say("run", "--results", tmp_path / "results", *arguments.split(maxsplit=1))
     assert code == 2
     assert said in err
+    assert not (tmp_path / "results").exists()
 
 
 def test_no_command_needs_pytest(tmp_path: Path) -> None:
     """pytest and pytest-benchmark belong to an extra."""
     for name in ("pytest", "_pytest", "pytest_benchmark"):
         (tmp_path / f"{name}.py").write_text("raise ImportError\n")
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "tipbench", "run", "-k", "macro and nothing_like_this"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (
-        2,
-        "tipbench: -k 'macro and nothing_like_this' selects none of the pairs\n",
-    )
+    command = [sys.executable, "-P", "-m", "tipbench", "run", "-k", "macro and nothing_like_this"]
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "selects none of the pairs" in done.stderr
 
 
-def test_an_empty_selection_is_told(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
-    code, _, err = say("run", "-k", "gpu and macro", "--results", tmp_path / "results")
-    assert (code, err) == (2, "tipbench: -k 'gpu and macro' selects none of the pairs\n")
-    assert not (tmp_path / "results").exists()
+@pytest.mark.parametrize("command", ["run", "list"])
+def test_a_folder_that_is_not_there_or_holds_no_pairs_is_refused(say: Said, tmp_path: Path, command: str) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for name, why in (("nowhere", "does not exist"), ("loop", "does not exist"), (".", "a file of pairs has a TIP")):
+        code, _, err = say(command, "--from", tmp_path / name)
+        assert (code, err.startswith("tipbench: "), why in err) == (2, True, True)
 
 
-def test_a_folder_that_is_not_there_or_empty_is_told(say: Said, tmp_path: Path) -> None:
-    for command in ("run", "list"):
-        code, _, err = say(command, "--from", tmp_path / "nowhere")
-        assert (code, err) == (2, f"tipbench: {tmp_path / 'nowhere'} does not exist\n")
-        code, _, err = say(command, "--from", tmp_path)
-        assert code == 2
-        assert err.startswith(f"tipbench: no pairs in {tmp_path}: a file of pairs has a TIP")
-        (tmp_path / "loop").unlink(missing_ok=True)
-        (tmp_path / "loop").symlink_to(tmp_path / "loop")
-        code, _, err = say(command, "--from", tmp_path / "loop")
-        assert (code, err) == (2, f"tipbench: {tmp_path / 'loop'} does not exist\n")
+@pytest.mark.parametrize("extra", ["own", "-k x", "--bare", "--from x", "--profile quick", "--seed 3", "--device cpu",
+                                   "--results x"])  # fmt: skip
+def test_resume_takes_no_other_options(say: Said, tmp_path: Path, extra: str) -> None:
+    code, _, err = say("run", "--resume", tmp_path / "run.jsonl", *extra.split())
+    assert code == 2
+    assert "give it no names or options but --rdzv" in err
 
 
-@pytest.mark.parametrize("extra", [["own"], ["-k", "x"], ["--bare"], ["--from", "x"], ["--profile", "quick"],
-                                   ["--seed", "3"], ["--device", "cpu"], ["--results", "x"]])  # fmt: skip
-def test_resume_takes_no_other_options(say: Said, tmp_path: Path, extra: list[str]) -> None:
-    code, _, err = say("run", "--resume", tmp_path / "run.jsonl", *extra)
-    assert (code, err) == (
-        2,
-        "tipbench: --resume goes on with a run as it was begun: give it no names or options but --rdzv\n",
-    )
+def test_what_is_typed_is_what_is_run_and_stored(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
+    options = ("--seed", 7, "--profile", "quick", "--device", "cpu")
+    say("run", "fuse-pointwise", "-k", "gelu or mlp", *options, "--bare", "--results", tmp_path)
+    kept, _ = store.read(stored(tmp_path))
+    assert kept.planned == ("fuse-pointwise.Gelu", "fuse-pointwise.MLP")
+    assert {"seed": 7, "profile": "quick", "device": "cpu", "bare": True}.items() <= kept.options.items()
+    assert kept.controls == {}
 
 
-def test_a_file_to_resume_or_report_that_is_not_there_is_told(say: Said, tmp_path: Path) -> None:
-    for arguments in (["run", "--resume"], ["report"]):
-        code, _, err = say(*arguments, tmp_path / "gone.jsonl")
-        assert (code, err) == (2, f"tipbench: cannot read {tmp_path / 'gone.jsonl'}: no such file or directory\n")
-
-
-def test_report_without_any_results_is_told(say: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("command", ["run --resume gone.jsonl", "report gone.jsonl", "report"])
+def test_without_results_there_is_nothing_to_resume_or_report(
+    say: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
     monkeypatch.chdir(tmp_path)
-    code, _, err = say("report")
+    code, _, err = say(*command.split())
     assert code == 2
-    assert err.startswith("tipbench: no results under results: measure first")
+    assert ("cannot read gone.jsonl" if "gone" in command else "measure first") in err
 
 
-# ---- what cannot be stored ----
+# ---- what cannot be stored, and what is damaged ----
 
 
-def test_a_results_folder_that_cannot_be_written_is_told(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
-    (tmp_path / "results").write_text("a file")
-    code, _, err = say("run", "--results", tmp_path / "results")
-    assert code == 2
-    assert err.startswith(f"tipbench: cannot write results to {tmp_path}/results/")
-    assert "name another folder with --results" in err
-
-
-def test_a_full_disk_is_told_with_the_way_to_go_on(
+def test_after_a_full_disk_a_run_goes_on_with_what_was_lost(
     say: Said, known: list[PairInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write, written = os.write, []
@@ -309,7 +219,6 @@ def test_a_full_disk_is_told_with_the_way_to_go_on(
     code, _, err = say("run", "--results", tmp_path / "results")
     file = stored(tmp_path)
     assert code == 1
-    assert f"fuse-pointwise.Erf could not be written to {file}: the disk is full. 1 records are safe there." in err
     assert f"tipbench run --resume {file}" in err
     assert names(file) == ["fuse-pointwise.Gelu"]
     monkeypatch.setattr(os, "write", write)
@@ -317,18 +226,16 @@ def test_a_full_disk_is_told_with_the_way_to_go_on(
     assert names(file) == ["fuse-pointwise.Gelu", "fuse-pointwise.Erf", "fuse-pointwise.MLP"]
 
 
-def test_a_truncated_line_costs_its_record_only_and_is_told(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
-    assert say("run", "--results", tmp_path)[0] == 0
+def test_a_truncated_line_costs_its_record_only(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
+    say("run", "--results", tmp_path)
     file = stored(tmp_path)
     file.write_bytes(file.read_bytes()[:-50])
     code, out, err = say("report", file, "--format", "json")
-    assert code == 0
+    assert (code, json.loads(out)["run"]["not_reached"]) == (0, 1)
     assert f"tipbench: {file}, line 4: truncated" in err
-    assert json.loads(out)["run"]["not_reached"] == 1
     code, _, err = say("run", "--resume", file)
     assert code == 0
     assert f"{file}, line 4: truncated" in err
-    assert "now cut off" in err
     assert names(file) == ["fuse-pointwise.Gelu", "fuse-pointwise.Erf", "fuse-pointwise.MLP"]
 
 
@@ -343,8 +250,6 @@ def test_the_lists_json_has_exactly_the_documented_keys(say: Said, known: list[P
     (one,) = listed["tips"]
     assert one.keys() == {"tip", "title", "guide", "claim", "status", "pairs"}
     assert len(one["pairs"]) == 3
-    for pair in one["pairs"]:
-        assert pair.keys() == {"pair", "scale", "variants", "needs", "runnable", "reason", "remedy"}
     assert one["pairs"][0] == {
         **{"pair": "Gelu", "scale": "micro", "variants": ["baseline", "optimized"], "needs": []},
         **{"runnable": False, "reason": "no GPU", "remedy": "buy one"},
@@ -353,20 +258,14 @@ def test_the_lists_json_has_exactly_the_documented_keys(say: Said, known: list[P
 
 def test_the_list_for_people_says_why_not_and_what_to_do(say: Said, known: list[PairInfo]) -> None:
     _, out, _ = say("list")
-    assert "fuse-pointwise: " in out
     assert "why: no GPU; remedy: buy one" in out
-    assert "\n3 pairs, 0 run here (torch 2.15.0, cpu)\n\n| item | the advice |" in out
-    assert "| A1.1 | Load and augment data in workers, from pinned memory | fuse-pointwise |" in out
+    assert "\n3 pairs, 0 run here (torch 2.15.0, cpu)\n" in out
     assert out.endswith("1 of the guides' 46 items have a tip.\n")
 
 
-def test_reports_of_several_files_are_written_where_asked(say: Said, tmp_path: Path) -> None:
-    files = []
-    for id in ("11111111", "22222222"):
-        made = run([measured(info(), {"optimized": 0.1})], id=id)
-        with store.create(tmp_path / "results", made) as writer:
-            writer.append(made.records[0])
-        files.append(writer.path)
+def test_reports_of_several_files_are_written_into_the_folder_named(say: Said, tmp_path: Path) -> None:
+    made = [run([measured(info(), {"optimized": 0.1})], id=id) for id in ("11111111", "22222222")]
+    files = [made_up.stored(tmp_path / "results", each) for each in made]
     code, out, _ = say("report", *files, "--format", "csv", "--out", tmp_path / "reports")
     assert code == 0
     assert [Path(line).name for line in out.splitlines()] == ["2026-03-01-11111111.csv", "2026-03-01-22222222.csv"]
@@ -381,9 +280,7 @@ def test_a_finished_run_is_complete_wherever_it_is_resumed(say: Said, known: lis
     known.clear()  # nothing is looked up for it
     code, out, err = say("run", "--resume", file)
     assert (code, err) == (0, "")
-    assert out.startswith(f"{file} is complete: of its 3 pairs none is left to measure\n")
-    assert "fuse-pointwise" in out
-    assert out.endswith(f"report:  tipbench report {file}\n")
+    assert out.startswith(f"{file} is complete: ")
     assert file.read_bytes() == before
 
 
@@ -401,50 +298,27 @@ def test_the_commit_is_that_of_the_suites_own_checkout_alone(tmp_path: Path, mon
 # ---- whole runs, with real workers ----
 
 
-def test_a_run_and_its_report_end_to_end(say: Said, small: None, tmp_path: Path) -> None:
-    code, out, err = say(
-        "run", "--from", own(tmp_path / "mine", SECOND), "--results", tmp_path / "results", "--seed", 5
-    )
-    assert code == 0, err
+def test_a_run_and_its_report_end_to_end(say: Said, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    tiny.shrink(monkeypatch)
+    (own(tmp_path / "mine", LATER) / "broken.py").write_text("TIP = (\n")
+    code, out, err = say("run", "--from", tmp_path / "mine", "--results", tmp_path / "results", "--seed", 5)
+    assert code == 1
+    assert re.search(r"broken: failed: import error: SyntaxError: .* \(broken.py, line 1\)", err)
+    assert "own.Nowhere: skipped: no unicorn found" in err
     file = stored(tmp_path / "results")
     assert f"results: {file}" in out
-    assert names(file) == ["own.Adding", "own.Again"]
+    planned = ["broken", "own.Adding", "own.Nowhere"]
     kept, notices = store.read(file)
-    assert not notices
-    assert kept.planned == ("own.Adding", "own.Again")
-    assert [launch.seed for launch in kept.records[0].launches] == [5, 6]
+    assert (sorted(names(file)), sorted(kept.planned), notices) == (planned, planned, [])
     code, out, _ = say("report", file, "--format", "json")
     assert code == 0
-    told = json.loads(out)
-    assert told.keys() == {"run", "machine", "controls", "pairs"}
-    assert [(pair["tip"], pair["pair"], pair["variant"]) for pair in told["pairs"]] == [
-        ("own", "Adding", "optimized"),
-        ("own", "Again", "optimized"),
-    ]
-    for pair in told["pairs"]:
-        assert pair.keys() == {
-            *("tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high", "launches", "memory"),
-            *("equal", "mechanism", "one_off_s", "break_even_steps", "reason", "remedy", "gpu", "limit"),
-        }
-        assert pair["verdict"] in ("faster", "slower", "no difference", "inconclusive")
-        assert 0 < pair["low"] <= pair["speedup"] <= pair["high"]
-        assert pair["launches"] == 2
-        assert pair["equal"] == {"method": "bitwise", "tolerance": 1e-4, "seeds": 3, "worst": 0.0}
-        assert pair["memory"]["baseline"]["tensor_peak"] > pair["memory"]["variant"]["tensor_peak"] > 0
-
-
-def test_a_file_that_cannot_be_imported_is_stored_as_failed_and_the_exit_code_is_1(
-    say: Said, small: None, tmp_path: Path
-) -> None:
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    (folder / "mended.py").write_text("TIP = (\n")
-    (folder / "own.py").write_text(HEAD + "\nAdding.needs = (NOWHERE,)\n")
-    code, _, err = say("run", "--from", folder, "--results", tmp_path / "results")
-    assert code == 1
-    assert "mended: failed: import error: SyntaxError: '(' was never closed (mended.py, line 1)" in err
-    assert "own.Adding: skipped: no unicorn found" in err
-    assert sorted(names(stored(tmp_path / "results"))) == ["mended", "own.Adding"]
+    (pair,) = [pair for pair in json.loads(out)["pairs"] if pair["pair"] == "Adding"]
+    assert pair["verdict"] in ("faster", "slower", "no difference", "inconclusive")
+    assert 0 < pair["low"] <= pair["speedup"] <= pair["high"]
+    assert pair["equal"] == {"method": "bitwise", "tolerance": 1e-4, "seeds": 3, "worst": 0.0}
+    assert pair["memory"]["baseline"]["tensor_peak"] > pair["memory"]["variant"]["tensor_peak"] > 0
+    (record,) = [record for record in kept.records if record.info.pair == "Adding"]
+    assert [launch.seed for launch in record.launches] == [5, 6]
 
 
 def test_the_first_control_comes_along_with_a_persons_own_pairs(tmp_path: Path) -> None:
@@ -453,31 +327,17 @@ def test_the_first_control_comes_along_with_a_persons_own_pairs(tmp_path: Path) 
     assert pairs[0].name == "control.Pointwise"
     # Where it lies is as in a run of benchmarks/, though it was looked up alone.
     assert pairs[0].file == "benchmarks/control.py"
-    launcher = Launcher(tmp_path / "mine", {})
-    worker = launcher.start(pairs[0], pairs[0].variants[0].settings, "warm")
-    try:
+    with closing(Launcher(tmp_path / "mine", {})) as launcher:
+        worker = launcher.start(pairs[0], pairs[0].variants[0].settings, "warm")
         worker.ready()
-    finally:
         worker.end()
-        launcher.close()
-
-
-def test_a_long_temporary_folder_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    long = tmp_path / ("x" * 60)
-    long.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(long))
-    launcher = Launcher(tmp_path, {})
-    worker = launcher.start(info(), info().variants[0].settings, "warm")  # binds a socket there
-    worker.end()
-    launcher.close()
-    assert not launcher.scratch.exists()
 
 
 # ---- interrupted ----
 
 
 @pytest.mark.parametrize("word", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_between_pairs_keeps_the_records_and_tells_the_way_on(
+def test_a_signal_between_pairs_keeps_the_records_and_names_the_way_on(
     say: Said, known: list[PairInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: signal.Signals
 ) -> None:
     def interrupted(pairs: Sequence[PairInfo], *_: object) -> Iterator[Record]:
@@ -489,7 +349,7 @@ def test_a_signal_between_pairs_keeps_the_records_and_tells_the_way_on(
     code, _, err = say("run", "--results", tmp_path)
     file = stored(tmp_path)
     assert code == 130
-    assert f"interrupted: 1 of 3 pairs are safe in {file}\ngo on with: tipbench run --resume {file}" in err
+    assert f"tipbench run --resume {file}" in err
     assert names(file) == ["fuse-pointwise.Gelu"]
     assert signal.getsignal(signal.SIGTERM) == before
 
@@ -505,13 +365,13 @@ class Command:
         hold = folder / "hold"
         with (folder / "said").open("w") as said:
             self.process = subprocess.Popen(
-                [*self.command, "--from", str(own(folder / "mine", HELD)), "--results", str(self.results)],
+                [*self.command, "--from", str(own(folder / "mine", LATER + HELD)), "--results", str(self.results)],
                 cwd=HOME,
                 env={**os.environ, "TMPDIR": str(self.tmp), "TIPBENCH_TEST_HOLD": str(hold)},
                 stdout=said,
                 stderr=said,
             )
-        wait_for(lambda: hold.exists() or self.process.poll() is not None, 240)
+        tiny.wait_for(lambda: hold.exists() or self.process.poll() is not None, 240)
         assert hold.exists(), self.said()
         self.worker = int(hold.read_text())
 
@@ -522,16 +382,6 @@ class Command:
         self.process.kill()
         self.process.wait()
         shutil.rmtree(self.tmp, ignore_errors=True)
-
-
-def wait_for(true: Callable[[], Any], limit: float) -> bool:
-    """Look again and again, for `limit` seconds at most: how long it takes is not what is tested."""
-    end = time.monotonic() + limit
-    while not true():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 @pytest.fixture
@@ -545,7 +395,7 @@ def test_ctrl_c_in_a_block_keeps_the_records_and_leaves_no_worker(held: Command)
     assert psutil.pid_exists(held.worker)
     held.process.send_signal(signal.SIGINT)
     assert held.process.wait(60) == 130
-    assert "interrupted: 2 of 3 pairs are safe" in held.said()
+    assert "2 of 3 pairs are safe" in held.said()
     assert names(stored(held.results)) == ["own.Adding", "own.Nowhere"]
     assert not psutil.pid_exists(held.worker)
     assert tiny.living(held.tmp) == []
@@ -556,15 +406,13 @@ def test_kill_9_leaves_no_worker_and_resume_repeats_nothing(held: Command, say: 
     # While it measures, another run is refused by its name.
     code, _, err = say("run", "--results", held.folder / "others")
     assert code == 2
-    assert (
-        f"run --from {held.folder / 'mine'} --results {held.results}` (process {held.process.pid}) is measuring" in err
-    )
+    assert f"--results {held.results}` (process {held.process.pid}) is measuring" in err
     assert not (held.folder / "others").exists()
 
     held.process.kill()
     held.process.wait()
-    assert wait_for(lambda: not psutil.pid_exists(held.worker), 60), "the worker outlived its parent"
-    assert wait_for(lambda: not tiny.living(held.tmp), 60), tiny.living(held.tmp)
+    assert tiny.wait_for(lambda: not psutil.pid_exists(held.worker), 60), "the worker outlived its parent"
+    assert tiny.wait_for(lambda: not tiny.living(held.tmp), 60), tiny.living(held.tmp)
     file = stored(held.results)
     before = file.read_bytes()
     assert names(file) == ["own.Adding", "own.Nowhere"]
@@ -579,50 +427,30 @@ def test_kill_9_leaves_no_worker_and_resume_repeats_nothing(held: Command, say: 
     assert (kept.records[-1].outcome, notices) == ("measured", [])
 
 
-def test_two_runs_at_once_are_refused_by_the_name_of_the_first(
-    say: Said, known: list[PairInfo], tmp_path: Path
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"machine": {"name": "another-machine"}}, "was begun with name another-machine; here it is "),
+        ({"options": {"profile": "full"}}, ", line 1: the options are damaged ("),
+        ({"options": {"profile": "long", "device": "cpu", "seed": True}}, ", line 1: the options are damaged ("),
+    ],
+)
+def test_a_run_of_another_machine_or_with_damaged_options_cannot_be_resumed(
+    say: Said, known: list[PairInfo], tmp_path: Path, changed: dict[str, Any], why: str
 ) -> None:
-    with only_run("`tipbench run first`"):
-        code, _, err = say("run", "--results", tmp_path / "results")
-        assert (code, err) == (
-            2,
-            f"tipbench: `tipbench run first` (process {os.getpid()}) is measuring on this machine; "
-            "two runs at once would spoil both. Wait for it to end.\n",
-        )
-        assert not (tmp_path / "results").exists()
-    assert say("run", "--results", tmp_path / "results")[0] == 0
-
-
-def test_a_run_is_resumed_on_its_own_machine_only(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
-    assert say("run", "--results", tmp_path)[0] == 0
+    say("run", "--results", tmp_path)
     file = stored(tmp_path)
     header, *lines, _ = file.read_text().splitlines()
-    elsewhere = json.loads(header)
-    elsewhere["machine"]["name"] = "another-machine"
-    file.write_text("\n".join([json.dumps(elsewhere), *lines]) + "\n")
+    file.write_text("\n".join([json.dumps({**json.loads(header), **changed}), *lines]) + "\n")
     code, _, err = say("run", "--resume", file)
     assert code == 2
-    assert "was begun with name another-machine; here it is " in err
-
-
-@pytest.mark.parametrize("options", [{"profile": "full"}, {"profile": "long", "device": "cpu", "seed": True}])
-def test_damaged_options_cannot_be_resumed(
-    say: Said, known: list[PairInfo], tmp_path: Path, options: dict[str, object]
-) -> None:
-    assert say("run", "--results", tmp_path)[0] == 0
-    file = stored(tmp_path)
-    header, *lines, _ = file.read_text().splitlines()
-    damaged = {**json.loads(header), "options": options}
-    file.write_text("\n".join([json.dumps(damaged), *lines]) + "\n")
-    code, _, err = say("run", "--resume", file)
-    assert code == 2
-    assert f"{file}, line 1: the options are damaged (" in err
+    assert why in err
 
 
 def test_a_pair_that_is_gone_cannot_be_resumed(
     say: Said, known: list[PairInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert say("run", "--results", tmp_path)[0] == 0
+    say("run", "--results", tmp_path)
     file = stored(tmp_path)
     file.write_text("".join(file.read_text().splitlines(keepends=True)[:-2]))
     fewer = Discovery((known[0],), (), 2, "2.15.0", "cpu")
@@ -638,6 +466,4 @@ def test_an_own_folder_with_discovered_pairs_is_listed(say: Said, tmp_path: Path
     listed = json.loads(out)
     assert code == 1
     assert [pair["pair"] for one in listed["tips"] for pair in one["pairs"]] == ["Adding"]
-    assert listed["broken"] == [
-        {"file": "broken.py", "reason": "SyntaxError: '(' was never closed (broken.py, line 1)"}
-    ]
+    assert [broken["file"] for broken in listed["broken"]] == ["broken.py"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
-from itertools import chain, repeat
+from itertools import repeat
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,13 +12,13 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.made_up import files
 from tipbench.worker import clock
 from tipbench.worker.clock import (
     EMPTYING_BYTES,
     Card,
     emptying_l2,
     events_between,
-    seconds_on_cpu,
     seconds_to_finish,
     time_block,
     together,
@@ -28,26 +28,12 @@ from tipbench.worker.disturbance import Disturbance
 
 CPU = torch.device("cpu")
 
-PSI = "some avg10=1.00 avg60=0.50 avg300=0.10 total={}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n"
-
-
-def tree(root: Path, steal: int, waited: int, cpu_stat: str) -> Path:
-    """A machine as its kernel describes it in /proc and /sys."""
-    files = {
-        "proc/stat": f"cpu  10 20 30 40 50 60 70 {steal} 90 100\ncpu0 1 2 3 4 5 6 7 8 9 10\n",
-        "proc/pressure/cpu": PSI.format(waited),
-        "sys/fs/cgroup/cpu.stat": cpu_stat,
-        "proc/self/cgroup": "0::/\n",
-    }
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-    return root
+Ticking = Callable[[Iterator[float]], Callable[[], None]]
 
 
 @pytest.fixture
-def ticking(monkeypatch: pytest.MonkeyPatch) -> Callable[[Iterator[float]], Callable[[], None]]:
-    """A clock that stands still but during a step; `ticking(durations)` is a step that takes these seconds in turn."""
+def ticking(monkeypatch: pytest.MonkeyPatch) -> Ticking:
+    """A clock that moves during a step alone; `ticking(durations)` is a step that takes these seconds in turn."""
     now = 0.0
     monkeypatch.setattr(clock, "perf_counter", lambda: now)
 
@@ -65,32 +51,29 @@ def ticking(monkeypatch: pytest.MonkeyPatch) -> Callable[[Iterator[float]], Call
 
 
 def test_counters_are_read_from_proc_and_the_cgroup(tmp_path: Path) -> None:
-    root = tree(tmp_path, 80, 123456, "usage_usec 1\nnr_throttled 2\nthrottled_usec 3000\n")
-    found = Disturbance.read(root)
+    texts = {
+        "proc/stat": "cpu  10 20 30 40 50 60 70 80 90 100\ncpu0 1 2 3 4 5 6 7 8 9 10\n",
+        "proc/pressure/cpu": "some avg10=1.00 avg60=0.50 avg300=0.10 total=123456\nfull avg10=0.00 total=7\n",
+        "sys/fs/cgroup/cpu.stat": "usage_usec 1\nnr_throttled 2\nthrottled_usec 3000\n",
+        "proc/self/cgroup": "0::/\n",
+    }
+    found = Disturbance.read(files(tmp_path, texts))
     assert (found.steal_ticks, found.throttled_us, found.pressure_us) == (80, 3000, 123456)
     assert found.switches >= 0
 
 
 def test_a_cgroup_of_version_1_counts_nanoseconds(tmp_path: Path) -> None:
-    (tmp_path / "sys/fs/cgroup/cpu").mkdir(parents=True)
-    (tmp_path / "sys/fs/cgroup/cpu/cpu.stat").write_text("nr_periods 5\nthrottled_time 4000000\n")
-    (tmp_path / "proc/self").mkdir(parents=True)
-    (tmp_path / "proc/self/cgroup").write_text("4:cpu,cpuacct:/\n")
-    assert Disturbance.read(tmp_path).throttled_us == 4000
+    stat = {"sys/fs/cgroup/cpu/cpu.stat": "nr_periods 5\nthrottled_time 4000000\n"}
+    root = files(tmp_path, {**stat, "proc/self/cgroup": "4:cpu,cpuacct:/\n"})
+    assert Disturbance.read(root).throttled_us == 4000
 
 
-def test_what_the_platform_does_not_tell_is_minus_one(tmp_path: Path) -> None:
-    found = Disturbance.read(tmp_path)
+@pytest.mark.parametrize("text", [None, "", "cpu\n", "cpu  1 2 3\n", "cpu  a b c d e f g h i\n", "intr 1 2 3\n"])
+def test_what_the_platform_withholds_is_minus_one(tmp_path: Path, text: str | None) -> None:
+    found = Disturbance.read(files(tmp_path, {} if text is None else {"proc/stat": text}))
     assert (found.steal_ticks, found.throttled_us, found.pressure_us) == (-1, -1, -1)
-    since = Disturbance.read(tmp_path).since(found)
+    since = found.since(found)
     assert (since["steal_ticks"], since["throttled_us"], since["pressure_us"]) == (-1, -1, -1)
-
-
-@pytest.mark.parametrize("text", ["", "cpu\n", "cpu  1 2 3\n", "cpu  a b c d e f g h i\n", "intr 1 2 3\n"])
-def test_a_counter_that_cannot_be_read_is_minus_one(tmp_path: Path, text: str) -> None:
-    (tmp_path / "proc").mkdir()
-    (tmp_path / "proc/stat").write_text(text)
-    assert Disturbance.read(tmp_path).steal_ticks == -1
 
 
 def test_since_counts_from_the_earlier_reading() -> None:
@@ -98,7 +81,7 @@ def test_since_counts_from_the_earlier_reading() -> None:
     assert later.since(earlier) == {"steal_ticks": 2, "throttled_us": 0, "pressure_us": 50, "switches": 3}
 
 
-# ---- what a GPU's driver tells; no GPU is needed, as the driver is made up ----
+# ---- what a GPU's driver reports; no GPU is needed, as the driver is made up ----
 
 
 @pytest.fixture
@@ -126,15 +109,15 @@ def card(monkeypatch: pytest.MonkeyPatch) -> Card:
 
 
 def test_a_card_is_read_and_what_its_driver_refuses_is_never_a_zero(card: Card) -> None:
-    told = {"sm_mhz": 1980, "memory_mhz": 3201, "celsius": 41, "milliwatts": -1, "clock_events": 4}
-    assert card.read() == told
+    known = {"sm_mhz": 1980, "memory_mhz": 3201, "celsius": 41, "milliwatts": -1, "clock_events": 4}
+    assert card.read() == known
 
 
 @pytest.mark.parametrize(
     ("events", "expected"), [((4, 64), 68), ((-1, 64), 64), ((-1, -1), -1), ((0, 0), 0), ((8,), 8)]
 )
 def test_of_several_ranks_any_card_held_back_counts(card: Card, events: tuple[int, ...], expected: int) -> None:
-    cards = [{**card.read(), "sm_mhz": 1980 - number, "clock_events": told} for number, told in enumerate(events)]
+    cards = [{**card.read(), "sm_mhz": 1980 - number, "clock_events": bits} for number, bits in enumerate(events)]
     assert together(cards) == {**card.read(), "clock_events": expected}
 
 
@@ -144,7 +127,7 @@ def test_energy_is_counted_over_many_steps(card: Card) -> None:
     assert len(steps) == 4
 
 
-def test_a_driver_that_does_not_know_the_card_tells_nothing(
+def test_a_driver_that_does_not_know_the_card_reports_nothing(
     card: Card, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import pynvml
@@ -223,13 +206,13 @@ def test_a_block_is_one_untimed_step_then_begin_then_the_timed_steps() -> None:
     assert block.keys() == {"seconds", "steal_ticks", "throttled_us", "pressure_us", "switches"}
 
 
-def test_only_the_steps_after_begin_are_timed(ticking: Callable[[Iterator[float]], Callable[[], None]]) -> None:
-    step = ticking(chain([1000.0], repeat(0.25)))
-    assert time_block(step, 4, CPU, lambda: None)["seconds"] == 1.0
+def test_only_the_steps_after_begin_are_timed(ticking: Ticking) -> None:
+    step = ticking(iter([1000.0, 0.5, 0.25, 1.0]))
+    assert time_block(step, 3, CPU, lambda: None)["seconds"] == 1.75
 
 
 def test_what_is_done_before_a_step_is_not_timed(
-    ticking: Callable[[Iterator[float]], Callable[[], None]],
+    ticking: Ticking,
 ) -> None:
     step, before = ticking(repeat(0.25)), ticking(repeat(1000.0))
     assert time_block(step, 4, CPU, lambda: None, before)["seconds"] == 1.0
@@ -237,7 +220,7 @@ def test_what_is_done_before_a_step_is_not_timed(
 
 
 def test_seconds_last_until_the_device_has_done_what_it_was_given(
-    ticking: Callable[[Iterator[float]], Callable[[], None]], monkeypatch: pytest.MonkeyPatch
+    ticking: Ticking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The steps of a GPU only hand over its work: without waiting they would look as short as that."""
     monkeypatch.setattr(clock, "_synchronize", lambda device: ticking(iter([2.0]))())
@@ -245,10 +228,6 @@ def test_seconds_last_until_the_device_has_done_what_it_was_given(
     assert seconds_to_finish(step, 4, torch.device("cuda")) == 3.0
     assert seconds_to_finish(step, 4, torch.device("cuda"), before=lambda: None) == 4 * 2.25
     assert seconds_to_finish(step, 4, CPU) == 1.0
-
-
-def test_seconds_are_of_all_steps(ticking: Callable[[Iterator[float]], Callable[[], None]]) -> None:
-    assert seconds_on_cpu(ticking(iter([0.5, 0.25, 1.0])), 3) == 1.75
 
 
 # ---- on a GPU, with made-up events ----
@@ -341,20 +320,13 @@ def test_the_garbage_collector_waits_outside_the_clock() -> None:
     time_block(lambda: seen.append(gc.isenabled()), 2, CPU, lambda: None)
     assert seen == [True, False, False]
     assert gc.isenabled()
-
-
-def test_the_garbage_collector_is_back_after_a_step_that_raises() -> None:
-    steps = iter([None])
     with pytest.raises(StopIteration):
-        time_block(lambda: next(steps), 2, CPU, lambda: None)
-    assert gc.isenabled()
-
-
-def test_a_garbage_collector_that_was_off_stays_off() -> None:
+        time_block(iter([None]).__next__, 2, CPU, lambda: None)
+    assert gc.isenabled(), "also after a step that raises"
     gc.disable()
     try:
         time_block(lambda: None, 2, CPU, lambda: None)
-        assert not gc.isenabled()
+        assert not gc.isenabled(), "one that was off stays off"
     finally:
         gc.enable()
 
@@ -362,26 +334,29 @@ def test_a_garbage_collector_that_was_off_stays_off() -> None:
 # ---- warm-up ----
 
 
-def test_warm_up_ends_when_timings_stop_falling(ticking: Callable[[Iterator[float]], Callable[[], None]]) -> None:
-    # Compiling 2 s, autotuning 1 s and 0.5 s, then warm: two more that bring nothing new, and the end.
-    durations = chain([2.0, 1.0, 0.5], repeat(0.25, 3))
-    assert warm_up(ticking(durations), CPU) == {"step_s": 0.25, "excess_s": 3.5 - 3 * 0.25}
-    assert next(durations, None) is None
-
-
-def test_a_plateau_of_one_chunk_is_no_end(ticking: Callable[[Iterator[float]], Callable[[], None]]) -> None:
-    durations = chain([1.0, 1.0, 0.5, 0.5, 0.25], repeat(0.25, 2))
-    assert warm_up(ticking(durations), CPU)["step_s"] == 0.25
-
-
-def test_noise_below_two_percent_is_no_new_best(ticking: Callable[[Iterator[float]], Callable[[], None]]) -> None:
-    durations = iter([1.0, 127 / 128, 126 / 128])
-    assert warm_up(ticking(durations), CPU)["step_s"] == 126 / 128
-    assert next(durations, None) is None
+@pytest.mark.parametrize(
+    ("durations", "limit", "best", "left"),
+    [
+        # Compiling 2 s, autotuning 1 s and 0.5 s, then warm: two more that bring nothing new, and the end.
+        ([2.0, 1.0, 0.5, 0.25, 0.25, 0.25], 60.0, 0.25, 0),
+        ([1.0, 1.0, 0.5, 0.5, 0.25, 0.25, 0.25], 60.0, 0.25, 0),  # a plateau of one chunk is no end
+        ([1.0, 127 / 128, 126 / 128], 60.0, 126 / 128, 0),  # noise below 2 % is no new best
+        ([16.0, 8.0, 4.0, 2.0, 1.0], 20.0, 8.0, 3),
+    ],
+)
+def test_warm_up_ends_when_timings_stop_falling_or_at_its_limit(
+    ticking: Ticking, durations: list[float], limit: float, best: float, left: int
+) -> None:
+    steps = iter(durations)
+    found = warm_up(ticking(steps), CPU, limit=limit)
+    assert found["step_s"] == best
+    assert len(list(steps)) == left
+    if not left:
+        assert found["excess_s"] == pytest.approx(sum(durations) - best * len(durations))
 
 
 def test_short_steps_are_timed_in_chunks_that_the_clock_can_tell_apart(
-    ticking: Callable[[Iterator[float]], Callable[[], None]],
+    ticking: Ticking,
 ) -> None:
     count = 0
 
@@ -394,11 +369,3 @@ def test_short_steps_are_timed_in_chunks_that_the_clock_can_tell_apart(
     found = warm_up(ticking(counted()), CPU)
     assert found == {"step_s": 2**-10, "excess_s": 0.0}
     assert count == 1 + 2 * 5  # 5 steps of 1/1024 s last about 5 ms
-
-
-def test_warm_up_ends_at_its_limit_though_timings_still_fall(
-    ticking: Callable[[Iterator[float]], Callable[[], None]],
-) -> None:
-    durations = iter([16.0, 8.0, 4.0, 2.0, 1.0])
-    assert warm_up(ticking(durations), CPU, limit=20.0)["step_s"] == 8.0
-    assert list(durations) == [4.0, 2.0, 1.0]

@@ -15,15 +15,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy
-import psutil
 import pytest
 import scipy.stats
 
-from tests.made_up import MACHINE, both, info, measured, realistic, run, tip
+from tests.made_up import MACHINE, both, info, measured, realistic, run, stored, tip
 from tipbench import compare
 from tipbench.cli import main
 from tipbench.compare.comparison import Comparison
@@ -31,14 +29,10 @@ from tipbench.compare.consistency import Consistency, consistencies, tips
 from tipbench.compare.effect import EARLY_ERROR, Effect, effects, standard_error
 from tipbench.compare.gate import gate, name
 from tipbench.compare.grade import HARDWARE, NOT, SAME, STATE, Grade, facts, grade
-from tipbench.compare.inputs import MOST
 from tipbench.compare.means import Mean, difference, heterogeneity, mean_of, of_one_machine
-from tipbench.compare.page import page
 from tipbench.compare.stored import Stored
-from tipbench.machine import describe
 from tipbench.records import store
 from tipbench.records.record import Record, Run
-from tipbench.report.output import ReportError
 from tipbench.tip.pair import Claim
 from tipbench.tip.reason import Reason
 from tipbench.verdict.statistics import estimate
@@ -47,12 +41,12 @@ from tipbench.verdict.verdict import FULL, decide, first_decision, futile, launc
 GIB = 1 << 30
 
 
-def stored(of: Run) -> Stored:
-    return Stored(Path(f"{of.id}.jsonl"), replace(of, records=()), len(of.records), tuple(effects(of)), ())
-
-
 def against(*runs: Run) -> Comparison:
-    return Comparison(tuple(map(stored, runs)))
+    return Comparison(tuple(map(compared, runs)))
+
+
+def compared(of: Run) -> Stored:
+    return Stored(Path(f"{of.id}.jsonl"), replace(of, records=()), len(of.records), tuple(effects(of)), ())
 
 
 def on(cpu: str, *records: Record, **more: Any) -> Run:
@@ -72,17 +66,10 @@ def only(found: Comparison) -> Consistency:
     return found_across
 
 
-def write(folder: Path, of: Run) -> Path:
-    with store.create(folder, of) as writer:
-        for record in of.records:
-            writer.append(record)
-        return writer.path
-
-
 # ---- numbers ----
 
 
-@pytest.mark.parametrize(("launches", "spread"), [(6, 0.01), (9, 0.1), (13, 0.2), (18, 0.3)])
+@pytest.mark.parametrize(("launches", "spread"), [(6, 0.01), (18, 0.3)])
 def test_the_standard_error_is_the_deviation_over_launches(launches: int, spread: float) -> None:
     record = a(0.03, spread=spread, launches=launches)
     (found,) = effects(run([record]))
@@ -184,16 +171,8 @@ def test_each_pair_counts_once_whatever_its_variants() -> None:
 
 def graded(left: Mapping[str, Any], right: Mapping[str, Any]) -> Grade:
     """Of two runs alike but for these fields of `Run`; machine: what differs of it."""
-    sides = [
-        run(
-            **{
-                **{key: value for key, value in side.items() if key != "machine"},
-                "machine": {**KNOWN, **side.get("machine", {})},
-            }
-        )
-        for side in (left, right)
-    ]
-    return grade(facts(sides[0]), facts(sides[1]))
+    sides = (run(**{**side, "machine": {**KNOWN, **side.get("machine", {})}}) for side in (left, right))
+    return grade(*map(facts, sides))
 
 
 CARD = {
@@ -232,6 +211,8 @@ def test_the_same_is_the_same_and_nothing_is_unknown() -> None:
         ({"machine": {"memory_bytes": 12 * GIB}}, "memory_bytes", HARDWARE),
         ({"machine": {"gpus": [{**CARD, "name": "NVIDIA H200"}]}}, "gpu name", HARDWARE),
         ({"machine": {"gpus": [CARD, CARD]}}, "gpus", HARDWARE),
+        ({"commit": "fedcba"}, "commit", SAME),
+        ({"options": {"profile": "quick", "bare": False}}, "profile", SAME),
         ({"suite": "0.2.0"}, "suite", NOT),
         ({"options": {"profile": "full", "bare": True}}, "bare", NOT),
         ({"options": {"profile": "full", "nnodes": 2}}, "nodes", NOT),
@@ -243,19 +224,6 @@ def test_what_differs_is_named_and_graded(differing: Mapping[str, Any], field: s
     assert found.grade == expected
     assert field in [one.field for one in found.differing]
     assert found.unknown == ()
-
-
-@pytest.mark.parametrize(
-    ("differing", "field"),
-    [
-        ({"commit": "fedcba"}, "commit"),
-        ({"options": {"profile": "quick", "bare": False}}, "profile"),
-    ],
-)
-def test_what_leaves_the_grade_alone_is_named_all_the_same(differing: Mapping[str, Any], field: str) -> None:
-    found = graded({}, differing)
-    assert found.grade == SAME
-    assert [one.field for one in found.differing] == [field]
 
 
 @pytest.mark.parametrize(
@@ -273,7 +241,7 @@ def test_what_is_no_difference(differing: Mapping[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("word", ["unavailable", "denied"])
-def test_what_is_not_told_is_unknown_even_where_both_do_not_tell(word: str) -> None:
+def test_what_a_machine_does_not_say_is_unknown_even_where_both_do_not(word: str) -> None:
     for left in ({"machine": {"governor": word}}, {}):
         found = graded(left, {"machine": {"governor": word}})
         assert found.grade == SAME
@@ -300,49 +268,43 @@ def test_an_uncommitted_change_is_unknown_code() -> None:
 # ---- across machines ----
 
 
-def test_a_tip_that_pays_everywhere() -> None:
-    found = only(against(on("A", a(0.3)), on("B", a(0.3)), on("C", a(0.31))))
-    assert (found.word, found.differs) == ("pays on all", False)
-    assert found.spread is not None
-    assert found.spread.count == 3
-
-
-def test_it_pays_on_all_by_differing_amounts() -> None:
-    comparison = against(on("A", a(0.3)), on("B", a(0.9)))
-    assert (only(comparison).word, only(comparison).differs) == ("pays on all", True)
-    assert "by differing amounts" in tips(consistencies(comparison))[0].why
-
-
 def test_a_reversal_is_found_and_says_where() -> None:
     comparison = against(on("A", a(0.3)), on("B", a(-0.2)), on("C", a(0.25)))
-    (told,) = tips(consistencies(comparison))
-    assert told.word == "reverses"
-    assert told.why == "Pair faster on a-2c-24g (1.35x), c-2c-24g (1.28x), slower on b-2c-24g (0.82x)"
+    (tip_across,) = tips(consistencies(comparison))
+    assert tip_across.word == "reverses"
+    faster, slower = tip_across.why.split("slower on")
+    assert re.findall(r"(\S+) \((\S+)x\)", faster) == [("a-2c-24g", "1.35"), ("c-2c-24g", "1.28")]
+    assert re.findall(r"(\S+) \((\S+)x\)", slower) == [("b-2c-24g", "0.82")]
 
 
 @pytest.mark.parametrize(
-    ("effects_of", "expected"),
+    ("effects_of", "expected", "differs"),
     [
-        ((0.3, 0.0), "pays on some"),
-        ((-0.3, 0.0), "costs on some"),
-        ((-0.3, -0.3), "costs on all"),
-        ((0.0, 0.001), "no difference"),
+        ((0.3, 0.3, 0.31), "pays on all", False),
+        ((0.3, 0.9), "pays on all", True),
+        ((0.3, 0.0), "pays on some", True),
+        ((-0.3, 0.0), "costs on some", True),
+        ((-0.3, -0.3), "costs on all", False),
+        ((0.0, 0.001), "no difference", False),
     ],
 )
-def test_other_words(effects_of: tuple[float, float], expected: str) -> None:
-    first, second = effects_of
-    assert only(against(on("A", a(first, spread=0.001)), on("B", a(second, spread=0.001)))).word == expected
+def test_what_is_said_of_a_tip_across_machines(effects_of: Sequence[float], expected: str, differs: bool) -> None:
+    runs = [on(cpu, a(effect, spread=0.001)) for cpu, effect in zip("ABC", effects_of, strict=False)]
+    found = only(against(*runs))
+    assert (found.word, found.differs) == (expected, differs)
+    (tip_across,) = tips(consistencies(against(*runs)))
+    assert ("by differing amounts" in tip_across.why) == (differs and expected == "pays on all")
+    assert found.spread is not None
+    assert found.spread.count == len(effects_of)
 
 
 def test_one_that_decided_nothing_is_no_second_machine() -> None:
     assert only(against(on("A", a(0.3)), on("B", a(0.02, spread=0.1, launches=18)))).word == "can't tell"
 
 
-def test_one_machine_is_told_as_one() -> None:
+def test_where_one_machine_alone_measured_it_is_only_seen_there() -> None:
     skipped = Record(info(), "skipped", Reason("needs.gpus", {"wanted": 2, "found": 0}))
-    comparison = against(on("A", a(0.3)), on("B", skipped))
-    assert only(comparison).word == "only seen on one"
-    assert tips(consistencies(comparison))[0].why == "Pair faster on a-2c-24g (1.35x)"
+    assert only(against(on("A", a(0.3)), on("B", skipped))).word == "only seen on one"
 
 
 def test_two_runs_of_a_machine_and_one_of_another_are_two_machines() -> None:
@@ -354,23 +316,16 @@ def test_two_runs_of_a_machine_and_one_of_another_are_two_machines() -> None:
 
 
 def test_runs_of_one_machine_say_nothing_of_another() -> None:
-    comparison = against(on("A", a(0.3)), on("A", a(0.3), id="second"))
-    text = compare.render(comparison, "md")
-    assert "| **pays in all** | made-up | Pair faster in" in text
-    assert "nothing here says what another machine would show" in text
-    assert "| **pays on all** | made-up | Pair faster on" in compare.render(
-        against(on("A", a(0.3)), on("B", a(0.3))), "md"
-    )
+    for other, words in ((on("A", a(0.3), id="second"), "pays in all"), (on("B", a(0.3)), "pays on all")):
+        assert f"| **{words}** | made-up |" in compare.render(against(on("A", a(0.3)), other), "md")
 
 
 def test_less_memory_pays_whatever_it_costs_in_time() -> None:
     leaner = tip("checkpointing", Claim.LEANER)
     runs = [on(cpu, a(-0.27, of=leaner, memory=both(264, 610))) for cpu in ("A", "B")]
-    (told,) = tips(consistencies(against(*runs)))
-    assert told.word == "pays on all"
-    assert "live tensors on a-2c-24g (-67 %), b-2c-24g (-67 %), slower on" in told.why
+    assert [found.word for found in tips(consistencies(against(*runs)))] == ["pays on all"]
     more = on("C", a(0.3, of=leaner, memory=both(1600, 610)))
-    assert tips(consistencies(against(*runs, more)))[0].word == "reverses"
+    assert [found.word for found in tips(consistencies(against(*runs, more)))] == ["reverses"]
 
 
 def test_whole_jobs_speak_before_operations() -> None:
@@ -378,8 +333,8 @@ def test_whole_jobs_speak_before_operations() -> None:
         on(cpu, a(0.5, "Operation"), a(effect, "Job", about={"scale": "macro"}))
         for cpu, effect in (("A", 0.3), ("B", -0.3))
     ]
-    (told,) = tips(consistencies(against(*runs)))
-    assert (told.word, told.why.split()[0]) == ("reverses", "Job")
+    (found,) = tips(consistencies(against(*runs)))
+    assert (found.word, found.why.split()[0]) == ("reverses", "Job")
 
 
 def test_false_reversals_are_rare_over_a_suite() -> None:
@@ -436,16 +391,8 @@ def test_what_is_not_there_is_shown_as_what_it_is() -> None:
         "no-sync.Accumulation": ["faster", "failed", "not reached", "skipped", "missing", "not comparable"],
     }
     text = compare.render(comparison, "md")
-    for shown in (
-        "**failed**: deadline: no answer within 300 s",
-        "**skipped**: needs 2 cores: 1 found",
-        "**missing**: not in this run",
-        "**not reached**: planned, but the run ended before",
-        "**not comparable**: other sizes: batch 64 (not batch 32)",
-        "**not comparable**: suite 0.1.0 / 0.2.0",
-        "1 run cannot be compared with the first one",
-    ):
-        assert shown in text
+    for why in ("no answer within 300 s", "needs 2 cores", "batch 64", "suite 0.1.0 / 0.2.0"):
+        assert why in text
     assert only(against(on("A", a(0.3)), other)).word == "only seen on one"
 
 
@@ -454,7 +401,7 @@ def test_a_file_that_could_not_be_imported_fails_all_its_pairs() -> None:
     assert words(against(on("A", a(0.3)), on("B", broken)))["made-up.Pair"] == ["faster", "failed"]
 
 
-def test_controls_stand_last() -> None:
+def test_controls_come_last() -> None:
     comparison = against(on("A", a(0.0, of=tip("control")), a(0.3)), on("B", a(0.3, "Other", of=tip("later")), a(0.3)))
     assert list(words(comparison)) == ["made-up.Pair", "later.Other", "control.Pair"]
 
@@ -551,21 +498,21 @@ def test_the_same_truth_twice_hardly_ever_fires_the_gate() -> None:
 def exactly(cpu: str, *found: tuple[float, float, str]) -> Stored:
     """A run whose pairs have these means, standard errors over nine launches, and verdicts."""
     drawn = simulated(random.Random(0), cpu, [0.0] * len(found))
-    told = [
+    known = [
         replace(effect, mean=mean, error=error, low=mean - 2 * error, high=mean + 2 * error, verdict=verdict)
         for effect, (mean, error, verdict) in zip(drawn.effects, found, strict=True)
     ]
-    return replace(drawn, effects=tuple(told))
+    return replace(drawn, effects=tuple(known))
 
 
-def test_among_many_comparisons_more_is_asked_of_each() -> None:
-    """A p-value of 0.02 stands alone, and not among forty; of machines that differ as of verdicts that fell."""
+def test_among_many_comparisons_each_needs_more() -> None:
+    """A p-value of 0.02 is enough alone, and not among forty; of machines that differ as of verdicts that fell."""
     fell, same = ((0.061, 0.01, "faster"), (0.012, 0.01, "no difference")), ((0.0, 0.01, "no difference"),) * 2
-    for others, stands in ((0, True), (39, False)):
+    for others, enough in ((0, True), (39, False)):
         old, new = (exactly("A", fell[side], *[same[side]] * others) for side in (0, 1))
         (change, *_) = gate(Comparison((old, new))).changes
         assert 0.01 < change.ratio.p_beyond(math.log(1.01)) < 0.05
-        assert (change.less, change.worsened) == (stands, stands)
+        assert (change.less, change.worsened) == (enough, enough)
         other = replace(new, run=on("B"))
         (found_across, *_) = consistencies(Comparison((old, replace(other, effects=new.effects)))).values()
         assert found_across.spread is not None
@@ -588,47 +535,40 @@ def test_runs_that_agree_speak_for_their_machine_however_far_apart_they_are() ->
     assert mean.interval()[0] < 0, "two runs know little of what lies between runs"
 
 
-def test_controls_are_not_gated() -> None:
-    control = tip("control")
-    found = gate(against(on("A", a(0.3, of=control)), on("A", a(-0.3, of=control), id="new")))
-    assert (found.changes, found.broken, found.uncompared) == ((), (), ())
-
-
-def test_controls_that_were_called_different_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    fine = on("A", a(0.3), a(0.0, "Gelu", of=tip("control"), spread=0.001), id="old00000")
-    noisy = on("A", a(0.3), a(0.2, "Gelu", of=tip("control")), id="new00000")
+def test_controls_are_not_gated_but_named_where_they_were_called_different(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fine = on("A", a(0.3), a(0.3, "Gelu", of=tip("control")), id="old00000")
+    noisy = on("A", a(0.3), a(-0.2, "Gelu", of=tip("control")), id="new00000")
+    found = gate(against(fine, noisy))
+    assert ([change.key[1] for change in found.changes], found.broken, found.uncompared) == (["Pair"], (), ())
     assert gated(tmp_path, fine, noisy, "slower") == 0
-    assert "identical code was called different: Gelu faster in 2026-03-01-new00000" in capsys.readouterr().out
-    assert "Identical code was called different (Gelu faster" in compare.render(against(fine, noisy), "md")
-    assert "told apart" not in compare.render(against(fine, replace(fine, id="again000")), "md")
+    assert "Gelu slower in 2026-03-01-new00000" in capsys.readouterr().out
+    assert "called different (Gelu " in compare.render(against(fine, noisy), "md")
 
 
 def gated(tmp_path: Path, old: Run, new: Run, *conditions: str) -> int:
-    files = [str(write(tmp_path, of)) for of in (old, new)]
+    files = [str(stored(tmp_path, of)) for of in (old, new)]
     return main(["compare", *(word for each in conditions for word in ("--fail-if", each)), *files])
 
 
 def test_exit_codes_of_the_gate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good, bad = on("A", a(0.3), a(0.3, "Other"), id="good0000"), on("A", a(0.0), a(0.3, "Other"), id="bad00000")
     assert gated(tmp_path / "1", good, bad, "slower") == 1
-    told = capsys.readouterr().out
-    assert "worsened: made-up.Pair: faster 1.35x" in told
-    assert "same machine and state, as far as recorded" in told
-    assert "unknown: " in told
-    assert told.endswith("\nfailed\n")
+    shown = capsys.readouterr().out
+    assert "worsened: made-up.Pair: faster 1.35x" in shown
+    assert shown.endswith("\nfailed\n")
     assert gated(tmp_path / "2", good, replace(good, id="again000"), "slower") == 0
-    told = capsys.readouterr().out
-    assert "2 comparisons made: 0 worsened, 0 weaker, 2 not; 0 failed now, 0 could not be compared." in told
-    assert told.endswith("\npassed\n")
+    shown = capsys.readouterr().out
+    assert "2 comparisons made: 0 worsened, 0 weaker, 2 not" in shown
+    assert shown.endswith("\npassed\n")
 
 
-def test_a_pair_that_fails_now_is_told_and_gated_where_asked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pair_that_fails_now_is_named_and_gated_on_demand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broken = Record(info(), "failed", Reason("different-results", {}, "2.0 instead of 1.0"))
     old, new = on("A", a(0.3), a(0.3, "Other"), id="old00000"), on("A", broken, a(0.3, "Other"), id="new00000")
     assert gated(tmp_path / "1", old, new, "slower") == 0
-    assert "failed now: made-up.Pair: different results: 2.0 instead of 1.0" in capsys.readouterr().out
+    assert "failed now: made-up.Pair: " in capsys.readouterr().out
     assert gated(tmp_path / "2", old, new, "slower", "failed") == 1
 
 
@@ -642,19 +582,13 @@ def test_a_pair_that_fails_now_is_told_and_gated_where_asked(
 )
 def test_nothing_compared_is_no_pass(tmp_path: Path, new: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert gated(tmp_path, on("A", a(0.3), id="old00000"), new, "slower") == 2
-    assert "nothing could be compared, so nothing was passed" in capsys.readouterr().err
-
-
-def test_a_gate_is_between_two_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = [str(write(tmp_path, on("A", a(0.3), id=f"{number}0000000"))) for number in range(3)]
-    assert main(["compare", "--fail-if", "slower", *files]) == 2
-    assert "--fail-if takes two runs, OLD and NEW; 3 were given" in capsys.readouterr().err
+    assert "nothing could be compared" in capsys.readouterr().err
 
 
 # ---- what is named on the command line ----
 
 
-def told(arguments: Sequence[object], capsys: pytest.CaptureFixture[str]) -> str:
+def refused(arguments: Sequence[object], capsys: pytest.CaptureFixture[str]) -> str:
     assert main(["compare", *map(str, arguments)]) == 2
     said = capsys.readouterr().err
     assert said.startswith("tipbench: ")
@@ -663,8 +597,8 @@ def told(arguments: Sequence[object], capsys: pytest.CaptureFixture[str]) -> str
 
 
 def test_files_folders_and_ids_name_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first = write(tmp_path, on("A", a(0.3), id="aaaa1111"))
-    second = write(tmp_path, on("B", a(0.3), id="bbbb2222"))
+    first = stored(tmp_path, on("A", a(0.3), id="aaaa1111"))
+    second = stored(tmp_path, on("B", a(0.3), id="bbbb2222"))
     (tmp_path / "a-2c-24g" / "calibration-2026-01-01-x.jsonl").write_text("no run")
     shown = []
     for named in ([first, second], [tmp_path], ["aaaa", "bbbb2222"], ["2026-03-01-aaaa", second]):
@@ -674,45 +608,39 @@ def test_files_folders_and_ids_name_runs(tmp_path: Path, capsys: pytest.CaptureF
     assert "pays on all" in shown[0]
 
 
-def test_what_cannot_be_compared_is_told_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    good = write(tmp_path / "good", on("A", a(0.3), id="aaaa1111"))
-    write(tmp_path / "good", on("B", a(0.3), id="aaaa2222"))
-    results = ["--results", tmp_path / "good"]
-    assert "1 run to compare, and two at least are needed" in told([good], capsys)
-    assert "is named twice and counts once" in told([good, good], capsys)
-    assert "'cccc' is no file, no folder, and no run's id" in told([*results, "cccc", good], capsys)
-    assert "'aaaa' is the beginning of 2 runs: 2026-03-01-aaaa1111.jsonl, 2026" in told(
-        [*results, "aaaa", good], capsys
-    )
-    assert "4 characters at least" in told([*results, "aaa", good], capsys)
-    assert "cannot read" in told([tmp_path / "none.jsonl", good], capsys)
+def test_what_cannot_be_compared_is_refused_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = stored(tmp_path / "good", on("A", a(0.3), id="aaaa1111"))
+    other = stored(tmp_path / "good", on("B", a(0.3), id="aaaa2222"))
+    third = stored(tmp_path / "third", on("C", a(0.3), id="cccc1111"))
+    empty = stored(tmp_path / "empty", on("A", id="eeee1111"))
+    changed = stored(tmp_path / "changed", on("A", a(0.2), id="aaaa1111"))
     newer = tmp_path / "newer.jsonl"
     newer.write_text(good.read_text().replace(f'"schema":{store.SCHEMA}', '"schema":99', 1))
-    assert "written by a newer tipbench (schema 99" in told([newer, good], capsys)
-    empty = write(tmp_path / "empty", on("A", id="eeee1111"))
-    assert "holds no finished pair" in told([empty, good], capsys)
-    changed = write(tmp_path / "changed", on("A", a(0.2), id="aaaa1111"))
-    assert "two files with the run id aaaa1111 and different contents" in told([changed, good], capsys)
-    assert "nowhere.md" in told(["--out", good / "nowhere.md", tmp_path / "good"], capsys)
-
-
-def test_a_folder_with_more_runs_than_can_be_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    line = write(tmp_path, on("A", a(0.3), id="0" * 8)).read_text()
-    for number in range(MOST):
-        (tmp_path / f"{number}.jsonl").write_text(line.replace('"id":"00000000"', f'"id":"{number:08}1"', 1))
-    assert f"{MOST + 1} runs in {tmp_path}, and {MOST} at most are compared" in told([tmp_path], capsys)
+    results = ["--results", tmp_path / "good"]
+    for words, why in (
+        ([good], "1 run to compare"),
+        ([good, good], "is named twice"),
+        ([*results, "cccc", good], "'cccc' is no file"),
+        ([*results, "aaaa", good], "'aaaa' is the beginning of 2 runs"),
+        ([*results, "aaa", good], "4 characters at least"),
+        ([tmp_path / "none.jsonl", good], "cannot read"),
+        ([newer, good], "newer tipbench (schema 99"),
+        ([empty, good], "holds no finished pair"),
+        ([changed, good], "two files with the run id aaaa1111"),
+        (["--out", good / "nowhere.md", tmp_path / "good"], "nowhere.md"),
+        (["--fail-if", "slower", good, other, third], "--fail-if takes two runs"),
+    ):
+        assert why in refused(words, capsys)
 
 
 def test_in_a_folder_what_is_left_out_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first = write(tmp_path, on("A", a(0.3), a(0.2, "Other"), id="aaaa1111"))
+    first = stored(tmp_path, on("A", a(0.3), a(0.2, "Other"), id="aaaa1111"))
     first.write_bytes(first.read_bytes()[:-50])
-    write(tmp_path, on("B", a(0.3), id="bbbb2222"))
-    write(tmp_path, on("C", id="cccc3333"))
+    stored(tmp_path, on("B", a(0.3), id="bbbb2222"))
+    stored(tmp_path, on("C", id="cccc3333"))
     (tmp_path / "copy.jsonl").write_bytes(first.read_bytes())
-    (tmp_path / "truncated.jsonl").write_text('{"schema":1,"id"')
     assert main(["compare", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
-    assert "left out: truncated.jsonl, line 1: the header is not readable" in shown
     assert "left out: 2026-03-01-cccc3333.jsonl holds no finished pair" in shown
     assert "2026-03-01-aaaa1111.jsonl, line 3: truncated" in shown
     assert "copy.jsonl counts once" in shown or "copy of" in shown
@@ -721,31 +649,29 @@ def test_in_a_folder_what_is_left_out_is_noted(tmp_path: Path, capsys: pytest.Ca
 
 def damaged_headers(folder: Path) -> dict[str, str]:
     """By the name of a file in the folder, what is wrong with it."""
-    header, _, records = write(folder, on("D", a(0.3), id="dddd4444")).read_bytes().partition(b"\n")
-    about = json.loads(header)
-    changed: dict[str, tuple[dict[str, Any], str]] = {
-        "nan": ({"machine": {"cores": float("nan")}}, "NaN is no JSON number"),
-        "planned": ({"planned": [1]}, "the header is damaged (planned"),
-        "schema": ({"schema": True}, "no schema version"),
-        "controls": ({"controls": {"OMP_NUM_THREADS": 2}}, "the header is damaged (controls"),
-        "memory": ({"machine": {"memory_bytes": 10**39}}, "the header is damaged (machine.memory_bytes"),
+    header, _, records = stored(folder, on("D", a(0.3), id="dddd4444")).read_bytes().partition(b"\n")
+    changed: dict[str, dict[str, Any]] = {
+        "nan": {"machine": {"cores": float("nan")}},
+        "planned": {"planned": [1]},
+        "schema": {"schema": True},
     }
-    for stem, (fields, _) in changed.items():
-        (folder / f"{stem}.jsonl").write_bytes(json.dumps({**about, **fields}).encode() + b"\n" + records)
+    for stem, fields in changed.items():
+        (folder / f"{stem}.jsonl").write_bytes(json.dumps({**json.loads(header), **fields}).encode() + b"\n" + records)
     (folder / "bom.jsonl").write_bytes(b"\xef\xbb\xbf" + header + b"\n" + records)
     os.mkfifo(folder / "fifo.jsonl")
     (folder / "loop.jsonl").symlink_to("loop.jsonl")
     (folder / "dangling.jsonl").symlink_to("nowhere")
-    others = {"fifo": "not a regular file", "loop": "too many levels of symbolic links", "dangling": "no such file"}
-    wrong = {**{stem: why for stem, (_, why) in changed.items()}, **others, "bom": "BOM"}
+    wrong = {"nan": "NaN is no JSON number", "planned": "the header is damaged (planned", "bom": "BOM"}
+    wrong |= {"schema": "no schema version", "fifo": "not a regular file", "dangling": "no such file"}
+    wrong |= {"loop": "too many levels of symbolic links"}
     return {f"{stem}.jsonl": why for stem, why in wrong.items()}
 
 
-def test_a_file_with_a_damaged_header_is_left_out_of_a_folder_and_the_others_are_compared(
+def test_a_file_with_a_damaged_header_is_left_out_of_a_folder_and_an_error_where_it_was_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write(tmp_path, on("A", a(0.3), id="aaaa1111"))
-    write(tmp_path, on("B", a(0.3), id="bbbb2222"))
+    good = stored(tmp_path, on("A", a(0.3), id="aaaa1111"))
+    stored(tmp_path, on("B", a(0.3), id="bbbb2222"))
     wrong = damaged_headers(tmp_path)
     assert main(["compare", str(tmp_path), "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -753,14 +679,7 @@ def test_a_file_with_a_damaged_header_is_left_out_of_a_folder_and_the_others_are
     left_out = [note for note in found["notes"] if note.startswith("left out: ")]
     for file, why in wrong.items():
         assert any(file in note and why in note for note in left_out), file
-
-
-def test_a_file_with_a_damaged_header_that_was_named_is_an_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    good = write(tmp_path, on("A", a(0.3), id="aaaa1111"))
-    for file, why in damaged_headers(tmp_path).items():
-        assert why in told([good, tmp_path / file], capsys)
+        assert why in refused([good, tmp_path / file], capsys)
 
 
 # ---- what is rendered ----
@@ -815,8 +734,7 @@ def test_descriptions_edited_by_hand_break_nothing(junk: Any) -> None:
 
 
 def test_halves_of_surrogate_pairs_in_files_can_be_shown(tmp_path: Path) -> None:
-    bad = "half \ud800 pair"
-    files = [write(tmp_path, on(cpu, a(0.3, of=tip(bad)), id=f"{cpu}0000000")) for cpu in ("A", "B")]
+    files = [stored(tmp_path, on(cpu, a(0.3, of=tip("half \ud800 pair")), id=f"{cpu}0000000")) for cpu in ("A", "B")]
     found = compare.compared([str(file) for file in files])
     for format in compare.FORMATS:
         compare.render(found, format).encode()
@@ -841,22 +759,22 @@ def test_json_has_exactly_the_documented_names() -> None:
 def test_every_outcome_of_a_real_run_can_be_compared_in_every_format() -> None:
     made = realistic()
     other = replace(made, id="other", machine={**made.machine, "cpu": "B", "name": "b"}, records=made.records[3:])
-    comparison = against(made, other)
     for format in compare.FORMATS:
-        assert compare.render(comparison, format) == compare.render(against(made, other), format)
-    assert "channels-last" in compare.render(comparison, "md")
-    assert len(page(comparison, {}).blocks) > 10
+        assert "channels-last" in compare.render(against(made, other), format)
 
 
-def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
+def test_the_same_runs_give_the_same_bytes_and_printing_them_imports_little(tmp_path: Path) -> None:
     made = realistic()
-    files = [write(tmp_path, made), write(tmp_path, on("B", *made.records, id="other"))]
-    shown = set()
-    for seed in ("1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": seed}
-        command = [sys.executable, "-m", "tipbench", "compare", *map(str, files)]
-        shown.add(subprocess.run(command, env=environment, capture_output=True, check=True).stdout)
-    assert len(shown) == 1
+    files = [str(stored(tmp_path, each)) for each in (made, on("B", *made.records, id="other"))]
+    program = f"import sys; from tipbench.cli import main; main(['compare', *{files!r}]); "
+    program += "sys.exit(bool({'torch', 'pandas', 'matplotlib', 'scipy.stats'} & set(sys.modules)))"
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-c", program], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        )
+        for seed in "12"
+    )
+    assert first.stdout == second.stdout != b""
 
 
 def test_figures_are_written_beside_the_page_that_names_them(tmp_path: Path) -> None:
@@ -864,52 +782,3 @@ def test_figures_are_written_beside_the_page_that_names_them(tmp_path: Path) -> 
     assert sorted(path.name for path in written) == ["comparison-across.png", "comparison-across.svg", "comparison.md"]
     assert all(path.stat().st_size for path in written)
     assert "(comparison-across.svg)" in (tmp_path / "comparison.md").read_text()
-
-
-def test_neither_torch_nor_pandas_nor_matplotlib_is_imported_for_a_printed_comparison(tmp_path: Path) -> None:
-    files = [str(write(tmp_path, on(cpu, a(0.3), id=f"{cpu}0000000"))) for cpu in ("A", "B")]
-    code = f"import sys; from tipbench.cli import main; main(['compare', *{files!r}]); "
-    code += "sys.exit(bool({'torch', 'pandas', 'matplotlib', 'scipy.stats'} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], check=False, stdout=subprocess.DEVNULL).returncode == 0
-
-
-def test_errors_of_a_folder_that_cannot_be_written_name_it(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ReportError, match="name another folder with --out"):
-        compare.show(against(on("A", a(0.3)), on("B", a(0.3))), "csv", tmp_path / "file")
-
-
-# ---- what a machine is recorded as, for this ----
-
-
-def put(root: Path, files: Mapping[str, str]) -> Path:
-    for named, text in files.items():
-        path = root / named
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return root
-
-
-def test_the_highest_clock_of_all_cores_is_recorded(tmp_path: Path) -> None:
-    cores = "sys/devices/system/cpu/cpu{}/cpufreq/{}"
-    put(tmp_path, {cores.format(0, "cpuinfo_max_freq"): "3500000\n", cores.format(1, "cpuinfo_max_freq"): "2400000\n"})
-    put(tmp_path, {cores.format(0, "scaling_max_freq"): "2000000\n"})
-    described = describe.describe(tmp_path)
-    assert (described["cpu_max_mhz"], described["cpu_limit_mhz"]) == (3500.0, 2000.0)
-
-
-@pytest.mark.parametrize("word", ["on", "off", "forceoff", "notsupported"])
-def test_threads_of_a_core_are_recorded(tmp_path: Path, word: str) -> None:
-    put(tmp_path, {"sys/devices/system/cpu/smt/control": f"{word}\n"})
-    assert describe.describe(tmp_path)["smt"] == word
-
-
-def test_swap_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(psutil, "swap_memory", lambda: SimpleNamespace(total=8192))
-    assert describe.describe()["swap_bytes"] == 8192
-
-
-def test_what_is_not_told_of_clocks_is_unavailable(tmp_path: Path) -> None:
-    described = describe.describe(tmp_path)
-    for field in ("smt", "cpu_max_mhz", "cpu_limit_mhz"):
-        assert described[field] == "unavailable", field

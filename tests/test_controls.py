@@ -12,18 +12,12 @@ from tipbench.machine import native
 from tipbench.machine.controls import controls, environment
 from tipbench.tip.process import ProcessSettings
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="only glibc has these thresholds; remedy: run on Linux")
 
-
-@linux
-def test_both_of_glibcs_thresholds_are_raised_or_none() -> None:
-    set_here = [name for name in controls(2) if name.startswith("MALLOC_")]
-    assert set_here == ["MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"]
-
-
-def test_threads_and_hash_seed_are_fixed() -> None:
+def test_threads_hash_seed_and_on_linux_both_of_glibcs_thresholds_are_fixed() -> None:
     found = controls(3)
     assert (found["OMP_NUM_THREADS"], found["PYTHONHASHSEED"]) == ("3", "0")
+    thresholds = [name for name in found if name.startswith("MALLOC_")]
+    assert thresholds == ["MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"] * (sys.platform == "linux")
 
 
 @pytest.mark.parametrize(
@@ -41,7 +35,7 @@ def test_a_persons_own_switches_do_not_reach_the_worker(name: str, monkeypatch: 
 
 @pytest.mark.parametrize(
     "name", ["PATH", "HOME", "TORCH_HOME", "TORCHINDUCTOR_CXX", "CUDA_VISIBLE_DEVICES", "CUDA_HOME",
-             "TRITON_PTXAS_PATH", "HF_HOME"],
+             "TRITON_PTXAS_PATH", "HF_HOME", "PYTHONPATH"],
 )  # fmt: skip
 def test_what_a_worker_needs_to_find_things_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "mine")
@@ -57,16 +51,14 @@ def test_where_the_network_is_reaches_the_worker_and_the_record(monkeypatch: pyt
     assert not any(name.startswith("NCCL_") for name in controls(2))
 
 
-def test_a_variant_can_go_without_a_control() -> None:
-    env = environment(controls(2), ProcessSettings(without=("OMP_NUM_THREADS",)))
-    assert "OMP_NUM_THREADS" not in env
-    assert env["PYTHONHASHSEED"] == "0"
-
-
-def test_a_variants_own_variables_come_last(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variants_own_variables_come_last_and_it_can_go_without_a_control(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "64")
-    assert environment(controls(2), ProcessSettings(env=(("OMP_NUM_THREADS", "1"),)))["OMP_NUM_THREADS"] == "1"
-    assert environment({}, ProcessSettings(env=(("OMP_NUM_THREADS", "1"),)))["OMP_NUM_THREADS"] == "1"
+    before = dict(os.environ)
+    own = ProcessSettings(env=(("OMP_NUM_THREADS", "1"),))
+    assert environment(controls(2), own)["OMP_NUM_THREADS"] == environment({}, own)["OMP_NUM_THREADS"] == "1"
+    without = environment(controls(2), ProcessSettings(without=("OMP_NUM_THREADS",)))
+    assert ("OMP_NUM_THREADS" in without, without["PYTHONHASHSEED"]) == (False, "0")
+    assert dict(os.environ) == before
 
 
 def test_libraries_are_preloaded_by_the_path_they_are_found_under(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,23 +67,8 @@ def test_libraries_are_preloaded_by_the_path_they_are_found_under(monkeypatch: p
     assert env["LD_PRELOAD"] == "/cache/libjemalloc.so.2:/own/lib.so"
 
 
-def test_the_worker_finds_what_the_person_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", "/mine")
-    assert environment(controls(2), ProcessSettings())["PYTHONPATH"] == "/mine"
-
-
-def test_the_callers_environment_is_left_alone() -> None:
-    before = dict(os.environ)
-    environment(controls(2), ProcessSettings(env=(("SIDE", "a"),)))
-    assert dict(os.environ) == before
-
-
-def test_ranks_share_the_threads() -> None:
-    env = environment(controls(5), ProcessSettings(ranks=2))
-    assert env["OMP_NUM_THREADS"] == "2"
-    assert environment(controls(1), ProcessSettings(ranks=2))["OMP_NUM_THREADS"] == "1"
-
-
-def test_ranks_keep_threads_of_their_own_settings() -> None:
-    env = environment(controls(4), ProcessSettings(ranks=2, env=(("OMP_NUM_THREADS", "4"),)))
-    assert env["OMP_NUM_THREADS"] == "4"
+@pytest.mark.parametrize(("cores", "own", "each"), [(5, (), "2"), (1, (), "1"), (4, (("OMP_NUM_THREADS", "4"),), "4")])
+def test_ranks_share_the_threads_but_keep_those_of_their_own_settings(
+    cores: int, own: tuple[tuple[str, str], ...], each: str
+) -> None:
+    assert environment(controls(cores), ProcessSettings(ranks=2, env=own))["OMP_NUM_THREADS"] == each

@@ -1,4 +1,4 @@
-"""What doctor finds and what it advises, on described machines; torch is asked only once, for real."""
+"""What doctor finds and what it advises, on described machines; torch is imported only once, for real."""
 
 import io
 import os
@@ -11,46 +11,23 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.made_up import MACHINE
 from tipbench.machine import activity, describe, doctor, gpu, native
 
 DESCRIBED: dict[str, Any] = {
-    "name": "amd-epyc-zen4-2c-24g",
-    "cpu": "AMD EPYC",
-    "cores": 2,
-    "physical_cores": 2,
-    "logical_cores": 2,
-    "quota_cores": "none",
-    "memory_bytes": 24 << 30,
-    "caches": "unavailable",
-    "flags": ["avx2"],
-    "numa_nodes": 1,
-    "virtual": True,
-    "gpus": "unavailable",
-    "os": "Debian GNU/Linux 12",
-    "kernel": "6.1",
-    "architecture": "x86_64",
-    "libc": "glibc 2.36",
-    "governor": "performance",
-    "turbo": "off",
-    "transparent_huge_pages": "madvise",
-    "address_randomisation": "2",
-    "python": "3.11.7",
-    "torch": "2.15.0",
-    "torchvision": "0.29.2",
-    "numpy": "2.4.6",
-    "triton": "unavailable",
-    "compiler": "g++ 12.2.0",
-}
+    **MACHINE, "logical_cores": 2, "numa_nodes": 1, "virtual": True, "os": "Debian GNU/Linux 12",
+    "architecture": "x86_64", "libc": "glibc 2.36", "governor": "performance", "turbo": "off",
+    "transparent_huge_pages": "madvise", "address_randomisation": "2", "torchvision": "0.29.2", "numpy": "2.4.6",
+    "triton": "unavailable", "compiler": "g++ 12.2.0",
+}  # fmt: skip
 TORCH: dict[str, Any] = {"torch": "2.15.0+cpu", "threads": 2, "built_for": "", "gpus": 1, "accelerator": ""}
 QUIET: dict[str, Any] = {
-    "load": 0.1,
-    "cpu_pressure_percent": 0.0,
-    "steal_percent": 0.0,
-    "governor": "performance",
-    "throttled_periods": 0,
-    "throttled_s": 0.0,
-    "free_bytes": 20 << 30,
-    "busy_processes": 0,
+    **{"load": 0.1, "cpu_pressure_percent": 0.0, "steal_percent": 0.0, "governor": "performance"},
+    **{"throttled_periods": 0, "throttled_s": 0.0, "free_bytes": 20 << 30, "busy_processes": 0},
+}
+CARD: dict[str, Any] = {
+    **{"index": 0, "name": "NVIDIA H100", "driver": "580.1", "memory_bytes": 80 << 30, "capability": "9.0"},
+    **{"mig": False, "compute_mode": "default"},
 }
 
 
@@ -76,87 +53,81 @@ def test_a_complete_and_quiet_machine_is_ready(complete: Path) -> None:
     disturbing = doctor.disturbances(DESCRIBED, QUIET, [])
     assert (missed, disturbing) == ([], [])
     text = doctor.lines(DESCRIBED, TORCH, missed, disturbing)
-    assert text[-4:] == ["", "Disturbs measurements now: nothing seen", "", "Ready."]
-    assert text[-6:-4] == ["", "Missing: nothing"]
+    assert text[-1] == "Ready."
     values = ("amd-epyc-zen4-2c-24g", "AMD EPYC,", "avx2")
     starts = {line.index(value) for line, value in zip(text[1:4], values, strict=True)}
-    assert len(starts) == 1, "values stand below each other"
+    assert len(starts) == 1, "values are below each other"
 
 
 @pytest.mark.parametrize(
     ("said", "topic", "text", "blocks"),
     [
         ({"torch_error": "No module named 'torch'"}, "torch", "cannot be imported: No module named 'torch'", True),
-        ({**TORCH, "torch": "2.10.1"}, "torch", "this is 2.10.1; 2.11 to 2.15 are supported", True),
-        ({**TORCH, "torch": "2.16.0a0+git1"}, "torch", "this is 2.16.0a0+git1; only 2.11 to 2.15 were tried", False),
+        ({**TORCH, "torch": "2.10.1"}, "torch", "2.10.1; 2.11 to 2.15 ", True),
+        ({**TORCH, "torch": "2.16.0a0+git1"}, "torch", "2.16.0a0+git1; only 2.11 to 2.15 ", False),
         ({**TORCH, "torchvision_error": "no nms\nmore"}, "torchvision", "cannot be imported: no nms", False),
         ({**TORCH, "gpus": 0}, "GPU", "none found", False),
-        ({**TORCH, "gpus": 0, "accelerator": "mps"}, "GPU", "use mps here, but no pair is written for it", False),
+        ({**TORCH, "gpus": 0, "accelerator": "mps"}, "GPU", "use mps here", False),
     ],
 )
 def test_torch(complete: Path, said: dict[str, Any], topic: str, text: str, blocks: bool) -> None:
     (finding,) = doctor.missing(DESCRIBED, said, complete)
     assert finding.topic == topic
-    assert finding.text.endswith(text)
+    assert text in finding.text
+    assert "more" not in finding.text
     assert finding.remedy
     assert finding.blocks is blocks
 
 
+def with_cards(*cards: dict[str, Any]) -> dict[str, Any]:
+    return {**DESCRIBED, "gpus": [{**CARD, "index": index, **card} for index, card in enumerate(cards)]}
+
+
+CPU_BUILD, TOO_OLD = {**TORCH, "gpus": 0, "built_for": ""}, {**TORCH, "gpus": 0, "built_for": "CUDA 13.2"}
+
+
 @pytest.mark.parametrize(
-    ("built_for", "expected"),
-    [("", "but this torch is a CPU build"), ("CUDA 13.2", "but torch for CUDA 13.2 cannot use it")],
+    ("cards", "said", "topic", "text", "remedy"),
+    [
+        ([{}], CPU_BUILD, "GPU", "NVIDIA H100 is here, but this torch is a CPU build", ""),
+        ([{}], TOO_OLD, "GPU", "NVIDIA H100 is here, but torch for CUDA 13.2 cannot use it", ""),
+        *(
+            (
+                [{}, card, {}, card],
+                TORCH,
+                "compute mode",
+                f"GPU 1,3: compute mode {card['compute_mode']}, ",
+                "-i 1,3 -c DEFAULT",
+            )
+            for card in ({"compute_mode": "exclusive process"}, {"compute_mode": "prohibited"})
+        ),
+        ([{}, {"mig": True}], TORCH, "MIG", "GPU 1: split into instances", "nvidia-smi -i 1 -mig 0"),
+    ],
 )
-def test_a_gpu_that_torch_cannot_use(complete: Path, built_for: str, expected: str) -> None:
-    described = {**DESCRIBED, "gpus": [{"name": "NVIDIA H200", "driver": "580.1"}]}
-    (finding,) = doctor.missing(described, {**TORCH, "gpus": 0, "built_for": built_for}, complete)
-    assert finding.text == f"NVIDIA H200 is here, {expected}"
-
-
-CARD: dict[str, Any] = {
-    "index": 0, "name": "NVIDIA H100", "driver": "580.1", "mig": False, "compute_mode": "default",
-}  # fmt: skip
+def test_gpus_that_cannot_be_used_as_they_are(
+    complete: Path, cards: list[dict[str, Any]], said: dict[str, Any], topic: str, text: str, remedy: str
+) -> None:
+    (finding,) = doctor.missing(with_cards(*cards), said, complete)
+    assert finding.topic == topic
+    assert text in finding.text
+    assert remedy in finding.remedy
+    assert not finding.blocks, "the CPU can be measured all the same"
 
 
 @pytest.mark.parametrize(
     "card", [{}, {"mig": "unavailable", "compute_mode": "unavailable"}, {"compute_mode": "denied"}]
 )
 def test_a_gpu_in_its_usual_settings_is_no_finding(complete: Path, card: dict[str, Any]) -> None:
-    assert doctor.missing({**DESCRIBED, "gpus": [{**CARD, **card}]}, TORCH, complete) == []
+    assert doctor.missing(with_cards(card), TORCH, complete) == []
 
 
-@pytest.mark.parametrize(
-    ("mode", "allows"),
-    [
-        ("exclusive process", "allows one process at a time"),
-        ("exclusive thread", "allows one process at a time"),
-        ("prohibited", "allows no process"),
-    ],
-)
-def test_gpus_that_not_every_worker_may_use(complete: Path, mode: str, allows: str) -> None:
-    cards = [{**CARD, "index": 1, "compute_mode": mode}, CARD, {**CARD, "index": 3, "compute_mode": mode}]
-    (finding,) = doctor.missing({**DESCRIBED, "gpus": cards}, TORCH, complete)
-    assert finding.topic == "compute mode"
-    assert f"GPU 1,3: compute mode {mode}, which {allows}" in finding.text
-    assert finding.remedy == "as root: nvidia-smi -i 1,3 -c DEFAULT"
-    assert not finding.blocks, "the CPU can be measured all the same"
-
-
-def test_a_gpu_that_is_split_into_instances(complete: Path) -> None:
-    cards = [CARD, {**CARD, "index": 2, "mig": True}]
-    (finding,) = doctor.missing({**DESCRIBED, "gpus": cards}, TORCH, complete)
-    assert finding.topic == "MIG"
-    assert finding.text.startswith("GPU 2: split into instances")
-    assert all(word in finding.text for word in ("clocks", "power", "energy", "NCCL"))
-    assert "nvidia-smi -i 2 -mig 0" in finding.remedy
-
-
-@pytest.mark.parametrize(("listed", "shown"), [("", "''"), ("-1", "'-1'"), ("NoDevFiles", "'NoDevFiles'")])
+@pytest.mark.parametrize("listed", ["", "-1", "NoDevFiles"])
 def test_gpus_that_a_variable_hides_are_not_called_missing(
-    complete: Path, monkeypatch: pytest.MonkeyPatch, listed: str, shown: str
+    complete: Path, monkeypatch: pytest.MonkeyPatch, listed: str
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", listed)
     (finding,) = doctor.missing({**DESCRIBED, "gpus": []}, {**TORCH, "gpus": 0}, complete)
-    assert finding.text == f"CUDA_VISIBLE_DEVICES={shown} hides every card from CUDA"
+    assert f"CUDA_VISIBLE_DEVICES={listed!r} hides every card" in finding.text
     (finding,) = doctor.missing({**DESCRIBED, "gpus": "unavailable"}, {**TORCH, "gpus": 0}, complete)
     assert finding.text == "none found", "without a driver the variable hides nothing"
 
@@ -195,29 +166,20 @@ def test_gpus_that_cuda_does_not_see_count_where_their_order_matters(monkeypatch
         )
     monkeypatch.setattr(activity, "watch", lambda *_: (0.0, []))
     monkeypatch.setattr(doctor, "ask_torch", lambda: TORCH)
-    described, _, missed, _ = doctor._examine()
-    assert len(described["gpus"]) == 1
-    assert "order of GPUs" in topics(missed)
+    stream = io.StringIO()
+    doctor.report(stream)
+    assert "cards differ (NVIDIA H100 and NVIDIA L4)" in stream.getvalue()
 
 
-@pytest.mark.parametrize(("total", "found"), [(64 << 20, True), ((1 << 30) - 1, True), (1 << 30, False)])
+@pytest.mark.parametrize(("total", "found"), [((1 << 30) - 1, True), (1 << 30, False)])
 def test_shared_memory_that_is_too_small(
     complete: Path, monkeypatch: pytest.MonkeyPatch, total: int, found: bool
 ) -> None:
-    measured = []
-
-    def usage(path: Path) -> SimpleNamespace:
-        measured.append(path)
-        return SimpleNamespace(total=total)
-
-    monkeypatch.setattr(shutil, "disk_usage", usage)
+    disks = {complete / "dev/shm": SimpleNamespace(total=total)}
+    monkeypatch.setattr(shutil, "disk_usage", disks.__getitem__)
     missed = doctor.missing(DESCRIBED, TORCH, complete)
-    assert measured == [complete / "dev/shm"]
     assert topics(missed) == ["shared memory"] * found
-    if total == 64 << 20:
-        assert missed[0].text.startswith("/dev/shm has 64 MiB: ")
-        assert "--shm-size" in missed[0].remedy
-        assert "--ipc=host" in missed[0].remedy
+    assert all("--shm-size" in finding.remedy and "--ipc=host" in finding.remedy for finding in missed)
 
 
 @pytest.mark.parametrize(("version", "blocks"), [((3, 10, 2), True), ((3, 14, 0), False)])
@@ -239,18 +201,18 @@ def test_memory_readings_that_a_sandbox_withholds(complete: Path) -> None:
     (complete / "proc/self/clear_refs").unlink()
     (complete / "proc/self/clear_refs").mkdir()
     (finding,) = doctor.missing(DESCRIBED, TORCH, complete)
-    assert finding.text == f"{complete}/proc/self/clear_refs: is a directory; resident peaks are left out"
+    assert f"{complete}/proc/self/clear_refs: is a directory" in finding.text
 
 
 @pytest.mark.parametrize(
     ("described", "state", "busy", "topic", "words"),
     [
-        ({}, {"load": 1.5}, [], "other work", "load 1.5 on 2 cores, some task waited for a core 0 % of the time"),
+        ({}, {"load": 1.5}, [], "other work", "load 1.5 on 2 cores"),
         ({}, {"load": "unavailable"}, ["cc"], "other work", "other processes are running"),
         ({}, {}, ["cc", "cc", "make"], "other work", "busy: cc and make"),
         ({}, {}, ["a", "b", "c", "d", "e"], "other work", "busy: a, b, c and d and others"),
-        ({}, {"governor": "powersave"}, [], "governor", "the frequency governor is powersave"),
-        ({"quota_cores": 1.5}, {}, [], "CPU quota", "grants the time of 1.5 cores, but 2 threads will run"),
+        ({}, {"governor": "powersave"}, [], "governor", "powersave"),
+        ({"quota_cores": 1.5}, {}, [], "CPU quota", "1.5 cores, but 2 threads"),
         ({}, {"throttled_periods": 3, "throttled_s": 2.5}, [], "throttling", "3 periods, 2.5 s in all"),
         ({}, {"steal_percent": 4.0}, [], "steal", "took 4 % of the processor time"),
         ({}, {"free_bytes": 1 << 30}, [], "memory", "1.0 GiB left"),
@@ -265,7 +227,7 @@ def test_disturbances(
     assert finding.remedy
 
 
-def test_what_the_platform_does_not_tell_is_no_disturbance(complete: Path) -> None:
+def test_what_the_platform_withholds_is_no_disturbance(complete: Path) -> None:
     unknown = dict.fromkeys(QUIET, "unavailable") | {"free_bytes": 8 << 30}
     assert doctor.disturbances({**DESCRIBED, "quota_cores": "unavailable"}, unknown, []) == []
 
@@ -278,20 +240,20 @@ def test_a_laptop_on_battery(complete: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_last_sentence() -> None:
     gpu, torch = doctor.Finding("GPU", "", ""), doctor.Finding("torch", "", "", blocks=True)
-    load, steal = doctor.Finding("other work", "", ""), doctor.Finding("steal", "", "")
+    load = doctor.Finding("other work", "", "")
     assert doctor.verdict([], []) == "Ready."
-    assert doctor.verdict([gpu], [load, steal]) == (
-        "Ready, with limits: see GPU under Missing; "
-        "intervals will be wider than need be because of other work and steal."
-    )
-    assert doctor.verdict([gpu, torch], [load]) == "Not ready: nothing can be measured before this is fixed: torch."
+    limited = doctor.verdict([gpu], [load])
+    assert limited.startswith("Ready, with limits: ")
+    assert "GPU" in limited
+    assert "other work" in limited
+    assert doctor.verdict([gpu, torch], [load]).startswith("Not ready: ")
 
 
-def test_a_python_that_dies_or_is_missing_is_told(tmp_path: Path) -> None:
+def test_a_python_that_dies_or_is_missing_is_an_error_of_torch(tmp_path: Path) -> None:
     dying = tmp_path / "python"
     dying.write_text("#!/bin/sh\nkill -SEGV $$\n")
     dying.chmod(0o755)
-    assert doctor.ask_torch(str(dying)) == {"torch_error": "importing it ended the process with status -11"}
+    assert "status -11" in doctor.ask_torch(str(dying))["torch_error"]
     assert "No such file" in doctor.ask_torch(str(tmp_path / "missing"))["torch_error"]
 
 
@@ -308,8 +270,6 @@ def test_a_gpu_that_only_the_driver_counts_is_none_for_torch(tmp_path: Path, mon
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     said = doctor.ask_torch()
     assert said == {"torch": "2.15.0", "threads": 2, "built_for": "CUDA 13.2", "gpus": 0, "accelerator": ""}
-    (finding,) = doctor._gpu(said, [CARD])
-    assert finding.text == "NVIDIA H100 is here, but torch for CUDA 13.2 cannot use it"
 
 
 def test_the_whole_report_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,7 +278,6 @@ def test_the_whole_report_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> No
     status = doctor.report(stream)
     text = stream.getvalue()
     assert status == 0, text
-    assert text.startswith("This machine\n  name ")
     assert describe.version("torch") in text
     assert text.splitlines()[-1].startswith("Ready")
     assert "Traceback" not in text

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -85,21 +86,18 @@ def test_a_made_up_run_has_its_figures_in_order() -> None:
     assert list(draw(shown, "svg")) == list(alts(shown)) == names
 
 
-def test_a_run_that_measured_nothing_has_no_figures() -> None:
-    skipped = Record(info(), "skipped", NO_GPU)
+def test_a_run_that_measured_nothing_has_no_figures_and_one_comparison_is_enough() -> None:
+    skipped, one = Record(info(), "skipped", NO_GPU), measured(info(), {"optimized": 0.1}, memory=both(0, 0))
     assert draw(of(skipped), "svg") == draw([], "png") == {}
-    assert alts(of(skipped)) == alts([]) == {}
-
-
-def test_one_comparison_is_enough() -> None:
-    assert list(draw(of(measured(info(), {"optimized": 0.1})), "png")) == ["speedups"]
+    assert alts(of(skipped)) == {}
+    assert list(draw(of(one), "svg")) == ["speedups"], "memory of nothing has no place on a log axis"
 
 
 def test_controls_are_shown_but_not_counted() -> None:
     control = measured(info("Pointwise", tip=tip(CONTROL)), {"optimized": 0.0}, memory=both(800, 1000))
     (svg,) = draw(of(control), "svg").values()
     assert {CONTROL, "Pointwise", "identical sides"} <= set(texts(svg))
-    assert alts(of(control)) == {"speedups": "Forest plot of speedups: 0 comparisons; 1 control with identical sides."}
+    assert "0 comparisons; 1 control " in alts(of(control))["speedups"]
 
 
 def test_a_launch_too_disturbed_to_count_has_no_dot_and_what_has_no_estimate_no_line() -> None:
@@ -129,7 +127,7 @@ def test_every_comparison_of_the_real_run_has_a_line_an_interval_and_all_its_lau
     words = [word for page in pages for word in texts(page)]
     assert len([word for word in words if re.fullmatch(r"[\d.]+x \[[\d.]+, [\d.]+\]", word)]) == len(estimated)
     tips = {row.tip for row in estimated}
-    assert Counter(word for word in words if word in tips) == dict.fromkeys(tips, 1)  # none is torn over two pages
+    assert Counter(word for word in words if word in tips) == dict.fromkeys(tips, 1)  # none is on two pages
     for verdict, color in (("faster", "faster"), ("slower", "slower"), ("inconclusive", "unclear")):
         of_legends = len([page for page in pages if verdict in texts(page)])
         found = sum(marks(page, color) for page in pages if verdict in texts(page))
@@ -144,13 +142,13 @@ def test_a_page_of_the_forest_fits_on_a4(drawn: dict[str, bytes]) -> None:
 
 
 def test_a_tip_longer_than_a_page_goes_on_on_the_next() -> None:
-    variants = [f"way{n}" for n in range(130)]
+    variants = [f"way{n}" for n in range(80)]
     record = measured(info(variants=variants), dict.fromkeys(variants, 0.1), launches=4)
     found = draw(of(record), "svg")
-    assert list(found) == ["speedups", "speedups-2", "speedups-3"]
+    assert list(found) == ["speedups", "speedups-2"]
     words = Counter(word for svg in found.values() for word in texts(svg))
     assert {words[name] for name in variants} == {1}
-    assert words["made-up"] == 3
+    assert words["made-up"] == 2
 
 
 def test_the_device_is_named_where_there_are_two() -> None:
@@ -164,14 +162,12 @@ def test_the_device_is_named_where_there_are_two() -> None:
 
 def test_a_sweep_is_a_curve_over_its_values_with_a_dot_a_launch() -> None:
     values = {"n=16": 0.3, "n=2": 0.1, "n=4.5": -0.2, "optimized": 0.5, "n=x": 0.4}
-    found = draw(of(measured(info(variants=list(values)), values, launches=4)), "svg")
-    svg = found["sweep-made-up-Pair"]
+    shown = of(measured(info(variants=list(values)), values, launches=4))
+    svg = draw(shown, "svg")["sweep-made-up-Pair"]
     assert dots(svg) == 12
-    words = texts(svg)
-    assert [word for word in words if word in ("2", "4.5", "16")] == ["2", "4.5", "16"]
-    assert alts(of(measured(info(variants=list(values)), values, launches=4)))["sweep-made-up-Pair"] == (
-        "Speedup of made-up Pair by n: 1.11x with 2 (inconclusive), 0.819x with 4.5 (slower), 1.35x with 16 (faster)."
-    )
+    assert [word for word in texts(svg) if word in ("2", "4.5", "16")] == ["2", "4.5", "16"]
+    points = re.findall(r"(\S+)x with (\S+) \((\w+)\)", alts(shown)["sweep-made-up-Pair"])
+    assert points == [("1.11", "2", "inconclusive"), ("0.819", "4.5", "slower"), ("1.35", "16", "faster")]
 
 
 def test_one_value_is_no_sweep_and_two_sweeps_never_share_a_name() -> None:
@@ -186,20 +182,14 @@ def test_one_value_is_no_sweep_and_two_sweeps_never_share_a_name() -> None:
 
 
 def test_memory_against_time_counts_its_corners() -> None:
-    def one(pair: str, effect: float, memory: float) -> Record:
-        return measured(info(pair), {"optimized": effect}, memory=both(memory, 1000))
-
-    shown = of(one("Lean", 0.3, 400), one("Trade", -0.3, 200), one("Fat", 0.4, 1600), one("Same", 0.2, 790))
-    assert alts(shown)["memory-time"] == (
-        "Memory against time: of 4 comparisons 1 faster and leaner, 1 slower but leaner, 1 faster with more memory, "
-        "0 slower with more memory; the leanest is made-up Trade with 0.25x the baseline's memory; "
-        "the least lean is made-up Fat with 2x."
+    corners = {"Lean": (0.3, 400), "Trade": (-0.3, 200), "Fat": (0.4, 1600), "Same": (0.2, 790)}
+    shown = of(
+        *(measured(info(pair), {"optimized": effect}, memory=both(to, 1000)) for pair, (effect, to) in corners.items())
     )
-    words = texts(draw(shown, "svg")["memory-time"])
-    assert {"faster and leaner", "slower but leaner", "faster, with more memory", "slower, with more memory"} <= set(
-        words
-    )
-    assert {"made-up Lean", "made-up Trade", "made-up Fat"} <= set(words)
+    said = alts(shown)["memory-time"]
+    assert re.findall(r"\b\d\b(?! comparisons|[.x])", said) == ["1", "1", "1", "0"]
+    assert re.findall(r"made-up (\w+) with (\S+)x", said) == [("Trade", "0.25"), ("Fat", "2")]
+    assert {"made-up Lean", "made-up Trade", "made-up Fat"} <= set(texts(draw(shown, "svg")["memory-time"]))
 
 
 def test_no_two_labels_of_memory_against_time_lie_over_each_other(drawn: dict[str, bytes], real: list[Row]) -> None:
@@ -215,11 +205,6 @@ def test_no_two_labels_of_memory_against_time_lie_over_each_other(drawn: dict[st
         for other_x, other_y, other_width in boxes[:index]:
             apart = abs(y - other_y) >= 6.5 or x + width <= other_x or other_x + other_width <= x
             assert apart
-
-
-def test_memory_of_nothing_has_no_place_on_a_log_axis() -> None:
-    record = measured(info(), {"optimized": 0.1}, memory=both(0, 0))
-    assert list(draw(of(record), "svg")) == ["speedups"]
 
 
 # ---- machines ----
@@ -241,10 +226,10 @@ def test_across_machines_the_twelve_that_differ_most_are_drawn() -> None:
     assert list(found) == list(alts_across(made)) == ["across", "across-2"]
     assert [word for word in words if word.startswith("tip-")] == [f"tip-{n} Pair" for n in range(14, 2, -1)]
     assert {f"machine-{m}" for m in range(20)} <= set(words)
-    assert "6 faster on one and slower on another; tip-14 Pair differs most" in alts_across(made)["across"]
+    assert "tip-14 Pair differs most" in alts_across(made)["across"]
 
 
-def test_machines_keep_the_order_that_is_asked_for_and_overlap_may_be_partial() -> None:
+def test_machines_keep_the_order_given_and_overlap_may_be_partial() -> None:
     made = [
         ("a", [("b", 1.2, 1.1, 1.3, "faster"), ("c", 0.8, 0.7, 0.9, "slower")]),
         ("d", [("e", 1.0, 0.99, 1.01, "no difference"), ("b", 1.0, 0.9, 1.1, "inconclusive")]),
@@ -255,36 +240,34 @@ def test_machines_keep_the_order_that_is_asked_for_and_overlap_may_be_partial() 
     assert draw_across(made[2:], "svg") == draw_across([], "png") == {}
 
 
-def test_fifty_machines_are_drawn_too() -> None:
-    found = draw_across(effects(50, 12), "svg")
-    assert sum(text.startswith("tip-") for svg in found.values() for text in texts(svg)) == 12
-
-
 # ---- as bytes ----
 
 
-def digests(format: Format) -> dict[str, str]:
-    found = draw(rows(realistic()), format) | draw_across(effects(3, 2), format)
+def digests() -> dict[str, str]:
+    found: dict[str, bytes] = {}
+    formats: tuple[Format, ...] = ("svg", "png")
+    for format in formats:
+        drawn = draw(rows(realistic()), format) | draw_across(effects(3, 2), format)
+        found |= {f"{name}.{format}": content for name, content in drawn.items()}
     return {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}
 
 
-@pytest.mark.parametrize("format", ["svg", "png"])
-def test_same_rows_same_bytes_whatever_the_settings_of_another_process(format: Format, tmp_path: Path) -> None:
+def test_same_rows_same_bytes_whatever_the_settings_of_another_process(tmp_path: Path) -> None:
     (tmp_path / "matplotlibrc").write_text("font.size: 30\nsvg.fonttype: path\nfigure.dpi: 40\naxes.labelsize: 30\n")
     settings = {"MATPLOTLIBRC": str(tmp_path), "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo", "MPLBACKEND": "svg"}
+    program = """if True:
+        import sys
+        from tests.test_figures import digests
+        assert not {"matplotlib", "torch"} & set(sys.modules), "imported before anything is drawn"
+        print(digests())
+        import matplotlib
+        assert matplotlib.rcParams["font.size"] == 30, "a person's setting stays as it was"
+    """
+    command = [sys.executable, "-W", "error", "-c", program]
     there = subprocess.run(
-        [sys.executable, "-W", "error", "-c", f"from tests.test_figures import digests; print(digests({format!r}))"],
-        env={**os.environ, **settings}, cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert there.stdout == f"{digests(format)}\n"
-
-
-def test_matplotlib_stays_as_its_user_left_it() -> None:
-    import matplotlib
-
-    with matplotlib.rc_context({"font.size": 23.0}):
-        draw(of(measured(info(), {"optimized": 0.1})), "svg")
-        assert matplotlib.rcParams["font.size"] == 23.0
+        command, env={**os.environ, **settings}, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert there.stdout == f"{digests()}\n"
 
 
 def test_pictures_are_small(drawn: dict[str, bytes], real: list[Row]) -> None:
@@ -307,7 +290,7 @@ def test_rare_colours_are_kept_in_png() -> None:
 
 
 def test_every_colour_is_a_property_that_a_page_may_set(drawn: dict[str, bytes]) -> None:
-    """A colour stands alone only right before its property, for renderers that know none."""
+    """A colour comes alone only right before its property, for renderers that know none."""
     light = {light: name for name, (light, _) in PALETTE.items()}
     for name, svg in drawn.items():
         root = ElementTree.fromstring(svg)
@@ -344,7 +327,7 @@ def test_figures_do_not_meet_on_one_page(drawn: dict[str, bytes]) -> None:
         assert used - {f"figure-{name}"} <= set(re.findall(r"\.(s\d+)\{", style))
 
 
-def test_a_figure_asks_for_nothing_and_runs_nothing(drawn: dict[str, bytes]) -> None:
+def test_a_figure_loads_nothing_and_runs_nothing(drawn: dict[str, bytes]) -> None:
     for svg in drawn.values():
         bare = svg.decode().replace('xmlns="http://www.w3.org/2000/svg"', "", 1)
         assert not re.search(r"https?:|//|@import|<script|<image|<foreignObject|\son\w+=", bare)
@@ -352,11 +335,11 @@ def test_a_figure_asks_for_nothing_and_runs_nothing(drawn: dict[str, bytes]) -> 
 
 
 def test_a_figure_says_what_it_shows_to_who_cannot_see_it(real: list[Row], drawn: dict[str, bytes]) -> None:
-    told = alts(real)
+    said = alts(real)
     for name, svg in drawn.items():
         root = ElementTree.fromstring(svg)
-        assert (root.get("role"), root.get("aria-label")) == ("img", told[name])
-        assert told[name].endswith(".")
+        assert (root.get("role"), root.get("aria-label")) == ("img", said[name])
+        assert said[name]
 
 
 # ---- foreign text and odd numbers ----
@@ -416,28 +399,24 @@ def test_launches_that_lie_far_apart_do_not_widen_the_axis_beyond_use() -> None:
 # ---- colours ----
 
 
-def luminance(color: str) -> float:
-    def linear(part: str) -> float:
-        share = int(part, 16) / 255
-        return share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4
+def contrast(one: Sequence[int], other: Sequence[int]) -> float:
+    """Of two sRGB colours, as WCAG 2 defines it: 1 to 21."""
 
-    red, green, blue = (linear(color[start : start + 2]) for start in (1, 3, 5))
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    def luminance(color: Sequence[int]) -> float:
+        shares = [part / 255 for part in color]
+        linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
-
-def contrast(one: str, other: str) -> float:
-    """As WCAG 2.1 defines it."""
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
 
 @pytest.mark.parametrize("mode", [0, 1])
-def test_colours_stand_out_from_paper_and_band(mode: int) -> None:
-    assert PALETTE["paper"][mode] == ("#ffffff", "#16181d")[mode]
-    for name, colors in PALETTE.items():
-        if name not in ("paper", "grid", "band"):
-            assert contrast(colors[mode], PALETTE["paper"][mode]) >= 4.5, name
-            assert contrast(colors[mode], PALETTE["band"][mode]) >= 3, name
+def test_colours_are_seen_on_paper_and_band(mode: int) -> None:
+    shown = {name: ImageColor.getrgb(colors[mode]) for name, colors in PALETTE.items()}
+    for name in shown.keys() - {"paper", "grid", "band"}:
+        assert contrast(shown[name], shown["paper"]) >= 4.5, name
+        assert contrast(shown[name], shown["band"]) >= 3, name
 
 
 def test_verdicts_differ_in_shape_or_filling_not_in_colour_alone() -> None:
@@ -447,8 +426,3 @@ def test_verdicts_differ_in_shape_or_filling_not_in_colour_alone() -> None:
     assert len({(mark.shape, mark.filled) for mark in MARKS.values()}) == len(MARKS)
     assert len({mark.color for mark in MARKS.values()}) == len(MARKS)
     assert len({light for light, _ in PALETTE.values()}) == len(PALETTE)
-
-
-def test_nothing_imports_matplotlib_before_a_figure_is_asked_for() -> None:
-    program = "import sys, tipbench.report.figures; sys.exit('matplotlib' in sys.modules or 'torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0

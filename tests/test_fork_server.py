@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,8 @@ import psutil
 import pytest
 import torch
 
+from tests import tiny
+from tests.made_up import files
 from tipbench.engine import fork_server
 from tipbench.engine.channel import Channel
 from tipbench.engine.fork_server import AVAILABLE, Forked, ForkServer, ServerGone
@@ -134,11 +135,7 @@ def test_of_ranks_torchrun_is_forked_and_they_themselves_are_fresh(launcher: Lau
     finally:
         worker.end()
     # All are sent SIGKILL before `end` returns, but the kernel takes its time on a busy machine.
-    for _ in range(1000):
-        if all(map(gone, ranks)):
-            break
-        time.sleep(0.01)
-    assert all(map(gone, ranks))
+    assert tiny.wait_for(lambda: all(map(gone, ranks)), 10)
 
 
 def test_a_pair_that_ends_the_server_does_not_end_the_launches_after_it(launcher: Launcher, control: PairInfo) -> None:
@@ -173,21 +170,24 @@ def build(channel: Channel) -> None:
     assert channel.answer(60.0)["answer"]["seconds"] > 0.0
 
 
-def task(folder: Path) -> str:
-    file = folder / "pairs" / "mine.py"
-    file.parent.mkdir()
-    file.write_text(
-        "import os, signal, tempfile, threading\n"
+def task(folder: Path, touching: str = "") -> str:
+    """A pair that prints, after some code of its own, what its process is."""
+    text = (
+        "import os, signal, sys, tempfile, threading, torch\n"
         "from tipbench.tip.pair import Claim, Pair, Step, Tip\n"
         "TIP = Tip(id='mine', title='Mine', guide=(), claim=Claim.FASTER)\n"
         "class Printing(Pair):\n"
         "    def baseline(self) -> Step:\n"
+        f"        {touching}\n"
         "        print(os.getpgrp() == os.getpid(), threading.active_count(), tempfile.gettempdir(), flush=True)\n"
         "        return lambda: os.kill(os.getpid(), signal.SIGSEGV)\n"
         "    def optimized(self) -> Step:\n"
         "        return self.baseline()\n"
     )
-    return f'{{"file": "{file}", "folder": "{file.parent}", "pair": "Printing", "device": "cpu", "imports": []}}'
+    file = files(folder, {"pairs/mine.py": text}) / "pairs/mine.py"
+    return json.dumps(
+        {"file": str(file), "folder": str(file.parent), "pair": "Printing", "device": "cpu", "imports": []}
+    )
 
 
 def test_a_worker_has_its_own_group_its_own_output_and_its_own_temporary_folder(
@@ -206,20 +206,17 @@ def test_how_a_worker_ended_is_known_as_of_any_process(server: ForkServer, tmp_p
     process, channel = forked(server, tmp_path, task(tmp_path))
     os.killpg(process.pid, signal.SIGSEGV)
     assert process.wait(10.0) == -signal.SIGSEGV
-    assert process.wait() == -signal.SIGSEGV, "asked again"
+    assert process.wait() == -signal.SIGSEGV, "and again"
     channel.close()
 
 
 def test_what_is_preloaded_is_there_in_every_later_worker(server: ForkServer, tmp_path: Path) -> None:
-    file = tmp_path / "pairs" / "mine.py"
-    described = task(tmp_path)
-    file.write_text(file.read_text().replace("print(", "import sys; print('wave' in sys.modules,"))
     server.preload("wave")
     server.preload("there_is_no_such_module")
-    _, channel = forked(server, tmp_path, described)
+    _, channel = forked(server, tmp_path, task(tmp_path, "print('wave' in sys.modules)"))
     build(channel)
     channel.close()
-    assert (tmp_path / "output").read_text().startswith("True ")
+    assert (tmp_path / "output").read_text().startswith("True\n")
 
 
 def test_an_error_that_nobody_caught_is_printed_and_is_exit_code_1(server: ForkServer, tmp_path: Path) -> None:
@@ -314,7 +311,7 @@ def poisoned(loader, module):
     if module.__name__ != "torch._C":
         return
     for name in dir(module):
-        # All that torch asks of CUDA at an import goes through these functions; isInBadFork asks torch alone.
+        # All that torch wants of CUDA at an import goes through these functions; isInBadFork goes to torch alone.
         touches = name.startswith(("_cuda_", "_accelerator_", "_get_accelerator")) and name != "_cuda_isInBadFork"
         found = getattr(module, name)
         if touches and callable(found) and not isinstance(found, type):
@@ -390,14 +387,10 @@ def test_what_touches_cuda_is_seen_to(said: dict[str, Any], how: str) -> None:
 @with_cuda
 def test_a_worker_may_use_cuda_also_after_another_of_the_same_server_has(server: ForkServer, tmp_path: Path) -> None:
     server.preload("torchvision")
+    touching = "print(torch.cuda._is_in_bad_fork(), torch.cuda.is_available() is None)"
     for name in ("first", "second"):
-        folder = tmp_path / name
-        folder.mkdir()
-        about = task(folder)
-        file = folder / "pairs" / "mine.py"
-        touching = "print(torch.cuda._is_in_bad_fork(), torch.cuda.is_available() is None, flush=True)"
-        file.write_text(f"import torch\n{file.read_text()}".replace("print(", f"{touching}\n        print(", 1))
-        _, channel = forked(server, folder, about)
+        (tmp_path / name).mkdir()
+        _, channel = forked(server, tmp_path / name, task(tmp_path / name, touching))
         build(channel)
         channel.close()
-        assert (folder / "output").read_text().startswith("False False\n")
+        assert (tmp_path / name / "output").read_text().startswith("False False\n")

@@ -86,8 +86,8 @@ def reported(run: Run, notices: list[Notice]) -> None:
     found = {format: render(run, notices, format).decode() for format in UNDRAWN}
     one_liners(run)
     listed = json.loads(found["json"], parse_constant=refuse_constant)
-    told = list(csv.reader(io.StringIO(found["csv"])))
-    assert len(listed["pairs"]) == len(told) - 1 == len(rows(run))
+    lines = list(csv.reader(io.StringIO(found["csv"])))
+    assert len(listed["pairs"]) == len(lines) - 1 == len(rows(run))
     assert {record.info.pair for record in run.records} == {pair["pair"] for pair in listed["pairs"]}
     for notice in notices:
         assert f"line {notice.line}: {notice.text}" in listed["run"]["notices"]
@@ -189,7 +189,7 @@ def damage_many_times(draw: random.Random, content: bytes) -> bytes:
 # ---- tampering: whole JSON with other values in it ----
 
 RAW = "raw value "
-"""Marks a string as JSON text to be written as it stands: Python's json cannot write it."""
+"""Marks a string as JSON text to be written as it is: Python's json cannot write it."""
 
 NUMBERS = (
     *(f"{RAW}{text}" for text in ("NaN", "Infinity", "-Infinity", "1e999", "-1e999", "-0", "1e-400", "9" * 5000)),
@@ -280,24 +280,18 @@ def test_mutated_files_are_read_in_full_or_refused_in_words(tmp_path: Path, muta
     assert found["read"] >= 5, "the mutations damage too much to reach the records"
 
 
-@pytest.mark.parametrize("mutate", [flip_bits, edit_lines, tamper_with_a_record])
-def test_the_whole_committed_run_mutated(tmp_path: Path, mutate: Mutate) -> None:
-    assert examine_all(tmp_path, COMMITTED, mutate, 4)["read"] >= 2
-
-
-@pytest.mark.parametrize("base", [SHORT, COMMITTED], ids=["short", "committed"])
-def test_what_is_not_mutated_is_read_without_a_notice(tmp_path: Path, base: bytes) -> None:
+def test_what_is_not_mutated_is_read_without_a_notice(tmp_path: Path) -> None:
     """The base of all the other tests here is whole, and holds what there is to damage."""
-    path = tmp_path / "whole.jsonl"
-    path.write_bytes(base)
-    assert examine(path) == "read"
-    run, notices = store.read(path)
-    assert notices == []
-    assert {record.outcome for record in run.records} >= {"measured", "skipped"}
-
-
-def with_schema(found: bytes) -> bytes:
-    return SHORT.replace(b'"schema":1,', found, 1)
+    path = tmp_path / "run.jsonl"
+    for base in (COMMITTED, SHORT):
+        path.write_bytes(base)
+        assert examine(path) == "read"
+        path.write_bytes(base)
+        whole = store.read(path)
+        assert whole[1] == []
+        assert {record.outcome for record in whole[0].records} >= {"measured", "skipped"}
+        path.write_bytes(base.replace(b"\n", b"\r\n"))
+        assert store.read(path) == whole, "line ends of another system change nothing"
 
 
 OTHERS = {
@@ -312,13 +306,7 @@ OTHERS = {
     "the line ends of another age": SHORT.replace(b"\n", b"\r"),
     "without its first byte": SHORT[1:],
     "an empty object": b"{}\n",
-    "a number": b"7\n",
     "nested": b"[" * 1_000_000,
-    "a newer schema": with_schema(b'"schema":3,'),
-    "a schema that is true": with_schema(b'"schema":true,'),
-    "a schema in words": with_schema(b'"schema":"1",'),
-    "no schema": with_schema(b""),
-    "a huge schema": with_schema(b'"schema":' + b"1" * 300 + b","),
 }
 
 
@@ -327,14 +315,6 @@ def test_files_of_another_kind_are_refused(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "other.jsonl"
     path.write_bytes(OTHERS[kind])
     assert examine(path) == "refused"
-
-
-def test_line_ends_of_another_system_and_doubled_keys_change_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "run.jsonl"
-    path.write_bytes(SHORT)
-    whole = store.read(path)
-    path.write_bytes(SHORT.replace(b"\n", b"\r\n"))
-    assert store.read(path) == whole
 
 
 # ---- what the fuzzing found, each by name ----
@@ -359,39 +339,21 @@ MEASURED = 3
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "told"),
+    ("path", "value", "why"),
     [
-        ("launches__0__steal_ticks__0", [], "launches[0].steal_ticks[0]: expected `int`"),
-        ("launches__0__throttled_us__0", "long", "launches[0].throttled_us[0]: expected `int`"),
-        ("launches__0__seconds__0", True, "launches[0].seconds[0]: expected `float`, got `bool`"),
-        ("variants__optimized__mechanism", 3, "variants.optimized.mechanism: expected"),
-        ("variants__optimized__mechanism__what", ["bytes"], "variants.optimized.mechanism.what: expected `str`"),
-        ("variants__optimized__equal", ["bitwise"], "variants.optimized.equal: expected"),
-        ("variants__optimized__why", {"code": 1}, "variants.optimized.why.code: expected `str`"),
-        ("info__device", ["cpu"], "info.device: expected `str`"),
-        ("info__pair", 7, "info.pair: expected `str`"),
-        ("info__file", None, "info.file: expected `str`"),
-        ("info__needs", [0], "info.needs[0]: expected `str`"),
-        ("info__variants__1__name", "baseline", "two of baseline, baseline have the same name"),
-        ("info__tip__guide", 5, "info.tip.guide: expected"),
-        ("info__tip__status", {}, "info.tip.status: expected `str`"),
-        ("steps", 10**400, "steps: expected `int` <="),
-        ("steps", 1.5, "steps: expected `int`"),
-        ("variants__optimized__memory__tree", 10**400, "variants.optimized.memory[...]: expected `int` <="),
-        ("variants__optimized__memory__tree", -1, "variants.optimized.memory[...]: expected `int` >= 0"),
         ("variants__optimized__one_off__build", f"{RAW}1e999", "1e999 is too large a number"),
         ("variants__optimized__equal__worst", f"{RAW}-1e999", "-1e999 is too large a number"),
         ("variants__optimized__mechanism__baseline", f"{RAW}{'[' * 400}{']' * 400}", "nested too deeply"),
     ],
 )
-def test_a_record_that_the_report_could_not_show_is_named(tmp_path: Path, path: str, value: Any, told: str) -> None:
-    """Each of these once passed the reader, and ended the report of all other pairs in a traceback."""
+def test_a_record_that_the_report_could_not_show_is_named(tmp_path: Path, path: str, value: Any, why: str) -> None:
+    """Others: test_store.py."""
     file = tmp_path / "run.jsonl"
     file.write_bytes(with_values(MEASURED, **{path: value}))
     assert examine(file) == "read"
     (notice,) = store.read(file)[1]
     assert notice.line == MEASURED + 1
-    assert told in notice.text
+    assert why in notice.text
 
 
 @pytest.mark.parametrize(
@@ -414,23 +376,14 @@ def test_numbers_that_no_float_holds_are_shown(tmp_path: Path, line: int, path: 
     [
         ("machine__further", f"{RAW}1e999"),
         ("machine__further", f"{RAW}{'[' * 400}{']' * 400}"),
-        *(("machine__cores", cores) for cores in (0, "2", True, 10**400)),
-        ("machine__memory_bytes", 10**39),
         ("machine__\ud800", "x"),
         ("machine__cores", "\ud800"),
-        ("controls__OMP_NUM_THREADS", 2),
     ],
 )
 def test_a_header_that_the_report_could_not_show_is_refused(tmp_path: Path, path: str, value: Any) -> None:
     file = tmp_path / "run.jsonl"
     file.write_bytes(with_values(0, **{path: value}))
     assert examine(file) == "refused"
-
-
-def test_versions_are_shown_as_text_and_not_as_markup(tmp_path: Path) -> None:
-    file = tmp_path / "run.jsonl"
-    file.write_bytes(with_values(0, machine__torch="<script>alert(1)</script>"))
-    assert b"<script" not in render(*store.read(file), "md")
 
 
 # ---- nothing in a file is ever run ----
@@ -493,7 +446,7 @@ def test_nothing_in_a_file_is_run_and_no_name_leads_out(
     assert {found.suffix for found in written} == {".svg", ".png", *(f".{format}" for format in FORMATS)}
 
 
-def test_the_command_tells_what_is_wrong_in_lines_and_never_a_traceback(
+def test_the_command_says_what_is_wrong_in_lines_and_never_a_traceback(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     codes = Counter[int]()
@@ -501,8 +454,7 @@ def test_the_command_tells_what_is_wrong_in_lines_and_never_a_traceback(
         path = tmp_path / f"{number}.jsonl"
         path.write_bytes(damage_many_times(random.Random(f"{SEED} {number}"), SHORT))
         codes[cli.main(["report", "--format", "json", "--out", str(tmp_path / "reports"), str(path)])] += 1
-        told = capsys.readouterr().err.splitlines()
-        assert all(line.startswith(f"tipbench: {path}") for line in told)
+        assert all(line.startswith(f"tipbench: {path}") for line in capsys.readouterr().err.splitlines())
     assert set(codes) == {0, 2}
 
 

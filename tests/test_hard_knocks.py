@@ -28,7 +28,7 @@ import psutil
 import pytest
 
 from tests import tiny
-from tests.test_cli import wait_for
+from tests.tiny import wait_for
 from tipbench.engine import run as running
 from tipbench.engine.handle import Worker
 from tipbench.engine.launcher import Launcher
@@ -73,12 +73,12 @@ class Knocked:
     locked: int = 0
     """Kills after which the lock was still held."""
     moments: list[str] = field(default_factory=list)
-    """What stood in the file at each kill, for whoever reads a failure."""
+    """What was in the file at each kill, for whoever reads a failure."""
     finished: bytes = b""
 
     @property
     def file(self) -> Path | None:
-        """The run's results file, once its header is whole. Half a header is deleted, as its reader is told to."""
+        """The run's results file, once its header is whole. Half a header is deleted, as its reader is advised to."""
         for file in self.folder.rglob("*.jsonl"):
             if b"\n" in file.read_bytes():
                 return file
@@ -183,55 +183,24 @@ def test_killed_again_and_again_a_run_still_holds_every_record_once(knocked: dic
 
 
 @pytest.mark.parametrize("tip", KILLS)
-def test_nothing_that_was_finished_before_a_kill_is_lost_or_changed(knocked: dict[str, Knocked], tip: str) -> None:
-    assert not knocked[tip].lost, knocked[tip].moments
-
-
-@pytest.mark.parametrize("tip", KILLS)
-def test_no_process_outlives_a_kill(knocked: dict[str, Knocked], tip: str) -> None:
-    assert not knocked[tip].left, knocked[tip].moments
-
-
-@pytest.mark.parametrize("tip", KILLS)
-def test_the_lock_is_free_at_once_after_a_kill(knocked: dict[str, Knocked], tip: str) -> None:
-    assert not knocked[tip].locked
-
-
-@pytest.mark.parametrize("tip", KILLS)
-def test_the_folders_that_killed_runs_left_are_swept_by_the_next(knocked: dict[str, Knocked], tip: str) -> None:
-    assert list(knocked[tip].tmp.iterdir()) == []
+def test_a_kill_loses_and_leaves_nothing(knocked: dict[str, Knocked], tip: str) -> None:
+    victim = knocked[tip]
+    assert not victim.lost, victim.moments
+    assert not victim.left, victim.moments
+    assert not victim.locked, "the lock is free at once"
+    assert list(victim.tmp.iterdir()) == [], "the folders of killed runs are swept by the next"
 
 
 # ---- dozens of pairs in one run ----
 
 MANY = 15
 
-ONE_OF_MANY = """
-import torch
-from tipbench.tip.pair import Claim, Pair, Tip
 
-TIP = Tip(id="many-{number}", title="Add less often", guide=(), claim=Claim.FASTER)
+def one_of_many(number: int) -> str:
+    """Every second one fails."""
+    text = tiny.ADDING.replace('id="own"', f'id="many-{number}"')
+    return text + "\n    def optimized(self):\n        raise LookupError('no weights here')\n" * (number % 2)
 
-class Adding(Pair):
-    def additions(self, count):
-        x = torch.randn(1000)
-        return lambda: [x + 1 for _ in range(count)][-1]
-
-    def baseline(self):
-        return self.additions(20)
-
-    def optimized(self):
-        if {number} % 2:
-            raise LookupError("no weights here")
-        return self.additions(10)
-
-    def mechanism(self, step):
-        "steps that return nothing"
-        return step() is None
-
-    def engaged(self, baseline, optimized):
-        return True
-"""
 
 GROWTH = 64 << 10
 """Bytes a pair by which this process may grow: far more than a name that is kept, far less than a record's blocks
@@ -270,7 +239,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Long]:
     folder = tmp_path_factory.mktemp("many") / "pairs"
     folder.mkdir()
     for number in range(MANY):
-        (folder / f"many_{number:02}.py").write_text(ONE_OF_MANY.format(number=number))
+        (folder / f"many_{number:02}.py").write_text(one_of_many(number))
     found = discover(folder, "cpu")
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="tb-", dir="/tmp") as place:
         patch.setattr(tempfile, "tempdir", place)
@@ -278,22 +247,19 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Long]:
         launcher = Launcher(folder, controls(1))
 
         def start(info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None = None) -> Worker:
-            # Also those that weigh are forked: importing torch anew for them would be most of this test.
+            # Also those that measure memory are forked: importing torch anew for them would be most of this test.
             return launcher.start(info, settings, cache, launch or 0)
 
         outcomes, moments = [], []
-        for record in run(found.pairs, start, tiny.PROFILE, 0, 1, lambda *told: None):
+        for record in run(found.pairs, start, tiny.PROFILE, 0, 1, lambda *_: None):
             outcomes.append(record.outcome)
             moments.append(Held.now())
         launcher.close()
         yield Long(outcomes, before, moments, Held.now(), list(Path(place).iterdir()))
 
 
-def test_every_pair_of_a_long_run_is_measured_or_fails_as_it_must(long: Long) -> None:
-    assert long.outcomes == ["failed" if number % 2 else "measured" for number in range(MANY)]
-
-
 def test_a_long_run_leaves_no_process_no_open_file_and_no_folder(long: Long) -> None:
+    assert long.outcomes == ["failed" if number % 2 else "measured" for number in range(MANY)]
     assert long.after.children == long.before.children
     assert long.after.files == long.before.files
     assert not long.left
@@ -329,8 +295,8 @@ def main(found_file: str, *arguments: str) -> int:
             new = kept.with_suffix(".new")
             new.write_bytes(pickle.dumps(discovered(options)))
             new.rename(kept)
-        told: tuple[Discovery, list[PairInfo]] = pickle.loads(kept.read_bytes())
-        return told
+        kept_pairs: tuple[Discovery, list[PairInfo]] = pickle.loads(kept.read_bytes())
+        return kept_pairs
 
     patch.setattr(running, "_found", found)
     return command(list(arguments))

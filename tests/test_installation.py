@@ -37,12 +37,12 @@ PROJECT = {
     "pairs/adding.py": (
         "import torch\n"
         "from benchmarks.helpers import COUNT\nfrom harness.tools import additions\n"
-        "from tipbench.tip.counts import operations\nfrom tipbench.tip.pair import Claim, Pair, Tip\n\n"
-        "TIP = Tip(id='adding', title='Add once', guide=(), claim=Claim.FASTER)\n\n"
+        "from tipbench.tip.words import Claim, Pair, Tip, falls, operations\n\n"
+        "TIP = Tip(id='adding', title='Add once', guide=(), claim=Claim.FASTER,\n"
+        "          mechanism=falls('operations dispatched', operations))\n\n"
         "class Adding(Pair):\n"
         "    def baseline(self):\n        return additions(torch.randn(1000), COUNT)\n\n"
         "    def optimized(self):\n        return additions(torch.randn(1000), 10)\n\n"
-        "    def mechanism(self, step):\n        'operations dispatched'\n        return operations(step)\n"
     ),
 }
 

@@ -41,17 +41,18 @@ def checked(info: PairInfo, launcher: Launcher) -> Found:
 def found() -> dict[str, Found]:
     """Every pair of tests/pairs/liars, by name, in real workers."""
     pairs = sorted(discover(LIARS, "cpu").pairs, key=lambda info: -len(info.variants))
-    workplaces = [Launcher(LIARS, controls(1)) for _ in range(2)]
+    launchers = [Launcher(LIARS, controls(1)) for _ in range(2)]
 
-    def half(index: int) -> Found | dict[str, Found]:
-        return {info.name: checked(info, workplaces[index]) for info in pairs[index::2]}
+    def half(index: int) -> dict[str, Found]:
+        return {info.name: checked(info, launchers[index]) for info in pairs[index::2]}
 
     try:
         # Two at a time: nothing is timed here, and most of it is waiting for processes.
         with ThreadPoolExecutor(2) as pool:
-            return {name: each for part in pool.map(half, range(2)) for name, each in part.items()}  # type: ignore[misc]
+            first, second = pool.map(half, range(2))
+            return first | second
     finally:
-        for launcher in workplaces:
+        for launcher in launchers:
             launcher.close()
 
 
@@ -59,7 +60,7 @@ def found() -> dict[str, Found]:
 
 RESULTS = {
     "ReturnsTheFirst": ("stale results", "optimized: step 2 returned what step 1 had returned"),
-    "ReturnsAViewOfItsInput": ("stale results", "optimized: step 2 returned what step 1 had returned"),
+    "ReturnsAViewOfItsInput": ("stale results", "optimized: step 2 returned what step 1 had returned.* a view of"),
     "ClonesTheFirst": ("idle step", "optimized: step 5 returned what an earlier step had left in a tensor"),
     "BaselineClonesTheFirst": ("idle step", "baseline: step 5 returned what an earlier step had left in a tensor"),
     "FillsABuffer": ("idle step", "optimized: step 5 returned what an earlier step had left in a tensor"),
@@ -82,11 +83,7 @@ def test_a_step_that_does_not_work_is_found(found: dict[str, Found], name: str) 
     kind, reason = RESULTS[name]
     variant = found[f"kept-results.{name}"][re.split(r"\W", reason)[0]]
     assert (variant.outcome, variant.kind) == ("failed", kind), variant.reason
-    assert variant.reason.startswith(reason)
-
-
-def test_a_view_of_an_input_is_named_as_a_possibility(found: dict[str, Found]) -> None:
-    assert "a view of" in found["kept-results.ReturnsAViewOfItsInput"]["optimized"].reason
+    assert re.match(reason, variant.reason)
 
 
 @pytest.mark.parametrize(
@@ -142,10 +139,12 @@ def test_a_switch_that_a_build_leaves_changed_is_named(found: dict[str, Found], 
 def test_every_replaced_clock_is_named(found: dict[str, Found]) -> None:
     variant = found["switches.Builds"]["clocks"]
     assert (variant.outcome, variant.kind) == ("failed", "patched clock")
-    assert variant.reason.startswith(
-        "clocks replaced time.perf_counter, time.perf_counter_ns, time.monotonic, time.monotonic_ns, "
-        "torch.cuda.synchronize, torch.cuda.Event, torch.accelerator.synchronize, tipbench.worker.clock.time_block, "
-        "tipbench.worker.outputs.compare, "
+    clocks = ("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns")
+    ours = ("clock.time_block", "outputs.compare")
+    torchs = ("cuda.synchronize", "cuda.Event", "accelerator.synchronize")
+    groups = {"time": clocks, "torch": torchs, "tipbench.worker": ours}
+    assert {f"{module}.{name}" for module, names in groups.items() for name in names} <= set(
+        variant.reason.removeprefix("clocks replaced ").split(", ")
     )
 
 
@@ -187,16 +186,13 @@ def test_affinity_is_read_where_nobody_binds_threads(monkeypatch: pytest.MonkeyP
 # ---- the words ----
 
 
-def test_what_has_moved_is_told_with_both_values() -> None:
+def test_what_has_moved_is_named_with_both_values_and_what_could_not_be_read_has_not() -> None:
     before = {"threads": 2, "dtype": torch.float32, "same": True}
     after = {"threads": 1, "dtype": torch.float64, "same": True}
     assert switches.moved(before, after) == "threads: 2 -> 1; dtype: torch.float32 -> torch.float64"
     assert switches.moved(before, before) == ""
-
-
-@pytest.mark.parametrize(("before", "after"), [("unknown", 1), (1, "unknown"), ("unknown", "unknown")])
-def test_what_could_not_be_read_has_not_moved(before: object, after: object) -> None:
-    assert switches.moved({"x": before}, {"x": after}) == ""
+    unread = dict.fromkeys(before, "unknown")
+    assert switches.moved(before, unread) == switches.moved(unread, before) == switches.moved(unread, unread) == ""
 
 
 def test_a_reader_that_raises_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,9 +208,3 @@ def test_reading_changes_nothing_and_every_switch_can_be_read_here() -> None:
     assert switches.moved(first, switches.read()) == ""
     assert [name for name, value in first.items() if value == "unknown"] == []
     assert switches.replaced(switches.clocks(), switches.clocks()) == ""
-
-
-def test_what_is_replaced_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = switches.clocks()
-    monkeypatch.setattr("tipbench.worker.clock.warm_up", len)
-    assert switches.replaced(before, switches.clocks()) == "tipbench.worker.clock.warm_up"

@@ -25,7 +25,15 @@ def planted() -> None:
 
 
 def test_the_peak_of_live_tensors_is_exact() -> None:
+    def one_after_another() -> None:
+        for _ in range(5):
+            planted()
+
+    before = torch.empty(8 * MIB, dtype=torch.uint8)
+    assert tensor_peak(lambda: lambda: None) == 0, "tensors of before do not count"
     assert tensor_peak(lambda: planted) == 64 * MIB
+    assert tensor_peak(lambda: one_after_another) == 64 * MIB
+    assert before.numel()
 
 
 def test_tensors_that_live_at_once_are_added() -> None:
@@ -42,14 +50,6 @@ def test_tensors_that_live_at_once_are_added() -> None:
     assert tensor_peak(build) == 5 * MIB
 
 
-def test_tensors_that_follow_each_other_are_not() -> None:
-    def step() -> None:
-        for _ in range(5):
-            planted()
-
-    assert tensor_peak(lambda: step) == 64 * MIB
-
-
 def test_what_the_third_step_still_adds_is_seen() -> None:
     kept: list[torch.Tensor] = []
     grown = tensor_peak(lambda: lambda: kept.append(torch.empty(MIB, dtype=torch.uint8)))
@@ -57,26 +57,17 @@ def test_what_the_third_step_still_adds_is_seen() -> None:
     assert len(kept) == STEPS
 
 
-def test_tensors_of_before_do_not_count() -> None:
-    before = torch.empty(64 * MIB, dtype=torch.uint8)
-    assert tensor_peak(lambda: lambda: None) == 0
-    assert before.numel()
-
-
-def test_a_step_that_profiles_itself_has_no_tensor_peak() -> None:
-    def step() -> None:
+def test_a_step_that_profiles_itself_has_no_tensor_peak_and_other_errors_are_not_hidden() -> None:
+    def profiles() -> None:
         with profile(activities=[ProfilerActivity.CPU]):
             torch.ones(1)
 
-    assert tensor_peak(lambda: step) is None
-
-
-def test_other_errors_of_a_step_are_not_hidden() -> None:
-    def step() -> None:
+    def raises() -> None:
         raise RuntimeError("mine")
 
+    assert tensor_peak(lambda: profiles) is None
     with pytest.raises(RuntimeError, match="mine"):
-        tensor_peak(lambda: step)
+        tensor_peak(lambda: raises)
 
 
 def touched(size: int) -> mmap.mmap:
@@ -110,7 +101,7 @@ def test_the_trees_share_is_of_the_order_of_the_process() -> None:
     assert 0 < found["tree"] < 2 * found["resident_peak"]
 
 
-def test_a_platform_that_does_not_tell_leaves_the_key_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_platform_that_withholds_it_leaves_the_key_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_reset_resident_peak", lambda: False)
     monkeypatch.setattr(memory, "_tree_bytes", lambda: None)
     steps: list[Path] = []

@@ -1,4 +1,4 @@
-"""What stands on the screen: a live line on a terminal, plain lines elsewhere."""
+"""What is on the screen: a live line on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import io
 import pytest
 
 from tests.made_up import NO_GPU, info
-from tipbench.engine import progress
 from tipbench.engine.progress import Progress
 
 PAIRS = [info("First"), info("Second", scale="macro"), info("Third", why=NO_GPU), info("Fourth")]
@@ -39,22 +38,11 @@ def test_a_terminal_shows_what_is_being_done_and_the_time_left(monkeypatch: pyte
     progress.show(1, "launch 3")
     # One macro pair and the fourth, micro: the third is skipped and takes no time.
     assert shown(stream) == "[2/4] made-up.Second: launch 3, about 2 min 10 s left"
-
-
-def test_the_live_line_gives_way_to_what_stands(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    stream = Terminal()
-    progress = Progress(PAIRS, stream)
-    progress.show(0, "check")
-    progress.done(0, "made-up.First: faster", 10.0, measured=True)
-    assert shown(stream) == "[1/4] made-up.First: faster\n"
-
-
-def test_the_live_line_never_wraps(monkeypatch: pytest.MonkeyPatch) -> None:
+    progress.done(1, "made-up.Second: faster", 10.0, measured=True)
+    assert shown(stream) == "[2/4] made-up.Second: faster\n", "the live line gives way"
     monkeypatch.setenv("COLUMNS", "30")
-    stream = Terminal()
-    Progress(PAIRS, stream).show(0, "a thing with a very long name")
-    assert len(shown(stream)) == 29
+    progress.show(3, "a thing with a very long name")
+    assert len(shown(stream).splitlines()[-1]) == 29, "and never wraps"
 
 
 def test_guesses_are_replaced_by_what_pairs_of_the_scale_took(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +53,3 @@ def test_guesses_are_replaced_by_what_pairs_of_the_scale_took(monkeypatch: pytes
     progress.done(1, "", 20.0, measured=False)  # failed: says nothing about how long a macro pair takes
     progress.show(1, "check")
     assert shown(stream).endswith("about 1 min 50 s left")
-
-
-def test_the_first_guess_knows_both_scales() -> None:
-    assert progress.FIRST_GUESS_S.keys() == {"micro", "macro"}

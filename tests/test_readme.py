@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,13 @@ def test_what_a_page_links_to_is_there(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
+def test_the_files_of_pairs_that_a_page_names_are_there() -> None:
+    text = (BENCHMARKS / "README.md").read_text()
+    named = re.findall(r"\| `((?:general|cpu|gpu|distributed)/\w+\.py)` \|", text)
+    assert [file for file in named if not (BENCHMARKS / file).exists()] == []
+    assert named
+
+
 def test_the_example_pair_works_when_pasted_into_a_folder_of_ones_own(tmp_path: Path) -> None:
     (source,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     folder = tmp_path / "my_pairs"
@@ -48,23 +56,13 @@ def test_the_example_pair_works_when_pasted_into_a_folder_of_ones_own(tmp_path: 
     assert not found.broken
     (info,) = found.pairs
     shortest = Profile(Looks((2,), (0.05,)), rounds=(1, 1), seconds={"micro": 0.0, "macro": 0.0}, block_s=1e-4)
-    launcher = Launcher(folder, {})
-    try:
+    with closing(Launcher(folder, {})) as launcher:
         record = measure(info, launcher.start, shortest, seed=0, cores=1, show=lambda what: None)
-    finally:
-        launcher.close()
     assert (record.outcome, record.kind, record.reason) == ("measured", "", "")
     assert record.variants["optimized"].mechanism["baseline"] == 2
     assert record.variants["optimized"].mechanism["optimized"] == 1
 
 
-def test_examples_of_shapes_exist() -> None:
-    files = re.findall(r"\| `((?:general|cpu|gpu|distributed)/\w+\.py)` \|", (BENCHMARKS / "README.md").read_text())
-    assert files
-    for file in files:
-        assert (BENCHMARKS / file).exists(), file
-
-
 def test_exit_codes_are_those_of_the_command() -> None:
-    told = " ".join(README.read_text().split())
-    assert f"Exit codes: {EXIT_CODES.removeprefix('exit codes: ')}." in told
+    said = " ".join(README.read_text().split())
+    assert f"Exit codes: {EXIT_CODES.removeprefix('exit codes: ')}." in said

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from tests.made_up import NO_GPU, both, info, measured, realistic, run, tip
-from tipbench.records.record import PairInfo, Record, Run, VariantRecord
-from tipbench.records.store import Notice, read
+from tests.made_up import CLOSE, NO_GPU, both, count, info, measured, realistic, run, tip
+from tipbench.records.record import Launch, PairInfo, Record, Run, VariantRecord
+from tipbench.records.store import Notice
 from tipbench.report import ANSWERS, FORMATS, Advice, ReportError, advise, one_liners, render, rows, write
 from tipbench.report import wording as words
 from tipbench.report.rows import counts
@@ -80,28 +80,23 @@ def test_json_has_exactly_the_documented_names(made: Run) -> None:
 
 def test_json_of_a_measured_pair(made: Run) -> None:
     (found,) = [pair for pair in pairs(made) if (pair["tip"], pair["pair"]) == ("channels-last", "Convolution")]
-    assert found["speedup"] == pytest.approx(math.exp(0.42))
     assert found["low"] < found["speedup"] < found["high"]
-    fixed = {key: value for key, value in found.items() if key not in ("speedup", "low", "high")}
-    assert fixed == {
+    del found["low"], found["high"]
+    assert found == {
         "tip": "channels-last",
         "pair": "Convolution",
         "scale": "micro",
         "variant": "optimized",
         "device": "cpu",
         "verdict": "faster",
+        "speedup": pytest.approx(math.exp(0.42)),
         "launches": 4,
         "memory": {
             "baseline": {"tensor_peak": 800 << 20, "resident_peak": 1000 << 20},
             "variant": {"tensor_peak": 800 << 20, "resident_peak": 1004 << 20},
         },
-        "equal": {"method": "allclose", "tolerance": 1e-4, "seeds": 3, "worst": 2.384185791015625e-07},
-        "mechanism": {
-            "what": "modules whose output is in another layout",
-            "baseline": 1,
-            "optimized": 0,
-            "engaged": True,
-        },
+        "equal": CLOSE,
+        "mechanism": count("modules whose output is in another layout", 1, optimized=0)["optimized"],
         "one_off_s": pytest.approx(0.11),
         "break_even_steps": math.ceil(0.11 / (0.002 - 0.002 / math.exp(0.42))),
         "reason": "",
@@ -113,49 +108,22 @@ def test_json_of_a_measured_pair(made: Run) -> None:
 
 def test_json_of_what_was_not_measured_has_nulls(made: Run) -> None:
     (found,) = [pair for pair in pairs(made) if pair["verdict"] == "failed"]
-    assert found == {
-        "tip": "no-sync",
-        "pair": "Accumulation",
-        "scale": "micro",
-        "variant": "optimized",
-        "device": "cpu",
-        "verdict": "failed",
-        "speedup": None,
-        "low": None,
-        "high": None,
-        "launches": 0,
-        "memory": {"baseline": {}, "variant": {}},
-        "equal": None,
-        "mechanism": None,
-        "one_off_s": None,
-        "break_even_steps": None,
-        "reason": "hang: no answer within 300 s while doing: block optimized; ended",
-        "remedy": "fix no_sync.py, line 40",
-        "gpu": None,
-        "limit": {},
-    }
+    nulls = ["speedup", "low", "high", "equal", "mechanism", "one_off_s", "break_even_steps", "gpu"]
+    assert [name for name, value in found.items() if value is None] == nulls
+    assert (found["launches"], found["memory"], found["limit"]) == (0, {"baseline": {}, "variant": {}}, {})
+    assert found["reason"].startswith("hang: ")
+    assert found["remedy"] == "fix no_sync.py, line 40"
 
 
 def test_json_holds_one_object_a_pair_and_variant_in_planned_order(made: Run) -> None:
-    found = [(pair["tip"], pair["pair"], pair["variant"]) for pair in pairs(made)]
+    listed = pairs(made)
+    found = [(pair["tip"], pair["pair"], pair["variant"]) for pair in listed]
     assert len(found) == len(set(found)) == 20
-    assert [variant for _, pair, variant in found if pair == "PhotoEpoch"] == [
-        "num_workers=1",
-        "num_workers=2",
-        "num_workers=4",
-    ]
-    assert pairs(replace(made, records=made.records[::-1])) == pairs(made)
-
-
-def test_json_knows_six_verdicts_and_no_other(made: Run) -> None:
-    assert {pair["verdict"] for pair in pairs(made)} == {
-        "faster",
-        "slower",
-        "no difference",
-        "inconclusive",
-        "skipped",
-        "failed",
-    }
+    sweep = [variant for _, pair, variant in found if pair == "PhotoEpoch"]
+    assert sweep == ["num_workers=1", "num_workers=2", "num_workers=4"]
+    assert pairs(replace(made, records=made.records[::-1])) == listed
+    verdicts = {"faster", "slower", "no difference", "inconclusive", "skipped", "failed"}
+    assert {pair["verdict"] for pair in listed} == verdicts
 
 
 def test_json_is_strict_even_where_a_result_was_not_finite() -> None:
@@ -185,26 +153,16 @@ def test_break_even(effect: float, baseline_s: float, variant_s: float, steps: i
     (row,) = rows(run([measured(info(), {"optimized": effect}, one_off=one_off)]))
     assert row.one_off_s == pytest.approx(variant_s - baseline_s)
     assert row.break_even_steps == steps
-
-
-def test_where_another_way_pays_the_ways_that_cost_are_told_beside_it() -> None:
-    record = measured(info(variants=["optimized", "other"]), {"optimized": -0.2, "other": 0.1})
-    (line,) = one_liners(run([record]))
-    assert line.startswith("use it")
-    assert "(other) 1.105x" in line
-    assert "but slower with the tip as worded 0.82x" in line
-
-
-def test_a_step_is_a_block_over_its_steps() -> None:
-    (row,) = rows(run([measured(info(), {"optimized": math.log(2)}, baseline_s=0.5, steps=20)]))
-    assert row.step_s == pytest.approx(0.025)
-    assert row.variant_step_s == pytest.approx(0.0125)
-
-
-def test_one_off_costs_are_unknown_where_one_side_is() -> None:
-    record = measured(info(), {"optimized": 0.3}, one_off={"optimized": {"build": 1.0}})
-    (row,) = rows(run([record]))
+    assert row.step_s == pytest.approx(0.002), "a block over its steps"
+    del one_off["baseline"]
+    (row,) = rows(run([measured(info(), {"optimized": effect}, one_off=one_off)]))
     assert (row.one_off_s, row.break_even_steps) == (None, None)
+
+
+def test_where_another_way_pays_the_ways_that_cost_are_named_beside_it() -> None:
+    (line,) = one_liners(run([measured(info(variants=["optimized", "other"]), {"optimized": -0.2, "other": 0.1})]))
+    assert line.startswith("use it")
+    assert re.search(r"\(other\) 1\.105x .*, but slower with the tip as worded 0\.82x", line)
 
 
 def test_the_profile_chooses_the_looks() -> None:
@@ -217,13 +175,9 @@ def test_counts_add_up(made: Run) -> None:
     for shown in (made, run(), replace(made, planned=()), replace(made, records=made.records[:4])):
         found = counts(shown)
         assert found.planned == found.measured + found.skipped + found.failed + found.not_reached
-    sum_ = r"(\d+) pairs planned = (\d+) measured \+ (\d+) skipped \+ (\d+) failed \+ (\d+) not reached"
-    told = re.search(sum_, markdown(made))
-    assert told is not None
-    planned, *parts = map(int, told.groups())
-    assert planned == sum(parts) == 17
-    assert "2 not reached (no-grad.Chain, no-grad.ResNetInference)" in markdown(made)
-    comparisons = re.search(r"(\d+) comparisons [^:]*: (.*)\.", markdown(made))
+    text = markdown(made)
+    assert "17 pairs planned = 13 measured + 1 skipped + 1 failed + 2 not reached (no-grad.Chain, " in text
+    comparisons = re.search(r"(\d+) comparisons [^:]*: (.*)\.", text)
     assert comparisons is not None
     assert int(comparisons[1]) == sum(int(part.split()[0]) for part in comparisons[2].split(", "))
 
@@ -234,18 +188,12 @@ def test_counts_add_up(made: Run) -> None:
 def test_one_line_for_each_answer(made: Run) -> None:
     found = {line.split("  ")[0]: line for line in one_liners(made)[::-1]}
     assert set(found) == set(ANSWERS)
-    assert re.fullmatch(
-        r"use it             channels-last   ResNetTraining 1\.3\dx \[1\.3\d, 1\.3\d\] faster, pays after \d steps",
-        found["use it"],
-    )
-    assert found["don't bother"].startswith("don't bother       fuse-pointwise  pays only in isolation: Gelu 3.10x ")
-    assert "; not in the whole job: MLPTraining no difference, 1.002x [" in found["don't bother"]
-    assert re.search(r"SmallOperations \(threads=1\) slower, 0\.905x \[.*\] the speed; the operation", found["don't"])
-    assert re.search(r"inconclusive, 1\.02x \[.*\] the speed \(could have seen effects from", found["can't tell"])
-    assert found["not possible here"] == (
-        "not possible here  cuda-graphs     needs 1 CUDA GPU: 0 found "
-        "(remedy: run on a machine with 1 GPU and a CUDA build of torch)"
-    )
+    assert re.search(r" channels-last +ResNetTraining 1\.3\dx \[1\.3\d, 1\.3\d\] .* \d steps$", found["use it"])
+    isolated = r" fuse-pointwise .*: Gelu 3\.10x .*: MLPTraining no difference, 1\.002x \["
+    assert re.search(isolated, found["don't bother"])
+    assert re.search(r"SmallOperations \(threads=1\) slower, 0\.905x \[", found["don't"])
+    assert re.search(r"inconclusive, 1\.02x \[.* effects from", found["can't tell"])
+    assert re.search(r" cuda-graphs +needs 1 CUDA GPU.*\(remedy: ", found["not possible here"])
 
 
 def test_one_liners_have_one_line_a_tip_and_leave_controls_out(made: Run) -> None:
@@ -278,7 +226,6 @@ def test_the_whole_job_counts_more_than_the_operation(macro: float | None, micro
     found = advice(*records)
     assert found.answer == answer
     assert ("pays only in isolation" in found.why) == (macro == 0.0 and micro == 0.3)
-    assert ("no whole job measured" in found.why) == (macro is None)
     assert ("; the operation alone: Alone " in found.why) == (macro is not None and macro * micro < 0)
 
 
@@ -287,12 +234,12 @@ def test_an_unclear_job_is_not_answered_by_the_operation() -> None:
     assert advice(measured(info("Alone"), {"optimized": 0.3}), job).answer == "can't tell"
 
 
-def test_a_tip_that_pays_in_one_job_and_costs_in_another_tells_both() -> None:
+def test_a_tip_that_pays_in_one_job_and_costs_in_another_names_both() -> None:
     training = measured(info("Training", **MACRO), {"optimized": 0.3})
     inference = measured(info("Inference", **MACRO), {"optimized": -0.3})
     found = advice(inference, training)
     assert found.answer == "use it"
-    assert re.match(r"Training 1\.35x \[.*\] faster; Inference slower, 0\.74x \[.*\] the speed", found.why)
+    assert re.match(r"Training 1\.35x .* faster; Inference slower, 0\.74x ", found.why)
 
 
 def test_a_sweep_is_answered_by_its_best_point_and_another_variant_only_where_optimized_does_not_pay() -> None:
@@ -318,7 +265,7 @@ def test_a_sweep_is_answered_by_its_best_point_and_another_variant_only_where_op
         (841, 0.3, "don't"),
     ],
 )
-def test_a_memory_claim_is_answered_by_the_peak_and_its_price_is_told(peak: int, effect: float, answer: str) -> None:
+def test_a_memory_claim_is_answered_by_the_peak_and_its_price_is_named(peak: int, effect: float, answer: str) -> None:
     about = info(tip=tip(claim=Claim.LEANER), **MACRO)
     found = advice(measured(about, {"optimized": effect}, memory=both(peak, 500)))
     assert found.answer == answer
@@ -329,27 +276,28 @@ def test_a_memory_claim_is_answered_by_the_peak_and_its_price_is_told(peak: int,
 def test_a_memory_claim_falls_back_on_the_resident_peak_and_prefers_the_gpus() -> None:
     about = info(tip=tip(claim=Claim.LEANER), **MACRO)
     resident = {"baseline": {"resident_peak": 1000}, "optimized": {"resident_peak": 500}}
-    found = advice(measured(about, {"optimized": 0.0}, memory=resident))
-    assert "resident memory 1,000 B -> 500 B (-50 %)" in found.why
+    assert "1,000 B -> 500 B" in advice(measured(about, {"optimized": 0.0}, memory=resident)).why
     card = {side: {**peaks, "allocated_peak": 4 << 30} for side, peaks in both(10, 10).items()}
     assert advice(measured(about, {"optimized": 0.0}, memory=card)).answer == "don't bother"
     assert advice(measured(about, {"optimized": 0.3})).answer == "can't tell"
 
 
-def test_a_cost_avoided_is_a_tip_to_use() -> None:
-    assert advice(measured(info(tip=tip(claim=Claim.AVOIDS), **MACRO), {"optimized": 1.0})).answer == "use it"
+@pytest.mark.parametrize(
+    ("about", "memory", "said"),
+    [
+        ({}, {"baseline": {"tree": 100}, "optimized": {"tree": 180}}, "memory of all processes +80 %"),
+        ({}, both(1200, 1000), "800 MiB -> 1.17 GiB (+50 %)"),
+        ({"claim": Claim.AVOIDS}, {}, "1.6"),
+        ({"status": "deprecated: use torch.compile"}, {}, "; deprecated: use torch.compile"),
+    ],
+)
+def test_a_tip_to_use_is_named_with_its_price_and_status(about: Any, memory: Any, said: str) -> None:
+    found = advice(measured(info(tip=tip(**about)), {"optimized": 0.5}, memory=memory))
+    assert found.answer == "use it"
+    assert said in found.why
 
 
-def test_memory_is_told_as_a_price_of_time() -> None:
-    tree = {"baseline": {"tree": 100 << 20}, "optimized": {"tree": 180 << 20}}
-    assert "memory of all processes +80 %" in advice(measured(info(), {"optimized": 0.5}, memory=tree)).why
-    assert (
-        "live tensors 800 MiB -> 1.17 GiB (+50 %)"
-        in advice(measured(info(), {"optimized": 0.5}, memory=both(1200, 1000))).why
-    )
-
-
-def test_failures_and_skips_beside_measurements_are_told() -> None:
+def test_failures_and_skips_beside_measurements_are_counted() -> None:
     failed = Record(info("Broken"), "failed", Reason("crash", {}, "SIGSEGV"))
     skipped = Record(info("Missing"), "skipped", NO_GPU)
     found = advice(measured(info("Job", **MACRO), {"optimized": 0.3}), failed, skipped)
@@ -357,19 +305,12 @@ def test_failures_and_skips_beside_measurements_are_told() -> None:
     assert found.why.endswith("; Broken failed; 1 pair not possible here")
 
 
-def test_what_became_of_the_advice_is_told() -> None:
-    about = info(tip=tip(status="deprecated: use torch.compile"))
-    assert advice(measured(about, {"optimized": 0.3})).why.endswith("; deprecated: use torch.compile")
-
-
 def test_a_file_that_could_not_be_imported_is_reported_by_its_name() -> None:
     about = replace(info(pair="", scale="", tip={**tip("my-tip", status=""), "claim": ""}), variants=())
-    shown = run(
-        [Record(about, "failed", Reason("import-error", {}, "SyntaxError: invalid syntax (my_tip.py, line 3)"))]
-    )
-    assert one_liners(shown) == [
-        "can't tell  my-tip  its file failed: import error: SyntaxError: invalid syntax (my_tip.py, line 3)"
-    ]
+    shown = run([Record(about, "failed", Reason("import-error", {}, "SyntaxError (my_tip.py, line 3)"))])
+    (line,) = one_liners(shown)
+    assert line.startswith("can't tell  my-tip  ")
+    assert line.endswith("SyntaxError (my_tip.py, line 3)")
     assert "`tipbench run my-tip`" in markdown(shown)
 
 
@@ -377,85 +318,47 @@ def test_a_file_that_could_not_be_imported_is_reported_by_its_name() -> None:
 
 
 def test_markdown_puts_limits_before_answers_before_evidence(made: Run) -> None:
-    shown = markdown(made)
-    places = [
-        shown.index(part)
-        for part in (
-            "# PyTorch tuning tips, measured on AMD EPYC with 2 cores and 23.5 GiB, 2026-03-01",
-            "This run was interrupted: 2 pairs not reached",
-            "Limits.",
-            'of 3 A/A controls (identical code on both sides) all said "no difference"; the widest interval was 1.00',
-            "## In one line each",
-            "17 pairs planned",
-            "## channels-last",
-            "## cuda-graphs",
-            "## A/A controls",
-            "## How to read a verdict",
-            "## The machine",
-        )
-    ]
+    parts = (
+        *("# ", "interrupted: 2 pairs", "Limits.", "of 3 A/A controls", "## In one line each", "17 pairs planned"),
+        *("## channels-last", "## cuda-graphs", "## A/A controls", "## How to read a verdict", "## The machine"),
+    )
+    places = list(map(markdown(made).index, parts))
     assert places == sorted(places)
 
 
-UNKEPT = "Not as the guide promises: "
+TWO_WAYS = ("optimized", "other")
 
 
-def unkept(about: PairInfo, effects: Mapping[str, float], **more: Any) -> str:
-    """The report's line on a promise that was not found; empty where there is none."""
-    lines = markdown(run([measured(about, effects, **more)])).splitlines()
-    return next((line.partition(UNKEPT)[2] for line in lines if UNKEPT in line), "")
+@pytest.mark.parametrize(
+    ("claim", "variants", "more", "said"),
+    [
+        (Claim.FASTER, (0.0, -0.5), {}, r"Pair no difference, 1\.00.*; Pair \(other\) slower, 0\.61.*It is cold"),
+        (Claim.FASTER, (-0.5, 0.5), {}, ""),  # one way keeps the promise
+        (Claim.LEANER, (0.5,), {"memory": both(800, 500)}, "Pair live tensors 800 MiB -> 800 MiB"),
+        (Claim.LEANER, (-0.5,), {"memory": both(500, 500)}, ""),
+        (Claim.AVOIDS, (-0.5,), {}, ""),  # what no step can show is not held against a step
+        (Claim.FEWER_STEPS, (-0.5,), {}, ""),
+    ],
+)
+def test_where_the_promise_was_not_found_the_report_says_by_how_much_and_why(
+    claim: Claim, variants: tuple[float, ...], more: Any, said: str
+) -> None:
+    effects = dict(zip(TWO_WAYS, variants, strict=False))
+    about = info(variants=list(effects), tip=tip(claim=claim, why_not="It is cold."))
+    shown = markdown(run([measured(about, effects, **more)]))
+    assert ("Not as the guide promises: " in shown) == bool(said)
+    assert re.search(said, shown)
 
 
-def test_where_the_promise_was_not_found_the_report_says_by_how_much_and_why() -> None:
-    about = info(tip=tip(why_not="It is *cold*."), variants=("optimized", "other"))
-    told = unkept(about, {"optimized": 0.0, "other": -0.5})
-    measures, why = told.split(" Why, we think: ")
-    number = r"\d\.\d+x \[.*\]"
-    assert re.fullmatch(rf"Pair no difference, {number}; Pair \(other\) slower, {number}\.", measures)
-    assert why == r"It is \*cold\*."
-
-
-def test_where_one_way_keeps_the_promise_nothing_is_said_against_the_others() -> None:
-    assert unkept(info(variants=("optimized", "other")), {"optimized": -0.5, "other": 0.5}) == ""
-
-
-def test_a_promise_of_less_memory_is_held_against_the_peaks() -> None:
-    about = info(tip=tip(claim=Claim.LEANER))
-    assert unkept(about, {"optimized": 0.5}, memory=both(800, 500)).startswith(
-        "Pair live tensors 800 MiB -> 800 MiB (same)"
-    )
-    assert unkept(about, {"optimized": -0.5}, memory=both(500, 500)) == ""
-
-
-@pytest.mark.parametrize("claim", [Claim.AVOIDS, Claim.FEWER_STEPS])
-def test_what_no_step_can_show_is_not_held_against_a_step(claim: Claim) -> None:
-    assert unkept(info(tip=tip(claim=claim)), {"optimized": -0.5}) == ""
-
-
-def test_markdown_tells_every_fact_of_a_tip(made: Run) -> None:
+def test_markdown_has_every_fact_of_a_tip(made: Run) -> None:
     section = markdown(made).split("## channels-last\n")[1].split("\n## ")[0]
     assert "| Convolution | micro, cpu | optimized | **faster** | 1.52x [" in section
     assert "| 2.00 ms -> 1.31 ms | live tensors 800 MiB -> 800 MiB (same)<br>resident 1,000 MiB -> 1,004 MiB" in section
     assert "| +110 ms | 161 steps | 4 |" in section
-    assert "- The guide's claim: less time; its figure: 26-76 % on Xeon 8380 (PyTorch memory-format" in section
-    assert "- Note: It can also be slower: pytorch#50036, pytorch#82699.\n" in section
-    assert (
-        "- Equal work, Convolution: results differ by at most 2.38e-07 of the largest value "
-        "(0.0001 allowed, on 3 fresh inputs).\n"
-    ) in section
-    assert "- Mechanism, ResNetTraining: modules whose output is in another layout: 62 -> 0.\n" in section
-    assert "- Repeat: `tipbench run channels-last.Convolution`, `tipbench run channels-last.ResNet" in section
-    assert "- Status: default now.\n" in markdown(made)
-    assert "- Mechanism, GPTTraining: bytes saved for backward: 512 MiB -> 64.0 MiB.\n" in markdown(made)
-
-
-def test_markdown_gives_reasons_and_remedies(made: Run) -> None:
-    shown = markdown(made)
-    assert (
-        "- Reason, Temporaries: optimized: skipped: libjemalloc not found (remedy: run \\`make native\\`); "
-        "thresholds: inconclusive: could have seen effects from"
-    ) in shown
-    assert "- Reason, Accumulation: failed: hang: no answer within 300 s while doing: block optimized" in shown
+    for fact in ("26-76 % on Xeon 8380", "pytorch#82699", "2.38e-07", "62 -> 0", "run channels-last.Convolution`"):
+        assert fact in section
+    for fact in ("Status: default now", "512 MiB -> 64.0 MiB", "run \\`make native\\`", "no answer within 300 s"):
+        assert fact in markdown(made)
 
 
 def test_markdown_shows_no_float_with_many_digits(made: Run) -> None:
@@ -464,7 +367,7 @@ def test_markdown_shows_no_float_with_many_digits(made: Run) -> None:
 
 def test_every_table_has_as_many_cells_in_each_line(made: Run) -> None:
     tables = re.findall(r"(?:^\|.*\|\n)+", markdown(made), re.MULTILINE)
-    assert len(tables) == 14
+    assert tables
     for table in tables:
         assert len({len(re.split(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
 
@@ -472,8 +375,7 @@ def test_every_table_has_as_many_cells_in_each_line(made: Run) -> None:
 def test_controls_that_call_identical_code_different_warn() -> None:
     wrong = measured(info("Pointwise", tip=tip("control")), {"optimized": 0.3})
     shown = markdown(run([wrong, measured(info(tip=tip("control")), {"optimized": 0.0})]))
-    assert "of 2 A/A controls (identical code on both sides) 1 said" in shown
-    assert "**Pointwise faster: identical code was called different, so distrust small effects in this run**" in shown
+    assert re.search(r"of 2 A/A controls .* 1 said.*\*\*Pointwise faster: identical code was called different", shown)
     assert "the noise floor of this run is unknown" in markdown(run())
 
 
@@ -481,11 +383,11 @@ def test_bare_and_quick_runs_say_so_and_repeat_so() -> None:
     options = {"profile": "quick", "bare": True}
     shown = markdown(run([measured(info(), {"optimized": 0.3})], options=options, controls={}))
     assert "Measured with `--bare`" in shown
-    assert "> Profile quick;" in shown
+    assert "the run was made with `--bare`" in shown, "in place of the table of controls"
     assert "`tipbench run made-up.Pair --profile quick --bare`" in shown
 
 
-def test_quarantined_rounds_are_told() -> None:
+def test_quarantined_rounds_are_counted() -> None:
     record = measured(info(), {"optimized": 0.3})
     first = replace(record.launches[0], throttled_us=(9,) + (0,) * 15)
     shown = markdown(run([replace(record, launches=(first, *record.launches[1:]))]))
@@ -493,32 +395,29 @@ def test_quarantined_rounds_are_told() -> None:
 
 
 def test_a_mechanism_that_cannot_be_seen_says_so_instead_of_a_count() -> None:
-    unseen = {"unseen": "torch's profiler sees nothing of the GPU: CUPTI is missing or not permitted here"}
-    mechanism = {"what": "kernels on tensor cores", "baseline": unseen, "optimized": unseen, "engaged": None}
-    shown = run([measured(info(device="cuda"), {"optimized": 0.3}, mechanism={"optimized": mechanism})])
-    assert f"kernels on tensor cores: not seen, as {unseen['unseen']}" in markdown(shown)
+    mechanism = {"what": "kernels", "baseline": {"unseen": "no CUPTI"}, "optimized": {"unseen": "no CUPTI"}}
+    shown = run([measured(info(), {"optimized": 0.3}, mechanism={"optimized": mechanism})])
+    assert "kernels: not seen, as no CUPTI" in markdown(shown)
     (row,) = pairs(shown)
     assert (row["verdict"], row["mechanism"]) == ("faster", mechanism)
 
 
-def test_a_gpus_readings_are_told_by_side_and_what_is_refused_is_called_unavailable() -> None:
+def test_a_gpus_readings_are_shown_by_side_and_what_is_refused_is_called_unavailable() -> None:
     record = measured(info(device="cuda"), {"optimized": 0.3})
-    sm = {"baseline": 1980, "optimized": 1755}
-    launches = tuple(
-        replace(
-            launch,
-            gpu={
-                "sm_mhz": tuple(sm[name] for name in launch.variant),
-                "celsius": (40,) * len(launch.variant),
-                "milliwatts": (-1,) * len(launch.variant),
-            },
-        )
-        for launch in record.launches
-    )
-    joules = {"baseline": 1.25, "optimized": 0.875}
+    sm, joules = {"baseline": 1980, "optimized": 1755}, {"baseline": 1.25, "optimized": 0.875}
+
+    def readings(launch: Launch) -> dict[str, tuple[int, ...]]:
+        blocks = len(launch.variant)
+        return {
+            "sm_mhz": tuple(sm[name] for name in launch.variant),
+            "celsius": (40,) * blocks,
+            "milliwatts": (-1,) * blocks,
+        }
+
+    launches = tuple(replace(launch, gpu=readings(launch)) for launch in record.launches)
     variants = {name: replace(found, energy={"joules_a_step": joules[name]}) for name, found in record.variants.items()}
-    told = run([replace(record, launches=launches, variants=variants)])
-    (row,) = pairs(told)
+    shown = run([replace(record, launches=launches, variants=variants)])
+    (row,) = pairs(shown)
     assert row["gpu"] == {
         "sm_mhz": {"baseline": 1980, "variant": 1755},
         "memory_mhz": None,
@@ -527,32 +426,23 @@ def test_a_gpus_readings_are_told_by_side_and_what_is_refused_is_called_unavaila
         "joules_a_step": {"baseline": 1.25, "variant": 0.875},
         "l2_emptied": False,
     }
-    (line,) = csv.DictReader(io.StringIO(render(told, [], "csv").decode()))
+    (line,) = csv.DictReader(io.StringIO(render(shown, [], "csv").decode()))
     assert (line["baseline_sm_mhz"], line["variant_sm_mhz"]) == ("1980.0", "1755.0")
     assert (line["baseline_memory_mhz"], line["variant_joules_a_step"]) == ("", "0.875")
-    shown = markdown(told)
-    assert (
-        "- GPU, Pair: SM clock 1980 -> 1755 MHz, memory clock unavailable, temperature 40 -> 40 C, "
-        "power unavailable, energy a step 1.25 -> 0.875 J, its L2 cache as the step before had left it." in shown
-    )
+    text = markdown(shown)
+    for said in ("1980 -> 1755 MHz", "memory clock unavailable", "40 -> 40 C", "power unavailable", "1.25 -> 0.875 J"):
+        assert said in text
     assert "energy a step unavailable" in markdown(run([replace(record, launches=launches)]))
     flush_l2 = replace(record, info=replace(record.info, flush_l2=True))
-    assert "its L2 cache emptied before every step." in markdown(run([flush_l2]))
+    assert "its L2 cache emptied" in markdown(run([flush_l2]))
     assert "- GPU" not in markdown(run([measured(info(), {"optimized": 0.3})]))
 
 
 def test_a_run_on_several_nodes_names_them_and_how_it_is_repeated(made: Run) -> None:
-    cable = {"name": "amd-2c", "interface": "eth0", "mbit": 10000}
-    several = replace(
-        made,
-        machine={**made.machine, "nodes": [cable, {**cable, "interface": "eth1", "mbit": 0}]},
-        options={**made.options, "nnodes": 2},
-    )
-    shown = markdown(several)
-    assert (
-        "**Limits.** 2 machines that share the ranks of a variant, node 0 first: amd-2c by eth0 (10000 Mbit/s), "
-        "amd-2c by eth1, the sizes" in shown
-    )
+    first = {"name": "amd-2c", "interface": "eth0", "mbit": 10000}
+    machine = {**made.machine, "nodes": [first, {**first, "interface": "eth1", "mbit": 0}]}
+    shown = markdown(replace(made, machine=machine, options={**made.options, "nnodes": 2}))
+    assert "amd-2c by eth0 (10000 Mbit/s), amd-2c by eth1" in shown
     assert "`tipbench run channels-last.Convolution --nnodes 2 --rdzv HOST:PORT`" in shown
     assert "--nnodes" not in markdown(made)
 
@@ -575,10 +465,7 @@ def test_paths_of_the_measuring_machine_stay_there() -> None:
 def test_an_empty_run_is_a_report_too() -> None:
     for format in FORMATS:
         assert render(run(planned=("tip.Pair",)), [], format)
-    assert "No tip was reached." in markdown(run(planned=("tip.Pair",)))
-    assert "1 pair planned = 0 measured + 0 skipped + 0 failed + 1 not reached (tip.Pair)." in markdown(
-        run(planned=("tip.Pair",))
-    )
+    assert "1 pair planned = 0 measured + 0 skipped + 0 failed + 1 not reached" in markdown(run(planned=("tip.Pair",)))
 
 
 # ---- the machine's limit ----
@@ -601,10 +488,7 @@ def test_shares_are_of_what_the_controls_of_the_same_run_reach() -> None:
         "flops": {"baseline": pytest.approx(0.5), "variant": pytest.approx(1.0), "rate": pytest.approx(1e11)},
         "bytes": {"baseline": pytest.approx(0.01), "variant": pytest.approx(0.02), "rate": pytest.approx(12.8e9)},
     }
-    assert (
-        "- Share of this machine's limit, Job: 50 % -> 100 % of its rate of a float32 matrix product (100 GFLOP/s), "
-        "1.0 % -> 2.0 % of its rate of copying (12.8 GB/s, read and written)."
-    ) in markdown(made)
+    assert re.search(r"Job: 50 % -> 100 % .*\(100 GFLOP/s\), 1\.0 % -> 2\.0 % .*\(12\.8 GB/s,", markdown(made))
 
 
 def test_without_a_control_of_the_same_device_the_share_is_unknown() -> None:
@@ -629,10 +513,10 @@ def hostile() -> Run:
         HOSTILE, [HOSTILE], tip={**everywhere, "guide": [HOSTILE]}, scale=HOSTILE, file=HOSTILE, device=HOSTILE,
         sizes={HOSTILE: 1},
     )  # fmt: skip
-    told = {"what": HOSTILE, "baseline": HOSTILE, "optimized": [HOSTILE], "engaged": True}
-    good = measured(about, {HOSTILE: 0.3}, mechanism={HOSTILE: told}, equal={HOSTILE: {"worst": HOSTILE}})
+    seen = {"what": HOSTILE, "baseline": HOSTILE, "optimized": [HOSTILE], "engaged": True}
+    good = measured(about, {HOSTILE: 0.3}, mechanism={HOSTILE: seen}, equal={HOSTILE: {"worst": HOSTILE}})
     bad = Record(replace(about, pair="Bad"), "failed", Reason(HOSTILE, {}, HOSTILE, HOSTILE))
-    machine = {"name": HOSTILE, HOSTILE: HOSTILE, "gpus": [{"name": HOSTILE}]}
+    machine = {"name": HOSTILE, "torch": HOSTILE, HOSTILE: HOSTILE, "gpus": [{"name": HOSTILE}]}
     return run([good, bad], machine=machine, controls={HOSTILE: HOSTILE}, commit=HOSTILE, suite=HOSTILE)
 
 
@@ -651,9 +535,10 @@ def test_hostile_text_stays_text_in_markdown() -> None:
         assert len({len(re.split(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
 
 
-def test_hostile_text_is_harmless_in_a_terminal() -> None:
+def test_hostile_text_is_harmless_in_a_terminal_and_unchanged_in_json() -> None:
     for line in one_liners(hostile()):
         assert not re.search("[\x00-\x1f\x7f\x9b\u202e\ud800]", line)
+    assert pairs(hostile())[0]["tip"] == HOSTILE
 
 
 def test_hostile_text_is_no_formula_in_a_spreadsheet() -> None:
@@ -663,10 +548,6 @@ def test_hostile_text_is_no_formula_in_a_spreadsheet() -> None:
     assert (line["tip"], line["pair"], line["variant"]) == ("'+1", "'=cmd|' /C calc'!A0", "'@sum(A1)")
 
 
-def test_hostile_text_survives_json_unchanged() -> None:
-    assert pairs(hostile())[0]["tip"] == HOSTILE
-
-
 # ---- CSV ----
 
 
@@ -674,7 +555,7 @@ def test_csv_has_a_line_a_pair_and_variant(made: Run) -> None:
     lines = list(csv.DictReader(io.StringIO(render(made, [], "csv").decode())))
     assert len(lines) == 20
     for line, pair in zip(lines, pairs(made), strict=True):
-        assert {line[key] for key in ("run",)} == {"3f9a1c07"}
+        assert line["run"] == "3f9a1c07"
         for key in ("tip", "pair", "variant", "verdict"):
             assert line[key] == pair[key]
         assert line["speedup"] == ("" if pair["speedup"] is None else repr(pair["speedup"]))
@@ -685,38 +566,24 @@ def test_csv_has_a_line_a_pair_and_variant(made: Run) -> None:
 # ---- writing ----
 
 
-def test_same_run_same_bytes(tmp_path: Path) -> None:
-    again, _ = read(GOLDEN)
-    for format in FORMATS:
-        first = write(again, [], format, tmp_path / "a")
-        second = write(again, [], format, tmp_path / "b")
-        assert first is not None
-        assert second is not None
-        assert first.read_bytes() == second.read_bytes()
-        assert format == "md" or first.read_bytes() == render(again, [], format)
-    figures = [
-        {file.name: file.read_bytes() for file in (tmp_path / folder).rglob("*") if file.suffix in (".svg", ".png")}
-        for folder in ("a", "b")
-    ]
-    assert figures[0] == figures[1] != {}
-
-
-def test_reports_do_not_depend_on_the_hash_seed() -> None:
-    def bytes_with(seed: str) -> bytes:
-        program = (
-            "from pathlib import Path; from tipbench import report; from tipbench.records import store\n"
-            f"run, notices = store.read(Path({str(GOLDEN)!r}))\n"
-            "for format in report.FORMATS: report.write(run, notices, format)"
-        )
-        env = {"PYTHONHASHSEED": seed}
-        command = [sys.executable, "-c", program]
-        return subprocess.run(command, env=env, capture_output=True, check=True, cwd=GOLDEN.parents[2]).stdout
-
-    assert bytes_with("1") == bytes_with("2") != b""
+def test_reports_neither_depend_on_the_hash_seed_nor_import_torch() -> None:
+    program = (
+        "import sys; from pathlib import Path; from tipbench import report; from tipbench.records import store\n"
+        f"run, notices = store.read(Path({str(GOLDEN)!r})); print(report.one_liners(run))\n"
+        "for format in report.FORMATS: report.write(run, notices, format)\n"
+        "heavy = {'torch', 'torchvision', 'pandas'} & set(sys.modules)\n"
+        "sys.exit(f'imported {heavy}' if heavy else 0)"
+    )
+    first, second = (
+        subprocess.run([sys.executable, "-c", program], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True)
+        for seed in "12"
+    )
+    assert first.stdout == second.stdout != b""
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_reports_are_named_by_machine_and_run(made: Run, tmp_path: Path, format: str) -> None:
+def test_reports_are_named_by_machine_and_run(tmp_path: Path, format: str) -> None:
+    made = run([measured(info(), {"optimized": 0.1})])
     path = write(made, [], format, tmp_path)
     assert path == tmp_path / "amd-epyc-zen4-2c-24g" / f"2026-03-01-3f9a1c07.{format}"
     beside = [path.stem] if format == "md" else []
@@ -741,39 +608,25 @@ def test_without_a_folder_the_report_is_printed(made: Run, capfd: pytest.Capture
     assert capfd.readouterr().out == markdown(made)
 
 
-def test_a_folder_that_cannot_be_written_is_named(made: Run, tmp_path: Path) -> None:
-    (tmp_path / "reports").touch()
-    with pytest.raises(ReportError, match=r"cannot write the report .*: .*; name another folder with --out"):
-        write(made, [], "md", tmp_path / "reports")
-
-
-def test_a_failed_write_leaves_the_old_report_and_nothing_else(
-    made: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_failed_write_is_named_and_leaves_the_old_report_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = write(made, [], "md", tmp_path)
+    made = run([measured(info(), {"optimized": 0.1})])
+    path = write(made, [], "csv", tmp_path)
     assert path is not None
     before = path.read_bytes()
 
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "replace", refuse)
-    with pytest.raises(ReportError, match="no space left on device"):
-        write(run(), [], "md", tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", refuse)
+        with pytest.raises(ReportError, match="no space left on device"):
+            write(run(), [], "csv", tmp_path)
     assert path.read_bytes() == before
-    assert sorted(path.parent.iterdir()) == [path.with_suffix(""), path]
-
-
-def test_neither_store_nor_report_imports_torch() -> None:
-    program = (
-        "import sys; from pathlib import Path; from tipbench import report; from tipbench.records import store\n"
-        f"run, notices = store.read(Path({str(GOLDEN)!r})); report.one_liners(run)\n"
-        "for format in report.FORMATS: report.write(run, notices, format)\n"
-        "heavy = {'torch', 'torchvision', 'pandas'} & set(sys.modules)\n"
-        "sys.exit(f'imported {heavy}' if heavy else 0)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=GOLDEN.parents[2])
-    assert (done.returncode, done.stderr) == (0, "")
+    assert list(path.parent.iterdir()) == [path]
+    with pytest.raises(ReportError, match="name another folder with --out"):
+        write(made, [], "csv", path)
 
 
 # ---- numbers as words ----
@@ -844,10 +697,7 @@ def test_equal_work_in_words() -> None:
     assert words.equal_work({}) == ""
     assert words.equal_work({"method": "bitwise", "worst": 0.0, "seeds": 3}) == "the same bits on 3 fresh inputs"
     lossy = {"method": "lossy", "error": 0.00312345, "baseline_error": 1.2e-7, "tolerance": 0.02, "seeds": 3}
-    assert words.equal_work(lossy) == (
-        "compared in fp64, as rounding differs: error against fp64 0.00312, the baseline's 1.2e-07 "
-        "(0.02 allowed; relative, on 3 fresh inputs)"
-    )
+    assert re.search(r" 0\.00312,.* 1\.2e-07 \(0\.02 allowed", words.equal_work(lossy))
 
 
 def test_long_text_is_cut() -> None:

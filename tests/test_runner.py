@@ -18,7 +18,6 @@ from tipbench.records.record import PairInfo, Record, VariantInfo
 from tipbench.tip.pair import Equal
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
-from tipbench.verdict.statistics import Looks
 
 FULL = PROFILES["full"]
 
@@ -26,14 +25,14 @@ A_SIDE, B_SIDE = ProcessSettings(env=(("SIDE", "a"),)), ProcessSettings(env=(("S
 
 
 class FakeWorker:
-    """Answers as a worker does, from the numbers of its machine, and notes what it is asked."""
+    """Answers as a worker does, from the numbers of its machine, and notes every request."""
 
     def __init__(self, machine: FakeMachine, settings: ProcessSettings, cache: str, launch: int | None = None) -> None:
         self.machine = machine
         self.settings = settings
         self.cache = cache
         self.launch = launch
-        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.requests: list[tuple[str, dict[str, Any]]] = []
         self.ended = self.paused = False
         self.begun: list[tuple[str, dict[str, Any]]] = []
 
@@ -45,15 +44,15 @@ class FakeWorker:
         return self.ask(command, **arguments)
 
     def ask(self, command: str, **arguments: Any) -> Any:
-        assert not self.ended, "asked after its end"
-        assert not self.paused, "asked while it is paused"
-        self.asked.append((command, arguments))
-        self.machine.asked.append((self, command, arguments))
+        assert not self.ended, "a request after its end"
+        assert not self.paused, "a request while it is paused"
+        self.requests.append((command, arguments))
+        self.machine.requests.append((self, command, arguments))
         self.machine.before(command, arguments)
         return getattr(self, command)(**arguments)
 
     def ready(self) -> None:
-        self.asked.append(("ready", {}))
+        self.requests.append(("ready", {}))
 
     def pause(self) -> None:
         self.paused = True
@@ -70,14 +69,14 @@ class FakeWorker:
     def compare(self, variant: str, baseline_file: str) -> dict[str, Any]:
         return {"method": "allclose", "worst": 0.0, "tolerance": 1e-4, "seeds": CHECK_SEEDS}
 
-    def observe(self, variant: str, seed: int) -> int:
-        return 5 if variant == "baseline" else 1
+    def observe(self, variant: str, seed: int) -> Any:
+        return self.machine.counts.get(variant, 5 if variant == "baseline" else 1)
 
     def work(self, seed: int) -> dict[str, int]:
         return {"flops": 1000}
 
-    def engaged(self, baseline: int, optimized: int) -> dict[str, Any]:
-        return {"engaged": optimized < baseline, "what": "operations"}
+    def engaged(self, baseline: Any, optimized: Any) -> dict[str, Any]:
+        return {"engaged": optimized < baseline if isinstance(optimized, int) else None, "what": "operations"}
 
     def measure_memory(self, variant: str, seed: int) -> dict[str, Any]:
         return {"memory": {"tensor_peak": 100}, "one_off": {"build": 0.1, "warm_up": 0.2}}
@@ -94,7 +93,7 @@ class FakeWorker:
 
 
 class FakeMachine:
-    """step_s: what a step of each variant takes. warm_s: what the warm-up says instead.
+    """step_s: what a step of each variant takes. warm_s: what the warm-up says instead. counts: what is observed.
 
     spread: how far each launch's optimized side is off, in turn; before: called before each answer.
     """
@@ -103,9 +102,10 @@ class FakeMachine:
         self.step_s = dict(step_s)
         self.warm_s: dict[str, float] = {}
         self.spread = spread
+        self.counts: dict[str, Any] = {}
         self.before: Callable[[str, dict[str, Any]], None] = lambda command, arguments: None
         self.workers: list[FakeWorker] = []
-        self.asked: list[tuple[FakeWorker, str, dict[str, Any]]] = []
+        self.requests: list[tuple[FakeWorker, str, dict[str, Any]]] = []
 
     def start(self, info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None = None) -> FakeWorker:
         self.workers.append(FakeWorker(self, settings, cache, launch))
@@ -119,23 +119,23 @@ class FakeMachine:
         return measure(about, self.start, profile, seed, 2, lambda what: None)
 
     def commands(self, command: str) -> list[dict[str, Any]]:
-        return [arguments for _, asked, arguments in self.asked if asked == command]
+        return [arguments for _, given, arguments in self.requests if given == command]
 
 
 def failing(kind: str, command: str, variant: str) -> Callable[[str, dict[str, Any]], None]:
-    """A worker that fails so whenever it is asked this of this variant."""
+    """A worker that fails so at this command for this variant."""
 
-    def before(asked: str, arguments: dict[str, Any]) -> None:
-        if (asked, arguments.get("variant")) == (command, variant):
-            raise WorkerFailed(Reason(f"{kind.replace(' ', '-')}.made-up", {}, f"{variant}: as told"))
+    def before(given: str, arguments: dict[str, Any]) -> None:
+        if (given, arguments.get("variant")) == (command, variant):
+            raise WorkerFailed(Reason(f"{kind.replace(' ', '-')}.made-up", {}, f"{variant}: made up"))
 
     return before
 
 
 def launches(machine: FakeMachine) -> Iterator[list[FakeWorker]]:
-    """The workers of each launch: those asked to time blocks, from one "build baseline" to the next."""
+    """The workers of each launch: those that time blocks, from one "build baseline" to the next."""
     group: list[FakeWorker] = []
-    for worker, command, arguments in machine.asked:
+    for worker, command, arguments in machine.requests:
         if command == "build" and arguments["variant"] == "baseline":
             if group:
                 yield group
@@ -150,45 +150,43 @@ def machine() -> FakeMachine:
     return FakeMachine({"baseline": 0.002, "optimized": 0.001})
 
 
+def three() -> FakeMachine:
+    return FakeMachine({"baseline": 0.002, "optimized": 0.001, "other": 0.001})
+
+
 # ---- the schedule ----
 
 
-@pytest.mark.parametrize("names", [["a", "b"], ["a", "b", "c"], ["a", "b", "c", "d", "e"]])
+@pytest.mark.parametrize("names", [["a", "b"], ["a", "b", "c", "d", "e"]])
 def test_each_round_is_a_random_order_and_its_mirror(names: list[str]) -> None:
-    listed = schedule(names, 50, seed=3)
+    listed = schedule(names, 400, seed=3)
     length = 2 * len(names)
-    assert len(listed) == 50 * length
-    for start in range(0, len(listed), length):
-        blocks = listed[start : start + length]
+    rounds = [listed[start : start + length] for start in range(0, len(listed), length)]
+    assert len(rounds) == 400
+    for blocks in rounds:
         assert sorted(blocks[: len(names)]) == names
         assert blocks == blocks[::-1]
-
-
-def test_both_orders_of_two_come_about_equally_often() -> None:
-    listed = schedule(["a", "b"], 400, seed=0)
-    first = [listed[start] for start in range(0, len(listed), 4)]
-    assert 150 < first.count("a") < 250
-
-
-def test_the_seed_decides_the_order() -> None:
-    assert schedule(["a", "b"], 20, 1) == schedule(["a", "b"], 20, 1) != schedule(["a", "b"], 20, 2)
+    first = sum(blocks[0] == "a" for blocks in rounds)
+    assert 300 / len(names) < first < 500 / len(names), "every order comes about equally often"
+    assert listed == schedule(names, 400, seed=3) != schedule(names, 400, seed=4)
 
 
 def test_blocks_run_in_the_stored_order_with_one_shared_count_of_steps(machine: FakeMachine) -> None:
     record = machine.measure(info())
-    assert {asked["steps"] for asked in machine.commands("block")} == {record.steps}
-    asked = [asked["variant"] for asked in machine.commands("block")]
+    assert {words["steps"] for words in machine.commands("block")} == {record.steps}
+    timed = [words["variant"] for words in machine.commands("block")]
     stored = [name for launch in record.launches for name in launch.variant]
     # What comes before the first launch's blocks are the three of the pilot.
-    assert asked == ["optimized"] * 3 + stored
+    assert timed == ["optimized"] * 3 + stored
 
 
 # ---- steps a block ----
 
 
-def test_the_faster_variants_block_lasts_long_enough(machine: FakeMachine) -> None:
-    record = machine.measure(info())
-    assert record.steps == 5  # of 1 ms, for 5 ms
+@pytest.mark.parametrize(("step_s", "steps"), [(0.001, 5), (1.0, 1)])
+def test_the_faster_variants_block_lasts_long_enough(step_s: float, steps: int) -> None:
+    """That is 5 ms; a step that is longer is a block by itself."""
+    assert FakeMachine({"baseline": 2 * step_s, "optimized": step_s}).measure(info()).steps == steps
 
 
 def test_a_warm_up_that_was_too_slow_is_put_right_by_the_pilot(machine: FakeMachine) -> None:
@@ -198,16 +196,11 @@ def test_a_warm_up_that_was_too_slow_is_put_right_by_the_pilot(machine: FakeMach
     assert len(machine.commands("block")) == 6 + sum(len(launch.variant) for launch in record.launches)
 
 
-def test_a_step_longer_than_a_block_is_a_block(machine: FakeMachine) -> None:
-    machine.step_s = {"baseline": 2.0, "optimized": 1.0}
-    assert machine.measure(info()).steps == 1
-
-
-def test_the_pilot_gives_up_on_a_clock_that_stands_still(machine: FakeMachine) -> None:
+def test_the_pilot_gives_up_on_a_clock_that_never_moves(machine: FakeMachine) -> None:
     machine.step_s = {"baseline": 1e-9, "optimized": 1e-9}
     worker = machine.start(info(), ProcessSettings(), "")
     steps_a_block(worker, "optimized", 1e-3, 0.01)
-    assert len(worker.asked) <= 15
+    assert len(worker.requests) <= 15
 
 
 # ---- rounds ----
@@ -221,41 +214,34 @@ def test_the_first_launch_fixes_steps_and_rounds_for_all(machine: FakeMachine) -
     machine.before = slow_down
     record = machine.measure(info())
     assert len({len(launch.variant) for launch in record.launches}) == 1
-    assert len({asked["steps"] for asked in machine.commands("block")}) == 1
+    assert len({words["steps"] for words in machine.commands("block")}) == 1
 
 
-@pytest.mark.parametrize(("step_s", "rounds"), [(0.001, 30), (0.1, 5)])
-def test_rounds_fill_the_launch_within_their_bounds(step_s: float, rounds: int) -> None:
-    machine = FakeMachine({"baseline": step_s, "optimized": step_s})
-    record = machine.measure(info())
-    assert len(record.launches[0].variant) == 4 * rounds
-    assert record.launches[0].rounds == rounds
-
-
-def test_a_macro_pair_gets_more_time(machine: FakeMachine) -> None:
-    machine.step_s = {"baseline": 0.02, "optimized": 0.02}
-    micro, macro = machine.measure(info()), machine.measure(info(scale="macro"))
-    assert len(micro.launches[0].variant) < len(macro.launches[0].variant)
+@pytest.mark.parametrize(
+    ("step_s", "scale", "rounds"), [(0.001, "micro", 30), (0.02, "micro", 6), (0.02, "macro", 9), (0.1, "micro", 5)]
+)
+def test_rounds_fill_the_launch_within_their_bounds_and_macro_pairs_get_more_time(
+    step_s: float, scale: str, rounds: int
+) -> None:
+    record = FakeMachine({"baseline": step_s, "optimized": step_s}).measure(info(scale=scale))
+    assert (record.launches[0].rounds, len(record.launches[0].variant)) == (rounds, 4 * rounds)
 
 
 # ---- looks ----
 
 
-def test_an_effect_far_above_the_noise_needs_only_the_early_look(machine: FakeMachine) -> None:
-    assert len(machine.measure(info()).launches) == 4
-
-
-def test_a_clear_effect_that_is_not_far_above_the_noise_needs_the_next_look() -> None:
-    assert len(FakeMachine({"baseline": 0.00105, "optimized": 0.001}).measure(info()).launches) == 6
-
-
-def test_no_effect_at_all_is_never_said_early() -> None:
-    assert len(FakeMachine({"baseline": 0.001, "optimized": 0.001}).measure(info()).launches) == 6
-
-
-@pytest.mark.parametrize(("spread", "count"), [(0.006, 9), (0.0095, 13), (0.013, 18), (0.05, 6)])
-def test_an_unclear_effect_goes_on_to_the_next_looks(spread: float, count: int) -> None:
-    machine = FakeMachine({"baseline": 0.001, "optimized": 0.001}, spread)
+@pytest.mark.parametrize(
+    ("baseline_s", "spread", "count"),
+    [
+        (0.002, 0.0, 4),  # far above the noise: the early look is enough
+        (0.00105, 0.0, 6),  # clear, but not far above it
+        (0.001, 0.0, 6),  # that there is no effect at all is never said early
+        *((0.001, spread, count) for spread, count in ((0.006, 9), (0.0095, 13), (0.013, 18))),
+        (0.001, 0.05, 6),  # hardly to be decided by all of them
+    ],
+)
+def test_launches_go_on_to_the_look_that_decides(baseline_s: float, spread: float, count: int) -> None:
+    machine = FakeMachine({"baseline": baseline_s, "optimized": 0.001}, spread)
     assert len(machine.measure(info()).launches) == count
 
 
@@ -268,40 +254,24 @@ def test_a_variant_that_is_decided_leaves_the_further_launches() -> None:
     assert Record.from_json(record.to_json()) == record
 
 
-def test_every_launch_has_a_seed_of_its_own_from_the_runs(machine: FakeMachine) -> None:
+def test_every_launch_has_a_seed_of_its_own_from_the_runs_and_the_check_several(machine: FakeMachine) -> None:
     record = machine.measure(info(), seed=40)
     assert [launch.seed for launch in record.launches] == [40, 41, 42, 43]
-    built = [asked["seed"] for asked in machine.commands("build")]
+    built = [words["seed"] for words in machine.commands("build")]
     assert built == [seed for launch in record.launches for seed in (launch.seed, launch.seed)]
-
-
-def test_inputs_are_checked_on_several_seeds(machine: FakeMachine) -> None:
-    machine.measure(info(), seed=40)
-    assert {tuple(asked["seeds"]) for asked in machine.commands("results")} == {(40, 41, 42)}
-
-
-def test_a_profile_may_stop_earlier(machine: FakeMachine) -> None:
-    profile = replace(FULL, looks=Looks((2,), (0.05,)))
-    assert len(machine.measure(info(), profile).launches) == 2
+    assert {tuple(words["seeds"]) for words in machine.commands("results")} == {(40, 41, 42)}
 
 
 # ---- workers ----
 
 
-def test_every_launch_has_a_fresh_process_that_both_variants_share(machine: FakeMachine) -> None:
+def test_every_launch_has_a_process_that_both_variants_share_and_memory_fresh_ones(machine: FakeMachine) -> None:
     machine.measure(info())
     groups = list(launches(machine))
     assert [len(group) for group in groups] == [1] * 4
     assert len({id(worker) for group in groups for worker in group}) == 4
-
-
-def test_a_launchs_workers_may_be_forked_and_what_is_weighed_is_a_fresh_process(machine: FakeMachine) -> None:
-    machine.measure(info())
-    check, *others = machine.workers
-    weighers, timed = others[:2], others[2:]
-    assert check.launch == 0
-    assert [worker.launch for worker in weighers] == [None, None]
-    assert [worker.launch for worker in timed] == [0, 1, 2, 3]
+    assert [worker.launch for worker in machine.workers] == [0, None, None, 0, 1, 2, 3], "None: not to be forked"
+    assert all(worker.ended for worker in machine.workers)
 
 
 def apart() -> PairInfo:
@@ -314,31 +284,25 @@ def apart() -> PairInfo:
     return replace(info(), variants=tuple(listed))
 
 
-def test_own_surroundings_are_an_own_process_in_the_same_launch_and_still_interleave() -> None:
-    machine = FakeMachine({"baseline": 0.002, "optimized": 0.001, "other": 0.001})
+def test_own_settings_are_an_own_process_in_the_same_launch_and_still_interleave() -> None:
+    machine = three()
     record = machine.measure(apart())
     for group in launches(machine):
         assert {worker.settings for worker in group} == {A_SIDE, B_SIDE}
-        assert len(group) == 2
-    timed = [worker.settings for worker, command, _ in machine.asked if command == "block"]
+        assert [worker.launch for worker in group] == [None, None], "neither is forked"
+    timed = [worker.settings for worker, command, _ in machine.requests if command == "block"]
     changes = sum(before != after for before, after in pairwise(timed))
     assert changes > len(record.launches) * 2
     for worker in machine.workers:
         assert all(
             (worker.settings == B_SIDE) == (arguments["variant"] == "optimized")
-            for command, arguments in worker.asked
+            for command, arguments in worker.requests
             if command in ("build", "warm", "block", "measure_memory", "observe")
         )
 
 
-def test_with_own_surroundings_no_side_is_forked() -> None:
-    machine = FakeMachine({"baseline": 0.002, "optimized": 0.001, "other": 0.001})
-    machine.measure(apart())
-    assert {worker.launch for group in launches(machine) for worker in group} == {None}
-
-
-def test_while_a_block_runs_the_launchs_other_processes_stand_still() -> None:
-    machine = FakeMachine({"baseline": 0.002, "optimized": 0.001, "other": 0.001})
+def test_while_a_block_runs_the_launchs_other_processes_are_paused() -> None:
+    machine = three()
     running: list[int] = []
 
     def before(command: str, arguments: dict[str, Any]) -> None:
@@ -352,32 +316,29 @@ def test_while_a_block_runs_the_launchs_other_processes_stand_still() -> None:
     assert not any(worker.paused for worker in machine.workers)
 
 
-def test_memory_is_weighed_in_a_fresh_process_each_with_an_empty_compile_cache(machine: FakeMachine) -> None:
-    machine.measure(info())
-    weighers = [worker for worker in machine.workers if worker.asked[-1][0] == "measure_memory"]
-    assert [worker.asked for worker in weighers] == [
+def test_memory_is_measured_in_a_fresh_process_each_with_an_empty_compile_cache(machine: FakeMachine) -> None:
+    found = machine.measure(info()).variants
+    fresh = [worker for worker in machine.workers if worker.requests[-1][0] == "measure_memory"]
+    assert [worker.requests for worker in fresh] == [
         [("ready", {}), ("measure_memory", {"variant": "baseline", "seed": 0})],
         [("ready", {}), ("measure_memory", {"variant": "optimized", "seed": 0})],
     ]
-    assert len({worker.cache for worker in weighers}) == 2
-    warm = {worker.cache for worker in machine.workers if worker not in weighers}
+    assert len({worker.cache for worker in fresh}) == 2
+    warm = {worker.cache for worker in machine.workers if worker not in fresh}
     assert len(warm) == 1
-    assert not warm & {worker.cache for worker in weighers}
-
-
-def test_all_workers_are_ended(machine: FakeMachine) -> None:
-    machine.measure(info())
-    assert len(machine.workers) == 1 + 2 + 4
-    assert all(worker.ended for worker in machine.workers)
+    assert not warm & {worker.cache for worker in fresh}
+    assert found["optimized"].memory == found["baseline"].memory == {"tensor_peak": 100}
+    assert found["optimized"].one_off == {"build": 0.1, "warm_up": 0.2}
+    assert found["optimized"].equal["worst"] == 0.0
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
 @pytest.mark.parametrize("command", ["results", "observe", "compare", "measure_memory", "build", "warm", "block"])
 def test_all_workers_are_ended_whatever_happens(error: type[BaseException], command: str) -> None:
-    machine = FakeMachine({"baseline": 0.002, "optimized": 0.001, "other": 0.001})
+    machine = three()
 
-    def before(asked: str, arguments: dict[str, Any]) -> None:
-        if (asked, arguments.get("variant")) == (command, "optimized"):
+    def before(given: str, arguments: dict[str, Any]) -> None:
+        if (given, arguments.get("variant")) == (command, "optimized"):
             raise error
 
     machine.before = before
@@ -390,94 +351,65 @@ def test_all_workers_are_ended_whatever_happens(error: type[BaseException], comm
 # ---- failures ----
 
 
-def test_where_all_variants_fail_the_check_nothing_more_is_asked(machine: FakeMachine) -> None:
-    machine.before = failing("different results", "compare", "optimized")
-    assert machine.measure(info()).outcome == "failed"
-    assert machine.commands("measure_memory") == machine.commands("build") == []
-
-
 @pytest.mark.parametrize("command", ["results", "compare", "observe", "measure_memory"])
 def test_a_variant_that_fails_is_dropped_and_the_rest_is_measured(command: str) -> None:
-    machine = FakeMachine({"baseline": 0.002, "optimized": 0.001, "other": 0.001})
+    machine = three()
     machine.before = failing("crashed", command, "optimized")
     record = machine.measure(info(variants=("optimized", "other")))
     assert record.outcome == "measured"
     assert (record.variants["optimized"].outcome, record.variants["optimized"].kind) == ("failed", "crashed")
-    assert record.variants["optimized"].reason == "optimized: as told"
+    assert record.variants["optimized"].reason == "optimized: made up"
     assert record.variants["other"].outcome == "measured"
     assert {name for launch in record.launches for name in launch.variant} == {"baseline", "other"}
     assert all(worker.ended for worker in machine.workers)
 
 
 def test_after_a_failure_the_next_variant_gets_a_fresh_worker() -> None:
-    machine = FakeMachine({"baseline": 0.002, "optimized": 0.001, "other": 0.001})
+    machine = three()
     machine.before = failing("step raised", "results", "optimized")
     machine.measure(info(variants=("optimized", "other")))
     first, second, *_ = machine.workers
-    assert ("results", "optimized") in [(command, asked.get("variant")) for command, asked in first.asked]
-    assert [asked["variant"] for command, asked in second.asked if command == "results"] == ["other"]
+    assert ("results", "optimized") in [(command, words.get("variant")) for command, words in first.requests]
+    assert [words["variant"] for command, words in second.requests if command == "results"] == ["other"]
 
 
-def test_a_variant_that_does_not_engage_is_failed(machine: FakeMachine) -> None:
-    machine.step_s["idle"] = 0.001
-
-    class Idle(FakeWorker):
-        def observe(self, variant: str, seed: int) -> int:
-            return 1 if variant == "optimized" else 5
-
-    def start(info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None = None) -> FakeWorker:
-        machine.workers.append(Idle(machine, settings, cache))
-        return machine.workers[-1]
-
-    record = measure(info(variants=("optimized", "idle")), start, FULL, 0, 2, lambda what: None)
+def test_a_variant_that_does_not_engage_is_failed() -> None:
+    machine = FakeMachine({"baseline": 0.002, "optimized": 0.001, "idle": 0.001})
+    machine.counts = {"optimized": 1, "idle": 5}
+    record = machine.measure(info(variants=("optimized", "idle")))
     assert (record.variants["idle"].kind, record.variants["idle"].reason) == ("not engaged", "idle: operations: 5 -> 5")
-    assert record.variants["optimized"].mechanism == {
-        "what": "operations",
-        "baseline": 5,
-        "optimized": 1,
-        "engaged": True,
-    }
+    engaged = {"what": "operations", "baseline": 5, "optimized": 1, "engaged": True}
+    assert record.variants["optimized"].mechanism == engaged
 
 
 def test_a_variant_whose_mechanism_cannot_be_seen_is_measured_all_the_same(machine: FakeMachine) -> None:
-    class Blind(FakeWorker):
-        def observe(self, variant: str, seed: int) -> Any:
-            return {"unseen": "no CUPTI"}
-
-        def engaged(self, baseline: Any, optimized: Any) -> dict[str, Any]:
-            return {"engaged": None, "what": "kernels"}
-
-    def start(info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None = None) -> FakeWorker:
-        machine.workers.append(Blind(machine, settings, cache))
-        return machine.workers[-1]
-
-    record = measure(info(), start, FULL, 0, 2, lambda what: None)
-    assert record.outcome == record.variants["optimized"].outcome == "measured"
     unseen = {"unseen": "no CUPTI"}
-    assert record.variants["optimized"].mechanism == {
-        "what": "kernels",
-        "baseline": unseen,
-        "optimized": unseen,
-        "engaged": None,
-    }
+    machine.counts = {"baseline": unseen, "optimized": unseen}
+    record = machine.measure(info())
+    assert record.outcome == record.variants["optimized"].outcome == "measured"
+    blind = {"what": "operations", "baseline": unseen, "optimized": unseen, "engaged": None}
+    assert record.variants["optimized"].mechanism == blind
 
 
 @pytest.mark.parametrize("command", ["results", "observe", "measure_memory", "build", "warm", "block"])
 def test_a_baseline_that_fails_fails_the_record(machine: FakeMachine, command: str) -> None:
     machine.before = failing("killed", command, "baseline")
     record = machine.measure(info())
-    assert (record.outcome, record.kind, record.reason) == ("failed", "killed", "baseline: as told")
+    assert (record.outcome, record.kind, record.reason) == ("failed", "killed", "baseline: made up")
     assert record.remedy == "fix made_up.py, line 12, then `tipbench run made-up.Pair`"
     assert all(worker.ended for worker in machine.workers)
 
 
-def test_where_every_variant_fails_the_record_says_why(machine: FakeMachine) -> None:
+@pytest.mark.parametrize("lacking", [(), ("other",)])
+def test_where_every_variant_that_can_run_fails_the_record_says_why(
+    machine: FakeMachine, lacking: tuple[str, ...]
+) -> None:
     machine.before = failing("different results", "compare", "optimized")
-    record = machine.measure(info())
+    record = machine.measure(without(*lacking) if lacking else info())
     assert (record.outcome, record.kind) == ("failed", "different results")
     assert record.variants["optimized"].kind == "different results"
     assert not record.launches
-    assert "build" not in [command for _, command, _ in machine.asked], "no time is measured of unequal work"
+    assert machine.commands("measure_memory") == machine.commands("build") == [], "nothing is measured of unequal work"
 
 
 def test_a_failure_in_a_later_launch_leaves_no_half_measured_record(machine: FakeMachine) -> None:
@@ -497,76 +429,50 @@ def test_the_next_pair_is_measured_after_a_failed_one(machine: FakeMachine) -> N
             raise WorkerFailed(Reason("crashed.made-up", {}, "SIGSEGV"))
 
     machine.before = before
-    records = list(run([info("First"), info("Second")], machine.start, FULL, 0, 2, lambda *told: None))
+    records = list(run([info("First"), info("Second")], machine.start, FULL, 0, 2, lambda *_: None))
     assert [(record.info.pair, record.outcome) for record in records] == [("First", "failed"), ("Second", "measured")]
 
 
 # ---- needs ----
 
 
-def test_a_pair_whose_need_is_not_met_starts_nothing(machine: FakeMachine) -> None:
-    record = machine.measure(info(why=Reason("needs.own", {}, "1 NUMA node; needs 2", "a larger machine")))
-    assert (record.outcome, record.reason, record.remedy) == ("skipped", "1 NUMA node; needs 2", "a larger machine")
-    assert not machine.workers
+WHY = Reason("needs.own", {}, "libjemalloc not found", "run `make native`")
 
 
 def without(*names: str) -> PairInfo:
     about = info(variants=("optimized", "other"))
-    reason, remedy = "libjemalloc not found", "run `make native`"
-    return replace(
-        about,
-        variants=tuple(
-            replace(variant, why=Reason("needs.own", {}, reason, remedy)) if variant.name in names else variant
-            for variant in about.variants
-        ),
-    )
+    variants = (replace(variant, why=WHY) if variant.name in names else variant for variant in about.variants)
+    return replace(about, variants=tuple(variants))
+
+
+@pytest.mark.parametrize("about", [info(why=WHY), without("baseline"), without("optimized", "other")])
+def test_a_pair_that_cannot_run_is_skipped_and_starts_nothing(machine: FakeMachine, about: PairInfo) -> None:
+    record = machine.measure(about)
+    assert (record.outcome, record.reason, record.remedy) == ("skipped", WHY.text, WHY.fix)
+    assert not machine.workers
 
 
 def test_a_variant_whose_need_is_not_met_is_skipped_alone(machine: FakeMachine) -> None:
     record = machine.measure(without("other"))
-    assert record.outcome == "measured"
-    assert (record.variants["other"].outcome, record.variants["other"].remedy) == ("skipped", "run `make native`")
-    assert "other" not in {arguments.get("variant") for _, _, arguments in machine.asked}
-
-
-@pytest.mark.parametrize("names", [("baseline",), ("optimized", "other")])
-def test_without_a_baseline_or_any_other_variant_the_pair_is_skipped(
-    machine: FakeMachine, names: tuple[str, ...]
-) -> None:
-    record = machine.measure(without(*names))
-    assert (record.outcome, record.reason) == ("skipped", "libjemalloc not found")
-    assert not machine.workers
-
-
-def test_the_only_runnable_variant_failing_fails_the_record(machine: FakeMachine) -> None:
-    machine.before = failing("no output", "results", "optimized")
-    record = machine.measure(without("other"))
-    assert (record.outcome, record.kind) == ("failed", "no output")
+    assert (record.outcome, record.variants["other"].outcome, record.variants["other"].why) == (
+        "measured",
+        "skipped",
+        WHY,
+    )
+    assert "other" not in {arguments.get("variant") for _, _, arguments in machine.requests}
 
 
 # ---- the rest ----
 
 
-@pytest.mark.parametrize("equal", [Equal.REFERENCE, Equal.LOSSY])
+@pytest.mark.parametrize("equal", [Equal.REFERENCE, Equal.LOSSY, Equal.CLOSE])
 def test_a_pair_with_a_reference_is_compared_with_it(machine: FakeMachine, equal: Equal) -> None:
     machine.measure(info(equal=str(equal)))
-    asked = [arguments["variant"] for arguments in machine.commands("results")]
-    assert asked == ["baseline", "reference", "optimized"]
+    checked = [arguments["variant"] for arguments in machine.commands("results")]
+    assert checked == ["baseline", *["reference"] * (equal is not Equal.CLOSE), "optimized"]
 
 
-def test_an_exact_pair_needs_no_reference(machine: FakeMachine) -> None:
-    machine.measure(info(equal=str(Equal.CLOSE)))
-    assert "reference" not in [arguments["variant"] for arguments in machine.commands("results")]
-
-
-def test_what_was_found_out_is_recorded(machine: FakeMachine) -> None:
-    found = machine.measure(info()).variants
-    assert found["optimized"].equal["worst"] == 0.0
-    assert found["optimized"].memory == found["baseline"].memory == {"tensor_peak": 100}
-    assert found["optimized"].one_off == {"build": 0.1, "warm_up": 0.2}
-
-
-def test_what_a_gpu_tells_of_each_block_is_kept_in_the_blocks_order(
+def test_what_a_gpu_reports_of_each_block_is_kept_in_the_blocks_order(
     machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     block, clock = FakeWorker.block, count(1000)
@@ -575,20 +481,17 @@ def test_what_a_gpu_tells_of_each_block_is_kept_in_the_blocks_order(
         return {**block(worker, variant, steps), "gpu": {"sm_mhz": next(clock), "celsius": 40}}
 
     monkeypatch.setattr(FakeWorker, "block", with_a_card)
-    record = machine.measure(info())
-    for launch in record.launches:
-        first = launch.gpu["sm_mhz"][0]
-        assert launch.gpu == {
-            "sm_mhz": tuple(range(first, first + len(launch.variant))),
-            "celsius": (40,) * len(launch.variant),
-        }
+    for launch in machine.measure(info()).launches:
+        first, blocks = launch.gpu["sm_mhz"][0], len(launch.variant)
+        assert launch.gpu == {"sm_mhz": tuple(range(first, first + blocks)), "celsius": (40,) * blocks}
 
 
-def test_progress_is_told_before_each_pass_and_never_within_one(machine: FakeMachine) -> None:
-    told: list[tuple[str, str]] = []
-    machine.before = lambda command, arguments: told.append(("asked", command))
-    measure(info(), machine.start, FULL, 0, 2, lambda what: told.append(("told", what)))
-    assert [what for who, what in told if who == "told"] == ["check", "memory", *(f"launch {n}" for n in range(1, 5))]
-    for (who, _), (_, command) in pairwise(told):
-        if who == "told":
+def test_progress_is_shown_before_each_pass_and_never_within_one(machine: FakeMachine) -> None:
+    happened: list[tuple[str, str]] = []
+    machine.before = lambda command, arguments: happened.append(("worker", command))
+    measure(info(), machine.start, FULL, 0, 2, lambda what: happened.append(("shown", what)))
+    shown = [what for who, what in happened if who == "shown"]
+    assert shown == ["check", "memory", *(f"launch {n}" for n in range(1, 5))]
+    for (who, _), (_, command) in pairwise(happened):
+        if who == "shown":
             assert command in ("results", "measure_memory", "build")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -76,19 +77,16 @@ def test_the_sockets_of_a_workers_own_processes_fit(place: Path, monkeypatch: py
     longest.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(longest))
     monkeypatch.setattr(os, "getpid", lambda: 4_194_304)
-    launcher = Launcher(BENCHMARKS, controls(1))
     about = discover(BENCHMARKS / "control.py", "cpu").pairs[0]
-    worker = launcher.start(about, ProcessSettings(), "warm")
-    try:
+    with closing(Launcher(BENCHMARKS, controls(1))) as launcher:
+        worker = launcher.start(about, ProcessSettings(), "warm")
         worker.ready()
         folder = Path(psutil.Process(worker.process.pid).environ()["TMPDIR"], "pymp-12345678")
         folder.mkdir()
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind(str(folder / "listener-12345678"))
         assert len(str(folder / "listener-12345678")) <= 104  # macOS; Linux allows 4 more
-    finally:
         worker.end()
-        launcher.close()
 
 
 def test_a_long_temporary_folder_is_not_used(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

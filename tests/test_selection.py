@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.made_up import info, tip
-from tipbench.records.record import PairInfo
 from tipbench.suite.selection import NothingSelected, select, with_controls
 
 CONTROLS = [info(name, tip=tip("control")) for name in ("Pointwise", "Convolution")]
@@ -16,98 +15,63 @@ PAIRS = [
 ]
 
 
-def names(chosen: list[PairInfo]) -> list[str]:
-    return [info.name for info in chosen]
-
-
-def test_without_names_all_are_meant() -> None:
-    assert select(PAIRS, []) == PAIRS
-
-
-def test_a_tip_means_all_its_pairs() -> None:
-    assert names(select(PAIRS, ["fuse-pointwise"])) == ["fuse-pointwise.Gelu", "fuse-pointwise.MLPTraining"]
-
-
-def test_a_pair_means_itself() -> None:
-    assert names(select(PAIRS, ["fuse-pointwise.Gelu"])) == ["fuse-pointwise.Gelu"]
-
-
-def test_the_order_is_that_of_the_files_and_nothing_comes_twice() -> None:
-    wanted = ["channels-last", "fuse-pointwise", "fuse-pointwise.Gelu"]
-    assert select(PAIRS, wanted) == PAIRS
+GELU, MLP, RESNET = ALL = [info.name for info in PAIRS]
 
 
 @pytest.mark.parametrize(
-    ("name", "near"),
+    ("names", "expression", "chosen"),
     [
-        ("fuse-pointwize", "fuse-pointwise"),
-        ("chanels-last", "channels-last"),
-        ("fuse-pointwise.gelu", "fuse-pointwise.Gelu"),
-        ("channels_last", "channels-last"),
+        ([], "", ALL),
+        (["fuse-pointwise"], "", [GELU, MLP]),
+        ([GELU], "", [GELU]),
+        (["channels-last", "fuse-pointwise", GELU], "", ALL),  # in the files' order, and nothing twice
+        ([], "gelu", [GELU]),
+        ([], "MICRO", [GELU]),
+        ([], "macro and not fuse", [RESNET]),
+        ([], "general/channels or Gelu", [GELU, RESNET]),
+        ([], "operations", [GELU, MLP]),
+        (["fuse-pointwise"], "macro", [MLP]),
     ],
 )
-def test_an_unknown_name_gets_the_nearest(name: str, near: str) -> None:
-    with pytest.raises(NothingSelected, match=f"no tip or pair is named '{name}'; did you mean {near}\\?"):
-        select(PAIRS, [name])
-
-
-def test_a_name_near_nothing_gets_the_list() -> None:
-    with pytest.raises(NothingSelected, match="'xyz'; `tipbench list` shows all"):
-        select(PAIRS, ["xyz"])
-
-
-def test_one_unknown_name_among_known_ones_is_told() -> None:
-    with pytest.raises(NothingSelected, match="'chanels'"):
-        select(PAIRS, ["fuse-pointwise", "chanels"])
+def test_names_and_words_of_name_scale_file_and_title_select(
+    names: list[str], expression: str, chosen: list[str]
+) -> None:
+    assert [info.name for info in select(PAIRS, names, expression)] == chosen
 
 
 @pytest.mark.parametrize(
-    ("expression", "chosen"),
+    ("names", "why"),
     [
-        ("gelu", ["fuse-pointwise.Gelu"]),
-        ("MICRO", ["fuse-pointwise.Gelu"]),
-        ("macro and not fuse", ["channels-last.ResNetTraining"]),
-        ("general/channels or Gelu", ["fuse-pointwise.Gelu", "channels-last.ResNetTraining"]),
-        ("operations", ["fuse-pointwise.Gelu", "fuse-pointwise.MLPTraining"]),
+        (["fuse-pointwize"], r"'fuse-pointwize'; did you mean fuse-pointwise\?"),
+        (["fuse-pointwise.gelu"], r"'fuse-pointwise.gelu'; did you mean fuse-pointwise.Gelu\?"),
+        (["channels_last"], r"'channels_last'; did you mean channels-last\?"),
+        (["xyz"], "'xyz'; `tipbench list` shows all"),
+        (["fuse-pointwise", "chanels"], "'chanels'"),
     ],
 )
-def test_an_expression_matches_name_scale_file_and_title(expression: str, chosen: list[str]) -> None:
-    assert names(select(PAIRS, [], expression)) == chosen
+def test_an_unknown_name_gets_the_nearest_or_the_list(names: list[str], why: str) -> None:
+    with pytest.raises(NothingSelected, match=f"no tip or pair is named {why}"):
+        select(PAIRS, names)
 
 
-def test_names_and_an_expression_both_hold() -> None:
-    assert names(select(PAIRS, ["fuse-pointwise"], "macro")) == ["fuse-pointwise.MLPTraining"]
+BROKEN = ["gelu and", "(gelu", "a b", "gelu &", "gelu (micro)", "()", "not", "a, b", "a == b", "'gelu'", "~gelu"]
 
 
 @pytest.mark.parametrize(
-    "expression",
-    ["gelu and", "(gelu", "a b", "gelu &", "gelu (micro)", "()", "not", "a, b", "a == b", "'gelu'", "~gelu"],
+    ("expression", "why"),
+    [*((expression, "is no expression of words") for expression in BROKEN), ("gpu", "selects none")],
 )
-def test_a_broken_expression_is_told(expression: str) -> None:
-    with pytest.raises(NothingSelected, match="is no expression of words with and, or, not"):
+def test_an_expression_that_is_broken_or_selects_nothing_is_refused(expression: str, why: str) -> None:
+    with pytest.raises(NothingSelected, match=why):
         select(PAIRS, [], expression)
 
 
-def test_an_expression_that_selects_nothing_is_told() -> None:
-    with pytest.raises(NothingSelected, match="-k 'gpu' selects none"):
-        select(PAIRS, [], "gpu")
-
-
-def test_no_pairs_at_all_is_told() -> None:
+def test_no_pairs_at_all_is_an_error() -> None:
     with pytest.raises(NothingSelected, match="no pairs"):
         select([], [])
 
 
-# ---- controls ----
-
-
-def test_a_whole_run_carries_all_controls_first() -> None:
+def test_a_whole_run_carries_all_controls_first_and_any_other_one() -> None:
     assert with_controls([*CONTROLS, *PAIRS], CONTROLS, whole=True) == [*CONTROLS, *PAIRS]
-
-
-def test_any_other_run_carries_the_first_control() -> None:
     assert with_controls(PAIRS[:1], CONTROLS, whole=False) == [CONTROLS[0], PAIRS[0]]
-
-
-def test_who_chooses_a_control_gets_that_one_only() -> None:
-    assert with_controls([CONTROLS[1], PAIRS[0]], CONTROLS, whole=False) == [CONTROLS[1], PAIRS[0]]
+    assert with_controls([CONTROLS[1], PAIRS[0]], CONTROLS, whole=False) == [CONTROLS[1], PAIRS[0]], "one was chosen"

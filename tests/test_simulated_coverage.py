@@ -1,4 +1,4 @@
-"""How often the interval told holds the truth, and how often a verdict is wrong: simulated, from block seconds on.
+"""How often the interval holds the truth, and how often a verdict is wrong: simulated, from block seconds on.
 
 What holds, over launch spreads of 0 to 1.5 %, launches in two equal modes 1 to 4 % apart, spikes, drift and
 disturbances that last, for truths of 0 to 50 %:
@@ -11,7 +11,7 @@ disturbances that last, for truths of 0 to 50 %:
 Both have one cause: in 2 of 2^6 runs (3.1 %) all of the first six launches lie in the same mode, and their own
 spread is then no sign of the other.
 
-A known limit, which no method can lift: a mode not met yet cannot be told. Where one launch in five lies in another
+A known limit, which no method can lift: a mode not met yet cannot be known. Where one launch in five lies in another
 mode, 26 % of runs do not meet it in six launches, so the interval may hold the mean over both modes in 71 % of runs
 only; in the others it tells of the mode that it met. The verdict on identical code stays right up to 4 %.
 """
@@ -226,13 +226,13 @@ def test_a_record_is_judged_by_the_rule_that_is_simulated(profile: str, truth: f
         record = replace(measured(info(), {"optimized": 0.0}), launches=())
         while undecided(record, looks, cores=2):
             record = replace(record, launches=(*record.launches, launches[first + len(record.launches)]))
-        (told,) = judge(record, looks, cores=2)
+        (judged,) = judge(record, looks, cores=2)
         effects = [launch_effect(launch, "optimized", cores=2)[0] for launch in record.launches]
         found = first_decision([effect for effect in effects if effect is not None], looks)
         assert found is not None
-        assert told.launches == found.launches == len(record.launches)
-        assert (told.low, told.high) == (math.exp(found.low), math.exp(found.high))
-        assert told.verdict == decide(found)
+        assert judged.launches == found.launches == len(record.launches)
+        assert (judged.low, judged.high) == (math.exp(found.low), math.exp(found.high))
+        assert judged.verdict == decide(found)
 
 
 # ---- what holds ----
@@ -256,7 +256,7 @@ REACH_BEYOND = ("modes 2 % apart", "modes 4 % apart")
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("truth", TRUTHS)
 @pytest.mark.parametrize("noise", NOISES)
-def test_the_interval_told_holds_the_truth(noise: str, truth: str, profile: str) -> None:
+def test_the_interval_holds_the_truth(noise: str, truth: str, profile: str) -> None:
     held = simulated(NOISES[noise], TRUTHS[truth], profile)[0]
     assert held >= (CORNERS.get((noise, profile), COVERAGE) if truth in EDGES else COVERAGE)
 

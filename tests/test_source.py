@@ -106,7 +106,7 @@ def test_sides_of_before_classes_named_them_are_still_cut_out() -> None:
     }
 
 
-def test_what_all_sides_use_stands_by_itself_and_marks_stay() -> None:
+def test_what_all_sides_use_is_shown_by_itself_and_marks_stay() -> None:
     found = sides(FILE, "Alone")
     assert list(found) == ["baseline", "optimized", "other", SHARED]
     assert found[SHARED] == "def data(self):\n    return torch.ones(2)"
@@ -132,13 +132,13 @@ def test_every_pair_of_the_suite_shows_both_sides() -> None:
 
 
 def test_code_of_a_commit_is_read_from_the_checkout_that_has_it() -> None:
-    found = subprocess.run(
+    known = subprocess.run(
         ["git", "-C", str(BENCHMARKS), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
     )
-    if found.returncode:
+    if known.returncode:
         assert at_commit("0" * 40, "benchmarks/control.py") == ""
         return
-    commit = found.stdout.strip()
+    commit = known.stdout.strip()
     shown = subprocess.run(
         ["git", "-C", str(BENCHMARKS), "show", f"{commit}:benchmarks/control.py"], capture_output=True, text=True
     )

@@ -15,7 +15,7 @@ from tipbench.verdict.verdict import FULL, MARGIN, QUICK, decide, first_decision
 RUNS = 2000
 
 
-@pytest.mark.parametrize("count", [1, 2, 4, 5, 9, 20, 35, 41])
+@pytest.mark.parametrize("count", [1, 4, 5, 20, 41])
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.2, 0.4])
 def test_trimmed_mean_is_scipys(count: int, share: float) -> None:
     values = np.random.default_rng(count).lognormal(size=count).tolist()
@@ -51,33 +51,10 @@ def test_round_effect_is_the_log_ratio_of_geometric_means() -> None:
     assert round_effect([1.0, 4.0], [2.0, 8.0]) == pytest.approx(-math.log(2))
 
 
-@pytest.mark.parametrize("count", [1, 2, 10, 60])
-@pytest.mark.parametrize("rate", [0.01, 0.05, 0.2])
-def test_discoveries_are_scipys_benjamini_hochberg(count: int, rate: float) -> None:
-    draw = np.random.default_rng(count)
-    for _ in range(20):
-        p = np.where(draw.random(count) < 0.4, draw.random(count) * 0.02, draw.random(count))
-        assert discoveries(p.tolist(), rate) == (scipy.stats.false_discovery_control(p) <= rate).tolist()
-
-
 def test_discoveries_of_nothing_and_of_ties() -> None:
     assert discoveries([], 0.05) == []
     assert discoveries([0.05, 0.05, 0.05], 0.05) == [True, True, True]
     assert discoveries([0.03, 0.9, 0.9], 0.05) == [False, False, False]
-
-
-@pytest.mark.parametrize("looks", [FULL, QUICK])
-def test_p_is_below_the_total_error_exactly_when_the_interval_excludes_the_margin(looks: Looks) -> None:
-    draw = np.random.default_rng(7)
-    total = sum(looks.alphas)
-    seen = Counter[bool]()
-    for count, alpha in zip(looks.launches, looks.alphas, strict=True):
-        for _ in range(500):
-            found = estimate((draw.normal(0, 0.03) + draw.normal(0, 0.01, count)).tolist(), alpha)
-            excluded = found.low > MARGIN or found.high < -MARGIN
-            assert (p_beyond(found, MARGIN, total) < total) == excluded
-            seen[excluded] += 1
-    assert min(seen.values()) > 100
 
 
 def test_p_without_scatter_and_within_the_margin() -> None:
@@ -106,20 +83,12 @@ def stop(effects: Runs, truth: float, looks: Looks) -> tuple[float, Counter[str]
     return held / len(effects), verdicts
 
 
-@pytest.mark.parametrize("spread", [0.0025, 0.005, 0.015])
-@pytest.mark.parametrize("truth", [0.0, 0.006, MARGIN, 0.013, 0.02, -0.1])
+@pytest.mark.parametrize("spread", [0.0025, 0.015])
+@pytest.mark.parametrize("truth", [0.0, MARGIN, 0.02])
 def test_stopping_early_keeps_the_coverage(truth: float, spread: float) -> None:
     draw = np.random.default_rng(11)
     effects = draw.normal(truth, spread, (RUNS, FULL.launches[-1]))
     assert stop(effects, truth, FULL)[0] >= 0.94
-
-
-@pytest.mark.parametrize("gap", [0.005, 0.01, 0.02])
-def test_coverage_where_half_the_launches_land_in_another_mode(gap: float) -> None:
-    draw = np.random.default_rng(13)
-    shape = RUNS, FULL.launches[-1]
-    effects = (draw.random(shape) < 0.5) * gap - gap / 2 + draw.normal(0, 0.002, shape)
-    assert stop(effects, 0.0, FULL)[0] >= 0.94
 
 
 @pytest.mark.parametrize("gap", [0.01, 0.02])

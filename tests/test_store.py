@@ -11,20 +11,13 @@ from typing import Any
 
 import pytest
 
-from tests.made_up import info, measured, realistic, run, tip
+from tests.made_up import info, measured, realistic, run, stored
 from tipbench.records import store
 from tipbench.records.fields import MalformedRecord
 from tipbench.records.record import Record, Run, VariantRecord
-from tipbench.records.store import SCHEMA, Notice, StoreError, create, newest, read, resume
+from tipbench.records.store import SCHEMA, StoreError, create, newest, read, resume
 
 GOLDEN = Path(__file__).parent / "golden"
-
-
-def saved(folder: Path, made: Run) -> Path:
-    with create(folder, made) as writer:
-        for record in made.records:
-            writer.append(record)
-    return writer.path
 
 
 def lines(path: Path) -> list[bytes]:
@@ -45,7 +38,7 @@ def three() -> Run:
 
 @pytest.fixture
 def path(tmp_path: Path, three: Run) -> Path:
-    return saved(tmp_path, three)
+    return stored(tmp_path, three)
 
 
 # ---- what goes in comes back ----
@@ -53,14 +46,14 @@ def path(tmp_path: Path, three: Run) -> Path:
 
 def test_round_trip_of_a_whole_run(tmp_path: Path) -> None:
     made = realistic()
-    path = saved(tmp_path, made)
+    path = stored(tmp_path, made)
     assert path == tmp_path / "amd-epyc-zen4-2c-24g" / "2026-03-01-3f9a1c07.jsonl"
     assert read(path) == (made, [])
 
 
 def test_every_line_is_strict_json_and_the_first_is_the_header(tmp_path: Path) -> None:
     made = realistic()
-    header, *rest = [json.loads(line) for line in lines(saved(tmp_path, made))]
+    header, *rest = [json.loads(line) for line in lines(stored(tmp_path, made))]
     assert list(header) == [
         "schema", "id", "started", "suite", "commit", "machine", "controls", "options", "planned",
     ]  # fmt: skip
@@ -86,7 +79,7 @@ def test_numbers_that_json_lacks_and_large_and_foreign_values_are_stored(tmp_pat
     equal = {"worst": float("nan"), "error": float("inf")}
     mechanism = {"what": "bytes \u2028 \ud800", "baseline": 10**400, "optimized": Path("x"), "engaged": True}
     record = Record(info(), "failed", variants={"optimized": VariantRecord("failed", equal=equal, mechanism=mechanism)})
-    path = saved(tmp_path, run([record]))
+    path = stored(tmp_path, run([record]))
     (back,) = read(path)[0].records
     assert back.variants["optimized"].equal == {"worst": "nan", "error": "inf"}
     assert back.variants["optimized"].mechanism == {**mechanism, "optimized": "x"}
@@ -103,10 +96,10 @@ def test_a_record_that_json_cannot_hold_costs_only_itself(tmp_path: Path, three:
 
 def test_names_that_would_leave_the_folder_do_not(tmp_path: Path) -> None:
     hostile = run(machine={"name": "../../etc/passwd"}, id="../../../x", started="/../2026")
-    path = saved(tmp_path, hostile)
+    path = stored(tmp_path, hostile)
     assert path.parent.parent == tmp_path
-    assert saved(tmp_path, run(machine={"name": ".."})).parent == tmp_path / "unnamed"
-    assert saved(tmp_path, run(machine={}, id="another")).parent == tmp_path / "unnamed"
+    assert stored(tmp_path, run(machine={"name": ".."})).parent == tmp_path / "unnamed"
+    assert stored(tmp_path, run(machine={}, id="another")).parent == tmp_path / "unnamed"
 
 
 # ---- damaged lines ----
@@ -117,7 +110,7 @@ def test_a_truncated_last_line_costs_that_record_only(path: Path, three: Run) ->
     found, notices = read(path)
     assert found.records == three.records[:2]
     assert [(notice.file, notice.line) for notice in notices] == [(path, 4)]
-    assert str(notices[0]).startswith(f"{path}, line 4: truncated: ")
+    assert str(notices[0]).startswith(f"{path}, line 4: truncated")
 
 
 def test_every_cut_of_the_last_record_is_read_without_a_crash(path: Path, three: Run) -> None:
@@ -155,189 +148,159 @@ def test_an_edited_line_that_is_no_json_object_is_named(path: Path, three: Run, 
     assert "not JSON" in notice.text
 
 
-def damaged(record: Record, **fields: Any) -> bytes:
-    return json.dumps({**record.to_json(), **fields}).encode()
+def changed(record: Record, path: str, value: Any) -> dict[str, Any]:
+    """The record's JSON with this value at a path of keys; `...` takes the key away."""
+    data: dict[str, Any] = json.loads(json.dumps(record.to_json()))
+    *keys, last = (int(key) if key.isdigit() else key for key in path.split("."))
+    found: Any = data
+    for key in keys:
+        found = found[key]
+    if value is ...:
+        del found[last]
+    else:
+        found[last] = value
+    return data
 
 
-def with_first_launch(record: Record, **columns: Any) -> list[Any]:
-    first, *rest = record.to_json()["launches"]
-    return [{**first, **columns}, *rest]
-
-
-def of_optimized(**fields: Any) -> dict[str, Any]:
-    return {"variants": {"optimized": {"outcome": "measured", **fields}}}
+OPTIMIZED = "variants.optimized"
+LAUNCH = "launches.0"
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("place", "value", "why"),
     [
-        ({"outcome": "splendid"}, "outcome: .*'splendid'"),
-        ({"launches": []}, "no launch"),
-        ({"info": {}}, "info: the field 'tip' is missing"),
-        ({"launches": 3}, "launches: expected"),
-        ({"steps": 0}, "steps"),
-        ({"steps": "many"}, "steps: expected"),
-        ({"steps": -1}, "steps: expected"),
-        ({"wall_s": None}, "wall_s: expected"),
-        (of_optimized(memory={"tensor_peak": "much"}), "variants.optimized.memory"),
-        (of_optimized(memory={"tensor_peak": -1}), "variants.optimized.memory"),
-        (of_optimized(memory={"tensor_peak": 10**39}), "variants.optimized.memory"),
-        (of_optimized(one_off={"build": True}), "variants.optimized.one_off"),
-        (of_optimized(one_off=4), "variants.optimized.one_off"),
-        (of_optimized(energy={"joules_a_step": "1"}), "variants.optimized.energy"),
-        (of_optimized(mechanism={"what": ["bytes"], "baseline": 1}), "variants.optimized.mechanism.what"),
-        (of_optimized(mechanism={"what": "bytes", "engaged": "yes"}), "variants.optimized.mechanism.engaged"),
-        (of_optimized(equal={"method": []}), "variants.optimized.equal.method"),
-        (of_optimized(outcome="?"), "variants.optimized.outcome"),
-        ({"variants": {"optimized": {"result": "measured"}}}, "variants.optimized: the field 'outcome' is missing"),
-        (of_optimized(result="fine"), "variants.optimized: the field 'result' is not known"),
-        ({"unknown": 1}, "the field 'unknown' is not known"),
+        *((field, ..., f"^the field '{field}' is missing$") for field in ("info", "outcome", "variants", "launches")),
+        ("unknown", 1, "the field 'unknown' is not known"),
+        ("outcome", "splendid", "outcome: .*'splendid'"),
+        ("steps", 0, "no count of steps"),
+        ("steps", "many", "steps: expected"),
+        ("steps", 1.5, "steps: expected `int`"),
+        ("steps", 10**400, "steps: expected `int` <="),
+        ("wall_s", None, "wall_s: expected"),
+        ("info", {}, "info: the field 'tip' is missing"),
+        ("info.device", ["cpu"], "info.device: expected `str`"),
+        ("info.pair", 7, "info.pair: expected `str`"),
+        ("info.file", None, "info.file: expected `str`"),
+        ("info.needs", [0], r"info.needs\[0\]: expected `str`"),
+        ("info.tip.id", ..., r"info\.tip: the field 'id' is missing"),
+        ("info.tip.guide", 5, "info.tip.guide: expected"),
+        ("info.tip.status", {}, "info.tip.status: expected `str`"),
+        ("info.variants.1.name", "baseline", "two of baseline, baseline have the same name"),
+        (f"{OPTIMIZED}.memory.tensor_peak", "much", f"{OPTIMIZED}.memory"),
+        (f"{OPTIMIZED}.memory.tensor_peak", -1, f"{OPTIMIZED}.memory.*: expected `int` >= 0"),
+        (f"{OPTIMIZED}.memory.tensor_peak", 10**39, f"{OPTIMIZED}.memory"),
+        (f"{OPTIMIZED}.one_off", {"build": True}, f"{OPTIMIZED}.one_off"),
+        (f"{OPTIMIZED}.one_off", 4, f"{OPTIMIZED}.one_off"),
+        (f"{OPTIMIZED}.energy", {"joules_a_step": "1"}, f"{OPTIMIZED}.energy"),
+        (f"{OPTIMIZED}.mechanism", 3, f"{OPTIMIZED}.mechanism: expected"),
+        (f"{OPTIMIZED}.mechanism", {"what": ["bytes"], "baseline": 1}, f"{OPTIMIZED}.mechanism.what"),
+        (f"{OPTIMIZED}.mechanism", {"what": "bytes", "engaged": "yes"}, f"{OPTIMIZED}.mechanism.engaged"),
+        (f"{OPTIMIZED}.equal", ["bitwise"], f"{OPTIMIZED}.equal: expected"),
+        (f"{OPTIMIZED}.equal", {"method": []}, f"{OPTIMIZED}.equal.method"),
+        (f"{OPTIMIZED}.why", {"code": 1}, f"{OPTIMIZED}.why.code: expected `str`"),
+        (f"{OPTIMIZED}.outcome", "?", f"{OPTIMIZED}.outcome"),
+        (f"{OPTIMIZED}.outcome", ..., f"{OPTIMIZED}: the field 'outcome' is missing"),
+        (f"{OPTIMIZED}.result", "fine", f"{OPTIMIZED}: the field 'result' is not known"),
+        ("launches", [], "no launch"),
+        ("launches", 3, "launches: expected"),
+        (f"{LAUNCH}.seconds", [0.1], "launch 1 has columns of different lengths"),
+        (f"{LAUNCH}.seconds.0", -1.0, r"launches\[0\].seconds\[0\]: expected `float` >"),
+        (f"{LAUNCH}.seconds.0", 0, r"launches\[0\].seconds\[0\]: expected `float` >"),
+        (f"{LAUNCH}.seconds.0", 1e300, r"launches\[0\].seconds\[0\]: expected `float` <"),
+        (f"{LAUNCH}.seconds.0", "quick", "expected `float`, got `str`"),
+        (f"{LAUNCH}.seconds.0", True, "expected `float`, got `bool`"),
+        (f"{LAUNCH}.switches.0", True, "expected `int`, got `bool`"),
+        (f"{LAUNCH}.steal_ticks.0", [], r"launches\[0\].steal_ticks\[0\]: expected `int`"),
+        (f"{LAUNCH}.gpu", {"sm_mhz": [1980]}, "launch 1 has columns of different lengths"),
+        (f"{LAUNCH}.gpu", {"celsius": [40.5] * 16}, r"launches\[0\].gpu.*: expected `int`, got `float`"),
+        (f"{LAUNCH}.gpu", [1980] * 16, r"launches\[0\].gpu: expected"),
+        (f"{LAUNCH}.rounds", 3, "launch 1 holds 16 blocks, not 3 rounds"),
+        (f"{LAUNCH}.rounds", 0, r"launches\[0\].rounds"),
+        (f"{LAUNCH}.rounds", True, r"launches\[0\].rounds"),
+        (f"{LAUNCH}.variant", ["baseline", "optimized"] * 8, "launch 1 holds a round that is no palindrome"),
     ],
 )
-def test_an_edited_record_that_is_none_is_named(path: Path, three: Run, fields: dict[str, Any], told: str) -> None:
-    edit(path, 3, damaged(three.records[1], **fields))
+def test_an_edited_record_that_is_none_is_named(path: Path, three: Run, place: str, value: Any, why: str) -> None:
+    """Each of these would end the report of all other pairs in a traceback, or spoil its numbers."""
+    data = changed(three.records[1], place, value)
+    with pytest.raises(MalformedRecord, match=why):
+        Record.from_json(data)
+    edit(path, 3, json.dumps(data).encode())
     found, (notice,) = read(path)
     assert found.records == (three.records[0], three.records[2])
     assert notice.line == 3
     assert notice.text.startswith("not a valid record (")
-    with pytest.raises(MalformedRecord, match=told):
-        Record.from_json({**three.records[1].to_json(), **fields})
 
 
-@pytest.mark.parametrize(
-    ("columns", "told"),
-    [
-        ({"seconds": [0.1]}, "launch 1 has columns of different lengths"),
-        ({"seconds": [-1.0] * 16}, r"launches\[0\].seconds\[0\]: expected `float` >"),
-        ({"seconds": [0] * 16}, "seconds"),
-        ({"seconds": [1e300] * 16}, r"launches\[0\].seconds\[0\]: expected `float` <"),
-        ({"seconds": ["quick"] * 16}, "expected `float`, got `str`"),
-        ({"seconds": [True] * 16}, "expected `float`, got `bool`"),
-        ({"switches": [True] * 16}, "expected `int`, got `bool`"),
-        ({"gpu": {"sm_mhz": [1980]}}, "launch 1 has columns of different lengths"),
-        ({"gpu": {"celsius": [40.5] * 16}}, r"launches\[0\].gpu.*: expected `int`, got `float`"),
-        ({"gpu": [1980] * 16}, r"launches\[0\].gpu: expected"),
-        ({"variant": ["baseline"] * 16, "rounds": 8}, "launch 1 lacks the blocks of optimized"),
-        ({"rounds": 3}, "launch 1 holds 16 blocks, not 3 rounds"),
-        ({"rounds": 0}, r"launches\[0\].rounds"),
-        ({"rounds": True}, r"launches\[0\].rounds"),
-        ({"variant": ["baseline", "optimized"] * 8}, "launch 1 holds a round that is no palindrome"),
-    ],
-)
-def test_launches_the_statistics_could_not_take_are_refused(three: Run, columns: dict[str, Any], told: str) -> None:
-    record = three.records[0]
-    with pytest.raises(MalformedRecord, match=told):
-        Record.from_json({**record.to_json(), "launches": with_first_launch(record, **columns)})
-
-
-def test_a_gpus_readings_come_back_as_they_were_written(three: Run) -> None:
-    record = three.records[0]
-    launches = tuple(replace(launch, gpu={"sm_mhz": (1980, -1) * 8}) for launch in record.launches)
-    record = replace(record, launches=launches)
-    assert Record.from_json(json.loads(json.dumps(record.to_json()))) == record
-
-
-def test_a_tip_without_its_words_is_refused(three: Run) -> None:
-    about = three.records[0].info.to_json()
-    with pytest.raises(MalformedRecord, match=r"info\.tip: the field 'id' is missing"):
-        Record.from_json({**three.records[0].to_json(), "info": {**about, "tip": {"title": "x", "claim": "y"}}})
-
-
-@pytest.mark.parametrize("field", ["info", "outcome", "variants", "launches"])
-def test_a_record_that_lacks_a_field_is_named(three: Run, field: str) -> None:
-    data = three.records[0].to_json()
-    del data[field]
-    with pytest.raises(MalformedRecord, match=f"^the field '{field}' is missing$"):
-        Record.from_json(data)
-
-
-def test_a_variant_listed_twice_is_refused(three: Run) -> None:
-    data = three.records[0].to_json()
-    data["info"]["variants"] += data["info"]["variants"][-1:]
-    with pytest.raises(MalformedRecord, match="two of baseline, optimized, optimized have the same name"):
+def test_a_launch_that_lacks_the_blocks_of_a_variant_is_refused(three: Run) -> None:
+    data = changed(three.records[0], f"{LAUNCH}.rounds", 8)
+    data["launches"][0]["variant"] = ["baseline"] * 16
+    with pytest.raises(MalformedRecord, match="launch 1 lacks the blocks of optimized"):
         Record.from_json(data)
 
 
 def test_a_record_stored_twice_counts_once(path: Path, three: Run) -> None:
-    second = damaged(three.records[0], wall_s=99.0)
-    path.write_bytes(path.read_bytes() + second + b"\n")
+    path.write_bytes(path.read_bytes() + json.dumps(changed(three.records[0], "wall_s", 99.0)).encode() + b"\n")
     found, (notice,) = read(path)
     assert found.records == three.records
-    assert notice == Notice(path, 5, "made-up.One is stored a second time; the one on line 2 is used, this one is not")
+    assert (notice.file, notice.line) == (path, 5)
+    assert "the one on line 2 is used" in notice.text
 
 
-def test_one_pair_on_two_devices_is_no_duplicate(tmp_path: Path) -> None:
-    made = run([measured(info(device=device), {"optimized": 0.1}) for device in ("cpu", "cuda")])
-    assert read(saved(tmp_path, made)) == (made, [])
+def test_a_gpus_readings_and_one_pair_on_two_devices_come_back_as_they_were(tmp_path: Path) -> None:
+    made = [measured(info(device=device), {"optimized": 0.1}) for device in ("cpu", "cuda")]
+    launches = tuple(replace(launch, gpu={"sm_mhz": (1980, -1) * 8}) for launch in made[1].launches)
+    both = run([made[0], replace(made[1], launches=launches)])
+    assert read(stored(tmp_path, both)) == (both, [])
 
 
 # ---- headers ----
 
 
+def with_header(path: Path, **fields: Any) -> Path:
+    edit(path, 1, json.dumps({**json.loads(lines(path)[0]), **fields}).encode())
+    return path
+
+
 @pytest.mark.parametrize("line", [b"not json", b"[]", b'{"schema": NaN}', b"\x00"])
 def test_an_unreadable_header_is_named(path: Path, line: bytes) -> None:
     edit(path, 1, line)
-    with pytest.raises(StoreError, match=r"\.jsonl, line 1: the header is not readable .*restore the file"):
+    with pytest.raises(StoreError, match=r"\.jsonl, line 1: the header is not readable"):
         read(path)
 
 
-@pytest.mark.parametrize("schema", [None, "1", 0, -1, 1.5])
-def test_a_file_of_something_else_is_refused(path: Path, schema: object) -> None:
-    edit(path, 1, json.dumps({**json.loads(lines(path)[0]), "schema": schema}).encode())
-    with pytest.raises(StoreError, match=r"line 1: no schema version, so this is no results file"):
-        read(path)
-
-
-def test_a_newer_schema_says_what_to_do(path: Path) -> None:
-    edit(path, 1, json.dumps({"schema": SCHEMA + 1}).encode())
-    with pytest.raises(StoreError, match=rf"newer tipbench \(schema {SCHEMA + 1}.*update tipbench"):
-        read(path)
-
-
-@pytest.mark.parametrize("field", ["id", "started", "suite", "commit", "machine", "controls", "options", "planned"])
-@pytest.mark.parametrize("value", [None, 3])
-def test_a_damaged_header_field_is_named(path: Path, field: str, value: object) -> None:
-    edit(path, 1, json.dumps({**json.loads(lines(path)[0]), field: value}).encode())
-    with pytest.raises(StoreError, match=rf"line 1: the header is damaged \({field}: expected"):
-        read(path)
-
-
-def test_planned_holds_names(path: Path) -> None:
-    edit(path, 1, json.dumps({**json.loads(lines(path)[0]), "planned": [1]}).encode())
-    with pytest.raises(StoreError, match=r"line 1: the header is damaged \(planned\[0\]: expected"):
-        read(path)
+@pytest.mark.parametrize("schema", [None, "1", 0, -1, 1.5, True, SCHEMA + 1, 10**300])
+def test_a_file_of_something_else_or_of_a_newer_schema_is_refused(path: Path, schema: Any) -> None:
+    newer = isinstance(schema, int) and schema > SCHEMA
+    with pytest.raises(StoreError, match="line 1.*newer tipbench" if newer else "line 1: no schema version"):
+        read(with_header(path, schema=schema))
 
 
 @pytest.mark.parametrize(
-    "machine",
+    ("field", "value"),
     [
-        *({"cores": cores} for cores in (0, -2, "2", True, 2.5, 10**39, None)),
-        *({"memory_bytes": size} for size in (-1, "24 GiB", True, 10**39)),
-        {"name": ["amd-epyc"]},
-        {"cpu": 7},
+        *((field, value) for field in ("id", "started", "suite", "commit", "machine") for value in (None, 3)),
+        *((field, value) for field in ("controls", "options", "planned") for value in (None, 3)),
+        ("planned", [1]),
+        ("controls", {"OMP_NUM_THREADS": 2}),
+        *(("machine", {"cores": cores}) for cores in (0, -2, "2", True, 2.5, 10**39, None)),
+        *(("machine", {"memory_bytes": size}) for size in (-1, "24 GiB", True, 10**39)),
+        ("machine", {"name": ["amd-epyc"]}),
+        ("machine", {"cpu": 7}),
     ],
 )
-def test_a_machine_that_reports_could_not_calculate_with_is_refused(path: Path, machine: dict[str, Any]) -> None:
-    header = json.loads(lines(path)[0])
-    edit(path, 1, json.dumps({**header, "machine": {**header["machine"], **machine}}).encode())
-    (name,) = machine
-    with pytest.raises(StoreError, match=rf"the header is damaged \(machine.{name}: "):
-        read(path)
+def test_a_damaged_header_field_is_named(path: Path, field: str, value: Any) -> None:
+    """No report could calculate with such a machine."""
+    inner = f".{next(iter(value))}: " if field == "machine" and value not in (None, 3) else ""
+    with pytest.raises(StoreError, match=rf"line 1: the header is damaged \({field}{inner}"):
+        read(with_header(path, **{field: value}))
 
 
-def test_a_machine_that_does_not_tell_is_one(path: Path) -> None:
-    header = json.loads(lines(path)[0])
+def test_a_machine_that_withholds_everything_is_one(path: Path) -> None:
     silent = {"cores": "denied", "memory_bytes": "unavailable", "name": "x", "another": [{}]}
     machines: list[dict[str, Any]] = [{}, silent]
     for machine in machines:
-        edit(path, 1, json.dumps({**header, "machine": machine}).encode())
-        assert read(path)[0].machine == machine
-
-
-def test_controls_are_text(path: Path) -> None:
-    edit(path, 1, json.dumps({**json.loads(lines(path)[0]), "controls": {"OMP_NUM_THREADS": 2}}).encode())
-    with pytest.raises(StoreError, match=r"the header is damaged \(controls\[...\]: expected"):
-        read(path)
+        assert read(with_header(path, machine=machine))[0].machine == machine
 
 
 def test_empty_missing_and_foreign_files(tmp_path: Path) -> None:
@@ -351,22 +314,18 @@ def test_empty_missing_and_foreign_files(tmp_path: Path) -> None:
         read(tmp_path)
 
 
-def test_what_never_ends_is_not_read(tmp_path: Path) -> None:
-    fifo = tmp_path / "2026-01-01-fifo.jsonl"
+def test_what_never_ends_or_leads_nowhere_is_not_read(tmp_path: Path) -> None:
+    fifo, loop = tmp_path / "2026-01-01-fifo.jsonl", tmp_path / "2026-01-02-loop.jsonl"
     os.mkfifo(fifo)
     for path in (fifo, Path("/dev/zero")):
         for door in (read, resume, store.header):
             with pytest.raises(StoreError, match=f"cannot read {path}: not a regular file"):
                 door(path)
     assert newest(tmp_path) == fifo
-
-
-def test_a_link_to_itself_is_named(tmp_path: Path) -> None:
-    loop = tmp_path / "2026-01-01-loop.jsonl"
     loop.symlink_to(loop)
-    with pytest.raises(StoreError, match=r"cannot read .*loop\.jsonl: too many levels of symbolic links"):
+    with pytest.raises(StoreError, match="too many levels of symbolic links"):
         read(loop)
-    assert newest(tmp_path) == loop
+    assert newest(tmp_path) == loop, "a damaged day is not passed over in silence"
 
 
 # ---- a folder or a disk that refuses ----
@@ -374,19 +333,10 @@ def test_a_link_to_itself_is_named(tmp_path: Path) -> None:
 
 def test_a_file_in_the_place_of_the_folder(tmp_path: Path, three: Run) -> None:
     (tmp_path / "results").touch()
-    with pytest.raises(StoreError, match=r"cannot write results to .*results.*; name another folder with --results"):
+    with pytest.raises(StoreError, match=r"cannot write results to .*--results"):
         create(tmp_path / "results", three)
     (tmp_path / three.machine["name"]).touch()
     with pytest.raises(StoreError, match=r"cannot write results to .*file exists"):
-        create(tmp_path, three)
-
-
-def test_a_folder_without_permission(tmp_path: Path, three: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: object, *_: object) -> int:
-        raise PermissionError(errno.EACCES, "Permission denied", str(path))
-
-    monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(StoreError, match=r"cannot write results to .*: permission denied; name another folder"):
         create(tmp_path, three)
 
 
@@ -407,8 +357,8 @@ def test_a_full_disk_at_the_header_leaves_no_file(tmp_path: Path, three: Run, mo
     assert list(tmp_path.rglob("*.jsonl")) == []
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
-def test_a_full_disk_keeps_what_was_stored_and_tells_how_to_go_on(
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_a_full_disk_keeps_what_was_stored_and_says_how_to_go_on(
     tmp_path: Path, three: Run, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     with create(tmp_path, three) as writer:
@@ -422,14 +372,9 @@ def test_a_full_disk_keeps_what_was_stored_and_tells_how_to_go_on(
             return real(descriptor, data[: room.pop()])
 
         monkeypatch.setattr(os, "write", full)
-        with pytest.raises(StoreError) as caught:
+        with pytest.raises(StoreError, match=rf"made-up\.Three .* 2 records are safe .* --resume {writer.path}"):
             writer.append(three.records[2])
         monkeypatch.undo()
-        cause = os.strerror(number).lower() if number == errno.EIO else "the disk is full"
-        assert str(caught.value) == (
-            f"made-up.Three could not be written to {writer.path}: {cause}. 2 records are safe there. "
-            f"Make room, or give access, then go on with: tipbench run --resume {writer.path}"
-        )
         assert read(writer.path) == (replace(three, records=three.records[:2]), [])  # the truncated piece is taken back
         writer.append(three.records[2])
     assert read(writer.path) == (three, [])
@@ -457,7 +402,6 @@ def test_resume_cuts_a_truncated_last_line_off_and_says_so(path: Path, three: Ru
         (notice,) = writer.notices
         assert notice.line == 4
         assert notice.text.startswith("truncated: ")
-        assert notice.text.endswith("; now cut off")
         writer.append(three.records[2])
     assert path.read_bytes() == whole
 
@@ -485,7 +429,7 @@ def test_resume_leaves_an_edited_line_where_it_is(path: Path, three: Run) -> Non
 
 
 def test_resume_of_a_run_ended_before_its_first_record(tmp_path: Path, three: Run) -> None:
-    path = saved(tmp_path, replace(three, records=()))
+    path = stored(tmp_path, replace(three, records=()))
     found, writer = resume(path)
     writer.close()
     assert (found.records, found.planned, writer.saved) == ((), three.planned, 0)
@@ -509,22 +453,14 @@ def test_newest_is_by_the_start_and_not_by_the_name(tmp_path: Path) -> None:
         run(id="00000000", started="2026-03-01T21:00:00+00:00", machine={"name": "other"}),
         run(id="aaaaaaaa", started="2026-02-28T23:00:00+00:00"),
     ]
-    paths = [saved(tmp_path, each) for each in made]
+    paths = [stored(tmp_path, each) for each in made]
     assert newest(tmp_path) == paths[1]
     assert newest(paths[0].parent) == paths[0]
 
 
 def test_newest_of_nothing_says_how_to_measure(tmp_path: Path) -> None:
-    for folder in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(StoreError, match=r"no results under .*: measure first, with `make bench`"):
-            newest(folder)
-
-
-def test_newest_does_not_pass_over_a_damaged_day_in_silence(tmp_path: Path) -> None:
-    saved(tmp_path, run())
-    broken = tmp_path / "2026-04-01-00000000.jsonl"
-    broken.write_bytes(b"broken\n")
-    assert newest(tmp_path) == broken
+    with pytest.raises(StoreError, match=r"no results under .*: measure first"):
+        newest(tmp_path / "missing")
 
 
 # ---- old schemas ----
@@ -544,16 +480,6 @@ def test_every_committed_run_stays_readable() -> None:
         # A run that was interrupted may lie here too.
         assert {record.name for record in found.records} <= set(found.planned)
         assert all(launch.rounds > 1 for record in found.records for launch in record.launches)
-
-
-def test_golden_schema_2_stays_readable() -> None:
-    """The file is never written anew: it stands for the results people already have."""
-    found, notices = read(GOLDEN / "schema-2.jsonl")
-    older, _ = read(GOLDEN / "schema-1.jsonl")
-    assert notices == []
-    assert found.planned == older.planned
-    assert [record.name for record in found.records] == [record.name for record in older.records]
-    assert {launch.rounds for record in found.records for launch in record.launches} == {4}
 
 
 def test_schema_1_stored_no_number_of_rounds(path: Path, three: Run) -> None:
@@ -580,23 +506,19 @@ def test_a_launch_of_schema_1_that_is_none_is_named(path: Path, three: Run, orde
     assert notice.line == 3
 
 
-def test_golden_schema_1_stays_readable() -> None:
-    found, notices = read(GOLDEN / "schema-1.jsonl")
-    assert notices == []
-    assert (found.id, found.started, found.machine["cores"]) == ("3f9a1c07", "2026-03-01T09:30:00+00:00", 2)
-    assert [record.outcome for record in found.records] == ["measured"] * 13 + ["failed", "skipped"]
-    assert len(found.planned) == 17
-    training = found.records[4]
-    assert training.name == "channels-last.ResNetTraining"
-    assert training.info.tip == tip(
-        "channels-last",
-        title="Use the channels_last memory format for vision models.",
-        guide=["A1.6"],
-        published="26-76 % on Xeon 8380 (PyTorch memory-format tutorial)",
-        note="It can also be slower: pytorch#50036, pytorch#82699.",
-    )
-    assert len(training.launches) == 9
-    assert training.launches[0].seconds[training.launches[0].variant.index("baseline")] == 0.8434
-    assert training.variants["optimized"].mechanism["optimized"] == 0
-    assert found.records[-2].kind == "deadline"
-    assert found.records[-3].variants["optimized"].reason == "libjemalloc not found"
+def test_the_golden_files_stay_readable() -> None:
+    """They are never written anew: they are the results that people already have."""
+    (older, notices), (newer, more) = read(GOLDEN / "schema-1.jsonl"), read(GOLDEN / "schema-2.jsonl")
+    assert notices == more == []
+    for found in (older, newer):
+        assert (found.id, found.started, found.machine["cores"]) == ("3f9a1c07", "2026-03-01T09:30:00+00:00", 2)
+        assert [record.outcome for record in found.records] == ["measured"] * 13 + ["failed", "skipped"]
+        assert len(found.planned) == 17
+        assert {launch.rounds for record in found.records for launch in record.launches} == {4}
+        training = found.records[4]
+        assert (training.name, training.info.tip["guide"]) == ("channels-last.ResNetTraining", ["A1.6"])
+        assert len(training.launches) == 9
+        assert training.launches[0].seconds[training.launches[0].variant.index("baseline")] == 0.8434
+        assert training.variants["optimized"].mechanism["optimized"] == 0
+    assert older.records[-2].kind == "deadline"
+    assert older.records[-3].variants["optimized"].reason == "libjemalloc not found"

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from tests import many_runs
-from tests.made_up import info, measured, realistic, run, tip
+from tests.made_up import files, info, measured, realistic, run, stored
 from tipbench import compare
-from tipbench.compare import stored
+from tipbench.compare import stored as reading
 from tipbench.compare.inputs import MOST
 from tipbench.compare.stored import beginning, beneath, read_all
 from tipbench.records import store
-from tipbench.records.record import Record, Run
-from tipbench.records.store import StoreError, create
+from tipbench.records.record import Run
+from tipbench.records.store import StoreError
 
 
 @pytest.fixture
@@ -41,23 +41,12 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 @pytest.fixture
 def several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored, "WORTH_A_PROCESS", 0)
-    monkeypatch.setattr(stored, "available_cores", lambda: 2)
-
-
-def a(effect: float, id: str = "made-up") -> Record:
-    return measured(info(tip=tip(id)), {"optimized": effect})
-
-
-def write(folder: Path, of: Run) -> Path:
-    with create(folder, of) as writer:
-        for record in of.records:
-            writer.append(record)
-        return writer.path
+    monkeypatch.setattr(reading, "WORTH_A_PROCESS", 0)
+    monkeypatch.setattr(reading, "available_cores", lambda: 2)
 
 
 def stored_as(folder: Path, id: str) -> Path:
-    return write(folder, run([a(0.3)], id=id))
+    return stored(folder, run([measured(info(), {"optimized": 0.3})], id=id))
 
 
 # ---- finding ----
@@ -66,9 +55,7 @@ def stored_as(folder: Path, id: str) -> Path:
 def test_all_results_files_beneath_a_folder_are_listed_by_path(results: Path) -> None:
     names = ["b/2026-03-01-1.jsonl", "a-b/x.jsonl", "a/deep/er/y.jsonl", "c.jsonl"]
     others = ["calibration-2026-01-01-00000003.jsonl", "a/calibration-x.jsonl", "a/notes.txt", "a/x.jsonl.bak"]
-    for name in (*names, *others):
-        (results / name).parent.mkdir(parents=True, exist_ok=True)
-        (results / name).write_text("")
+    files(results, dict.fromkeys((*names, *others), ""))
     (results / "folder.jsonl").mkdir()
     assert beneath(results) == [Path(path) for path in sorted(str(results / name) for name in names)]
     assert beneath(results / "none") == beneath(results / "c.jsonl") == []
@@ -85,9 +72,7 @@ def test_links_to_files_are_listed_and_links_to_folders_not_followed(results: Pa
 
 
 def test_a_folder_that_cannot_be_listed_is_passed_over(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("closed/x.jsonl", "open/x.jsonl"):
-        (results / name).parent.mkdir(parents=True)
-        (results / name).write_text("")
+    files(results, {"closed/x.jsonl": "", "open/x.jsonl": ""})
     real = os.scandir
 
     def scandir(path: str) -> Any:
@@ -100,13 +85,13 @@ def test_a_folder_that_cannot_be_listed_is_passed_over(results: Path, monkeypatc
 
 
 def test_finding_runs_by_id_reads_no_records(results: Path, parsed: list[Path]) -> None:
-    files = [stored_as(results, f"{number:08}") for number in range(20)]
+    named = [stored_as(results, f"{number:08}") for number in range(20)]
     (results / "calibration-2026-01-01-00000003.jsonl").write_text("{}")
     listed = beneath(results)
-    assert listed == files
-    assert beginning("0000000", listed) == files[:10]
-    assert beginning("00000003", listed) == [files[3]]
-    assert beginning("2026-03-01-00000017", listed) == [files[17]]
+    assert listed == named
+    assert beginning("0000000", listed) == named[:10]
+    assert beginning("00000003", listed) == [named[3]]
+    assert beginning("2026-03-01-00000017", listed) == [named[17]]
     assert beginning("none", listed) == []
     assert parsed == []
 
@@ -132,20 +117,14 @@ def test_runs_with_an_id_that_their_files_name_does_not_hold_are_found(results: 
         assert beginning(word, listed) == []
 
 
-def test_a_renamed_file_is_found_by_its_name_and_not_by_its_id(results: Path) -> None:
+def test_a_renamed_or_damaged_file_is_found_by_its_name_alone(results: Path) -> None:
     file = stored_as(results, "aaaa1111")
     renamed = file.rename(file.with_name("before-the-update.jsonl"))
     assert beginning("before", [renamed]) == [renamed]
     assert beginning("aaaa", [renamed]) == []
-
-
-def test_a_file_with_a_damaged_header_is_found_by_its_name_alone(results: Path) -> None:
-    file = stored_as(results, "aaaa1111")
     file.write_text("{}")
     assert beginning("aaaa", [file]) == []
     assert beginning("2026-03-01-aaaa", [file]) == [file]
-    file.unlink()
-    assert beginning("aaaa", [file]) == []
 
 
 def test_names_that_are_no_unicode(results: Path) -> None:
@@ -162,7 +141,7 @@ def test_names_that_are_no_unicode(results: Path) -> None:
 
 def test_a_run_is_read_as_it_is_compared(results: Path) -> None:
     made = realistic()
-    (found,) = read_all([write(results, made)])
+    (found,) = read_all([stored(results, made)])
     assert found.run.records == ()
     assert (found.run.id, found.run.planned, found.run.machine) == (made.id, made.planned, made.machine)
     assert found.records == len(made.records)
@@ -181,24 +160,6 @@ def test_an_error_of_a_file_names_it(results: Path) -> None:
         read_all([file, gone, bad])
 
 
-def test_many_bytes_are_read_by_several_processes(results: Path, several_processes: None, parsed: list[Path]) -> None:
-    files = [write(results, run([a(0.1 * number)], id=f"{number:08}")) for number in range(3)]
-    files[1].write_bytes(files[1].read_bytes() + b"{")
-    found = read_all(files)
-    assert parsed == [], "here"
-    assert found == [one for file in files for one in read_all([file])]
-    assert found[1].notices[0].startswith(f"{files[1].name}, line 3: truncated")
-
-
-def test_an_error_in_another_process_is_the_same(results: Path, several_processes: None) -> None:
-    files = [stored_as(results, id) for id in ("aaaa1111", "bbbb2222", "cccc3333")]
-    files[1].write_text("{}")
-    files[2].unlink()
-    with pytest.raises(StoreError, match="no schema version") as raised:
-        read_all(files)
-    assert str(files[1]) in str(raised.value)
-
-
 def test_too_many_runs_are_refused_before_any_record_is_read(results: Path, parsed: list[Path]) -> None:
     file = stored_as(results, "aaaa1111")
     for number in range(MOST):
@@ -208,18 +169,25 @@ def test_too_many_runs_are_refused_before_any_record_is_read(results: Path, pars
     assert parsed == []
 
 
-def test_an_empty_file_is_told_from_a_damaged_one(results: Path) -> None:
-    good = stored_as(results, "aaaa1111")
-    empty = good.with_name("empty.jsonl")
-    empty.write_text("")
-    with pytest.raises(StoreError, match="is empty: the run ended before it began"):
-        compare.compared([str(good), str(empty)])
+def test_many_bytes_are_read_by_several_processes(results: Path, several_processes: None, parsed: list[Path]) -> None:
+    three = [stored_as(results, f"{number:08}") for number in range(3)]
+    three[1].write_bytes(three[1].read_bytes() + b"{")
+    found = read_all(three)
+    assert parsed == [], "here"
+    assert found == [one for file in three for one in read_all([file])]
+    assert found[1].notices[0].startswith(f"{three[1].name}, line 3: truncated")
+
+
+def test_an_error_in_another_process_is_the_same(results: Path, several_processes: None) -> None:
+    three = [stored_as(results, id) for id in ("aaaa1111", "bbbb2222", "cccc3333")]
+    three[1].write_text("{}")
+    three[2].unlink()
+    with pytest.raises(StoreError, match="no schema version") as raised:
+        read_all(three)
+    assert str(three[1]) in str(raised.value)
 
 
 def test_made_up_runs_for_timing_are_runs(tmp_path: Path) -> None:
-    ids = many_runs.write(25, tmp_path, many_runs.GOLDEN, 3)
-    assert many_runs.write(25, tmp_path, many_runs.GOLDEN, 3) == ids
+    ids = many_runs.write(3, tmp_path, many_runs.GOLDEN, 3)
     found = read_all(beneath(tmp_path))
-    assert {one.run.id for one in found} == set(ids)
-    assert {one.records for one in found} == {3}
-    assert len({one.run.machine["cpu"] for one in found}) == many_runs.MACHINES
+    assert ({one.run.id for one in found}, {one.records for one in found}) == (set(ids), {3})

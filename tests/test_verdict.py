@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from tests.made_up import NO_GPU, info, launch, measured
-from tipbench.records.record import Launch, Record, VariantRecord
+from tipbench.records.record import Launch, Outcome, Record, VariantRecord
 from tipbench.tip.reason import Reason
 from tipbench.verdict.statistics import Estimate
 from tipbench.verdict.verdict import (
@@ -34,29 +34,35 @@ def only(record: Record) -> Judgement:
     return judgement
 
 
+def interval(judgement: Judgement) -> tuple[float, float]:
+    assert judgement.low is not None
+    assert judgement.high is not None
+    return judgement.low, judgement.high
+
+
 @pytest.mark.parametrize(
     ("effect", "spread", "verdict"),
     [
         (0.08, 0.004, "faster"),
         (0.025, 0.004, "faster"),
-        (-0.08, 0.004, "slower"),
         (-0.025, 0.004, "slower"),
         (0.0, 0.004, "no difference"),
         (0.005, 0.002, "no difference"),
         (0.0, 0.02, "inconclusive"),
         (0.01, 0.004, "inconclusive"),
-        (0.02, 0.03, "inconclusive"),
         (0.0195, 0.004, "inconclusive"),
     ],
 )
 def test_known_effects_get_their_verdicts(effect: float, spread: float, verdict: str) -> None:
     judgement = only(measured(info(), {"optimized": effect}, spread=spread))
-    assert judgement.verdict == verdict
+    assert (judgement.verdict, judgement.launches) == (verdict, 6)
     assert judgement.speedup == pytest.approx(math.exp(effect))
-    assert judgement.low is not None
-    assert judgement.high is not None
-    assert judgement.low < math.exp(effect) < judgement.high
-    assert judgement.launches == 6
+    low, high = interval(judgement)
+    assert low < math.exp(effect) < high
+    if verdict == "inconclusive":
+        smallest = 1.01 * math.sqrt(high / low)  # of the effects that it could have seen
+        assert judgement.smallest == pytest.approx(smallest)
+        assert (f" {100 * (smallest - 1):.1f} %" in judgement.reason) == (effect < 0.0195)
 
 
 def test_the_interval_decides_and_its_edges_belong_to_inconclusive() -> None:
@@ -72,29 +78,17 @@ def test_the_interval_decides_and_its_edges_belong_to_inconclusive() -> None:
     assert verdict(-0.5, 0.5) == "inconclusive"
 
 
-def test_inconclusive_names_the_smallest_effect_it_could_have_seen() -> None:
-    judgement = only(measured(info(), {"optimized": 0.0}, spread=0.02))
-    assert judgement.smallest is not None
-    assert judgement.low is not None
-    assert judgement.high is not None
-    assert judgement.smallest == pytest.approx(1.01 * math.sqrt(judgement.high / judgement.low))
-    assert judgement.reason == f"could have seen effects from {100 * (judgement.smallest - 1):.1f} %"
-
-
-@pytest.mark.parametrize(("share", "said"), [(0.1, ""), (0.5, "50 %"), (3.0, "100 %"), (-1.0, "")])
+@pytest.mark.parametrize(("share", "said"), [(0.1, ""), (0.5, " 50 %"), (3.0, " 100 %"), (-1.0, "")])
 def test_inconclusive_says_where_cores_were_short(share: float, said: str) -> None:
-    """share: of the blocks' time, in which tasks waited; below 0 the platform does not tell."""
+    """share: of the blocks' time, in which tasks waited; below 0 it is not known."""
     quiet = measured(info(), {"optimized": 0.0}, spread=0.02)
     busy = tuple(
         replace(launch, pressure_us=tuple(round(share * 1e6 * s) if share > 0 else -1 for s in launch.seconds))
         for launch in quiet.launches
     )
-    added = f"; tasks waited for a core {said} of the time: other programs' or the pair's own" if said else ""
-    judgement = only(replace(quiet, launches=busy))
-    assert judgement.verdict == "inconclusive"
-    assert judgement.reason == only(quiet).reason + added
-    decided = measured(info(), {"optimized": 0.08})
-    assert only(decided).reason == ""
+    added = only(replace(quiet, launches=busy)).reason.removeprefix(only(quiet).reason)
+    assert said in added
+    assert bool(added) == bool(said)
 
 
 def test_an_early_look_decides_what_is_far_above_the_noise_and_nothing_else() -> None:
@@ -104,23 +98,21 @@ def test_an_early_look_decides_what_is_far_above_the_noise_and_nothing_else() ->
     assert verdict(0.2, 0.05) == "faster"
     assert verdict(-0.2, 0.05) == "slower"
     assert verdict(0.14, 0.05) == "inconclusive"  # within 10 %
-    assert verdict(0.9, 0.06) == "inconclusive"  # too wide to be told to anybody
+    assert verdict(0.9, 0.06) == "inconclusive"  # too wide to be of use to anybody
     assert verdict(0.0, 0.001) == "inconclusive"
     assert verdict(0.14, 0.05, launches=6) == "faster"
 
 
 def test_an_early_interval_is_never_narrower_than_launches_in_modes_would_make_it() -> None:
-    judgement = only(measured(info(), {"optimized": 0.3}, launches=4))
-    assert (judgement.verdict, judgement.launches) == ("faster", 4)
-    assert judgement.low is not None
-    assert judgement.high is not None
-    assert judgement.low <= math.exp(0.27)
-    assert judgement.high >= math.exp(0.33)
-    assert not undecided(measured(info(), {"optimized": 0.3}, launches=4), FULL, CORES)
+    record = measured(info(), {"optimized": 0.3}, launches=4)
+    assert (only(record).verdict, only(record).launches) == ("faster", 4)
+    low, high = interval(only(record))
+    assert low <= math.exp(0.27) < math.exp(0.33) <= high
+    assert not undecided(record, FULL, CORES)
     assert undecided(measured(info(), {"optimized": 0.05}, launches=4), FULL, CORES)
 
 
-def test_the_first_look_that_decides_stands_whatever_comes_after() -> None:
+def test_the_first_look_that_decides_holds_whatever_comes_after() -> None:
     clear = measured(info(), {"optimized": 0.08})
     later = tuple(launch({"optimized": -0.3}, seed) for seed in range(6, 12))
     assert only(replace(clear, launches=clear.launches + later)).speedup == pytest.approx(math.exp(0.08))
@@ -133,48 +125,44 @@ def test_full_looks_only_where_it_was_fixed_beforehand(launches: int, used: int)
 
 def test_quick_looks_once_at_the_whole_error() -> None:
     record = measured(info(), {"optimized": 0.022}, spread=0.005)
-    (quick,) = judge(record, QUICK, CORES)
-    (full,) = judge(record, FULL, CORES)
+    (quick,), (full,) = judge(record, QUICK, CORES), judge(record, FULL, CORES)
     assert (quick.verdict, full.verdict) == ("faster", "inconclusive")
-    assert quick.low is not None
-    assert full.low is not None
-    assert quick.low > full.low
+    assert interval(quick)[0] > interval(full)[0]
     assert not undecided(measured(info(), {"optimized": 0.0}, spread=0.1), QUICK, CORES)
 
 
 def test_every_point_of_a_sweep_is_judged_against_the_one_baseline() -> None:
     effects = {"workers=1": -0.2, "workers=2": 0.4, "workers=4": 0.0}
     judged = judge(measured(info(variants=list(effects)), effects), FULL, CORES)
-    assert [(one.variant, one.verdict) for one in judged] == [
-        ("workers=1", "slower"),
-        ("workers=2", "faster"),
-        ("workers=4", "no difference"),
-    ]
+    verdicts = zip(effects, ("slower", "faster", "no difference"), strict=True)
+    assert [(one.variant, one.verdict) for one in judged] == list(verdicts)
 
 
 def test_skipped_and_failed_records_keep_their_reasons() -> None:
     about = info(variants=["optimized", "arm"])
-    for judgement in judge(Record(about, "failed", Reason("deadline", {}, "no answer", "mend it")), FULL, CORES):
-        assert (judgement.verdict, judgement.reason, judgement.remedy) == ("failed", "deadline: no answer", "mend it")
-        assert (judgement.speedup, judgement.low, judgement.high, judgement.p) == (None, None, None, None)
-    skipped = judge(
-        Record(about, "skipped", Reason("needs.own", {}, "1 NUMA node; needs 2", "a larger machine")), FULL, CORES
-    )
-    assert [(one.verdict, one.reason) for one in skipped] == [("skipped", "1 NUMA node; needs 2")] * 2
+    outcomes: tuple[Outcome, ...] = ("failed", "skipped")
+    for outcome in outcomes:
+        record = Record(about, outcome, Reason("needs.own", {}, "1 NUMA node", "a larger machine"))
+        judged = judge(record, FULL, CORES)
+        assert [one.variant for one in judged] == ["optimized", "arm"]
+        for one in judged:
+            assert (one.verdict, one.reason, one.remedy) == (outcome, "1 NUMA node", "a larger machine")
+            assert (one.speedup, one.low, one.high, one.p) == (None, None, None, None)
 
 
 def test_a_variant_can_fail_or_be_skipped_alone() -> None:
     record = measured(info(variants=["optimized", "lossy", "native"]), {"optimized": 0.3})
-    variants = {
-        **record.variants,
-        "lossy": VariantRecord("failed", Reason("different-results", {}, "output differs", "mend it")),
-        "native": VariantRecord("skipped", Reason("needs.native", {"library": "libjemalloc"})),
-    }
-    judged = {one.variant: one for one in judge(replace(record, variants=variants), FULL, CORES)}
-    assert judged["optimized"].verdict == "faster"
-    assert (judged["lossy"].verdict, judged["lossy"].speedup) == ("failed", None)
-    assert judged["lossy"].reason == "different results: output differs"
-    assert (judged["native"].verdict, judged["native"].remedy) == ("skipped", "run `make native`")
+    differs = Reason("different-results", {}, "output differs", "fix it")
+    lacks = Reason("needs.native", {"library": "libjemalloc"})
+    more = {"lossy": VariantRecord("failed", differs), "native": VariantRecord("skipped", lacks)}
+    first, *others = judge(replace(record, variants={**record.variants, **more}), FULL, CORES)
+    assert first.verdict == "faster"
+    assert [(one.variant, one.verdict, one.speedup) for one in others] == [
+        ("lossy", "failed", None),
+        ("native", "skipped", None),
+    ]
+    assert [one.reason for one in others] == ["different results: output differs", "libjemalloc not found"]
+    assert [one.remedy for one in others] == ["fix it", "run `make native`"]
 
 
 def test_a_file_that_could_not_be_imported_is_one_failure() -> None:
@@ -191,11 +179,6 @@ def with_throttling(found: Launch, at: range) -> Launch:
     return replace(found, throttled_us=tuple(50 if i in at else 0 for i in range(len(found.seconds))))
 
 
-def test_a_round_holds_every_variant_twice() -> None:
-    found = launch({"optimized": 0.1, "arm": 0.2}, seed=0, rounds=3)
-    assert [blocks.stop - blocks.start for blocks in found.round_slices()] == [6, 6, 6]
-
-
 @pytest.mark.parametrize(
     ("ticks", "block_s", "cores", "gone"),
     [
@@ -204,7 +187,7 @@ def test_a_round_holds_every_variant_twice() -> None:
         (2, 0.02, 2, True),  # 20 ms of 160 ms
         (2, 0.1, 2, False),  # 20 ms of 800 ms
         (2, 0.02, 8, False),  # 20 ms of 640 ms
-        (-1, 0.02, 2, False),  # the platform does not tell
+        (-1, 0.02, 2, False),  # not known
     ],
 )
 def test_stolen_time_quarantines_a_round_by_its_share(ticks: int, block_s: float, cores: int, gone: bool) -> None:
@@ -232,7 +215,7 @@ def test_throttling_at_all_quarantines_a_round_and_slowness_never_does() -> None
         ("HwThermalSlowdown", True),
         ("HwPowerBrakeSlowdown", True),
         ("DisplayClockSetting", False),
-        ("", False),  # the driver does not tell
+        ("", False),  # not known
     ],
 )
 def test_a_gpu_held_back_by_heat_or_hardware_quarantines_a_round(event: str, gone: bool) -> None:
@@ -254,7 +237,7 @@ def test_a_gpu_held_back_by_heat_or_hardware_quarantines_a_round(event: str, gon
         (-0.05, (1980, 1900), "inconclusive"),
         (-0.05, (1900, 1980), "slower"),
         (0.9, (1200, 1980), "faster"),
-        (0.05, (-1, 1980), "faster"),  # the driver does not tell
+        (0.05, (-1, 1980), "faster"),  # not known
         (0.05, (), "faster"),
         (0.0, (1700, 1980), "no difference"),
     ],
@@ -272,8 +255,8 @@ def test_a_claim_holds_without_what_the_gpus_clock_may_have_brought(
     (judgement,) = judge_suite([record], FULL, CORES)
     assert judgement.verdict == verdict
     if verdict == "inconclusive":
-        assert f"the baseline at {mhz[0]} MHz and this side at {mhz[1]} MHz" in judgement.reason
-        assert judgement.remedy.startswith("lock its clock (as root: nvidia-smi -lgc 1900)")
+        assert all(f"{clock} MHz" in judgement.reason for clock in mhz)
+        assert "nvidia-smi -lgc 1900" in judgement.remedy
     assert undecided(record, FULL, CORES) == [], "further launches would not change it"
 
 
@@ -291,30 +274,21 @@ def test_disturbed_launches_are_replaced_by_later_ones() -> None:
     record = replace(record, launches=(spoilt, *record.launches[1:]))
     judgement = only(record)
     assert (judgement.verdict, judgement.launches, judgement.quarantined) == ("inconclusive", 0, 4)
-    assert judgement.reason == "1 of 4 launches were too disturbed (throttling or stolen time)"
+    assert judgement.reason.startswith("1 of 4 launches were too disturbed")
     assert undecided(record, FULL, CORES)
     further = replace(record, launches=(*record.launches, launch({"optimized": 0.3}, 4)))
     assert (only(further).verdict, only(further).launches) == ("faster", 4)
     assert not undecided(further, FULL, CORES)
 
 
-@pytest.mark.parametrize(
-    ("launches", "lost", "reason"),
-    [
-        (1, 0, "1 launch decides nothing: a verdict needs at least 4"),
-        (3, 0, "3 launches decide nothing: a verdict needs at least 4"),
-        (
-            *(2, 1),
-            "1 of 2 launches were too disturbed (throttling or stolen time); "
-            "2 launches decide nothing: a verdict needs at least 4",
-        ),
-    ],
-)
-def test_fewer_launches_than_a_verdict_needs_are_called_so(launches: int, lost: int, reason: str) -> None:
+@pytest.mark.parametrize(("launches", "lost"), [(1, 0), (3, 0), (2, 1)])
+def test_fewer_launches_than_a_verdict_needs_are_called_so(launches: int, lost: int) -> None:
     record = measured(info(), {"optimized": 0.3}, launches=launches)
     spoilt = [with_throttling(found, range(16)) for found in record.launches[:lost]]
     judgement = only(replace(record, launches=(*spoilt, *record.launches[lost:])))
-    assert (judgement.verdict, judgement.speedup, judgement.reason) == ("inconclusive", None, reason)
+    assert (judgement.verdict, judgement.speedup) == ("inconclusive", None)
+    assert "a verdict needs at least 4" in judgement.reason
+    assert (f"{lost} of {launches} launches were too disturbed" in judgement.reason) == bool(lost)
 
 
 def test_inconclusive_counts_the_launches_that_were_too_disturbed() -> None:
@@ -322,8 +296,8 @@ def test_inconclusive_counts_the_launches_that_were_too_disturbed() -> None:
     spoilt = tuple(with_throttling(launch, range(16)) for launch in record.launches[:3])
     judgement = only(replace(record, launches=(*spoilt, *record.launches)))
     assert (judgement.verdict, judgement.launches) == ("inconclusive", 6)
-    assert judgement.reason.startswith("could have seen effects from ")
-    assert judgement.reason.endswith(" %; 3 of 9 launches were too disturbed (throttling or stolen time)")
+    assert judgement.reason.startswith(only(record).reason)
+    assert "3 of 9 launches were too disturbed" in judgement.reason
 
 
 def test_undecided_until_every_variant_is_decided_or_the_looks_are_used_up() -> None:
@@ -363,27 +337,19 @@ def test_a_variant_that_is_given_up_says_so_and_is_not_timed_again() -> None:
     record = measured(info(), {"optimized": 0.0}, spread=0.2, launches=6)
     assert undecided(record, FULL, CORES) == []
     assert only(record).verdict == "inconclusive"
-    assert only(record).reason.endswith("; stopped early, after 6 launches: more would not have settled it")
-    whole = measured(info(), {"optimized": 0.0}, spread=0.2, launches=18)
-    assert "stopped early" not in only(whole).reason
+    assert "stopped early, after 6 launches" in only(record).reason
+    assert "stopped early" not in only(measured(info(), {"optimized": 0.0}, spread=0.2, launches=18)).reason
 
 
-def test_a_lone_weak_finding_among_many_is_demoted() -> None:
+def test_a_lone_weak_finding_among_many_is_demoted_and_what_was_not_measured_does_not_count() -> None:
     weak = measured(info("Weak"), {"optimized": 0.025}, spread=0.004)
     strong = measured(info("Strong"), {"optimized": 0.5}, spread=0.004)
     nulls = [measured(info(f"Null{n}"), {"optimized": 0.0}) for n in range(80)]
-    assert only(weak).verdict == "faster"
-    assert judge_suite([weak], FULL, CORES)[0].verdict == "faster"
+    skipped = [Record(info(f"Skipped{n}"), "skipped", NO_GPU) for n in range(50)]
+    assert judge_suite([*skipped, weak], FULL, CORES)[-1].verdict == only(weak).verdict == "faster"
     demoted, kept, *rest = judge_suite([weak, strong, *nulls], FULL, CORES)
     assert demoted.verdict == "inconclusive"
-    assert demoted.reason.startswith("probably about ")
-    assert "among the 82 comparisons of the run" in demoted.reason
+    assert "the 82 comparisons of the run" in demoted.reason
     assert demoted.speedup == only(weak).speedup
     assert kept.verdict == "faster"
     assert {one.verdict for one in rest} == {"no difference"}
-
-
-def test_what_was_not_measured_does_not_dilute_the_suite() -> None:
-    weak = measured(info("Weak"), {"optimized": 0.025}, spread=0.004)
-    skipped = [Record(info(f"Skipped{n}"), "skipped", NO_GPU) for n in range(50)]
-    assert judge_suite([*skipped, weak], FULL, CORES)[-1].verdict == "faster"

@@ -8,7 +8,10 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -21,6 +24,35 @@ LOOKS = Looks((2,), (0.05,))
 PROFILE = Profile(LOOKS, rounds=(1, 2), seconds={"micro": 0.01, "macro": 0.01}, block_s=0.0005)
 
 PAIRS = Path(__file__).parent / "pairs"
+
+
+ADDING = """
+import gc, os, time
+import torch
+from pathlib import Path
+from tipbench.tip.words import Claim, Equal, Need, Pair, Reason, Tip, stays
+
+TIP = Tip(
+    id="own", title="Add once", guide=(), claim=Claim.FASTER,
+    mechanism=stays("steps that return nothing", lambda step: step() is None),
+)
+NOWHERE = Need("a unicorn", lambda device: Reason("needs.own", {}, "no unicorn found", "buy one"))
+
+class Adding(Pair):
+    equal = Equal.BITWISE
+
+    def additions(self, count):
+        x = torch.randn(1000)
+        return lambda: [x + 1 for _ in range(count)][-1]
+
+    def baseline(self):
+        return self.additions(40)
+
+    def optimized(self):
+        return self.additions(10)
+
+"""
+"""A file of a person's own, with one pair that is measured in no time."""
 
 
 def shrink(patch: pytest.MonkeyPatch) -> None:
@@ -50,6 +82,16 @@ def living(scratch: Path) -> list[str]:
         except psutil.Error:
             continue
     return found
+
+
+def wait_for(true: Callable[[], Any], limit: float) -> bool:
+    """Look again and again, for `limit` seconds at most: how long it takes is not what is tested."""
+    end = time.monotonic() + limit
+    while not true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 if __name__ == "__main__":
