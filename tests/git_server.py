@@ -13,8 +13,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
-TOKEN = "t0p-secret/Token+of=the&tests%41"
-"""What must never be seen; with characters that URLs spell otherwise."""
+from tests import servers
+from tests.published import TOKEN
+
+
+def need() -> None:
+    """Skip, with the reason, where git's server is absent; fail where all tests are to run."""
+    backend = Path(git("--exec-path").strip()) / "git-http-backend"
+    servers.need(**{"git http-backend, which comes with Debian's git": backend.exists()})
 
 
 @dataclass

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.git_server import commits, files, git, put
 from tests.made_up import info, measured, run
-from tests.published import entry, on, published, stored, suite_run
+from tests.published import entry, on, picture, published, stored, suite_run
 from tipbench import cli
 from tipbench.publish import doku_text, media_text, secret, storage_text, target, tree
 from tipbench.publish import send as sending
@@ -131,9 +131,9 @@ def test_marks_that_a_wiki_has_indented_or_ended_otherwise() -> None:
 
 RENDERED: Mapping[str, Callable[[Page], str]] = {
     "Markdown": as_markdown.render,
-    "wikitext": lambda page: media_text.render(page, str, None),
-    "DokuWiki": lambda page: doku_text.render(page, lambda key: key.replace("/", ":"), None),
-    "Confluence": lambda page: storage_text.render(page, str),
+    "wikitext": media_text.Wikitext(str, None).page,
+    "DokuWiki": doku_text.DokuMarkup(lambda key: key.replace("/", ":"), None).page,
+    "Confluence": storage_text.Storage(str, None).page,
 }
 
 ENTRIES = st.builds(
@@ -319,7 +319,7 @@ def test_the_preview_shows_every_line_that_would_be_sent_and_sends_nothing() -> 
     for change in changes:
         for line in (change.text or "").replace("\x1b", " ").splitlines():
             assert line in added or line == "# Ours"
-    assert "+++ Benchmarks/box/2026-03-01-aaaaaaaa: image speedups.png, 48 bytes" in shown
+    assert f"+++ Benchmarks/box/2026-03-01-aaaaaaaa: image speedups.png, {len(picture(200)):,} bytes" in shown
     assert " # Ours" in shown  # a line that is there already
     assert "--- nothing" in shown
     assert not any("\x1b" in line for line in shown)
@@ -566,6 +566,6 @@ def test_the_same_run_gives_the_same_pages(tmp_path: Path) -> None:
 
 
 def test_every_kind_of_target_has_its_module() -> None:
-    for module, _ in target.FORMS.values():
+    for module, *_ in target.FORMS.values():
         assert (Path(target.__file__).parent / f"{module}.py").exists()
     assert len(set(itertools.chain(target.FORMS))) == 4
