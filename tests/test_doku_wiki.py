@@ -101,36 +101,9 @@ def test_a_page_locked_by_somebody_else(site: Doku, wiki: DokuWiki) -> None:
     assert wiki.read(run.entry.path).text == "Now."
 
 
-@pytest.mark.parametrize("secret", [Secret("publisher", f"{TOKEN}x"), Secret("nobody", TOKEN)], ids=["token", "user"])
-def test_a_wrong_token_or_user(site: Doku, secret: Secret) -> None:
-    with refused(site.server.url, secret.user, "TIPBENCH_TOKEN"):
-        DokuWiki(site.server.url, secret)
-
-
-def test_a_stranger_reads_and_does_not_write(site: Doku, wiki: DokuWiki) -> None:
-    run = own("stranger")
-    send(wiki, [run])
-    stranger = DokuWiki(site.server.url, Secret("", ""))
-    assert stranger.read(run.entry.path) == wiki.read(run.entry.path)
-    with refused("read-only", "strangers", "TIPBENCH_USER"):
-        stranger.write([rewriting(stranger, run, "No.")], "no")
-
-
 def test_a_user_who_may_not_even_read(site: Doku, wiki: DokuWiki) -> None:
     with site.rules("*\t@ALL\t0\n"), refused("does not let user publisher"):
         wiki.read(("Benchmarks",))
-
-
-def test_a_wiki_that_takes_no_files_gets_figures_in_words(site: Doku) -> None:
-    run = own("no-files")
-    with site.rules("*\t@ALL\t1\n*\t@user\t4\n"):
-        wiki = site.opened(TOKEN)
-        assert len(send(wiki, [run])) == 3
-        assert send(wiki, [run]) == []
-    text = site.text(run.entry.path)
-    assert "takes no files" in text
-    assert "Speedups of two pairs" in text
-    assert "{{" not in text
 
 
 def test_xml_rpc_that_is_off_or_closed_to_us(site: Doku, wiki: DokuWiki) -> None:
@@ -149,12 +122,6 @@ def test_a_word_that_the_wiki_blocks(site: Doku, wiki: DokuWiki) -> None:
     assert locks(site) == []
 
 
-def test_a_token_without_a_user_goes_in_a_header(site: Doku) -> None:
-    wanted = f"if (($_SERVER['HTTP_AUTHORIZATION'] ?? '') !== 'Bearer {TOKEN}') {{ http_response_code(401); exit; }}"
-    with site.server.with_settings(wanted):
-        assert DokuWiki(site.server.url, Secret("", TOKEN)).read(("nowhere",)) == Stored(None)
-
-
 def test_a_wiki_that_goes_down_while_it_is_written(site: Doku) -> None:
     """What is said is what failed first, not that the locks could not be given back."""
     down = "<?php http_response_code(503); exit;"
@@ -170,14 +137,6 @@ def test_a_wiki_that_goes_down_while_it_is_written(site: Doku) -> None:
 
 def test_the_address_may_name_the_script_itself(site: Doku) -> None:
     assert DokuWiki(f"{site.server.url}doku.php?id=start", SECRET).read(("nowhere",)) == Stored(None)
-
-
-def test_a_file_that_is_refused(site: Doku, wiki: DokuWiki) -> None:
-    run = own("bad-file")
-    with refused("file benchmarks:bad-file:"):
-        send(wiki, [Published(run.entry, run.page, {"speedups.png": b"<html><script>alert(1)</script>"})])
-    assert wiki.read(run.entry.path) == Stored(None)
-    assert locks(site) == []
 
 
 def test_names_that_ids_cannot_have(site: Doku, wiki: DokuWiki) -> None:

@@ -68,29 +68,11 @@ def test_the_wiki_itself_notices_whoever_comes_between(site: Media, wiki: MediaW
     assert site.text(made.entry.path) == "mine"
 
 
-@pytest.mark.parametrize(
-    "secret", [Secret("Publisher@tipbench", TOKEN), Secret("Nobody@tipbench", BOT_TOKEN)], ids=["token", "user"]
-)
-def test_a_wrong_token_or_user(site: Media, secret: Secret) -> None:
-    with refused(site.server.url, secret.user, "Special:BotPasswords"):
-        MediaWiki(site.server.url, secret)
-
-
-def test_without_a_token_it_is_read_and_not_written(site: Media) -> None:
-    stranger = MediaWiki(site.server.url, Secret("", ""))
-    assert stranger.read(("Main Page",)).text
-    with refused("TIPBENCH_USER", "TIPBENCH_TOKEN"):
-        send(stranger, [own("stranger")])
+def test_a_wiki_that_shows_nothing_to_strangers(site: Media) -> None:
     with site.server.with_settings("$wgGroupPermissions['*']['read'] = false;"):
         with refused("TIPBENCH_TOKEN"):
             MediaWiki(site.server.url, Secret("", "")).read(("Main Page",))
         assert site.opened(TOKEN).read(("Main Page",)).text
-
-
-def test_a_token_without_a_user_goes_in_a_header(site: Media) -> None:
-    wanted = f"if (($_SERVER['HTTP_AUTHORIZATION'] ?? '') !== 'Bearer {TOKEN}') {{ http_response_code(401); exit; }}"
-    with site.server.with_settings(wanted):
-        assert MediaWiki(site.server.url, Secret("", TOKEN)).read(("Main Page",)).text
 
 
 def test_a_protected_page_and_nothing_half_published(site: Media, wiki: MediaWiki) -> None:
@@ -147,18 +129,6 @@ def test_the_address_may_name_the_script_itself(site: Media) -> None:
         assert MediaWiki(f"{site.server.url}{script}", SECRET).read(("Main Page",)).text
 
 
-def test_a_wiki_that_takes_no_files_gets_figures_in_words(site: Media) -> None:
-    run = own("no-files")
-    with site.server.with_settings("$wgEnableUploads = false;"):
-        wiki = site.opened(TOKEN)
-        assert len(send(wiki, [run])) == 3
-        assert send(wiki, [run]) == []
-    text = site.text(run.entry.path)
-    assert "takes no files" in text
-    assert "Speedups of two pairs" in text
-    assert "[[File:" not in text
-
-
 def test_a_file_of_another_is_never_overwritten(site: Media, wiki: MediaWiki) -> None:
     run = own("foreign")
     file = f"Tipbench-{'-'.join(run.entry.path[1:])}-speedups.png"
@@ -167,13 +137,6 @@ def test_a_file_of_another_is_never_overwritten(site: Media, wiki: MediaWiki) ->
         send(wiki, [run])
     assert site.uploads(run.entry.path) == 1
     assert wiki.read(run.entry.path[:2]) == Stored(None)
-
-
-def test_a_file_that_is_refused(wiki: MediaWiki) -> None:
-    run = own("bad-file")
-    with refused("page Benchmarks/bad-file", "MIME"):
-        send(wiki, [Published(run.entry, run.page, {"speedups.png": b"no picture"})])
-    assert wiki.read(run.entry.path) == Stored(None)
 
 
 def test_names_that_titles_cannot_have(site: Media, wiki: MediaWiki) -> None:

@@ -206,23 +206,6 @@ def test_the_index_is_written_last() -> None:
     ]  # fmt: skip
 
 
-def test_nothing_is_written_twice_and_a_change_stays_where_it_belongs() -> None:
-    wiki = Kept()
-    send(wiki, [published(), published("b" * 32)])
-    assert send(wiki, [published(), published("b" * 32)]) == []
-    assert wiki.writes == 1
-    changed = send(wiki, [published(text="More.", measured="4")])
-    assert ["/".join(change.path) for change in changed] == ["Benchmarks/box/2026-03-01-aaaaaaaa", "Benchmarks"]
-    assert all(not change.images for change in changed)
-
-
-def test_runs_of_others_stay_in_the_index() -> None:
-    wiki = Kept()
-    send(wiki, [published(machine="theirs")])
-    send(wiki, [published("b" * 32, machine="ours")])
-    assert {found.machine for found in index_of(wiki)} == {"theirs", "ours"}
-
-
 def test_a_rival_that_writes_the_index_in_between_is_kept() -> None:
     def rival(wiki: Kept, number: int) -> None:
         if number <= 2:
@@ -553,16 +536,6 @@ def test_publishing_needs_no_torch(wiki: Path, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "Benchmarks/amd-epyc-zen4-2c-24g/2026-03-01-aaaaaaaa.md" in files(wiki)
-
-
-def test_the_same_run_gives_the_same_pages(tmp_path: Path) -> None:
-    made = []
-    for name in ("1", "2"):
-        folder = tmp_path / f"{name}.git"
-        git("init", "--quiet", "--bare", "--initial-branch=master", str(folder))
-        assert publish(folder, stored(tmp_path / name, on("a"))) == 0
-        made.append(files(folder))
-    assert made[0] == made[1]
 
 
 def test_every_kind_of_target_has_its_module() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests import wikis
 from tests.published import hostile, picture, published, refused
-from tests.wikis import Site
+from tests.wikis import Real, Site
 from tipbench.publish import tree
 from tipbench.publish.region import Damaged, inside, placed
 from tipbench.publish.send import Published, send
@@ -239,3 +239,39 @@ def test_a_read_only_wiki_stays_as_it_is(site: Site, wiki: Wiki, machine: str) -
 def test_a_page_that_is_not_there_is_none(site: Site, wiki: Wiki, machine: str) -> None:
     assert wiki.read(("Benchmarks", machine)) == Stored(None)
     assert not wiki.has_image(("Benchmarks", machine), "speedups.png", picture(200))
+
+
+# ---- real wikis over HTTP ----
+
+real = pytest.mark.parametrize("site", ["mediawiki", "dokuwiki"], indirect=True)
+
+
+@real
+def test_without_a_token_it_is_read_and_not_written(site: Real, machine: str) -> None:
+    run = run_of(machine)
+    send(site.open(), [run])
+    stranger = site.stranger()
+    assert stranger.read(run.entry.path).text == site.open().read(run.entry.path).text
+    with refused("TIPBENCH_USER", "TIPBENCH_TOKEN"):
+        send(stranger, [run_of(machine, "Never.")])
+
+
+@real
+def test_a_wiki_that_takes_no_files_gets_figures_in_words(site: Real, machine: str) -> None:
+    run = run_of(machine)
+    with site.without_files():
+        wiki = site.open()
+        assert len(send(wiki, [run])) == 3
+        assert send(wiki, [run]) == []
+    assert "takes no files" in site.text(run.entry.path)
+    assert "Speedups of two pairs" in site.text(run.entry.path)
+    assert site.uploads(run.entry.path) == 0
+
+
+@real
+def test_a_file_that_is_refused_leaves_no_page(site: Real, wiki: Wiki, machine: str) -> None:
+    run = run_of(machine)
+    evil = {"speedups.png": b"<html><script>alert(1)</script>"}
+    with refused(machine):
+        send(wiki, [replace(run, images=evil)])
+    assert wiki.read(run.entry.path) == Stored(None)

@@ -112,8 +112,8 @@ class Git(Site):
         git_server.git("-C", str(self._folder), "config", "http.receivepack", "true")
 
 
-class _Written(Site):
-    """A wiki that a person writes through the same interface, as a user of its own."""
+class Real(Site):
+    """A real wiki over HTTP. A person writes it through the same interface, as a user of its own."""
 
     def __init__(self, server: servers.Server, kind: type[MediaWiki] | type[DokuWiki]) -> None:
         self.server = server
@@ -127,13 +127,26 @@ class _Written(Site):
     @abstractmethod
     def human(self) -> Wiki: ...
 
+    @abstractmethod
+    def stranger(self) -> Wiki: ...
 
-class Media(_Written):
+    @abstractmethod
+    def without_files(self) -> contextlib.AbstractContextManager[None]:
+        """The wiki takes none."""
+
+
+class Media(Real):
     def opened(self, token: str) -> MediaWiki:
         return MediaWiki(self.server.url, Secret("Publisher@tipbench", BOT_TOKEN if token == TOKEN else token))
 
     def human(self) -> MediaWiki:
         return MediaWiki(self.server.url, Secret("Human", TOKEN))
+
+    def stranger(self) -> MediaWiki:
+        return MediaWiki(self.server.url, Secret("", ""))
+
+    def without_files(self) -> contextlib.AbstractContextManager[None]:
+        return self.server.with_settings("$wgEnableUploads = false;")
 
     def name(self, path: Path) -> str:
         return "/".join(path)
@@ -181,12 +194,18 @@ class Media(_Written):
         return self.server.with_settings("$wgReadOnly = 'Backup until noon';")
 
 
-class Doku(_Written):
+class Doku(Real):
     def opened(self, token: str) -> DokuWiki:
         return DokuWiki(self.server.url, Secret("publisher", token))
 
     def human(self) -> DokuWiki:
         return DokuWiki(self.server.url, Secret("human", TOKEN))
+
+    def stranger(self) -> DokuWiki:
+        return DokuWiki(self.server.url, Secret("", ""))
+
+    def without_files(self) -> contextlib.AbstractContextManager[None]:
+        return self.rules("*\t@ALL\t1\n*\t@user\t4\n")
 
     def name(self, path: Path) -> str:
         return "/".join(path).lower()

@@ -66,6 +66,7 @@ def _place(name: str) -> str:
 class Storage(Markup):
     line_break = "<br />"
     in_words = NO_FILES
+    apart = ""
     around_strong = ("<strong>", "</strong>")
     around_literal = ("<code>", "</code>")
     around_caption = ("<p><em>", "</em></p>")

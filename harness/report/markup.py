@@ -43,12 +43,13 @@ Image = Callable[[str], tuple[str, int]]
 class Markup(ABC):
     """What a method returns is markup; what it takes is raw and may be foreign, where it is not called shown.
 
-    line_break: what parts two lines of one paragraph. in_words: what begins a figure that cannot be shown. The others:
-    what is put around words of that kind.
+    line_break: what parts two lines of one paragraph. in_words: what begins a figure that cannot be shown. apart: what
+    parts a figure from its caption. The others: what is put around words of that kind.
     """
 
     line_break = "<br>"
     in_words = "Figure:"
+    apart = "\n\n"
     around_strong = ("**", "**")
     around_literal = ("`", "`")
     around_caption = ("", "")
@@ -161,7 +162,7 @@ class Markup(ABC):
 
     def figure(self, figure: Figure) -> str:
         shown, caption = self.drawing(figure), self._between(self.around_caption, figure.caption)
-        return f"{shown}\n\n{caption}" if caption else shown
+        return f"{shown}{self.apart}{caption}" if caption else shown
 
     def drawing(self, figure: Figure) -> str:
         """The figure without its caption."""
