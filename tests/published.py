@@ -105,8 +105,8 @@ def stored(folder: Path, found: Run) -> Path:
 
 def entry(id: str, machine: str = "box", begun: str = "2026-03-01T09:30:00+00:00", **more: str) -> tree.Entry:
     fixed = {"torch": "2.15.0", "device": "cpu", "measured": "3", "skipped": "1", "failed": "0", "missing": "0"}
-    told = {"noise": "0.990..1.010", "answers": "1-0-0-0-0", **fixed, **more}
-    return tree.Entry(id=id, machine=machine, run=f"{begun[:10]}-{id[:8]}", begun=begun, **told)
+    words = {"noise": "0.990..1.010", "answers": "1-0-0-0-0", **fixed, **more}
+    return tree.Entry(id=id, machine=machine, run=f"{begun[:10]}-{id[:8]}", begun=begun, **words)
 
 
 def published(

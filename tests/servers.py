@@ -34,10 +34,10 @@ def need(**there: object) -> None:
     absent = [name for name, found in there.items() if not found]
     if not absent:
         return
-    told = f"absent here: {', '.join(absent)}; .ci/install-wikis installs it on Debian"
+    why = f"absent here: {', '.join(absent)}; .ci/install-wikis installs it on Debian"
     if os.environ.get("TIPBENCH_TEST_ALL"):
-        pytest.fail(told)
-    pytest.skip(told)
+        pytest.fail(why)
+    pytest.skip(why)
 
 
 def need_media_wiki() -> None:

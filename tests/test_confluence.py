@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.fake_confluence import USER, FakeConfluence, Refused, checked, parsed, running, text_of
 from tests.made_up import realistic
-from tests.published import HOSTILE, TOKEN, picture, published, refused
+from tests.published import HOSTILE, TOKEN, on, picture, published, refused, stored
+from tipbench import cli
 from tipbench.publish.confluence import SETTLING_S, Confluence
 from tipbench.publish.secret import Secret
 from tipbench.publish.send import Published, send
@@ -134,8 +136,23 @@ def test_a_whole_report_is_accepted(site: FakeConfluence) -> None:
     run = replace(published(), page=shown, images={f"{figure.name}.png": picture(1) for figure in figures(shown)})
     publish(site, run)
     assert publish(site, run) == []
-    told = text_of(parsed(site.page(RUN).body))
-    assert all(row.tip in told for row in rows(realistic()))
+    found = text_of(parsed(site.page(RUN).body))
+    assert all(row.tip in found for row in rows(realistic()))
+
+
+def test_publishing_says_that_it_is_experimental(
+    site: FakeConfluence, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TIPBENCH_TOKEN", TOKEN)
+    monkeypatch.setenv("TIPBENCH_USER", USER)
+    words = ["publish", "--to", f"confluence+{site.url}?space=KEY", str(stored(tmp_path, on("a")))]
+    assert cli.main(words) == 0
+    written, said = capsys.readouterr()
+    assert written.splitlines()[-1] == "written: Benchmarks"
+    assert "experimental" in said
+    assert len(said.splitlines()) == 1
+    assert cli.main([*words, "--dry-run"]) == 0
+    assert capsys.readouterr().out == ""
 
 
 # ---- people's edits ----

@@ -206,6 +206,17 @@ def test_the_index_is_written_last() -> None:
     ]  # fmt: skip
 
 
+def test_a_comparison_with_runs_of_others_is_left_to_them() -> None:
+    wiki, (a, b, c) = Kept(), ("a" * 32, "b" * 32, "c" * 32)
+    send(wiki, [published(a), published(b)], Compared((a, b), Page("Compared", ())))
+    before = wiki.pages[tree.COMPARISON]
+    send(wiki, [published(c)], Compared((a, c), Page("Another", ())))
+    assert wiki.pages[tree.COMPARISON] == before
+    assert "All of them compared" in wiki.pages[tree.INDEX]
+    send(wiki, [published(c)], Compared((a, b, c), Page("Of all", ())))
+    assert "Of all" in wiki.pages[tree.COMPARISON]
+
+
 def test_a_rival_that_writes_the_index_in_between_is_kept() -> None:
     def rival(wiki: Kept, number: int) -> None:
         if number <= 2:

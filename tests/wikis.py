@@ -165,29 +165,29 @@ class Media(Real):
         answer = ask(files, action=action, token=token("csrf"), **words)
         assert action in answer, answer
 
-    def asked(self, **words: str) -> list[Any]:
+    def query(self, **words: str) -> list[Any]:
         """Pages, as the API shows them to strangers."""
         found: list[Any] = []
         more: dict[str, str] = {}
         while True:
-            asked = {"action": "query", "format": "json", "formatversion": "2", **words, **more}
-            answer = requests.get(f"{self.server.url}api.php", params=asked, timeout=30).json()
+            wanted = {"action": "query", "format": "json", "formatversion": "2", **words, **more}
+            answer = requests.get(f"{self.server.url}api.php", params=wanted, timeout=30).json()
             found += answer.get("query", {}).get("pages", [])
             if "continue" not in answer:
                 return found
             more = answer["continue"]
 
     def pages(self) -> dict[str, str]:
-        found = self.asked(generator="allpages", gaplimit="20", prop="revisions", rvprop="content", rvslots="main")
+        found = self.query(generator="allpages", gaplimit="20", prop="revisions", rvprop="content", rvslots="main")
         return {page["title"]: page["revisions"][0]["slots"]["main"]["content"] for page in found}
 
     def versions(self, path: Path) -> int:
-        (page,) = self.asked(titles=self.name(path), prop="revisions", rvprop="ids", rvlimit="max")
+        (page,) = self.query(titles=self.name(path), prop="revisions", rvprop="ids", rvlimit="max")
         return len(page["revisions"])
 
     def uploads(self, path: Path) -> int:
         file = f"File:Tipbench-{'-'.join(path[1:])}-speedups.png"
-        (page,) = self.asked(titles=file, prop="imageinfo", iiprop="sha1", iilimit="max")
+        (page,) = self.query(titles=file, prop="imageinfo", iiprop="sha1", iilimit="max")
         return len(page.get("imageinfo", ()))
 
     def read_only(self) -> contextlib.AbstractContextManager[None]:

@@ -126,16 +126,16 @@ class Confluence(HttpWiki):
         and filled later."""
         for change in changes:
             self._expect_as_read(change)
-        wanted = {change.path[:depth] for change in changes for depth in range(1, len(change.path) + 1)}
-        for path in sorted(wanted, key=lambda path: (len(path), path)):
+        needed = {change.path[:depth] for change in changes for depth in range(1, len(change.path) + 1)}
+        for path in sorted(needed, key=lambda path: (len(path), path)):
             if self._id(path) is None:
                 self._make(path)
         yield
 
     def _make(self, path: Path) -> None:
-        asked = {"spaceId": self._space["id"], "status": "current", "parentId": self._above(path)}
+        wanted = {"spaceId": self._space["id"], "status": "current", "parentId": self._above(path)}
         response = self._send(self._page(path), "POST", "api/v2/pages", json={
-            **asked, "title": self._name(path), "body": _storage("\n".join(self.marks)),
+            **wanted, "title": self._name(path), "body": _storage("\n".join(self.marks)),
         })  # fmt: skip
         if response.status_code in (400, 409):
             if self._id(path) is not None:
@@ -170,7 +170,7 @@ class Confluence(HttpWiki):
         for wait_s in (*SETTLING_S, None):
             id = self._id(path)
             response = self._send(self._page(path), "GET", f"api/v2/pages/{id}", params={"body-format": "storage"})
-            if response.ok and self._version(page := response.json()) >= version:
+            if response.ok and self._version(page := self._parsed(response)) >= version:
                 return page
             if response.status_code not in (200, 404):
                 raise self._refusal(self._page(path), response, self._said(response))
@@ -265,7 +265,10 @@ class Confluence(HttpWiki):
         return str(self._within(page, "body", "storage", "value"))
 
     def _version(self, page: Any) -> int:
-        return int(self._within(page, "version", "number"))
+        number = self._within(page, "version", "number")
+        if not isinstance(number, int):
+            raise self._not_one()
+        return number
 
     def _id(self, path: Path) -> str | None:
         if path not in self._ids:
@@ -295,12 +298,12 @@ class Confluence(HttpWiki):
         return found[0] if found else None
 
     def _remember(self, holder: str, value: object) -> None:
-        held, place, asked = self._property(holder), f"api/v2/{holder}/properties", {"key": PROPERTY, "value": value}
+        held, place, wanted = self._property(holder), f"api/v2/{holder}/properties", {"key": PROPERTY, "value": value}
         if held is None:
-            self._json(self._url, "POST", place, json=asked)
+            self._json(self._url, "POST", place, json=wanted)
         else:
             version = {"number": self._version(held) + 1}
-            self._json(self._url, "PUT", f"{place}/{self._within(held, 'id')}", json={**asked, "version": version})
+            self._json(self._url, "PUT", f"{place}/{self._within(held, 'id')}", json={**wanted, "version": version})
 
     def _results(self, what: str, place: str, query: Mapping[str, str]) -> list[Any]:
         found = self._within(self._json(what, "GET", place, params=query), "results")

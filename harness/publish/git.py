@@ -105,7 +105,7 @@ class Git:
         parts = urlsplit(self.url)
         if self._secret.token and parts.scheme in ("http", "https"):
             # The empty helper takes away a person's own, which git would ask first, and give the token to keep.
-            # Named with the host, ours is asked for that host alone, wherever a server redirects to.
+            # Named with the host, ours answers for that host alone, wherever a server redirects to.
             host = f"{parts.scheme}://{parts.netloc}"
             options += ["-c", "credential.helper=", "-c", f"credential.{host}.helper={HELPER}"]
         return options
@@ -116,7 +116,7 @@ class Git:
         mine |= {"TIPBENCH_GIT_USER": self._secret.user or USER, "TIPBENCH_GIT_TOKEN": self._secret.token}
         for name in ("TIPBENCH_TOKEN", "TIPBENCH_USER"):
             mine.pop(name, None)
-        # TZ: a commit holds its author's time zone. LC_ALL: git's messages are read here. GIT_ASKPASS: nobody is asked.
+        # TZ: a commit holds its author's time zone. LC_ALL: git's messages are read here. GIT_ASKPASS: no prompt.
         own = {"GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "", "GIT_LITERAL_PATHSPECS": "1", "TZ": "UTC", "LC_ALL": "C"}
         return mine | own
 

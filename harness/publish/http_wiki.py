@@ -1,5 +1,5 @@
-"""What all wikis have in common that are spoken to over HTTP: how they are asked, what is said when that fails, unique
-names, and the order in which a publication is written."""
+"""What all wikis over HTTP have in common: how requests are sent, what is said when one fails, unique names, and the
+order in which a publication is written."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class HttpWiki(ABC):
             )
         return name
 
-    # ---- asking ----
+    # ---- requests ----
 
     def _send(self, what: str, method: str, path: str, **more: Any) -> requests.Response:
         """The answer, which may be a refusal; too many requests are waited for. what: what errors begin with.
@@ -185,6 +185,9 @@ class HttpWiki(ABC):
         response = self._send(what, method, path, **more)
         if not response.ok:
             raise self._refusal(what, response, self._said(response))
+        return self._parsed(response)
+
+    def _parsed(self, response: requests.Response) -> Any:
         try:
             return response.json()
         except requests.JSONDecodeError:

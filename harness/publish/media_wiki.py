@@ -145,7 +145,7 @@ class MediaWiki(HttpWiki):
             page, "edit", signed=True, title=self._name(change.path), text=text, summary=summary, bot="1",
             maxlag=str(LAG_S), **base,
         )  # fmt: skip
-        self._expect_success(page, answer.get("edit", {}))
+        self._expect_success(page, self._within(answer, "edit"))
 
     def _upload(self, path: Path, name: str, content: bytes, summary: str) -> None:
         file = self._file(path, name)
@@ -153,7 +153,7 @@ class MediaWiki(HttpWiki):
             f"File:{file} of {self._page(path)}", "upload", signed=True, files={"file": (file, content, "image/png")},
             filename=file, text=f"{OURS}.", comment=f"{OURS}: {summary}", ignorewarnings="1",
         )  # fmt: skip
-        self._expect_success(f"File:{file} on {self._url}", answer.get("upload", {}))
+        self._expect_success(f"File:{file} on {self._url}", self._within(answer, "upload"))
 
     def _expect_success(self, what: str, answer: Mapping[str, Any]) -> None:
         """An extension may veto, as of spam filters."""
