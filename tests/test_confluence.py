@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +235,28 @@ def test_whoever_comes_between_is_kept(site: FakeConfluence, when: str) -> None:
     bodies = [site.page(title).body for title in TITLES]
     assert "Hello" in "".join(bodies)
     assert "More." in bodies[2]
+
+
+def test_whoever_writes_at_any_moment_is_kept() -> None:
+    """Somebody makes the index, or writes into it, just before each of our readings in turn."""
+    for moment in itertools.count(1):
+        with running() as site:
+            for _ in range(1, moment):  # the readings before pass
+                site.meanwhile("GET", "", lambda: None)
+            site.meanwhile("GET", "", partial(theirs, site))
+            publish(site)
+            if any(fault.times for fault in site.faults):
+                break
+            assert "Theirs" in site.page(INDEX).body, moment
+            assert 'ri:content-title="Benchmarks: box"' in site.page(INDEX).body
+    assert moment > 20
+
+
+def theirs(site: FakeConfluence) -> None:
+    if INDEX in site.titles():
+        site.edit(INDEX, lambda body: f"<p>Theirs</p>{body}")
+    else:
+        site.add(INDEX, "<p>Theirs</p>", parent=site.home.id)
 
 
 def test_an_edit_right_after_ours_is_not_vouched_for(site: FakeConfluence) -> None:

@@ -126,9 +126,11 @@ class Confluence(HttpWiki):
         and filled later."""
         for change in changes:
             self._expect_as_read(change)
-        needed = {change.path[:depth] for change in changes for depth in range(1, len(change.path) + 1)}
-        for path in sorted(needed, key=lambda path: (len(path), path)):
-            if self._id(path) is None:
+        new = {change.path for change in changes if change.before.text is None}
+        above = {change.path[:depth] for change in changes for depth in range(1, len(change.path))}
+        for path in sorted(new | above, key=lambda path: (len(path), path)):
+            # One that was not there when it was read is made, which fails where somebody was faster, not looked up.
+            if path in new or self._id(path) is None:
                 self._make(path)
         yield
 
@@ -147,6 +149,7 @@ class Confluence(HttpWiki):
                 )
         if not response.ok:
             raise self._refusal(self._page(path), response, self._said(response))
+        self._ids[path] = str(self._within(self._parsed(response), "id"))
         self._settled(path, 1)
 
     def _edit(self, change: Change, text: str, summary: str) -> None:
@@ -168,8 +171,8 @@ class Confluence(HttpWiki):
     def _settled(self, path: Path, version: int) -> Any:
         """The page once it shows what was written, which can take a site some seconds: the proof that it was."""
         for wait_s in (*SETTLING_S, None):
-            id = self._id(path)
-            response = self._send(self._page(path), "GET", f"api/v2/pages/{id}", params={"body-format": "storage"})
+            place = f"api/v2/pages/{self._ids[path]}"
+            response = self._send(self._page(path), "GET", place, params={"body-format": "storage"})
             if response.ok and self._version(page := self._parsed(response)) >= version:
                 return page
             if response.status_code not in (200, 404):
