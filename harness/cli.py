@@ -143,7 +143,7 @@ def _parser() -> argparse.ArgumentParser:
         required=True,
         metavar="TARGET",
         help="git+https://HOST/OWNER/REPO.wiki.git (also git+ssh, git+file), mediawiki+https://HOST/PATH/, "
-        "dokuwiki+https://HOST/PATH/ or confluence+https://SITE/wiki?space=KEY",
+        "dokuwiki+https://HOST/PATH/ or (experimental) confluence+https://SITE/wiki?space=KEY",
     )
     command.add_argument("--dry-run", action="store_true", help="show what would be sent, page by page; send nothing")
     command.add_argument("--public-name", default="", metavar="NAME", help="of the machine; else made of its hardware")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Dialog, Page, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
@@ -48,3 +48,16 @@ def window(browser: Browser) -> Iterator[Window]:
     yield new
     for context in opened:
         context.close()
+
+
+def listening(page: Page) -> list[str]:
+    """What a page of a wiki must not do, as it does it: dialogs, and requests to elsewhere."""
+    heard: list[str] = []
+
+    def dismiss(dialog: Dialog) -> None:
+        heard.append(dialog.message)
+        dialog.dismiss()
+
+    page.on("dialog", dismiss)
+    page.on("request", lambda request: None if "127.0.0.1" in request.url else heard.append(request.url))
+    return heard

@@ -14,6 +14,7 @@ sent, as a Confluence's does: attributes sorted and added, named entities, ids o
 from __future__ import annotations
 
 import base64
+import email
 import json
 import re
 import threading
@@ -23,14 +24,13 @@ from dataclasses import dataclass, field
 from html.entities import codepoint2name, name2codepoint
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlencode, urlsplit
+from urllib.parse import parse_qs, urlsplit
 from xml.dom import Node, minidom
 from xml.parsers.expat import ExpatError
 
-USER, TOKEN = "robot@example.org", "correct-horse-battery-staple"
-PAGE_SIZE = 5
-"""A Confluence's is 25 where not asked for more."""
+from tests.published import TOKEN
 
+USER = "robot@example.org"
 WHEN = "2026-11-22T00:00:00.000Z"
 
 INLINE = {"strong", "em", "u", "s", "del", "sub", "sup", "small", "big", "code", "a", "span", "br"}
@@ -185,7 +185,6 @@ class Attachment:
     title: str
     content: bytes
     media: str
-    version: int = 1
     uploads: int = 1
     properties: dict[str, Property] = field(default_factory=dict)
 
@@ -328,31 +327,23 @@ class FakeConfluence:
 
     def _routes(self) -> list[tuple[str, str, Callable[..., Any], Any]]:
         """Method, path, who answers, and what is taken: query parameters, or the body read by a function."""
-        v2, v1 = "/wiki/api/v2", r"/wiki/rest/api/content/(\d+)/child/attachment"
+        v2 = "/wiki/api/v2"
         properties = f"{v2}/(pages|attachments)/(\\w+)/properties"
         return [
             ("GET", f"{v2}/spaces", self._spaces, {"keys", "status"}),
-            ("GET", f"{v2}/spaces/(\\d+)", self._space, set()),
             ("GET", f"{v2}/pages", self._listed, {"title", "space-id", "status"}),
             ("POST", f"{v2}/pages/?", self._create, _json),
             ("GET", f"{v2}/pages/(\\d+)", self._page, {"body-format"}),
             ("PUT", f"{v2}/pages/(\\d+)", self._update, _json),
-            ("GET", f"{v2}/pages/(\\d+)/attachments", self._attachments, {"filename", "cursor"}),
-            ("GET", properties, self._properties, {"key", "cursor"}),
+            ("GET", f"{v2}/pages/(\\d+)/attachments", self._attachments, {"filename"}),
+            ("GET", properties, self._properties, {"key"}),
             ("POST", properties, self._add_property, _json),
             ("PUT", f"{properties}/(\\d+)", self._change_property, _json),
-            ("POST", v1, self._attach, _form),
-            ("POST", f"{v1}/(\\d+)/data", self._attach_again, _form),
-            ("PUT", f"{v1}/(\\d+)", self._rename, _json),
+            ("PUT", r"/wiki/rest/api/content/(\d+)/child/attachment", self._attach, _form),
         ]
 
     def _spaces(self, query: dict[str, str]) -> Any:
         return self._results([{"id": "7", "key": "KEY", "homepageId": self.home.id}] * (query.get("keys") == "KEY"))
-
-    def _space(self, space_id: str, query: dict[str, str]) -> Any:
-        if space_id != "7":
-            raise Refused(404, "Not Found")
-        return {"id": "7", "key": "KEY", "homepageId": self.home.id}
 
     def _listed(self, query: dict[str, str]) -> Any:
         if query.get("space-id") != "7":
@@ -433,8 +424,7 @@ class FakeConfluence:
 
     def _properties(self, kind: str, holder_id: str, query: dict[str, str]) -> Any:
         found = self._holder(kind, holder_id, to_write=False)
-        told = [_told(one) for one in found.values() if query.get("key", one.key) == one.key]
-        return self._part(f"/wiki/api/v2/{kind}/{holder_id}/properties", query, told)
+        return self._results([_told(one) for one in found.values() if query.get("key", one.key) == one.key])
 
     def _add_property(self, kind: str, holder_id: str, asked: dict[str, Any]) -> Any:
         found = self._holder(kind, holder_id, to_write=True)
@@ -456,51 +446,27 @@ class FakeConfluence:
 
     def _attachments(self, page_id: str, query: dict[str, str]) -> Any:
         page = self._visible(page_id)
-        return self._part(f"/wiki/api/v2/pages/{page_id}/attachments", query, [
+        return self._results([
             {
-                "id": one.id, "status": "current", "title": one.title, "createdAt": WHEN, "pageId": page_id,
-                "mediaType": one.media, "mediaTypeDescription": "", "comment": "", "fileId": f"f{one.id}",
-                "fileSize": len(one.content), "webuiLink": "", "downloadLink": "",
-                "version": _numbered(one.version),
+                "id": one.id, "status": "current", "title": one.title, "pageId": page_id, "mediaType": one.media,
+                "fileSize": len(one.content), "version": _numbered(one.uploads),
             }
             for one in page.attachments.values() if query.get("filename", one.title) == one.title
         ])  # fmt: skip
 
-    def _attach(self, page_id: str, form: tuple[str, bytes]) -> Any:
+    def _attach(self, page_id: str, form: tuple[str, str, bytes]) -> Any:
+        """Makes it, or a new version of the one of this name."""
         page = self._visible(page_id, to_write=True)
-        name, content = form
-        if name in {one.title for one in page.attachments.values()}:
-            raise Refused(400, "Cannot add a new attachment with same file name as an existing attachment")
-        one = Attachment(f"att{self._id()}", name, content, "application/octet-stream")
-        page.attachments[one.id] = one
-        return {"results": [{"id": one.id, "title": name, "version": {"number": 1}}], "size": 1}
-
-    def _attach_again(self, page_id: str, attachment_id: str, form: tuple[str, bytes]) -> Any:
-        one = self._visible(page_id, to_write=True).attachments.get(f"att{attachment_id}")
+        name, media, content = form
+        one = next((known for known in page.attachments.values() if known.title == name), None)
         if one is None:
-            raise Refused(404, "Not Found")
-        one.content, one.version, one.uploads = form[1], one.version + 1, one.uploads + 1
-        return {"id": one.id, "title": one.title, "version": {"number": one.version}}
-
-    def _rename(self, page_id: str, attachment_id: str, asked: dict[str, Any]) -> Any:
-        one = self._visible(page_id, to_write=True).attachments.get(f"att{attachment_id}")
-        if one is None:
-            raise Refused(404, "Not Found")
-        _fields(asked, {"id", "type", "status", "title", "metadata", "version"}, set())
-        one.version = _version(asked["version"], one.version)
-        one.title, one.media = asked["title"], asked["metadata"]["mediaType"]
-        return {"id": one.id, "title": one.title, "version": {"number": one.version}}
+            one = Attachment(f"att{self._id()}", name, content, media, uploads=0)
+            page.attachments[one.id] = one
+        one.content, one.media, one.uploads = content, media, one.uploads + 1
+        return self._results([{"id": one.id, "title": name, "version": {"number": one.uploads}}])
 
     def _results(self, found: list[Any]) -> Any:
         return {"results": found, "_links": {"base": self.url}}
-
-    def _part(self, path: str, query: dict[str, str], found: list[Any]) -> Any:
-        """PAGE_SIZE results from the cursor on, and where the next are."""
-        begin = int(query.get("cursor", 0))
-        links = {"base": self.url}
-        if begin + PAGE_SIZE < len(found):
-            links["next"] = f"{path}?{urlencode({**query, 'cursor': begin + PAGE_SIZE})}"
-        return {"results": found[begin : begin + PAGE_SIZE], "_links": links}
 
 
 def _json(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
@@ -515,24 +481,20 @@ def _json(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
     return asked
 
 
-def _form(headers: Mapping[str, str], body: bytes) -> tuple[str, bytes]:
-    """Name and content of the one file of a form."""
+def _form(headers: Mapping[str, str], body: bytes) -> tuple[str, str, bytes]:
+    """Name, media type and content of the one file of a form."""
     if headers.get("X-Atlassian-Token") not in ("nocheck", "no-check"):
         raise Refused(403, "XSRF check failed")
-    boundary = re.fullmatch(r"multipart/form-data; boundary=(\S+)", headers.get("Content-Type", ""))
-    if boundary is None:
-        raise Refused(415, "Unsupported Media Type")
-    files = []
-    for part in body.split(b"--" + boundary[1].encode())[1:-1]:
-        about, _, content = part.removeprefix(b"\r\n").partition(b"\r\n\r\n")
-        named = re.search(rb'name="(\w+)"(?:; filename="([^"]*)")?', about)
-        if named is None or named[1] not in (b"file", b"comment", b"minorEdit"):
-            raise Refused(400, "unknown field of the form")
-        if named[1] == b"file":
-            files.append((unquote(named[2].decode()), content.removesuffix(b"\r\n")))
-    if len(files) != 1 or not files[0][0]:
+    sent = email.message_from_bytes(f"Content-Type: {headers.get('Content-Type')}\r\n\r\n".encode() + body)
+    parts: Any = sent.get_payload() if sent.get_content_type() == "multipart/form-data" else []
+    if not isinstance(parts, list) or {part.get_param("name", header="content-disposition") for part in parts} - {
+        "file", "comment", "minorEdit"
+    }:  # fmt: skip
+        raise Refused(400, "unknown field of the form")
+    files = [part for part in parts if part.get_filename()]
+    if len(files) != 1:
         raise Refused(400, "one file with a name is needed")
-    return files[0]
+    return files[0].get_filename(), files[0].get_content_type(), files[0].get_payload(decode=True)
 
 
 def _fields(asked: dict[str, Any], needed: set[str], possible: set[str]) -> None:

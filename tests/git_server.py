@@ -13,8 +13,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
-TOKEN = "t0p-secret/Token+of=the&tests%41"
-"""What must never be seen; with characters that URLs spell otherwise."""
+from tests import servers
+from tests.published import TOKEN
+
+
+def need() -> None:
+    """Skip, with the reason, where git's server is absent; fail where all tests are to run."""
+    backend = Path(git("--exec-path").strip()) / "git-http-backend"
+    servers.need(**{"git http-backend, which comes with Debian's git": backend.exists()})
 
 
 @dataclass
@@ -116,7 +122,7 @@ def serving(root: Path) -> Iterator[GitServer]:
                 self.end_headers()
                 return
             parts = urlsplit(self.path)
-            told = {
+            given = {
                 "GIT_PROJECT_ROOT": str(root),
                 "GIT_HTTP_EXPORT_ALL": "1",
                 "PATH_INFO": parts.path,
@@ -133,7 +139,7 @@ def serving(root: Path) -> Iterator[GitServer]:
                 "HOME": "/nonexistent",
             }
             answer = subprocess.run(
-                ["git", "http-backend"], input=body, env=told, capture_output=True, check=False
+                ["git", "http-backend"], input=body, env=given, capture_output=True, check=False
             ).stdout
             head, _, rest = answer.partition(b"\r\n\r\n")
             headers = [line.split(": ", 1) for line in head.decode().split("\r\n") if line]
@@ -147,8 +153,8 @@ def serving(root: Path) -> Iterator[GitServer]:
             self.wfile.write(rest)
 
         def _may(self) -> bool:
-            kind, _, told = self.headers.get("Authorization", "").partition(" ")
-            return kind == "Basic" and base64.b64decode(told).decode().partition(":")[2] == server.token
+            kind, _, given = self.headers.get("Authorization", "").partition(" ")
+            return kind == "Basic" and base64.b64decode(given).decode().partition(":")[2] == server.token
 
         def _body(self) -> bytes:
             if self.headers.get("Transfer-Encoding") != "chunked":

@@ -1,22 +1,49 @@
-"""Small runs of the suite's own pairs, as a person would publish them, and pages without figures."""
+"""What tests publish: small runs of the suite's own pairs, short pages, and text that means something to some wiki."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+import struct
+import traceback
+import zlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, quote_plus
+
+import pytest
 
 from tests.made_up import BITWISE, CLOSE, MACHINE, NO_GPU, both, count, info, measured, run
 from tipbench.publish import tree
 from tipbench.publish.send import Published
 from tipbench.publish.suite import known
+from tipbench.publish.wiki import WikiError
 from tipbench.records.record import Record, Run, VariantRecord
 from tipbench.records.store import create
-from tipbench.report.document import Figure, Page, Paragraph
+from tipbench.report.document import (
+    Bullets,
+    Cell,
+    Code,
+    Figure,
+    Folded,
+    Heading,
+    Link,
+    Literal,
+    Page,
+    Paragraph,
+    Quote,
+    SideBySide,
+    Strong,
+    Table,
+)
 from tipbench.tip.reason import Reason
 
-PNG = b"\x89PNG\r\n\x1a\n-made-up"
+TOKEN = "t0p-secret/Token+of=the&tests%41"
+"""What must never be seen in a message; with characters that URLs and forms spell otherwise."""
+
+BOT_TOKEN = "0123456789abcdefghijklmnopqrstuv"
+"""MediaWiki takes a bot password of 32 characters, of 0-9 and a-v only."""
 
 
 def of(tip: str, pair: str, variants: Sequence[str] = ("optimized",), **more: Any) -> Any:
@@ -78,11 +105,99 @@ def stored(folder: Path, found: Run) -> Path:
 
 def entry(id: str, machine: str = "box", begun: str = "2026-03-01T09:30:00+00:00", **more: str) -> tree.Entry:
     fixed = {"torch": "2.15.0", "device": "cpu", "measured": "3", "skipped": "1", "failed": "0", "missing": "0"}
-    told = {"noise": "0.990..1.010", "answers": "1-0-0-0-0", **fixed, **more}
-    return tree.Entry(id=id, machine=machine, run=f"{begun[:10]}-{id[:8]}", begun=begun, **told)
+    words = {"noise": "0.990..1.010", "answers": "1-0-0-0-0", **fixed, **more}
+    return tree.Entry(id=id, machine=machine, run=f"{begun[:10]}-{id[:8]}", begun=begun, **words)
 
 
-def published(id: str = "a" * 32, text: str = "What was found.", machine: str = "box", **more: str) -> Published:
-    """A page with one figure."""
-    page = Page("A run", (Paragraph((text,)), Figure("speedups", "made up")))
-    return Published(entry(id, machine, **more), page, {"speedups.png": PNG + id.encode()})
+def published(
+    id: str = "a" * 32, text: str = "What was found.", machine: str = "box", shade: int = 200, **more: str
+) -> Published:
+    """A run of one short page with one figure, and a link up."""
+    blocks = (
+        Paragraph((Strong("Limits."), " One machine; ", Link("all runs", "Benchmarks"), ".")),
+        Heading("channels-last", anchor="channels-last"),
+        Paragraph((text,)),
+        Figure("speedups", "Speedups of two pairs", "Figure 1: speedups"),
+    )
+    return Published(entry(id, machine, **more), Page("A run", blocks), {"speedups.png": picture(shade)})
+
+
+def picture(shade: int) -> bytes:
+    """A PNG of 64 x 32 pixels, all of one grey."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    pixels = zlib.compress((b"\0" + bytes([shade]) * 64) * 32)
+    header = struct.pack(">IIBBBBB", 64, 32, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+
+
+@contextlib.contextmanager
+def refused(*words: str, any_of: str = "", kind: type[WikiError] = WikiError) -> Iterator[None]:
+    """Just this error, with these words and no token, neither in its message nor in what a traceback would show.
+
+    any_of: a pattern that is in it too."""
+    with pytest.raises(WikiError, match=any_of or None) as caught:
+        yield
+    assert type(caught.value) is kind
+    for word in words:
+        assert word in str(caught.value)
+    shown = "".join(traceback.format_exception(caught.value))
+    for token in (TOKEN, BOT_TOKEN):
+        assert not any(spelt in shown for spelt in (token, quote(token), quote(token, safe=""), quote_plus(token)))
+
+
+HOSTILE = (
+    "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "</pre></code></nowiki><b onclick=alert(1)>x</b>",
+    "&lt;b&gt; &amp; &#60;i&#62; &nbsp;x", "<!-- x", "x -->", "<ref>x</ref><references />", "<nowiki>''x''</nowiki>",
+    "<includeonly>x</includeonly><onlyinclude>y</onlyinclude>", "{{Main Page}}", "{{subst:CURRENTTIME}}", "{{{1|x}}}",
+    "{{:wiki:dokuwiki-128.png|x}}", "{{rss>http://example.org/feed}}", "{{#if:x|y}}", "[[Main Page|x]]", "[[x", "]]",
+    "x]", "[[start|x]] ]]] }}", "[https://example.org x]", "https://example.org/x", "www.example.org",
+    "//example.org/x", "mailto:somebody@example.org", "<somebody@example.org>", r"\\server\share",
+    "javascript:alert(1)", "file:///etc/passwd", "'''x''' ''y'' '", "**x** //y// __z__ ''w''", "~~~~", "~~~~~",
+    "~~NOTOC~~ ~~NOCACHE~~", "__TOC__", "__NOEDITSECTION__", "_", "__", "no_grad", "| x || y", "! x !! y", "|-", "|}",
+    "{|", "|+", "|", "!", "^ x ^ y ^", ":::", "* x", "# x", ": x", "; x : y", "- x", "-5 %", "+5 %", "> x", "== x ==",
+    "=", "==", "x ==", "====== x ======", "----", "-{zh:x}-", "#REDIRECT [[Main Page]]", "#redirect start",
+    "ISBN 978-0-306-40615-7", "RFC 2616", "PMID 12345", "%%", "%", "50 %", "x%%y%%%z%", "%%</nowiki>%%",
+    "<code>x</code>", "</code", "<file>x</file>", "<html><b>x</b></html>", "<HTML><b>x</b></HTML>",
+    "<php>echo 1;</php>", "((x))", r"x \\ y", r"\\", "\\",
+    "quotes \"x\" 'y' -- --- ... -> <- => <-> (c) (tm) 640x480 10x", ":-) FIXME DELETEME 8-)", "HTML FTP PHP",
+    "CamelCaseLink", "<sub>x</sub><del>y</del>", "1.35x [1.33, 1.38]", "a\tb", "x\ny", "caf\u00e9 e\u0301 \u00b5s",
+    "\u0301x", "\U0001f600 \u4e2d\u6587", "\ufffe\uffff", "\x7f'\"`UNIQ--nowiki-00000001-QINU`\"'\x7f", "a\u202eb", "0",
+    "x" * 700, "tipbench-run id=00000000", "=cmd|' /C calc'!A0",
+    "<!-- Begin of what tipbench writes: changes below are lost at the next publishing -->",
+    "<!-- End of what tipbench writes -->",
+    "//What follows is written by tipbench: changes to it are lost at the next publishing.//",
+    "//Here ends what tipbench writes.//",
+)  # fmt: skip
+"""Foreign text that means something to one of the wikis, or once did to such a program."""
+
+
+def hostile() -> Page:
+    """Each of HOSTILE in every place where a page takes text."""
+    cells = tuple(
+        (
+            Cell((string,)),
+            Cell((Strong(string),)),
+            Cell((Literal(string),)),
+            Cell((Link(string, "Benchmarks"),)),
+            Cell(("before ", string, " after"), sort=1.5),
+        )
+        for string in HOSTILE
+    )
+    return Page(
+        HOSTILE[0],
+        (
+            Table("hostile", (HOSTILE[0], "! x !! y", "^ x", "| x", "literal"), cells),
+            Quote(tuple((string,) for string in HOSTILE)),
+            Bullets(tuple((string,) for string in HOSTILE)),
+            *(Paragraph((string,)) for string in HOSTILE),
+            *(Code(string, "python") for string in HOSTILE),
+            Code("\n".join(HOSTILE)),
+            SideBySide((HOSTILE[0], "| x"), Code("\n".join(HOSTILE)), Code(HOSTILE[2], "</code>")),
+            Folded(HOSTILE[0], (Paragraph((HOSTILE[1],)),)),
+            *(Heading(string, 3, string) for string in HOSTILE),
+            *(Figure("speedups", string, string) for string in HOSTILE),
+        ),
+    )

@@ -1,4 +1,4 @@
-"""Real wikis on 127.0.0.1: Debian's `mediawiki` and `dokuwiki` under PHP's built-in server; and what tests put there.
+"""Real wikis on 127.0.0.1: Debian's `mediawiki` and `dokuwiki` under PHP's built-in server.
 
 All that the servers write lies in the folder they are given; nothing of them runs on when the `with` block ends.
 """
@@ -11,48 +11,20 @@ import os
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import time
-import traceback
 import urllib.error
 import urllib.request
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote, quote_plus
 
 import pytest
 
-from tipbench.publish.send import Published
-from tipbench.publish.tree import Entry
-from tipbench.publish.wiki import WikiError
-from tipbench.report.document import (
-    Bullets,
-    Cell,
-    Code,
-    Figure,
-    Folded,
-    Heading,
-    Link,
-    Literal,
-    Page,
-    Paragraph,
-    Quote,
-    SideBySide,
-    Strong,
-    Table,
-)
+from tests.published import BOT_TOKEN, TOKEN
 
 MEDIA_WIKI = Path("/usr/share/mediawiki")
 DOKU_WIKI = Path("/usr/share/dokuwiki")
-
-TOKEN = "t0p-secret/Token+of=the&tests%41"
-"""What must never be seen in a message; with characters that URLs and forms spell otherwise."""
-
-BOT_TOKEN = "0123456789abcdefghijklmnopqrstuv"
-"""MediaWiki takes a bot password of 32 characters, of 0-9 and a-v only."""
 
 SERVE_S = 30.0
 
@@ -62,10 +34,10 @@ def need(**there: object) -> None:
     absent = [name for name, found in there.items() if not found]
     if not absent:
         return
-    told = f"absent here: {', '.join(absent)}; .ci/install-wikis installs it on Debian"
+    why = f"absent here: {', '.join(absent)}; .ci/install-wikis installs it on Debian"
     if os.environ.get("TIPBENCH_TEST_ALL"):
-        pytest.fail(told)
-    pytest.skip(told)
+        pytest.fail(why)
+    pytest.skip(why)
 
 
 def need_media_wiki() -> None:
@@ -83,7 +55,6 @@ class Server:
     url: str
     folder: Path
     switches: Path
-    version: str
 
     @contextlib.contextmanager
     def with_settings(self, php: str) -> Iterator[None]:
@@ -141,9 +112,8 @@ if (str_starts_with($path, '/images/') && is_file('{folder}' . $path)) {{
 }}
 return false;
 """)
-    version = _first_line(["dpkg-query", "-W", "-f", "${Version}", "mediawiki"])
     with _php(MEDIA_WIKI, folder, environment, [], router) as url:
-        yield Server(url, folder, switches, version)
+        yield Server(url, folder, switches)
 
 
 @contextlib.contextmanager
@@ -177,9 +147,8 @@ require '{switches}';
     (conf / "acl.auth.php").write_text("*\t@ALL\t1\n*\t@user\t8\n")
     prepended = folder / "prepend.php"
     prepended.write_text(f"<?php define('DOKU_CONF', '{conf}/'); define('DOKU_MAIN_CONF', '{conf}/');\n")
-    version = (DOKU_WIKI / "VERSION").read_text().strip()
     with _php(DOKU_WIKI, folder, os.environ, ["-d", f"auto_prepend_file={prepended}"]) as url:
-        yield Server(url, folder, switches, version)
+        yield Server(url, folder, switches)
 
 
 def unused_port() -> int:
@@ -232,105 +201,3 @@ def _answers(url: str, process: subprocess.Popen[bytes]) -> bool:
         except OSError:
             time.sleep(0.05)
     return False
-
-
-def _first_line(command: list[str]) -> str:
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    except OSError:
-        return "unknown"
-
-
-@contextlib.contextmanager
-def refused(*words: str, kind: type[WikiError] = WikiError) -> Iterator[None]:
-    """Just this error, with these words and no token, neither in its message nor in what a traceback would show."""
-    with pytest.raises(WikiError) as caught:
-        yield
-    assert type(caught.value) is kind
-    for word in words:
-        assert word in str(caught.value)
-    shown = "".join(traceback.format_exception(caught.value))
-    for token in (TOKEN, BOT_TOKEN):
-        assert not any(spelt in shown for spelt in (token, quote(token), quote(token, safe=""), quote_plus(token)))
-
-
-def picture(shade: int) -> bytes:
-    """A PNG of 64 x 32 pixels, all of one grey."""
-
-    def chunk(kind: bytes, content: bytes) -> bytes:
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-
-    pixels = zlib.compress((b"\0" + bytes([shade]) * 64) * 32)
-    header = struct.pack(">IIBBBBB", 64, 32, 8, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
-
-
-def published(machine: str, told: str = "It pays.", shade: int = 200) -> Published:
-    """A run of one short page with one figure. told: what changes when the run is measured further."""
-    id = hashlib.sha1(machine.encode()).hexdigest()[:8]
-    entry = Entry(
-        id=id, machine=machine, run="2026-11-21-0e1f8a67", begun="2026-11-21T09:30:00+00:00", torch="2.15.0",
-        device="cpu", measured="2", skipped="1", failed="0", missing="0", noise="0.994..1.008", answers="1-1-0-0-1",
-    )  # fmt: skip
-    blocks = (
-        Paragraph((Strong("Limits."), " One machine; ", Link("all runs", "Benchmarks"), ".")),
-        Heading("channels-last", anchor="channels-last"),
-        Paragraph((told,)),
-        Figure("speedups", "Speedups of two pairs", "Figure 1: speedups"),
-    )
-    return Published(entry, Page(f"Tips on {machine}", blocks), {"speedups.png": picture(shade)})
-
-
-HOSTILE = (
-    "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "</pre></code></nowiki><b onclick=alert(1)>x</b>",
-    "&lt;b&gt; &amp; &#60;i&#62; &nbsp;x", "<!-- x", "x -->", "<ref>x</ref><references />", "<nowiki>''x''</nowiki>",
-    "<includeonly>x</includeonly><onlyinclude>y</onlyinclude>", "{{Main Page}}", "{{subst:CURRENTTIME}}", "{{{1|x}}}",
-    "{{:wiki:dokuwiki-128.png|x}}", "{{rss>http://example.org/feed}}", "{{#if:x|y}}", "[[Main Page|x]]", "[[x", "]]",
-    "x]", "[[start|x]] ]]] }}", "[https://example.org x]", "https://example.org/x", "www.example.org",
-    "//example.org/x", "mailto:somebody@example.org", "<somebody@example.org>", r"\\server\share",
-    "javascript:alert(1)", "file:///etc/passwd", "'''x''' ''y'' '", "**x** //y// __z__ ''w''", "~~~~", "~~~~~",
-    "~~NOTOC~~ ~~NOCACHE~~", "__TOC__", "__NOEDITSECTION__", "_", "__", "no_grad", "| x || y", "! x !! y", "|-", "|}",
-    "{|", "|+", "|", "!", "^ x ^ y ^", ":::", "* x", "# x", ": x", "; x : y", "- x", "-5 %", "+5 %", "> x", "== x ==",
-    "=", "==", "x ==", "====== x ======", "----", "-{zh:x}-", "#REDIRECT [[Main Page]]", "#redirect start",
-    "ISBN 978-0-306-40615-7", "RFC 2616", "PMID 12345", "%%", "%", "50 %", "x%%y%%%z%", "%%</nowiki>%%",
-    "<code>x</code>", "</code", "<file>x</file>", "<html><b>x</b></html>", "<HTML><b>x</b></HTML>",
-    "<php>echo 1;</php>", "((x))", r"x \\ y", r"\\", "\\",
-    "quotes \"x\" 'y' -- --- ... -> <- => <-> (c) (tm) 640x480 10x", ":-) FIXME DELETEME 8-)", "HTML FTP PHP",
-    "CamelCaseLink", "<sub>x</sub><del>y</del>", "1.35x [1.33, 1.38]", "a\tb", "x\ny", "caf\u00e9 e\u0301 \u00b5s",
-    "\u0301x", "\U0001f600 \u4e2d\u6587", "\ufffe\uffff", "\x7f'\"`UNIQ--nowiki-00000001-QINU`\"'\x7f", "a\u202eb", "0",
-    "x" * 700, "tipbench-run id=00000000", "=cmd|' /C calc'!A0",
-    "<!-- Begin of what tipbench writes: changes below are lost at the next publishing -->",
-    "<!-- End of what tipbench writes -->",
-    "//What follows is written by tipbench: changes to it are lost at the next publishing.//",
-    "//Here ends what tipbench writes.//",
-)  # fmt: skip
-"""Foreign text that means something to one of the wikis, or once did to such a program."""
-
-
-def hostile() -> Page:
-    """Each of HOSTILE in every place where a page takes text."""
-    cells = tuple(
-        (
-            Cell((string,)),
-            Cell((Strong(string),)),
-            Cell((Literal(string),)),
-            Cell((Link(string, "Benchmarks"),)),
-            Cell(("before ", string, " after"), sort=1.5),
-        )
-        for string in HOSTILE
-    )
-    return Page(
-        HOSTILE[0],
-        (
-            Table("hostile", (HOSTILE[0], "! x !! y", "^ x", "| x", "literal"), cells),
-            Quote(tuple((string,) for string in HOSTILE)),
-            Bullets(tuple((string,) for string in HOSTILE)),
-            *(Paragraph((string,)) for string in HOSTILE),
-            *(Code(string, "python") for string in HOSTILE),
-            Code("\n".join(HOSTILE)),
-            SideBySide((HOSTILE[0], "| x"), Code("\n".join(HOSTILE)), Code(HOSTILE[2], "</code>")),
-            Folded(HOSTILE[0], (Paragraph((HOSTILE[1],)),)),
-            *(Heading(string, 3, string) for string in HOSTILE),
-            *(Figure("speedups", string, string) for string in HOSTILE),
-        ),
-    )

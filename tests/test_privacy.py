@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from tests.git_server import TOKEN, everything, files, serving
+from tests.git_server import everything, files, serving
 from tests.made_up import MACHINE as MADE_UP
-from tests.published import stored, suite_run
+from tests.published import TOKEN, stored, suite_run
 from tipbench.machine import describe
 from tipbench.publish.allowed import allowed, check_public_name
 from tipbench.publish.forms import CARD, CONTROLS, MACHINE

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 from tipbench.compare.comparison import Comparison
 from tipbench.compare.effect import effects as effects_of
@@ -18,7 +17,7 @@ from tipbench.errors import UserError
 from tipbench.publish import tree
 from tipbench.publish.allowed import Allowed, allowed, check_public_name
 from tipbench.publish.send import Compared, Published, compared_there, known_there, plan, preview, send
-from tipbench.publish.target import open_wiki, parse, secret_for
+from tipbench.publish.target import EXPERIMENTAL, open_wiki, parse, secret_for
 from tipbench.publish.wiki import Wiki, WikiError
 from tipbench.records import store
 from tipbench.report.document import Page, figures
@@ -26,8 +25,6 @@ from tipbench.report.figures import alts_across, draw, draw_across
 from tipbench.report.one_run import page
 from tipbench.report.rows import rows
 from tipbench.report.wording import plain, plural
-
-Answer = TypeVar("Answer")
 
 
 class PublishError(UserError):
@@ -47,9 +44,11 @@ class Options:
 
 
 def begin(options: Options) -> int:
-    """Publish, or show what would be. Returns the exit code; raises PublishError and `store.StoreError`."""
-    target = _or_publish_error(lambda: parse(options.to))
-    secret = _or_publish_error(lambda: secret_for(target))
+    """Publish, or show what would be. Returns the exit code; raises PublishError, WikiError and `store.StoreError`."""
+    target = parse(options.to)
+    secret = secret_for(target)
+    if target.kind in EXPERIMENTAL:
+        _say(f"{target.kind} is experimental: {EXPERIMENTAL[target.kind]}")
     chosen = _chosen(options.files, options.public_name)
     try:
         wiki = open_wiki(target, secret, options.flavour)
@@ -69,13 +68,6 @@ def begin(options: Options) -> int:
     if not changes:
         print("nothing to write: the wiki has all of it already")
     return 0
-
-
-def _or_publish_error(ask: Callable[[], Answer]) -> Answer:
-    try:
-        return ask()
-    except WikiError as error:
-        raise PublishError(str(error)) from None
 
 
 def _chosen(files: Sequence[Path], public_name: str) -> list[Allowed]:

@@ -1,10 +1,5 @@
-"""Confluence Cloud as a wiki to publish to; the package markdown-to-confluence speaks with it.
-
-Of that package its API session is used, its parser of storage format and its list of what Confluence rewrites at
-will; not its Markdown converter and synchronizer. They replace whole pages and so lose what people wrote around our
-region, they name files on disk, and their Markdown has so many extensions (emoji, mathematics, directives) that
-foreign text would turn into markup: `storage_text` renders the page itself. The session is opened without the
-package's `ConfluenceAPI`, which knows no timeout, waits as long as a server says, and fills in from the environment.
+"""Confluence Cloud, through its REST API. Experimental: never tried on a live one, but on a server of the tests' own
+that was written after the same documentation: "The Confluence Cloud REST API v2", and v1 for attachments.
 
 Confluence stores a page in words of its own (entities, attributes, ids of macros), so what is read back never equals
 what was written. Therefore a property of each page, which people do not see, holds two digests: of the region as
@@ -13,7 +8,6 @@ as `read` found it.
 
 Titles are unique in a space, so a page is titled by its whole path:
 "Benchmarks: amd-epyc-zen4-2c-24g: 2026-11-21-0e1f8a67".
-Never tried on a live Confluence: the tests' server was written after Atlassian's documentation.
 """
 
 from __future__ import annotations
@@ -24,26 +18,28 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from html.entities import name2codepoint
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
+from xml.dom import Node, minidom
+from xml.parsers.expat import ExpatError
 
 import requests
 
 from tipbench.publish import storage_text
-from tipbench.publish.patience import patient_session
+from tipbench.publish.http_wiki import HttpWiki
 from tipbench.publish.secret import Secret
 from tipbench.publish.wiki import Change, Conflict, Path, Stored, WikiError, WikiPage
-from tipbench.report.wording import plain
-
-if TYPE_CHECKING:
-    from md2conf.api_types import ConfluenceAttachment, ConfluencePage
-    from md2conf.api_v2 import ConfluenceSessionV2
 
 SETTLING_S = (0.5, 1.0, 2.0, 4.0)
 """Waits until a page that was just written is there for readers."""
 
 PROPERTY = "tipbench"
 """Key of the property with the digests, of pages and of attachments."""
+
+VOLATILE = ("ac:local-id", "ac:macro-id", "local-id", "ri:version-at-save")
+"""Attributes that Confluence writes anew whenever anybody saves a page, as the package markdown-to-confluence has
+found."""
 
 MARK = re.compile(
     r'<ac:structured-macro\b(?=[^>]*\bac:name="anchor")[^>]*>\s*'
@@ -53,318 +49,283 @@ MARKED_PARAGRAPH = re.compile(
     rf"<p\b(?P<attributes>[^>]*)>(?P<before>(?:(?!</?p\b).)*?){MARK.pattern}(?P<after>(?:(?!</?p\b).)*?)</p>",
     re.DOTALL,
 )
+ENTITIES = "".join(f'<!ENTITY {name} "&#{code};">' for name, code in name2codepoint.items() if code > 62)
+"""Those of HTML, which storage format has and XML has not; those below are XML's own."""
 
 
-def open_wiki(url: str, secret: Secret) -> Confluence:
-    """url: `https://SITE.atlassian.net/wiki?space=KEY`, with `&parent=PAGE_ID` where the tree is to hang below
-    another page than the space's home. With a user the token is sent as a password, without one as a bearer.
-
-    Nothing is sent yet. Raises WikiError where the address, the token or the package is of no use.
-    """
-    try:
-        from md2conf.api_v2 import ConfluenceSessionV2
-        from md2conf.options_api import ConfluenceSessionOptions
-    except ImportError:
-        raise WikiError("Confluence needs one more package: pip install 'tipbench[confluence]'") from None
-    parts = urlsplit(url)
-    query = parse_qs(parts.query)
-    host, space, parent = parts.hostname or "", query.get("space", [""])[0], query.get("parent", [""])[0]
-    if not re.fullmatch(r"~?[A-Za-z0-9_.:-]+", space):
-        raise WikiError(f"no space is named for Confluence at {host}: add ?space=KEY, the key in its pages' addresses")
-    if parent and not parent.isdecimal():
-        raise WikiError("parent is the number in the parent page's address: .../pages/NUMBER/...")
-    if not secret.token:
-        raise WikiError(f"no token for {host}: set TIPBENCH_USER (the account's e-mail address) and TIPBENCH_TOKEN")
-    if not secret.token.isascii() or not secret.token.isprintable() or " " in secret.token:
-        raise WikiError(f"the token for {host} holds a character that no token has: was it copied whole?")
-    site = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}/"
-    api = ConfluenceSessionV2(
-        patient_session(secret),
-        options=ConfluenceSessionOptions(),
-        api_url=site,
-        domain=host,
-        base_path="/wiki/",
-        space_key=space,
-    )
-    return Confluence(api, secret, host, space, parent)
-
-
-def title_of(key: str) -> str:
-    """The title of the page with this key: no other page of the space may have it."""
-    return key.replace("/", ": ")
-
-
-class Confluence:
-    """A space of a Confluence; see `Wiki`. A page is read before it is rendered: only then can `render` tell that it
-    is there already.
+class Confluence(HttpWiki):
+    """A space of a Confluence. A page is read before it is rendered: only then can `render` see that it is there
+    already.
 
     A page with one of our titles that lies elsewhere in the space and has no marks is not ours and is refused; one
     with marks is ours wherever people moved it. A renamed page is no longer ours.
     """
 
+    kind = "Confluence"
+    markup = storage_text.Storage
+    help = "only Confluence Cloud can be published to: confluence+https://SITE.atlassian.net/wiki?space=KEY"
     marks = (f"<p>{storage_text.anchor('tipbench-begin')}</p>", f"<p>{storage_text.anchor('tipbench-end')}</p>")
 
-    def __init__(self, api: ConfluenceSessionV2, secret: Secret, host: str, space: str, parent: str) -> None:
-        self._api = api
-        self._secret = secret
-        self._host = host
-        self._space = space
-        self._given_parent = parent
+    def __init__(self, url: str, secret: Secret) -> None:
+        """url: `https://SITE.atlassian.net/wiki?space=KEY`, with `&parent=PAGE_ID` where the tree is to hang below
+        another page than the space's home. Nothing is sent yet. Raises WikiError where the address or the token is
+        of no use."""
+        parts = urlsplit(url)
+        query = parse_qs(parts.query)
+        super().__init__(f"{parts.scheme}://{parts.netloc}{parts.path}", secret)
+        self._key, self._parent = query.get("space", [""])[0], query.get("parent", [""])[0]
+        if not re.fullmatch(r"~?[A-Za-z0-9_.:-]+", self._key):
+            raise self._error(f"no space is named for {self._url}: add ?space=KEY, the key in its pages' addresses")
+        if self._parent and not self._parent.isdecimal():
+            raise self._error("parent is the number in the parent page's address: .../pages/NUMBER/...")
+        if not secret.token:
+            raise self._error(f"no token for {self._url}: set TIPBENCH_USER (the account's e-mail address) and "
+                              "TIPBENCH_TOKEN")  # fmt: skip
+        self._session.headers["Accept"] = "application/json"
         self._standing: dict[Path, tuple[object, str]] = {}  # the property's value, and the region as it was read
         self._ids: dict[Path, str] = {}
-        self._attached: dict[Path, dict[str, ConfluenceAttachment]] = {}  # of each page since it was read
 
     def render(self, page: WikiPage) -> str:
-        region = storage_text.render(page.page, title_of)
+        region = super().render(page)
         vouched, standing = self._standing.get(page.path, (None, ""))
         return standing if vouched == _digests(region, standing) else region
 
     def read(self, path: Path) -> Stored:
-        with self._telling(f"reading the page {_named(path)}"):
-            self._standing.pop(path, None)
-            self._attached.pop(path, None)
-            page = self._find(path)
-            return Stored(None) if page is None else Stored(self._as_shown(path, page), str(page.version.number))
+        self._standing.pop(path, None)
+        self._ids.pop(path, None)
+        id = self._id(path)
+        if id is None:
+            return Stored(None)
+        page = self._get(path, id)
+        status, text = self._within(page, "status"), self._text(page)
+        if status != "current":
+            raise self._error(f"{self._page(path)} is {status}: restore it, or rename it")
+        if not MARK.search(text) and self._within(page, "parentId") != self._above(path):
+            raise self._error(
+                f"{self._page(path)} lies elsewhere in the space {self._key}, and tipbench did not write it; titles "
+                "are unique in a space: rename that page, or publish to another space or below its parent"
+            )
+        return Stored(self._as_shown(path, id, text), str(self._version(page)))
 
     def has_image(self, path: Path, name: str, content: bytes) -> bool:
         """By size and by the digest that was stored when we attached it: a person's replacement of equal size is
         taken for ours."""
-        with self._telling(f"looking for {plain(name)} on the page {_named(path)}"):
-            page_id = self._id(path)
-            if page_id is None:
-                return False
-            if path not in self._attached:
-                self._attached[path] = {one.title: one for one in self._api.get_attachments(page_id)}
-            attached = self._attached[path].get(name)
-            if attached is None or attached.fileSize != len(content):
-                return False
-            found = self._api.get_content_property_for_attachment(attached.id, PROPERTY)
-            return found is not None and found.value == _digest(content)
+        id = self._id(path)
+        if id is None:
+            return False
+        query = {"filename": self._file(path, name)}
+        attached = self._results(self._page(path), f"api/v2/pages/{id}/attachments", query)
+        if not attached or attached[0].get("fileSize") != len(content):
+            return False
+        held = self._property(f"attachments/{self._within(attached, 0, 'id')}")
+        return held is not None and held.get("value") == _digest(content)
 
-    def write(self, changes: Sequence[Change], summary: str) -> None:
-        """Confluence has no way to write several pages at once: they are written in turn. What a page hangs below,
-        or is attached to, has to be there first: such a page is made with nothing but the marks and filled later.
-        """
-        bare: dict[Path, int] = {}
+    @contextmanager
+    def _ready(self, changes: Sequence[Change]) -> Iterator[None]:
+        """What a page hangs below, or is attached to, has to be there first: pages are made with nothing but the marks
+        and filled later."""
         for change in changes:
-            with self._telling(f"writing the page {_named(change.path)}"):
-                self._write(change, summary, bare)
+            self._expect_as_read(change)
+        new = {change.path for change in changes if change.before.text is None}
+        above = {change.path[:depth] for change in changes for depth in range(1, len(change.path))}
+        for path in sorted(new | above, key=lambda path: (len(path), path)):
+            # One that was not there when it was read is made, which fails where somebody was faster, not looked up.
+            if path in new or self._id(path) is None:
+                self._make(path)
+        yield
 
-    def _write(self, change: Change, summary: str, bare: dict[Path, int]) -> None:
-        text = "\n".join(self.marks) if change.text is None else change.text
-        version = bare.pop(change.path, 0) or int(change.before.revision or 0)
-        if not version and not change.images:
-            self._vouch(change.path, text, self._make(change.path, text, bare))
-            return
-        version = version or self._make(change.path, "\n".join(self.marks), bare)
-        page_id = self._ids[change.path]
-        for name, content in sorted(change.images.items()):
-            self._attach(page_id, name, content)
-        if change.text is not None:
-            self._api.update_page(page_id, text, title=title_of("/".join(change.path)), version=version + 1,
-                                  message=summary)  # fmt: skip
-            self._vouch(change.path, text, version + 1)
+    def _make(self, path: Path) -> None:
+        wanted = {"spaceId": self._space["id"], "status": "current", "parentId": self._above(path)}
+        response = self._send(self._page(path), "POST", "api/v2/pages", json={
+            **wanted, "title": self._name(path), "body": _storage("\n".join(self.marks)),
+        })  # fmt: skip
+        if response.status_code in (400, 409):
+            if self._id(path) is not None:
+                raise Conflict(f"somebody made the {self._page(path)} meanwhile")
+            if "already exists" in response.text:
+                raise self._error(
+                    f"the space {self._key} has a {self._page(path)} that this account cannot see, or that differs in "
+                    "capitals only: rename it, or ask for the permission to see it"
+                )
+        if not response.ok:
+            raise self._refusal(self._page(path), response, self._said(response))
+        self._ids[path] = str(self._within(self._parsed(response), "id"))
+        self._settled(path, 1)
 
-    def _make(self, path: Path, text: str, bare: dict[Path, int]) -> int:
-        """The version of a new page. bare: takes up those of the pages above it that had to be made."""
-        above = path[:-1]
-        if above and self._id(above) is None:
-            bare[above] = self._make(above, "\n".join(self.marks), bare)
-        title, parent = title_of("/".join(path)), self._ids[above] if above else self._top
-        try:
-            made = self._api.create_page(title=title, content=text, parent_id=parent, space_id=self._space_id)
-        except requests.HTTPError as error:
-            if error.response is None or error.response.status_code not in (400, 409):
-                raise
-            if self._api.page_exists(title, space_id=self._space_id) is not None:
-                raise Conflict(f"somebody made the page {_named(path)} meanwhile") from None
-            if "already exists" not in error.response.text:
-                raise
-            raise WikiError(
-                f"the space {self._space} has a page {_named(path)} that this account cannot see, or that differs in "
-                "capitals only: rename it, or ask for the permission to see it"
-            ) from None
-        self._ids[path] = made.id
-        return self._settled(path, made.version.number).version.number
+    def _edit(self, change: Change, text: str, summary: str) -> None:
+        id, version = self._ids[change.path], int(change.before.revision or 1) + 1
+        self._json(self._page(change.path), "PUT", f"api/v2/pages/{id}", json={
+            "id": id, "status": "current", "title": self._name(change.path), "body": _storage(text),
+            "version": {"number": version, "message": summary, "minorEdit": True},
+        })  # fmt: skip
+        self._vouch(change.path, text, version)
 
-    def _attach(self, page_id: str, name: str, content: bytes) -> None:
-        from md2conf.api_types import ConfluenceContentProperty
+    def _upload(self, path: Path, name: str, content: bytes, summary: str) -> None:
+        what = f"file {name} of {self._page(path)}"
+        answer = self._json(
+            what, "PUT", f"rest/api/content/{self._ids[path]}/child/attachment", data={"minorEdit": "true"},
+            files={"file": (name, content, "image/png")}, headers={"X-Atlassian-Token": "nocheck"},
+        )  # fmt: skip
+        self._remember(f"attachments/{self._within(answer, 'results', 0, 'id')}", _digest(content))
 
-        self._api.upload_attachment(page_id, name, raw_data=content, force=True)
-        attached = self._api.get_attachment_by_name(page_id, name)
-        self._api.update_content_property_for_attachment(
-            attached.id, ConfluenceContentProperty(PROPERTY, _digest(content))
-        )
-
-    def _settled(self, path: Path, version: int) -> ConfluencePage:
+    def _settled(self, path: Path, version: int) -> Any:
         """The page once it shows what was written, which can take a site some seconds: the proof that it was."""
         for wait_s in (*SETTLING_S, None):
-            try:
-                page = self._api.get_page(self._ids[path])
-                if page.version.number >= version:
-                    return page
-            except requests.HTTPError as error:
-                if error.response is None or error.response.status_code != 404:
-                    raise
+            place = f"api/v2/pages/{self._ids[path]}"
+            response = self._send(self._page(path), "GET", place, params={"body-format": "storage"})
+            if response.ok and self._version(page := self._parsed(response)) >= version:
+                return page
+            if response.status_code not in (200, 404):
+                raise self._refusal(self._page(path), response, self._said(response))
             if wait_s is not None:
                 time.sleep(wait_s)
-        raise WikiError(f"{self._host} took the page {_named(path)} but does not show it: look at it there")
+        raise self._error(f"{self._page(path)} was taken but is not shown: look at it there")
 
     def _vouch(self, path: Path, text: str, version: int) -> None:
         """Remember how Confluence stores what was written as this version, unless somebody wrote on already."""
-        from md2conf.api_types import ConfluenceContentProperty
-
         page = self._settled(path, version)
-        written, stored = self._region(path, text), self._region(path, page.content)
-        if page.version.number == version and written is not None and stored is not None:
-            value = _digests(written[1].strip("\n"), _laid_out(path, stored[1]))
-            self._api.update_content_properties_for_page(
-                page.id, [ConfluenceContentProperty(PROPERTY, dict(value))], keep_existing=True
-            )
+        written, stored = self._region(path, text), self._region(path, self._text(page))
+        if self._version(page) == version and written is not None and stored is not None:
+            value = _digests(written[1].strip("\n"), self._laid_out(path, stored[1]))
+            self._remember(f"pages/{self._ids[path]}", value)
 
-    def _find(self, path: Path) -> ConfluencePage | None:
-        from md2conf.api_types import ConfluenceStatus
+    # ---- our region ----
 
-        self._ids.pop(path, None)
-        page_id = self._id(path)
-        if page_id is None:
-            return None
-        page = self._api.get_page(page_id)
-        if page.status is not ConfluenceStatus.CURRENT:
-            raise WikiError(f"the page {_named(path)} of the space {self._space} is {page.status.value}: restore it, "
-                            "or rename it")  # fmt: skip
-        if not MARK.search(page.content) and page.parentId != self._id_above(path):
-            raise WikiError(
-                f"the space {self._space} has a page {_named(path)} elsewhere, which tipbench did not write; titles "
-                "are unique in a space: rename that page, or publish to another space or below its parent"
-            )
-        return page
-
-    def _as_shown(self, path: Path, page: ConfluencePage) -> str:
+    def _as_shown(self, path: Path, id: str, text: str) -> str:
         """The page with plain marks and our region one block a line."""
-        parts = self._region(path, page.content)
+        parts = self._region(path, text)
         if parts is None:
-            return _plain_marks(path, page.content)
-        region = _laid_out(path, parts[1])
-        vouched = self._api.get_content_property_for_page(page.id, PROPERTY)
-        self._standing[path] = (vouched.value if vouched is not None else None, region)
+            return self._plain_marks(path, text)
+        region = self._laid_out(path, parts[1])
+        vouched = self._property(f"pages/{id}")
+        self._standing[path] = (vouched.get("value") if vouched else None, region)
         return f"{parts[0]}{self.marks[0]}\n{region}\n{self.marks[1]}{parts[2]}"
 
     def _region(self, path: Path, text: str) -> tuple[str, str, str] | None:
         """Before, between and after the marks; None where they are not both there."""
-        before, begun, rest = _plain_marks(path, text).partition(self.marks[0])
+        before, begun, rest = self._plain_marks(path, text).partition(self.marks[0])
         region, ended, after = rest.partition(self.marks[1])
         return (before, region, after) if begun and ended else None
 
+    def _plain_marks(self, path: Path, text: str) -> str:
+        """Marks as `marks` has them, each on a line of its own, and nothing in code that reads like one.
+
+        What a person typed into a mark's paragraph, which looks empty, comes to be outside our region.
+        """
+
+        def alone(found: re.Match[str]) -> str:
+            typed = found["before"] + found["after"]
+            paragraph = f"<p{found['attributes']}>{typed}</p>" if typed.strip() else ""
+            return paragraph + self.marks[0] if found["which"] == "begin" else self.marks[1] + paragraph
+
+        shown = MARKED_PARAGRAPH.sub(alone, storage_text.unmarked(text))
+        if len(MARK.findall(shown)) != sum(map(shown.count, self.marks)):
+            raise self._misplaced(path)
+        for mark in self.marks:
+            shown = re.sub(rf"\n*{re.escape(mark)}\n*", f"\n{mark}\n", shown)
+        return shown.lstrip("\n")
+
+    def _laid_out(self, path: Path, region: str) -> str:
+        """One block a line, without what changes whenever anybody saves the page, such as the ids of macros."""
+        document = f'<!DOCTYPE root [{ENTITIES}]><root xmlns:ac="ac" xmlns:ri="ri">{region}</root>'
+        try:
+            root: Any = minidom.parseString(document.encode()).documentElement
+        except ExpatError:
+            raise self._misplaced(path) from None
+        for element in root.getElementsByTagName("*"):
+            for name in filter(element.hasAttribute, VOLATILE):
+                element.removeAttribute(name)
+        blocks = (node.toxml().strip() for node in root.childNodes if node.nodeType != Node.COMMENT_NODE)
+        return storage_text.unmarked("\n".join(filter(None, blocks)))
+
+    def _misplaced(self, path: Path) -> WikiError:
+        return self._error(
+            f"the anchors tipbench-begin and tipbench-end of the {self._page(path)} are no longer in paragraphs beside "
+            "each other, so what is ours cannot be distinguished from what is not: put them back, or delete both and "
+            "what is between them"
+        )
+
+    # ---- names ----
+
+    def _title(self, path: Path) -> str:
+        return ": ".join(path)
+
+    def _file_title(self, path: Path, name: str) -> str:
+        return name
+
+    def _unique(self, name: str, meant: object) -> str:
+        return name  # a name's characters stay as they are, so none becomes another's
+
+    def _takes_files(self, path: Path) -> bool:
+        return True
+
+    # ---- the API ----
+
+    def _get(self, path: Path, id: str) -> Any:
+        return self._json(self._page(path), "GET", f"api/v2/pages/{id}", params={"body-format": "storage"})
+
+    def _text(self, page: Any) -> str:
+        return str(self._within(page, "body", "storage", "value"))
+
+    def _version(self, page: Any) -> int:
+        number = self._within(page, "version", "number")
+        if not isinstance(number, int):
+            raise self._not_one()
+        return number
+
     def _id(self, path: Path) -> str | None:
         if path not in self._ids:
-            found = self._api.page_exists(title_of("/".join(path)), space_id=self._space_id)
-            if found is None:
+            query = {"title": self._name(path), "space-id": self._space["id"]}
+            found = self._results(self._page(path), "api/v2/pages", query)
+            if not found:
                 return None
-            self._ids[path] = found
+            self._ids[path] = str(self._within(found, 0, "id"))
         return self._ids[path]
 
-    def _id_above(self, path: Path) -> str | None:
-        return self._id(path[:-1]) if len(path) > 1 else self._top
+    def _above(self, path: Path) -> str | None:
+        return self._id(path[:-1]) if len(path) > 1 else self._parent or self._space["homepageId"]
 
     @cached_property
-    def _space_id(self) -> str:
+    def _space(self) -> Mapping[str, str]:
+        found = self._results(self._url, "api/v2/spaces", {"keys": self._key})
+        if not found:
+            raise self._error(
+                f"{self._url} shows no space {self._key}: look at its key, and whether this account may see it (who "
+                "is not known by the token is shown nothing)"
+            )
+        return {name: str(self._within(found, 0, name)) for name in ("id", "homepageId")}
+
+    def _property(self, holder: str) -> Any:
+        """Ours, of a page or an attachment; None where it has none."""
+        found = self._results(self._url, f"api/v2/{holder}/properties", {"key": PROPERTY})
+        return found[0] if found else None
+
+    def _remember(self, holder: str, value: object) -> None:
+        held, place, wanted = self._property(holder), f"api/v2/{holder}/properties", {"key": PROPERTY, "value": value}
+        if held is None:
+            self._json(self._url, "POST", place, json=wanted)
+        else:
+            version = {"number": self._version(held) + 1}
+            self._json(self._url, "PUT", f"{place}/{self._within(held, 'id')}", json={**wanted, "version": version})
+
+    def _results(self, what: str, place: str, query: Mapping[str, str]) -> list[Any]:
+        found = self._within(self._json(what, "GET", place, params=query), "results")
+        if not isinstance(found, list):
+            raise self._not_one()
+        return found
+
+    def _said(self, response: requests.Response) -> str:
+        """In the forms of the REST APIs v2 and v1."""
         try:
-            return self._api.space_key_to_id(self._space)
-        except RuntimeError:
-            raise WikiError(
-                f"{self._host} shows no space {self._space}: look at its key, and whether this account may see it "
-                "(who is not known by the token is shown nothing)"
-            ) from None
-
-    @cached_property
-    def _top(self) -> str:
-        return self._given_parent or self._api.get_homepage_id(self._space_id)
-
-    @contextmanager
-    def _telling(self, doing: str) -> Iterator[None]:
-        """Errors of the network, the server and the package as errors for people, without the token.
-
-        The package checks little of what it is answered, so what it stumbles over is no answer of a Confluence.
-        """
-        try:
-            yield
-        except WikiError:
-            raise
-        except requests.HTTPError as error:
-            raise self._refusal(error.response, doing) from None
-        except requests.JSONDecodeError:
-            raise WikiError(f"{self._host} answers {doing} with something that is not Confluence's: a login page, or "
-                            "a proxy's? Look at the address in a browser") from None  # fmt: skip
-        except requests.RequestException as error:
-            cause = getattr(error.args[0], "reason", error) if error.args else error  # without the pool's words
-            why = "no answer in time" if isinstance(error, requests.Timeout) else self._secret.hide(plain(str(cause)))
-            raise WikiError(f"{self._host} cannot be reached, {doing}: {why}") from None
-        except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, ExceptionGroup) as error:
-            raise WikiError(f"{self._host} answers {doing} in a form that is not Confluence's: "
-                            f"{self._secret.hide(plain(str(error)))}") from None  # fmt: skip
-
-    def _refusal(self, response: requests.Response, doing: str) -> WikiError:
-        status, said = response.status_code, self._secret.hide(_said(response))
-        remedies = {
-            400: "it refuses what was sent",
-            401: "it refuses the user or the token; a token can have expired: set TIPBENCH_USER (the account's e-mail "
-            "address) and TIPBENCH_TOKEN anew",
-            403: f"this account may not do that: ask for the permission to add and edit pages and attachments in the "
-            f"space {self._space}, and look whether the page is restricted or the site read-only",
-            404: "it, or the parent that was named, is not there, or this account may not see it: Confluence answers "
-            "both alike. Only Confluence Cloud (its REST API v2) can be published to",
-            409: "somebody wrote meanwhile",
-            413: "an image or the page is larger than it takes",
-            429: "too many requests; publish again in some minutes",
-        }
-        why = remedies.get(status, "it failed; publish again later")
-        kind = Conflict if status == 409 else WikiError
-        return kind(f"{self._host}, {doing}: {why} (HTTP {status}{f': {said}' if said else ''})")
+            body = response.json()
+            errors = body.get("errors") or [{"title": body.get("message")}]
+            return "; ".join(str(one["title"]) for one in errors if one.get("title"))
+        except (requests.JSONDecodeError, AttributeError, KeyError, TypeError):
+            return ""
 
 
-def _plain_marks(path: Path, text: str) -> str:
-    """Marks as `Confluence.marks` has them, each on a line of its own, and nothing in code that reads like one.
-
-    What a person typed into a mark's paragraph, which looks empty, comes to stand outside our region.
-    """
-
-    def alone(found: re.Match[str]) -> str:
-        typed = found["before"] + found["after"]
-        paragraph = f"<p{found['attributes']}>{typed}</p>" if typed.strip() else ""
-        if found["which"] == "begin":
-            return paragraph + Confluence.marks[0]
-        return Confluence.marks[1] + paragraph
-
-    shown = MARKED_PARAGRAPH.sub(alone, storage_text.unmarked(text))
-    if len(MARK.findall(shown)) != sum(map(shown.count, Confluence.marks)):
-        raise WikiError(_MISPLACED.format(_named(path)))
-    for mark in Confluence.marks:
-        shown = re.sub(rf"\n*{re.escape(mark)}\n*", f"\n{mark}\n", shown)
-    return shown.lstrip("\n")
-
-
-def _laid_out(path: Path, region: str) -> str:
-    """One block a line, without what changes whenever anybody saves the page, such as the ids of macros."""
-    from md2conf.converter import get_volatile_attributes
-    from md2conf.csf import ParseError, elements_from_string, elements_to_string
-
-    try:
-        root: Any = elements_from_string(region)
-    except ParseError:
-        raise WikiError(_MISPLACED.format(_named(path))) from None
-    for element in root.iter("*"):
-        for name in get_volatile_attributes():
-            element.attrib.pop(name, None)
-    for block in root:
-        block.tail = f"{(block.tail or '').strip()}\n"
-    return storage_text.unmarked(elements_to_string(root).strip()) if len(root) or root.text else ""
-
-
-_MISPLACED = (
-    "the anchors tipbench-begin and tipbench-end of the page {} no longer stand in paragraphs beside each other, so "
-    "what is ours cannot be distinguished from what is not: put them back, or delete both and what is between them"
-)
+def _storage(text: str) -> Mapping[str, str]:
+    return {"representation": "storage", "value": text}
 
 
 def _digests(rendered: str, stored: str) -> Mapping[str, str]:
@@ -373,17 +334,3 @@ def _digests(rendered: str, stored: str) -> Mapping[str, str]:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def _named(path: Path) -> str:
-    return f'"{plain(title_of("/".join(path)))}"'
-
-
-def _said(response: requests.Response) -> str:
-    """What the server gives as its reason, in the forms of the REST APIs v2 and v1; empty for any other."""
-    try:
-        body = response.json()
-        errors = body.get("errors") or [{"title": body.get("message")}]
-        return plain("; ".join(str(one["title"]) for one in errors if one.get("title")))
-    except (requests.JSONDecodeError, AttributeError, KeyError, TypeError):
-        return ""

@@ -9,81 +9,48 @@ Markdown" (root links), Gitea's services/wiki/wiki_path.go, Azure DevOps' "Wiki 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from dataclasses import dataclass
 
 from tipbench.publish.wiki import Path, WikiError
 
 
-class Flavour(Protocol):
-    """branch: of a wiki that has no page yet. file, image: paths in the repository. link, shown: what Markdown
-    names a page, or an image, by."""
+@dataclass(frozen=True)
+class Flavour:
+    """branch: of a wiki that has no page yet. between: a page and the one below it. root: what links and addresses of
+    images begin with. dash: how a file's name writes one. images: what their files begin with, of {page}, or of
+    {flat}, its name without folders."""
 
     branch: str
-
-    def file(self, path: Path) -> str: ...
-
-    def link(self, path: Path) -> str: ...
-
-    def image(self, path: Path, name: str) -> str: ...
-
-    def shown(self, path: Path, name: str) -> str: ...
-
-
-class Flat:
-    """GitHub, Gitea and Forgejo."""
-
-    def __init__(self, branch: str) -> None:
-        self.branch = branch
+    between: str
+    root: str
+    images: str
+    dash: str = "-"
 
     def file(self, path: Path) -> str:
-        return f"{self.link(path)}.md"
+        """The page's file in the repository."""
+        return f"{self._named(path)}.md"
 
     def link(self, path: Path) -> str:
-        return "-".join(path)
+        """What Markdown names the page by."""
+        return f"{self.root}{self._named(path)}"
 
     def image(self, path: Path, name: str) -> str:
-        return f"images/{self.link(path)}/{name}"
-
-    shown = image
-
-
-class GitLab:
-    branch = "main"
-
-    def file(self, path: Path) -> str:
-        return f"{'/'.join(path)}.md"
-
-    def link(self, path: Path) -> str:
-        return f"/{'/'.join(path)}"
-
-    def image(self, path: Path, name: str) -> str:
-        return f"{'/'.join(path)}/{name}"
+        """The image's file in the repository."""
+        return self.images.format(page=self.between.join(path), flat="-".join(path)) + name
 
     def shown(self, path: Path, name: str) -> str:
-        return f"/{self.image(path, name)}"
+        """What Markdown names the image by."""
+        return f"{self.root}{self.image(path, name)}"
 
-
-class Azure:
-    branch = "wikiMain"
-
-    def file(self, path: Path) -> str:
-        return f"{'/'.join(part.replace('-', '%2D') for part in path)}.md"
-
-    def link(self, path: Path) -> str:
-        return f"/{self.file(path).removesuffix('.md')}"
-
-    def image(self, path: Path, name: str) -> str:
-        return f".attachments/{'-'.join(path)}-{name}"
-
-    def shown(self, path: Path, name: str) -> str:
-        return f"/{self.image(path, name)}"
+    def _named(self, path: Path) -> str:
+        return self.between.join(part.replace("-", self.dash) for part in path)
 
 
 FLAVOURS: Mapping[str, Flavour] = {
-    "github": Flat("master"),
-    "gitlab": GitLab(),
-    "gitea": Flat("main"),
-    "azure": Azure(),
+    "github": Flavour("master", between="-", root="", images="images/{page}/"),
+    "gitlab": Flavour("main", between="/", root="/", images="{page}/"),
+    "gitea": Flavour("main", between="-", root="", images="images/{page}/"),
+    "azure": Flavour("wikiMain", between="/", root="/", images=".attachments/{flat}-", dash="%2D"),
 }
 
 HOSTS = {

@@ -1,8 +1,7 @@
 """git as it is installed, run so that nobody's settings show in what is pushed, and nobody's token anywhere.
 
-No work tree is made and no porcelain that commits is used: neither hooks, filters, signatures nor a person's name and
-address can get into a commit, and no link in a wiki's tree can lead out of it. A person's own git configuration is
-read, for proxies, certificates and ssh depend on it; where it could show in what is sent, it is overruled.
+A person's own git configuration is read, for proxies, certificates and ssh depend on it; where it could show in what is
+sent, or run a program of theirs, it is overruled. So is what a wiki's own files say of filters and line ends.
 """
 
 from __future__ import annotations
@@ -30,7 +29,17 @@ USER = "tipbench"
 
 SETTINGS = (
     "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.symlinks=false",  # a link of a wiki is a small file here, so none leads out of the clone
+    "core.fileMode=false",
     "core.attributesFile=/dev/null",
+    "core.excludesFile=/dev/null",
+    "core.autocrlf=false",
+    "core.safecrlf=false",
+    "i18n.commitEncoding=UTF-8",
+    "commit.gpgSign=false",
+    "submodule.recurse=false",
+    "push.recurseSubmodules=no",
     "gc.auto=0",
     "maintenance.auto=false",
     "push.gpgSign=false",
@@ -42,6 +51,9 @@ SETTINGS = (
     "http.lowSpeedTime=60",
 )
 
+ATTRIBUTES = "* -text -filter -eol -ident -working-tree-encoding\n"
+"""Of all files, in a clone's own list, which goes before a wiki's: their bytes are what the wiki has."""
+
 KEPT = ("GIT_SSH", "GIT_SSL_", "GIT_PROXY_", "GIT_CONFIG", "GIT_EXEC_PATH", "GIT_ALLOW_PROTOCOL")
 """Of git's own variables those, by beginning, that say how to reach a server. Others name a repository, where git
 runs in a hook, or trace what is sent."""
@@ -50,26 +62,25 @@ HELPER = (
     """!f() { test "$1" = get && """
     """printf 'username=%s\\npassword=%s\\n' "$TIPBENCH_GIT_USER" "$TIPBENCH_GIT_TOKEN"; }; f"""
 )
-"""A credential helper that reads the environment. Its words stand in the list of processes, the token does not:
+"""A credential helper that reads the environment. Its words are in the list of processes, the token is not:
 the shell prints it by itself."""
 
 
 class Git:
-    """git in one bare repository, which holds what was fetched and what is to be pushed."""
+    """git in one folder, with one wiki as its remote."""
 
     def __init__(self, folder: Path, url: str, secret: Secret) -> None:
         self.folder = folder
         self.url = url
         self._secret = secret
 
-    def ask(self, *words: str, given: bytes = b"", index: Path | None = None) -> bytes:
+    def ask(self, *words: str, given: bytes = b"") -> str:
         """What git prints. Raises GitFailed where it fails, WikiError where there is none or it comes to no end."""
-        environment = self._environment() | ({"GIT_INDEX_FILE": str(index)} if index else {})
         try:
             process = subprocess.Popen(
                 ["git", *self._settings(), *words],
                 cwd=self.folder,
-                env=environment,
+                env=self._environment(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -87,25 +98,25 @@ class Git:
         if process.returncode:
             texts = (self._secret.hide(found.decode("utf-8", "replace")) for found in (said, printed))
             raise GitFailed(process.returncode, *texts)
-        return printed
+        return printed.decode("utf-8", "surrogateescape")
 
     def _settings(self) -> list[str]:
         options = [word for setting in SETTINGS for word in ("-c", setting)]
         parts = urlsplit(self.url)
         if self._secret.token and parts.scheme in ("http", "https"):
             # The empty helper takes away a person's own, which git would ask first, and give the token to keep.
-            # Named with the host, ours is asked for that host alone, wherever a server redirects to.
+            # Named with the host, ours answers for that host alone, wherever a server redirects to.
             host = f"{parts.scheme}://{parts.netloc}"
             options += ["-c", "credential.helper=", "-c", f"credential.{host}.helper={HELPER}"]
         return options
 
     def _environment(self) -> dict[str, str]:
-        mine = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or _kept(name)}
+        mine = {name: value for name, value in os.environ.items() if name.startswith(KEPT) or name[:4] != "GIT_"}
         mine |= {f"GIT_{role}_{part}": value for role in ("AUTHOR", "COMMITTER") for part, value in AUTHOR.items()}
         mine |= {"TIPBENCH_GIT_USER": self._secret.user or USER, "TIPBENCH_GIT_TOKEN": self._secret.token}
         for name in ("TIPBENCH_TOKEN", "TIPBENCH_USER"):
             mine.pop(name, None)
-        # TZ: a commit holds its author's time zone. LC_ALL: git's messages are read here. GIT_ASKPASS: nobody is asked.
+        # TZ: a commit holds its author's time zone. LC_ALL: git's messages are read here. GIT_ASKPASS: no prompt.
         own = {"GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "", "GIT_LITERAL_PATHSPECS": "1", "TZ": "UTC", "LC_ALL": "C"}
         return mine | own
 
@@ -134,7 +145,3 @@ def _end(pid: int) -> None:
         for process in (*git.children(recursive=True), git):
             with suppress(psutil.Error):
                 process.kill()
-
-
-def _kept(name: str) -> bool:
-    return name.startswith(KEPT)

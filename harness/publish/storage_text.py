@@ -7,41 +7,20 @@ Atlassian's documentation. One block is one line, so that differences can be rea
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from html import escape
 
+from tipbench.publish.wiki import NO_FILES
 from tipbench.report.advice import DO_NOT, IMPOSSIBLE, UNCLEAR, USE
-from tipbench.report.document import (
-    Block,
-    Bullets,
-    Cell,
-    Code,
-    Figure,
-    Folded,
-    Heading,
-    Line,
-    Link,
-    Literal,
-    Page,
-    Paragraph,
-    Quote,
-    SideBySide,
-    Span,
-    Strong,
-    Table,
-)
+from tipbench.report.document import Cell, Code, Figure, Folded, Heading, Page, SideBySide, Strong
+from tipbench.report.markup import Markup
 from tipbench.report.wording import lines_of, plain
 
 COLOURS = {
-    "faster": "Green",
-    USE: "Green",
-    "slower": "Red",
-    "failed": "Red",
-    DO_NOT: "Red",
-    "inconclusive": "Yellow",
-    UNCLEAR: "Yellow",
-    "skipped": "Blue",
-    IMPOSSIBLE: "Blue",
+    **dict.fromkeys(("faster", USE), "Green"),
+    **dict.fromkeys(("slower", "failed", DO_NOT), "Red"),
+    **dict.fromkeys(("inconclusive", UNCLEAR), "Yellow"),
+    **dict.fromkeys(("skipped", IMPOSSIBLE), "Blue"),
 }
 """Of the lozenges around a cell's kind; what is not here is grey. The word is in the lozenge."""
 
@@ -53,25 +32,9 @@ CDATA = re.compile(r"<!\[CDATA\[.*?\]\]>", re.DOTALL)
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def render(page: Page, title_of: Callable[[str], str]) -> str:
-    """title_of: from another page's key to its title, which is what Confluence links by."""
-    return "\n".join([f"<h1>{text(page.title)}</h1>", *_blocks(page.blocks, title_of, folding=True)])
-
-
-def text(foreign: object) -> str:
-    """Foreign text as one line that storage format shows as it is, in an attribute too."""
-    return escape(NOT_XML.sub("", plain(str(foreign))))
-
-
-def macro(name: str, parameters: dict[str, str], body: str = "") -> str:
-    """parameters: escaped already. body: its whole element, where the macro has one."""
-    given = "".join(f'<ac:parameter ac:name="{key}">{value}</ac:parameter>' for key, value in parameters.items())
-    return f'<ac:structured-macro ac:name="{name}">{given}{body}</ac:structured-macro>'
-
-
 def anchor(name: str) -> str:
     """What links lead to; it shows nothing."""
-    return macro("anchor", {"": text(name)})
+    return _macro("anchor", {"": escape(name)})
 
 
 def unmarked(storage: str) -> str:
@@ -80,105 +43,93 @@ def unmarked(storage: str) -> str:
     return CDATA.sub(lambda found: re.sub(r"(?<=tipbench-)(?=(begin|end)</)", "]]><![CDATA[", found[0]), storage)
 
 
-def _blocks(listed: Iterable[Block], title_of: Callable[[str], str], folding: bool) -> list[str]:
-    return [_block(block, title_of, folding) for block in listed]
-
-
-def _block(block: Block, title_of: Callable[[str], str], folding: bool) -> str:
-    if isinstance(block, Heading):
-        level = min(max(block.level, 1), 6)
-        return f"<h{level}>{anchor(_place(block.anchor)) if block.anchor else ''}{text(block.text)}</h{level}>"
-    if isinstance(block, Paragraph):
-        return _paragraph(block.line, title_of)
-    if isinstance(block, Quote):
-        return macro("info", {}, _rich("".join(_paragraph(line, title_of) for line in block.lines)))
-    if isinstance(block, Bullets):
-        return f"<ul>{''.join(f'<li>{_paragraph(line, title_of)}</li>' for line in block.lines)}</ul>"
-    if isinstance(block, Table):
-        rows = ["".join(f"<td>{_cell(cell, title_of)}</td>" for cell in row) for row in block.rows]
-        return _table([f"<p>{text(name)}</p>" for name in block.head], rows)
-    if isinstance(block, Code):
-        return _code(block)
-    if isinstance(block, SideBySide):
-        titles = [f"<p>{text(title)}</p>" for title in block.titles]
-        return _table(titles, [f"<td>{_code(block.left)}</td><td>{_code(block.right)}</td>"])
-    if isinstance(block, Figure):
-        return _figure(block)
-    if isinstance(block, Folded):
-        if not folding:  # Confluence does not fold within what is folded
-            inside = _blocks(block.blocks, title_of, folding)
-            return "".join([f"<p><strong>{text(block.summary)}</strong></p>", *inside])
-        inside = _blocks(block.blocks, title_of, folding=False)
-        return macro("expand", {"title": text(block.summary)}, _rich("".join(inside)))
-    raise TypeError(f"{type(block).__name__} is no block of a page")
-
-
-def _place(name: str) -> str:
-    """A heading's anchor, which may not be named as our marks are."""
-    return name.replace("tipbench-", "tipbench_")
+def _macro(name: str, parameters: dict[str, str], body: str = "") -> str:
+    """parameters: escaped already. body: its whole element, where the macro has one."""
+    given = "".join(f'<ac:parameter ac:name="{key}">{value}</ac:parameter>' for key, value in parameters.items())
+    return f'<ac:structured-macro ac:name="{name}">{given}{body}</ac:structured-macro>'
 
 
 def _rich(body: str) -> str:
     return f"<ac:rich-text-body>{body}</ac:rich-text-body>"
 
 
-def _paragraph(line: Line, title_of: Callable[[str], str]) -> str:
-    return f"<p>{''.join(_span(span, title_of) for span in line)}</p>"
-
-
-def _span(span: Span, title_of: Callable[[str], str]) -> str:
-    if isinstance(span, str):
-        inner = text(span)
-        # `plain` takes the blanks at the ends away, which part this span from its neighbours
-        before, after = (" " * (span[end : end + 1 or None].isspace()) for end in (0, -1))
-        return f"{before}{inner}{after if inner else ''}"
-    if isinstance(span, Strong):
-        return f"<strong>{text(span.text)}</strong>"
-    if isinstance(span, Literal):
-        return f"<code>{text(span.text)}</code>"
-    if isinstance(span, Link):
-        return _link(span, title_of)
-    return "<br />"
-
-
-def _link(span: Link, title_of: Callable[[str], str]) -> str:
-    if span.to.startswith(("https://", "http://")):
-        return f'<a href="{text(span.to)}">{text(span.text)}</a>'
-    key, _, name = span.to.partition("#")
-    place = f' ac:anchor="{text(_place(name))}"' if name else ""
-    page = f'<ri:page ri:content-title="{text(title_of(key))}" />' if key else ""
-    body = f"<ac:plain-text-link-body>{_cdata(NOT_XML.sub('', plain(span.text)))}</ac:plain-text-link-body>"
-    return f"<ac:link{place}>{page}{body}</ac:link>"
-
-
-def _table(head: Iterable[str], rows: Iterable[str]) -> str:
-    """Both as XHTML; rows hold their cells."""
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
-    return f"<table><tbody><tr>{''.join(f'<th>{cell}</th>' for cell in head)}</tr>{body}</tbody></table>"
-
-
-def _cell(cell: Cell, title_of: Callable[[str], str]) -> str:
-    lozenge = macro("status", {"colour": COLOURS.get(cell.kind, "Grey"), "title": text(cell.kind)})
-    spans = (
-        lozenge if cell.kind and span in (cell.kind, Strong(cell.kind)) else _span(span, title_of) for span in cell.line
-    )
-    return f"<p>{''.join(spans)}</p>"
-
-
-def _code(code: Code) -> str:
-    language = LANGUAGES.get(code.language)
-    body = f"<ac:plain-text-body>{_cdata(NOT_XML.sub('', lines_of(code.text)))}</ac:plain-text-body>"
-    return macro("code", {"language": language} if language else {}, body)
-
-
 def _cdata(shown: str) -> str:
     """Within it nothing is markup but its end, which is parted."""
-    return unmarked(f"<![CDATA[{shown.replace(']]>', ']]]]><![CDATA[>')}]]>")
+    return unmarked(f"<![CDATA[{NOT_XML.sub('', shown).replace(']]>', ']]]]><![CDATA[>')}]]>")
 
 
-def _figure(figure: Figure) -> str:
-    image = (
-        f'<ac:image ac:alt="{text(figure.alt)}"><ri:attachment ri:filename="{text(f"{figure.name}.png")}" /></ac:image>'
-    )
-    caption = f"<p><em>{text(figure.caption)}</em></p>" if figure.caption else ""
-    return f"<p>{image}</p>{caption}"
+def _place(name: str) -> str:
+    """A heading's anchor, which may not be named as our marks are."""
+    return plain(name).replace("tipbench-", "tipbench_")
+
+
+class Storage(Markup):
+    line_break = "<br />"
+    in_words = NO_FILES
+    apart = ""
+    around_strong = ("<strong>", "</strong>")
+    around_literal = ("<code>", "</code>")
+    around_caption = ("<p><em>", "</em></p>")
+    _folds = True  # Confluence does not fold within what is folded
+
+    def page(self, page: Page) -> str:
+        return "\n".join([f"<h1>{self.text(page.title)}</h1>", *self.blocks(page.blocks)])
+
+    def text(self, foreign: str) -> str:
+        return escape(NOT_XML.sub("", plain(foreign)))
+
+    def web_link(self, address: str, text: str) -> str:
+        return f'<a href="{self.text(address)}">{self.text(text)}</a>'
+
+    def page_link(self, key: str, anchor: str, text: str) -> str:
+        place = f' ac:anchor="{self.text(_place(anchor))}"' if anchor else ""
+        page = f'<ri:page ri:content-title="{self.text(self._link(key))}" />' if key else ""
+        body = f"<ac:plain-text-link-body>{_cdata(plain(text))}</ac:plain-text-link-body>"
+        return f"<ac:link{place}>{page}{body}</ac:link>"
+
+    def heading(self, heading: Heading) -> str:
+        level = min(max(heading.level, 1), 6)
+        place = anchor(NOT_XML.sub("", _place(heading.anchor))) if heading.anchor else ""
+        return f"<h{level}>{place}{self.text(heading.text)}</h{level}>"
+
+    def paragraph(self, shown: str) -> str:
+        return f"<p>{shown}</p>"
+
+    def quote(self, shown: Sequence[str]) -> str:
+        return _macro("info", {}, _rich("".join(map(self.paragraph, shown))))
+
+    def bullets(self, shown: Sequence[str]) -> str:
+        return f"<ul>{''.join(f'<li>{self.paragraph(line)}</li>' for line in shown)}</ul>"
+
+    def table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+        names = "".join(f"<th>{self.paragraph(name)}</th>" for name in head)
+        cells = ("".join(f"<td>{cell}</td>" for cell in row) for row in rows)
+        body = "".join(f"<tr>{row}</tr>" for row in cells)
+        return f"<table><tbody><tr>{names}</tr>{body}</tbody></table>"
+
+    def cell(self, cell: Cell) -> str:
+        lozenge = _macro("status", {"colour": COLOURS.get(cell.kind, "Grey"), "title": self.text(cell.kind)})
+        of_kind = (cell.kind, Strong(cell.kind)) if cell.kind else ()
+        return self.paragraph("".join(lozenge if span in of_kind else self.span(span) for span in cell.line))
+
+    def code(self, code: Code) -> str:
+        language = LANGUAGES.get(code.language)
+        body = f"<ac:plain-text-body>{_cdata(lines_of(code.text))}</ac:plain-text-body>"
+        return _macro("code", {"language": language} if language else {}, body)
+
+    def side_by_side(self, block: SideBySide) -> str:
+        return self.table(list(map(self.text, block.titles)), [[self.code(block.left), self.code(block.right)]])
+
+    def drawing(self, figure: Figure) -> str:
+        return self.paragraph(super().drawing(figure))
+
+    def image(self, alt: str, file: str, width: int) -> str:
+        return f'<ac:image ac:alt="{self.text(alt)}"><ri:attachment ri:filename="{self.text(file)}" /></ac:image>'
+
+    def folded(self, block: Folded) -> str:
+        if not self._folds:
+            return "".join([self.paragraph(self.strong(block.summary)), *self.blocks(block.blocks)])
+        self._folds = False
+        inside = "".join(self.blocks(block.blocks))
+        self._folds = True
+        return _macro("expand", {"title": self.text(block.summary)}, _rich(inside))

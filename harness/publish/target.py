@@ -10,13 +10,16 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 from tipbench.publish.secret import Secret, find
 from tipbench.publish.wiki import Wiki, WikiError
 
-FORMS: Mapping[str, tuple[str, str]] = {
-    "git": ("git_wiki", "git+https://HOST/OWNER/REPO.wiki.git (also git+ssh:// and git+file://)"),
-    "mediawiki": ("media_wiki", "mediawiki+https://HOST/PATH/ (the folder of api.php)"),
-    "dokuwiki": ("doku_wiki", "dokuwiki+https://HOST/PATH/"),
-    "confluence": ("confluence", "confluence+https://SITE/wiki?space=KEY"),
+FORMS: Mapping[str, tuple[str, str, str]] = {
+    "git": ("git_wiki", "GitWiki", "git+https://HOST/OWNER/REPO.wiki.git (also git+ssh:// and git+file://)"),
+    "mediawiki": ("media_wiki", "MediaWiki", "mediawiki+https://HOST/PATH/ (the folder of api.php)"),
+    "dokuwiki": ("doku_wiki", "DokuWiki", "dokuwiki+https://HOST/PATH/"),
+    "confluence": ("confluence", "Confluence", "confluence+https://SITE/wiki?space=KEY (experimental)"),
 }
-"""By kind: the module that opens it, and what a target of it looks like."""
+"""By kind: the module and class of its `Wiki`, and what a target of it looks like. Modules are imported when needed."""
+
+EXPERIMENTAL = {"confluence": "tipbench was never tried on a live one, only on a server of its tests"}
+"""By kind of target, what its support lacks."""
 
 PROTOCOLS = {"git": ("https", "http", "ssh", "file")}
 WEB = ("https", "http")
@@ -39,7 +42,7 @@ def parse(text: str) -> Target:
     kind, plus, url = text.partition("+")
     parts = _split(url)
     if kind not in FORMS or not plus or parts is None or parts.scheme not in PROTOCOLS.get(kind, WEB):
-        raise WikiError("--to wants one of: " + "; ".join(form for _, form in FORMS.values()))
+        raise WikiError("--to wants one of: " + "; ".join(form for *_, form in FORMS.values()))
     if parts.password is not None:
         raise WikiError(
             "--to holds a password, which the shell's history and the list of processes would show: leave it out, "
@@ -47,7 +50,7 @@ def parse(text: str) -> Target:
         )
     host = parts.hostname or ""
     if not host and parts.scheme != "file":
-        raise WikiError(f"--to names no host: {FORMS[kind][1]}")
+        raise WikiError(f"--to names no host: {FORMS[kind][-1]}")
     host += f":{parts.port}" if parts.port else ""
     if parts.scheme == "ssh":  # there the user says which account of the server is logged in to
         return Target(kind, url, host, "")
@@ -67,13 +70,11 @@ def secret_for(target: Target) -> Secret:
 
 def open_wiki(target: Target, secret: Secret, flavour: str = "") -> Wiki:
     """flavour: of a git wiki, guessed from its host without one. Raises WikiError where it cannot be reached."""
-    opener = importlib.import_module(f"tipbench.publish.{FORMS[target.kind][0]}").open_wiki
-    if target.kind == "git":
-        wiki: Wiki = opener(target.url, flavour, secret)
-        return wiki
-    if flavour:
+    if flavour and target.kind != "git":
         raise WikiError("--flavour is for git wikis only")
-    wiki = opener(target.url, secret)
+    module, name, _ = FORMS[target.kind]
+    kind = getattr(importlib.import_module(f"tipbench.publish.{module}"), name)
+    wiki: Wiki = kind(target.url, secret, flavour) if target.kind == "git" else kind(target.url, secret)
     return wiki
 
 

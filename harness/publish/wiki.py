@@ -6,14 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tipbench.errors import UserError
 from tipbench.report.document import Page
 
 Path = tuple[str, ...]
 """A page's place in the tree, from the root: ("Benchmarks", "amd-epyc-zen4-2c-24g", "2026-11-21-0e1f8a67").
 Its key, which links name, is these joined by "/"."""
 
+NO_FILES = "Figure, not shown as this wiki takes no files from tipbench:"
+"""What begins a figure that is described in words."""
 
-class WikiError(Exception):
+
+class WikiError(UserError):
     """A wiki cannot be read or written: it is down, refuses the token, is read-only, or somebody holds a lock
     on the page. The message says what, where, and what to do, and never holds a secret."""
 

@@ -1,0 +1,337 @@
+"""The four kinds of wiki as tests of what they have in common see them: what people find and do there.
+
+Each is one that serves many tests, which keep apart by the names of their machines; Confluence is a stand-in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import re
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from pathlib import Path as File
+from typing import Any
+
+import pytest
+import requests
+
+from tests import fake_confluence, git_server, servers
+from tests.fake_confluence import FakeConfluence
+from tests.published import BOT_TOKEN, TOKEN
+from tipbench.publish.confluence import Confluence
+from tipbench.publish.doku_wiki import DokuWiki
+from tipbench.publish.git_wiki import GitWiki
+from tipbench.publish.media_wiki import MediaWiki
+from tipbench.publish.secret import Secret
+from tipbench.publish.wiki import Change, Path, Wiki
+
+
+class Site(ABC):
+    """A wiki that runs. name: of a page, there. ending: what the last line of our region is like."""
+
+    ending: str
+
+    def open(self) -> Wiki:
+        return self.opened(TOKEN)
+
+    @abstractmethod
+    def opened(self, token: str) -> Wiki: ...
+
+    @abstractmethod
+    def name(self, path: Path) -> str: ...
+
+    @abstractmethod
+    def pages(self) -> dict[str, str]:
+        """All pages as they are stored, by name."""
+
+    @abstractmethod
+    def save(self, path: Path, text: str) -> None:
+        """A person saves a page, or makes it."""
+
+    @abstractmethod
+    def versions(self, path: Path) -> int: ...
+
+    @abstractmethod
+    def uploads(self, path: Path) -> int:
+        """How often the page's figure was sent."""
+
+    @abstractmethod
+    def read_only(self) -> contextlib.AbstractContextManager[None]: ...
+
+    def typed(self, text: str) -> str:
+        """Words of a person in the wiki's markup."""
+        return text
+
+    def text(self, path: Path) -> str:
+        return self.pages()[self.name(path)]
+
+    def edit(self, path: Path, above: str = "", below: str = "") -> None:
+        parts = (self.typed(above) if above else "", self.text(path), self.typed(below) if below else "")
+        self.save(path, "\n\n".join(filter(None, parts)))
+
+    def tick(self) -> None:
+        """Wait until the wiki can tell what is written next from what was written before."""
+        return
+
+
+class Git(Site):
+    def __init__(self, server: git_server.GitServer) -> None:
+        self._server = server
+        self._folder = server.wiki("contract.git")
+        self.ending = re.escape(GitWiki.marks[1])
+
+    def opened(self, token: str) -> GitWiki:
+        return GitWiki(f"{self._server.url}/contract.git", Secret("", token), "github")
+
+    def name(self, path: Path) -> str:
+        return f"{'-'.join(path)}.md"
+
+    def pages(self) -> dict[str, str]:
+        found = git_server.files(self._folder)
+        return {name: content.decode() for name, content in found.items() if name.endswith(".md")}
+
+    def save(self, path: Path, text: str) -> None:
+        git_server.put(self._folder, "master", {self.name(path): text})
+
+    def versions(self, path: Path) -> int:
+        return self._commits(self.name(path))
+
+    def uploads(self, path: Path) -> int:
+        return self._commits(f"images/{'-'.join(path)}/speedups.png")
+
+    def _commits(self, file: str) -> int:
+        return int(git_server.git("-C", str(self._folder), "rev-list", "--count", "master", "--", file))
+
+    @contextlib.contextmanager
+    def read_only(self) -> Iterator[None]:
+        git_server.git("-C", str(self._folder), "config", "http.receivepack", "false")
+        yield
+        git_server.git("-C", str(self._folder), "config", "http.receivepack", "true")
+
+
+class Real(Site):
+    """A real wiki over HTTP. A person writes it through the same interface, as a user of its own."""
+
+    def __init__(self, server: servers.Server, kind: type[MediaWiki] | type[DokuWiki]) -> None:
+        self.server = server
+        self._kind = kind
+        self.ending = re.escape(kind.marks[1])
+
+    def save(self, path: Path, text: str) -> None:
+        human = self.human()
+        human.write([Change(path, human.read(path), text)], "by hand")
+
+    @abstractmethod
+    def human(self) -> Wiki: ...
+
+    @abstractmethod
+    def stranger(self) -> Wiki: ...
+
+    @abstractmethod
+    def without_files(self) -> contextlib.AbstractContextManager[None]:
+        """The wiki takes none."""
+
+
+class Media(Real):
+    def opened(self, token: str) -> MediaWiki:
+        return MediaWiki(self.server.url, Secret("Publisher@tipbench", BOT_TOKEN if token == TOKEN else token))
+
+    def human(self) -> MediaWiki:
+        return MediaWiki(self.server.url, Secret("Human", TOKEN))
+
+    def stranger(self) -> MediaWiki:
+        return MediaWiki(self.server.url, Secret("", ""))
+
+    def without_files(self) -> contextlib.AbstractContextManager[None]:
+        return self.server.with_settings("$wgEnableUploads = false;")
+
+    def name(self, path: Path) -> str:
+        return "/".join(path)
+
+    def as_admin(self, action: str, files: Any = None, **words: str) -> None:
+        """An administrator does something through the API."""
+        session, api = requests.Session(), f"{self.server.url}api.php"
+
+        def ask(files: Any = None, **words: str) -> Any:
+            return session.post(api, data={"format": "json", **words}, files=files, timeout=30).json()
+
+        def token(kind: str) -> str:
+            return str(ask(action="query", meta="tokens", type=kind)["query"]["tokens"][f"{kind}token"])
+
+        ask(action="login", lgname="Admin", lgpassword=TOKEN, lgtoken=token("login"))
+        answer = ask(files, action=action, token=token("csrf"), **words)
+        assert action in answer, answer
+
+    def query(self, **words: str) -> list[Any]:
+        """Pages, as the API shows them to strangers."""
+        found: list[Any] = []
+        more: dict[str, str] = {}
+        while True:
+            wanted = {"action": "query", "format": "json", "formatversion": "2", **words, **more}
+            answer = requests.get(f"{self.server.url}api.php", params=wanted, timeout=30).json()
+            found += answer.get("query", {}).get("pages", [])
+            if "continue" not in answer:
+                return found
+            more = answer["continue"]
+
+    def pages(self) -> dict[str, str]:
+        found = self.query(generator="allpages", gaplimit="20", prop="revisions", rvprop="content", rvslots="main")
+        return {page["title"]: page["revisions"][0]["slots"]["main"]["content"] for page in found}
+
+    def versions(self, path: Path) -> int:
+        (page,) = self.query(titles=self.name(path), prop="revisions", rvprop="ids", rvlimit="max")
+        return len(page["revisions"])
+
+    def uploads(self, path: Path) -> int:
+        file = f"File:Tipbench-{'-'.join(path[1:])}-speedups.png"
+        (page,) = self.query(titles=file, prop="imageinfo", iiprop="sha1", iilimit="max")
+        return len(page.get("imageinfo", ()))
+
+    def read_only(self) -> contextlib.AbstractContextManager[None]:
+        return self.server.with_settings("$wgReadOnly = 'Backup until noon';")
+
+
+class Doku(Real):
+    def opened(self, token: str) -> DokuWiki:
+        return DokuWiki(self.server.url, Secret("publisher", token))
+
+    def human(self) -> DokuWiki:
+        return DokuWiki(self.server.url, Secret("human", TOKEN))
+
+    def stranger(self) -> DokuWiki:
+        return DokuWiki(self.server.url, Secret("", ""))
+
+    def without_files(self) -> contextlib.AbstractContextManager[None]:
+        return self.rules("*\t@ALL\t1\n*\t@user\t4\n")
+
+    def name(self, path: Path) -> str:
+        return "/".join(path).lower()
+
+    def pages(self) -> dict[str, str]:
+        root = self.server.folder / "data/pages"
+        return {str(file.relative_to(root).with_suffix("")): file.read_text() for file in root.rglob("*.txt")}
+
+    def versions(self, path: Path) -> int:
+        return self._changes(f"meta/{self.name(path)}")
+
+    def uploads(self, path: Path) -> int:
+        return self._changes(f"media_meta/{self.name(path)}/speedups.png")
+
+    def _changes(self, name: str) -> int:
+        """DokuWiki writes one line each."""
+        file = self.server.folder / "data" / f"{name}.changes"
+        return len(file.read_text().splitlines()) if file.exists() else 0
+
+    @contextlib.contextmanager
+    def locked(self, id: str) -> Iterator[None]:
+        """A person has the page's form open."""
+        lock = self.server.folder / "data/locks" / f"{hashlib.md5(id.encode()).hexdigest()}.lock"
+        lock.write_text("human")
+        yield
+        lock.unlink()
+
+    @contextlib.contextmanager
+    def rules(self, text: str) -> Iterator[None]:
+        file: File = self.server.folder / "conf/acl.auth.php"
+        before = file.read_text()
+        file.write_text(text)
+        yield
+        file.write_text(before)
+
+    def read_only(self) -> contextlib.AbstractContextManager[None]:
+        return self.rules("*\t@ALL\t1\n*\t@user\t1\n")
+
+    def tick(self) -> None:
+        time.sleep(1.1)  # DokuWiki names versions by their second
+
+
+class Stand(Site):
+    """Confluence's stand-in."""
+
+    ending = r"<p[^>]*><ac:structured-macro [^>]*><ac:parameter ac:name=\"\">tipbench-end.*?</p>"
+
+    def __init__(self, site: FakeConfluence) -> None:
+        self.site = site
+
+    def opened(self, token: str) -> Confluence:
+        return Confluence(f"{self.site.url}?space=KEY", Secret(fake_confluence.USER, token))
+
+    def name(self, path: Path) -> str:
+        return ": ".join(path)
+
+    def pages(self) -> dict[str, str]:
+        return {page.title: page.body for page in self.site.pages.values()}
+
+    def typed(self, text: str) -> str:
+        return f"<p>{text}</p>"
+
+    def save(self, path: Path, text: str) -> None:
+        if self.name(path) in self.site.titles():
+            self.site.edit(self.name(path), lambda _: text)
+            return
+        if len(path) > 1 and self.name(path[:-1]) not in self.site.titles():
+            self.save(path[:-1], "x")
+        above = self.site.page(self.name(path[:-1])) if len(path) > 1 else self.site.home
+        self.site.add(self.name(path), self.typed(text), parent=above.id)
+
+    def versions(self, path: Path) -> int:
+        return len(self.site.page(self.name(path)).versions)
+
+    def uploads(self, path: Path) -> int:
+        return self.site.uploads().get(f"{self.name(path)}/speedups.png", 0)
+
+    @contextlib.contextmanager
+    def read_only(self) -> Iterator[None]:
+        for page in self.site.pages.values():
+            page.locked = True
+        yield
+        for page in self.site.pages.values():
+            page.locked = False
+
+
+@contextlib.contextmanager
+def just_before(words: bytes, comes: Callable[[], object]) -> Iterator[None]:
+    """Somebody does something when the first request whose body holds these words is on its way."""
+    send, waiting = requests.Session.send, [comes]
+
+    def between(session: requests.Session, request: requests.PreparedRequest, **more: Any) -> requests.Response:
+        body = request.body or b""
+        if waiting and words in (body if isinstance(body, bytes) else body.encode()):
+            waiting.pop()()
+        return send(session, request, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(requests.Session, "send", between)
+        yield
+    assert not waiting
+
+
+@contextlib.contextmanager
+def running(kind: str, folder: File) -> Iterator[Site]:
+    """kind: as a target's. Skips, or fails, where the wiki is not installed."""
+    if kind == "git":
+        git_server.need()
+        with git_server.serving(folder) as server:
+            yield Git(server)
+    elif kind == "mediawiki":
+        servers.need_media_wiki()
+        with servers.media_wiki(folder) as media:
+            yield Media(media, MediaWiki)
+    elif kind == "dokuwiki":
+        servers.need_doku_wiki()
+        with servers.doku_wiki(folder) as doku:
+            yield Doku(doku, DokuWiki)
+    else:
+        with fake_confluence.running() as site:
+            yield Stand(site)
+
+
+_numbers = itertools.count()
+
+
+def machine() -> str:
+    """A name that no other test's machine has."""
+    return f"machine-{next(_numbers)}"
