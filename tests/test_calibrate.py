@@ -416,6 +416,7 @@ def test_what_was_measured_without_its_noise_is_not_kept(here: Here, monkeypatch
     assert [record.name for record in store.read(here.files[0])[0].records] == [TWO[0]]
 
 
+@pytest.mark.slow
 def test_a_calibration_end_to_end_with_next_to_no_launches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("quick", "full"):
         monkeypatch.setitem(PROFILES, name, tiny.PROFILE)
@@ -447,6 +448,7 @@ def test_the_ratio_of_two_timers_has_welchs_interval() -> None:
     assert timers.welch(same, [1.05 * seconds for seconds in same])[0] == pytest.approx(1 / 1.05)
 
 
+@pytest.mark.slow
 def test_another_timer_answers_in_seconds_or_says_that_it_could_not(discovered: dict[Path, Discovery]) -> None:
     about = next(one for one in discovered[BENCHMARKS / "control.py"].pairs if one.pair == "SmallOperations")
     launcher = Launcher(BENCHMARKS, {})

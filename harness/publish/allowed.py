@@ -37,7 +37,7 @@ from tipbench.publish.forms import (
 from tipbench.publish.suite import WORD, KnownTip, known
 from tipbench.records.record import Launch, Outcome, PairInfo, Record, Run, VariantInfo, VariantRecord
 from tipbench.records.store import Notice
-from tipbench.suite.source import at_commit, sides
+from tipbench.suite.source import sides_at
 from tipbench.tip.pair import Equal
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import BLIND, NEEDS, SENTENCES, WITHHELD, Reason, field_names
@@ -198,7 +198,7 @@ def _code(run: Run, info: PairInfo, tip: KnownTip) -> Mapping[str, str]:
     """The code that was measured where the suite's file says the same, now or at the run's commit; else none."""
     if not info.code:
         return {}
-    is_ours = info.code == tip.code(info.pair) or info.code == sides(at_commit(run.commit, tip.file), info.pair)
+    is_ours = info.code == tip.code(info.pair) or info.code == sides_at(run.commit, tip.file, info.pair)
     return info.code if is_ours else {}
 
 

@@ -49,6 +49,8 @@ def sides(text: str, pair: str, read: Read = of_suite) -> dict[str, str]:
     Base classes count as far as they are in the same file, or in one of `benchmarks/jobs` that `read` has. {} where the
     text is no Python or holds no such class.
     """
+    if not text:
+        return {}
     tree = _parsed(text)
     top = _definitions(tree, text)
     if pair not in top or not isinstance(top[pair].node, ast.ClassDef):
