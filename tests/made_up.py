@@ -1,6 +1,6 @@
 """Made-up records with known effects, and a small run of them such as a machine would store.
 
-`python -m tests.made_up FILE` writes that run; tests/golden/schema-2.jsonl was made so.
+`python -m tests.made_up FILE` writes that run; tests/golden/schema-3.jsonl was made so.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import math
 import random
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -217,16 +217,27 @@ def files(root: Path, texts: Mapping[str, str]) -> Path:
 
 
 def stored(folder: Path, of: Run) -> Path:
-    """The results file of a run beneath `folder`, written as a machine writes it."""
+    """The results file of a run beneath `folder`, each record in one line."""
     with create(folder, of) as writer:
         for record in of.records:
             writer.append(record)
         return writer.path
 
 
+def learnt(record: Record) -> Iterator[Record]:
+    """A record as it grows: what its checks have found, then launch by launch."""
+    for count in range(len(record.launches) + 1):
+        yield replace(record, launches=record.launches[:count], steps=record.steps if count else 0)
+
+
 def write_golden(path: Path) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path.write_bytes(stored(Path(folder), realistic()).read_bytes())
+    """The run as a machine writes it."""
+    of = realistic()
+    with tempfile.TemporaryDirectory() as folder, create(Path(folder), of) as writer:
+        for record in of.records:
+            for part in learnt(record):
+                writer.append(part)
+        path.write_bytes(writer.path.read_bytes())
 
 
 if __name__ == "__main__":

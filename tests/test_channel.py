@@ -201,7 +201,8 @@ def records() -> dict[str, dict[str, Record]]:
         # Spawned workers import torch each: the good pair has five of them.
         chosen = [info for info in pairs if how == "forked" or info.pair != "Good"]
         try:
-            return {record.info.pair: record for record in run(chosen, launcher.start, PROFILE, 0, 1, lambda *_: None)}
+            found = run(chosen, launcher.start, PROFILE, 0, 1, lambda *_: None)
+            return {record.info.pair: record for _, record in found}
         finally:
             launcher.close()
 

@@ -101,8 +101,8 @@ def stored(folder: Path) -> Path:
 
 
 def names(file: Path) -> list[str]:
-    """The records in a results file, in their order, straight from its lines."""
-    return [Record.from_json(json.loads(line)).name for line in file.read_text().splitlines()[1:]]
+    """The records in a results file, in their order."""
+    return [record.name for record in store.read(file)[0].records]
 
 
 # ---- what needs no torch ----
@@ -340,8 +340,8 @@ def test_the_first_control_comes_along_with_a_persons_own_pairs(tmp_path: Path) 
 def test_a_signal_between_pairs_keeps_the_records_and_names_the_way_on(
     say: Said, known: list[PairInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: signal.Signals
 ) -> None:
-    def interrupted(pairs: Sequence[PairInfo], *_: object) -> Iterator[Record]:
-        yield Record(pairs[0], "skipped", NO_GPU)
+    def interrupted(pairs: Sequence[PairInfo], *_: object) -> Iterator[tuple[int, Record]]:
+        yield 0, Record(pairs[0], "skipped", NO_GPU)
         signal.raise_signal(word)
 
     monkeypatch.setattr(running, "run", interrupted)

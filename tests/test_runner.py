@@ -13,7 +13,7 @@ import pytest
 from tests.made_up import info
 from tipbench.engine.handle import WorkerFailed
 from tipbench.engine.profiles import PROFILES, Profile
-from tipbench.engine.runner import CHECK_SEEDS, measure, run, schedule, steps_a_block
+from tipbench.engine.runner import CHECK_SEEDS, complete, learnt, measure, run, schedule, steps_a_block
 from tipbench.records.record import PairInfo, Record, VariantInfo
 from tipbench.tip.pair import Equal
 from tipbench.tip.process import ProcessSettings
@@ -429,8 +429,31 @@ def test_the_next_pair_is_measured_after_a_failed_one(machine: FakeMachine) -> N
             raise WorkerFailed(Reason("crashed.made-up", {}, "SIGSEGV"))
 
     machine.before = before
-    records = list(run([info("First"), info("Second")], machine.start, FULL, 0, 2, lambda *_: None))
-    assert [(record.info.pair, record.outcome) for record in records] == [("First", "failed"), ("Second", "measured")]
+    found = dict(run([info("First"), info("Second")], machine.start, FULL, 0, 2, lambda *_: None))
+    assert [(record.info.pair, record.outcome) for record in found.values()] == [
+        ("First", "failed"),
+        ("Second", "measured"),
+    ]
+
+
+def test_what_is_learnt_is_yielded_as_soon_as_it_is_known(machine: FakeMachine) -> None:
+    found = list(learnt(info(), machine.start, FULL, 0, 2, lambda what: None))
+    assert [len(record.launches) for record in found] == list(range(len(found[-1].launches) + 1))
+    assert found[0].variants["optimized"].memory
+    assert [complete(record, FULL.looks, 2) for record in found] == [False] * (len(found) - 1) + [True]
+
+
+def test_a_pair_that_was_interrupted_is_gone_on_with_unless_it_has_changed(machine: FakeMachine) -> None:
+    *_, third, whole = list(learnt(info(), machine.start, FULL, 0, 2, lambda what: None))
+    machine.requests.clear()
+    assert list(learnt(info(), machine.start, FULL, 0, 2, lambda what: None, third)) == [
+        replace(whole, wall_s=pytest.approx(third.wall_s, abs=60))  # type: ignore[arg-type]
+    ]
+    assert not machine.commands("results")
+    assert {request["seed"] for request in machine.commands("build")} == {whole.launches[-1].seed}
+    anew = list(learnt(info(sizes={"elements": 7}), machine.start, FULL, 0, 2, lambda what: None, third))
+    assert machine.commands("results")
+    assert [len(record.launches) for record in anew] == list(range(len(whole.launches) + 1))
 
 
 # ---- needs ----

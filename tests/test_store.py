@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from tests.made_up import info, measured, realistic, run, stored
+from tests.made_up import info, learnt, measured, realistic, run, stored
 from tipbench.records import store
 from tipbench.records.fields import MalformedRecord
 from tipbench.records.record import Record, Run, VariantRecord
 from tipbench.records.store import SCHEMA, StoreError, create, newest, read, resume
+from tipbench.tip.reason import Reason
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -88,7 +89,7 @@ def test_numbers_that_json_lacks_and_large_and_foreign_values_are_stored(tmp_pat
 def test_a_record_that_json_cannot_hold_costs_only_itself(tmp_path: Path, three: Run) -> None:
     with create(tmp_path, three) as writer:
         writer.append(three.records[0])
-        with pytest.raises(StoreError, match=r"made-up\.Two cannot be stored .* 1 records are safe"):
+        with pytest.raises(StoreError, match=r"made-up\.Two cannot be stored .* safe there: 1"):
             writer.append(replace(three.records[1], wall_s={("a", "tuple"): 1}))  # type: ignore[arg-type]
         writer.append(three.records[2])
     assert read(writer.path) == (replace(three, records=three.records[::2]), [])
@@ -172,7 +173,7 @@ LAUNCH = "launches.0"
         *((field, ..., f"^the field '{field}' is missing$") for field in ("info", "outcome", "variants", "launches")),
         ("unknown", 1, "the field 'unknown' is not known"),
         ("outcome", "splendid", "outcome: .*'splendid'"),
-        ("steps", 0, "no count of steps"),
+        ("steps", 0, "a count of steps goes with launches"),
         ("steps", "many", "steps: expected"),
         ("steps", 1.5, "steps: expected `int`"),
         ("steps", 10**400, "steps: expected `int` <="),
@@ -201,7 +202,7 @@ LAUNCH = "launches.0"
         (f"{OPTIMIZED}.outcome", "?", f"{OPTIMIZED}.outcome"),
         (f"{OPTIMIZED}.outcome", ..., f"{OPTIMIZED}: the field 'outcome' is missing"),
         (f"{OPTIMIZED}.result", "fine", f"{OPTIMIZED}: the field 'result' is not known"),
-        ("launches", [], "no launch"),
+        ("launches", [], "a count of steps goes with launches"),
         ("launches", 3, "launches: expected"),
         (f"{LAUNCH}.seconds", [0.1], "launch 1 has columns of different lengths"),
         (f"{LAUNCH}.seconds.0", -1.0, r"launches\[0\].seconds\[0\]: expected `float` >"),
@@ -372,7 +373,7 @@ def test_a_full_disk_keeps_what_was_stored_and_says_how_to_go_on(
             return real(descriptor, data[: room.pop()])
 
         monkeypatch.setattr(os, "write", full)
-        with pytest.raises(StoreError, match=rf"made-up\.Three .* 2 records are safe .* --resume {writer.path}"):
+        with pytest.raises(StoreError, match=rf"made-up\.Three .* safe there: 2.* --resume {writer.path}"):
             writer.append(three.records[2])
         monkeypatch.undo()
         assert read(writer.path) == (replace(three, records=three.records[:2]), [])  # the truncated piece is taken back
@@ -463,6 +464,91 @@ def test_newest_of_nothing_says_how_to_measure(tmp_path: Path) -> None:
         newest(tmp_path / "missing")
 
 
+# ---- launch by launch ----
+
+
+@pytest.fixture
+def growing() -> list[Record]:
+    """What is learnt of one pair: its checks, then three launches."""
+    parts = list(learnt(measured(info("One"), {"optimized": 0.1})))[:4]
+    return [replace(part, wall_s=1.0 + count) for count, part in enumerate(parts)]
+
+
+def test_a_launch_is_a_line_and_what_was_learnt_before_is_not_written_again(
+    tmp_path: Path, growing: list[Record]
+) -> None:
+    with create(tmp_path, run()) as writer:
+        for number, record in enumerate(growing):
+            writer.append(record)
+            assert writer.saved == (number > 0)
+            found, notices = read(writer.path)
+            assert (found.records, notices) == ((record,) if number else (), [])
+    _, begun, *launches = [json.loads(line) for line in lines(writer.path)]
+    assert begun["launches"] == []
+    assert [launch["launch"]["seed"] for launch in launches] == [launch.seed for launch in growing[-1].launches]
+    assert not any("info" in launch for launch in launches)
+
+
+def test_resume_goes_on_within_a_pair(tmp_path: Path, growing: list[Record]) -> None:
+    with create(tmp_path, run()) as writer:
+        for record in growing[:3]:
+            writer.append(record)
+    length = len(lines(writer.path))
+    found, writer = resume(writer.path)
+    with writer:
+        assert found.records == (growing[2],)
+        writer.append(growing[3])
+    assert len(lines(writer.path)) == length + 1
+    assert read(writer.path)[0].records == (growing[3],)
+
+
+def test_a_pair_that_fails_in_a_launch_has_failed(tmp_path: Path, growing: list[Record]) -> None:
+    failed = Record(growing[0].info, "failed", Reason("out-of-memory", {}, "made up"))
+    with create(tmp_path, run()) as writer:
+        for record in (*growing, failed):
+            writer.append(record)
+    found, notices = read(writer.path)
+    assert (found.records, notices) == ((failed,), [])
+
+
+def test_a_pair_that_begins_anew_leaves_its_launches_behind_with_a_notice(
+    tmp_path: Path, growing: list[Record]
+) -> None:
+    with create(tmp_path, run()) as writer:
+        for record in (*growing, *growing[:2]):
+            writer.append(record)
+    found, (notice,) = read(writer.path)
+    assert found.records == (growing[1],)
+    assert notice.line == 2 + len(growing)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"of": "made-up.Other"},
+        {"device": "cuda"},
+        {"steps": 77},
+        {"steps": 0},
+        {"wall_s": "long"},
+        {"launch": {}},
+        {"launch": 1},
+        {"of": None},
+        {"more": 1},
+    ],
+)
+def test_a_launch_that_is_none_costs_itself_alone(
+    tmp_path: Path, growing: list[Record], change: dict[str, Any]
+) -> None:
+    with create(tmp_path, run()) as writer:
+        for record in growing:
+            writer.append(record)
+    edit(writer.path, 4, json.dumps({**json.loads(lines(writer.path)[3]), **change}).encode())
+    found, (notice,) = read(writer.path)
+    assert notice.line == 4
+    kept = growing[-1].launches
+    assert found.records[0].launches == (kept[0], kept[2])
+
+
 # ---- old schemas ----
 
 
@@ -508,8 +594,10 @@ def test_a_launch_of_schema_1_that_is_none_is_named(path: Path, three: Run, orde
 
 def test_the_golden_files_stay_readable() -> None:
     """They are never written anew: they are the results that people already have."""
-    (older, notices), (newer, more) = read(GOLDEN / "schema-1.jsonl"), read(GOLDEN / "schema-2.jsonl")
-    assert notices == more == []
+    read_back = [read(GOLDEN / f"schema-{number}.jsonl") for number in (1, 2, 3)]
+    assert [notices for _, notices in read_back] == [[], [], []]
+    (older, second, newer) = (found for found, _ in read_back)
+    assert second == newer  # of which the launches are lines of their own
     for found in (older, newer):
         assert (found.id, found.started, found.machine["cores"]) == ("3f9a1c07", "2026-03-01T09:30:00+00:00", 2)
         assert [record.outcome for record in found.records] == ["measured"] * 13 + ["failed", "skipped"]

@@ -23,7 +23,7 @@ from tipbench.engine.nodes import NodeLost, Nodes, Place, digest, gathered, plac
 from tipbench.engine.noise import NoNoise, noise
 from tipbench.engine.profiles import PROFILES
 from tipbench.engine.progress import Progress
-from tipbench.engine.runner import run
+from tipbench.engine.runner import complete, run
 from tipbench.errors import UserError
 from tipbench.machine import describe
 from tipbench.machine.controls import controls
@@ -31,6 +31,7 @@ from tipbench.machine.temporary import TemporaryFolderFull
 from tipbench.records import store
 from tipbench.records.fields import MalformedRecord, RunOptions, converted
 from tipbench.records.record import PairInfo, Record, Run
+from tipbench.report.rows import rules
 from tipbench.report.wording import plural, ratio
 from tipbench.suite.discover import Discovery, discover
 from tipbench.suite.files import BENCHMARKS, KNOWN
@@ -126,13 +127,14 @@ def resume(path: Path, rendezvous: str = "", calibration: bool = False) -> int:
                 raise CannotRun(f"{path} is {kind}: go on with `tipbench {command} --resume {shlex.quote(str(path))}`")
             for notice in writer.notices:
                 print(f"tipbench: {notice}", file=sys.stderr)
-            if not set(stored.planned) - {record.name for record in stored.records}:
-                print(f"{path} is complete: of its {plural(len(stored.planned), 'pair')} none is left to measure")
-                return _conclude(stored, path)
             try:
                 options_then = converted(stored.options, RunOptions)
             except MalformedRecord as error:
                 raise CannotRun(f"{path}, line 1: the options are damaged ({error}); begin a new run") from None
+            looks, cores = rules(stored)
+            if set(stored.planned) <= {record.name for record in stored.records if complete(record, looks, cores)}:
+                print(f"{path} is complete: of its {plural(len(stored.planned), 'pair')} none is left to measure")
+                return _conclude(stored, path)
             folder = Path(options_then["folder"]) if options_then["folder"] else KNOWN if calibration else BENCHMARKS
             count = options_then.get("nnodes", 1)
             if count > 1 and not rendezvous:
@@ -212,16 +214,16 @@ def _carry_on(
     nodes: Nodes | None,
     writer: store.Writer,
 ) -> int:
-    """Measure what `stored.records` does not hold yet, saving each record once it is complete."""
-    done = {record.name for record in stored.records}
-    left = [info for info in planned if info.name not in done]
+    """Measure what `stored.records` does not hold yet, saving what is learnt of a pair as soon as it is known."""
+    profile, cores, seed = PROFILES[stored.options["profile"]], stored.machine["cores"], stored.options["seed"]
+    records = {record.name: record for record in stored.records}
+    begun = {name: record for name, record in records.items() if not complete(record, profile.looks, cores)}
+    left = [info for info in planned if info.name not in records or info.name in begun]
     broken = {record.name: record for record in found.broken}
     progress = Progress(left)
     progress.say(
         f"{len(left)} pairs on {stored.machine['name']}, {stored.options['profile']} profile, into {writer.path}"
     )
-    profile, cores, seed = PROFILES[stored.options["profile"]], stored.machine["cores"], stored.options["seed"]
-    records = list(stored.records)
     launcher = Launcher(options.folder, stored.controls, nodes)
     go_on = store.way_on(writer.path)
     if options.place:
@@ -231,28 +233,29 @@ def _carry_on(
     beside = noise(seed) if options.calibration == "loaded" else nullcontext(lambda: None)
     try:
         with beside as check_that_it_lasts:
-            for index, record in enumerate(run(left, launcher.start, profile, seed, cores, progress.show, broken)):
+            for index, record in run(left, launcher.start, profile, seed, cores, progress.show, broken, begun):
                 check_that_it_lasts()
                 writer.append(record)
-                records.append(record)
-                progress.done(index, _line(record, cores, profile.looks), record.wall_s, record.outcome == "measured")
+                records[record.name] = record
+                if complete(record, profile.looks, cores):
+                    line = _line(record, cores, profile.looks)
+                    progress.done(index, line, record.wall_s, record.outcome == "measured")
     except KeyboardInterrupt:
-        progress.say(
-            f"interrupted: {len(records)} of {len(planned)} pairs are safe in {writer.path}\ngo on with: {go_on}"
-        )
+        progress.say(f"interrupted: {_safe(writer, planned)}\ngo on with: {go_on}")
         return 130
     except (TemporaryFolderFull, NoNoise) as cut:
-        safe = f"{len(records)} of {len(planned)} pairs are safe in {writer.path}"
-        raise type(cut)(f"{cut}; {safe}\ngo on with: {go_on}", exit_code=1) from None
+        raise type(cut)(f"{cut}; {_safe(writer, planned)}\ngo on with: {go_on}", exit_code=1) from None
     except NodeLost as lost:
-        raise NodeLost(
-            f"{lost}; {len(records)} of {len(planned)} pairs are safe in {writer.path}\n"
-            f"go on with: {go_on}, and on the other nodes as before"
-        ) from None
+        further = f"go on with: {go_on}, and on the other nodes as before"
+        raise NodeLost(f"{lost}; {_safe(writer, planned)}\n{further}") from None
     finally:
         signal.signal(signal.SIGTERM, before)
         launcher.close()
-    return _conclude(replace(stored, records=tuple(records)), writer.path)
+    return _conclude(replace(stored, records=tuple(records.values())), writer.path)
+
+
+def _safe(writer: store.Writer, planned: Sequence[PairInfo]) -> str:
+    return f"{writer.saved} of {len(planned)} pairs are safe in {writer.path}"
 
 
 def _conclude(stored: Run, path: Path) -> int:

@@ -1,4 +1,4 @@
-"""Measures pairs: which passes, in what order, when to stop. Yields records and prints nothing."""
+"""Measures pairs: which passes, in what order, when to stop. Yields what has been learnt, and prints nothing."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tipbench.records.record import Launch, PairInfo, Record, VariantInfo, Varia
 from tipbench.tip.pair import Equal
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
+from tipbench.verdict.statistics import Looks
 from tipbench.verdict.verdict import undecided
 
 CHECK_SEEDS = 3
@@ -49,24 +50,70 @@ def run(
     cores: int,
     show: Callable[[int, str], None],
     broken: Mapping[str, Record] | None = None,
-) -> Iterator[Record]:
-    """Measure the pairs in order, yielding each record once it is complete. `show` gets the pair's index.
+    begun: Mapping[str, Record] | None = None,
+) -> Iterator[tuple[int, Record]]:
+    """Measure the pairs in order. Yields a pair's index with its record as `learnt` does. `show` gets the index too.
 
-    broken: by name, the records of files that could not be imported, complete already.
+    broken: by name, the records of files that could not be imported, complete already. begun: by name, the records of
+    pairs that were interrupted.
     """
     for index, info in enumerate(pairs):
-        complete = (broken or {}).get(info.name)
-        yield complete or measure(info, start, profile, seed, cores, partial(show, index))
+        if info.name in (broken or {}):
+            yield index, (broken or {})[info.name]
+            continue
+        before = (begun or {}).get(info.name)
+        for record in learnt(info, start, profile, seed, cores, partial(show, index), before):
+            yield index, record
 
 
 def measure(info: PairInfo, start: Start, profile: Profile, seed: int, cores: int, show: Show) -> Record:
     """One pair from check to last launch. Never raises for what the pair does: that is its record."""
+    *_, record = learnt(info, start, profile, seed, cores, show)
+    return record
+
+
+def learnt(
+    info: PairInfo,
+    start: Start,
+    profile: Profile,
+    seed: int,
+    cores: int,
+    show: Show,
+    begun: Record | None = None,
+) -> Iterator[Record]:
+    """A pair's record once its checks and its memory are known, and after each launch; the last is complete.
+
+    begun: a record that was not completed, with what was learnt before. It is gone on with where the pair is still the
+    same, its code included; else the pair is measured anew.
+    """
     began = time.monotonic()
-    record = _measured(info, start, profile, seed, cores, show)
-    return replace(record, wall_s=round(time.monotonic() - began, 3))
+    before_s = 0.0
+    if begun is not None and begun.launches and begun.info == info:
+        record, before_s = begun, begun.wall_s
+    else:
+        record = _checked(info, start, seed, show)
+        yield replace(record, wall_s=round(time.monotonic() - began, 3))
+    try:
+        while record.outcome == "measured" and (open_names := undecided(record, profile.looks, cores)):
+            show(f"launch {len(record.launches) + 1}")
+            measurable = _measurable(info, record.variants)
+            continuing = [variant for variant in measurable if variant.name in ("baseline", *open_names)]
+            steps, launch = launch_once(info, continuing, start, profile, seed + len(record.launches), record)
+            wall_s = round(before_s + time.monotonic() - began, 3)
+            record = replace(record, steps=steps, launches=(*record.launches, launch), wall_s=wall_s)
+            yield record
+    except WorkerFailed as failure:
+        wall_s = round(before_s + time.monotonic() - began, 3)
+        yield Record(info, "failed", _why(info, failure), variants=record.variants, wall_s=wall_s)
 
 
-def _measured(info: PairInfo, start: Start, profile: Profile, seed: int, cores: int, show: Show) -> Record:
+def complete(record: Record, looks: Looks, cores: int) -> bool:
+    """Whether nothing more is to be learnt of a pair."""
+    return record.outcome != "measured" or not undecided(record, looks, cores)
+
+
+def _checked(info: PairInfo, start: Start, seed: int, show: Show) -> Record:
+    """The record without launches: skipped or failed, or what the checks and the memory pass have found."""
     if info.why:
         return Record(info, "skipped", info.why)
     variants = {variant.name: VariantRecord("skipped", variant.why) for variant in info.variants if variant.why}
@@ -82,13 +129,7 @@ def _measured(info: PairInfo, start: Start, profile: Profile, seed: int, cores: 
         if len(measurable) == 1:
             failed = next(found for found in variants.values() if found.outcome == "failed")
             return Record(info, "failed", failed.why, variants=variants)
-        record = Record(info, "measured", variants=variants)
-        while open_names := undecided(record, profile.looks, cores):
-            show(f"launch {len(record.launches) + 1}")
-            continuing = [variant for variant in measurable if variant.name in ("baseline", *open_names)]
-            steps, launch = launch_once(info, continuing, start, profile, seed + len(record.launches), record)
-            record = replace(record, steps=steps, launches=(*record.launches, launch))
-        return record
+        return Record(info, "measured", variants=variants)
     except WorkerFailed as failure:
         return Record(info, "failed", _why(info, failure), variants=variants)
 

@@ -196,7 +196,7 @@ class Record(_Explained):
                     converted(found, VariantRecord, f"variants.{name}")
             raise
         record._check_names(data)
-        record._check()
+        record.check()
         return record
 
     def _check_names(self, data: Mapping[str, Any]) -> None:
@@ -211,8 +211,8 @@ class Record(_Explained):
             for name in found.keys() - {known.name for known in fields(kind)}:
                 raise MalformedRecord(f"{where}: the field {name!r} is not known".removeprefix(": "))
 
-    def _check(self) -> None:
-        """What no field says by itself; statistics and report rely on it."""
+    def check(self) -> None:
+        """What no field says by itself; statistics and report rely on it. Raises MalformedRecord."""
         converted(self.info.tip, StoredTip, "info.tip")
         for name, found in self.variants.items():
             converted(found.mechanism, Mechanism, f"variants.{name}.mechanism")
@@ -232,12 +232,12 @@ class Record(_Explained):
 
     def _check_measured(self, names: Sequence[str], present: Sequence[set[str]]) -> None:
         """names: of all variants. present: by launch those it holds."""
-        if not present or not self.steps:
-            raise MalformedRecord("outcome is measured, but no launch or no count of steps is stored")
+        if bool(present) != bool(self.steps):
+            raise MalformedRecord("a count of steps goes with launches, and there is one of both only")
         if not {"baseline"} < set(names):
             raise MalformedRecord("outcome is measured, but no baseline or nothing beside it is listed")
         measured = {name for name in names if name not in self.variants or self.variants[name].outcome == "measured"}
-        if lacking := measured - present[0]:
+        if present and (lacking := measured - present[0]):
             raise MalformedRecord(f"launch 1 lacks the blocks of {', '.join(sorted(lacking))}")
 
 

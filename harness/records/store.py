@@ -1,8 +1,12 @@
-"""Records <-> results/<machine>/<date>-<short id>.jsonl: one header line, then one line a record.
+"""Records <-> results/<machine>/<date>-<short id>.jsonl: one header line, then what is learnt, as soon as it is known.
 
-The file is the truth and is only ever appended to. Every line is flushed to the disk before the next
-pair starts, so that a killed run or a lost machine costs at most the pair that was being measured.
-Reading never drops anything silently: each line that cannot be used becomes a `Notice`.
+A pair begins with a line of its record, which holds what its checks and its memory pass have found, or why it was
+skipped or failed. Each launch is a line of its own after it. A pair that fails in a launch gets a second line of its
+record, which replaces what was before.
+
+The file is the truth and is only ever appended to. Every line is flushed to the disk before anything else starts,
+so that a killed run or a lost machine costs at most one launch. Reading never drops anything silently: each line
+that cannot be used becomes a `Notice`.
 """
 
 from __future__ import annotations
@@ -13,18 +17,18 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypedDict
 
 from tipbench.errors import UserError
 from tipbench.records import schema_1
-from tipbench.records.fields import Header, MalformedRecord, converted
+from tipbench.records.fields import Header, MalformedRecord, Number, Positive, converted
 from tipbench.records.json_line import parsed, written
-from tipbench.records.record import Record, Run
+from tipbench.records.record import Launch, Record, Run
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of the lines written. Raise it when their meaning changes, and keep the old reader and its golden file."""
 
 CALIBRATION = "calibration-"
@@ -54,21 +58,30 @@ class Notice:
 class Writer:
     """An open results file. Not to be shared between threads or processes.
 
-    saved: records in the file that can be read back. notices: what `resume` found wrong with it.
+    launches: by the names of the pairs in the file, how many launches of each can be read back; None for a pair that
+    was skipped or failed. notices: what `resume` found wrong with the file.
     """
 
     path: Path
     descriptor: int
-    saved: int = 0
+    launches: dict[str, int | None] = field(default_factory=dict)
     notices: list[Notice] = field(default_factory=list)
 
+    @property
+    def saved(self) -> int:
+        """Pairs in the file that can be read back: one that was begun, and of which nothing was timed, is none."""
+        return sum(count != 0 for count in self.launches.values())
+
     def append(self, record: Record) -> None:
-        """Write one record and wait until the disk has it. Raises StoreError."""
+        """Write what of a record the file does not hold yet: its last launch, or all of it. Waits until the disk has
+        it. Raises StoreError."""
+        before = self.launches.get(record.name)
+        one_more = before is not None and before + 1 == len(record.launches)
         try:
-            line = written(record.to_json())
+            line = written(_launch_line(record) if one_more else record.to_json())
         except (TypeError, ValueError, RecursionError) as error:
             raise StoreError(
-                f"{record.name} cannot be stored in {self.path}: {error}; {self.saved} records are safe there",
+                f"{record.name} cannot be stored in {self.path}: {error}; pairs that are safe there: {self.saved}",
                 exit_code=1,
             ) from error
         try:
@@ -76,12 +89,11 @@ class Writer:
         except OSError as error:
             cause = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else _why(error)
             raise StoreError(
-                f"{record.name} could not be written to {self.path}: {cause}. "
-                f"{self.saved} records are safe there. "
+                f"{record.name} could not be written to {self.path}: {cause}. Pairs that are safe there: {self.saved}. "
                 f"Make room, or give access, then go on with: {way_on(self.path)}",
                 exit_code=1,
             ) from error
-        self.saved += 1
+        self.launches |= _launches([record])
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""
@@ -151,7 +163,7 @@ def resume(path: Path) -> tuple[Run, Writer]:
     """
     run, notices = read(path)
     try:
-        writer = Writer(path, os.open(path, os.O_RDWR | os.O_APPEND), len(run.records), notices)
+        writer = Writer(path, os.open(path, os.O_RDWR | os.O_APPEND), _launches(run.records), notices)
     except OSError as error:
         raise StoreError(f"cannot write to {path}: {_why(error)}") from error
     try:
@@ -190,30 +202,88 @@ def read(path: Path) -> tuple[Run, list[Notice]]:
     if not lines:
         raise StoreError(f"{path} is empty: the run ended before it began; delete the file and run again")
     run, reader = _header(path, lines[0])
-    records: list[Record] = []
-    first_seen: dict[tuple[str, str], int] = {}
+    found: dict[tuple[str, str], tuple[int, Record]] = {}  # with the line that the record begins on
     notices: list[Notice] = []
     for number, line in enumerate(lines[1:], 2):
         try:
-            record = reader(parsed(line))
+            data = parsed(line)
+            if "launch" in data:
+                _add_launch(found, _launch(data))
+            else:
+                _add_record(found, number, reader(data))
         except MalformedRecord as error:
-            notices.append(Notice(path, number, f"not a valid record ({error}); this pair's measurement is lost"))
-            continue
+            what = "launch ({}); it is lost" if "launch" in data else "record ({}); this pair's measurement is lost"
+            notices.append(Notice(path, number, f"not a valid {what.format(error)}"))
+        except _NotUsed as why:
+            notices.append(Notice(path, number, str(why)))
         except ValueError as error:
             if truncated and number == len(lines):
-                text = "truncated: the run was ended while it wrote this record; the pair's measurement is lost"
+                text = "truncated: the run was ended while it wrote this line; what it holds is lost"
             else:
-                text = f"not JSON ({error}); the record it held is lost"
+                text = f"not JSON ({error}); what it held is lost"
             notices.append(Notice(path, number, text))
-            continue
-        key = record.name, record.info.device
-        if key in first_seen:
-            text = f"{record.name} is stored a second time; the one on line {first_seen[key]} is used, this one is not"
-            notices.append(Notice(path, number, text))
-            continue
-        first_seen[key] = number
-        records.append(record)
+    # A pair that was begun, and of which nothing has been timed, has not been measured.
+    records = [record for _, record in found.values() if record.launches or record.outcome != "measured"]
     return replace(run, records=tuple(records)), notices
+
+
+class _LaunchLine(TypedDict):
+    """A launch, with what it makes of its pair's record."""
+
+    launch: Launch
+    of: str
+    device: str
+    steps: Positive
+    wall_s: Number
+
+
+class _NotUsed(Exception):
+    """A line that is whole, and cannot be used all the same; the message says why."""
+
+
+def _launches(records: Iterable[Record]) -> dict[str, int | None]:
+    return {record.name: len(record.launches) if record.outcome == "measured" else None for record in records}
+
+
+def _launch_line(record: Record) -> dict[str, Any]:
+    about = {"of": record.name, "device": record.info.device, "steps": record.steps, "wall_s": record.wall_s}
+    return {**about, "launch": asdict(record.launches[-1])}
+
+
+def _launch(data: Mapping[str, Any]) -> _LaunchLine:
+    """Raises MalformedRecord, also for a field that is not known: somebody would miss it."""
+    line = converted(data, _LaunchLine)
+    known = {field.name for field in fields(Launch)}
+    for name in (data.keys() - _LaunchLine.__annotations__.keys()) | (data["launch"].keys() - known):
+        raise MalformedRecord(f"the field {name!r} is not known")
+    return line
+
+
+def _add_launch(found: dict[tuple[str, str], tuple[int, Record]], line: _LaunchLine) -> None:
+    """Raises MalformedRecord where the launch does not fit its pair's record, _NotUsed where there is none."""
+    key = line["of"], line["device"]
+    begun, record = found.get(key, (0, None))
+    if record is None or record.outcome != "measured":
+        raise _NotUsed(f"a launch of {line['of']}, which no line before it begins; it is lost")
+    if record.steps not in (0, line["steps"]):
+        raise MalformedRecord(f"it has {line['steps']} steps a block, those before it {record.steps}")
+    longer = replace(record, steps=line["steps"], wall_s=line["wall_s"], launches=(*record.launches, line["launch"]))
+    longer.check()
+    found[key] = begun, longer
+
+
+def _add_record(found: dict[tuple[str, str], tuple[int, Record]], number: int, record: Record) -> None:
+    """A pair that had begun may fail, or begin anew. Raises _NotUsed for any other second record of a pair."""
+    key = record.name, record.info.device
+    begun, before = found.get(key, (0, None))
+    if before is not None:
+        anew = record.outcome == "measured" and not record.launches
+        if before.outcome != "measured" or not (anew or record.outcome == "failed"):
+            raise _NotUsed(f"{record.name} is stored a second time; the one on line {begun} is used, this one is not")
+        del found[key]  # so that records are in the order in which they were begun
+    found[key] = number, record
+    if before is not None and before.launches and record.outcome == "measured":
+        raise _NotUsed(f"{record.name} was begun anew; what was timed before is not used")
 
 
 def newest(folder: Path) -> Path:
@@ -274,7 +344,11 @@ def _header(path: Path, line: bytes) -> tuple[Run, Callable[[Mapping[str, Any]],
     return Run(**{**found, "planned": tuple(data["planned"])}), READERS[schema]
 
 
-READERS: dict[int, Callable[[Mapping[str, Any]], Record]] = {1: schema_1.record, 2: Record.from_json}
+READERS: dict[int, Callable[[Mapping[str, Any]], Record]] = {
+    1: schema_1.record,
+    2: Record.from_json,
+    3: Record.from_json,
+}
 
 
 def _truncated(line: bytes) -> bool:
