@@ -288,12 +288,12 @@ class Here:
         self.stops: list[str] = []
         """Of each run, before which pair it is interrupted."""
 
-    def run(self, pairs: Sequence[PairInfo], *_: object) -> Iterator[Record]:
+    def run(self, pairs: Sequence[PairInfo], *_: object) -> Iterator[tuple[int, Record]]:
         stop = self.stops.pop(0) if self.stops else ""
-        for about in pairs:
+        for index, about in enumerate(pairs):
             if about.name == stop:
                 raise KeyboardInterrupt
-            yield found(about, math.log(1.05) if about.name == "planted.InBaseline10" else 0.0)
+            yield index, found(about, math.log(1.05) if about.name == "planted.InBaseline10" else 0.0)
 
     def calibrate(self, *arguments: object) -> int:
         listed = ["calibrate", *map(str, arguments), "--reports", str(self.folder / "reports")]

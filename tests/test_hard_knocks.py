@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import gc
-import json
 import os
 import pickle
 import random
@@ -35,7 +34,7 @@ from tipbench.engine.launcher import Launcher
 from tipbench.engine.runner import run
 from tipbench.machine.controls import controls
 from tipbench.records import store
-from tipbench.records.record import PairInfo, Record
+from tipbench.records.record import PairInfo
 from tipbench.suite.discover import Discovery, discover
 from tipbench.tip.process import ProcessSettings
 
@@ -132,9 +131,9 @@ class Knocked:
         self.finished = content[: content.rfind(b"\n") + 1]
 
     def outcomes(self) -> list[tuple[str, str]]:
-        """(name, outcome) of every line of the file but its header."""
-        records = [Record.from_json(json.loads(line)) for line in self.finished.splitlines()[1:]]
-        return [(record.name, record.outcome) for record in records]
+        """(name, outcome) of every record in the file."""
+        assert self.file is not None
+        return [(record.name, record.outcome) for record in store.read(self.file)[0].records]
 
     def said(self) -> str:
         return (self.folder / "said").read_text()
