@@ -94,9 +94,9 @@ def _chosen(files: Sequence[Path], public_name: str) -> list[Allowed]:
 
 def _read(file: Path, public_name: str) -> Allowed:
     """What may be published of a file. What stays here is named on stderr."""
-    if file.name.startswith(store.CALIBRATION):
-        raise store.StoreError(f"{file} is no run: calibrations are not published")
     run, notices = store.read(file)
+    if run.options.get("calibration"):
+        raise store.StoreError(f"{file} is a calibration of tipbench itself, and is not published")
     for notice in notices:
         _say(str(notice))
     found = allowed(run, notices, public_name)
