@@ -131,8 +131,7 @@ def resume(path: Path, rendezvous: str = "", calibration: bool = False) -> int:
                 options_then = converted(stored.options, RunOptions)
             except MalformedRecord as error:
                 raise CannotRun(f"{path}, line 1: the options are damaged ({error}); begin a new run") from None
-            looks, cores = rules(stored)
-            if set(stored.planned) <= {record.name for record in stored.records if complete(record, looks, cores)}:
+            if set(stored.planned) <= {record.name for record in stored.records} - _begun(stored, writer).keys():
                 print(f"{path} is complete: of its {plural(len(stored.planned), 'pair')} none is left to measure")
                 return _conclude(stored, path)
             folder = Path(options_then["folder"]) if options_then["folder"] else KNOWN if calibration else BENCHMARKS
@@ -217,7 +216,7 @@ def _carry_on(
     """Measure what `stored.records` does not hold yet, saving what is learnt of a pair as soon as it is known."""
     profile, cores, seed = PROFILES[stored.options["profile"]], stored.machine["cores"], stored.options["seed"]
     records = {record.name: record for record in stored.records}
-    begun = {name: record for name, record in records.items() if not complete(record, profile.looks, cores)}
+    begun = _begun(stored, writer)
     left = [info for info in planned if info.name not in records or info.name in begun]
     broken = {record.name: record for record in found.broken}
     progress = Progress(left)
@@ -252,6 +251,16 @@ def _carry_on(
         signal.signal(signal.SIGTERM, before)
         launcher.close()
     return _conclude(replace(stored, records=tuple(records.values())), writer.path)
+
+
+def _begun(stored: Run, writer: store.Writer) -> dict[str, Record]:
+    """By name, the records of a file that further launches belong to."""
+    looks, cores = rules(stored)
+    return {
+        record.name: record
+        for record in stored.records
+        if writer.launches.get(record.name) is not None and not complete(record, looks, cores)
+    }
 
 
 def _safe(writer: store.Writer, planned: Sequence[PairInfo]) -> str:

@@ -17,7 +17,7 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypedDict
@@ -59,7 +59,8 @@ class Writer:
     """An open results file. Not to be shared between threads or processes.
 
     launches: by the names of the pairs in the file, how many launches of each can be read back; None for a pair that
-    was skipped or failed. notices: what `resume` found wrong with the file.
+    takes no more: it was skipped, it failed, or its launches lie in its record's line, as those of complete pairs did
+    in older files. notices: what `resume` found wrong with the file.
     """
 
     path: Path
@@ -163,7 +164,9 @@ def resume(path: Path) -> tuple[Run, Writer]:
     """
     run, notices = read(path)
     try:
-        writer = Writer(path, os.open(path, os.O_RDWR | os.O_APPEND), _launches(run.records), notices)
+        launches = _launches(run.records)
+        launches |= dict.fromkeys(name for name in _whole(path) if name in launches)
+        writer = Writer(path, os.open(path, os.O_RDWR | os.O_APPEND), launches, notices)
     except OSError as error:
         raise StoreError(f"cannot write to {path}: {_why(error)}") from error
     try:
@@ -243,6 +246,15 @@ class _NotUsed(Exception):
 
 def _launches(records: Iterable[Record]) -> dict[str, int | None]:
     return {record.name: len(record.launches) if record.outcome == "measured" else None for record in records}
+
+
+def _whole(path: Path) -> Iterator[str]:
+    """The names of the pairs whose launches lie in their record's line."""
+    for line in path.read_bytes().splitlines()[1:]:
+        with contextlib.suppress(ValueError, KeyError, TypeError):  # a damaged line has its notice already
+            data = parsed(line)
+            if data["launches"]:
+                yield f"{data['info']['tip']['id']}.{data['info']['pair']}"
 
 
 def _launch_line(record: Record) -> dict[str, Any]:
