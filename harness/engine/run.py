@@ -255,7 +255,7 @@ def _carry_on(
 
 def _begun(stored: Run, writer: store.Writer) -> dict[str, Record]:
     """By name, the records of a file that further launches belong to."""
-    looks, cores = rules(stored)
+    looks, (_, cores) = PROFILES[stored.options["profile"]].looks, rules(stored)
     return {
         record.name: record
         for record in stored.records
