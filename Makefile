@@ -58,10 +58,10 @@ measure:
 
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --benchmark-disable
 
-test: setup native ## run the tests that one waits for after a change (6 minutes on 2 cores)
+test: setup native ## run the tests that one waits for after a change (6 to 8 minutes on 2 cores)
 	@$(PYTEST) -m "not slow"
 
-test-all: setup native ## run all others: whole jobs, wikis, browsers, nodes, simulations (11 to 15 minutes)
+test-all: setup native ## run all others: whole jobs, wikis, browsers, nodes, simulations (11 to 25 minutes)
 	@$(PYTEST) -m slow
 
 # Warnings are shown and not errors: what else torch warns of on a card is not known, and says nothing about the work.
