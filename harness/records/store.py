@@ -18,15 +18,16 @@ import re
 import shlex
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, TypedDict
+from typing import Any, BinaryIO
 
 from tipbench.errors import UserError
 from tipbench.records import schema_1
-from tipbench.records.fields import Header, MalformedRecord, Number, Positive, converted
+from tipbench.records.fields import Header, MalformedRecord, converted
 from tipbench.records.json_line import parsed, written
-from tipbench.records.record import Launch, Record, Run
+from tipbench.records.lines import Found, NotUsed, add_launch, add_record, launch, launch_line
+from tipbench.records.record import Record, Run
 
 SCHEMA = 3
 """Version of the lines written. Raise it when their meaning changes, and keep the old reader and its golden file."""
@@ -79,7 +80,7 @@ class Writer:
         before = self.launches.get(record.name)
         one_more = before is not None and before + 1 == len(record.launches)
         try:
-            line = written(_launch_line(record) if one_more else record.to_json())
+            line = written(launch_line(record) if one_more else record.to_json())
         except (TypeError, ValueError, RecursionError) as error:
             raise StoreError(
                 f"{record.name} cannot be stored in {self.path}: {error}; pairs that are safe there: {self.saved}",
@@ -205,19 +206,19 @@ def read(path: Path) -> tuple[Run, list[Notice]]:
     if not lines:
         raise StoreError(f"{path} is empty: the run ended before it began; delete the file and run again")
     run, reader = _header(path, lines[0])
-    found: dict[tuple[str, str], tuple[int, Record]] = {}  # with the line that the record begins on
+    found: Found = {}
     notices: list[Notice] = []
     for number, line in enumerate(lines[1:], 2):
         try:
             data = parsed(line)
             if "launch" in data:
-                _add_launch(found, _launch(data))
+                add_launch(found, launch(data))
             else:
-                _add_record(found, number, reader(data))
+                add_record(found, number, reader(data))
         except MalformedRecord as error:
             what = "launch ({}); it is lost" if "launch" in data else "record ({}); this pair's measurement is lost"
             notices.append(Notice(path, number, f"not a valid {what.format(error)}"))
-        except _NotUsed as why:
+        except NotUsed as why:
             notices.append(Notice(path, number, str(why)))
         except ValueError as error:
             if truncated and number == len(lines):
@@ -228,20 +229,6 @@ def read(path: Path) -> tuple[Run, list[Notice]]:
     # A pair that was begun, and of which nothing has been timed, has not been measured.
     records = [record for _, record in found.values() if record.launches or record.outcome != "measured"]
     return replace(run, records=tuple(records)), notices
-
-
-class _LaunchLine(TypedDict):
-    """A launch, with what it makes of its pair's record."""
-
-    launch: Launch
-    of: str
-    device: str
-    steps: Positive
-    wall_s: Number
-
-
-class _NotUsed(Exception):
-    """A line that is whole, and cannot be used all the same; the message says why."""
 
 
 def _launches(records: Iterable[Record]) -> dict[str, int | None]:
@@ -255,47 +242,6 @@ def _whole(path: Path) -> Iterator[str]:
             data = parsed(line)
             if data["launches"]:
                 yield f"{data['info']['tip']['id']}.{data['info']['pair']}"
-
-
-def _launch_line(record: Record) -> dict[str, Any]:
-    about = {"of": record.name, "device": record.info.device, "steps": record.steps, "wall_s": record.wall_s}
-    return {**about, "launch": asdict(record.launches[-1])}
-
-
-def _launch(data: Mapping[str, Any]) -> _LaunchLine:
-    """Raises MalformedRecord, also for a field that is not known: somebody would miss it."""
-    line = converted(data, _LaunchLine)
-    known = {field.name for field in fields(Launch)}
-    for name in (data.keys() - _LaunchLine.__annotations__.keys()) | (data["launch"].keys() - known):
-        raise MalformedRecord(f"the field {name!r} is not known")
-    return line
-
-
-def _add_launch(found: dict[tuple[str, str], tuple[int, Record]], line: _LaunchLine) -> None:
-    """Raises MalformedRecord where the launch does not fit its pair's record, _NotUsed where there is none."""
-    key = line["of"], line["device"]
-    begun, record = found.get(key, (0, None))
-    if record is None or record.outcome != "measured":
-        raise _NotUsed(f"a launch of {line['of']}, which no line before it begins; it is lost")
-    if record.steps not in (0, line["steps"]):
-        raise MalformedRecord(f"it has {line['steps']} steps a block, those before it {record.steps}")
-    longer = replace(record, steps=line["steps"], wall_s=line["wall_s"], launches=(*record.launches, line["launch"]))
-    longer.check()
-    found[key] = begun, longer
-
-
-def _add_record(found: dict[tuple[str, str], tuple[int, Record]], number: int, record: Record) -> None:
-    """A pair that had begun may fail, or begin anew. Raises _NotUsed for any other second record of a pair."""
-    key = record.name, record.info.device
-    begun, before = found.get(key, (0, None))
-    if before is not None:
-        anew = record.outcome == "measured" and not record.launches
-        if before.outcome != "measured" or not (anew or record.outcome == "failed"):
-            raise _NotUsed(f"{record.name} is stored a second time; the one on line {begun} is used, this one is not")
-        del found[key]  # so that records are in the order in which they were begun
-    found[key] = number, record
-    if before is not None and before.launches and record.outcome == "measured":
-        raise _NotUsed(f"{record.name} was begun anew; what was timed before is not used")
 
 
 def newest(folder: Path) -> Path:
