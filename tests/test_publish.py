@@ -27,7 +27,6 @@ from tipbench.publish.secret import Secret
 from tipbench.publish.send import Compared, plan, preview, send
 from tipbench.publish.wiki import Change, Conflict, Stored, WikiError, WikiPage
 from tipbench.publish.wiki import Path as PagePath
-from tipbench.records import store
 from tipbench.report import as_markdown
 from tipbench.report.document import Page, Paragraph
 
@@ -484,13 +483,15 @@ def test_pairs_of_ones_own_stay_here(wiki: Path, tmp_path: Path, capsys: pytest.
 def test_files_that_cannot_be_published(wiki: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good = stored(tmp_path, on("a"))
     lines = good.read_text().splitlines()
-    newer = {**json.loads(lines[0]), "schema": 99}
+    header = json.loads(lines[0])
+    newer = {**header, "schema": 99}
+    calibration = {**header, "options": {**header["options"], "calibration": "idle"}}
     made = {
         "newer.jsonl": (json.dumps(newer), "written by a newer tipbench (schema 99"),
         "empty.jsonl": ("", "is empty"),
         "header.jsonl": (f"{lines[0]}\n", "no pair of the suite is finished in it"),
         "truncated-header.jsonl": (lines[0][:50], "the header is not readable"),
-        f"{store.CALIBRATION}x.jsonl": (lines[0], "is no run"),
+        "renamed.jsonl": (f"{json.dumps(calibration)}\n", "is a calibration"),
     }
     for name, (text, why) in made.items():
         (tmp_path / name).write_text(text)
