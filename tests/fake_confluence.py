@@ -424,7 +424,7 @@ class FakeConfluence:
 
     def _properties(self, kind: str, holder_id: str, query: dict[str, str]) -> Any:
         found = self._holder(kind, holder_id, to_write=False)
-        return self._results([_told(one) for one in found.values() if query.get("key", one.key) == one.key])
+        return self._results([_as_json(one) for one in found.values() if query.get("key", one.key) == one.key])
 
     def _add_property(self, kind: str, holder_id: str, asked: dict[str, Any]) -> Any:
         found = self._holder(kind, holder_id, to_write=True)
@@ -433,7 +433,7 @@ class FakeConfluence:
             raise Refused(400, "Property exists already or is too large")
         one = Property(self._id(), asked["key"], asked["value"])
         found[one.id] = one
-        return _told(one)
+        return _as_json(one)
 
     def _change_property(self, kind: str, holder_id: str, property_id: str, asked: dict[str, Any]) -> Any:
         found = self._holder(kind, holder_id, to_write=True)
@@ -442,7 +442,7 @@ class FakeConfluence:
         if one is None or one.key != asked["key"]:
             raise Refused(404, "Not Found")
         one.version, one.value = _version(asked["version"], one.version), asked["value"]
-        return _told(one)
+        return _as_json(one)
 
     def _attachments(self, page_id: str, query: dict[str, str]) -> Any:
         page = self._visible(page_id)
@@ -519,7 +519,7 @@ def _version(asked: Any, current: int) -> int:
     return current + 1
 
 
-def _told(one: Property) -> dict[str, Any]:
+def _as_json(one: Property) -> dict[str, Any]:
     return {"id": one.id, "key": one.key, "value": one.value, "version": _numbered(one.version)}
 
 
@@ -562,15 +562,15 @@ def running() -> Iterator[FakeConfluence]:
                         fault.first()
                         break
                     return fault.status, fault.headers, fault.body.encode()
-            json_told = {"Content-Type": "application/json"}
+            as_json = {"Content-Type": "application/json"}
             try:
                 status, said = site.answer(method, target, dict(self.headers.items()), body)
-                return status, json_told, said
+                return status, as_json, said
             except Refused as refused:
                 if target.startswith("/wiki/rest/api"):
-                    return refused.status, json_told, {"statusCode": refused.status, "message": str(refused)}
+                    return refused.status, as_json, {"statusCode": refused.status, "message": str(refused)}
                 error = {"status": refused.status, "code": "REFUSED", "title": str(refused), "detail": None}
-                return refused.status, json_told, {"errors": [error]}
+                return refused.status, as_json, {"errors": [error]}
 
         def log_message(self, format: str, *args: Any) -> None:
             pass

@@ -525,7 +525,7 @@ def test_two_runs_with_one_id(wiki: Path, tmp_path: Path, capsys: pytest.Capture
     assert f"{first} and {other} hold different things under the run id {'a' * 32}" in capsys.readouterr().err
 
 
-def test_targets_that_do_not_work_are_told_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_targets_that_do_not_work_are_named_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = str(stored(tmp_path, on("a")))
     for to, more, why in (
         ("nonsense", [], "--to wants one of"),
