@@ -28,6 +28,7 @@ from tipbench.records.record import PairInfo, Record
 from tipbench.suite.discover import Discovery, discover
 from tipbench.suite.files import BENCHMARKS, text
 from tipbench.tip.needs import available_cores
+from tipbench.verdict.rules import OF_NEW_RUNS, rules_of
 from tipbench.verdict.verdict import judge, judge_suite
 
 __all__ = [
@@ -158,7 +159,7 @@ def _stop_unless_measured(record: Record, variant: str) -> None:
 
 
 def _extra_info(record: Record, variant: str, config: pytest.Config) -> dict[str, Any]:
-    for judged in judge(record, _profile(config).looks, available_cores()):
+    for judged in judge(record, rules_of(OF_NEW_RUNS), available_cores()):
         if judged.variant == variant:
             return {name: getattr(judged, name) for name in ("verdict", "speedup", "low", "high", "launches")}
     return {}
@@ -194,7 +195,7 @@ def _measured(config: pytest.Config, info: PairInfo, file: Path) -> Record:
         launcher = Launcher(_folder(file), controls(_discovered(file, _device(config)).threads))
         try:
             records[info.name] = measure(
-                info, launcher.start, _profile(config), 0, available_cores(), lambda what: None
+                info, launcher.start, _profile(config), 0, available_cores(), lambda what: None, rules_of(OF_NEW_RUNS)
             )
         finally:
             launcher.close()
@@ -222,7 +223,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if not records:
         return
     terminalreporter.section("does the tip pay? (speedup of each variant over the baseline)")
-    for judged in judge_suite([*records.values()], _profile(config).looks, available_cores()):
+    for judged in judge_suite([*records.values()], rules_of(OF_NEW_RUNS), available_cores()):
         terminalreporter.write_line(f"{judged.record.name}[{judged.variant}] {verdict(judged)}")
 
 

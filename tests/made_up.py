@@ -19,7 +19,7 @@ from tipbench.records.store import create
 from tipbench.tip.pair import Claim
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
-from tipbench.verdict.verdict import FULL
+from tipbench.verdict.rules import FULL
 
 MIB = 1 << 20
 
@@ -72,7 +72,7 @@ def measured(
     more: `memory`, `one_off`, `mechanism`, `equal` by variant; `steps`, `baseline_s` of one block.
     """
     scatter: list[float] = []
-    for upto in (*(count for count in FULL.launches if count < launches), launches):
+    for upto in (*(count for count in FULL.looks.launches if count < launches), launches):
         many = upto - len(scatter)
         group = [spread * math.sqrt(3) * (2 * (index + 0.5) / many - 1) for index in range(many)]
         scatter += random.Random(ascii(about.pair)).sample(group, many)

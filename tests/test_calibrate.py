@@ -30,6 +30,7 @@ from tipbench.report.rows import rows
 from tipbench.suite.discover import Discovery, discover
 from tipbench.suite.files import BENCHMARKS, KNOWN
 from tipbench.tip.reason import Reason
+from tipbench.verdict import rules
 
 FIVE = {"sines": 200, "in_baseline": 10, "in_optimized": 0}
 SAME = info("Pointwise", tip=tip("control"))
@@ -329,7 +330,7 @@ def test_each_repetition_is_an_ordinary_run_of_its_own_and_all_have_one_page(her
     runs = [store.read(file)[0] for file in here.files]
     assert [one.planned for one in runs] == [TWO, TWO]
     assert [one.options["calibration"] for one in runs] == ["idle", "idle"]
-    assert runs[1].options["seed"] - runs[0].options["seed"] > PROFILES["full"].looks.launches[-1]
+    assert runs[1].options["seed"] - runs[0].options["seed"] > rules.RULES_2.looks.launches[-1]
     assert [one.options["folder"] for one in runs] == ["", ""]
     (page_of_both,) = here.pages
     assert page_of_both in [file.stem for file in here.files]
@@ -420,6 +421,7 @@ def test_what_was_measured_without_its_noise_is_not_kept(here: Here, monkeypatch
 def test_a_calibration_end_to_end_with_next_to_no_launches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("quick", "full"):
         monkeypatch.setitem(PROFILES, name, tiny.PROFILE)
+    monkeypatch.setattr(rules, "RULES_2", tiny.RULES)
     folder = str(tmp_path)
     names = "control.SmallOperations", "memory.Leak", "planted.InBaseline10"
     code = main(["calibrate", *names, "--loaded", "--results", folder, "--reports", folder])

@@ -35,8 +35,9 @@ from tipbench.records import store
 from tipbench.records.record import Record, Run
 from tipbench.tip.pair import Claim
 from tipbench.tip.reason import Reason
+from tipbench.verdict.launches import launch_effect
+from tipbench.verdict.rules import FULL, decide, first_decision, futile
 from tipbench.verdict.statistics import estimate
-from tipbench.verdict.verdict import FULL, decide, first_decision, futile, launch_effect
 
 GIB = 1 << 30
 
@@ -121,9 +122,9 @@ def run_until_decided(rng: random.Random, mean: float, spread: float) -> Mean:
     while True:
         effects.append(rng.gauss(mean, spread))
         found = first_decision(effects, FULL)
-        if len(effects) not in FULL.launches or found is None:
+        if len(effects) not in FULL.looks.launches or found is None:
             continue
-        if decide(found) != "inconclusive" or futile(effects, FULL) or len(effects) == FULL.launches[-1]:
+        if decide(found, FULL) != "inconclusive" or futile(effects, FULL) or len(effects) == FULL.looks.launches[-1]:
             return Mean(found.mean, standard_error(found.low, found.high, found.launches, FULL), found.launches - 1)
 
 
@@ -361,8 +362,8 @@ def simulated(
         found.append(
             Effect(
                 tip=f"tip-{number}", title="", claim="less time", pair="Pair", variant="optimized", device="cpu",
-                scale="micro", sizes="{}", code="x.py", verdict=decide(seen), reason="", remedy="", launches=launches,
-                mean=seen.mean, error=error, low=seen.low, high=seen.high,
+                scale="micro", sizes="{}", code="x.py", verdict=decide(seen, FULL), reason="", remedy="",
+                launches=launches, mean=seen.mean, error=error, low=seen.low, high=seen.high,
             )
         )  # fmt: skip
     return Stored(Path(f"{cpu}.jsonl"), on(cpu), len(found), tuple(found), ())

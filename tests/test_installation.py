@@ -52,9 +52,11 @@ SHORT = """
 import sys
 from tipbench.cli import main
 from tipbench.engine.profiles import PROFILES, Profile
+from tipbench.verdict import rules
 from tipbench.verdict.statistics import Looks
 
-PROFILES["quick"] = Profile(Looks((2,), (0.05,)), rounds=(1, 2), seconds={"micro": 0.01, "macro": 0.01}, block_s=0.0005)
+rules.RULES_2 = rules.Rules(Looks((2,), (0.05,)), claim=0.01)
+PROFILES["quick"] = Profile(rounds=(1, 2), seconds={"micro": 0.01, "macro": 0.01}, block_s=0.0005)
 sys.exit(main())
 """
 """The command with next to no launches."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import random
 import tempfile
 from collections.abc import Sequence
@@ -24,28 +23,20 @@ from tipbench.suite.selection import NothingSelected, select
 from tipbench.tip.pair import Claim
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import SENTENCES, Reason
-from tipbench.verdict.statistics import Estimate, Looks, discoveries, estimate, p_beyond, round_effect, trimmed_mean
-from tipbench.verdict.verdict import (
-    FULL,
-    MARGIN,
-    QUICK,
-    Judgement,
-    decide,
-    disturbed,
-    first_decision,
-    judge,
-    launch_effect,
-)
+from tipbench.verdict.launches import disturbed, launch_effect
+from tipbench.verdict.rules import AT_MOST, BOUND, ERROR, FULL, MARGIN, QUICK, RULES_2, Rules, decide, first_decision
+from tipbench.verdict.statistics import Estimate, discoveries, estimate, p_beyond, round_effect, trimmed_mean
+from tipbench.verdict.verdict import Judgement, judge
 
 # No clock and no chance in what is tried: the same examples everywhere.
 exactly = settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
-VERDICTS = ("faster", "slower", "no difference", "inconclusive")
-SWAPPED = {"faster": "slower", "slower": "faster", "no difference": "no difference", "inconclusive": "inconclusive"}
+VERDICTS = ("faster", "slower", "no difference", AT_MOST, "inconclusive")
+SWAPPED = {**dict(zip(VERDICTS, VERDICTS, strict=True)), "faster": "slower", "slower": "faster"}
 
 some_effects = st.floats(-3, 3).map(lambda effect: round(effect, 6))
 some_seconds = st.floats(1e-6, 1e4)
-some_looks = st.sampled_from([FULL, QUICK])
+some_rules = st.sampled_from([FULL, QUICK, RULES_2])
 
 
 # ---- statistics ----
@@ -115,19 +106,19 @@ def test_the_interval_turns_and_moves_with_the_effects(effects: list[float], alp
 
 
 @exactly
-@given(st.data(), some_looks, st.floats(0, 0.5))
+@given(st.data(), some_rules, st.floats(0, 0.5))
 def test_p_is_below_the_total_error_exactly_when_the_interval_excludes_the_margin(
-    data: st.DataObject, looks: Looks, margin: float
+    data: st.DataObject, rules: Rules, margin: float
 ) -> None:
-    look = data.draw(st.integers(0, len(looks.launches) - 1))
-    count, alpha, total = looks.launches[look], looks.alphas[look], math.fsum(looks.alphas)
+    look = data.draw(st.integers(0, len(rules.looks.launches) - 1))
+    count, alpha = rules.looks.launches[look], rules.looks.alphas[look]
     centre, scatter = data.draw(st.floats(-1, 1)), data.draw(st.floats(0, 0.2))
     drawn = data.draw(st.lists(st.floats(-1, 1), min_size=count, max_size=count))
     found = estimate([centre + scatter * one for one in drawn], alpha)
     assume(min(abs(found.low - margin), abs(found.high + margin)) > 1e-9)
-    p = p_beyond(found, margin, total)
+    p = p_beyond(found, margin, ERROR, rules.power)
     assert 0 <= p <= 1
-    assert (p < total) == (found.low > margin or found.high < -margin)
+    assert (p < ERROR) == (found.low > margin or found.high < -margin)
 
 
 # Odd numbers over a prime: no p-value ties with a threshold, where rounding would decide.
@@ -167,17 +158,17 @@ def recorded(effects: Sequence[float]) -> Record:
     return replace(measured(info(), {"optimized": 0.0}), launches=made)
 
 
-def only(record: Record, looks: Looks) -> Judgement:
-    (judgement,) = judge(record, looks, cores=2)
+def only(record: Record, rules: Rules) -> Judgement:
+    (judgement,) = judge(record, rules, cores=2)
     return judgement
 
 
 @st.composite
-def launch_effects(draw: st.DrawFn, most: int = FULL.launches[-1]) -> list[float]:
+def launch_effects(draw: st.DrawFn, most: int = 18) -> list[float]:
     """Near enough to the margin and to each other that every verdict occurs."""
     centre = draw(st.sampled_from([0.0, 0.005, MARGIN, 0.02, -0.02, 0.04, -0.3, 0.5]))
     scatter = draw(st.sampled_from([1e-4, 0.002, 0.01, 0.05]))
-    drawn = draw(st.lists(st.floats(-1, 1), min_size=QUICK.launches[0], max_size=most))
+    drawn = draw(st.lists(st.floats(-1, 1), min_size=6, max_size=most))
     return [centre + scatter * one for one in drawn]
 
 
@@ -187,10 +178,10 @@ def turned(found: Launch) -> Launch:
 
 
 @exactly
-@given(launch_effects(), some_looks)
-def test_swapped_sides_turn_the_verdict_and_the_speedup(effects: list[float], looks: Looks) -> None:
+@given(launch_effects(), some_rules)
+def test_swapped_sides_turn_the_verdict_and_the_speedup(effects: list[float], rules: Rules) -> None:
     record = recorded(effects)
-    there, back = only(record, looks), only(replace(record, launches=tuple(map(turned, record.launches))), looks)
+    there, back = only(record, rules), only(replace(record, launches=tuple(map(turned, record.launches))), rules)
     assert back.verdict == SWAPPED[there.verdict]
     assert back.launches == there.launches
     assert there.speedup is not None
@@ -201,33 +192,35 @@ def test_swapped_sides_turn_the_verdict_and_the_speedup(effects: list[float], lo
 
 
 @exactly
-@given(launch_effects(), some_looks, st.randoms())
+@given(launch_effects(), some_rules, st.randoms())
 def test_the_order_of_launches_between_two_looks_does_not_matter(
-    effects: list[float], looks: Looks, order: random.Random
+    effects: list[float], rules: Rules, order: random.Random
 ) -> None:
-    edges = [0, *looks.launches, len(effects)]
+    edges = [0, *rules.looks.launches, len(effects)]
     shuffled: list[float] = []
     for first, end in pairwise(edges):
         between = effects[first:end]
         shuffled += order.sample(between, len(between))
     shuffled = shuffled[: len(effects)]
-    assert first_decision(shuffled, looks) == first_decision(effects, looks)
+    assert first_decision(shuffled, rules) == first_decision(effects, rules)
 
 
 @exactly
-@given(launch_effects(most=12), st.lists(some_effects, max_size=6), some_looks)
-def test_what_is_decided_stays_decided(effects: list[float], later: list[float], looks: Looks) -> None:
-    found = first_decision(effects, looks)
+@given(launch_effects(most=12), st.lists(some_effects, max_size=6), some_rules)
+def test_what_is_decided_stays_decided(effects: list[float], later: list[float], rules: Rules) -> None:
+    found = first_decision(effects, rules)
     assert found is not None
-    if decide(found) != "inconclusive":
-        assert first_decision([*effects, *later], looks) == found
+    if decide(found, rules) != "inconclusive":
+        assert first_decision([*effects, *later], rules) == found
 
 
 @exactly
-@given(some_effects, st.just(0.0) | st.floats(1e-9, 1), st.integers(2, 18))
-def test_a_claim_needs_an_interval_that_excludes_the_margin(mean: float, half: float, launches: int) -> None:
+@given(some_effects, st.just(0.0) | st.floats(1e-9, 1), st.integers(2, 18), some_rules)
+def test_a_claim_needs_an_interval_that_excludes_the_margin(
+    mean: float, half: float, launches: int, rules: Rules
+) -> None:
     found = Estimate(mean, mean - half, mean + half, launches, 0.005, half)
-    verdict = decide(found)
+    verdict = decide(found, rules)
     assert verdict in VERDICTS
     if verdict == "faster":
         assert found.low > MARGIN
@@ -235,6 +228,10 @@ def test_a_claim_needs_an_interval_that_excludes_the_margin(mean: float, half: f
         assert found.high < -MARGIN
     if verdict == "no difference":
         assert -MARGIN < found.low <= found.high < MARGIN
+    if verdict == AT_MOST:
+        assert rules is RULES_2
+        assert -BOUND < found.low < MARGIN
+        assert -MARGIN < found.high < BOUND
 
 
 @st.composite

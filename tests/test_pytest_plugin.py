@@ -29,9 +29,11 @@ import json
 from pathlib import Path
 from tipbench.engine.profiles import PROFILES
 from tipbench.pytest_plugin import RECORDS
-from tests.tiny import PROFILE
+from tipbench.verdict import rules
+from tests.tiny import PROFILE, RULES
 
 PROFILES["quick"] = PROFILE
+rules.RULES_2 = RULES
 
 def pytest_sessionfinish(session):
     records = {name: record.to_json() for name, record in session.config.stash[RECORDS].items()}

@@ -14,6 +14,7 @@ from tipbench.engine.profiles import Profile
 from tipbench.engine.runner import measure
 from tipbench.suite.discover import discover
 from tipbench.suite.files import BENCHMARKS
+from tipbench.verdict.rules import Rules
 from tipbench.verdict.statistics import Looks
 
 HOME = Path(__file__).parent.parent
@@ -55,9 +56,10 @@ def test_the_example_pair_works_when_pasted_into_a_folder_of_ones_own(tmp_path: 
     found = discover(folder, "cpu")
     assert not found.broken
     (info,) = found.pairs
-    shortest = Profile(Looks((2,), (0.05,)), rounds=(1, 1), seconds={"micro": 0.0, "macro": 0.0}, block_s=1e-4)
+    rules = Rules(Looks((2,), (0.05,)), claim=0.01)
+    shortest = Profile(rounds=(1, 1), seconds={"micro": 0.0, "macro": 0.0}, block_s=1e-4)
     with closing(Launcher(folder, {})) as launcher:
-        record = measure(info, launcher.start, shortest, seed=0, cores=1, show=lambda what: None)
+        record = measure(info, launcher.start, shortest, seed=0, cores=1, show=lambda what: None, rules=rules)
     assert (record.outcome, record.kind, record.reason) == ("measured", "", "")
     assert record.variants["optimized"].mechanism["baseline"] == 2
     assert record.variants["optimized"].mechanism["optimized"] == 1

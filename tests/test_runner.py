@@ -18,8 +18,12 @@ from tipbench.records.record import PairInfo, Record, VariantInfo
 from tipbench.tip.pair import Equal
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
+from tipbench.verdict import rules
 
 FULL = PROFILES["full"]
+
+FIRST = rules.FULL
+"""The first rules: a look after 4 launches is the cheapest way to the end of a pair."""
 
 A_SIDE, B_SIDE = ProcessSettings(env=(("SIDE", "a"),)), ProcessSettings(env=(("SIDE", "b"),))
 
@@ -116,7 +120,7 @@ class FakeMachine:
         return self.step_s[variant] * math.exp(off)
 
     def measure(self, about: PairInfo, profile: Profile = FULL, seed: int = 0) -> Record:
-        return measure(about, self.start, profile, seed, 2, lambda what: None)
+        return measure(about, self.start, profile, seed, 2, lambda what: None, FIRST)
 
     def commands(self, command: str) -> list[dict[str, Any]]:
         return [arguments for _, given, arguments in self.requests if given == command]
@@ -429,7 +433,7 @@ def test_the_next_pair_is_measured_after_a_failed_one(machine: FakeMachine) -> N
             raise WorkerFailed(Reason("crashed.made-up", {}, "SIGSEGV"))
 
     machine.before = before
-    found = dict(run([info("First"), info("Second")], machine.start, FULL, 0, 2, lambda *_: None))
+    found = dict(run([info("First"), info("Second")], machine.start, FULL, 0, 2, lambda *_: None, rules=FIRST))
     assert [(record.info.pair, record.outcome) for record in found.values()] == [
         ("First", "failed"),
         ("Second", "measured"),
@@ -437,21 +441,21 @@ def test_the_next_pair_is_measured_after_a_failed_one(machine: FakeMachine) -> N
 
 
 def test_what_is_learnt_is_yielded_as_soon_as_it_is_known(machine: FakeMachine) -> None:
-    found = list(learnt(info(), machine.start, FULL, 0, 2, lambda what: None))
+    found = list(learnt(info(), machine.start, FULL, 0, 2, lambda what: None, rules=FIRST))
     assert [len(record.launches) for record in found] == list(range(len(found[-1].launches) + 1))
     assert found[0].variants["optimized"].memory
-    assert [complete(record, FULL.looks, 2) for record in found] == [False] * (len(found) - 1) + [True]
+    assert [complete(record, FIRST, 2) for record in found] == [False] * (len(found) - 1) + [True]
 
 
 def test_a_pair_that_was_interrupted_is_gone_on_with_unless_it_has_changed(machine: FakeMachine) -> None:
-    *_, third, whole = list(learnt(info(), machine.start, FULL, 0, 2, lambda what: None))
+    *_, third, whole = list(learnt(info(), machine.start, FULL, 0, 2, lambda what: None, rules=FIRST))
     machine.requests.clear()
-    assert list(learnt(info(), machine.start, FULL, 0, 2, lambda what: None, third)) == [
+    assert list(learnt(info(), machine.start, FULL, 0, 2, lambda what: None, third, FIRST)) == [
         replace(whole, wall_s=pytest.approx(third.wall_s, abs=60))  # type: ignore[arg-type]
     ]
     assert not machine.commands("results")
     assert {request["seed"] for request in machine.commands("build")} == {whole.launches[-1].seed}
-    anew = list(learnt(info(sizes={"elements": 7}), machine.start, FULL, 0, 2, lambda what: None, third))
+    anew = list(learnt(info(sizes={"elements": 7}), machine.start, FULL, 0, 2, lambda what: None, third, FIRST))
     assert machine.commands("results")
     assert [len(record.launches) for record in anew] == list(range(len(whole.launches) + 1))
 
@@ -512,7 +516,7 @@ def test_what_a_gpu_reports_of_each_block_is_kept_in_the_blocks_order(
 def test_progress_is_shown_before_each_pass_and_never_within_one(machine: FakeMachine) -> None:
     happened: list[tuple[str, str]] = []
     machine.before = lambda command, arguments: happened.append(("worker", command))
-    measure(info(), machine.start, FULL, 0, 2, lambda what: happened.append(("shown", what)))
+    measure(info(), machine.start, FULL, 0, 2, lambda what: happened.append(("shown", what)), FIRST)
     shown = [what for who, what in happened if who == "shown"]
     assert shown == ["check", "memory", *(f"launch {n}" for n in range(1, 5))]
     for (who, _), (_, command) in pairwise(happened):

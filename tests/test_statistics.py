@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tipbench.verdict.statistics import Estimate, Looks, discoveries, estimate, p_beyond, round_effect, trimmed_mean
-from tipbench.verdict.verdict import FULL, MARGIN, QUICK, decide, first_decision
+from tipbench.verdict.rules import FULL, MARGIN, QUICK, Rules, decide, first_decision
+from tipbench.verdict.statistics import Estimate, discoveries, estimate, p_beyond, round_effect, trimmed_mean
 
 RUNS = 2000
 
@@ -62,8 +62,9 @@ def test_p_without_scatter_and_within_the_margin() -> None:
     assert p_beyond(Estimate(0.005, 0.005, 0.005, 6, 0.005, 0.0), MARGIN, 0.05) == 1.0
 
 
-@pytest.mark.parametrize("looks", [FULL, QUICK])
-def test_the_looks_spend_five_percent_in_all(looks: Looks) -> None:
+@pytest.mark.parametrize("rules", [FULL, QUICK])
+def test_the_looks_spend_five_percent_in_all(rules: Rules) -> None:
+    looks = rules.looks
     assert sum(looks.alphas) == pytest.approx(0.05)
     assert len(looks.launches) == len(looks.alphas)
     assert list(looks.launches) == sorted(set(looks.launches))
@@ -72,14 +73,14 @@ def test_the_looks_spend_five_percent_in_all(looks: Looks) -> None:
 Runs = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 
-def stop(effects: Runs, truth: float, looks: Looks) -> tuple[float, Counter[str]]:
+def stop(effects: Runs, truth: float, rules: Rules) -> tuple[float, Counter[str]]:
     """(share of intervals that hold the truth, verdicts) where every row is a run that may stop at each look."""
     held, verdicts = 0, Counter[str]()
     for launches in effects.tolist():
-        found = first_decision(launches, looks)
+        found = first_decision(launches, rules)
         assert found is not None
         held += found.low <= truth <= found.high
-        verdicts[decide(found)] += 1
+        verdicts[decide(found, rules)] += 1
     return held / len(effects), verdicts
 
 
@@ -87,7 +88,7 @@ def stop(effects: Runs, truth: float, looks: Looks) -> tuple[float, Counter[str]
 @pytest.mark.parametrize("truth", [0.0, MARGIN, 0.02])
 def test_stopping_early_keeps_the_coverage(truth: float, spread: float) -> None:
     draw = np.random.default_rng(11)
-    effects = draw.normal(truth, spread, (RUNS, FULL.launches[-1]))
+    effects = draw.normal(truth, spread, (RUNS, FULL.looks.launches[-1]))
     assert stop(effects, truth, FULL)[0] >= 0.94
 
 
@@ -96,7 +97,7 @@ def test_a_rare_mode_that_is_missed_makes_no_claim(gap: float) -> None:
     """Six launches can miss a mode that one in five lands in: then the interval is too narrow, which no
     method can see. What must hold is that identical code is still not called faster or slower."""
     draw = np.random.default_rng(17)
-    shape = RUNS, FULL.launches[-1]
+    shape = RUNS, FULL.looks.launches[-1]
     effects = (draw.random(shape) < 0.2) * gap - 0.2 * gap + draw.normal(0, 0.002, shape)
     verdicts = stop(effects, 0.0, FULL)[1]
     assert (verdicts["faster"] + verdicts["slower"]) / RUNS <= 0.002
@@ -105,16 +106,16 @@ def test_a_rare_mode_that_is_missed_makes_no_claim(gap: float) -> None:
 @pytest.mark.parametrize(("spread", "same"), [(0.0025, 0.99), (0.005, 0.99), (0.015, 0.2)])
 def test_identical_code_is_hardly_ever_called_different(spread: float, same: float) -> None:
     draw = np.random.default_rng(19)
-    verdicts = stop(draw.normal(0, spread, (RUNS, FULL.launches[-1])), 0.0, FULL)[1]
+    verdicts = stop(draw.normal(0, spread, (RUNS, FULL.looks.launches[-1])), 0.0, FULL)[1]
     assert verdicts["faster"] + verdicts["slower"] <= 0.002 * RUNS
     assert verdicts["no difference"] >= same * RUNS
 
 
-@pytest.mark.parametrize("looks", [FULL, QUICK])
+@pytest.mark.parametrize("rules", [FULL, QUICK])
 @pytest.mark.parametrize("spread", [0.05, 0.2])
-def test_identical_code_on_a_busy_machine_is_called_different_once_in_200_at_most(spread: float, looks: Looks) -> None:
+def test_identical_code_on_a_busy_machine_is_called_different_once_in_200_at_most(spread: float, rules: Rules) -> None:
     draw = np.random.default_rng(29)
-    verdicts = stop(draw.normal(0, spread, (RUNS, looks.launches[-1])), 0.0, looks)[1]
+    verdicts = stop(draw.normal(0, spread, (RUNS, rules.looks.launches[-1])), 0.0, rules)[1]
     assert verdicts["faster"] + verdicts["slower"] <= 0.0055 * RUNS
 
 
@@ -125,7 +126,7 @@ def test_a_planted_tenth_is_always_found(truth: float, spread: float, launches_n
     for launches in draw.normal(truth, spread, (200, launches_needed)).tolist():
         found = first_decision(launches, FULL)
         assert found is not None
-        assert decide(found) == ("faster" if truth > 0 else "slower")
+        assert decide(found, FULL) == ("faster" if truth > 0 else "slower")
 
 
 def test_no_estimate_before_the_first_look() -> None:

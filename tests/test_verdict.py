@@ -11,20 +11,10 @@ import pytest
 from tests.made_up import NO_GPU, info, launch, measured
 from tipbench.records.record import Launch, Outcome, Record, VariantRecord
 from tipbench.tip.reason import Reason
+from tipbench.verdict.launches import disturbed, launch_effect
+from tipbench.verdict.rules import FULL, MARGIN, QUICK, decide, futile
 from tipbench.verdict.statistics import Estimate
-from tipbench.verdict.verdict import (
-    FULL,
-    MARGIN,
-    QUICK,
-    Judgement,
-    decide,
-    disturbed,
-    futile,
-    judge,
-    judge_suite,
-    launch_effect,
-    undecided,
-)
+from tipbench.verdict.verdict import Judgement, judge, judge_suite, undecided
 
 CORES = 2
 
@@ -67,7 +57,7 @@ def test_known_effects_get_their_verdicts(effect: float, spread: float, verdict:
 
 def test_the_interval_decides_and_its_edges_belong_to_inconclusive() -> None:
     def verdict(low: float, high: float) -> str:
-        return decide(Estimate((low + high) / 2, low, high, 6, 0.005, 0.01))
+        return decide(Estimate((low + high) / 2, low, high, 6, 0.005, 0.01), FULL)
 
     assert verdict(MARGIN * 1.001, 1) == "faster"
     assert verdict(MARGIN, 1) == "inconclusive"
@@ -93,7 +83,7 @@ def test_inconclusive_says_where_cores_were_short(share: float, said: str) -> No
 
 def test_an_early_look_decides_what_is_far_above_the_noise_and_nothing_else() -> None:
     def verdict(mean: float, half: float, launches: int = 4) -> str:
-        return decide(Estimate(mean, mean - half, mean + half, launches, 0.002, 0.01))
+        return decide(Estimate(mean, mean - half, mean + half, launches, 0.002, 0.01), FULL)
 
     assert verdict(0.2, 0.05) == "faster"
     assert verdict(-0.2, 0.05) == "slower"

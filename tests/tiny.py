@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 import time
@@ -18,10 +17,11 @@ import pytest
 
 from tipbench.engine.profiles import PROFILES, Profile
 from tipbench.records.record import PairInfo
+from tipbench.verdict import rules
 from tipbench.verdict.statistics import Looks
 
-LOOKS = Looks((2,), (0.05,))
-PROFILE = Profile(LOOKS, rounds=(1, 2), seconds={"micro": 0.01, "macro": 0.01}, block_s=0.0005)
+RULES = rules.Rules(Looks((2,), (0.05,)), claim=0.01)
+PROFILE = Profile(rounds=(1, 2), seconds={"micro": 0.01, "macro": 0.01}, block_s=0.0005)
 
 PAIRS = Path(__file__).parent / "pairs"
 
@@ -66,8 +66,8 @@ def shrink(patch: pytest.MonkeyPatch) -> None:
 
     for name in ("quick", "full"):
         patch.setitem(PROFILES, name, PROFILE)
-    for name in ("QUICK", "FULL"):
-        patch.setattr(importlib.import_module("tipbench.report.rows"), name, LOOKS)  # its namesake hides it
+    for name in ("QUICK", "FULL", "RULES_2"):
+        patch.setattr(rules, name, RULES)
     patch.setattr(run, "_found", found)
 
 

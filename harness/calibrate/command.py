@@ -113,4 +113,5 @@ def _check(runs: dict[Path, Run]) -> None:
 
 def _made(run: Run) -> dict[str, object]:
     machine = {name: run.machine.get(name) for name in ("name", "torch", "python")}
-    return {**machine, **{name: run.options.get(name) for name in ("profile", "device")}}
+    options = {"rules": 1, **run.options}
+    return {**machine, **{name: options.get(name) for name in ("profile", "device", "rules")}}

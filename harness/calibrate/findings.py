@@ -12,7 +12,8 @@ from scipy.stats import binomtest
 from tipbench.records.fields import Count, Positive, converted
 from tipbench.records.record import PairInfo, Record, Run
 from tipbench.report.rows import CONTROL, rules
-from tipbench.verdict.verdict import MARGIN, Judgement, judge
+from tipbench.verdict.rules import AT_MOST, BOUND, MARGIN
+from tipbench.verdict.verdict import Judgement, judge
 
 TOLERATED = 0.05
 """Planted memory must be reported within this share of what was planted."""
@@ -79,18 +80,18 @@ def contradicts(verdict: str, truth: float) -> bool:
         return truth <= MARGIN + EDGE
     if verdict == "slower":
         return truth >= -MARGIN - EDGE
-    return verdict == "no difference" and abs(truth) > MARGIN + EDGE
+    most = {"no difference": MARGIN, AT_MOST: BOUND}.get(verdict)
+    return most is not None and abs(truth) > most + EDGE
 
 
 def findings(run: Run) -> list[Finding]:
     """All of a run, in the order of its plan. Raises MalformedRecord where sizes are none that plant anything."""
     place = {name: index for index, name in enumerate(run.planned)}
     records = sorted(run.records, key=lambda record: place.get(record.name, len(place)))
-    looks, cores = rules(run)
+    judged_by, cores = rules(run)
     loaded = run.options.get("calibration") == "loaded"
-    return [
-        found for record in records for judged in judge(record, looks, cores) for found in _of(record, judged, loaded)
-    ]
+    judgements = [(record, judged) for record in records for judged in judge(record, judged_by, cores)]
+    return [found for record, judged in judgements for found in _of(record, judged, loaded)]
 
 
 def _of(record: Record, judged: Judgement, loaded: bool) -> Iterator[Finding]:

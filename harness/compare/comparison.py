@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tipbench.compare.effect import Effect, Key
@@ -15,8 +15,8 @@ from tipbench.compare.stored import Stored
 from tipbench.records.store import file_name, folder_name
 from tipbench.report.rows import CONTROL
 from tipbench.report.wording import value
+from tipbench.verdict.rules import ERROR, FULL, Rules, decide, rules_of
 from tipbench.verdict.statistics import Estimate
-from tipbench.verdict.verdict import ERROR, decide
 
 MISSING, NOT_REACHED, NOT_COMPARABLE = "missing", "not reached", "not comparable"
 
@@ -194,10 +194,16 @@ class Comparison:
             if len(means) > 1:
                 mean = of_one_machine(means)
                 words = {cell.word for cell in cells if cell.mean is not None}
-                found.append(Place(group.label, words.pop() if len(words) == 1 else verdict(mean), mean, first.effect))
+                word = words.pop() if len(words) == 1 else verdict(mean, self._rules(group))
+                found.append(Place(group.label, word, mean, first.effect))
             else:
                 found.append(Place(group.label, first.word, first.mean, first.effect))
         return found
+
+    def _rules(self, group: Machine) -> Rules:
+        """Of the group's runs where all have the same, else the first there were."""
+        found = {rules_of(self.runs[index].run.options) for index in group.runs}
+        return found.pop() if len(found) == 1 else FULL
 
     @cached_property
     def called_different(self) -> list[str]:
@@ -234,11 +240,12 @@ class Comparison:
         return [members for members in self._classes((SAME,)) if len(members) > 1]
 
 
-def verdict(mean: Mean) -> str:
-    """By practical size, as of one run (`tipbench.verdict.verdict.decide`), at two-sided 95 %."""
+def verdict(mean: Mean, rules: Rules) -> str:
+    """By practical size, as of one run (`tipbench.verdict.rules.decide`), at two-sided 95 %: one look."""
     low, high = mean.interval(ERROR)
     launches = round(mean.freedom) + 1
-    return decide(Estimate(mean.mean, low, high, launches, ERROR, mean.error * launches**0.5))
+    found = Estimate(mean.mean, low, high, launches, ERROR, mean.error * launches**0.5)
+    return decide(found, replace(rules, power=1.0))
 
 
 def _covers(stopped: Effect, reference: Effect) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from tipbench.compare.comparison import Comparison, Place
 from tipbench.compare.effect import Key, memory_change
 from tipbench.compare.means import Heterogeneity, heterogeneity
-from tipbench.report.advice import MEMORY_KINDS, MEMORY_MARGIN
+from tipbench.report.advice import EFFECTS, MEMORY_KINDS, MEMORY_MARGIN
 from tipbench.report.rows import CONTROL
 from tipbench.report.wording import change, plural
 from tipbench.tip.pair import Claim
@@ -95,7 +95,7 @@ def effect(place: Place) -> str:
         if ratio is None:
             return "unclear"
         return "pays" if ratio <= 1 - MEMORY_MARGIN else "costs" if ratio >= 1 + MEMORY_MARGIN else "nothing"
-    return {"faster": "pays", "slower": "costs", "no difference": "nothing"}.get(place.word, "unclear")
+    return EFFECTS.get(place.word, "unclear")
 
 
 def _word(one: Consistency) -> str:

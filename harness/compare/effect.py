@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from tipbench.records.record import Run
 from tipbench.report.advice import judged_memory
 from tipbench.report.rows import Row, rows
-from tipbench.verdict.statistics import Looks, half_width
-from tipbench.verdict.verdict import EARLY, EARLY_HALF, FULL, QUICK
+from tipbench.verdict.rules import EARLY, EARLY_HALF, Rules, rules_of
+from tipbench.verdict.statistics import half_width
 
 EARLY_ERROR = EARLY_HALF / 2
 """Least standard error of a mean of fewer than EARLY launches, whose own spread says nothing: their interval
@@ -32,7 +32,8 @@ class Effect:
     cache was emptied before every step. mean: ln t_baseline - ln t_variant; error: its standard error over
     launches; low, high: the interval that the verdict rests on, also logarithms. step_s, variant_step_s:
     seconds a step takes. memory_kind: a key of `tipbench.report.advice.MEMORY_KINDS`; before and after: bytes of
-    the baseline and the variant. None (memory_kind: "") where nothing was measured.
+    the baseline and the variant. None (memory_kind: "") where nothing was measured; what is provisional, from too few
+    launches for a verdict, is not compared, so its mean and interval are None too.
     """
 
     tip: str
@@ -70,23 +71,25 @@ class Effect:
 
 def effects(run: Run) -> list[Effect]:
     """Those of all records, in the order the pairs were planned; verdicts as the run's own report has them."""
-    looks = QUICK if run.options.get("profile") == "quick" else FULL
-    return [_effect(row, looks) for row in rows(run)]
+    judged_by = rules_of(run.options)
+    return [_effect(row, judged_by) for row in rows(run)]
 
 
-def standard_error(low: float, high: float, launches: int, looks: Looks) -> float:
+def standard_error(low: float, high: float, launches: int, judged_by: Rules) -> float:
     """The deviation over launches / sqrt(launches), which the interval of the look after `launches` was made from."""
+    looks = judged_by.looks
     alpha = dict(zip(looks.launches, looks.alphas, strict=True))[launches]
     error = (high - low) / 2 / (half_width(1.0, launches, alpha) * math.sqrt(launches))
     return max(error, EARLY_ERROR if launches < EARLY else LEAST_ERROR)
 
 
-def _effect(row: Row, looks: Looks) -> Effect:
+def _effect(row: Row, judged_by: Rules) -> Effect:
     info, judged = row.info, row.judgement
     mean = error = low = high = None
-    if judged.speedup is not None and judged.low is not None and judged.high is not None:
+    provisional = judged.p is None
+    if not provisional and judged.speedup is not None and judged.low is not None and judged.high is not None:
         mean, low, high = math.log(judged.speedup), math.log(judged.low), math.log(judged.high)
-        error = standard_error(low, high, judged.launches, looks)
+        error = standard_error(low, high, judged.launches, judged_by)
     kind, before, after = _memory(row)
     return Effect(
         tip=readable(row.tip),

@@ -10,11 +10,12 @@ from tipbench.compare.effect import Key
 from tipbench.compare.means import Mean, difference
 from tipbench.report.rows import CONTROL
 from tipbench.report.wording import plain, plural, ratio
+from tipbench.verdict.rules import AT_MOST, MARGIN
 from tipbench.verdict.statistics import discoveries
-from tipbench.verdict.verdict import FALSE_DISCOVERY_RATE, MARGIN
+from tipbench.verdict.verdict import FALSE_DISCOVERY_RATE
 
-RANKS = {"faster": 2, "no difference": 1, "inconclusive": 1, "slower": 0}
-"""A verdict fell where its rank did: to or from `inconclusive` alone is no fall from or to `no difference`."""
+RANKS = {"faster": 2, "no difference": 1, AT_MOST: 1, "inconclusive": 1, "slower": 0}
+"""A verdict fell where its rank did: among those between `faster` and `slower` none is worse than another."""
 
 
 @dataclass(frozen=True)

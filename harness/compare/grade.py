@@ -91,9 +91,9 @@ def grade(one: Facts, other: Facts) -> Grade:
 
     Another version of the suite, `--bare` on one side only, or another number of nodes: not comparable, as the code
     or its process settings were others. Other versions of torch, of a driver or of anything else are another state.
-    Named without lowering the grade: quick and full profiles, which time the same steps, one less often, as the
-    intervals show; and the suite's commit, as most commits leave most pairs alone (each pair's sizes and file are
-    compared beside this).
+    Named without lowering the grade: quick and full profiles, and the rules by which verdicts are made, as all time
+    the same steps, if not equally often, as the intervals show; and the suite's commit, as most commits leave most
+    pairs alone (each pair's sizes and file are compared beside this).
     """
     differing, unknown = [], []
     for place in dict.fromkeys([*one, *other]):
@@ -140,6 +140,7 @@ def _facts(run: Run) -> Iterator[tuple[tuple[str, str], Any]]:
         yield ("state", f"{CONTROL}{name}"), run.controls[name]
     yield ("code", "commit"), UNAVAILABLE if not run.commit or run.commit.endswith("-dirty") else run.commit
     yield ("profile", "profile"), run.options.get("profile", NOT_RECORDED)
+    yield ("profile", "rules"), run.options.get("rules", 1)
 
 
 def hardware(run: Run) -> str:

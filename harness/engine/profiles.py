@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tipbench.verdict.statistics import Looks
-from tipbench.verdict.verdict import FULL, QUICK
-
 
 @dataclass(frozen=True)
 class Profile:
-    """looks: when to stop. rounds: least and most rounds a launch. seconds: timed seconds a launch
+    """rounds: least and most rounds a launch. seconds: timed seconds a launch
     aims at, by scale. block_s: least seconds of the faster variant's block.
 
     A disturbance hits few blocks and is trimmed with them, so more and shorter ones are better: at equal
@@ -27,7 +24,6 @@ class Profile:
     0.2 % (small operations).
     """
 
-    looks: Looks
     rounds: tuple[int, int]
     seconds: dict[str, float]
     block_s: float = 0.005
@@ -39,6 +35,6 @@ class Profile:
 
 
 PROFILES = {
-    "full": Profile(FULL, (5, 30), {"micro": 1.0, "macro": 1.5}),
-    "quick": Profile(QUICK, (3, 20), {"micro": 0.5, "macro": 1.0}),
+    "full": Profile((5, 30), {"micro": 1.0, "macro": 1.5}),
+    "quick": Profile((3, 20), {"micro": 0.5, "macro": 1.0}),
 }

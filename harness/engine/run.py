@@ -37,7 +37,7 @@ from tipbench.suite.discover import Discovery, discover
 from tipbench.suite.files import BENCHMARKS, KNOWN
 from tipbench.suite.names import written_pairs
 from tipbench.suite.selection import select, with_controls
-from tipbench.verdict.statistics import Looks
+from tipbench.verdict.rules import OF_NEW_RUNS, Rules, rules_of
 from tipbench.verdict.verdict import Judgement, judge
 
 
@@ -99,6 +99,7 @@ def measured(options: Options) -> tuple[int, Path]:
             machine=about | ({"nodes": nodes.described()} if nodes else {}),
             controls=controlled,
             options={
+                **OF_NEW_RUNS,
                 "profile": options.profile,
                 "device": found.device,
                 "seed": options.seed,
@@ -215,6 +216,7 @@ def _carry_on(
 ) -> int:
     """Measure what `stored.records` does not hold yet, saving what is learnt of a pair as soon as it is known."""
     profile, cores, seed = PROFILES[stored.options["profile"]], stored.machine["cores"], stored.options["seed"]
+    judged_by = rules_of(stored.options)
     records = {record.name: record for record in stored.records}
     begun = _begun(stored, writer)
     left = [info for info in planned if info.name not in records or info.name in begun]
@@ -232,12 +234,14 @@ def _carry_on(
     beside = noise(seed) if options.calibration == "loaded" else nullcontext(lambda: None)
     try:
         with beside as check_that_it_lasts:
-            for index, record in run(left, launcher.start, profile, seed, cores, progress.show, broken, begun):
+            for index, record in run(
+                left, launcher.start, profile, seed, cores, progress.show, broken, begun, judged_by
+            ):
                 check_that_it_lasts()
                 writer.append(record)
                 records[record.name] = record
-                if complete(record, profile.looks, cores):
-                    line = _line(record, cores, profile.looks)
+                if complete(record, judged_by, cores):
+                    line = _line(record, cores, judged_by)
                     progress.done(index, line, record.wall_s, record.outcome == "measured")
     except KeyboardInterrupt:
         progress.say(f"interrupted: {_safe(writer, planned)}\ngo on with: {go_on}")
@@ -255,11 +259,11 @@ def _carry_on(
 
 def _begun(stored: Run, writer: store.Writer) -> dict[str, Record]:
     """By name, the records of a file that further launches belong to."""
-    looks, (_, cores) = PROFILES[stored.options["profile"]].looks, rules(stored)
+    judged_by, cores = rules(stored)
     return {
         record.name: record
         for record in stored.records
-        if writer.launches.get(record.name) is not None and not complete(record, looks, cores)
+        if writer.launches.get(record.name) is not None and not complete(record, judged_by, cores)
     }
 
 
@@ -283,13 +287,13 @@ def _failed(record: Record) -> bool:
     return record.outcome == "failed" or any(found.outcome == "failed" for found in record.variants.values())
 
 
-def _line(record: Record, cores: int, looks: Looks) -> str:
+def _line(record: Record, cores: int, judged_by: Rules) -> str:
     """What is printed of a finished pair."""
     if record.outcome != "measured":
         kind = f"{record.kind}: " if record.kind else ""
         return f"{record.name}: {record.outcome}: {kind}{record.reason}"
     verdicts = []
-    for judged in judge(record, looks, cores):
+    for judged in judge(record, judged_by, cores):
         name = "" if judged.variant == "optimized" else f"{judged.variant} "
         verdicts.append(f"{name}{verdict(judged)}")
     return f"{record.name}: {'; '.join(verdicts)} ({record.wall_s:.0f} s)"
@@ -297,7 +301,7 @@ def _line(record: Record, cores: int, looks: Looks) -> str:
 
 def verdict(judged: Judgement) -> str:
     """`faster 1.35x [1.33, 1.38]`, or the reason where there is no speedup."""
-    if judged.speedup is None or judged.low is None or judged.high is None:
+    if judged.speedup is None:
         return f"{judged.verdict}: {judged.reason}"
     return f"{judged.verdict} {ratio(judged.speedup, judged.low, judged.high)}"
 

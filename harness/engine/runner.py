@@ -19,7 +19,7 @@ from tipbench.records.record import Launch, PairInfo, Record, VariantInfo, Varia
 from tipbench.tip.pair import Equal
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
-from tipbench.verdict.statistics import Looks
+from tipbench.verdict.rules import RULES_2, Rules
 from tipbench.verdict.verdict import undecided
 
 CHECK_SEEDS = 3
@@ -51,24 +51,27 @@ def run(
     show: Callable[[int, str], None],
     broken: Mapping[str, Record] | None = None,
     begun: Mapping[str, Record] | None = None,
+    rules: Rules = RULES_2,
 ) -> Iterator[tuple[int, Record]]:
     """Measure the pairs in order. Yields a pair's index with its record as `learnt` does. `show` gets the index too.
 
     broken: by name, the records of files that could not be imported, complete already. begun: by name, the records of
-    pairs that were interrupted.
+    pairs that were interrupted. rules: by which a pair is decided.
     """
     for index, info in enumerate(pairs):
         if info.name in (broken or {}):
             yield index, (broken or {})[info.name]
             continue
         before = (begun or {}).get(info.name)
-        for record in learnt(info, start, profile, seed, cores, partial(show, index), before):
+        for record in learnt(info, start, profile, seed, cores, partial(show, index), before, rules):
             yield index, record
 
 
-def measure(info: PairInfo, start: Start, profile: Profile, seed: int, cores: int, show: Show) -> Record:
+def measure(
+    info: PairInfo, start: Start, profile: Profile, seed: int, cores: int, show: Show, rules: Rules = RULES_2
+) -> Record:
     """One pair from check to last launch. Never raises for what the pair does: that is its record."""
-    *_, record = learnt(info, start, profile, seed, cores, show)
+    *_, record = learnt(info, start, profile, seed, cores, show, rules=rules)
     return record
 
 
@@ -80,6 +83,7 @@ def learnt(
     cores: int,
     show: Show,
     begun: Record | None = None,
+    rules: Rules = RULES_2,
 ) -> Iterator[Record]:
     """A pair's record once its checks and its memory are known, and after each launch; the last is complete.
 
@@ -94,7 +98,7 @@ def learnt(
         record = _checked(info, start, seed, show)
         yield replace(record, wall_s=round(time.monotonic() - began, 3))
     try:
-        while record.outcome == "measured" and (open_names := undecided(record, profile.looks, cores)):
+        while record.outcome == "measured" and (open_names := undecided(record, rules, cores)):
             show(f"launch {len(record.launches) + 1}")
             measurable = _measurable(info, record.variants)
             continuing = [variant for variant in measurable if variant.name in ("baseline", *open_names)]
@@ -107,9 +111,9 @@ def learnt(
         yield Record(info, "failed", _why(info, failure), variants=record.variants, wall_s=wall_s)
 
 
-def complete(record: Record, looks: Looks, cores: int) -> bool:
+def complete(record: Record, rules: Rules, cores: int) -> bool:
     """Whether nothing more is to be learnt of a pair."""
-    return record.outcome != "measured" or not undecided(record, looks, cores)
+    return record.outcome != "measured" or not undecided(record, rules, cores)
 
 
 def _checked(info: PairInfo, start: Start, seed: int, show: Show) -> Record:

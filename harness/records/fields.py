@@ -49,13 +49,15 @@ class Header(TypedDict):
 
 
 class RunOptions(TypedDict):
-    """Of `Header.options` what going on with a run needs. calibration: in a calibration of the engine alone."""
+    """Of `Header.options` what going on with a run needs. calibration: in a calibration of the engine alone.
+    rules: by which it is judged; those of the first runs have no number."""
 
     profile: Literal["quick", "full"]
     device: Literal["auto", "cpu", "cuda"]
     seed: int
     bare: bool
     folder: str
+    rules: NotRequired[Literal[2]]
     nnodes: NotRequired[int]
     calibration: NotRequired[Literal["idle", "loaded"]]
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tipbench.report.rows import CONTROL, Row
-from tipbench.report.wording import change, plural, ratio, size
+from tipbench.report.wording import change, in_prose, plural, ratio, size
 from tipbench.tip.pair import Claim
+from tipbench.verdict.rules import AT_MOST
 
 USE, NO_BOTHER, DO_NOT, UNCLEAR, IMPOSSIBLE = ANSWERS = (
     "use it",
@@ -19,6 +20,9 @@ USE, NO_BOTHER, DO_NOT, UNCLEAR, IMPOSSIBLE = ANSWERS = (
 
 ANSWER_TO = {"pays": USE, "costs": DO_NOT, "unclear": UNCLEAR, "nothing": NO_BOTHER}
 """What the effects of a tip's pairs come to: the first that any of them has."""
+
+EFFECTS = {"faster": "pays", "slower": "costs", "no difference": "nothing", AT_MOST: "nothing"}
+"""By verdict on time; every other is unclear."""
 
 MEMORY_MARGIN = 0.05
 """Peaks within +-5 % are of no practical size; unlike times they are counted, not sampled."""
@@ -115,7 +119,7 @@ def _outcome(rows: list[Row], leaner: bool) -> Outcome | None:
 
 def _effect(row: Row, leaner: bool) -> str:
     if not leaner:
-        return {"faster": "pays", "slower": "costs", "no difference": "nothing"}.get(row.verdict, "unclear")
+        return EFFECTS.get(row.verdict, "unclear")
     memory = judged_memory(row)
     if memory is None:
         return "unclear"
@@ -173,13 +177,15 @@ def _name(row: Row) -> str:
 
 def _time(row: Row) -> str:
     judgement = row.judgement
-    if judgement.speedup is None or judgement.low is None or judgement.high is None:
+    if judgement.speedup is None:
         return f"{row.verdict}: {judgement.reason}"
     shown = ratio(judgement.speedup, judgement.low, judgement.high)
+    if judgement.low is None:
+        return f"inconclusive, {shown} ({judgement.reason.partition(';')[0]})"
     if row.verdict == "inconclusive" and judgement.reason:
         return f"inconclusive, {shown} the speed ({judgement.reason.partition(';')[0]})"
     # "0.76x slower" would be read as a slowdown by 0.76
-    return f"{shown} faster" if row.verdict == "faster" else f"{row.verdict}, {shown} the speed"
+    return f"{shown} faster" if row.verdict == "faster" else f"{in_prose(row.verdict)}, {shown} the speed"
 
 
 def _memory(row: Row) -> str:

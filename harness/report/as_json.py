@@ -13,8 +13,9 @@ pairs; `notices` are lines of the results file that could not be used. machine, 
 
 pairs: one object for each pair and variant other than the baseline; unknown numbers are null.
 - scale: "micro" or "macro"; device: "cpu" or "cuda".
-- verdict: "faster", "slower", "no difference", "inconclusive", "skipped" or "failed".
-- speedup, low, high: baseline's time over the variant's, with its 95 % interval; launches it rests on.
+- verdict: "faster", "slower", "no difference", "at most 3 %" (either way), "inconclusive", "skipped" or "failed".
+- speedup, low, high: baseline's time over the variant's, with its 95 % interval; launches it rests on. Below 6
+  launches they are provisional, as "reason" says then; below 4 low and high are null.
 - memory: {"baseline": {...}, "variant": {...}}, each with those known of "tensor_peak", "resident_peak",
   "tree", "allocated_peak", "reserved_peak", "device_used", in bytes.
 - equal: null, or {"method", "tolerance", "seeds"} with "worst" (bitwise, allclose) or "error" and

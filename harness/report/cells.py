@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from tipbench.report.document import Cell, Line, Span, Strong, Table
 from tipbench.report.rows import Row
 from tipbench.report.wording import ratio
+from tipbench.verdict.rules import AT_MOST
 
-VERDICTS = ("faster", "slower", "no difference", "inconclusive", "skipped", "failed")
+VERDICTS = ("faster", "slower", "no difference", AT_MOST, "inconclusive", "skipped", "failed")
 
 
 def table(name: str, head: Sequence[str], body: Iterable[Sequence[Cell | Line | str]]) -> Table:
@@ -27,9 +28,9 @@ def verdict_cell(row: Row) -> Cell:
 
 
 def speedup(row: Row) -> str:
-    """The speedup with its interval, "-" where none is known."""
+    """The speedup with its interval, "-" where nothing was measured."""
     judgement = row.judgement
-    if judgement.speedup is None or judgement.low is None or judgement.high is None:
+    if judgement.speedup is None:
         return "-"
     return ratio(judgement.speedup, judgement.low, judgement.high)
 

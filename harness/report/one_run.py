@@ -28,52 +28,11 @@ from tipbench.report.document import (
 from tipbench.report.figures import alts
 from tipbench.report.limit import rates
 from tipbench.report.one_tip import anchor, section
-from tipbench.report.rows import CONTROL, Row, counts, rows
-from tipbench.report.wording import plural, seconds, size, value
+from tipbench.report.rows import CONTROL, Row, counts, rows, rules
+from tipbench.report.wording import in_prose, plural, seconds, size, value
+from tipbench.verdict.rules import AT_MOST
 
 ANSWERED = "In one line each"
-
-HOW_TO_READ: tuple[Block, ...] = (
-    Heading("How to read a verdict", anchor="how-to-read"),
-    Paragraph(
-        (
-            "A speedup is the baseline's time over the variant's: 2x means half the time. The brackets hold its 95 % "
-            "interval, taken over launches: fresh processes in which both sides run in turns.",
-        )
-    ),
-    Bullets(
-        (
-            (
-                Strong("faster"), ", ", Strong("slower"), ": the whole interval lies beyond 1 %, and the finding "
-                "holds when all comparisons of the run are judged together (false discoveries held to 5 %).",
-            ),
-            (Strong("no difference"), ": the whole interval lies within 1 % of equal."),
-            (
-                Strong("inconclusive"), ": the interval is too wide or too unsure to say; the reason tells what could "
-                "have been seen.",
-            ),
-            (
-                Strong("skipped"), ", ", Strong("failed"), ": not measured; the reason and the remedy are given.",
-            ),
-        )
-    ),
-    Paragraph(
-        (
-            "Guide items: A is the official guide's summary, B the ten-tricks article, G the official Performance "
-            "Tuning Guide, M modern practice beyond them.",
-        )
-    ),
-    Paragraph(
-        (
-            "The answers: ", Strong(ANSWERS[0]), " (it pays, on the whole job where one was measured), ",
-            Strong(ANSWERS[1]), " (no difference), ", Strong(ANSWERS[2]), " (it costs), ", Strong(ANSWERS[3]),
-            " (inconclusive or failed), ", Strong(ANSWERS[4]), " (something is missing). A tip that promises less "
-            "memory is judged by its peak, from 5 % on, and its price in time is shown. A step's time is the median "
-            "of the baseline's; memory is the peak of one fresh process; one-off is what the variant needs once "
-            'beyond the baseline (build, compile, warm-up), and "pays after" is how many steps earn that back.',
-        )
-    ),
-)  # fmt: skip
 
 
 def page(run: Run, notices: Sequence[Notice] = (), drawn: Mapping[str, str] | None = None) -> Page:
@@ -93,11 +52,58 @@ def page(run: Run, notices: Sequence[Notice] = (), drawn: Mapping[str, str] | No
         *_overview(drawn),
         *(block for tip, listed in tips.items() for block in section(run, tip, listed, drawn, reached)),
         *_controls(controls),
-        *HOW_TO_READ,
+        *_how_to_read(rules(run)[0].bounded),
         *_machine(run),
     ]
     title = f"PyTorch tuning tips, measured on {machine_words(run.machine)}, {run.started[:10]}"
     return Page(title, tuple(blocks))
+
+
+def _how_to_read(bounded: bool) -> list[Block]:
+    """bounded: whether the run's rules have answers such as AT_MOST."""
+    about = (
+        "A speedup is the baseline's time over the variant's: 2x means half the time. The brackets hold its 95 % "
+        "interval, taken over launches: fresh processes in which both sides run in turns."
+    )
+    claims = (
+        ": the whole interval lies beyond 1 %, and the finding holds when all comparisons of the run are judged "
+        "together (false discoveries held to 5 %)."
+    )
+    unsure = ": the interval is too wide or too unsure to say; the reason tells what could have been seen."
+    small: Line = (
+        Strong(AT_MOST),
+        " (either way): the whole interval lies within 3 % of equal, if not within 1 %.",
+    )
+    verdicts: list[Line] = [
+        (Strong("faster"), ", ", Strong("slower"), claims),
+        (Strong("no difference"), ": the whole interval lies within 1 % of equal."),
+        *([small] if bounded else []),
+        (Strong("inconclusive"), unsure),
+        (Strong("skipped"), ", ", Strong("failed"), ": not measured; the reason and the remedy are given."),
+    ]
+    items = (
+        "Guide items: A is the official guide's summary, B the ten-tricks article, G the official Performance Tuning "
+        "Guide, M modern practice beyond them."
+    )
+    nothing = f" (no difference{f', or {in_prose(AT_MOST)}' if bounded else ''}), "
+    columns = (
+        " (something is missing). A tip that promises less memory is judged by its peak, from 5 % on, and its price in "
+        "time is shown. A step's time is the median of the baseline's; memory is the peak of one fresh process; "
+        'one-off is what the variant needs once beyond the baseline (build, compile, warm-up), and "pays after" is '
+        "how many steps earn that back."
+    )
+    answers: Line = (
+        "The answers: ", Strong(ANSWERS[0]), " (it pays, on the whole job where one was measured), ",
+        Strong(ANSWERS[1]), nothing, Strong(ANSWERS[2]), " (it costs), ", Strong(ANSWERS[3]),
+        " (inconclusive or failed), ", Strong(ANSWERS[4]), columns,
+    )  # fmt: skip
+    return [
+        Heading("How to read a verdict", anchor="how-to-read"),
+        Paragraph((about,)),
+        Bullets(tuple(verdicts)),
+        Paragraph((items,)),
+        Paragraph(answers),
+    ]
 
 
 def _limits(run: Run, controls: Sequence[Row]) -> Quote:
@@ -127,6 +133,8 @@ def _noise(controls: Sequence[Row]) -> Line:
     wrong = [row for row in measured if row.verdict in ("faster", "slower")]
     floor = f"Noise floor: of {plural(len(measured), 'A/A control')} (identical code on both sides) "
     floor += f'{"all" if same == len(measured) else same} said "no difference"'
+    small = sum(row.verdict == AT_MOST for row in measured)
+    floor += f', {small} "{AT_MOST}"' if small else ""
     widest = max((row for row in measured if row.judgement.high is not None), key=_width, default=None)
     if widest is not None:
         floor += f"; the widest interval was {speedup(widest)} ({widest.info.pair})"

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tipbench.records.record import PairInfo, Record, Run, VariantRecord
-from tipbench.verdict.statistics import Looks
-from tipbench.verdict.verdict import FULL, QUICK, Judgement, gpu_medians, judge_suite, launch_effect
+from tipbench.verdict.launches import gpu_medians
+from tipbench.verdict.rules import Rules, rules_of
+from tipbench.verdict.verdict import Judgement, judge_suite
 
 CONTROL = "control"
 """Id of the tip whose pairs have identical sides."""
@@ -34,14 +35,12 @@ class Row:
     step_s: seconds one step of the baseline takes, the median over all its blocks. one_off_s: seconds
     the variant needs once beyond the baseline (build and warm-up; negative: it needs less).
     break_even_steps: steps after which a faster variant has earned that back. None: not known.
-    cores: of the machine; the rule that quarantines rounds asks for them.
     """
 
     judgement: Judgement
     step_s: float | None
     one_off_s: float | None
     break_even_steps: int | None
-    cores: int
 
     @property
     def info(self) -> PairInfo:
@@ -77,9 +76,7 @@ class Row:
     @property
     def effects(self) -> list[float]:
         """ln t_baseline - ln t_variant of each launch behind the estimate, in the order they ran."""
-        timed = (launch for launch in self.judgement.record.launches if self.variant in launch.variant)
-        found = (launch_effect(launch, self.variant, self.cores)[0] for launch in timed)
-        return [effect for effect in found if effect is not None][: self.judgement.launches]
+        return list(self.judgement.effects)
 
     def gpu(self, reading: str) -> tuple[float, float] | None:
         """Medians of a reading of `Launch.gpu` over the baseline's blocks and the variant's, or None."""
@@ -113,13 +110,12 @@ def rows(run: Run) -> list[Row]:
     """All rows of a run in the order its pairs were planned."""
     place = {name: index for index, name in reversed(list(enumerate(run.planned)))}
     records = sorted(run.records, key=lambda record: place.get(record.name, len(place)))
-    looks, cores = rules(run)
-    return [_row(judgement, cores) for judgement in judge_suite(records, looks, cores)]
+    return [_row(judgement) for judgement in judge_suite(records, *rules(run))]
 
 
-def rules(run: Run) -> tuple[Looks, int]:
-    """When the run looked at its data, and the cores by which it left rounds out."""
-    return QUICK if run.options.get("profile") == "quick" else FULL, _cores(run.machine)
+def rules(run: Run) -> tuple[Rules, int]:
+    """By which the run is judged, and the cores by which it left rounds out."""
+    return rules_of(run.options), _cores(run.machine)
 
 
 def counts(run: Run) -> Counts:
@@ -130,10 +126,10 @@ def counts(run: Run) -> Counts:
     return Counts(reached + not_reached, outcomes["measured"], outcomes["skipped"], outcomes["failed"], not_reached)
 
 
-def _row(judgement: Judgement, cores: int) -> Row:
+def _row(judgement: Judgement) -> Row:
     record = judgement.record
     if judgement.verdict in ("skipped", "failed"):
-        return Row(judgement, None, None, None, cores)
+        return Row(judgement, None, None, None)
     blocks = [
         seconds
         for launch in record.launches
@@ -142,7 +138,7 @@ def _row(judgement: Judgement, cores: int) -> Row:
     ]
     step_s = statistics.median(blocks) / record.steps if blocks else None
     one_off_s = _extra(judgement.found.one_off, _baseline(record).one_off)
-    return Row(judgement, step_s, one_off_s, _break_even(judgement, step_s, one_off_s), cores)
+    return Row(judgement, step_s, one_off_s, _break_even(judgement, step_s, one_off_s))
 
 
 def _break_even(judgement: Judgement, step_s: float | None, one_off_s: float | None) -> int | None:

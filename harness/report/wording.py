@@ -8,6 +8,8 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tipbench.verdict.rules import AT_MOST
+
 LONGEST = 600
 """Characters of one foreign text that are shown: a traceback belongs in the results file."""
 
@@ -30,12 +32,19 @@ def lines_of(code: str) -> str:
     return "\n".join(shown).strip("\n")
 
 
-def ratio(value: float, low: float, high: float) -> str:
-    """`1.35x [1.33, 1.38]`, with the digits that the interval's width supports."""
+def ratio(value: float, low: float | None, high: float | None) -> str:
+    """`1.35x [1.33, 1.38]`, with the digits that the interval's width supports; `about 1.35x` where there is none."""
+    if low is None or high is None:
+        return f"about {_three(value)}x, no interval yet"
     half = (high - low) / 2
     finest = 3 if value >= 0.1 else 5
     digits = finest if half <= 0 else min(max(-math.floor(math.log10(half)), 0 if value >= 10 else 2), finest)
     return f"{value:.{digits}f}x [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def in_prose(verdict: str) -> str:
+    """A verdict as a sentence has it: `at most 3 % either way`."""
+    return f"{verdict} either way" if verdict == AT_MOST else verdict
 
 
 def seconds(value: float) -> str:

@@ -17,8 +17,9 @@ from scipy.special import stdtr, stdtrit
 class Looks:
     """When the data may be looked at: after so many launches, spending so much of the error.
 
-    launches: increasing counts. alphas: two-sided error spent at each. Their sum bounds the chance
-    that any of the intervals misses the truth (Bonferroni), so stopping early keeps the coverage.
+    launches: increasing counts. alphas: two-sided error of the interval at each. The chance that any of these
+    intervals misses the truth, which stopping early must not exceed, is at most their sum (Bonferroni); where that
+    is more than 5 %, the alphas were calibrated together, by simulation.
     """
 
     launches: tuple[int, ...]
@@ -71,11 +72,30 @@ def half_width(deviation: float, count: int, alpha: float) -> float:
     return float(stdtrit(count - 1, 1 - alpha / 2)) * deviation / math.sqrt(count)
 
 
-def p_beyond(found: Estimate, margin: float, total_alpha: float) -> float:
+PRIOR = 5.0
+"""Of `provisional`: the variance over that of a launch with which effects are expected to differ from the truth."""
+
+
+def provisional(launch_effects: Sequence[float], alpha: float = 0.05) -> tuple[float, float | None]:
+    """(mean, half width of an interval that holds at every count of launches at once); None where there is none.
+
+    The t-test's mixture over a normal effect, which is valid however often one looks (Wang and Ramdas
+    2025). At 5 % it exists from 4 launches on. Raises ValueError under 2.
+    """
+    found = estimate(launch_effects, alpha)
+    count, spread = found.launches, 1 + found.launches * PRIOR
+    ratio = (math.sqrt(spread) / alpha) ** (2 / count)
+    if ratio >= spread:
+        return found.mean, None
+    return found.mean, found.deviation * math.sqrt((count - 1) * (ratio - 1) / (count * (1 - ratio / spread)))
+
+
+def p_beyond(found: Estimate, margin: float, total_alpha: float, power: float = 1.0) -> float:
     """p-value against "the effect is within +-margin", spread over the looks.
 
-    Twice the t tail beyond the nearer edge, times total_alpha / alpha of the look (the weighted
-    Bonferroni that `Looks` uses): below total_alpha exactly when the interval excludes the margin.
+    Twice the t tail beyond the nearer edge over the look's alpha, to the given power, times total_alpha: below
+    total_alpha exactly when the interval excludes the margin. With power 1 that is the weighted Bonferroni;
+    alphas that were calibrated together add up to more, and a power below 1 keeps small p-values honest.
     """
     distance = abs(found.mean) - margin
     if distance <= 0:
@@ -83,7 +103,7 @@ def p_beyond(found: Estimate, margin: float, total_alpha: float) -> float:
     if found.deviation == 0:
         return 0.0
     tail = float(stdtr(found.launches - 1, -distance * math.sqrt(found.launches) / found.deviation))
-    return min(1.0, 2 * tail * total_alpha / found.alpha)
+    return min(1.0, total_alpha * math.pow(2 * tail / found.alpha, power))
 
 
 def discoveries(p_values: Sequence[float], rate: float) -> list[bool]:

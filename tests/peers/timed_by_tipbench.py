@@ -18,6 +18,7 @@ from tipbench.engine.runner import measure
 from tipbench.machine import describe
 from tipbench.machine.controls import controls
 from tipbench.suite.discover import discover
+from tipbench.verdict.rules import RULES_2
 from tipbench.verdict.verdict import Judgement, judge
 
 PAIRS = Path(__file__).with_name("pairs.py")
@@ -33,7 +34,7 @@ def judged(case: str, seed: int) -> Judgement:
         record = measure(info, launcher.start, profile, seed, cores, lambda _: None)
     finally:
         launcher.close()
-    (judgement,) = judge(record, profile.looks, cores)
+    (judgement,) = judge(record, RULES_2, cores)
     if judgement.speedup is None:
         sys.exit(f"{judgement.verdict}: {judgement.reason}")
     return judgement

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
@@ -13,10 +12,11 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Transform, blended_transform_factory
 
 from tipbench.report.advice import advise
+from tipbench.report.cells import speedup
 from tipbench.report.figures import style
 from tipbench.report.figures.style import LIGHT, Drawing, ln
 from tipbench.report.rows import CONTROL, Row
-from tipbench.report.wording import plural, ratio
+from tipbench.report.wording import plural
 
 LINES = 58
 """Of a page."""
@@ -133,9 +133,8 @@ def _words(over: Axes, line: int, row: Row, pair: str) -> None:
     if row.variant != "optimized":
         variant = style.shown(row.variant, max(12, min(26, 40 - len(label))))
         over.text(LABELS - 0.08, line, variant, transform=beside, va="center", ha="right", color=LIGHT["muted"])
-    speedup, low, high = map(math.exp, ln(row))
-    found = ratio(speedup, low, high)
-    found = found if len(found) <= 24 else style.times(speedup)
+    found = speedup(row)
+    found = found if len(found) <= 24 else style.times(row.judgement.speedup or 1.0)
     over.text(style.WIDTH - EDGE, line, found, transform=beside, va="center", ha="right",
               color=style.MARKS[row.verdict].color)  # fmt: skip
 

@@ -25,7 +25,7 @@ from tipbench.report.figures.palette import PALETTE
 from tipbench.report.figures.svg import DOT, DOTS, compact
 from tipbench.report.rows import Row
 from tipbench.report.wording import plain
-from tipbench.verdict.verdict import MARGIN
+from tipbench.verdict.rules import AT_MOST, MARGIN
 
 LIGHT = {name: light for name, (light, _) in PALETTE.items()}
 
@@ -83,6 +83,7 @@ MARKS = {
     "faster": Mark(LIGHT["faster"], ">", 5.0),
     "slower": Mark(LIGHT["slower"], "<", 5.0),
     "no difference": Mark(LIGHT["same"], "s", 4.0),
+    AT_MOST: Mark(LIGHT["same"], "D", 3.8, filled=False),
     "inconclusive": Mark(LIGHT["unclear"], "o", 4.6, filled=False),
 }
 
@@ -240,9 +241,10 @@ def limits(points: Sequence[float], ends: Sequence[float]) -> tuple[float, float
 
 
 def ln(row: Row) -> tuple[float, float, float]:
-    """(ln speedup, ln low, ln high) of a row that has them."""
+    """(ln speedup, ln low, ln high) of a row that was measured; three times the first where there is no interval."""
     judged = row.judgement
-    return math.log(judged.speedup or 1.0), math.log(judged.low or 1.0), math.log(judged.high or 1.0)
+    speedup = judged.speedup or 1.0
+    return math.log(speedup), math.log(judged.low or speedup), math.log(judged.high or speedup)
 
 
 NO_XML = {0xFFFE: "?", 0xFFFF: "?"}

@@ -1,0 +1,78 @@
+"""From a launch's raw block seconds to its effect, and which of its rounds are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from tipbench.records.record import Launch, Record
+from tipbench.verdict.statistics import round_effect, trimmed_mean
+
+STEAL_SHARE = 0.05
+"""A round is quarantined when the hypervisor stole more than this share of its core time."""
+
+HELD_BACK = 0x8 | 0x20 | 0x40 | 0x80
+"""NVML's clock events that quarantine a round on a GPU: hardware slowdown, thermal slowdown by software and by
+hardware, power brake. Not the software's power cap (0x4): a large matrix product runs into it by itself."""
+
+BUSY = 0.2
+"""From this share of time in which some task waited for a core on, an inconclusive verdict says so. Idle, pairs
+in one process showed 0.3 to 3 % on two cores; one beside test suites 80 %."""
+
+
+def disturbed(launch: Launch, blocks: slice, cores: int) -> bool:
+    """The quarantine rule, fixed beforehand: throttled at all, or robbed of more than STEAL_SHARE.
+
+    A single stolen tick (10 ms) is the counter's resolution and says nothing about a 40 ms round,
+    so there must be at least two. Durations never quarantine.
+    """
+    stolen = sum(ticks for ticks in launch.steal_ticks[blocks] if ticks > 0)
+    throttled = any(microseconds > 0 for microseconds in launch.throttled_us[blocks])
+    throttled |= any(events > 0 and events & HELD_BACK for events in launch.gpu.get("clock_events", ())[blocks])
+    return throttled or (stolen >= 2 and stolen / 100 > STEAL_SHARE * cores * sum(launch.seconds[blocks]))
+
+
+def launch_effect(launch: Launch, variant: str, cores: int) -> tuple[float | None, int]:
+    """(D, rounds quarantined): the trimmed mean effect of the rounds kept.
+
+    None where more than half had to go: what is left would be chosen by the disturbance.
+    """
+    effects, quarantined = [], 0
+    for blocks in launch.round_slices():
+        if disturbed(launch, blocks, cores):
+            quarantined += 1
+            continue
+        timed = list(zip(launch.variant[blocks], launch.seconds[blocks], strict=True))
+        effects.append(
+            round_effect([s for name, s in timed if name == "baseline"], [s for name, s in timed if name == variant])
+        )
+    return (trimmed_mean(effects) if len(effects) > quarantined else None), quarantined
+
+
+def launch_effects(launches: Sequence[Launch], variant: str, cores: int) -> tuple[list[float], int]:
+    """(the effect of each launch that was not too disturbed, rounds quarantined)."""
+    found = [launch_effect(launch, variant, cores) for launch in launches]
+    return [effect for effect, _ in found if effect is not None], sum(dropped for _, dropped in found)
+
+
+def gpu_medians(record: Record, variant: str, reading: str) -> tuple[float, float] | None:
+    """Medians of a reading of `Launch.gpu` over the baseline's blocks and a variant's; None where there is none."""
+    sides = tuple(
+        [
+            found
+            for launch in record.launches
+            for name, found in zip(launch.variant, launch.gpu.get(reading, ()), strict=False)
+            if name == side and found >= 0
+        ]
+        for side in ("baseline", variant)
+    )
+    return (median(sides[0]), median(sides[1])) if all(sides) else None
+
+
+def shortage(launches: Sequence[Launch]) -> str:
+    """What to add to a reason where cores were short; empty where they were not, or the platform does not tell."""
+    timed_us = 1e6 * sum(sum(launch.seconds) for launch in launches)
+    waited = sum(us for launch in launches for us in launch.pressure_us if us > 0) / timed_us
+    if waited < BUSY:
+        return ""
+    return f"; tasks waited for a core {100 * min(waited, 1):.0f} % of the time: other programs' or the pair's own"
