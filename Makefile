@@ -43,11 +43,14 @@ native: setup ## fetch optional native libraries without root (jemalloc, tcmallo
 	@echo "fetching the optional native libraries that are missing: up to 50 MB, a few seconds"
 	@$(BIN)/python -P -m tipbench.machine.native fetch
 
-bench: PROFILE := full
-bench: setup native measure ## measure every tip that can run here, then report: this is the suite
+BUDGET := 30m
 
-quick: PROFILE := quick -k micro
-quick: setup native measure ## the operations alone, without whole jobs, with the shortest honest profile
+bench: PROFILE := full --budget $(BUDGET)
+bench: setup native measure ## measure every tip that can run here, then report (30 minutes; another time: BUDGET=2h)
+
+quick: BUDGET := 5m
+quick: PROFILE := quick -k micro --budget $(BUDGET)
+quick: setup native measure ## the operations alone, without whole jobs (5 minutes)
 
 # The report is written even if some pair failed (status 1); the run's own status is what make ends with.
 .PHONY: measure
@@ -69,10 +72,11 @@ test-gpu: setup ## the checks of every pair on this machine's GPU, at tiny size
 	@TIPBENCH_TEST_DEVICE=cuda $(BIN)/python -m pytest tests/test_pairs.py --benchmark-disable -W default
 
 # Time on a GPU may be short: whatever the checks find, the operations are measured and reported all the same.
+gpu: BUDGET := 8m
 gpu: setup ## all that a borrowed GPU machine is good for: its checks, the operations measured, the report
 	@worst=0; \
 	$(MAKE) test-gpu || worst=$$?; \
-	$(MAKE) measure PROFILE="quick -k micro --device cuda" || { status=$$?; [ $$status -le $$worst ] || worst=$$status; }; \
+	$(MAKE) measure PROFILE="quick -k micro --device cuda --budget $(BUDGET)" || { status=$$?; [ $$status -le $$worst ] || worst=$$status; }; \
 	exit $$worst
 
 # The package `tipbench` is the folder harness/: a link says so to mypy, and to an editor that is given .venv/names.

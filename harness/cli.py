@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,6 +20,8 @@ EXIT_CODES = (
     "130 interrupted"
 )
 
+
+HALF_AN_HOUR = 1800.0
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of a device that takes no more."""
@@ -87,6 +90,12 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="default: results")
     command.add_argument("--profile", choices=["quick", "full"], default="full", help="default: full")
     _add_device(command)
+    command.add_argument(
+        "--budget",
+        type=_seconds,
+        metavar="TIME",
+        help="such as 90s, 30m or 2h; 0: until all is decided. Default: 30m. With --resume +30m: go on for so long",
+    )
     command.add_argument("--resume", type=Path, metavar="FILE", help="go on with an interrupted run, as it was begun")
     command.add_argument("--seed", type=_seed, default=0, metavar="N", help="of inputs, weights and block order")
     command.add_argument("--bare", action="store_true", help="do not control the environment: heap, threads, hash seed")
@@ -189,6 +198,13 @@ def _seed(text: str) -> int:
     return value
 
 
+def _seconds(text: str) -> float:
+    found = re.fullmatch(r"\+?(?:(\d+(?:\.\d+)?)([smh])|0)", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text} is no time such as 90s, 30m, 2h or 0")
+    return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]] if found[1] else 0.0
+
+
 def _count(text: str) -> int:
     value = int(text)
     if value < 1:
@@ -219,10 +235,13 @@ def _run(options: argparse.Namespace) -> int:
     from tipbench.suite.files import BENCHMARKS
 
     if options.resume:
-        alone = vars(_parser().parse_args(["run", "--resume", str(options.resume)])) | {"rdzv": options.rdzv}
+        alone = vars(_parser().parse_args(["run", "--resume", str(options.resume)]))
+        alone |= {"rdzv": options.rdzv, "budget": options.budget}
         if any(getattr(options, name) != value for name, value in alone.items()):
-            raise run.CannotRun("--resume goes on with a run as it was begun: give it no names or options but --rdzv")
-        return run.resume(options.resume, options.rdzv)
+            raise run.CannotRun(
+                "--resume goes on with a run as it was begun: give it no names or options but --budget and --rdzv"
+            )
+        return run.resume(options.resume, options.rdzv, more_s=options.budget)
     return run.begin(
         run.Options(
             names=options.names,
@@ -234,6 +253,7 @@ def _run(options: argparse.Namespace) -> int:
             seed=options.seed,
             bare=options.bare,
             place=nodes.place(options.nnodes, options.node_rank, options.rdzv),
+            budget_s=HALF_AN_HOUR if options.budget is None else options.budget,
         )
     )
 

@@ -22,13 +22,13 @@ from tipbench.engine.launcher import Launcher
 from tipbench.engine.lock import Busy, only_run
 from tipbench.engine.profiles import PROFILES, Profile
 from tipbench.engine.run import verdict
-from tipbench.engine.runner import measure
+from tipbench.engine.runner import Plan, measure
 from tipbench.machine.controls import controls
 from tipbench.records.record import PairInfo, Record
 from tipbench.suite.discover import Discovery, discover
 from tipbench.suite.files import BENCHMARKS, text
 from tipbench.tip.needs import available_cores
-from tipbench.verdict.rules import OF_NEW_RUNS, rules_of
+from tipbench.verdict.rules import RULES_2
 from tipbench.verdict.verdict import judge, judge_suite
 
 __all__ = [
@@ -143,7 +143,7 @@ def _test(info: PairInfo, variant: str, file: Path, replayed: Replay, config: py
             if name == variant
         ]
         replayed.load(seconds)
-        benchmark.extra_info.update(_extra_info(record, variant, config))
+        benchmark.extra_info.update(_extra_info(record, variant))
         benchmark.pedantic(replayed.play, rounds=len(seconds), iterations=1, warmup_rounds=0)
 
     return test
@@ -158,8 +158,8 @@ def _stop_unless_measured(record: Record, variant: str) -> None:
         pytest.fail(f"{stopped.kind}: {stopped.reason}", pytrace=False)
 
 
-def _extra_info(record: Record, variant: str, config: pytest.Config) -> dict[str, Any]:
-    for judged in judge(record, rules_of(OF_NEW_RUNS), available_cores()):
+def _extra_info(record: Record, variant: str) -> dict[str, Any]:
+    for judged in judge(record, RULES_2, available_cores()):
         if judged.variant == variant:
             return {name: getattr(judged, name) for name in ("verdict", "speedup", "low", "high", "launches")}
     return {}
@@ -194,9 +194,8 @@ def _measured(config: pytest.Config, info: PairInfo, file: Path) -> Record:
     if info.name not in records:
         launcher = Launcher(_folder(file), controls(_discovered(file, _device(config)).threads))
         try:
-            records[info.name] = measure(
-                info, launcher.start, _profile(config), 0, available_cores(), lambda what: None, rules_of(OF_NEW_RUNS)
-            )
+            plan = Plan(_profile(config), RULES_2, seed=0, cores=available_cores())
+            records[info.name] = measure(info, launcher.start, plan)
         finally:
             launcher.close()
     return records[info.name]
@@ -223,7 +222,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if not records:
         return
     terminalreporter.section("does the tip pay? (speedup of each variant over the baseline)")
-    for judged in judge_suite([*records.values()], rules_of(OF_NEW_RUNS), available_cores()):
+    for judged in judge_suite([*records.values()], RULES_2, available_cores()):
         terminalreporter.write_line(f"{judged.record.name}[{judged.variant}] {verdict(judged)}")
 
 

@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -50,6 +51,7 @@ class ForkServer:
                 start_new_session=True,
             )
         self._channel = Channel(ours)
+        self._asking = threading.Lock()  # workers are started, and seen to have ended, by several threads
         self._ready = self._gone = False
         self._preloaded: set[str] = set()
 
@@ -91,14 +93,15 @@ class ForkServer:
 
     def _ask(self, command: str, **arguments: Any) -> int:
         """The server's answer, a number. Once it has failed to answer nothing more is sent to it."""
-        try:
-            if self._gone:
-                raise Closed
-            self._channel.request(command, arguments, ANSWER_S)
-            return int(self._channel.answer(ANSWER_S)["answer"])
-        except (Closed, Late, Unreadable, KeyError):
-            self._gone = True
-            raise ServerGone from None
+        with self._asking:
+            try:
+                if self._gone:
+                    raise Closed
+                self._channel.request(command, arguments, ANSWER_S)
+                return int(self._channel.answer(ANSWER_S)["answer"])
+            except (Closed, Late, Unreadable, KeyError):
+                self._gone = True
+                raise ServerGone from None
 
 
 class Forked:

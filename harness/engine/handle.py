@@ -71,6 +71,8 @@ class WorkerHandle(Protocol):
 
     def resume(self) -> None: ...
 
+    def kill(self) -> None: ...
+
     def end(self) -> None: ...
 
 
@@ -163,6 +165,10 @@ class Worker:
         for ranks in self._remote:
             ranks.ask("resume")
         self.process.resume()
+
+    def kill(self) -> None:
+        """End its processes here from another thread than the one that waits for it, which must still call `end`."""
+        self.process.kill()
 
     def end(self) -> None:
         """End the process and everything it started, at once."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
+from tipbench.engine.checks import CHECKS
 from tipbench.engine.fork_server import AVAILABLE, ForkServer, ServerGone
 from tipbench.engine.handle import Worker, WorkerFailed, preloaded
 from tipbench.engine.nodes import Nodes, RemoteRanks, Rendezvous
@@ -32,7 +34,16 @@ LEFT_FOR_PAIRS = 6 << 30
 SERVERS_AT_ONCE = 2
 """Importing torch keeps one core busy, and the servers of a launch and the next are wanted soon."""
 
+PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
+"""For processes that are checked beside others, and never timed: OpenMP's threads otherwise spin at each barrier on the
+cores that others compute on. Two checks at a time of whole jobs took 155 s so, and 25 s with threads that sleep; one
+after another 28 s."""
+
 COMPILER = compiler().text
+
+COMPILING = ("torch._dynamo", "torch._inductor.compile_fx")
+"""What torch.compile imports when it is first called, 1 to 1.6 s in each launch. The passes that measure one-off costs
+are not forked, and pay for it."""
 
 INSTRUCTIONS_S = 120.0
 """Seconds for finding out about the machine's vector instructions; 13 were seen."""
@@ -49,7 +60,8 @@ class Launcher:
         self.scratch = scratch_folder()
         (self.scratch / "tmp").mkdir()
         self._started = 0
-        self._pair = ""
+        self._starting = threading.Lock()
+        self._met: set[str] = set()
         self._caches: dict[str, int] = {}
         self._servers: dict[int, ForkServer] = {}
         room = psutil.virtual_memory().available - LEFT_FOR_PAIRS
@@ -63,7 +75,8 @@ class Launcher:
         launch: int | None = None,
         rendezvous: Rendezvous | None = None,
     ) -> Worker:
-        """Start a worker, as `runner.Start` says. Workers given the same `cache` share what torch.compile has compiled.
+        """Start a worker, as `checks.Start` says; several threads may. Workers given the same `cache` share what
+        torch.compile has compiled.
 
         rendezvous: on nodes but the first, where node 0 starts the others of its ranks.
         Raises NodeLost, and where the temporary folder is full TemporaryFolderFull at the first worker of a pair,
@@ -71,15 +84,17 @@ class Launcher:
         All share one temporary folder: torch.compile keeps its precompiled headers there, which take it 7 s
         and are the same for whatever it compiles. Emptying its caches leaves them too (`fresh_cache`).
         """
-        before, self._pair = self._pair, info.name
-        try:
-            with writing_to(self.scratch):
-                return self._start(info, settings, cache, launch, rendezvous)
-        except TemporaryFolderFull as full:
-            # Full at a pair's first worker already, it is so for all that come; later, the pair may have filled it.
-            if before != info.name or rendezvous:
-                raise
-            raise WorkerFailed(Reason("temporary-folder-full", detail=str(full))) from None
+        with self._starting:
+            met = info.name in self._met
+            self._met.add(info.name)
+            try:
+                with writing_to(self.scratch):
+                    return self._start(info, settings, cache, launch, rendezvous)
+            except TemporaryFolderFull as full:
+                # Full at a pair's first worker already, it is so for all that come; later, the pair may have filled it.
+                if not met or rendezvous:
+                    raise
+                raise WorkerFailed(Reason("temporary-folder-full", detail=str(full))) from None
 
     def _start(
         self,
@@ -101,15 +116,18 @@ class Launcher:
         # worker processes of a DataLoader cannot hand over their batches, and it waits for them for ever.
         env["TMPDIR"] = str(self.scratch / "tmp")
         self._give_cache(info, cache, env)
+        if launch == CHECKS:
+            env = {**PASSIVE, **env}
         # The controls of benchmarks/ run beside pairs of a person's own folder.
         file = self.folder.parent / info.file
         folder = self.folder if file.is_relative_to(self.folder) and file.exists() else BENCHMARKS
         if ranks > 1:
             launch = launch or 0  # what is forked is torchrun alone; the ranks it starts are fresh processes
-        if launch is not None and launch < self._launches_with_server and settings == ProcessSettings(ranks=ranks):
+        served = launch is not None and max(launch, 0) < self._launches_with_server
+        if launch is not None and served and settings == ProcessSettings(ranks=ranks):
             try:
                 server = self._server(launch, env)
-                for package in preloaded(info):
+                for package in (*preloaded(info), *(COMPILING if self._compiles(info) else ())):
                     server.preload(package)
                 return Worker(info, settings, env, folder, scratch, server, rendezvous, remote)
             except ServerGone:
@@ -123,9 +141,12 @@ class Launcher:
         """Set the variables of torch.compile's caches, and fill a new one with `_instructions`."""
         kept = self.scratch / f"cache-{self._caches.setdefault(cache, len(self._caches))}"
         env |= {"TORCHINDUCTOR_CACHE_DIR": str(kept / "inductor"), "TRITON_CACHE_DIR": str(kept / "triton")}
-        needs = {*info.needs, *(need for variant in info.variants for need in variant.needs)}
-        if COMPILER in needs and not kept.exists():
+        if self._compiles(info) and not kept.exists():
             shutil.copytree(self._instructions(env), kept / "inductor")
+
+    @staticmethod
+    def _compiles(info: PairInfo) -> bool:
+        return COMPILER in {*info.needs, *(need for variant in info.variants for need in variant.needs)}
 
     def _instructions(self, env: Mapping[str, str]) -> Path:
         """A compile cache that holds one answer only: which vector instructions the machine has.
@@ -146,7 +167,8 @@ class Launcher:
 
     def _server(self, launch: int, env: Mapping[str, str]) -> ForkServer:
         if launch not in self._servers:
-            soon = range(launch, min(launch + SERVERS_AT_ONCE, self._launches_with_server))
+            last = CHECKS if launch == CHECKS else min(launch + SERVERS_AT_ONCE, self._launches_with_server) - 1
+            soon = range(launch, last + 1)
             begun = {number: ForkServer(env) for number in soon if number not in self._servers}
             self._servers |= begun
             # Whatever still imports would take a core from the blocks to come.

@@ -75,11 +75,10 @@ class Process:
                 groups |= {os.getpgid(child.pid) for child in psutil.Process(self.pid).children(recursive=True)}
         return groups
 
-    def end(self) -> None:
-        """End it and everything it started, at once. Once it has ended its id may be another process's."""
+    def kill(self) -> None:
+        """End it and everything it started, at once. Another thread that waits for it learns that, and calls `end`."""
         if self._ended:
             return
-        self._ended = True
         descendants: list[psutil.Process] = []
         with suppress(psutil.Error):
             # torchrun gives each rank a session of its own, out of reach of one killpg.
@@ -89,6 +88,13 @@ class Process:
         for descendant in descendants:
             with suppress(psutil.Error):
                 descendant.kill()
+
+    def end(self) -> None:
+        """`kill`, and wait until it has ended. From then on its id may be another process's."""
+        if self._ended:
+            return
+        self.kill()
+        self._ended = True
         self._started.wait()
         if self.pidfd is not None:
             os.close(self.pidfd)

@@ -1,40 +1,45 @@
-"""How much a run may spend: the same pairs and sizes, fewer launches and blocks."""
+"""How much a launch may spend: the same pairs and sizes, fewer or more blocks."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+BETWEEN = 0.01
+"""The spread between launches that is expected before a pair has any: on a stored complete run (0e1f8a67) macro pairs
+had 0 to 1.3 % beside what their rounds explain."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """rounds: least and most rounds a launch. seconds: timed seconds a launch
-    aims at, by scale. block_s: least seconds of the faster variant's block.
+    """rounds: least and most rounds a launch. longest_s: timed seconds a launch may take beyond its least rounds.
+    block_s: least seconds of the faster variant's block.
 
     A disturbance hits few blocks and is trimmed with them, so more and shorter ones are better: at equal
     timed seconds, 30 rounds of 5 ms blocks gave launches of identical code a spread of 0.27 % (pointwise)
     and 0.15 % (small operations) where 15 rounds of 10 ms gave 0.65 % and 0.26 %. On a noisy day a round of
     one ResNet-18 forward pass against itself spread by 4 to 7 %, however long its blocks were (14 to 220 ms):
-    what counts is how many rounds there are. So whole jobs are sized for steps of some 20 to 100 ms on two cores.
-
-    Rounds are not chosen from a pilot as Kalibera and Jones (2013) do: reckoned on a stored complete run,
-    fewer rounds from the fifth launch on would have saved 2.5 % of its time, at the median micro pair nothing.
-    Launches of macro pairs differ by more than their rounds explain. On a stored complete run five rounds of
-    55 ms blocks spread launches by 2.9 and 1.2 % (ResNet inference, two runs) where 13 rounds gave 2.7 and 1.3 %;
-    of 16 ms blocks by 4.4 % where 30 gave 2.4 % (transformer). Three are too few to trim: 2.6 % where five gave
+    what counts is how many rounds there are. Three are too few to trim: launches spread by 2.6 % where five gave
     0.2 % (small operations).
     """
 
     rounds: tuple[int, int]
-    seconds: dict[str, float]
+    longest_s: float
     block_s: float = 0.005
 
-    def rounds_for(self, scale: str, round_s: float) -> int:
-        """Rounds in each launch, given what one round takes."""
+    def rounds_for(self, spread: float, prepare_s: float, round_s: float) -> int:
+        """Rounds in each launch, as Kalibera and Jones (2013) choose them: where a launch costs much to prepare and
+        its rounds differ by much, more rounds; where launches differ by more than their rounds explain, fewer.
+
+        spread: standard deviation of one round's effect. prepare_s, round_s: seconds to prepare a launch, and of a
+        round.
+        """
         least, most = self.rounds
-        return max(least, min(most, int(self.seconds[scale] / round_s)))
+        best = spread / BETWEEN * math.sqrt(prepare_s / round_s)
+        return max(least, min(most, round(best), int(self.longest_s / round_s)))
 
 
 PROFILES = {
-    "full": Profile((5, 30), {"micro": 1.0, "macro": 1.5}),
-    "quick": Profile((3, 20), {"micro": 0.5, "macro": 1.0}),
+    "full": Profile((5, 40), 6.0),
+    "quick": Profile((5, 20), 1.0),
 }

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import signal
 import subprocess
 import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
+
+import psutil
 
 from tipbench import __version__, report
 from tipbench.engine.follower import follow
@@ -23,7 +26,7 @@ from tipbench.engine.nodes import NodeLost, Nodes, Place, digest, gathered, plac
 from tipbench.engine.noise import NoNoise, noise
 from tipbench.engine.profiles import PROFILES
 from tipbench.engine.progress import Progress
-from tipbench.engine.runner import complete, run
+from tipbench.engine.runner import Plan, complete, run
 from tipbench.errors import UserError
 from tipbench.machine import describe
 from tipbench.machine.controls import controls
@@ -37,8 +40,20 @@ from tipbench.suite.discover import Discovery, discover
 from tipbench.suite.files import BENCHMARKS, KNOWN
 from tipbench.suite.names import written_pairs
 from tipbench.suite.selection import select, with_controls
-from tipbench.verdict.rules import OF_NEW_RUNS, Rules, rules_of
+from tipbench.tip.needs import available_cores
+from tipbench.verdict.rules import OF_NEW_RUNS, Rules
 from tipbench.verdict.verdict import Judgement, judge
+
+PROVISIONAL = 2
+"""Launches after which a pair's number is shown for the first time."""
+
+CHECK_BYTES = 3 << 30
+"""Memory left for each pair that is checked beside others."""
+
+MOST_AT_ONCE = 16
+
+SHARE_PREPARED = 0.5
+"""Of the memory that is available: what launches that stand prepared may take."""
 
 
 class CannotRun(UserError):
@@ -50,6 +65,7 @@ class Options:
     """The options of the command.
 
     folder: where the pairs are. results: where the run is stored. place: of several nodes, which this is.
+    budget_s: seconds after which nothing more is begun; 0: until all is decided.
     calibration: "idle" or "loaded", with a noisy neighbour, where the engine itself is measured on `files.KNOWN`.
     """
 
@@ -62,6 +78,7 @@ class Options:
     seed: int = 0
     bare: bool = False
     place: Place | None = None
+    budget_s: float = 0.0
     calibration: str = ""
 
     @property
@@ -99,26 +116,29 @@ def measured(options: Options) -> tuple[int, Path]:
             machine=about | ({"nodes": nodes.described()} if nodes else {}),
             controls=controlled,
             options={
-                **OF_NEW_RUNS,
                 "profile": options.profile,
                 "device": found.device,
                 "seed": options.seed,
                 "bare": options.bare,
                 "folder": "" if options.calibration or options.folder == BENCHMARKS else str(options.folder),
                 "nnodes": options.nodes,
+                "budget_s": options.budget_s,
+                **OF_NEW_RUNS,
                 **({"calibration": options.calibration} if options.calibration else {}),
             },
             planned=tuple(info.name for info in planned),
         )
         with store.create(options.results, stored) as writer:
-            return _carry_on(stored, planned, found, options, nodes, writer), writer.path
+            budget_s = options.budget_s or math.inf
+            return _carry_on(stored, planned, found, options, nodes, writer, budget_s), writer.path
 
 
-def resume(path: Path, rendezvous: str = "", calibration: bool = False) -> int:
-    """Go on with a run that was interrupted, without repeating what its file holds.
+def resume(path: Path, rendezvous: str = "", calibration: bool = False, more_s: float | None = None) -> int:
+    """Go on with a run that was interrupted, or whose time was up, without repeating what its file holds.
 
     rendezvous: where the nodes of a run on several meet now. calibration: whether the file must be one of
-    `tipbench calibrate`, or must not. Raises UserError.
+    `tipbench calibrate`, or must not. more_s: seconds to go on for, 0 until all is decided; None: what was left of its
+    budget. Raises UserError.
     """
     with only_run(f"`{typed_command()}`"):
         stored, writer = store.resume(path)
@@ -132,8 +152,13 @@ def resume(path: Path, rendezvous: str = "", calibration: bool = False) -> int:
                 options_then = converted(stored.options, RunOptions)
             except MalformedRecord as error:
                 raise CannotRun(f"{path}, line 1: the options are damaged ({error}); begin a new run") from None
-            if set(stored.planned) <= {record.name for record in stored.records} - _begun(stored, writer).keys():
+            left = set(stored.planned) - ({record.name for record in stored.records} - _begun(stored, writer).keys())
+            if not left:
                 print(f"{path} is complete: of its {plural(len(stored.planned), 'pair')} none is left to measure")
+                return _conclude(stored, path)
+            budget_s = _budget_left(stored, options_then.get("budget_s", 0.0)) if more_s is None else more_s or math.inf
+            if budget_s <= 0:
+                print(f"{path}: the time was up, with {plural(len(left), 'pair')} open")
                 return _conclude(stored, path)
             folder = Path(options_then["folder"]) if options_then["folder"] else KNOWN if calibration else BENCHMARKS
             count = options_then.get("nnodes", 1)
@@ -163,7 +188,7 @@ def resume(path: Path, rendezvous: str = "", calibration: bool = False) -> int:
             with _others(options.place, here, folder, stored.controls) as nodes:
                 if nodes and nodes.described() != stored.machine.get("nodes"):
                     raise CannotRun(f"{path} was begun with other nodes: begin a new run with `tipbench run`")
-                return _carry_on(stored, planned, found, options, nodes, writer)
+                return _carry_on(stored, planned, found, options, nodes, writer, budget_s)
 
 
 @contextmanager
@@ -206,6 +231,11 @@ def _found(options: Options) -> tuple[Discovery, list[PairInfo]]:
     return (replace(found, pairs=tuple(pairs)) if options.calibration else found), pairs
 
 
+def _budget_left(stored: Run, budget_s: float) -> float:
+    """Seconds of a run's budget that its pairs have not taken yet."""
+    return budget_s - sum(record.wall_s for record in stored.records) if budget_s else math.inf
+
+
 def _carry_on(
     stored: Run,
     planned: Sequence[PairInfo],
@@ -213,36 +243,47 @@ def _carry_on(
     options: Options,
     nodes: Nodes | None,
     writer: store.Writer,
+    budget_s: float,
 ) -> int:
     """Measure what `stored.records` does not hold yet, saving what is learnt of a pair as soon as it is known."""
-    profile, cores, seed = PROFILES[stored.options["profile"]], stored.machine["cores"], stored.options["seed"]
-    judged_by = rules_of(stored.options)
+    judged_by, cores = rules(stored)
     records = {record.name: record for record in stored.records}
     begun = _begun(stored, writer)
     left = [info for info in planned if info.name not in records or info.name in begun]
     broken = {record.name: record for record in found.broken}
-    progress = Progress(left)
+    progress = Progress(len(left), budget_s)
     progress.say(
         f"{len(left)} pairs on {stored.machine['name']}, {stored.options['profile']} profile, into {writer.path}"
     )
     launcher = Launcher(options.folder, stored.controls, nodes)
+    plan = Plan(
+        PROFILES[stored.options["profile"]],
+        judged_by,
+        stored.options["seed"],
+        cores,
+        # One card has no room for several pairs, and other nodes are spoken to by one thread.
+        at_once=1 if nodes or found.device == "cuda" else at_once(),
+        room=psutil.virtual_memory().available * SHARE_PREPARED,
+        budget_s=budget_s,
+    )
     go_on = store.way_on(writer.path)
     if options.place:
         go_on += f" --rdzv {options.place.address}"
     # `kill` ends a run as Ctrl-C does: records are safe, workers are ended, the way to go on is printed.
     before = signal.signal(signal.SIGTERM, _interrupt)
-    beside = noise(seed) if options.calibration == "loaded" else nullcontext(lambda: None)
+    beside = noise(plan.seed) if options.calibration == "loaded" else nullcontext(lambda: None)
     try:
-        with beside as check_that_it_lasts:
-            for index, record in run(
-                left, launcher.start, profile, seed, cores, progress.show, broken, begun, judged_by
-            ):
+        learning = run(left, launcher.start, plan, progress.show, broken, begun)
+        with beside as check_that_it_lasts, closing(learning):
+            for record in learning:
                 check_that_it_lasts()
+                before_it = len(records[record.name].launches) if record.name in records else 0
                 writer.append(record)
                 records[record.name] = record
                 if complete(record, judged_by, cores):
-                    line = _line(record, cores, judged_by)
-                    progress.done(index, line, record.wall_s, record.outcome == "measured")
+                    progress.done(_line(record, cores, judged_by))
+                elif len(record.launches) == PROVISIONAL > before_it:
+                    progress.say(_line(record, cores, judged_by))
     except KeyboardInterrupt:
         progress.say(f"interrupted: {_safe(writer, planned)}\ngo on with: {go_on}")
         return 130
@@ -255,6 +296,11 @@ def _carry_on(
         signal.signal(signal.SIGTERM, before)
         launcher.close()
     return _conclude(replace(stored, records=tuple(records.values())), writer.path)
+
+
+def at_once() -> int:
+    """How many pairs are checked, and launches prepared, at a time: as many as there are cores, and memory for them."""
+    return max(1, min(available_cores(), MOST_AT_ONCE, psutil.virtual_memory().available // CHECK_BYTES))
 
 
 def _begun(stored: Run, writer: store.Writer) -> dict[str, Record]:
@@ -273,8 +319,15 @@ def _safe(writer: store.Writer, planned: Sequence[PairInfo]) -> str:
 
 def _conclude(stored: Run, path: Path) -> int:
     """Say what a complete run found and where its report is; a calibration has a page. Returns the exit code."""
+    judged_by, cores = rules(stored)
+    not_reached = set(stored.planned) - {record.name for record in stored.records}
+    unfinished = [record for record in stored.records if not complete(record, judged_by, cores)]
     if not stored.options.get("calibration"):
         print("\n".join(["", *report.one_liners(stored), ""]))
+    if unfinished or not_reached:
+        still_open = f"{plural(len(unfinished) + len(not_reached), 'pair')} open when the time was up"
+        print(f"{still_open}; go on with: {store.way_on(path)} --budget +30m")
+    if not stored.options.get("calibration"):
         print(f"results: {path}\nreport:  tipbench report {shlex.quote(str(path))}")
     return int(any(_failed(record) for record in stored.records))
 

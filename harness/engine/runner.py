@@ -1,335 +1,262 @@
-"""Measures pairs: which passes, in what order, when to stop. Yields what has been learnt, and prints nothing."""
+"""Measures pairs: what is checked, what is timed next, when to stop. Yields what has been learnt, and prints nothing.
+
+All checks come first, many at a time. Then launches, in rounds over all pairs: a group of next launches, each of
+another pair, is prepared at once, and stopped; then each is measured alone. After two rounds `allocation` says whose
+launch is next.
+"""
 
 from __future__ import annotations
 
 import math
 import random
-import shutil
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import Any, Protocol
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
-from tipbench.engine.handle import WorkerFailed, WorkerHandle
+from tipbench.engine.allocation import OpenPair, next_group
+from tipbench.engine.checks import MemoryPass, Start, checked, failed, measurable
+from tipbench.engine.handle import WorkerFailed
+from tipbench.engine.launch import NextLaunch
 from tipbench.engine.profiles import Profile
-from tipbench.engine.scratch import scratch_folder
-from tipbench.records.record import Launch, PairInfo, Record, VariantInfo, VariantRecord
-from tipbench.tip.pair import Equal
-from tipbench.tip.process import ProcessSettings
-from tipbench.tip.reason import Reason
-from tipbench.verdict.rules import RULES_2, Rules
+from tipbench.engine.team import Team
+from tipbench.records.record import PairInfo, Record
+from tipbench.verdict.launches import launch_effects
+from tipbench.verdict.rules import Rules
 from tipbench.verdict.verdict import undecided
 
-CHECK_SEEDS = 3
-"""Fresh random inputs that both sides' outputs are compared on."""
+FIRST_ROUNDS = 2
+"""Launches of every pair before the first memory pass: with them every tip has a provisional number."""
 
+GROUP = 8
+"""Most launches that stand prepared at a time."""
 
-class Start(Protocol):
-    """Starts a worker for a pair in given process settings, with the compile cache of the given name.
+UNKNOWN_BYTES = 3 << 29
+"""What the processes of a pair are taken to need before its memory has been measured; few need more."""
 
-    launch: the launch it belongs to, whose workers may be forked from one process; None: a process
-    that has never been another.
-    """
-
-    def __call__(
-        self, info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None = None
-    ) -> WorkerHandle: ...
-
+IMPORTED_BYTES = 512 << 20
+"""What a process needs that has imported torch and the pair's file; 320 to 450 MB were seen."""
 
 Show = Callable[[str], None]
 """Called with what begins, only between blocks: whatever it draws costs no measured time."""
 
 
+@dataclass(frozen=True)
+class Plan:
+    """How a run is made.
+
+    cores: of the machine, which the rule that leaves rounds out asks for. at_once: how many pairs are checked, and
+    launches prepared, at a time; 1: one after another, and nothing stands prepared beside a launch. room: bytes that
+    what is prepared may need. budget_s: seconds after which nothing more is begun.
+    """
+
+    profile: Profile
+    rules: Rules
+    seed: int
+    cores: int
+    at_once: int = 1
+    room: float = math.inf
+    budget_s: float = math.inf
+
+
+class Passing(Protocol):
+    """What is prepared beside others, and measured alone."""
+
+    name: str
+
+    def prepare(self) -> None: ...
+
+    def end(self) -> None: ...
+
+
+Pass = TypeVar("Pass", bound=Passing)
+
+
 def run(
     pairs: Sequence[PairInfo],
     start: Start,
-    profile: Profile,
-    seed: int,
-    cores: int,
-    show: Callable[[int, str], None],
+    plan: Plan,
+    show: Show,
     broken: Mapping[str, Record] | None = None,
     begun: Mapping[str, Record] | None = None,
-    rules: Rules = RULES_2,
-) -> Iterator[tuple[int, Record]]:
-    """Measure the pairs in order. Yields a pair's index with its record as `learnt` does. `show` gets the index too.
+) -> Generator[Record, None, None]:
+    """Measure the pairs. Yields a pair's record whenever something has been learnt of it: checks, memory, a launch.
 
-    broken: by name, the records of files that could not be imported, complete already. begun: by name, the records of
-    pairs that were interrupted. rules: by which a pair is decided.
+    broken: by name, the records of files that could not be imported. begun: by name, the records of pairs that were
+    interrupted; they are gone on with where the pair is still the same, its code included, and else measured anew.
     """
-    for index, info in enumerate(pairs):
-        if info.name in (broken or {}):
-            yield index, (broken or {})[info.name]
-            continue
-        before = (begun or {}).get(info.name)
-        for record in learnt(info, start, profile, seed, cores, partial(show, index), before, rules):
-            yield index, record
+    with closing(Team(start, plan.at_once)) as team:
+        yield from _Runner(team, plan, show).run(pairs, broken or {}, begun or {})
 
 
-def measure(
-    info: PairInfo, start: Start, profile: Profile, seed: int, cores: int, show: Show, rules: Rules = RULES_2
-) -> Record:
+def measure(info: PairInfo, start: Start, plan: Plan) -> Record:
     """One pair from check to last launch. Never raises for what the pair does: that is its record."""
-    *_, record = learnt(info, start, profile, seed, cores, show, rules=rules)
+    *_, record = run([info], start, plan, lambda what: None)
     return record
-
-
-def learnt(
-    info: PairInfo,
-    start: Start,
-    profile: Profile,
-    seed: int,
-    cores: int,
-    show: Show,
-    begun: Record | None = None,
-    rules: Rules = RULES_2,
-) -> Iterator[Record]:
-    """A pair's record once its checks and its memory are known, and after each launch; the last is complete.
-
-    begun: a record that was not completed, with what was learnt before. It is gone on with where the pair is still the
-    same, its code included; else the pair is measured anew.
-    """
-    began = time.monotonic()
-    before_s = 0.0
-    if begun is not None and begun.launches and begun.info == info:
-        record, before_s = begun, begun.wall_s
-    else:
-        record = _checked(info, start, seed, show)
-        yield replace(record, wall_s=round(time.monotonic() - began, 3))
-    try:
-        while record.outcome == "measured" and (open_names := undecided(record, rules, cores)):
-            show(f"launch {len(record.launches) + 1}")
-            measurable = _measurable(info, record.variants)
-            continuing = [variant for variant in measurable if variant.name in ("baseline", *open_names)]
-            steps, launch = launch_once(info, continuing, start, profile, seed + len(record.launches), record)
-            wall_s = round(before_s + time.monotonic() - began, 3)
-            record = replace(record, steps=steps, launches=(*record.launches, launch), wall_s=wall_s)
-            yield record
-    except WorkerFailed as failure:
-        wall_s = round(before_s + time.monotonic() - began, 3)
-        yield Record(info, "failed", _why(info, failure), variants=record.variants, wall_s=wall_s)
 
 
 def complete(record: Record, rules: Rules, cores: int) -> bool:
     """Whether nothing more is to be learnt of a pair."""
-    return record.outcome != "measured" or not undecided(record, rules, cores)
+    return record.outcome != "measured" or not (_lacks_memory(record) or undecided(record, rules, cores))
 
 
-def _checked(info: PairInfo, start: Start, seed: int, show: Show) -> Record:
-    """The record without launches: skipped or failed, or what the checks and the memory pass have found."""
-    if info.why:
-        return Record(info, "skipped", info.why)
-    variants = {variant.name: VariantRecord("skipped", variant.why) for variant in info.variants if variant.why}
-    if "baseline" in variants or len(variants) == len(info.variants) - 1:
-        return Record(info, "skipped", next(variant.why for variant in info.variants if variant.why), variants=variants)
-    try:
-        show("check")
-        variants |= check(info, _measurable(info, variants), start, seed)
-        if len(_measurable(info, variants)) > 1:
-            show("memory")
-            variants |= measure_memory(info, _measurable(info, variants), start, seed, variants)
-        measurable = _measurable(info, variants)
-        if len(measurable) == 1:
-            failed = next(found for found in variants.values() if found.outcome == "failed")
-            return Record(info, "failed", failed.why, variants=variants)
-        return Record(info, "measured", variants=variants)
-    except WorkerFailed as failure:
-        return Record(info, "failed", _why(info, failure), variants=variants)
+class _Runner:
+    def __init__(self, team: Team, plan: Plan, show: Show) -> None:
+        self._team = team
+        self._plan = plan
+        self._show = show
+        self._end = time.monotonic() + plan.budget_s
+        self._group_size = 1 if plan.at_once == 1 else GROUP
+        self._draw = random.Random(plan.seed)
+        self._open: dict[str, Record] = {}
+        self._check_s: dict[str, float] = {}
+        self._launch_s: dict[str, list[float]] = {}
+        self._last = ""
 
+    def run(
+        self, pairs: Sequence[PairInfo], broken: Mapping[str, Record], begun: Mapping[str, Record]
+    ) -> Iterator[Record]:
+        to_check = []
+        for info in pairs:
+            before = begun.get(info.name)
+            if info.name in broken:
+                yield broken[info.name]
+            elif before is not None and before.info == info:
+                self._open[info.name] = before
+            else:
+                to_check.append(info)
+        yield from self._check(to_check)
+        yield from self._launches(FIRST_ROUNDS)
+        yield from self._memory()
+        yield from self._launches(None)
 
-def _measurable(info: PairInfo, variants: Mapping[str, VariantRecord]) -> list[VariantInfo]:
-    """The variants that can still be measured, the baseline first."""
-    return [
-        variant
-        for variant in info.variants
-        if variant.name not in variants or variants[variant.name].outcome == "measured"
-    ]
+    def _left_s(self) -> float:
+        return self._end - time.monotonic()
 
+    def _learnt(self, record: Record) -> Record:
+        """Keep the record of a pair, as long as there is more to learn of it."""
+        if complete(record, self._plan.rules, self._plan.cores):
+            self._open.pop(record.name, None)
+        else:
+            self._open[record.name] = record
+        return record
 
-def _why(info: PairInfo, failure: WorkerFailed) -> Reason:
-    fix = f"fix {Path(info.file).name}, line {info.line}, then `tipbench run {info.name}`"
-    return replace(failure.why, fix=fix)
+    def _check(self, pairs: Sequence[PairInfo]) -> Iterator[Record]:
+        """Cheap ones need not wait for dear ones: what is ready is yielded."""
+        self._show(f"checking {len(pairs)} pairs")
+        for info, found in self._team.each(self._checked, pairs):
+            if found is not None:
+                self._check_s[info.name] = found.wall_s
+                yield self._learnt(found)
 
+    def _checked(self, info: PairInfo) -> Record | None:
+        """None where the time is up."""
+        began = time.monotonic()
+        if not info.why and self._left_s() <= 0:
+            return None
+        record = checked(info, self._team.start, self._plan.seed)
+        return replace(record, wall_s=round((time.monotonic() - began) / self._plan.at_once, 3))
 
-def _failed(info: PairInfo, failure: WorkerFailed) -> VariantRecord:
-    return VariantRecord("failed", _why(info, failure))
+    def _memory(self) -> Iterator[Record]:
+        wanting = [record for record in self._open.values() if _lacks_memory(record)]
+        while wanting and self._left_s() > 0:
+            processes = len(measurable(wanting[0]))
+            group = [wanting.pop(0)]
+            while wanting and len(group) < self._group_size:
+                processes += len(measurable(wanting[0]))
+                if processes * IMPORTED_BYTES > self._plan.room:
+                    break
+                group.append(wanting.pop(0))
+            passes = [MemoryPass(record, self._team.start, self._plan.seed) for record in group]
+            yield from self._one_by_one(passes, "memory", lambda one: one.measure())
 
+    def _launches(self, most: int | None) -> Iterator[Record]:
+        """Groups of launches until nothing is open, or nothing more fits into the budget; `most` of each pair."""
+        while group := self._group(most):
+            yield from self._one_by_one(group, "launch", self._one_more)
 
-def check(info: PairInfo, measurable: Sequence[VariantInfo], start: Start, seed: int) -> dict[str, VariantRecord]:
-    """Equal work and mechanism of every variant. Raises WorkerFailed only for the baseline.
-
-    A variant that fails takes its worker with it, and the next gets a fresh one: what a failure
-    leaves behind must not fail, or help, the others.
-    """
-    seeds = [seed + index for index in range(CHECK_SEEDS)]
-    baseline, *others = measurable
-    found = {}
-    folder = scratch_folder()
-    file = str(folder / "baseline.pt")
-
-    workers: dict[ProcessSettings, WorkerHandle] = {}
-
-    def worker_in(settings: ProcessSettings) -> WorkerHandle:
-        if settings not in workers:
-            workers[settings] = start(info, settings, f"warm-{info.name}", launch=0)
-        return workers[settings]
-
-    try:
-        for variant in measurable:  # all import torch at once
-            worker_in(variant.settings)
-        worker = worker_in(baseline.settings)
-        worker.ask("results", variant="baseline", seeds=seeds, file=file)
-        count = worker.ask("observe", variant="baseline", seed=seed)
-        found["baseline"] = VariantRecord("measured", work=worker.ask("work", seed=seed))
-        for variant in others:
-            worker = worker_in(variant.settings)
-            try:
-                found[variant.name] = _check_variant(info, worker, variant.name, seeds, file, count)
-            except WorkerFailed as failure:
-                found[variant.name] = _failed(info, failure)
-                workers.pop(variant.settings).end()
-    finally:
-        for worker in workers.values():
-            worker.end()
-        shutil.rmtree(folder, ignore_errors=True)
-    return found
-
-
-def _check_variant(
-    info: PairInfo, worker: WorkerHandle, variant: str, seeds: Sequence[int], file: str, baseline_count: object
-) -> VariantRecord:
-    if info.equal in (Equal.REFERENCE, Equal.LOSSY):
-        worker.ask("results", variant="reference", seeds=seeds)
-    worker.ask("results", variant=variant, seeds=seeds)
-    equal = worker.ask("compare", variant=variant, baseline_file=file)
-    count = worker.ask("observe", variant=variant, seed=seeds[0])
-    engaged = worker.ask("engaged", baseline=baseline_count, optimized=count)
-    mechanism = {"what": engaged["what"], "baseline": baseline_count, "optimized": count, "engaged": engaged["engaged"]}
-    if engaged["engaged"] is False:
-        raise WorkerFailed(Reason("not-engaged", {"where": variant}, f"{engaged['what']}: {baseline_count} -> {count}"))
-    return VariantRecord("measured", equal=equal, mechanism=mechanism)
-
-
-def measure_memory(
-    info: PairInfo, measurable: Sequence[VariantInfo], start: Start, seed: int, checked: Mapping[str, VariantRecord]
-) -> dict[str, VariantRecord]:
-    """Memory and one-off costs, one fresh process a variant, with empty compile caches."""
-    found: dict[str, VariantRecord] = {}
-    workers: dict[str, WorkerHandle] = {}
-
-    def report(variant: VariantInfo, failure: WorkerFailed) -> None:
-        if variant.name == "baseline":
-            raise failure
-        found[variant.name] = _failed(info, failure)
-
-    try:
-        # All import torch at once, each on a core of its own, before anything is timed.
-        for variant in measurable:
-            workers[variant.name] = start(info, variant.settings, f"cold-{info.name}-{variant.name}")
-        for variant in measurable:
-            try:
-                workers[variant.name].ready()
-            except WorkerFailed as failure:
-                report(variant, failure)
-        for variant in measurable:
-            if variant.name in found:
-                continue
-            try:
-                memory = workers[variant.name].ask("measure_memory", variant=variant.name, seed=seed)
-                found[variant.name] = replace(checked[variant.name], **memory)
-            except WorkerFailed as failure:
-                report(variant, failure)
-            workers[variant.name].end()
-    finally:
-        for worker in workers.values():
-            worker.end()
-    return found
-
-
-def launch_once(
-    info: PairInfo, measurable: Sequence[VariantInfo], start: Start, profile: Profile, seed: int, record: Record
-) -> tuple[int, Launch]:
-    """One launch: fresh processes, warm-up, then rounds. Returns (steps a block, the launch).
-
-    The first launch settles the steps a block and the number of rounds for all.
-    """
-    names = [variant.name for variant in measurable]
-    workers: dict[ProcessSettings, WorkerHandle] = {}
-    # Where a tip changes the process settings, no side is forked: the pages a forked worker shares with its
-    # server would be a difference that is not the tip's.
-    alike = len({variant.settings for variant in info.variants}) == 1
-    try:
-        for variant in measurable:
-            if variant.settings not in workers:
-                workers[variant.settings] = start(
-                    info, variant.settings, f"warm-{info.name}", launch=len(record.launches) if alike else None
-                )
-        home = {variant.name: workers[variant.settings] for variant in measurable}
-        # Nothing is timed yet: processes of their own build at once.
-        for name in names:
-            home[name].begin("build", variant=name, seed=seed)
-        for name in names:
-            home[name].finish()
-        step_s = {name: home[name].ask("warm", variant=name)["step_s"] for name in names}
-        fastest = min(names, key=step_s.__getitem__)
-        steps = record.steps or steps_a_block(home[fastest], fastest, step_s[fastest], profile.block_s)
-        rounds = (
-            record.launches[0].rounds
-            if record.launches
-            else profile.rounds_for(info.scale, 2 * (steps + 1) * sum(step_s.values()))
-        )
-        timed = [
-            {"variant": name, **_alone(home[name], workers.values(), name, steps)}
-            for name in schedule(names, rounds, seed)
+    def _group(self, most: int | None) -> list[NextLaunch]:
+        plan = self._plan
+        candidates = [
+            self._candidate(record)
+            for record in self._open.values()
+            if (most is None or len(record.launches) < most) and undecided(record, plan.rules, plan.cores)
         ]
-    finally:
-        for worker in workers.values():
-            worker.end()
-    return steps, Launch.of_blocks(seed, rounds, timed)
+        left_s = self._left_s()
+        names = next_group(candidates, plan.rules.looks, self._group_size, left_s, self._last, self._draw)
+        room = plan.room
+        group: list[NextLaunch] = []
+        for name in names:
+            record = self._open[name]
+            room -= _bytes(record)
+            if room < 0 and group:
+                continue
+            variants = [
+                variant
+                for variant in measurable(record)
+                if variant.name in ("baseline", *undecided(record, plan.rules, plan.cores))
+            ]
+            group.append(NextLaunch(record, variants, self._team.start, plan.profile, plan.seed, plan.at_once))
+        return group
+
+    def _candidate(self, record: Record) -> OpenPair:
+        effects = {}
+        for variant in undecided(record, self._plan.rules, self._plan.cores):
+            timed = [launch for launch in record.launches if variant in launch.variant]
+            effects[variant], _ = launch_effects(timed, variant, self._plan.cores)
+        spent = self._launch_s.get(record.name) or [self._check_s.get(record.name, 0.0)]
+        return OpenPair(record.name, len(record.launches), effects, sum(spent) / len(spent))
+
+    def _one_more(self, launch: NextLaunch) -> Record:
+        record = self._open[launch.name]
+        steps, found = launch.measure()
+        return replace(record, steps=steps, launches=(*record.launches, found))
+
+    def _one_by_one(self, group: Sequence[Pass], what: str, measured: Callable[[Pass], Record]) -> Iterator[Record]:
+        """Prepare all at once, then measure each with nothing beside it. Their wall time is shared out among them."""
+        began = time.monotonic()
+        self._show(f"preparing {', '.join(one.name for one in group)}")
+        try:
+            failures = {one.name: (failure, s) for one, (failure, s) in self._team.each(_prepared, group)}
+            prepared_s, taken = time.monotonic() - began, sum(seconds for _, seconds in failures.values())
+            for one in group:
+                record, (failure, seconds) = self._open[one.name], failures[one.name]
+                self._show(f"{one.name}: {what}")
+                began = time.monotonic()
+                try:
+                    if failure is not None:
+                        raise failure
+                    record = measured(one)
+                except WorkerFailed as why:
+                    record = failed(record, why)
+                one.end()
+                self._last = one.name
+                spent = prepared_s * seconds / taken + time.monotonic() - began
+                if what == "launch":
+                    self._launch_s.setdefault(one.name, []).append(spent)
+                yield self._learnt(replace(record, wall_s=round(record.wall_s + spent, 3)))
+        finally:
+            for one in group:
+                one.end()
 
 
-def _alone(worker: WorkerHandle, all_workers: Collection[WorkerHandle], variant: str, steps: int) -> dict[str, Any]:
-    """One block, while the launch's other processes are paused.
-
-    OpenMP's threads spin for milliseconds after their last step (Intel's for 200), on the cores that
-    the next process's block needs.
-    """
-    for other in all_workers:
-        if other is not worker:
-            other.pause()
+def _prepared(one: Passing) -> tuple[WorkerFailed | None, float]:
+    """(What went wrong, seconds it took)."""
+    began = time.monotonic()
     try:
-        block: dict[str, Any] = worker.ask("block", variant=variant, steps=steps)
-        return block
-    finally:
-        for other in all_workers:
-            if other is not worker:
-                other.resume()
+        one.prepare()
+    except WorkerFailed as failure:
+        one.end()  # now: what it holds would be missing to those that are prepared beside it
+        return failure, time.monotonic() - began
+    return None, time.monotonic() - began
 
 
-def steps_a_block(worker: WorkerHandle, variant: str, step_s: float, block_s: float) -> int:
-    """How many steps make a block of `block_s` seconds, tried out.
-
-    A warm-up in a disturbed moment makes steps look long, and too short blocks would stay for all
-    launches: the fastest of three blocks must last long enough.
-    """
-    steps = max(1, math.ceil(block_s / step_s))
-    for _ in range(5):
-        fastest = min(worker.ask("block", variant=variant, steps=steps)["seconds"] for _ in range(3))
-        if fastest >= block_s:
-            break
-        steps = max(steps + 1, math.ceil(steps * 1.1 * block_s / fastest))
-    return steps
+def _lacks_memory(record: Record) -> bool:
+    return any(found.outcome == "measured" and not found.one_off for found in record.variants.values())
 
 
-def schedule(names: Sequence[str], rounds: int, seed: int) -> list[str]:
-    """Whose block comes when: each round a random order and then its mirror.
-
-    With two variants that is ABBA or BAAB: a drift that is linear over a round cancels.
-    """
-    order = random.Random(seed)
-    listed = []
-    for _ in range(rounds):
-        half = order.sample(names, len(names))
-        listed += half + half[::-1]
-    return listed
+def _bytes(record: Record) -> float:
+    """What its processes need at most, all its sides in memory at a time."""
+    peaks = [max(found.memory.values()) for found in record.variants.values() if found.memory]
+    return sum(peaks) if peaks else UNKNOWN_BYTES

@@ -49,16 +49,18 @@ class Header(TypedDict):
 
 
 class RunOptions(TypedDict):
-    """Of `Header.options` what going on with a run needs. calibration: in a calibration of the engine alone.
-    rules: by which it is judged; those of the first runs have no number."""
+    """Of `Header.options` what going on with a run needs. calibration: in a calibration of the engine alone. rules: by
+    which it is judged; those of the first runs have no number. budget_s: 0 for none, as the first runs had.
+    """
 
     profile: Literal["quick", "full"]
     device: Literal["auto", "cpu", "cuda"]
     seed: int
     bare: bool
     folder: str
-    rules: NotRequired[Literal[2]]
     nnodes: NotRequired[int]
+    budget_s: NotRequired[Number]
+    rules: NotRequired[Literal[2]]
     calibration: NotRequired[Literal["idle", "loaded"]]
 
 

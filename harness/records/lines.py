@@ -1,4 +1,4 @@
-"""The lines of a results file that a pair's record is made of: one of its record, then one a launch."""
+"""The lines of a results file that a pair's record is made of: its record, then its launches and its memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict, fields, replace
 from typing import Any, TypedDict
 
 from tipbench.records.fields import MalformedRecord, Number, Positive, converted
-from tipbench.records.record import Launch, Record
+from tipbench.records.record import Launch, Record, VariantRecord
 
 Found = dict[tuple[str, str], tuple[int, Record]]
 """By pair and device, the line that a record begins on, and the record as far as it has been read."""
@@ -23,6 +23,15 @@ class LaunchLine(TypedDict):
     wall_s: Number
 
 
+class MemoryLine(TypedDict):
+    """What is known of a pair's sides once their memory has been measured; it replaces what was known before."""
+
+    variants: dict[str, VariantRecord]
+    of: str
+    device: str
+    wall_s: Number
+
+
 class NotUsed(Exception):
     """A line that is whole, and cannot be used all the same; the message says why."""
 
@@ -30,6 +39,21 @@ class NotUsed(Exception):
 def launch_line(record: Record) -> dict[str, Any]:
     about = {"of": record.name, "device": record.info.device, "steps": record.steps, "wall_s": record.wall_s}
     return {**about, "launch": asdict(record.launches[-1])}
+
+
+def memory_line(record: Record) -> dict[str, Any]:
+    about = {"of": record.name, "device": record.info.device, "wall_s": record.wall_s}
+    return {**about, "variants": {name: asdict(found) for name, found in record.variants.items()}}
+
+
+def memory(data: Mapping[str, Any]) -> MemoryLine:
+    """Raises MalformedRecord, also for a field that is not known."""
+    line = converted(data, MemoryLine)
+    known = {field.name for field in fields(VariantRecord)}
+    names = {name for found in data["variants"].values() for name in found.keys() - known}
+    for name in (data.keys() - MemoryLine.__annotations__.keys()) | names:
+        raise MalformedRecord(f"the field {name!r} is not known")
+    return line
 
 
 def launch(data: Mapping[str, Any]) -> LaunchLine:
@@ -43,15 +67,28 @@ def launch(data: Mapping[str, Any]) -> LaunchLine:
 
 def add_launch(found: Found, line: LaunchLine) -> None:
     """Raises MalformedRecord where the launch does not fit its pair's record, NotUsed where there is none."""
-    key = line["of"], line["device"]
-    begun, record = found.get(key, (0, None))
-    if record is None or record.outcome != "measured":
-        raise NotUsed(f"a launch of {line['of']}, which no line before it begins; it is lost")
+    key, begun, record = _begun(found, line, "a launch")
     if record.steps not in (0, line["steps"]):
         raise MalformedRecord(f"it has {line['steps']} steps a block, those before it {record.steps}")
     longer = replace(record, steps=line["steps"], wall_s=line["wall_s"], launches=(*record.launches, line["launch"]))
     longer.check()
     found[key] = begun, longer
+
+
+def add_memory(found: Found, line: MemoryLine) -> None:
+    """Raises MalformedRecord where it does not fit its pair's record, NotUsed where there is none."""
+    key, begun, record = _begun(found, line, "the memory")
+    fuller = replace(record, wall_s=line["wall_s"], variants=line["variants"])
+    fuller.check()
+    found[key] = begun, fuller
+
+
+def _begun(found: Found, line: LaunchLine | MemoryLine, what: str) -> tuple[tuple[str, str], int, Record]:
+    key = line["of"], line["device"]
+    begun, record = found.get(key, (0, None))
+    if record is None or record.outcome != "measured":
+        raise NotUsed(f"{what} of {line['of']}, which no line before it begins; it is lost")
+    return key, begun, record
 
 
 def add_record(found: Found, number: int, record: Record) -> None:

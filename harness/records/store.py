@@ -1,8 +1,8 @@
 """Records <-> results/<machine>/<date>-<short id>.jsonl: one header line, then what is learnt, as soon as it is known.
 
-A pair begins with a line of its record, which holds what its checks and its memory pass have found, or why it was
-skipped or failed. Each launch is a line of its own after it. A pair that fails in a launch gets a second line of its
-record, which replaces what was before.
+A pair begins with a line of its record, which holds what its checks have found, or why it was skipped or failed. Each
+launch is a line of its own after it, and what its memory pass has found is another. A pair that fails in a launch gets
+a second line of its record, which replaces what was before.
 
 The file is the truth and is only ever appended to. Every line is flushed to the disk before anything else starts,
 so that a killed run or a lost machine costs at most one launch. Reading never drops anything silently: each line
@@ -26,7 +26,17 @@ from tipbench.errors import UserError
 from tipbench.records import schema_1
 from tipbench.records.fields import Header, MalformedRecord, converted
 from tipbench.records.json_line import parsed, written
-from tipbench.records.lines import Found, NotUsed, add_launch, add_record, launch, launch_line
+from tipbench.records.lines import (
+    Found,
+    NotUsed,
+    add_launch,
+    add_memory,
+    add_record,
+    launch,
+    launch_line,
+    memory,
+    memory_line,
+)
 from tipbench.records.record import Record, Run
 
 SCHEMA = 3
@@ -34,6 +44,8 @@ SCHEMA = 3
 
 CALIBRATION = "calibration-"
 """How the files of `tipbench calibrate` begin, which lie beside the runs of the guides' tips."""
+
+LOST_RECORD = "record ({}); this pair's measurement"
 
 HEADER = tuple(Header.__annotations__)
 """The fields of a header, in their order."""
@@ -75,12 +87,10 @@ class Writer:
         return sum(count != 0 for count in self.launches.values())
 
     def append(self, record: Record) -> None:
-        """Write what of a record the file does not hold yet: its last launch, or all of it. Waits until the disk has
-        it. Raises StoreError."""
-        before = self.launches.get(record.name)
-        one_more = before is not None and before + 1 == len(record.launches)
+        """Write what of a record the file does not hold yet: its last launch, its memory, or all of it. Waits until
+        the disk has it. Raises StoreError."""
         try:
-            line = written(launch_line(record) if one_more else record.to_json())
+            line = written(self._news(record))
         except (TypeError, ValueError, RecursionError) as error:
             raise StoreError(
                 f"{record.name} cannot be stored in {self.path}: {error}; pairs that are safe there: {self.saved}",
@@ -96,6 +106,16 @@ class Writer:
                 exit_code=1,
             ) from error
         self.launches |= _launches([record])
+
+    def _news(self, record: Record) -> dict[str, Any]:
+        """The last launch where there is one more than in the file, the memory where there are as many."""
+        before = self.launches.get(record.name)
+        if before is None or record.outcome != "measured":
+            return record.to_json()
+        if before + 1 == len(record.launches):
+            return launch_line(record)
+        known = any(found.one_off for found in record.variants.values())
+        return memory_line(record) if known and before == len(record.launches) else record.to_json()
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""
@@ -213,11 +233,13 @@ def read(path: Path) -> tuple[Run, list[Notice]]:
             data = parsed(line)
             if "launch" in data:
                 add_launch(found, launch(data))
+            elif "of" in data:
+                add_memory(found, memory(data))
             else:
                 add_record(found, number, reader(data))
         except MalformedRecord as error:
-            what = "launch ({}); it is lost" if "launch" in data else "record ({}); this pair's measurement is lost"
-            notices.append(Notice(path, number, f"not a valid {what.format(error)}"))
+            lost = "launch ({}); it" if "launch" in data else "memory ({}); it" if "of" in data else LOST_RECORD
+            notices.append(Notice(path, number, f"not a valid {lost.format(error)} is lost"))
         except NotUsed as why:
             notices.append(Notice(path, number, str(why)))
         except ValueError as error:
@@ -226,9 +248,7 @@ def read(path: Path) -> tuple[Run, list[Notice]]:
             else:
                 text = f"not JSON ({error}); what it held is lost"
             notices.append(Notice(path, number, text))
-    # A pair that was begun, and of which nothing has been timed, has not been measured.
-    records = [record for _, record in found.values() if record.launches or record.outcome != "measured"]
-    return replace(run, records=tuple(records)), notices
+    return replace(run, records=tuple(record for _, record in found.values())), notices
 
 
 def _launches(records: Iterable[Record]) -> dict[str, int | None]:

@@ -268,17 +268,18 @@ def warm_up(
 
     A chunk is as many steps as last 5 ms, so that the clock's noise is no "new best".
     Returns "step_s", the best chunk's seconds a step, and "excess_s", the seconds spent beyond what
-    the same steps take once warm. Ends after `limit` seconds in any case. before: called before every step,
-    outside the clock.
+    the same steps take once warm. limit: seconds after the first step, which may compile, at which it ends in any
+    case. before: called before every step, outside the clock.
     """
 
     def chunk(count: int) -> float:
         return seconds_to_finish(step, count, device, before)
 
-    total, steps = chunk(1), 1
+    first = chunk(1)
+    total, steps = first, 1
     best = total
     size, stale = 1, 0
-    while stale < 2 and total < limit:
+    while stale < 2 and total - first < limit:
         size = max(size, min(10_000, round(0.005 / best)))
         spent = chunk(size)
         total, steps = total + spent, steps + size

@@ -25,6 +25,13 @@ from tipbench.worker.guard import Guard
 from tipbench.worker.memory import process_peaks, tensor_peak
 from tipbench.worker.ranks import Ranks
 
+LAUNCH_WARM_S = 1.0
+"""Seconds of warming up after the first step, before a launch. Beside others timings go up and down, and would seem to
+fall for ever; what is not warm yet after that falls on few rounds, and is trimmed with them."""
+
+WHOLE_WARM_S = 20.0
+"""The same where the cost of warming up is what is measured."""
+
 
 class Session:
     """The variants of one pair in this process, and one method for each request. All of them raise Failed."""
@@ -59,7 +66,7 @@ class Session:
         self.guard.expect_restored(variant)
         return {"seconds": seconds}
 
-    def warm(self, variant: str) -> dict[str, float]:
+    def warm(self, variant: str, limit: float = LAUNCH_WARM_S) -> dict[str, float]:
         """Step a built variant until its timings stop falling; answers `clock.warm_up`."""
         with self.guard.scope(variant):
             # Ranks must take the same number of steps, or one waits for another that has left.
@@ -114,7 +121,7 @@ class Session:
     def measure_memory(self, variant: str, seed: int) -> dict[str, Any]:
         """Cold build, warm-up, memory and energy of one variant; answers {"one_off", "memory", "energy"}."""
         build_s = self.build(variant, seed)["seconds"]
-        warm = self.warm(variant)
+        warm = self.warm(variant, WHOLE_WARM_S)
         with self.guard.scope(variant):
             before = self.guard.before_step or (lambda: None)
             memory = self.guard.step(variant, lambda: process_peaks(self.steps[variant], self.device, before))

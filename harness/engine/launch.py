@@ -1,0 +1,160 @@
+"""One launch: fresh processes that build and warm up all open sides of a pair, and then time them in turns."""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from statistics import median
+from typing import Any
+
+from tipbench.engine.checks import Start
+from tipbench.engine.handle import WorkerHandle
+from tipbench.engine.profiles import Profile
+from tipbench.records.record import Launch, Record, VariantInfo
+from tipbench.tip.process import ProcessSettings
+from tipbench.verdict.statistics import round_effect
+
+WARMING = threading.Lock()
+"""One launch warms up at a time, on all cores, while others start and build. OpenMP's threads spin at their barriers:
+two whole jobs that run at a time on the same cores take several times as long as one after the other."""
+
+
+class NextLaunch:
+    """The next launch of a pair. It is prepared beside others, stopped, and then measured with nothing beside it."""
+
+    def __init__(
+        self,
+        record: Record,
+        variants: Sequence[VariantInfo],
+        start: Start,
+        profile: Profile,
+        seed: int,
+        at_once: int = 1,
+    ) -> None:
+        """variants: those to time, the baseline first. at_once: how many launches share the machine while preparing."""
+        self.name = record.name
+        self._record = record
+        self._variants = variants
+        self._start = start
+        self._profile = profile
+        self._seed = seed + len(record.launches)
+        self._at_once = at_once
+        self._workers: dict[ProcessSettings, WorkerHandle] = {}
+        self._running: WorkerHandle | None = None
+        self._step_s: dict[str, float] = {}
+        self._prepare_s = 0.0
+
+    def prepare(self) -> None:
+        """Start, build and warm up, and stop all of its processes. Raises WorkerFailed."""
+        began = time.monotonic()
+        info = self._record.info
+        # Where a tip changes the process settings, no side is forked: the pages a forked worker shares with its
+        # server would be a difference that is not the tip's.
+        alike = len({variant.settings for variant in info.variants}) == 1
+        launch = len(self._record.launches) if alike else None
+        for settings in dict.fromkeys(variant.settings for variant in self._variants):
+            self._workers[settings] = self._start(info, settings, f"warm-{self.name}", launch=launch)
+        for variant in self._variants:  # processes of their own build at once
+            self._workers[variant.settings].begin("build", variant=variant.name, seed=self._seed)
+        for variant in self._variants:
+            self._workers[variant.settings].finish()
+        with WARMING:
+            for variant in self._variants:
+                worker = self._workers[variant.settings]
+                self._step_s[variant.name] = worker.ask("warm", variant=variant.name)["step_s"]
+            for worker in self._workers.values():
+                worker.pause()
+        self._prepare_s = (time.monotonic() - began) / self._at_once
+
+    def measure(self) -> tuple[int, Launch]:
+        """(Steps a block, the launch). The first launch settles the steps and the number of rounds for all.
+
+        Raises WorkerFailed.
+        """
+        names = [variant.name for variant in self._variants]
+        steps = self._record.steps or self._steps_a_block()
+        turns = rounds_of(names, self._seed)
+        if self._record.launches:
+            rounds = self._record.launches[0].rounds
+            blocks = [self._block(name, steps) for order in islice(turns, rounds) for name in order]
+        else:
+            least = self._profile.rounds[0]
+            first = [[self._block(name, steps) for name in order] for order in islice(turns, least)]
+            rounds = self._profile.rounds_for(_spread(first, names[1:]), self._prepare_s, _seconds_of_a_round(first))
+            more = [self._block(name, steps) for order in islice(turns, rounds - least) for name in order]
+            blocks = [block for timed in first for block in timed] + more
+        return steps, Launch.of_blocks(self._seed, rounds, blocks)
+
+    def end(self) -> None:
+        for worker in self._workers.values():
+            worker.end()
+
+    def _block(self, variant: str, steps: int) -> dict[str, Any]:
+        """One block, while the launch's other processes are stopped.
+
+        OpenMP's threads spin for milliseconds after their last step (Intel's for 200), on the cores that
+        the next process's block needs.
+        """
+        worker = self._workers[next(one.settings for one in self._variants if one.name == variant)]
+        if worker is not self._running:
+            if self._running:
+                self._running.pause()
+            worker.resume()
+            self._running = worker
+        return {"variant": variant, **worker.ask("block", variant=variant, steps=steps)}
+
+    def _steps_a_block(self) -> int:
+        """How many steps of the fastest variant make a block of `Profile.block_s`, tried out.
+
+        What the warm-up said was measured beside others, and a single block may be disturbed. Too short blocks would
+        stay for all launches: the fastest of three blocks must last long enough.
+        """
+        block_s = self._profile.block_s
+        alone: dict[str, float] = {}
+        for variant, step_s in self._step_s.items():
+            count = max(1, math.ceil(block_s / step_s))
+            alone[variant] = self._block(variant, count)["seconds"] / count
+        fastest = min(alone, key=alone.__getitem__)
+        steps = max(1, math.ceil(block_s / alone[fastest]))
+        for _ in range(5):
+            seconds: float = min(self._block(fastest, steps)["seconds"] for _ in range(3))
+            if seconds >= block_s:
+                break
+            steps = max(steps + 1, math.ceil(steps * 1.1 * block_s / seconds))
+        return steps
+
+
+def rounds_of(names: Sequence[str], seed: int) -> Iterator[list[str]]:
+    """Whose block comes when, round by round without end: each a random order and then its mirror.
+
+    With two variants that is ABBA or BAAB: a drift that is linear over a round cancels.
+    """
+    order = random.Random(seed)
+    while True:
+        half = order.sample(names, len(names))
+        yield half + half[::-1]
+
+
+def _seconds_of_a_round(rounds: Sequence[Sequence[dict[str, Any]]]) -> float:
+    return float(median(sum(block["seconds"] for block in timed) for timed in rounds))
+
+
+def _spread(rounds: Sequence[Sequence[dict[str, Any]]], variants: Sequence[str]) -> float:
+    """The standard deviation of one round's effect, from the median deviation, which a single spike does not move.
+
+    Of several variants the median one.
+    """
+    found = []
+    for variant in variants:
+        sides = [
+            [[block["seconds"] for block in timed if block["variant"] == side] for side in ("baseline", variant)]
+            for timed in rounds
+        ]
+        effects = [round_effect(*both) for both in sides]
+        middle = median(effects)
+        found.append(median(abs(effect - middle) for effect in effects) / 0.6745)
+    return median(found)
