@@ -1,43 +1,59 @@
-"""The schedule, with a fake worker: no process, no torch, no clock; every second is made up."""
+"""What is measured when, with a fake worker: no process, no torch, no clock; every second is made up."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
-from itertools import count, pairwise
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import count, islice, pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.made_up import info
+from tipbench.engine import launch as launching
+from tipbench.engine import runner
+from tipbench.engine.checks import CHECK_SEEDS, CHECKS
 from tipbench.engine.handle import WorkerFailed
+from tipbench.engine.launch import rounds_of
 from tipbench.engine.profiles import PROFILES, Profile
-from tipbench.engine.runner import CHECK_SEEDS, complete, learnt, measure, run, schedule, steps_a_block
+from tipbench.engine.runner import Plan, complete, measure, run
 from tipbench.records.record import PairInfo, Record, VariantInfo
 from tipbench.tip.pair import Equal
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
 from tipbench.verdict import rules
 
-FULL = PROFILES["full"]
-
 FIRST = rules.FULL
 """The first rules: a look after 4 launches is the cheapest way to the end of a pair."""
 
+PLAN = Plan(PROFILES["full"], FIRST, seed=0, cores=2)
+
 A_SIDE, B_SIDE = ProcessSettings(env=(("SIDE", "a"),)), ProcessSettings(env=(("SIDE", "b"),))
+
+ENOUGH_S = 60.0
+"""Seconds after which a thread that waits in vain gives up."""
 
 
 class FakeWorker:
     """Answers as a worker does, from the numbers of its machine, and notes every request."""
 
-    def __init__(self, machine: FakeMachine, settings: ProcessSettings, cache: str, launch: int | None = None) -> None:
+    def __init__(
+        self, machine: FakeMachine, pair: str, settings: ProcessSettings, cache: str, launch: int | None = None
+    ) -> None:
         self.machine = machine
+        self.pair = pair
         self.settings = settings
         self.cache = cache
         self.launch = launch
+        self.seed = 0
         self.requests: list[tuple[str, dict[str, Any]]] = []
         self.ended = self.paused = False
+        self.gone = threading.Event()
         self.begun: list[tuple[str, dict[str, Any]]] = []
 
     def begin(self, command: str, **arguments: Any) -> None:
@@ -48,15 +64,19 @@ class FakeWorker:
         return self.ask(command, **arguments)
 
     def ask(self, command: str, **arguments: Any) -> Any:
-        assert not self.ended, "a request after its end"
+        if self.gone.is_set():
+            raise WorkerFailed(Reason("killed.made-up", {}, "it has been ended"))
         assert not self.paused, "a request while it is paused"
         self.requests.append((command, arguments))
         self.machine.requests.append((self, command, arguments))
-        self.machine.before(command, arguments)
+        self.machine.now += self.machine.cost_s.get(command, 0.0)
+        self.machine.before(self, command, arguments)
         return getattr(self, command)(**arguments)
 
     def ready(self) -> None:
         self.requests.append(("ready", {}))
+        self.machine.now += self.machine.cost_s.get("ready", 0.0)
+        self.machine.before(self, "ready", {})
 
     def pause(self) -> None:
         self.paused = True
@@ -64,8 +84,17 @@ class FakeWorker:
     def resume(self) -> None:
         self.paused = False
 
+    def kill(self) -> None:
+        self.gone.set()
+
     def end(self) -> None:
+        self.gone.set()
         self.ended = True
+
+    def hang(self) -> None:
+        """Do not answer before somebody ends it."""
+        assert self.gone.wait(ENOUGH_S)
+        raise WorkerFailed(Reason("killed.made-up", {}, "it has been ended"))
 
     def results(self, variant: str, seeds: list[int], file: str = "") -> None:
         pass
@@ -86,20 +115,22 @@ class FakeWorker:
         return {"memory": {"tensor_peak": 100}, "one_off": {"build": 0.1, "warm_up": 0.2}}
 
     def build(self, variant: str, seed: int) -> dict[str, float]:
+        self.seed = seed
         return {"seconds": 0.1}
 
     def warm(self, variant: str) -> dict[str, float]:
         return {"step_s": self.machine.warm_s.get(variant, self.machine.step_s[variant]), "excess_s": 0.0}
 
     def block(self, variant: str, steps: int) -> dict[str, Any]:
-        seconds = self.machine.seconds(variant) * steps
+        seconds = self.machine.seconds(variant, self.seed, steps)
         return {"seconds": seconds, "steal_ticks": 0, "throttled_us": 0, "pressure_us": 0, "switches": 0}
 
 
 class FakeMachine:
     """step_s: what a step of each variant takes. warm_s: what the warm-up says instead. counts: what is observed.
 
-    spread: how far each launch's optimized side is off, in turn; before: called before each answer.
+    spread: how far each launch's optimized side is off, in turn. before: called before each answer. now: seconds on
+    its clock, which moves by cost_s with each command.
     """
 
     def __init__(self, step_s: Mapping[str, float], spread: float = 0.0) -> None:
@@ -107,29 +138,40 @@ class FakeMachine:
         self.warm_s: dict[str, float] = {}
         self.spread = spread
         self.counts: dict[str, Any] = {}
-        self.before: Callable[[str, dict[str, Any]], None] = lambda command, arguments: None
+        self.before: Callable[[FakeWorker, str, dict[str, Any]], None] = lambda worker, command, arguments: None
+        self.now = 0.0
+        self.cost_s: dict[str, float] = {}
         self.workers: list[FakeWorker] = []
         self.requests: list[tuple[FakeWorker, str, dict[str, Any]]] = []
 
     def start(self, info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None = None) -> FakeWorker:
-        self.workers.append(FakeWorker(self, settings, cache, launch))
-        return self.workers[-1]
+        worker = FakeWorker(self, info.pair, settings, cache, launch)
+        self.workers.append(worker)
+        return worker
 
-    def seconds(self, variant: str) -> float:
-        off = self.spread * (1 if len(self.workers) % 2 else -1) if variant != "baseline" else 0.0
-        return self.step_s[variant] * math.exp(off)
+    def seconds(self, variant: str, seed: int, steps: int) -> float:
+        off = self.spread * (1 if seed % 2 else -1) if variant != "baseline" else 0.0
+        return self.step_s[variant] * math.exp(off) * steps
 
-    def measure(self, about: PairInfo, profile: Profile = FULL, seed: int = 0) -> Record:
-        return measure(about, self.start, profile, seed, 2, lambda what: None, FIRST)
+    def measure(self, about: PairInfo, plan: Plan = PLAN) -> Record:
+        return measure(about, self.start, plan)
+
+    def run(self, pairs: Sequence[PairInfo], plan: Plan = PLAN, **more: Any) -> Iterator[Record]:
+        return run(pairs, self.start, plan, lambda what: None, **more)
 
     def commands(self, command: str) -> list[dict[str, Any]]:
         return [arguments for _, given, arguments in self.requests if given == command]
 
+    @property
+    def running(self) -> set[FakeWorker]:
+        """Those that have the machine's cores."""
+        return {worker for worker in self.workers if not worker.ended and not worker.paused}
 
-def failing(kind: str, command: str, variant: str) -> Callable[[str, dict[str, Any]], None]:
+
+def failing(kind: str, command: str, variant: str) -> Callable[[FakeWorker, str, dict[str, Any]], None]:
     """A worker that fails so at this command for this variant."""
 
-    def before(given: str, arguments: dict[str, Any]) -> None:
+    def before(worker: FakeWorker, given: str, arguments: dict[str, Any]) -> None:
         if (given, arguments.get("variant")) == (command, variant):
             raise WorkerFailed(Reason(f"{kind.replace(' ', '-')}.made-up", {}, f"{variant}: made up"))
 
@@ -154,34 +196,47 @@ def machine() -> FakeMachine:
     return FakeMachine({"baseline": 0.002, "optimized": 0.001})
 
 
+@pytest.fixture
+def clock(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time is what the machine's clock says. A launch takes 2 s to prepare."""
+    machine.cost_s = {"results": 1.0, "ready": 1.0, "build": 1.0, "block": 0.01}
+    for module in (runner, launching):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: machine.now))
+
+
 def three() -> FakeMachine:
     return FakeMachine({"baseline": 0.002, "optimized": 0.001, "other": 0.001})
 
 
-# ---- the schedule ----
+def close() -> FakeMachine:
+    """One on which a pair takes 9 launches."""
+    return FakeMachine({"baseline": 0.001, "optimized": 0.001}, spread=0.006)
+
+
+PAIRS = [info(name) for name in ("First", "Second", "Third", "Fourth")]
+
+
+# ---- the schedule of a launch ----
 
 
 @pytest.mark.parametrize("names", [["a", "b"], ["a", "b", "c", "d", "e"]])
 def test_each_round_is_a_random_order_and_its_mirror(names: list[str]) -> None:
-    listed = schedule(names, 400, seed=3)
-    length = 2 * len(names)
-    rounds = [listed[start : start + length] for start in range(0, len(listed), length)]
-    assert len(rounds) == 400
+    rounds = list(islice(rounds_of(names, seed=3), 400))
     for blocks in rounds:
         assert sorted(blocks[: len(names)]) == names
         assert blocks == blocks[::-1]
     first = sum(blocks[0] == "a" for blocks in rounds)
     assert 300 / len(names) < first < 500 / len(names), "every order comes about equally often"
-    assert listed == schedule(names, 400, seed=3) != schedule(names, 400, seed=4)
+    assert rounds == list(islice(rounds_of(names, seed=3), 400)) != list(islice(rounds_of(names, seed=4), 400))
 
 
 def test_blocks_run_in_the_stored_order_with_one_shared_count_of_steps(machine: FakeMachine) -> None:
     record = machine.measure(info())
-    assert {words["steps"] for words in machine.commands("block")} == {record.steps}
-    timed = [words["variant"] for words in machine.commands("block")]
     stored = [name for launch in record.launches for name in launch.variant]
-    # What comes before the first launch's blocks are the three of the pilot.
-    assert timed == ["optimized"] * 3 + stored
+    *_, pilot = (number for number in range(len(machine.commands("block")) - len(stored)))
+    timed = machine.commands("block")[pilot + 1 :]
+    assert [words["variant"] for words in timed] == stored
+    assert {words["steps"] for words in timed} == {record.steps}
 
 
 # ---- steps a block ----
@@ -193,42 +248,84 @@ def test_the_faster_variants_block_lasts_long_enough(step_s: float, steps: int) 
     assert FakeMachine({"baseline": 2 * step_s, "optimized": step_s}).measure(info()).steps == steps
 
 
-def test_a_warm_up_that_was_too_slow_is_put_right_by_the_pilot(machine: FakeMachine) -> None:
-    machine.warm_s = {"optimized": 0.0018}  # in truth 1 ms: 3 steps would last 3 ms
+@pytest.mark.parametrize("said", [{"optimized": 0.0018}, {"optimized": 0.0002}, {"baseline": 0.0001}])
+def test_what_the_warm_up_said_beside_others_is_put_right_alone(machine: FakeMachine, said: dict[str, float]) -> None:
+    """It may even have called the slower side the faster one."""
+    machine.warm_s = said
+    assert machine.measure(info()).steps == 5
+
+
+def test_a_clock_that_never_moves_does_not_hold_the_run_up(
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "seconds", lambda variant, seed, steps: 0.004)
     record = machine.measure(info())
-    assert record.steps * machine.step_s["optimized"] >= 0.005
-    assert len(machine.commands("block")) == 6 + sum(len(launch.variant) for launch in record.launches)
-
-
-def test_the_pilot_gives_up_on_a_clock_that_never_moves(machine: FakeMachine) -> None:
-    machine.step_s = {"baseline": 1e-9, "optimized": 1e-9}
-    worker = machine.start(info(), ProcessSettings(), "")
-    steps_a_block(worker, "optimized", 1e-3, 0.01)
-    assert len(worker.requests) <= 15
+    assert record.outcome == "measured"
+    assert len(machine.commands("block")) - sum(len(launch.variant) for launch in record.launches) <= 20
 
 
 # ---- rounds ----
 
 
 def test_the_first_launch_fixes_steps_and_rounds_for_all(machine: FakeMachine) -> None:
-    def slow_down(command: str, arguments: dict[str, Any]) -> None:
+    def slow_down(worker: FakeWorker, command: str, arguments: dict[str, Any]) -> None:
         if command == "warm" and len(machine.commands("warm")) > 2:
-            machine.warm_s = {"baseline": 0.2, "optimized": 0.1}
+            machine.step_s = {"baseline": 0.2, "optimized": 0.1}
 
     machine.before = slow_down
     record = machine.measure(info())
     assert len({len(launch.variant) for launch in record.launches}) == 1
-    assert len({words["steps"] for words in machine.commands("block")}) == 1
+    stored = sum(len(launch.variant) for launch in record.launches)
+    assert {words["steps"] for words in machine.commands("block")[-stored:]} == {record.steps}
 
 
 @pytest.mark.parametrize(
-    ("step_s", "scale", "rounds"), [(0.001, "micro", 30), (0.02, "micro", 6), (0.02, "macro", 9), (0.1, "micro", 5)]
+    ("spread", "prepare_s", "round_s", "rounds"),
+    [
+        (0.0, 10.0, 0.02, 5),  # rounds that agree: the least
+        (0.05, 1.0, 0.25, 10),  # (0.05 / 0.01) x sqrt(1 / 0.25)
+        (0.05, 4.0, 0.25, 20),  # dearer to prepare: more out of each
+        (0.1, 1.0, 0.25, 20),  # rounds that differ by more: more of them
+        (1.0, 10.0, 0.01, 40),  # never more than the most
+        (1.0, 10.0, 0.5, 12),  # nor than there is time for: 6 s
+        (1.0, 10.0, 60.0, 5),  # but the least in any case
+    ],
 )
-def test_rounds_fill_the_launch_within_their_bounds_and_macro_pairs_get_more_time(
-    step_s: float, scale: str, rounds: int
+def test_rounds_follow_from_their_spread_and_from_what_a_launch_costs(
+    spread: float, prepare_s: float, round_s: float, rounds: int
 ) -> None:
-    record = FakeMachine({"baseline": step_s, "optimized": step_s}).measure(info(scale=scale))
-    assert (record.launches[0].rounds, len(record.launches[0].variant)) == (rounds, 4 * rounds)
+    assert PROFILES["full"].rounds_for(spread, prepare_s, round_s) == rounds
+
+
+@dataclass(frozen=True)
+class Asked(Profile):
+    """Notes what it is asked, and always says 7."""
+
+    def rounds_for(self, spread: float, prepare_s: float, round_s: float) -> int:
+        ASKED.append((spread, prepare_s, round_s))
+        return 7
+
+
+ASKED: list[tuple[float, float, float]] = []
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_launch_has_the_rounds_that_its_profile_finds_after_the_first_ones(machine: FakeMachine) -> None:
+    """A spike in one of them is no spread."""
+    ASKED.clear()
+    seconds, blocks = machine.seconds, count()
+    least = range(5, 25)  # after those of the pilot
+
+    def with_a_spike(variant: str, seed: int, steps: int) -> float:
+        return seconds(variant, seed, steps) * (100 if next(blocks) == least[6] else 1)
+
+    machine.seconds = with_a_spike  # type: ignore[method-assign]
+    record = machine.measure(info(), replace(PLAN, profile=Asked((5, 40), 6.0)))
+    assert {launch.rounds for launch in record.launches} == {7}
+    (asked,) = ASKED
+    assert asked == pytest.approx((0.0, 2.0, 0.03)), "twice 5 and twice 10 ms a round"
+    pilot = len(machine.commands("block")) - sum(len(launch.variant) for launch in record.launches)
+    assert pilot == least[0], "no block of the first rounds is thrown away"
 
 
 # ---- looks ----
@@ -249,6 +346,12 @@ def test_launches_go_on_to_the_look_that_decides(baseline_s: float, spread: floa
     assert len(machine.measure(info()).launches) == count
 
 
+@pytest.mark.parametrize(("spread", "count"), [(0.0, 6), (0.02, 8), (0.025, 10), (0.05, 18), (0.2, 6)])
+def test_by_the_rules_of_new_runs_every_launch_from_the_sixth_may_be_the_last(spread: float, count: int) -> None:
+    machine = FakeMachine({"baseline": 0.001, "optimized": 0.001}, spread)
+    assert len(machine.measure(info(), replace(PLAN, rules=rules.RULES_2)).launches) == count
+
+
 def test_a_variant_that_is_decided_leaves_the_further_launches() -> None:
     machine = FakeMachine({"baseline": 0.01, "clear": 0.005, "close": 0.01}, spread=0.013)
     record = machine.measure(info(variants=["clear", "close"]))
@@ -259,11 +362,82 @@ def test_a_variant_that_is_decided_leaves_the_further_launches() -> None:
 
 
 def test_every_launch_has_a_seed_of_its_own_from_the_runs_and_the_check_several(machine: FakeMachine) -> None:
-    record = machine.measure(info(), seed=40)
+    record = machine.measure(info(), replace(PLAN, seed=40))
     assert [launch.seed for launch in record.launches] == [40, 41, 42, 43]
     built = [words["seed"] for words in machine.commands("build")]
     assert built == [seed for launch in record.launches for seed in (launch.seed, launch.seed)]
     assert {tuple(words["seeds"]) for words in machine.commands("results")} == {(40, 41, 42)}
+
+
+# ---- the order of a run ----
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_all_pairs_are_checked_before_any_is_launched(at_once: int) -> None:
+    machine = close()
+    found = list(machine.run(PAIRS, replace(PLAN, at_once=at_once)))
+    commands = [command for _, command, _ in machine.requests]
+    last_check = len(commands) - commands[::-1].index("compare")
+    assert last_check < min(commands.index("build"), commands.index("measure_memory"))
+    assert {record.name for record in found[:4]} == {pair.name for pair in PAIRS}
+    assert [len(record.launches) for record in found[:4]] == [0] * 4
+
+
+def test_pairs_are_checked_at_the_same_time(machine: FakeMachine) -> None:
+    both = threading.Barrier(2)
+
+    def before(worker: FakeWorker, command: str, arguments: dict[str, Any]) -> None:
+        if command == "work":
+            both.wait(ENOUGH_S)
+
+    machine.before = before
+    found = {record.name: record for record in machine.run(PAIRS[:2], replace(PLAN, at_once=2))}
+    assert [record.outcome for record in found.values()] == ["measured"] * 2
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_every_pair_has_two_launches_then_its_memory_and_only_then_a_third(at_once: int) -> None:
+    machine = close()
+    learnt = [
+        (record.info.pair, len(record.launches), bool(record.variants["optimized"].memory))
+        for record in machine.run(PAIRS, replace(PLAN, at_once=at_once))
+    ]
+    names = {pair.pair for pair in PAIRS}
+    for group, launches, memory in ((0, 0, False), (1, 1, False), (2, 2, False), (3, 2, True)):
+        assert set(learnt[4 * group : 4 * group + 4]) == {(name, launches, memory) for name in names}
+    assert min(launches for _, launches, _ in learnt[16:]) == 3
+    assert [launches for _, launches, _ in learnt].count(9) == 4, "none is forgotten"
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_pair_is_launched_twice_in_a_row_while_another_is_open(at_once: int, seed: int) -> None:
+    plan = replace(PLAN, at_once=at_once, seed=seed)
+    open_pairs: dict[str, Record] = {}
+    last = ""
+    for record in close().run(PAIRS, plan):
+        before = open_pairs.pop(record.name, record)
+        if len(record.launches) > len(before.launches):
+            assert record.name != last or not open_pairs
+        if not complete(record, FIRST, 2):
+            open_pairs[record.name] = record
+        last = record.name
+    assert not open_pairs
+
+
+@pytest.mark.parametrize(("at_once", "room", "prepared"), [(1, math.inf, 1), (3, math.inf, 4), (3, 1.0, 1)])
+def test_the_next_launches_of_several_pairs_are_prepared_together_where_there_is_room(
+    at_once: int, room: float, prepared: int
+) -> None:
+    machine, together = close(), set()
+
+    def before(worker: FakeWorker, command: str, arguments: dict[str, Any]) -> None:
+        if command == "block":
+            together.add(len({each.pair for each in machine.workers if not each.ended}))
+
+    machine.before = before
+    list(machine.run(PAIRS, replace(PLAN, at_once=at_once, room=room)))
+    assert max(together) == prepared
 
 
 # ---- workers ----
@@ -274,18 +448,18 @@ def test_every_launch_has_a_process_that_both_variants_share_and_memory_fresh_on
     groups = list(launches(machine))
     assert [len(group) for group in groups] == [1] * 4
     assert len({id(worker) for group in groups for worker in group}) == 4
-    assert [worker.launch for worker in machine.workers] == [0, None, None, 0, 1, 2, 3], "None: not to be forked"
+    assert [worker.launch for worker in machine.workers] == [CHECKS, 0, 1, None, None, 2, 3], "None: not to be forked"
     assert all(worker.ended for worker in machine.workers)
 
 
-def apart() -> PairInfo:
+def apart(name: str = "Pair") -> PairInfo:
     """Two variants with the baseline's process settings, one with its own."""
     listed = [
         VariantInfo("baseline", A_SIDE, ()),
         VariantInfo("optimized", B_SIDE, ()),
         VariantInfo("other", A_SIDE, ()),
     ]
-    return replace(info(), variants=tuple(listed))
+    return replace(info(name), variants=tuple(listed))
 
 
 def test_own_settings_are_an_own_process_in_the_same_launch_and_still_interleave() -> None:
@@ -305,19 +479,23 @@ def test_own_settings_are_an_own_process_in_the_same_launch_and_still_interleave
         )
 
 
-def test_while_a_block_runs_the_launchs_other_processes_are_paused() -> None:
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_while_anything_is_measured_nothing_else_runs(at_once: int) -> None:
+    """Neither the other processes of its launch, nor what stands prepared of other pairs."""
     machine = three()
-    running: list[int] = []
+    others: list[tuple[str, set[str]]] = []
 
-    def before(command: str, arguments: dict[str, Any]) -> None:
-        if command == "block":
-            running.append(sum(not worker.ended and not worker.paused for worker in machine.workers))
+    def before(worker: FakeWorker, command: str, arguments: dict[str, Any]) -> None:
+        if command in ("block", "measure_memory"):
+            assert worker in machine.running
+            others.extend((command, each.pair) for each in machine.running - {worker})
 
     machine.before = before
-    machine.measure(apart())
-    pilot = 3
-    assert set(running[pilot:]) == {1}
-    assert not any(worker.paused for worker in machine.workers)
+    list(machine.run([apart("First"), apart("Second"), info("Third", ["optimized", "other"])],
+                     replace(PLAN, at_once=at_once)))  # fmt: skip
+    assert machine.commands("block")
+    assert not others
+    assert all(worker.ended for worker in machine.workers)
 
 
 def test_memory_is_measured_in_a_fresh_process_each_with_an_empty_compile_cache(machine: FakeMachine) -> None:
@@ -336,19 +514,70 @@ def test_memory_is_measured_in_a_fresh_process_each_with_an_empty_compile_cache(
     assert found["optimized"].equal["worst"] == 0.0
 
 
+# ---- interrupted ----
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
 @pytest.mark.parametrize("command", ["results", "observe", "compare", "measure_memory", "build", "warm", "block"])
-def test_all_workers_are_ended_whatever_happens(error: type[BaseException], command: str) -> None:
+def test_all_workers_are_ended_whatever_happens(error: type[BaseException], command: str, at_once: int) -> None:
     machine = three()
 
-    def before(given: str, arguments: dict[str, Any]) -> None:
-        if (given, arguments.get("variant")) == (command, "optimized"):
+    def before(worker: FakeWorker, given: str, arguments: dict[str, Any]) -> None:
+        if (given, arguments.get("variant"), worker.pair) == (command, "optimized", "Second"):
             raise error
 
     machine.before = before
     with pytest.raises(error):
-        machine.measure(apart())
+        list(machine.run([apart(name) for name in ("First", "Second", "Third")], replace(PLAN, at_once=at_once)))
     assert machine.workers
+    assert all(worker.ended for worker in machine.workers)
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[Callable[[], None]]:
+    """Interrupts the main thread once, from another one."""
+    arrived = threading.Event()
+
+    def interrupted(*_: object) -> None:
+        if not arrived.is_set():
+            arrived.set()
+            raise KeyboardInterrupt
+
+    def interrupt() -> None:
+        # Python does not see one that comes just as a thread goes to sleep.
+        while not arrived.wait(0.02):
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, interrupted)
+    yield interrupt
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("command", ["results", "ready", "build", "warm"])
+def test_ctrl_c_ends_the_workers_that_threads_wait_for(
+    machine: FakeMachine, command: str, ctrl_c: Callable[[], None]
+) -> None:
+    def before(worker: FakeWorker, given: str, arguments: dict[str, Any]) -> None:
+        if given == command and worker.pair != "First":
+            ctrl_c()
+            worker.hang()
+
+    machine.before = before
+    with pytest.raises(KeyboardInterrupt), closing(machine.run(PAIRS, replace(PLAN, at_once=2))) as records:  # type: ignore[type-var]
+        list(records)
+    assert all(worker.ended for worker in machine.workers)
+
+
+def test_whoever_stops_listening_ends_what_is_still_being_checked(machine: FakeMachine) -> None:
+    def before(worker: FakeWorker, command: str, arguments: dict[str, Any]) -> None:
+        if worker.pair == "Second":
+            worker.hang()
+
+    machine.before = before
+    with closing(machine.run(PAIRS[:2], replace(PLAN, at_once=2))) as records:  # type: ignore[type-var]
+        assert next(records).info.pair == "First"
+    assert {worker.pair for worker in machine.workers} >= {"First"}
     assert all(worker.ended for worker in machine.workers)
 
 
@@ -364,7 +593,24 @@ def test_a_variant_that_fails_is_dropped_and_the_rest_is_measured(command: str) 
     assert (record.variants["optimized"].outcome, record.variants["optimized"].kind) == ("failed", "crashed")
     assert record.variants["optimized"].reason == "optimized: made up"
     assert record.variants["other"].outcome == "measured"
-    assert {name for launch in record.launches for name in launch.variant} == {"baseline", "other"}
+    with_it = 2 if command == "measure_memory" else 0  # launches come before it
+    assert ["optimized" in launch.variant for launch in record.launches] == [True] * with_it + [False] * (4 - with_it)
+    assert all({"baseline", "other"} <= set(launch.variant) for launch in record.launches)
+    assert Record.from_json(record.to_json()) == record
+    assert all(worker.ended for worker in machine.workers)
+
+
+def test_a_variant_whose_process_for_its_memory_does_not_start_is_dropped_alone() -> None:
+    machine = three()
+
+    def before(worker: FakeWorker, command: str, arguments: dict[str, Any]) -> None:
+        if command == "ready" and worker.cache.endswith("optimized"):
+            raise WorkerFailed(Reason("crashed.made-up", {}, "SIGSEGV"))
+
+    machine.before = before
+    record = machine.measure(info(variants=("optimized", "other")))
+    assert (record.outcome, record.variants["optimized"].kind) == ("measured", "crashed")
+    assert record.variants["other"].memory
     assert all(worker.ended for worker in machine.workers)
 
 
@@ -417,47 +663,140 @@ def test_where_every_variant_that_can_run_fails_the_record_says_why(
 
 
 def test_a_failure_in_a_later_launch_leaves_no_half_measured_record(machine: FakeMachine) -> None:
-    def before(command: str, arguments: dict[str, Any]) -> None:
-        if command == "block" and len(machine.workers) == 6:
+    def before(worker: FakeWorker, command: str, arguments: dict[str, Any]) -> None:
+        if command == "block" and worker.launch == 2:
             raise WorkerFailed(Reason("hang.made-up", {}, "optimized: no answer"))
 
     machine.before = before
     record = machine.measure(info())
-    assert (record.outcome, record.kind) == ("failed", "hang")
+    assert (record.outcome, record.kind, record.launches) == ("failed", "hang", ())
     Record.from_json(record.to_json())
 
 
-def test_the_next_pair_is_measured_after_a_failed_one(machine: FakeMachine) -> None:
-    def before(command: str, arguments: dict[str, Any]) -> None:
-        if len(machine.workers) == 1:
+@pytest.mark.parametrize("at_once", [1, 3])
+@pytest.mark.parametrize("command", ["results", "ready", "build", "warm", "block", "measure_memory"])
+def test_a_pair_that_fails_fails_alone(machine: FakeMachine, command: str, at_once: int) -> None:
+    def before(worker: FakeWorker, given: str, arguments: dict[str, Any]) -> None:
+        if (given, worker.pair) == (command, "Second"):
             raise WorkerFailed(Reason("crashed.made-up", {}, "SIGSEGV"))
 
     machine.before = before
-    found = dict(run([info("First"), info("Second")], machine.start, FULL, 0, 2, lambda *_: None, rules=FIRST))
-    assert [(record.info.pair, record.outcome) for record in found.values()] == [
-        ("First", "failed"),
-        ("Second", "measured"),
-    ]
+    found = {record.info.pair: record for record in machine.run(PAIRS, replace(PLAN, at_once=at_once))}
+    assert {name: record.outcome for name, record in found.items()} == {
+        **dict.fromkeys(("First", "Third", "Fourth"), "measured"),
+        "Second": "failed",
+    }
+    assert all(complete(record, FIRST, 2) for record in found.values())
+    assert all(worker.ended for worker in machine.workers)
+
+
+def test_a_file_that_could_not_be_imported_is_told_and_starts_nothing(machine: FakeMachine) -> None:
+    broken = Record(info("First"), "failed", Reason("import-error.made-up", {}, "no such module"))
+    assert list(machine.run([info("First")], broken={broken.name: broken})) == [broken]
+    assert not machine.workers
+
+
+# ---- what is learnt, and gone on with ----
 
 
 def test_what_is_learnt_is_yielded_as_soon_as_it_is_known(machine: FakeMachine) -> None:
-    found = list(learnt(info(), machine.start, FULL, 0, 2, lambda what: None, rules=FIRST))
-    assert [len(record.launches) for record in found] == list(range(len(found[-1].launches) + 1))
-    assert found[0].variants["optimized"].memory
-    assert [complete(record, FIRST, 2) for record in found] == [False] * (len(found) - 1) + [True]
+    found = list(machine.run([info()]))
+    assert [(len(record.launches), bool(record.variants["optimized"].memory)) for record in found] == [
+        *((count, False) for count in (0, 1, 2)),
+        *((count, True) for count in (2, 3, 4)),
+    ]
+    assert [complete(record, FIRST, 2) for record in found] == [False] * 5 + [True]
 
 
-def test_a_pair_that_was_interrupted_is_gone_on_with_unless_it_has_changed(machine: FakeMachine) -> None:
-    *_, third, whole = list(learnt(info(), machine.start, FULL, 0, 2, lambda what: None, rules=FIRST))
+@pytest.mark.parametrize("begun", range(5))
+def test_a_pair_that_was_interrupted_is_gone_on_with(machine: FakeMachine, begun: int) -> None:
+    """With no launch, with one, with two and without its memory, with it, and later."""
+    found = list(machine.run([info()]))
+    before = found[begun]
     machine.requests.clear()
-    assert list(learnt(info(), machine.start, FULL, 0, 2, lambda what: None, third, FIRST)) == [
-        replace(whole, wall_s=pytest.approx(third.wall_s, abs=60))  # type: ignore[arg-type]
+    further = list(machine.run([info()], begun={before.name: before}))
+    assert [replace(record, wall_s=0.0) for record in further] == [
+        replace(record, wall_s=0.0) for record in found[begun + 1 :]
     ]
     assert not machine.commands("results")
-    assert {request["seed"] for request in machine.commands("build")} == {whole.launches[-1].seed}
-    anew = list(learnt(info(sizes={"elements": 7}), machine.start, FULL, 0, 2, lambda what: None, third, FIRST))
+    assert len(machine.commands("build")) == 2 * (4 - len(before.launches))
+
+
+def test_records_that_had_their_memory_before_any_launch_are_gone_on_with(machine: FakeMachine) -> None:
+    """As runs of older versions have them."""
+    *_, whole = machine.run([info()])
+    machine.requests.clear()
+    *_, record = machine.run([info()], begun={whole.name: replace(whole, steps=0, launches=())})
+    assert record.launches == whole.launches
+    assert not machine.commands("measure_memory")
+
+
+def test_a_pair_that_has_changed_since_it_was_interrupted_begins_anew(machine: FakeMachine) -> None:
+    *_, third, whole = machine.run([info()])
+    machine.requests.clear()
+    anew = list(machine.run([info(sizes={"elements": 7})], begun={third.name: third}))
     assert machine.commands("results")
-    assert [len(record.launches) for record in anew] == list(range(len(whole.launches) + 1))
+    assert [len(record.launches) for record in anew] == [0, 1, 2, 2, 3, 4]
+    assert anew[-1].launches == whole.launches
+
+
+# ---- the time of a run ----
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize("budget_s", [0.5, 9.0, 15.0, 22.0, 33.0, 50.0])
+def test_nothing_is_begun_once_the_time_is_up(machine: FakeMachine, budget_s: float) -> None:
+    started = []
+
+    def start(info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None = None) -> FakeWorker:
+        started.append(machine.now)
+        return machine.start(info, settings, cache, launch)
+
+    found = {record.name: record for record in run(PAIRS, start, replace(PLAN, budget_s=budget_s), lambda what: None)}
+    assert max(started) <= budget_s
+    assert not all(complete(record, FIRST, 2) for record in found.values())
+    assert all(worker.ended for worker in machine.workers)
+    for record in found.values():
+        assert len({launch.rounds for launch in record.launches}) <= 1
+        assert Record.from_json(record.to_json()) == record
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_launch_that_would_not_end_in_time_is_not_begun_and_one_that_was_begun_ends(machine: FakeMachine) -> None:
+    machine.cost_s |= {"build": 50.0, "block": 0.0}
+    *_, record = machine.run([info()], replace(PLAN, budget_s=260.0))
+    assert (len(record.launches), machine.now < 260.0) == (2, True), "the third had no 100 s left"
+    dearer = FakeMachine(machine.step_s)
+
+    def before(worker: FakeWorker, command: str, arguments: dict[str, Any]) -> None:
+        if command == "build" and worker.launch == 1:
+            machine.now += 1000.0
+
+    dearer.cost_s = machine.cost_s
+    machine.workers.clear()
+    machine.now, machine.before = 0.0, before
+    *_, record = machine.run([info()], replace(PLAN, budget_s=260.0))
+    assert len(record.launches) == 2
+    assert not record.variants["optimized"].memory
+
+
+@pytest.mark.usefixtures("clock")
+def test_pairs_that_are_not_checked_in_time_are_not_told_of_but_skipped_ones_are(machine: FakeMachine) -> None:
+    """A check takes 2 s, and there are 3."""
+    nowhere = info("Nowhere", why=WHY)
+    found = {record.info.pair: record for record in machine.run([*PAIRS, nowhere], replace(PLAN, budget_s=3.0))}
+    assert {name: record.outcome for name, record in found.items()} == {
+        **dict.fromkeys(("First", "Second"), "measured"),
+        "Nowhere": "skipped",
+    }
+    assert not any(record.launches for record in found.values())
+
+
+@pytest.mark.usefixtures("clock")
+def test_without_a_budget_every_pair_is_measured_to_its_end_and_its_time_is_shared_out(machine: FakeMachine) -> None:
+    found = {record.name: record for record in machine.run(PAIRS)}
+    assert all(complete(record, FIRST, 2) for record in found.values())
+    assert sum(record.wall_s for record in found.values()) == pytest.approx(machine.now, abs=0.1)
 
 
 # ---- needs ----
@@ -514,11 +853,10 @@ def test_what_a_gpu_reports_of_each_block_is_kept_in_the_blocks_order(
 
 
 def test_progress_is_shown_before_each_pass_and_never_within_one(machine: FakeMachine) -> None:
-    happened: list[tuple[str, str]] = []
-    machine.before = lambda command, arguments: happened.append(("worker", command))
-    measure(info(), machine.start, FULL, 0, 2, lambda what: happened.append(("shown", what)), FIRST)
-    shown = [what for who, what in happened if who == "shown"]
-    assert shown == ["check", "memory", *(f"launch {n}" for n in range(1, 5))]
-    for (who, _), (_, command) in pairwise(happened):
-        if who == "shown":
-            assert command in ("results", "measure_memory", "build")
+    happened: list[str] = []
+    machine.before = lambda worker, command, arguments: happened.append(command)
+    list(run([info()], machine.start, PLAN, lambda what: happened.append("shown")))
+    passes = [each.split() for each in " ".join(happened).split("shown") if each.strip()]
+    launch = [{"build", "warm"}, {"block"}]
+    assert [set(each) for each in passes[1:]] == [*launch * 2, {"ready"}, {"measure_memory"}, *launch * 2]
+    assert passes[0][0] == "results"
