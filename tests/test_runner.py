@@ -249,6 +249,15 @@ def test_launches_go_on_to_the_look_that_decides(baseline_s: float, spread: floa
     assert len(machine.measure(info()).launches) == count
 
 
+@pytest.mark.parametrize(
+    ("spread", "count"), [(0.0, 6), (0.006, 6), (0.02, 8), (0.025, 10), (0.03, 12), (0.04, 16), (0.3, 6)]
+)
+def test_by_the_rules_of_new_runs_any_launch_from_the_sixth_may_be_the_last(spread: float, count: int) -> None:
+    machine = FakeMachine({"baseline": 0.001, "optimized": 0.001}, spread)
+    record = measure(info(), machine.start, FULL, 0, 2, lambda what: None)
+    assert len(record.launches) == count
+
+
 def test_a_variant_that_is_decided_leaves_the_further_launches() -> None:
     machine = FakeMachine({"baseline": 0.01, "clear": 0.005, "close": 0.01}, spread=0.013)
     record = machine.measure(info(variants=["clear", "close"]))
