@@ -66,6 +66,7 @@ def kept(folder: Path, of: Run) -> Path:
         ("faster", [(200, 200), (200, 210), (202, 200)], [(210, 200), (203, 200)]),
         ("slower", [(200, 200), (210, 200), (200, 202)], [(200, 210), (200, 203)]),
         ("no difference", [(210, 200), (200, 210), (203, 200)], [(200, 200), (202, 200), (200, 202)]),
+        ("at most 3 %", [(207, 200), (200, 207)], [(200, 200), (206, 200), (200, 206)]),
         ("inconclusive", [], [(200, 200), (210, 200), (200, 210)]),
     ],
 )
@@ -332,6 +333,7 @@ def test_each_repetition_is_an_ordinary_run_of_its_own_and_all_have_one_page(her
     assert [one.options["calibration"] for one in runs] == ["idle", "idle"]
     assert runs[1].options["seed"] - runs[0].options["seed"] > rules.RULES_2.looks.launches[-1]
     assert [one.options["folder"] for one in runs] == ["", ""]
+    assert [one.options["rules"] for one in runs] == [2, 2]
     (page_of_both,) = here.pages
     assert page_of_both in [file.stem for file in here.files]
 

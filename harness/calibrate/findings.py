@@ -41,8 +41,8 @@ class Finding:
 
     memory: the kind of `VariantRecord.memory` that it is about; empty for time. truth: ln of the planted speedup, or
     the bytes that the optimized side takes beyond its baseline; None for a difference that comes and goes, of which
-    nothing can be said. said: the verdict judged alone, "found" or "missed" of memory, "failed" or "skipped" where
-    `why` says so. measured: the speedup, or the bytes. low, high: the speedup's interval.
+    nothing can be said but that its mean is small. said: the verdict judged alone, "found" or "missed" of memory,
+    "failed" or "skipped" where `why` says so. measured: the speedup, or the bytes. low, high: the speedup's interval.
     """
 
     pair: str
@@ -64,7 +64,9 @@ class Finding:
         """Whether the engine said what is not so."""
         if self.memory or not self.done:
             return self.said == "missed"
-        return self.said != "inconclusive" if self.truth is None else contradicts(self.said, self.truth)
+        if self.truth is None:
+            return self.said not in ("inconclusive", AT_MOST)
+        return contradicts(self.said, self.truth)
 
     @property
     def covered(self) -> bool | None:

@@ -37,9 +37,9 @@ ABOUT = (
     'Planted 1.050x means that the optimized side is 5 % faster. "no difference" means within ±1 %, so it is right up '
     'to 1 %, "at most 3 %" up to 3 %, and "faster" or "slower" from 1.5 % on; "inconclusive" claims nothing and is '
     "never wrong. Of a difference that comes and goes (5 % on either side or on none, drawn anew by each process) "
-    'nothing can be said, so anything but "inconclusive" is wrong there; by chance the launches can draw alike. Memory '
-    f'is "found" where what is reported is within {100 * TOLERATED:.0f} % of what was planted. Of several runs, '
-    '"found" shows the one in the middle.'
+    'nothing can be said but that its mean is small, so anything but "inconclusive" and "at most 3 %" is wrong there; '
+    'by chance the launches can draw alike. Memory is "found" where what is reported is within '
+    f'{100 * TOLERATED:.0f} % of what was planted. Of several runs, "found" shows the one in the middle.'
 )
 
 
@@ -87,7 +87,7 @@ def summary(found: Sequence[Finding]) -> list[str]:
         "identical sides resolved as no difference": [
             (one, one.said == "no difference") for one in timed if one.truth == 0.0
         ],
-        "a difference that comes and goes, read as inconclusive": [
+        "a difference that comes and goes, taken neither for one that stays nor for none": [
             (one, not one.wrong) for one in done if one.truth is None
         ],
         "planted memory found": [(one, not one.wrong) for one in done if one.memory],

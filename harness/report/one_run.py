@@ -31,6 +31,7 @@ from tipbench.report.one_tip import anchor, section
 from tipbench.report.rows import CONTROL, Row, counts, rows, rules
 from tipbench.report.wording import in_prose, plural, seconds, size, value
 from tipbench.verdict.rules import AT_MOST
+from tipbench.verdict.verdict import serial_of
 
 ANSWERED = "In one line each"
 
@@ -45,7 +46,7 @@ def page(run: Run, notices: Sequence[Notice] = (), drawn: Mapping[str, str] | No
     controls = tips.pop(CONTROL, [])
     reached = rates(found)
     blocks = [
-        _limits(run, controls),
+        _limits(run, found, controls),
         *_notices(notices),
         *_answers(found),
         _counts(run, found),
@@ -106,19 +107,20 @@ def _how_to_read(bounded: bool) -> list[Block]:
     ]
 
 
-def _limits(run: Run, controls: Sequence[Row]) -> Quote:
+def _limits(run: Run, found: Sequence[Row], controls: Sequence[Row]) -> Quote:
     versions = ", ".join(f"{name} {run.machine[name]}" for name in ("torch", "python") if run.machine.get(name))
     measured_on = f"{_machines(run.machine)}, the sizes named below{f', {versions}' if versions else ''}. "
     lines: list[Line] = [
         (Strong("Limits."), f" {measured_on}Results can differ on other hardware, sizes or versions."),
         _noise(controls),
+        *_alike(run, found),
         (
             f"Profile {run.options.get('profile', 'full')}; run {run.id}, begun {run.started}, "
             f"suite {run.suite}, commit {run.commit[:12] or 'unknown'}.",
         ),
     ]
     if run.options.get("bare"):
-        lines.insert(2, ("Measured with ", Literal("--bare"), ": the process settings were not controlled."))
+        lines.insert(-1, ("Measured with ", Literal("--bare"), ": the process settings were not controlled."))
     missing = counts(run).not_reached
     if missing:
         lines.insert(0, (Strong(f"This run was interrupted: {plural(missing, 'pair')} not reached."),))
@@ -143,6 +145,20 @@ def _noise(controls: Sequence[Row]) -> Line:
     named = ", ".join(f"{row.info.pair} {row.verdict}" for row in wrong)
     warning = f"{named}: identical code was called different, so distrust small effects in this run"
     return (f"{floor}. ", Strong(warning), ".")
+
+
+def _alike(run: Run, found: Sequence[Row]) -> list[Line]:
+    """Whether every interval was widened, and why."""
+    alike = serial_of([row.judgement for row in found], rules(run)[0])
+    if alike is None or alike.widening == 1:
+        return []
+    return [
+        (
+            f"Launches that followed each other were alike (correlation {alike.correlation:.2f} on average over "
+            f"{plural(alike.pairs, 'comparison')}, z {alike.z:.1f}), so every interval is "
+            f"{100 * (alike.widening - 1):.0f} % wider than independent launches would make it.",
+        )
+    ]
 
 
 def _width(row: Row) -> float:

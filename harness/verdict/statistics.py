@@ -7,8 +7,9 @@ optimized side is faster, and +0.01 is about +1 %.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from scipy.special import stdtr, stdtrit
 
@@ -24,6 +25,35 @@ class Looks:
 
     launches: tuple[int, ...]
     alphas: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Serial:
+    """Whether launches that follow each other are alike, seen over many pairs together: one alone has no power.
+
+    z: of the pairs' ratios (`serial`), standard normal where they are independent, below 0 where they are alike.
+    correlation: of a launch with the next, on average. pairs: how many were looked at.
+    """
+
+    z: float
+    correlation: float
+    pairs: int
+
+    @property
+    def widening(self) -> float:
+        """What every half width is to be multiplied by: 1 where z is not below ALIKE.
+
+        Simulated, 100 pairs of 6 to 18 launches: a correlation of 0.1, 0.2, 0.3 or 0.5 leaves intervals of 95 % with
+        93, 90, 86 or 75 %, and these with 94, 94, 93 or 89 %, as few launches show less of it than there is.
+        """
+        return math.sqrt((1 + self.correlation) / (1 - self.correlation)) if self.z < ALIKE else 1.0
+
+
+ALIKE = -2.0
+"""From this z of `Serial` on intervals are widened; by chance it is met once in 40 runs."""
+
+LEAST_SERIAL = 6
+"""Launches of a pair that `serial` looks at."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +134,28 @@ def p_beyond(found: Estimate, margin: float, total_alpha: float, power: float = 
         return 0.0
     tail = float(stdtr(found.launches - 1, -distance * math.sqrt(found.launches) / found.deviation))
     return min(1.0, total_alpha * math.pow(2 * tail / found.alpha, power))
+
+
+def serial(pairs: Iterable[Sequence[float]]) -> Serial | None:
+    """Of the launch effects of each pair, in the order they ran; None where none has enough that differ.
+
+    A pair's ratio is that of von Neumann (1941), sum (next - this)^2 / sum (this - mean)^2: of n independent normal
+    effects its mean is 2 and its variance 4 (n - 2) / (n^2 - 1). Student's t over effects of correlation c between
+    neighbours gives intervals that are too short by about sqrt((1 + c) / (1 - c)).
+    """
+    ratios, variances = [], []
+    for effects in pairs:
+        count = len(effects)
+        if count < LEAST_SERIAL or min(effects) == max(effects):
+            continue
+        mean = math.fsum(effects) / count
+        steps = math.fsum((after - before) ** 2 for before, after in pairwise(effects))
+        ratios.append(steps / math.fsum((effect - mean) ** 2 for effect in effects))
+        variances.append(4 * (count - 2) / (count**2 - 1))
+    if not ratios:
+        return None
+    apart = math.fsum(ratio - 2 for ratio in ratios)
+    return Serial(apart / math.sqrt(math.fsum(variances)), -apart / len(ratios) / 2, len(ratios))
 
 
 def discoveries(p_values: Sequence[float], rate: float) -> list[bool]:

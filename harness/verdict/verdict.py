@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from tipbench.records.record import Record, VariantRecord
 from tipbench.verdict.launches import gpu_medians, launch_effects, shortage
 from tipbench.verdict.rules import MARGIN, Rules, decide, first_decision, futile, p_of
-from tipbench.verdict.statistics import Estimate, discoveries, provisional
+from tipbench.verdict.statistics import Estimate, Serial, discoveries, provisional, serial
 
 FALSE_DISCOVERY_RATE = 0.05
 
@@ -135,9 +135,13 @@ def _probably(speedup: float) -> str:
 
 
 def judge_suite(records: Sequence[Record], rules: Rules, cores: int) -> list[Judgement]:
-    """All judgements of a run. `faster` and `slower` that Benjamini-Hochberg does not keep over the
-    whole suite become `inconclusive`, so that among the claims shown at most 5 % are expected wrong."""
+    """All judgements of a run, with wider intervals where `serial_of` finds launches alike. `faster` and `slower`
+    that Benjamini-Hochberg does not keep over the whole suite become `inconclusive`, so that among the claims shown
+    at most 5 % are expected wrong."""
     judged = [judgement for record in records for judgement in judge(record, rules, cores)]
+    alike = serial_of(judged, rules)
+    if alike is not None and alike.widening > 1:
+        judged = [_widened(judgement, alike, rules) for judgement in judged]
     tested = [judgement for judgement in judged if judgement.p is not None]
     kept = discoveries([judgement.p for judgement in tested if judgement.p is not None], FALSE_DISCOVERY_RATE)
     lost = {id(judgement) for judgement, stays in zip(tested, kept, strict=True) if not stays}
@@ -148,6 +152,31 @@ def judge_suite(records: Sequence[Record], rules: Rules, cores: int) -> list[Jud
         else _unless_by_its_clock(judgement)
         for judgement in judged
     ]
+
+
+def serial_of(judged: Sequence[Judgement], rules: Rules) -> Serial | None:
+    """What the order of a run's launches says of its intervals; None by rules that do not ask."""
+    return serial(judgement.effects for judgement in judged if judgement.p is not None) if rules.guarded else None
+
+
+def _widened(judgement: Judgement, alike: Serial, rules: Rules) -> Judgement:
+    """The judgement with the wider interval that launches which are alike call for, decided anew."""
+    if judgement.speedup is None or judgement.low is None or judgement.high is None:
+        return judgement
+    mean = math.log(judgement.speedup)
+    half = alike.widening * (math.log(judgement.high) - math.log(judgement.low)) / 2
+    wider = replace(judgement, low=math.exp(mean - half), high=math.exp(mean + half))
+    found = first_decision(judgement.effects, rules) if judgement.p is not None else None
+    if found is None:
+        return wider
+    found = replace(found, low=mean - half, high=mean + half, deviation=alike.widening * found.deviation)
+    verdict = decide(found, rules)
+    smallest = math.exp(MARGIN + half) if verdict == "inconclusive" else None
+    rest = [judgement.reason.partition("; ")[2] if judgement.verdict == "inconclusive" else ""]
+    if verdict != judgement.verdict:
+        rest = [f"{judgement.verdict} before its interval was widened, as launches that follow each other are alike"]
+    reason = "; ".join(filter(None, [_why(found, smallest, rules) if smallest else "", *rest]))
+    return replace(wider, verdict=verdict, smallest=smallest, reason=reason, p=p_of(found, rules))
 
 
 def _unless_by_its_clock(judgement: Judgement) -> Judgement:
