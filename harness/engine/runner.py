@@ -110,6 +110,7 @@ class _Runner:
         self._group_size = 1 if plan.at_once == 1 else GROUP
         self._draw = random.Random(plan.seed)
         self._open: dict[str, Record] = {}
+        self._undecided: dict[str, list[str]] = {}
         self._check_s: dict[str, float] = {}
         self._launch_s: dict[str, list[float]] = {}
         self._last = ""
@@ -123,7 +124,7 @@ class _Runner:
             if info.name in broken:
                 yield broken[info.name]
             elif before is not None and before.info == info:
-                self._open[info.name] = before
+                self._learnt(before)
             else:
                 to_check.append(info)
         yield from self._check(to_check)
@@ -136,10 +137,11 @@ class _Runner:
 
     def _learnt(self, record: Record) -> Record:
         """Keep the record of a pair, as long as there is more to learn of it."""
-        if complete(record, self._plan.rules, self._plan.cores):
-            self._open.pop(record.name, None)
-        else:
-            self._open[record.name] = record
+        self._open.pop(record.name, None)
+        if record.outcome == "measured":
+            self._undecided[record.name] = undecided(record, self._plan.rules, self._plan.cores)
+            if self._undecided[record.name] or _lacks_memory(record):
+                self._open[record.name] = record
         return record
 
     def _check(self, pairs: Sequence[PairInfo]) -> Iterator[Record]:
@@ -181,7 +183,7 @@ class _Runner:
         candidates = [
             self._candidate(record)
             for record in self._open.values()
-            if (most is None or len(record.launches) < most) and undecided(record, plan.rules, plan.cores)
+            if (most is None or len(record.launches) < most) and self._undecided[record.name]
         ]
         left_s = self._left_s()
         names = next_group(candidates, plan.rules.looks, self._group_size, left_s, self._last, self._draw)
@@ -192,17 +194,14 @@ class _Runner:
             room -= _bytes(record)
             if room < 0 and group:
                 continue
-            variants = [
-                variant
-                for variant in measurable(record)
-                if variant.name in ("baseline", *undecided(record, plan.rules, plan.cores))
-            ]
+            timed = "baseline", *self._undecided[name]
+            variants = [variant for variant in measurable(record) if variant.name in timed]
             group.append(NextLaunch(record, variants, self._team.start, plan.profile, plan.seed, plan.at_once))
         return group
 
     def _candidate(self, record: Record) -> OpenPair:
         effects = {}
-        for variant in undecided(record, self._plan.rules, self._plan.cores):
+        for variant in self._undecided[record.name]:
             timed = [launch for launch in record.launches if variant in launch.variant]
             effects[variant], _ = launch_effects(timed, variant, self._plan.cores)
         spent = self._launch_s.get(record.name) or [self._check_s.get(record.name, 0.0)]
