@@ -225,9 +225,15 @@ def stored(folder: Path, of: Run) -> Path:
 
 
 def learnt(record: Record) -> Iterator[Record]:
-    """A record as it grows: what its checks have found, then launch by launch."""
-    for count in range(len(record.launches) + 1):
-        yield replace(record, launches=record.launches[:count], steps=record.steps if count else 0)
+    """A record as it grows: what its checks have found, two launches, its memory, and then the others."""
+    nothing: dict[str, Any] = {"memory": {}, "one_off": {}, "energy": {}}
+    checked = {name: replace(found, **nothing) for name, found in record.variants.items()}
+    parts = [
+        replace(record, launches=record.launches[:count], steps=record.steps if count else 0)
+        for count in range(len(record.launches) + 1)
+    ]
+    yield from (replace(part, variants=checked) for part in parts[:3])
+    yield from parts[2 if checked != record.variants else 3 :]
 
 
 def write_golden(path: Path) -> None:

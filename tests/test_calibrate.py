@@ -290,12 +290,12 @@ class Here:
         self.stops: list[str] = []
         """Of each run, before which pair it is interrupted."""
 
-    def run(self, pairs: Sequence[PairInfo], *_: object) -> Iterator[tuple[int, Record]]:
+    def run(self, pairs: Sequence[PairInfo], *_: object) -> Iterator[Record]:
         stop = self.stops.pop(0) if self.stops else ""
-        for index, about in enumerate(pairs):
+        for about in pairs:
             if about.name == stop:
                 raise KeyboardInterrupt
-            yield index, found(about, math.log(1.05) if about.name == "planted.InBaseline10" else 0.0)
+            yield found(about, math.log(1.05) if about.name == "planted.InBaseline10" else 0.0)
 
     def calibrate(self, *arguments: object) -> int:
         listed = ["calibrate", *map(str, arguments), "--reports", str(self.folder / "reports")]

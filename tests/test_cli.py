@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,13 @@ def names(file: Path) -> list[str]:
     return [record.name for record in store.read(file)[0].records]
 
 
+def answered(file: Path) -> list[str]:
+    """Those of a results file of which more is known than what their checks have found."""
+    return sorted(
+        record.name for record in store.read(file)[0].records if record.launches or record.outcome != "measured"
+    )
+
+
 # ---- what needs no torch ----
 
 
@@ -125,7 +133,10 @@ def test_help_imports_next_to_nothing_and_names_commands_and_exit_codes() -> Non
 
 @pytest.mark.parametrize(
     "arguments",
-    ["", "measure", "run --fast", "run --profile long", "run --seed x", "run --seed -1", "report --format pdf"],
+    [
+        *("", "measure", "run --fast", "run --profile long", "run --seed x", "run --seed -1", "report --format pdf"),
+        *(f"run --budget {text}" for text in ("soon", "30", "-5m", "1h30m", "nan", "3d", "m", "+")),
+    ],
 )
 def test_what_the_command_does_not_know_is_usage(say: Said, arguments: str) -> None:
     code, out, err = say(*arguments.split())
@@ -177,7 +188,7 @@ def test_a_folder_that_is_not_there_or_holds_no_pairs_is_refused(say: Said, tmp_
 def test_resume_takes_no_other_options(say: Said, tmp_path: Path, extra: str) -> None:
     code, _, err = say("run", "--resume", tmp_path / "run.jsonl", *extra.split())
     assert code == 2
-    assert "give it no names or options but --rdzv" in err
+    assert "give it no names or options but --budget and --rdzv" in err
 
 
 def test_what_is_typed_is_what_is_run_and_stored(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
@@ -186,7 +197,19 @@ def test_what_is_typed_is_what_is_run_and_stored(say: Said, known: list[PairInfo
     kept, _ = store.read(stored(tmp_path))
     assert kept.planned == ("fuse-pointwise.Gelu", "fuse-pointwise.MLP")
     assert {"seed": 7, "profile": "quick", "device": "cpu", "bare": True}.items() <= kept.options.items()
+    assert kept.options["rules"] == 2, "by which it stays judged, whatever becomes of the rules"
     assert kept.controls == {}
+
+
+@pytest.mark.parametrize(
+    ("typed", "budget_s"),
+    [("", 1800), ("90s", 90), ("30m", 1800), ("2h", 7200), ("0.5h", 1800), ("0", 0), ("+30m", 1800)],
+)
+def test_a_runs_time_is_half_an_hour_or_what_is_typed(
+    say: Said, known: list[PairInfo], tmp_path: Path, typed: str, budget_s: float
+) -> None:
+    assert say("run", "--results", tmp_path, *(["--budget", typed] if typed else []))[0] == 0
+    assert store.header(stored(tmp_path)).options["budget_s"] == budget_s
 
 
 @pytest.mark.parametrize("command", ["run --resume gone.jsonl", "report gone.jsonl", "report"])
@@ -220,10 +243,10 @@ def test_after_a_full_disk_a_run_goes_on_with_what_was_lost(
     file = stored(tmp_path)
     assert code == 1
     assert f"tipbench run --resume {file}" in err
-    assert names(file) == ["fuse-pointwise.Gelu"]
+    assert len(names(file)) == 1
     monkeypatch.setattr(os, "write", write)
     assert say("run", "--resume", file)[0] == 0
-    assert names(file) == ["fuse-pointwise.Gelu", "fuse-pointwise.Erf", "fuse-pointwise.MLP"]
+    assert sorted(names(file)) == sorted(info.name for info in known)
 
 
 def test_a_truncated_line_costs_its_record_only(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
@@ -236,7 +259,7 @@ def test_a_truncated_line_costs_its_record_only(say: Said, known: list[PairInfo]
     code, _, err = say("run", "--resume", file)
     assert code == 0
     assert f"{file}, line 4: truncated" in err
-    assert names(file) == ["fuse-pointwise.Gelu", "fuse-pointwise.Erf", "fuse-pointwise.MLP"]
+    assert sorted(names(file)) == sorted(info.name for info in known)
 
 
 # ---- what is listed and reported ----
@@ -333,6 +356,53 @@ def test_the_first_control_comes_along_with_a_persons_own_pairs(tmp_path: Path) 
         worker.end()
 
 
+# ---- the time of a run ----
+
+
+@pytest.fixture
+def timed_out(say: Said, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The file of a run of two pairs that had no time for any launch."""
+    tiny.shrink(monkeypatch)
+    folder = own(tmp_path / "mine", LATER)
+    code, out, err = say("run", "--from", folder, "--results", tmp_path / "results", "--budget", "0.001s")
+    assert (code, "Traceback" in err) == (0, False)
+    file = stored(tmp_path / "results")
+    assert f"go on with: tipbench run --resume {file} --budget +30m" in out
+    assert answered(file) == ["own.Nowhere"]
+    return file
+
+
+def test_a_run_whose_time_was_up_goes_on_when_it_is_given_more(say: Said, timed_out: Path) -> None:
+    before = timed_out.read_bytes()
+    code, out, _ = say("run", "--resume", timed_out, "--budget", "+30m")
+    assert code == 0
+    assert "go on with" not in out
+    assert timed_out.read_bytes().startswith(before)
+    assert answered(timed_out) == ["own.Adding", "own.Nowhere"]
+    (adding,) = (record for record in store.read(timed_out)[0].records if record.launches)
+    assert len(adding.launches) == 2
+    assert adding.variants["optimized"].memory
+
+
+def test_until_all_is_decided_a_run_may_go_on_too(say: Said, timed_out: Path) -> None:
+    assert say("run", "--resume", timed_out, "--budget", 0)[0] == 0
+    assert answered(timed_out) == ["own.Adding", "own.Nowhere"]
+
+
+def test_a_run_that_is_resumed_without_more_time_has_what_was_left_of_its_own(
+    say: Said, known: list[PairInfo], tmp_path: Path
+) -> None:
+    open_one = info("Open", tip=tip("fuse-pointwise"))
+    took = replace(next(made_up.learnt(measured(open_one, {"optimized": 0.1}))), wall_s=90.0)
+    options = {"profile": "quick", "device": "cpu", "seed": 0, "bare": True, "folder": "", "rules": 2, "budget_s": 60}
+    file = made_up.stored(tmp_path, run([took], options=options))
+    before = file.read_bytes()
+    code, out, _ = say("run", "--resume", file)
+    assert code == 0
+    assert f"go on with: tipbench run --resume {file} --budget +30m" in out
+    assert file.read_bytes() == before
+
+
 # ---- interrupted ----
 
 
@@ -340,8 +410,8 @@ def test_the_first_control_comes_along_with_a_persons_own_pairs(tmp_path: Path) 
 def test_a_signal_between_pairs_keeps_the_records_and_names_the_way_on(
     say: Said, known: list[PairInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: signal.Signals
 ) -> None:
-    def interrupted(pairs: Sequence[PairInfo], *_: object) -> Iterator[tuple[int, Record]]:
-        yield 0, Record(pairs[0], "skipped", NO_GPU)
+    def interrupted(pairs: Sequence[PairInfo], *_: object) -> Iterator[Record]:
+        yield Record(pairs[0], "skipped", NO_GPU)
         signal.raise_signal(word)
 
     monkeypatch.setattr(running, "run", interrupted)
@@ -396,7 +466,7 @@ def test_ctrl_c_in_a_block_keeps_the_records_and_leaves_no_worker(held: Command)
     held.process.send_signal(signal.SIGINT)
     assert held.process.wait(60) == 130
     assert "2 of 3 pairs are safe" in held.said()
-    assert names(stored(held.results)) == ["own.Adding", "own.Nowhere"]
+    assert answered(stored(held.results)) == ["own.Adding", "own.Nowhere"]
     assert not psutil.pid_exists(held.worker)
     assert tiny.living(held.tmp) == []
     assert list(held.tmp.iterdir()) == [], "scratch folders are gone"
@@ -415,16 +485,16 @@ def test_kill_9_leaves_no_worker_and_resume_repeats_nothing(held: Command, say: 
     assert tiny.wait_for(lambda: not tiny.living(held.tmp), 60), tiny.living(held.tmp)
     file = stored(held.results)
     before = file.read_bytes()
-    assert names(file) == ["own.Adding", "own.Nowhere"]
+    assert answered(file) == ["own.Adding", "own.Nowhere"]
 
     resumed = subprocess.run(
         [*held.command, "--resume", str(file)], cwd=HOME, capture_output=True, text=True, check=False
     )
     assert resumed.returncode == 0, resumed.stderr
     assert file.read_bytes().startswith(before)
-    assert names(file) == ["own.Adding", "own.Nowhere", "own.Held"]
+    assert answered(file) == ["own.Adding", "own.Held", "own.Nowhere"]
     kept, notices = store.read(file)
-    assert (kept.records[-1].outcome, notices) == ("measured", [])
+    assert ({record.outcome for record in kept.records}, notices) == ({"measured", "skipped"}, [])
 
 
 @pytest.mark.parametrize(

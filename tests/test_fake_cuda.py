@@ -35,7 +35,7 @@ from benchmarks.general.checkpointing import checkpointing
 from benchmarks.jobs.images import JpegPhotos
 from benchmarks.jobs.language_model import gpt_blocks, language_model
 from benchmarks.modern.prefetch import UnevenPhotos
-from tipbench.engine.runner import CHECK_SEEDS
+from tipbench.engine.checks import CHECK_SEEDS
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
 from tipbench.tip.pair import Equal, Pair, Step, Variant, variant, variants
 from tipbench.tip.process import ProcessSettings

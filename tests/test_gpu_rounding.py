@@ -22,7 +22,7 @@ from tests.test_pairs import alone as alone  # fixtures
 from tests.test_pairs import in_turns as in_turns
 from tests.test_pairs import one_thread as one_thread
 from tests.test_pairs import unseen_gpus as unseen_gpus
-from tipbench.engine.runner import CHECK_SEEDS
+from tipbench.engine.checks import CHECK_SEEDS
 from tipbench.tip.pair import Equal
 from tipbench.worker import checks
 from tipbench.worker.checks import Results

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ from tests.tiny import wait_for
 from tipbench.engine import run as running
 from tipbench.engine.handle import Worker
 from tipbench.engine.launcher import Launcher
-from tipbench.engine.runner import run
+from tipbench.engine.runner import Plan, run
 from tipbench.machine.controls import controls
 from tipbench.records import store
 from tipbench.records.record import PairInfo
@@ -224,11 +224,13 @@ class Held:
 
 @dataclass(frozen=True)
 class Long:
-    """A run of many pairs. moments: after each record. left: what was in the temporary folder after it."""
+    """A run of many pairs. moments: after each check, each first launch, each second one and each memory pass. left:
+    what was in the temporary folder after it.
+    """
 
-    outcomes: Sequence[str]
+    outcomes: Mapping[str, str]
     before: Held
-    moments: list[Held]
+    moments: list[list[Held]]
     after: Held
     left: list[Path]
 
@@ -249,35 +251,35 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Long]:
             # Also those that measure memory are forked: importing torch anew for them would be most of this test.
             return launcher.start(info, settings, cache, launch or 0)
 
-        outcomes: dict[int, str] = {}
-        moments = []
-        for index, record in run(found.pairs, start, tiny.PROFILE, 0, 1, lambda *_: None):
-            if index not in outcomes:
-                moments.append(Held.now())
-            outcomes[index] = record.outcome
+        outcomes: dict[str, str] = {}
+        moments: dict[tuple[int, bool], list[Held]] = {}
+        for record in run(found.pairs, start, Plan(tiny.PROFILE, tiny.RULES, seed=0, cores=1), lambda what: None):
+            part = len(record.launches), any(each.memory for each in record.variants.values())
+            moments.setdefault(part, []).append(Held.now())
+            outcomes[record.name] = record.outcome
         launcher.close()
-        yield Long(list(outcomes.values()), before, moments, Held.now(), list(Path(place).iterdir()))
+        yield Long(outcomes, before, list(moments.values()), Held.now(), list(Path(place).iterdir()))
 
 
 def test_a_long_run_leaves_no_process_no_open_file_and_no_folder(long: Long) -> None:
-    assert long.outcomes == ["failed" if number % 2 else "measured" for number in range(MANY)]
+    assert long.outcomes == {f"many-{number}.Adding": "failed" if number % 2 else "measured" for number in range(MANY)}
+    assert [len(part) for part in long.moments] == [MANY, *[(MANY + 1) // 2] * 3]
     assert long.after.children == long.before.children
     assert long.after.files == long.before.files
     assert not long.left
 
 
 def test_from_its_first_to_its_last_pair_a_run_has_the_same_processes_and_open_files(long: Long) -> None:
-    first, *others = long.moments  # by its end every launch has its server
-    assert [moment.children for moment in others] == [first.children] * len(others)
-    assert [moment.files for moment in others] == [first.files] * len(others)
+    for first, *others in long.moments[1:]:  # while a check is told of, the next goes on already
+        assert [moment.children for moment in others] == [first.children] * len(others)
+        assert [moment.files for moment in others] == [first.files] * len(others)
 
 
 def test_the_run_itself_does_not_grow_with_its_pairs(long: Long) -> None:
     third = MANY // 3
-    first, last = (
-        sorted(moment.memory for moment in part)[third // 2] for part in (long.moments[:third], long.moments[-third:])
-    )
-    assert (last - first) / (MANY - third) < GROWTH, [moment.memory for moment in long.moments]
+    checks = [moment.memory for moment in long.moments[0]]
+    first, last = (sorted(part)[third // 2] for part in (checks[:third], checks[-third:]))
+    assert (last - first) / (MANY - third) < GROWTH, checks
 
 
 # ---- the command that is killed ----

@@ -56,7 +56,7 @@ from tipbench.verdict import rules
 from tipbench.verdict.statistics import Looks
 
 rules.RULES_2 = rules.Rules(Looks((2,), (0.05,)), claim=0.01)
-PROFILES["quick"] = Profile(rounds=(1, 2), seconds={"micro": 0.01, "macro": 0.01}, block_s=0.0005)
+PROFILES["quick"] = Profile(rounds=(1, 2), longest_s=0.01, block_s=0.0005)
 sys.exit(main())
 """
 """The command with next to no launches."""

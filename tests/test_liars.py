@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 import torch
 
 from tests.tiny import PAIRS, PROFILE
+from tipbench.engine.checks import check
 from tipbench.engine.handle import WorkerFailed
+from tipbench.engine.launch import NextLaunch
 from tipbench.engine.launcher import Launcher
-from tipbench.engine.runner import check, launch_once
 from tipbench.machine.controls import controls
 from tipbench.records.record import PairInfo, Record, VariantRecord
 from tipbench.suite.discover import discover
@@ -31,7 +33,11 @@ def checked(info: PairInfo, launcher: Launcher) -> Found:
     try:
         found = check(info, info.variants, launcher.start, 0)
         if info.name in LAUNCHED:
-            launch_once(info, info.variants, launcher.start, PROFILE, 0, Record(info, "measured"))
+            launch = NextLaunch(Record(info, "measured"), info.variants, launcher.start, PROFILE, seed=0)
+            with ExitStack() as stack:
+                stack.callback(launch.end)
+                launch.prepare()
+                launch.measure()
         return found
     except WorkerFailed as failure:
         return {"baseline": VariantRecord("failed", failure.why)}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import io
+from types import SimpleNamespace
 
 import pytest
 
-from tests.made_up import NO_GPU, info
+from tipbench.engine import progress as progressing
 from tipbench.engine.progress import Progress
-
-PAIRS = [info("First"), info("Second", scale="macro"), info("Third", why=NO_GPU), info("Fourth")]
 
 
 class Terminal(io.StringIO):
@@ -22,34 +21,52 @@ def shown(stream: io.StringIO) -> str:
     return "\n".join(line.rpartition("\r\x1b[K")[2] for line in stream.getvalue().split("\n"))
 
 
-def test_elsewhere_than_on_a_terminal_only_finished_pairs_are_lines() -> None:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Its time moves when a test says so."""
+    made = SimpleNamespace(now=1000.0)
+    made.monotonic = lambda: made.now
+    monkeypatch.setattr(progressing, "time", made)
+    monkeypatch.setenv("COLUMNS", "200")
+    return made
+
+
+def test_elsewhere_than_on_a_terminal_only_what_is_found_is_a_line() -> None:
     stream = io.StringIO()
-    progress = Progress(PAIRS, stream)
-    progress.show(0, "check")
+    progress = Progress(4, stream=stream)
+    progress.show("checking 4 pairs")
     assert stream.getvalue() == ""
-    progress.done(0, "made-up.First: faster 1.5x", 10.0, measured=True)
-    assert stream.getvalue() == "[1/4] made-up.First: faster 1.5x\n"
+    progress.say("made-up.First: inconclusive 1.5x")
+    progress.done("made-up.First: faster 1.5x")
+    progress.done("made-up.Second: skipped")
+    assert stream.getvalue().splitlines() == [
+        "made-up.First: inconclusive 1.5x",
+        "[1/4] made-up.First: faster 1.5x",
+        "[2/4] made-up.Second: skipped",
+    ]
 
 
-def test_a_terminal_shows_what_is_being_done_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
+def test_a_terminal_shows_what_is_being_done_how_many_are_answered_and_the_time_left(clock: SimpleNamespace) -> None:
     stream = Terminal()
-    progress = Progress(PAIRS, stream)
-    progress.show(1, "launch 3")
-    # One macro pair and the fourth, micro: the third is skipped and takes no time.
-    assert shown(stream) == "[2/4] made-up.Second: launch 3, about 2 min 10 s left"
-    progress.done(1, "made-up.Second: faster", 10.0, measured=True)
-    assert shown(stream) == "[2/4] made-up.Second: faster\n", "the live line gives way"
+    progress = Progress(4, 600.0, stream)
+    clock.now += 15.0
+    progress.show("made-up.Second: launch")
+    assert shown(stream) == "[0/4, 9 min 45 s left] made-up.Second: launch"
+    progress.done("made-up.Second: faster")
+    assert shown(stream) == "[1/4] made-up.Second: faster\n", "the live line gives way"
+    clock.now += 700.0
+    progress.show("made-up.First: launch")
+    assert shown(stream).endswith("\n[1/4, 0 s left] made-up.First: launch"), "what was begun ends"
+
+
+def test_without_a_budget_no_time_is_left_to_tell(clock: SimpleNamespace) -> None:
+    stream = Terminal()
+    Progress(4, stream=stream).show("checking 4 pairs")
+    assert shown(stream) == "[0/4] checking 4 pairs"
+
+
+def test_the_live_line_never_wraps(clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "30")
-    progress.show(3, "a thing with a very long name")
-    assert len(shown(stream).splitlines()[-1]) == 29, "and never wraps"
-
-
-def test_guesses_are_replaced_by_what_pairs_of_the_scale_took(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
     stream = Terminal()
-    progress = Progress(PAIRS, stream)
-    progress.done(0, "", 10.0, measured=True)
-    progress.done(1, "", 20.0, measured=False)  # failed: says nothing about how long a macro pair takes
-    progress.show(1, "check")
-    assert shown(stream).endswith("about 1 min 50 s left")
+    Progress(4, 600.0, stream).show("a thing with a very long name")
+    assert len(shown(stream)) == 29

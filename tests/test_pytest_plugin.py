@@ -27,16 +27,15 @@ TEST = "def test_me(): pass\n"
 REAL = """
 import json
 from pathlib import Path
+from tipbench import pytest_plugin
 from tipbench.engine.profiles import PROFILES
-from tipbench.pytest_plugin import RECORDS
-from tipbench.verdict import rules
 from tests.tiny import PROFILE, RULES
 
 PROFILES["quick"] = PROFILE
-rules.RULES_2 = RULES
+pytest_plugin.RULES_2 = RULES
 
 def pytest_sessionfinish(session):
-    records = {name: record.to_json() for name, record in session.config.stash[RECORDS].items()}
+    records = {name: record.to_json() for name, record in session.config.stash[pytest_plugin.RECORDS].items()}
     Path("records.json").write_text(json.dumps(records))
 """
 

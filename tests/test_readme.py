@@ -11,7 +11,7 @@ import pytest
 from tipbench.cli import EXIT_CODES
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.profiles import Profile
-from tipbench.engine.runner import measure
+from tipbench.engine.runner import Plan, measure
 from tipbench.suite.discover import discover
 from tipbench.suite.files import BENCHMARKS
 from tipbench.verdict.rules import Rules
@@ -57,9 +57,9 @@ def test_the_example_pair_works_when_pasted_into_a_folder_of_ones_own(tmp_path: 
     assert not found.broken
     (info,) = found.pairs
     rules = Rules(Looks((2,), (0.05,)), claim=0.01)
-    shortest = Profile(rounds=(1, 1), seconds={"micro": 0.0, "macro": 0.0}, block_s=1e-4)
+    shortest = Profile(rounds=(1, 1), longest_s=0.0, block_s=1e-4)
     with closing(Launcher(folder, {})) as launcher:
-        record = measure(info, launcher.start, shortest, seed=0, cores=1, show=lambda what: None, rules=rules)
+        record = measure(info, launcher.start, Plan(shortest, rules, seed=0, cores=1))
     assert (record.outcome, record.kind, record.reason) == ("measured", "", "")
     assert record.variants["optimized"].mechanism["baseline"] == 2
     assert record.variants["optimized"].mechanism["optimized"] == 1

@@ -239,20 +239,18 @@ def test_a_claim_that_becomes_a_bounded_answer_has_fallen() -> None:
 # ---- before the time is up ----
 
 
-@pytest.mark.parametrize("count", [0, 1])
-def test_a_pair_with_next_to_no_launches_is_open(count: int) -> None:
-    found = only(spread(0.3, 0.01, 5)[:count])
+def test_a_pair_without_launches_is_open() -> None:
+    found = only([])
     assert (found.verdict, found.speedup, found.launches) == ("inconclusive", None, 0)
-    assert found.reason.startswith(f"open when the time was up: {count} launch")
-    assert found.reason.endswith("a verdict needs at least 6")
+    assert found.reason == "open when the time was up: 0 launches decide nothing: a verdict needs at least 6"
 
 
-@pytest.mark.parametrize("count", [2, 3, 4, 5])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
 def test_few_launches_give_a_provisional_number_and_no_verdict(count: int) -> None:
-    found = only(spread(0.3, 0.01, count))
+    found = only(spread(0.3, 0.01, count) if count > 1 else [0.3])
     assert (found.verdict, found.launches, found.p, found.smallest) == ("inconclusive", count, None, None)
     assert found.speedup == pytest.approx(math.exp(0.3))
-    assert found.reason == f"provisional, from {count} launches: a verdict needs at least 6"
+    assert found.reason == f"provisional, from {count} launch{'es' * (count > 1)}: a verdict needs at least 6"
     assert (found.low is None) == (found.high is None) == (count < 4)
     if found.low is not None and found.high is not None:
         assert found.low < math.exp(0.3) < found.high
@@ -323,7 +321,7 @@ def test_every_format_and_figure_shows_a_provisional_number(count: int) -> None:
     assert (pair["low"] is None) == (count < 4)
     assert {name for name in draw(rows(of), "svg") if not name.startswith("sweep")} == {"speedups"}
     (judged,) = judge(record, RULES_2, CORES)
-    assert verdict(judged).startswith(f"inconclusive {shown}")
+    assert verdict(judged).startswith(f"provisional {shown}")
 
 
 @pytest.mark.parametrize("count", [3, 5])

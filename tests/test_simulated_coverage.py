@@ -24,6 +24,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import chain, islice
 
 import numpy as np
 import pytest
@@ -31,8 +32,8 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from tests.made_up import info, measured
+from tipbench.engine.launch import rounds_of
 from tipbench.engine.profiles import PROFILES, Profile
-from tipbench.engine.runner import schedule
 from tipbench.records.record import Launch
 from tipbench.verdict.launches import launch_effect
 from tipbench.verdict.rules import AT_MOST, FULL, MARGIN, QUICK, RULES_2, decide, first_decision
@@ -146,7 +147,7 @@ RARE = 0.2
 
 @cache
 def orders(count: int) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(schedule(SIDES, count, seed)) for seed in range(LAUNCHES))
+    return tuple(tuple(chain(*islice(rounds_of(SIDES, seed), count))) for seed in range(LAUNCHES))
 
 
 def undisturbed(truth: float, count: int) -> Numbers:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.made_up import info, learnt, measured, realistic, run, stored
+from tests.made_up import NO_GPU, both, info, learnt, measured, realistic, run, stored
 from tipbench.records import store
 from tipbench.records.fields import MalformedRecord
 from tipbench.records.record import Record, Run, VariantRecord
@@ -464,89 +465,168 @@ def test_newest_of_nothing_says_how_to_measure(tmp_path: Path) -> None:
         newest(tmp_path / "missing")
 
 
-# ---- launch by launch ----
+# ---- as it is learnt ----
+
+CHECKED, FIRST, SECOND, MEMORY, THIRD = range(5)
+"""What is learnt of a pair, in its order."""
+
+
+def grown(name: str) -> list[Record]:
+    """What is learnt of one pair: its checks, two launches, its memory and a third launch."""
+    known: dict[str, Any] = {
+        "memory": both(200, 400),
+        "one_off": {side: {"build": 0.1} for side in ("baseline", "optimized")},
+    }
+    parts = list(learnt(measured(info(name), {"optimized": 0.1}, launches=3, **known)))
+    assert [bool(part.variants["optimized"].memory) for part in parts] == [False] * 3 + [True] * 2
+    return [replace(part, wall_s=1.0 + count) for count, part in enumerate(parts)]
 
 
 @pytest.fixture
 def growing() -> list[Record]:
-    """What is learnt of one pair: its checks, then three launches."""
-    parts = list(learnt(measured(info("One"), {"optimized": 0.1})))[:4]
-    return [replace(part, wall_s=1.0 + count) for count, part in enumerate(parts)]
+    return grown("One")
 
 
-def test_a_launch_is_a_line_and_what_was_learnt_before_is_not_written_again(
+def kept(folder: Path, records: Sequence[Record]) -> Path:
+    """The file of a run in which this was learnt."""
+    with create(folder, run()) as writer:
+        for record in records:
+            writer.append(record)
+    return writer.path
+
+
+def test_a_launch_or_memory_is_a_line_and_what_was_learnt_before_is_not_written_again(
     tmp_path: Path, growing: list[Record]
 ) -> None:
     with create(tmp_path, run()) as writer:
         for number, record in enumerate(growing):
             writer.append(record)
-            assert writer.saved == (number > 0)
-            found, notices = read(writer.path)
-            assert (found.records, notices) == ((record,) if number else (), [])
-    _, begun, *launches = [json.loads(line) for line in lines(writer.path)]
+            assert writer.saved == (number > CHECKED)
+            assert read(writer.path) == (run([record], planned=()), [])
+    _, begun, *others = [json.loads(line) for line in lines(writer.path)]
     assert begun["launches"] == []
-    assert [launch["launch"]["seed"] for launch in launches] == [launch.seed for launch in growing[-1].launches]
-    assert not any("info" in launch for launch in launches)
+    launches = [line["launch"]["seed"] for line in others if "launch" in line]
+    assert launches == [launch.seed for launch in growing[-1].launches]
+    assert ["variants" in line for line in others] == [False, False, True, False]
+    assert not any("info" in line for line in others)
 
 
-def test_resume_goes_on_within_a_pair(tmp_path: Path, growing: list[Record]) -> None:
-    with create(tmp_path, run()) as writer:
-        for record in growing[:3]:
-            writer.append(record)
-    length = len(lines(writer.path))
-    found, writer = resume(writer.path)
+def test_what_is_learnt_of_several_pairs_in_turns_comes_back(tmp_path: Path) -> None:
+    """As a run learns it, in rounds over all pairs. One fails at last, one was only checked, one was skipped."""
+    one, two, three = grown("One"), grown("Two"), grown("Three")[: CHECKED + 1]
+    failed = Record(two[0].info, "failed", Reason("hang", {}, "made up"))
+    skipped = Record(info("Four"), "skipped", NO_GPU)
+    in_turns = [part for parts in zip(one[:THIRD], two[:THIRD], strict=True) for part in parts]
+    file = kept(tmp_path, [skipped, *three, *in_turns, failed, one[THIRD]])
+    found, notices = read(file)
+    assert {record.name: record for record in found.records} == {
+        record.name: record for record in (skipped, three[-1], failed, one[THIRD])
+    }
+    assert (len(found.records), notices) == (4, [])
+
+
+@pytest.mark.parametrize("until", [CHECKED, FIRST, SECOND, MEMORY])
+def test_resume_goes_on_within_a_pair(tmp_path: Path, growing: list[Record], until: int) -> None:
+    file = kept(tmp_path, growing[: until + 1])
+    length = len(lines(file))
+    found, writer = resume(file)
     with writer:
-        assert found.records == (growing[2],)
-        writer.append(growing[3])
-    assert len(lines(writer.path)) == length + 1
-    assert read(writer.path)[0].records == (growing[3],)
-
-
-def test_a_pair_that_fails_in_a_launch_has_failed(tmp_path: Path, growing: list[Record]) -> None:
-    failed = Record(growing[0].info, "failed", Reason("out-of-memory", {}, "made up"))
-    with create(tmp_path, run()) as writer:
-        for record in (*growing, failed):
+        assert found.records == (growing[until],)
+        assert writer.launches == {growing[0].name: len(growing[until].launches)}
+        for record in growing[until + 1 :]:
             writer.append(record)
-    found, notices = read(writer.path)
+    assert len(lines(file)) == length + THIRD - until
+    assert read(file)[0].records == (growing[THIRD],)
+
+
+def test_memory_that_was_known_from_the_beginning_stays_known(tmp_path: Path, growing: list[Record]) -> None:
+    """As in files of older versions."""
+    begun = replace(growing[CHECKED], variants=growing[THIRD].variants)
+    launched = [replace(growing[part], variants=begun.variants) for part in (FIRST, SECOND, THIRD)]
+    assert read(kept(tmp_path, [begun, *launched]))[0].records == (growing[THIRD],)
+
+
+def test_a_variant_that_fails_while_its_memory_is_measured_has_failed(tmp_path: Path, growing: list[Record]) -> None:
+    about = info("One", variants=("optimized", "other"))
+    record = replace(growing[SECOND], info=about, launches=())
+    record = replace(record, steps=0, variants={**record.variants, "other": VariantRecord("measured")})
+    why = Reason("out-of-memory", {}, "made up")
+    lost = {**growing[MEMORY].variants, "other": VariantRecord("failed", why)}
+    fuller = replace(record, variants=lost)
+    assert read(kept(tmp_path, [record, fuller]))[0].records == (fuller,)
+
+
+@pytest.mark.parametrize("until", range(5))
+def test_a_pair_that_fails_later_has_failed(tmp_path: Path, growing: list[Record], until: int) -> None:
+    failed = Record(growing[0].info, "failed", Reason("out-of-memory", {}, "made up"))
+    found, notices = read(kept(tmp_path, [*growing[: until + 1], failed]))
     assert (found.records, notices) == ((failed,), [])
 
 
 def test_a_pair_that_begins_anew_leaves_its_launches_behind_with_a_notice(
     tmp_path: Path, growing: list[Record]
 ) -> None:
-    with create(tmp_path, run()) as writer:
-        for record in (*growing, *growing[:2]):
-            writer.append(record)
-    found, (notice,) = read(writer.path)
-    assert found.records == (growing[1],)
+    found, (notice,) = read(kept(tmp_path, [*growing, *growing[: FIRST + 1]]))
+    assert found.records == (growing[FIRST],)
     assert notice.line == 2 + len(growing)
+
+
+LINE = {CHECKED: 2, FIRST: 3, SECOND: 4, MEMORY: 5, THIRD: 6}
+"""Where in the file each lies."""
+
+OF_NONE: list[dict[str, Any]] = [
+    {"of": "made-up.Other"},
+    {"device": "cuda"},
+    {"wall_s": "long"},
+    {"of": None},
+    {"more": 1},
+]
+
+
+def changed_line(file: Path, part: int, change: dict[str, Any]) -> None:
+    edit(file, LINE[part], json.dumps({**json.loads(lines(file)[LINE[part] - 1]), **change}).encode())
+
+
+@pytest.mark.parametrize("change", [*OF_NONE, {"steps": 77}, {"steps": 0}, {"launch": {}}, {"launch": 1}])
+def test_a_launch_that_is_none_costs_itself_alone(
+    tmp_path: Path, growing: list[Record], change: dict[str, Any]
+) -> None:
+    file = kept(tmp_path, growing)
+    changed_line(file, SECOND, change)
+    (record,), (notice,) = read(file)[0].records, read(file)[1]
+    assert notice.line == LINE[SECOND]
+    launches = growing[-1].launches
+    assert (record.launches, record.variants) == ((launches[0], launches[2]), growing[-1].variants)
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"of": "made-up.Other"},
-        {"device": "cuda"},
-        {"steps": 77},
-        {"steps": 0},
-        {"wall_s": "long"},
-        {"launch": {}},
-        {"launch": 1},
-        {"of": None},
-        {"more": 1},
+        *OF_NONE,
+        {"variants": {}, "steps": 3},
+        {"variants": []},
+        {"variants": {"optimized": {"memory": {}}}},
+        {"variants": {"optimized": {"outcome": "measured", "memory": {"tensor_peak": -1}}}},
+        {"variants": {"optimized": {"outcome": "measured", "colour": "red"}}},
+        {"variants": {"optimized": {"outcome": "measured", "mechanism": {"what": 3}}}},
     ],
 )
-def test_a_launch_that_is_none_costs_itself_alone(
-    tmp_path: Path, growing: list[Record], change: dict[str, Any]
+def test_memory_that_is_none_costs_itself_alone(tmp_path: Path, growing: list[Record], change: dict[str, Any]) -> None:
+    """A further run measures it again."""
+    file = kept(tmp_path, growing)
+    changed_line(file, MEMORY, change)
+    (record,), (notice,) = read(file)[0].records, read(file)[1]
+    assert notice.line == LINE[MEMORY]
+    assert (record.launches, record.variants) == (growing[-1].launches, growing[SECOND].variants)
+
+
+def test_what_belongs_to_a_pair_whose_beginning_is_damaged_is_lost_line_by_line(
+    tmp_path: Path, growing: list[Record]
 ) -> None:
-    with create(tmp_path, run()) as writer:
-        for record in growing:
-            writer.append(record)
-    edit(writer.path, 4, json.dumps({**json.loads(lines(writer.path)[3]), **change}).encode())
-    found, (notice,) = read(writer.path)
-    assert notice.line == 4
-    kept = growing[-1].launches
-    assert found.records[0].launches == (kept[0], kept[2])
+    file = kept(tmp_path, growing)
+    edit(file, LINE[CHECKED], b"scribbled on")
+    found, notices = read(file)
+    assert (found.records, [notice.line for notice in notices]) == ((), [2, 3, 4, 5, 6])
 
 
 # ---- old schemas ----

@@ -21,7 +21,9 @@ from tipbench.verdict import rules
 from tipbench.verdict.statistics import Looks
 
 RULES = rules.Rules(Looks((2,), (0.05,)), claim=0.01)
-PROFILE = Profile(rounds=(1, 2), seconds={"micro": 0.01, "macro": 0.01}, block_s=0.0005)
+"""A verdict after two launches."""
+
+PROFILE = Profile(rounds=(1, 2), longest_s=0.01, block_s=0.0005)
 
 PAIRS = Path(__file__).parent / "pairs"
 

@@ -4,6 +4,7 @@ and, in a pass of its own, memory and one-off costs."""
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -135,6 +136,7 @@ class MemoryPass:
 
     def __init__(self, record: Record, start: Start, seed: int) -> None:
         self.name = record.name
+        self.prepared_s = 0.0
         self._record = record
         self._start = start
         self._seed = seed
@@ -143,6 +145,7 @@ class MemoryPass:
 
     def prepare(self) -> None:
         """Start the processes, and stop them. Raises WorkerFailed only for the baseline."""
+        began = time.monotonic()
         variants = measurable(self._record)
         for variant in variants:
             cache = f"cold-{self.name}-{variant.name}"
@@ -153,6 +156,7 @@ class MemoryPass:
                 self._workers[variant.name].pause()
             except WorkerFailed as failure:
                 self._report(variant.name, failure)
+        self.prepared_s = time.monotonic() - began
 
     def measure(self) -> Record:
         """The record with what was found. Raises WorkerFailed only for the baseline."""

@@ -23,8 +23,15 @@ WARMING = threading.Lock()
 two whole jobs that run at a time on the same cores take several times as long as one after the other."""
 
 
+TRIED = 3
+"""Rounds of the first launch after which it is settled how many there are."""
+
+
 class NextLaunch:
-    """The next launch of a pair. It is prepared beside others, stopped, and then measured with nothing beside it."""
+    """The next launch of a pair. It is prepared beside others, stopped, and then measured with nothing beside it.
+
+    prepared_s: what preparing it adds to that of the others, in seconds.
+    """
 
     def __init__(
         self,
@@ -46,7 +53,7 @@ class NextLaunch:
         self._workers: dict[ProcessSettings, WorkerHandle] = {}
         self._running: WorkerHandle | None = None
         self._step_s: dict[str, float] = {}
-        self._prepare_s = 0.0
+        self.prepared_s = 0.0
 
     def prepare(self) -> None:
         """Start, build and warm up, and stop all of its processes. Raises WorkerFailed."""
@@ -62,13 +69,15 @@ class NextLaunch:
             self._workers[variant.settings].begin("build", variant=variant.name, seed=self._seed)
         for variant in self._variants:
             self._workers[variant.settings].finish()
+        self.prepared_s = (time.monotonic() - began) / self._at_once
         with WARMING:
+            began = time.monotonic()
             for variant in self._variants:
                 worker = self._workers[variant.settings]
                 self._step_s[variant.name] = worker.ask("warm", variant=variant.name)["step_s"]
             for worker in self._workers.values():
                 worker.pause()
-        self._prepare_s = (time.monotonic() - began) / self._at_once
+            self.prepared_s += time.monotonic() - began
 
     def measure(self) -> tuple[int, Launch]:
         """(Steps a block, the launch). The first launch settles the steps and the number of rounds for all.
@@ -82,10 +91,11 @@ class NextLaunch:
             rounds = self._record.launches[0].rounds
             blocks = [self._block(name, steps) for order in islice(turns, rounds) for name in order]
         else:
-            least = self._profile.rounds[0]
-            first = [[self._block(name, steps) for name in order] for order in islice(turns, least)]
-            rounds = self._profile.rounds_for(_spread(first, names[1:]), self._prepare_s, _seconds_of_a_round(first))
-            more = [self._block(name, steps) for order in islice(turns, rounds - least) for name in order]
+            began = time.monotonic()
+            first = [[self._block(name, steps) for name in order] for order in islice(turns, TRIED)]
+            round_s = (time.monotonic() - began) / TRIED
+            rounds = max(TRIED, self._profile.rounds_for(_spread(first, names[1:]), self.prepared_s, round_s))
+            more = [self._block(name, steps) for order in islice(turns, rounds - TRIED) for name in order]
             blocks = [block for timed in first for block in timed] + more
         return steps, Launch.of_blocks(self._seed, rounds, blocks)
 
@@ -137,10 +147,6 @@ def rounds_of(names: Sequence[str], seed: int) -> Iterator[list[str]]:
     while True:
         half = order.sample(names, len(names))
         yield half + half[::-1]
-
-
-def _seconds_of_a_round(rounds: Sequence[Sequence[dict[str, Any]]]) -> float:
-    return float(median(sum(block["seconds"] for block in timed) for timed in rounds))
 
 
 def _spread(rounds: Sequence[Sequence[dict[str, Any]]], variants: Sequence[str]) -> float:

@@ -49,6 +49,11 @@ INSTRUCTIONS_S = 120.0
 """Seconds for finding out about the machine's vector instructions; 13 were seen."""
 
 
+def compiles(info: PairInfo) -> bool:
+    """Whether one of its sides calls torch.compile."""
+    return COMPILER in {*info.needs, *(need for variant in info.variants for need in variant.needs)}
+
+
 class Launcher:
     """Starts workers for the pairs of one folder, in a scratch folder that it removes."""
 
@@ -127,7 +132,7 @@ class Launcher:
         if launch is not None and served and settings == ProcessSettings(ranks=ranks):
             try:
                 server = self._server(launch, env)
-                for package in (*preloaded(info), *(COMPILING if self._compiles(info) else ())):
+                for package in (*preloaded(info), *(COMPILING if compiles(info) else ())):
                     server.preload(package)
                 return Worker(info, settings, env, folder, scratch, server, rendezvous, remote)
             except ServerGone:
@@ -141,12 +146,8 @@ class Launcher:
         """Set the variables of torch.compile's caches, and fill a new one with `_instructions`."""
         kept = self.scratch / f"cache-{self._caches.setdefault(cache, len(self._caches))}"
         env |= {"TORCHINDUCTOR_CACHE_DIR": str(kept / "inductor"), "TRITON_CACHE_DIR": str(kept / "triton")}
-        if self._compiles(info) and not kept.exists():
+        if compiles(info) and not kept.exists():
             shutil.copytree(self._instructions(env), kept / "inductor")
-
-    @staticmethod
-    def _compiles(info: PairInfo) -> bool:
-        return COMPILER in {*info.needs, *(need for variant in info.variants for need in variant.needs)}
 
     def _instructions(self, env: Mapping[str, str]) -> Path:
         """A compile cache that holds one answer only: which vector instructions the machine has.

@@ -12,8 +12,8 @@ had 0 to 1.3 % beside what their rounds explain."""
 
 @dataclass(frozen=True)
 class Profile:
-    """rounds: least and most rounds a launch. longest_s: timed seconds a launch may take beyond its least rounds.
-    block_s: least seconds of the faster variant's block.
+    """rounds: least and most rounds a launch. longest_s: seconds after which a launch has its least rounds only, and
+    where those take longer, `launch.TRIED`. block_s: least seconds of the faster variant's block.
 
     A disturbance hits few blocks and is trimmed with them, so more and shorter ones are better: at equal
     timed seconds, 30 rounds of 5 ms blocks gave launches of identical code a spread of 0.27 % (pointwise)
@@ -32,14 +32,14 @@ class Profile:
         its rounds differ by much, more rounds; where launches differ by more than their rounds explain, fewer.
 
         spread: standard deviation of one round's effect. prepare_s, round_s: seconds to prepare a launch, and of a
-        round.
+        round with the untimed step before each of its blocks.
         """
         least, most = self.rounds
-        best = spread / BETWEEN * math.sqrt(prepare_s / round_s)
-        return max(least, min(most, round(best), int(self.longest_s / round_s)))
+        best = max(least, round(spread / BETWEEN * math.sqrt(prepare_s / round_s)))
+        return min(most, best, max(1, int(self.longest_s / round_s)))
 
 
 PROFILES = {
-    "full": Profile((5, 40), 6.0),
+    "full": Profile((5, 40), 3.0),
     "quick": Profile((5, 20), 1.0),
 }

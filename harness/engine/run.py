@@ -44,9 +44,6 @@ from tipbench.tip.needs import available_cores
 from tipbench.verdict.rules import OF_NEW_RUNS, Rules
 from tipbench.verdict.verdict import Judgement, judge
 
-PROVISIONAL = 2
-"""Launches after which a pair's number is shown for the first time."""
-
 CHECK_BYTES = 3 << 30
 """Memory left for each pair that is checked beside others."""
 
@@ -277,12 +274,12 @@ def _carry_on(
         with beside as check_that_it_lasts, closing(learning):
             for record in learning:
                 check_that_it_lasts()
-                before_it = len(records[record.name].launches) if record.name in records else 0
+                known = records.get(record.name)
                 writer.append(record)
                 records[record.name] = record
                 if complete(record, judged_by, cores):
                     progress.done(_line(record, cores, judged_by))
-                elif len(record.launches) == PROVISIONAL > before_it:
+                elif len(record.launches) == 1 and not (known and known.launches):
                     progress.say(_line(record, cores, judged_by))
     except KeyboardInterrupt:
         progress.say(f"interrupted: {_safe(writer, planned)}\ngo on with: {go_on}")
@@ -356,6 +353,8 @@ def verdict(judged: Judgement) -> str:
     """`faster 1.35x [1.33, 1.38]`, or the reason where there is no speedup."""
     if judged.speedup is None:
         return f"{judged.verdict}: {judged.reason}"
+    if judged.p is None:
+        return f"provisional {ratio(judged.speedup, judged.low, judged.high)}"
     return f"{judged.verdict} {ratio(judged.speedup, judged.low, judged.high)}"
 
 

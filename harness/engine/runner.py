@@ -19,6 +19,7 @@ from tipbench.engine.allocation import OpenPair, next_group
 from tipbench.engine.checks import MemoryPass, Start, checked, failed, measurable
 from tipbench.engine.handle import WorkerFailed
 from tipbench.engine.launch import NextLaunch
+from tipbench.engine.launcher import compiles
 from tipbench.engine.profiles import Profile
 from tipbench.engine.team import Team
 from tipbench.records.record import PairInfo, Record
@@ -64,6 +65,7 @@ class Passing(Protocol):
     """What is prepared beside others, and measured alone."""
 
     name: str
+    prepared_s: float
 
     def prepare(self) -> None: ...
 
@@ -145,9 +147,10 @@ class _Runner:
         return record
 
     def _check(self, pairs: Sequence[PairInfo]) -> Iterator[Record]:
-        """Cheap ones need not wait for dear ones: what is ready is yielded."""
-        self._show(f"checking {len(pairs)} pairs")
-        for info, found in self._team.each(self._checked, pairs):
+        """Those that compile come first, as they take longest: the last one to end would be checked alone."""
+        if pairs:
+            self._show(f"checking {len(pairs)} pairs")
+        for info, found in self._team.each(self._checked, sorted(pairs, key=compiles, reverse=True)):
             if found is not None:
                 self._check_s[info.name] = found.wall_s
                 yield self._learnt(found)
@@ -217,21 +220,22 @@ class _Runner:
         began = time.monotonic()
         self._show(f"preparing {', '.join(one.name for one in group)}")
         try:
-            failures = {one.name: (failure, s) for one, (failure, s) in self._team.each(_prepared, group)}
-            prepared_s, taken = time.monotonic() - began, sum(seconds for _, seconds in failures.values())
+            failures = dict(self._team.each(_prepared, group))
+            wall_s, taken_s = time.monotonic() - began, sum(one.prepared_s for one in group)
             for one in group:
-                record, (failure, seconds) = self._open[one.name], failures[one.name]
+                record = self._open[one.name]
                 self._show(f"{one.name}: {what}")
                 began = time.monotonic()
                 try:
-                    if failure is not None:
+                    if failure := failures[one]:
                         raise failure
                     record = measured(one)
                 except WorkerFailed as why:
                     record = failed(record, why)
                 one.end()
                 self._last = one.name
-                spent = prepared_s * seconds / taken + time.monotonic() - began
+                share = one.prepared_s / taken_s if taken_s else 1 / len(group)
+                spent = wall_s * share + time.monotonic() - began
                 if what == "launch":
                     self._launch_s.setdefault(one.name, []).append(spent)
                 yield self._learnt(replace(record, wall_s=round(record.wall_s + spent, 3)))
@@ -240,15 +244,14 @@ class _Runner:
                 one.end()
 
 
-def _prepared(one: Passing) -> tuple[WorkerFailed | None, float]:
-    """(What went wrong, seconds it took)."""
-    began = time.monotonic()
+def _prepared(one: Passing) -> WorkerFailed | None:
+    """What went wrong."""
     try:
         one.prepare()
     except WorkerFailed as failure:
         one.end()  # now: what it holds would be missing to those that are prepared beside it
-        return failure, time.monotonic() - began
-    return None, time.monotonic() - began
+        return failure
+    return None
 
 
 def _lacks_memory(record: Record) -> bool:

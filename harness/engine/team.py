@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 from tipbench.engine.checks import Start
@@ -15,6 +15,10 @@ from tipbench.tip.process import ProcessSettings
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+LOOK_UP_S = 1.0
+"""Seconds after which a wait for threads looks up; nothing is timed meanwhile."""
 
 
 class Interrupted(Exception):
@@ -32,6 +36,7 @@ class Team:
         self._start = start
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="tipbench")
         self._workers: weakref.WeakSet[WorkerHandle] = weakref.WeakSet()
+        self._listing = threading.Lock()
         self._over = threading.Event()
 
     def start(self, info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None = None) -> WorkerHandle:
@@ -39,22 +44,36 @@ class Team:
         if self._over.is_set():
             raise Interrupted
         worker = self._start(info, settings, cache, launch)
-        self._workers.add(worker)
+        with self._listing:
+            self._workers.add(worker)
         if self._over.is_set():
             worker.end()
             raise Interrupted
         return worker
 
     def each(self, do: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[tuple[Item, Result]]:
-        """Yields each item with what `do` returns for it, as soon as that is known. Raises what `do` raises."""
+        """Yields each item with what `do` returns for it, as soon as that is known. Raises what `do` raises.
+
+        Whatever it raises, or is raised where it yields, its threads are idle then, as the team is closed.
+        """
         begun = {self._threads.submit(do, item): item for item in items}
-        for done in as_completed(begun):
-            yield begun[done], done.result()
+        waiting = set(begun)
+        try:
+            while waiting:
+                # Not without end: Python may miss a signal that arrives as it falls asleep.
+                done, waiting = wait(waiting, LOOK_UP_S, FIRST_COMPLETED)
+                for one in done:
+                    yield begun[one], one.result()
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """End what still runs: whoever waits for a worker then learns that it has ended."""
         self._over.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
-        for worker in list(self._workers):
+        with self._listing:
+            begun = list(self._workers)
+        for worker in begun:
             worker.kill()
         self._threads.shutdown()

@@ -110,8 +110,10 @@ def provisional(launch_effects: Sequence[float], alpha: float = 0.05) -> tuple[f
     """(mean, half width of an interval that holds at every count of launches at once); None where there is none.
 
     The t-test's mixture over a normal effect, which is valid however often one looks (Wang and Ramdas
-    2025). At 5 % it exists from 4 launches on. Raises ValueError under 2.
+    2025). At 5 % it exists from 4 launches on. Raises ValueError of none.
     """
+    if len(launch_effects) == 1:
+        return launch_effects[0], None
     found = estimate(launch_effects, alpha)
     count, spread = found.launches, 1 + found.launches * PRIOR
     ratio = (math.sqrt(spread) / alpha) ** (2 / count)

@@ -96,12 +96,13 @@ def _below_the_first_look(
 ) -> Judgement:
     """Without a verdict; by rules that have them with a provisional number, whose interval holds at any count."""
     least = rules.looks.launches[0]
-    if not rules.timed or len(effects) < 2:
+    if not rules.timed or not effects:
         few = _too_few(launches, least)
         parts = (f"{OPEN}: {few}" if few and left_open else few, disturbed)
         return replace(judged, reason="; ".join(filter(None, parts if rules.timed else parts[::-1])))
     mean, half = provisional(effects)
-    few = f"provisional, from {len(effects)} launches: a verdict needs at least {least}"
+    taken = "1 launch" if len(effects) == 1 else f"{len(effects)} launches"
+    few = f"provisional, from {taken}: a verdict needs at least {least}"
     return replace(
         judged,
         speedup=math.exp(mean),

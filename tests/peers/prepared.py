@@ -2,7 +2,7 @@
 
 Run it from the root of the checkout. Launches of the controls are measured in turns, once as in a run, with all others
 of a group prepared and stopped beside them, and once alone on the machine. The spread of their effects must be the
-same; `waiting` threads that spin, or caches that are lost, would show in it.
+same: waiting threads that spin, or caches that are lost, would show in it.
 """
 
 from __future__ import annotations
@@ -53,6 +53,12 @@ def measured(group: Sequence[Record], beside: Sequence[Record], start: Start) ->
             one.end()
 
 
+def spreads(records: Sequence[Record]) -> list[float]:
+    """The standard deviation of each pair's effect over its launches."""
+    cores = available_cores()
+    return [statistics.stdev(launch_effects(record.launches, "optimized", cores)[0]) for record in records]
+
+
 def ratio(together: Sequence[float], alone: Sequence[float], freedom: int) -> tuple[float, float, float]:
     """(ratio of the deviations, low, high), pooled over pairs as the mean logarithm; each has `freedom` degrees."""
     logs = [math.log(both[0] / both[1]) for both in zip(together, alone, strict=True)]
@@ -78,14 +84,11 @@ def main() -> None:
                 alone = [one for record in alone for one in measured([record], [], launcher.start)]
         finally:
             launcher.close()
-    spreads = [
-        [statistics.stdev(launch_effects(record.launches, "optimized", available_cores())[0]) for record in way]
-        for way in (together, alone)
-    ]
+    beside_others, by_itself = spreads(together), spreads(alone)
     print("spread of a launch, in %\npair, with others prepared, alone")
-    for record, both in zip(together, zip(*spreads, strict=True), strict=True):
+    for record, *both in zip(together, beside_others, by_itself, strict=True):
         print(f"{record.name}, {100 * both[0]:.2f}, {100 * both[1]:.2f}")
-    mean, low, high = ratio(*spreads, LAUNCHES - 1)
+    mean, low, high = ratio(beside_others, by_itself, LAUNCHES - 1)
     print(f"ratio: {mean:.2f} [{low:.2f}, {high:.2f}]")
 
 

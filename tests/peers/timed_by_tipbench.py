@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.peers.cases import CASE, SEED
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.profiles import PROFILES
-from tipbench.engine.runner import measure
+from tipbench.engine.runner import Plan, measure
 from tipbench.machine import describe
 from tipbench.machine.controls import controls
 from tipbench.suite.discover import discover
@@ -28,13 +28,13 @@ def judged(case: str, seed: int) -> Judgement:
     """Measure one pair of `pairs.py` and judge it alone. Leaves with a message where it cannot be measured."""
     found = discover(PAIRS, "cpu")
     (info,) = (info for info in found.pairs if info.pair == case)
-    profile, cores = PROFILES["full"], describe.describe()["cores"]
+    plan = Plan(PROFILES["full"], RULES_2, seed, cores=describe.describe()["cores"])
     launcher = Launcher(PAIRS, controls(found.threads))
     try:
-        record = measure(info, launcher.start, profile, seed, cores, lambda _: None)
+        record = measure(info, launcher.start, plan)
     finally:
         launcher.close()
-    (judgement,) = judge(record, RULES_2, cores)
+    (judgement,) = judge(record, RULES_2, plan.cores)
     if judgement.speedup is None:
         sys.exit(f"{judgement.verdict}: {judgement.reason}")
     return judgement

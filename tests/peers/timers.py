@@ -19,10 +19,10 @@ from dataclasses import replace
 from scipy.stats import ttest_ind
 
 from tipbench.engine.handle import WorkerFailed, WorkerHandle
+from tipbench.engine.launch import NextLaunch
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.lock import only_run
 from tipbench.engine.profiles import PROFILES
-from tipbench.engine.runner import launch_once
 from tipbench.errors import UserError
 from tipbench.machine.controls import controls, environment
 from tipbench.machine.orphans import die_with_parent
@@ -61,7 +61,12 @@ def compared(info: PairInfo, launcher: Launcher) -> tuple[str, list[float], list
     timer, record = "do_bench" if info.flush_l2 else "Timer", Record(info, "measured")
     ours, theirs = [], []
     for seed in range(PROCESSES):
-        steps, launch = launch_once(info, info.variants, fresh, PROFILES["quick"], seed, record)
+        next_one = NextLaunch(record, info.variants, fresh, PROFILES["quick"], seed=0)
+        try:
+            next_one.prepare()
+            steps, launch = next_one.measure()
+        finally:
+            next_one.end()
         record = replace(record, steps=steps, launches=(*record.launches, launch))
         timed = zip(launch.variant, launch.seconds, strict=True)
         ours.append(statistics.median(found for name, found in timed if name == "baseline") / steps)

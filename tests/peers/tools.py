@@ -194,13 +194,14 @@ class Tool:
 
 
 LAUNCHES = RULES_2.looks.launches
+FULL = PROFILES["full"]
 TOOLS = (
     # Discovery, check, two to weigh, and launches up to the look in the middle.
     Tool(
         "tipbench",
         "tipbench",
         4 + LAUNCHES[len(LAUNCHES) // 2],
-        LAUNCHES[len(LAUNCHES) // 2] * PROFILES["full"].seconds["micro"],
+        LAUNCHES[len(LAUNCHES) // 2] * FULL.rounds[1] * 4 * FULL.block_s,
         tipbench,
     ),
     # Rounds for a second a side (`--benchmark-max-time`).
