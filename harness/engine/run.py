@@ -26,7 +26,7 @@ from tipbench.engine.nodes import NodeLost, Nodes, Place, digest, gathered, plac
 from tipbench.engine.noise import NoNoise, noise
 from tipbench.engine.profiles import PROFILES
 from tipbench.engine.progress import Progress
-from tipbench.engine.runner import Plan, complete, run
+from tipbench.engine.runner import Plan, answered, complete, run
 from tipbench.errors import UserError
 from tipbench.machine import describe
 from tipbench.machine.controls import controls
@@ -277,8 +277,9 @@ def _carry_on(
                 known = records.get(record.name)
                 writer.append(record)
                 records[record.name] = record
-                if complete(record, judged_by, cores):
-                    progress.done(_line(record, cores, judged_by))
+                if answered(record, judged_by, cores):
+                    if known is None or not answered(known, judged_by, cores):
+                        progress.done(_line(record, cores, judged_by))
                 elif len(record.launches) == 1 and not (known and known.launches):
                     progress.say(_line(record, cores, judged_by))
     except KeyboardInterrupt:

@@ -2,7 +2,7 @@
 
 All checks come first, many at a time. Then launches, in rounds over all pairs: a group of next launches, each of
 another pair, is prepared at once, and stopped; then each is measured alone. After two rounds `allocation` says whose
-launch is next.
+launch is next. Memory comes early where it is what a tip claims, and else when nothing is open or time runs short.
 """
 
 from __future__ import annotations
@@ -23,12 +23,19 @@ from tipbench.engine.launcher import compiles
 from tipbench.engine.profiles import Profile
 from tipbench.engine.team import Team
 from tipbench.records.record import PairInfo, Record
+from tipbench.tip.pair import Claim
 from tipbench.verdict.launches import launch_effects
 from tipbench.verdict.rules import Rules
 from tipbench.verdict.verdict import undecided
 
 FIRST_ROUNDS = 2
-"""Launches of every pair before the first memory pass: with them every tip has a provisional number."""
+"""Launches of every pair before anything else: with them every tip has a provisional number."""
+
+MEMORY_SHARE = 0.25
+"""Most of a budget that is kept for the memory passes of pairs whose claim is another; they come last."""
+
+MEMORY_S = 1.6
+"""Seconds that a memory pass takes for each side, mostly to import torch: 2 cores, 206 sides of the guides' pairs."""
 
 GROUP = 8
 """Most launches that stand prepared at a time."""
@@ -98,9 +105,14 @@ def measure(info: PairInfo, start: Start, plan: Plan) -> Record:
     return record
 
 
+def answered(record: Record, rules: Rules, cores: int) -> bool:
+    """Whether no further launch is to be made of a pair."""
+    return record.outcome != "measured" or not undecided(record, rules, cores)
+
+
 def complete(record: Record, rules: Rules, cores: int) -> bool:
     """Whether nothing more is to be learnt of a pair."""
-    return record.outcome != "measured" or not (_lacks_memory(record) or undecided(record, rules, cores))
+    return answered(record, rules, cores) and not _lacks_memory(record)
 
 
 class _Runner:
@@ -131,11 +143,20 @@ class _Runner:
                 to_check.append(info)
         yield from self._check(to_check)
         yield from self._launches(FIRST_ROUNDS)
-        yield from self._memory()
-        yield from self._launches(None)
+        yield from self._memory([record for record in self._open.values() if record.info.tip["claim"] == Claim.LEANER])
+        yield from self._launches()
+        yield from self._memory(list(self._open.values()))
+        yield from self._launches()
 
     def _left_s(self) -> float:
         return self._end - time.monotonic()
+
+    def _kept_s(self) -> float:
+        """Seconds of the budget that launches leave to the memory passes."""
+        if math.isinf(self._plan.budget_s):
+            return 0.0
+        sides = sum(len(measurable(record)) for record in self._open.values() if _lacks_memory(record))
+        return min(MEMORY_SHARE * self._plan.budget_s, MEMORY_S * sides)
 
     def _learnt(self, record: Record) -> Record:
         """Keep the record of a pair, as long as there is more to learn of it."""
@@ -163,8 +184,8 @@ class _Runner:
         record = checked(info, self._team.start, self._plan.seed)
         return replace(record, wall_s=round((time.monotonic() - began) / self._plan.at_once, 3))
 
-    def _memory(self) -> Iterator[Record]:
-        wanting = [record for record in self._open.values() if _lacks_memory(record)]
+    def _memory(self, records: Sequence[Record]) -> Iterator[Record]:
+        wanting = [record for record in records if _lacks_memory(record)]
         while wanting and self._left_s() > 0:
             processes = len(measurable(wanting[0]))
             group = [wanting.pop(0)]
@@ -176,19 +197,19 @@ class _Runner:
             passes = [MemoryPass(record, self._team.start, self._plan.seed) for record in group]
             yield from self._one_by_one(passes, "memory", lambda one: one.measure())
 
-    def _launches(self, most: int | None) -> Iterator[Record]:
+    def _launches(self, most: float = math.inf) -> Iterator[Record]:
         """Groups of launches until nothing is open, or nothing more fits into the budget; `most` of each pair."""
         while group := self._group(most):
             yield from self._one_by_one(group, "launch", self._one_more)
 
-    def _group(self, most: int | None) -> list[NextLaunch]:
+    def _group(self, most: float) -> list[NextLaunch]:
         plan = self._plan
         candidates = [
             self._candidate(record)
             for record in self._open.values()
-            if (most is None or len(record.launches) < most) and self._undecided[record.name]
+            if len(record.launches) < most and self._undecided[record.name]
         ]
-        left_s = self._left_s()
+        left_s = self._left_s() - self._kept_s()
         names = next_group(candidates, plan.rules.looks, self._group_size, left_s, self._last, self._draw)
         room = plan.room
         group: list[NextLaunch] = []
@@ -255,7 +276,9 @@ def _prepared(one: Passing) -> WorkerFailed | None:
 
 
 def _lacks_memory(record: Record) -> bool:
-    return any(found.outcome == "measured" and not found.one_off for found in record.variants.values())
+    return record.outcome == "measured" and any(
+        found.outcome == "measured" and not found.one_off for found in record.variants.values()
+    )
 
 
 def _bytes(record: Record) -> float:
