@@ -21,9 +21,9 @@ from tipbench.engine.checks import CHECK_SEEDS, CHECKS
 from tipbench.engine.handle import WorkerFailed
 from tipbench.engine.launch import TRIED, rounds_of
 from tipbench.engine.profiles import PROFILES, Profile
-from tipbench.engine.runner import Plan, complete, measure, run
+from tipbench.engine.runner import Plan, answered, complete, measure, run
 from tipbench.records.record import PairInfo, Record, VariantInfo
-from tipbench.tip.pair import Equal
+from tipbench.tip.pair import Claim, Equal
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
 from tipbench.verdict import rules
@@ -281,10 +281,10 @@ def test_the_first_launch_fixes_steps_and_rounds_for_all(machine: FakeMachine) -
 @pytest.mark.parametrize(
     ("spread", "prepare_s", "round_s", "rounds"),
     [
-        (0.0, 10.0, 0.02, 5),  # rounds that agree: the least
-        (0.05, 1.0, 0.25, 10),  # (0.05 / 0.01) x sqrt(1 / 0.25)
-        (0.05, 1.44, 0.25, 12),  # dearer to prepare: more out of each
-        (0.06, 1.0, 0.25, 12),  # rounds that differ by more: more of them
+        (0.0, 10.0, 0.02, 10),  # rounds that agree: the least
+        (0.03, 0.4, 0.1, 20),  # (0.03 / 0.003) x sqrt(0.4 / 0.1)
+        (0.03, 0.9, 0.1, 30),  # dearer to prepare: more out of each
+        (0.045, 0.4, 0.1, 30),  # rounds that differ by more: more of them
         (1.0, 10.0, 0.01, 40),  # never more than the most
         (1.0, 10.0, 0.5, 6),  # nor than there is time for: 3 s
         (0.0, 10.0, 2.0, 1),  # not even the least, where those take longer
@@ -401,17 +401,21 @@ def test_pairs_are_checked_at_the_same_time(machine: FakeMachine) -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 3])
-def test_every_pair_has_two_launches_then_its_memory_and_only_then_a_third(at_once: int) -> None:
-    machine = close()
+def test_every_pair_has_two_launches_then_memory_is_measured_where_it_is_claimed_and_last_elsewhere(
+    at_once: int,
+) -> None:
+    lean = replace(info("Lean"), tip={**info().tip, "claim": Claim.LEANER})
     learnt = [
         (record.info.pair, len(record.launches), bool(record.variants["optimized"].memory))
-        for record in machine.run(PAIRS, replace(PLAN, at_once=at_once))
+        for record in close().run([*PAIRS, lean], replace(PLAN, at_once=at_once))
     ]
-    names = {pair.pair for pair in PAIRS}
-    for group, launches, memory in ((0, 0, False), (1, 1, False), (2, 2, False), (3, 2, True)):
-        assert set(learnt[4 * group : 4 * group + 4]) == {(name, launches, memory) for name in names}
+    names = {pair.pair for pair in (*PAIRS, lean)}
+    for launches in range(3):
+        assert set(learnt[5 * launches : 5 * launches + 5]) == {(name, launches, False) for name in names}
+    assert learnt[15] == ("Lean", 2, True)
     assert min(launches for _, launches, _ in learnt[16:]) == 3
-    assert [launches for _, launches, _ in learnt].count(9) == 4, "none is forgotten"
+    assert set(learnt[-4:]) == {(pair.pair, 9, True) for pair in PAIRS}
+    assert [launches for _, launches, memory in learnt if memory].count(9) == 5, "none is forgotten"
 
 
 @pytest.mark.parametrize("at_once", [1, 3])
@@ -424,7 +428,7 @@ def test_no_pair_is_launched_twice_in_a_row_while_another_is_open(at_once: int, 
         before = open_pairs.pop(record.name, record)
         if len(record.launches) > len(before.launches):
             assert record.name != last or not open_pairs
-        if not complete(record, FIRST, 2):
+        if not answered(record, FIRST, 2):
             open_pairs[record.name] = record
         last = record.name if record.launches else ""
     assert not open_pairs
@@ -453,7 +457,7 @@ def test_every_launch_has_a_process_that_both_variants_share_and_memory_fresh_on
     groups = list(launches(machine))
     assert [len(group) for group in groups] == [1] * 4
     assert len({id(worker) for group in groups for worker in group}) == 4
-    assert [worker.launch for worker in machine.workers] == [CHECKS, 0, 1, None, None, 2, 3], "None: not to be forked"
+    assert [worker.launch for worker in machine.workers] == [CHECKS, 0, 1, 2, 3, None, None], "None: not to be forked"
     assert all(worker.ended for worker in machine.workers)
 
 
@@ -598,7 +602,7 @@ def test_a_variant_that_fails_is_dropped_and_the_rest_is_measured(command: str) 
     assert (record.variants["optimized"].outcome, record.variants["optimized"].kind) == ("failed", "crashed")
     assert record.variants["optimized"].reason == "optimized: made up"
     assert record.variants["other"].outcome == "measured"
-    with_it = 2 if command == "measure_memory" else 0  # launches come before it
+    with_it = 4 if command == "measure_memory" else 0  # launches come before it
     assert ["optimized" in launch.variant for launch in record.launches] == [True] * with_it + [False] * (4 - with_it)
     assert all({"baseline", "other"} <= set(launch.variant) for launch in record.launches)
     assert Record.from_json(record.to_json()) == record
@@ -707,15 +711,16 @@ def test_a_file_that_could_not_be_imported_is_told_and_starts_nothing(machine: F
 def test_what_is_learnt_is_yielded_as_soon_as_it_is_known(machine: FakeMachine) -> None:
     found = list(machine.run([info()]))
     assert [(len(record.launches), bool(record.variants["optimized"].memory)) for record in found] == [
-        *((count, False) for count in (0, 1, 2)),
-        *((count, True) for count in (2, 3, 4)),
+        *((count, False) for count in range(5)),
+        (4, True),
     ]
+    assert [answered(record, FIRST, 2) for record in found] == [False] * 4 + [True] * 2
     assert [complete(record, FIRST, 2) for record in found] == [False] * 5 + [True]
 
 
 @pytest.mark.parametrize("begun", range(5))
 def test_a_pair_that_was_interrupted_is_gone_on_with(machine: FakeMachine, begun: int) -> None:
-    """With no launch, with one, with two and without its memory, with it, and later."""
+    """With no launch, with some, and with all of them but without its memory."""
     found = list(machine.run([info()]))
     before = found[begun]
     machine.requests.clear()
@@ -741,7 +746,7 @@ def test_a_pair_that_has_changed_since_it_was_interrupted_begins_anew(machine: F
     machine.requests.clear()
     anew = list(machine.run([info(sizes={"elements": 7})], begun={third.name: third}))
     assert machine.commands("results")
-    assert [len(record.launches) for record in anew] == [0, 1, 2, 2, 3, 4]
+    assert [len(record.launches) for record in anew] == [0, 1, 2, 3, 4, 4]
     assert anew[-1].launches == whole.launches
 
 
@@ -863,5 +868,5 @@ def test_progress_is_shown_before_each_pass_and_never_within_one(machine: FakeMa
     list(run([info()], machine.start, PLAN, lambda what: happened.append("shown")))
     passes = [each.split() for each in " ".join(happened).split("shown") if each.strip()]
     launch = [{"build", "warm"}, {"block"}]
-    assert [set(each) for each in passes[1:]] == [*launch * 2, {"ready"}, {"measure_memory"}, *launch * 2]
+    assert [set(each) for each in passes[1:]] == [*launch * 4, {"ready"}, {"measure_memory"}]
     assert passes[0][0] == "results"

@@ -24,7 +24,7 @@ two whole jobs that run at a time on the same cores take several times as long a
 
 
 TRIED = 3
-"""Rounds of the first launch after which it is settled how many there are."""
+"""Rounds of the first launch that show how long one takes; no launch has fewer."""
 
 
 class NextLaunch:
@@ -84,20 +84,22 @@ class NextLaunch:
 
         Raises WorkerFailed.
         """
-        names = [variant.name for variant in self._variants]
         steps = self._record.steps or self._steps_a_block()
-        turns = rounds_of(names, self._seed)
+        turns = rounds_of([variant.name for variant in self._variants], self._seed)
+
+        def more(count: int) -> list[list[dict[str, Any]]]:
+            return [[self._block(name, steps) for name in order] for order in islice(turns, max(0, count))]
+
         if self._record.launches:
-            rounds = self._record.launches[0].rounds
-            blocks = [self._block(name, steps) for order in islice(turns, rounds) for name in order]
+            rounds = more(self._record.launches[0].rounds)
         else:
             began = time.monotonic()
-            first = [[self._block(name, steps) for name in order] for order in islice(turns, TRIED)]
+            rounds = more(TRIED)
             round_s = (time.monotonic() - began) / TRIED
-            rounds = max(TRIED, self._profile.rounds_for(_spread(first, names[1:]), self.prepared_s, round_s))
-            more = [self._block(name, steps) for order in islice(turns, rounds - TRIED) for name in order]
-            blocks = [block for timed in first for block in timed] + more
-        return steps, Launch.of_blocks(self._seed, rounds, blocks)
+            rounds += more(self._profile.least_rounds(round_s) - TRIED)
+            spread = _spread(rounds, [variant.name for variant in self._variants[1:]])
+            rounds += more(self._profile.rounds_for(spread, self.prepared_s, round_s) - len(rounds))
+        return steps, Launch.of_blocks(self._seed, len(rounds), [block for timed in rounds for block in timed])
 
     def end(self) -> None:
         for worker in self._workers.values():

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-BETWEEN = 0.01
-"""The spread between launches that is expected before a pair has any: on a stored complete run (0e1f8a67) macro pairs
-had 0 to 1.3 % beside what their rounds explain."""
+BETWEEN = 0.003
+"""The spread between launches beside what their rounds explain, before a pair has any: what the controls have on a calm
+machine. With 0.01, what whole jobs have, launches had 5 rounds where they had 30 before, and those of identical code
+spread by 0.6 to 1.3 % in place of 0.2 to 0.5 %."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """rounds: least and most rounds a launch. longest_s: seconds after which a launch has its least rounds only, and
-    where those take longer, `launch.TRIED`. block_s: least seconds of the faster variant's block.
+    """rounds: least and most rounds a launch. longest_s: seconds that they may take; where `launch.TRIED` rounds take
+    longer, there are so many. block_s: least seconds of the faster variant's block.
 
     A disturbance hits few blocks and is trimmed with them, so more and shorter ones are better: at equal
     timed seconds, 30 rounds of 5 ms blocks gave launches of identical code a spread of 0.27 % (pointwise)
@@ -27,6 +28,10 @@ class Profile:
     longest_s: float
     block_s: float = 0.005
 
+    def least_rounds(self, round_s: float) -> int:
+        """Rounds in each launch where they agree, of so many seconds each."""
+        return min(self.rounds[0], self._most(round_s))
+
     def rounds_for(self, spread: float, prepare_s: float, round_s: float) -> int:
         """Rounds in each launch, as Kalibera and Jones (2013) choose them: where a launch costs much to prepare and
         its rounds differ by much, more rounds; where launches differ by more than their rounds explain, fewer.
@@ -34,12 +39,14 @@ class Profile:
         spread: standard deviation of one round's effect. prepare_s, round_s: seconds to prepare a launch, and of a
         round with the untimed step before each of its blocks.
         """
-        least, most = self.rounds
-        best = max(least, round(spread / BETWEEN * math.sqrt(prepare_s / round_s)))
-        return min(most, best, max(1, int(self.longest_s / round_s)))
+        best = round(spread / BETWEEN * math.sqrt(prepare_s / round_s))
+        return max(self.least_rounds(round_s), min(best, self._most(round_s)))
+
+    def _most(self, round_s: float) -> int:
+        return min(self.rounds[1], max(1, int(self.longest_s / round_s)))
 
 
 PROFILES = {
-    "full": Profile((5, 40), 3.0),
-    "quick": Profile((5, 20), 1.0),
+    "full": Profile((10, 40), 3.0),
+    "quick": Profile((10, 20), 1.0),
 }
