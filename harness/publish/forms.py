@@ -203,6 +203,7 @@ CONTROLS: Mapping[str, Rule] = {
 
 OPTIONS: Mapping[str, Rule] = {
     "profile": one_of("quick", "full"),
+    "budget_s": number,
     "rules": number,
     "device": one_of("auto", "cpu", "cuda"),
     "seed": number,

@@ -115,7 +115,7 @@ def _limits(run: Run, found: Sequence[Row], controls: Sequence[Row]) -> Quote:
         _noise(controls),
         *_alike(run, found),
         (
-            f"Profile {run.options.get('profile', 'full')}; run {run.id}, begun {run.started}, "
+            f"Profile {run.options.get('profile', 'full')}{_time(run)}; run {run.id}, begun {run.started}, "
             f"suite {run.suite}, commit {run.commit[:12] or 'unknown'}.",
         ),
     ]
@@ -123,8 +123,14 @@ def _limits(run: Run, found: Sequence[Row], controls: Sequence[Row]) -> Quote:
         lines.insert(-1, ("Measured with ", Literal("--bare"), ": the process settings were not controlled."))
     missing = counts(run).not_reached
     if missing:
-        lines.insert(0, (Strong(f"This run was interrupted: {plural(missing, 'pair')} not reached."),))
+        why = "was interrupted, or its time was up" if _time(run) else "was interrupted"
+        lines.insert(0, (Strong(f"This run {why}: {plural(missing, 'pair')} not reached."),))
     return Quote(tuple(lines))
+
+
+def _time(run: Run) -> str:
+    budget_s = run.options.get("budget_s")
+    return f", {budget_s / 60:g} minutes at most" if isinstance(budget_s, int | float) and budget_s > 0 else ""
 
 
 def _noise(controls: Sequence[Row]) -> Line:
