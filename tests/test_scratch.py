@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.tiny import PAIRS
+from tests.tiny import PAIRS, wait_for
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.scratch import LONGEST, scratch_folder
 from tipbench.machine.controls import controls
@@ -62,8 +62,10 @@ def test_a_program_that_a_killed_runs_step_started_is_ended_and_no_other(place: 
         folder.mkdir(parents=True)
     left, living = (subprocess.Popen(["sleep", "1000"], env={"TMPDIR": str(folder)}) for folder in folders)
     try:
+        # A program's variables can be read a moment after it has started.
+        assert wait_for(lambda: all(psutil.Process(one.pid).environ() for one in (left, living)), 60.0)
         scratch_folder()
-        assert left.wait() == -signal.SIGKILL
+        assert left.wait(60.0) == -signal.SIGKILL
         assert living.poll() is None
     finally:
         for process in (left, living):
@@ -111,8 +113,19 @@ shift 2
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
-    """Runs a command with a temporary folder of a given size. The results of runs go into `tmp_path`."""
-    unshare = ["unshare", "--user", "--map-root-user", "--mount"]
+    """Runs a command with a temporary folder of a given size, on one core, where pairs are checked one after another.
+
+    The results of runs go into `tmp_path`.
+    """
+    unshare = [
+        "taskset",
+        "--cpu-list",
+        str(min(os.sched_getaffinity(0))),
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "--mount",
+    ]
     if subprocess.run([*unshare, "mount", "-t", "tmpfs", "tmpfs", str(tmp_path)], capture_output=True).returncode:
         pytest.skip("file systems cannot be mounted here")
     with tempfile.TemporaryDirectory(prefix="tb-", dir="/tmp") as folder:

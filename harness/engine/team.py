@@ -62,7 +62,7 @@ class Team:
             while waiting:
                 # Not without end: Python may miss a signal that arrives as it falls asleep.
                 done, waiting = wait(waiting, LOOK_UP_S, FIRST_COMPLETED)
-                for one in done:
+                for one in sorted(done, key=lambda ended: ended.exception() is not None):  # nothing found is lost
                     yield begun[one], one.result()
         except BaseException:
             self.close()
