@@ -104,8 +104,8 @@ def test_seconds_count_and_not_launches() -> None:
 )
 def test_any_verdict_counts(mean: float, why: str) -> None:
     decided = pair("decided", 4, 2.0, around(mean, 0.001, 4))
-    hopeless = pair("hopeless", 5, 1.0, [*WIDE, *WIDE, 0.0])
-    assert preferred(hopeless, decided, pair("calm", 4, 9.0, around(mean, 0.001, 4))) == "decided", why
+    futile = pair("futile", 5, 1.0, [*WIDE, *WIDE, 0.0])
+    assert preferred(futile, decided, pair("calm", 4, 9.0, around(mean, 0.001, 4))) == "decided", why
 
 
 def test_midway_between_margin_and_bound_is_farthest_from_a_verdict() -> None:

@@ -270,7 +270,7 @@ def test_a_long_run_leaves_no_process_no_open_file_and_no_folder(long: Long) -> 
 
 
 def test_from_its_first_to_its_last_pair_a_run_has_the_same_processes_and_open_files(long: Long) -> None:
-    for first, *others in long.moments[1:]:  # while a check is told of, the next goes on already
+    for first, *others in long.moments[1:]:  # while a check is reported, the next goes on already
         assert [moment.children for moment in others] == [first.children] * len(others)
         assert [moment.files for moment in others] == [first.files] * len(others)
 

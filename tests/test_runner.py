@@ -233,7 +233,7 @@ def test_each_round_is_a_random_order_and_its_mirror(names: list[str]) -> None:
 def test_blocks_run_in_the_stored_order_with_one_shared_count_of_steps(machine: FakeMachine) -> None:
     record = machine.measure(info())
     stored = [name for launch in record.launches for name in launch.variant]
-    timed = machine.commands("block")[-len(stored) :]  # what comes before weighs how many steps a block has
+    timed = machine.commands("block")[-len(stored) :]  # what comes before settles how many steps a block has
     assert [words["variant"] for words in timed] == stored
     assert {words["steps"] for words in timed} == {record.steps}
 
@@ -490,7 +490,7 @@ def test_own_settings_are_an_own_process_in_the_same_launch_and_still_interleave
 
 @pytest.mark.parametrize("at_once", [1, 3])
 def test_while_anything_is_measured_nothing_else_runs(at_once: int) -> None:
-    """Neither the other processes of its launch, nor what stands prepared of other pairs."""
+    """Neither the other processes of its launch, nor what is prepared of other pairs."""
     machine = three()
     others: list[tuple[str, str]] = []
 

@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from statistics import median
 from typing import Any
@@ -79,8 +80,8 @@ class NextLaunch:
                 worker.pause()
             self.prepared_s += time.monotonic() - began
 
-    def measure(self) -> tuple[int, Launch]:
-        """(Steps a block, the launch). The first launch settles the steps and the number of rounds for all.
+    def measure(self) -> Record:
+        """The record with this launch. The first launch settles the steps a block and the number of rounds for all.
 
         Raises WorkerFailed.
         """
@@ -99,7 +100,8 @@ class NextLaunch:
             rounds += more(self._profile.least_rounds(round_s) - TRIED)
             spread = _spread(rounds, [variant.name for variant in self._variants[1:]])
             rounds += more(self._profile.rounds_for(spread, self.prepared_s, round_s) - len(rounds))
-        return steps, Launch.of_blocks(self._seed, len(rounds), [block for timed in rounds for block in timed])
+        launch = Launch.of_blocks(self._seed, len(rounds), [block for timed in rounds for block in timed])
+        return replace(self._record, steps=steps, launches=(*self._record.launches, launch))
 
     def end(self) -> None:
         for worker in self._workers.values():

@@ -36,8 +36,8 @@ SERVERS_AT_ONCE = 2
 
 PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
 """For processes that are checked beside others, and never timed: OpenMP's threads otherwise spin at each barrier on the
-cores that others compute on. Two checks at a time of whole jobs took 155 s so, and 25 s with threads that sleep; one
-after another 28 s."""
+cores that others compute on. Beside other programs, two checks at a time of four whole jobs took 155 s so, and 25 s
+with threads that sleep; one after another they took 28 s."""
 
 COMPILER = compiler().text
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 BETWEEN = 0.003
 """The spread between launches beside what their rounds explain, before a pair has any: what the controls have on a calm
-machine. With 0.01, what whole jobs have, launches had 5 rounds where they had 30 before, and those of identical code
-spread by 0.6 to 1.3 % in place of 0.2 to 0.5 %."""
+machine. With 0.01, what whole jobs have, launches had 5 rounds where they had 11 to 30 before, and those of identical
+code spread by 0.6 to 1.3 % (Copy by 4.7) where they had spread by 0.2 to 0.7 % on another day."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from tipbench.engine.allocation import OpenPair, next_group
 from tipbench.engine.checks import MemoryPass, Start, checked, failed, measurable
@@ -34,8 +34,8 @@ FIRST_ROUNDS = 2
 MEMORY_SHARE = 0.25
 """Most of a budget that is kept for the memory passes of pairs whose claim is another; they come last."""
 
-MEMORY_S = 1.6
-"""Seconds that a memory pass takes for each side, mostly to import torch: 2 cores, 206 sides of the guides' pairs."""
+MEMORY_S = 2.0
+"""Seconds that a memory pass takes for each side, mostly to import torch: an estimate, from two groups on 2 cores."""
 
 GROUP = 8
 """Most launches that stand prepared at a time."""
@@ -55,7 +55,7 @@ class Plan:
     """How a run is made.
 
     cores: of the machine, which the rule that leaves rounds out asks for. at_once: how many pairs are checked, and
-    launches prepared, at a time; 1: one after another, and nothing stands prepared beside a launch. room: bytes that
+    launches prepared, at a time; 1: one after another, and nothing is prepared beside a launch. room: bytes that
     what is prepared may need. budget_s: seconds after which nothing more is begun.
     """
 
@@ -76,10 +76,9 @@ class Passing(Protocol):
 
     def prepare(self) -> None: ...
 
+    def measure(self) -> Record: ...
+
     def end(self) -> None: ...
-
-
-Pass = TypeVar("Pass", bound=Passing)
 
 
 def run(
@@ -195,12 +194,12 @@ class _Runner:
                     break
                 group.append(wanting.pop(0))
             passes = [MemoryPass(record, self._team.start, self._plan.seed) for record in group]
-            yield from self._one_by_one(passes, "memory", lambda one: one.measure())
+            yield from self._one_by_one(passes, "memory")
 
     def _launches(self, most: float = math.inf) -> Iterator[Record]:
         """Groups of launches until nothing is open, or nothing more fits into the budget; `most` of each pair."""
         while group := self._group(most):
-            yield from self._one_by_one(group, "launch", self._one_more)
+            yield from self._one_by_one(group, "launch")
 
     def _group(self, most: float) -> list[NextLaunch]:
         plan = self._plan
@@ -231,12 +230,7 @@ class _Runner:
         spent = self._launch_s.get(record.name) or [self._check_s.get(record.name, 0.0)]
         return OpenPair(record.name, len(record.launches), effects, sum(spent) / len(spent))
 
-    def _one_more(self, launch: NextLaunch) -> Record:
-        record = self._open[launch.name]
-        steps, found = launch.measure()
-        return replace(record, steps=steps, launches=(*record.launches, found))
-
-    def _one_by_one(self, group: Sequence[Pass], what: str, measured: Callable[[Pass], Record]) -> Iterator[Record]:
+    def _one_by_one(self, group: Sequence[Passing], what: str) -> Iterator[Record]:
         """Prepare all at once, then measure each with nothing beside it. Their wall time is shared out among them."""
         began = time.monotonic()
         self._show(f"preparing {', '.join(one.name for one in group)}")
@@ -250,7 +244,7 @@ class _Runner:
                 try:
                     if failure := failures[one]:
                         raise failure
-                    record = measured(one)
+                    record = one.measure()
                 except WorkerFailed as why:
                     record = failed(record, why)
                 one.end()

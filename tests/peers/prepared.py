@@ -11,7 +11,6 @@ import math
 import statistics
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 
 from scipy.stats import f as f_distribution
 
@@ -43,10 +42,9 @@ def measured(group: Sequence[Record], beside: Sequence[Record], start: Start) ->
         for one in prepared:
             one.prepare()
         found = []
-        for record, one in zip(group, prepared, strict=False):
-            steps, launch = one.measure()
+        for one in prepared[: len(group)]:
+            found.append(one.measure())
             one.end()
-            found.append(replace(record, steps=steps, launches=(*record.launches, launch)))
         return found
     finally:
         for one in prepared:

@@ -14,7 +14,6 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 
 from scipy.stats import ttest_ind
 
@@ -64,12 +63,12 @@ def compared(info: PairInfo, launcher: Launcher) -> tuple[str, list[float], list
         next_one = NextLaunch(record, info.variants, fresh, PROFILES["quick"], seed=0)
         try:
             next_one.prepare()
-            steps, launch = next_one.measure()
+            record = next_one.measure()
         finally:
             next_one.end()
-        record = replace(record, steps=steps, launches=(*record.launches, launch))
+        launch = record.launches[-1]
         timed = zip(launch.variant, launch.seconds, strict=True)
-        ours.append(statistics.median(found for name, found in timed if name == "baseline") / steps)
+        ours.append(statistics.median(found for name, found in timed if name == "baseline") / record.steps)
         theirs.append(seconds_a_step(info, timer, seed, launcher))
     return timer, ours, theirs
 
