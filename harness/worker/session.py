@@ -73,7 +73,7 @@ class Session:
             if self.ranks.count > 1:
                 return self._warm_together(variant)
             step, before = self._numbered(variant), self.guard.before_step
-            return self.guard.step(variant, lambda: warm_up(step, self.device, before))
+            return self.guard.step(variant, lambda: warm_up(step, self.device, before, limit))
 
     def block(self, variant: str, steps: int) -> dict[str, Any]:
         """Time one block of a warm variant; answers `clock.time_block`, the slowest rank's seconds."""
