@@ -53,28 +53,28 @@ def preferred(*pairs: OpenPair) -> str:
     return name
 
 
-# ---- the first two rounds ----
+# ---- the first round ----
 
 
-def test_rounds_one_and_two_go_over_the_whole_suite_and_begin_with_cheap_pairs() -> None:
+def test_the_first_round_goes_over_the_whole_suite_and_begins_with_cheap_pairs() -> None:
     pairs = {name: pair(name, 0, cost_s) for name, cost_s in {"c": 3.0, "a": 1.0, "d": 4.0, "b": 2.0}.items()}
     order: list[str] = []
-    for _ in range(8):
+    for _ in range(4):
         (name,) = chosen(list(pairs.values()), last=order[-1] if order else "")
         order.append(name)
         pairs[name] = pair(name, pairs[name].launches + 1, pairs[name].cost_s)
-    assert order == list("abcdabcd")
+    assert order == list("abcd")
 
 
-def test_fewer_launches_come_before_a_lower_cost() -> None:
-    pairs = [pair("two", 2, 0.1), pair("one", 1, 0.1), pair("none", 0, 9.0)]
+def test_no_launch_comes_before_a_lower_cost() -> None:
+    pairs = [pair("two", 2, 0.1), pair("one", 1, 0.1), pair("none", 0, 9.0), pair("nor", 0, 99.0)]
     assert chosen(pairs) == ["none"]
-    assert set(chosen(pairs, size=2)) == {"none", "one"}
+    assert set(chosen(pairs, size=2)) == {"none", "nor"}
 
 
-def test_the_first_rounds_come_before_every_fourth_place() -> None:
+def test_the_first_round_comes_before_every_fourth_place() -> None:
     for place in range(EVERY):
-        assert chosen(at_place(place, [pair("young", 1, 50.0), pair("old", 2, 0.1)]), left_s=1e6) == ["young"]
+        assert chosen(at_place(place, [pair("young", 0, 50.0), pair("old", 2, 0.1)]), left_s=1e6) == ["young"]
 
 
 # ---- the fewest seconds to a verdict ----
@@ -273,7 +273,7 @@ def test_any_group(pairs: list[OpenPair], size: int, left_s: float, last: str) -
     assert sum(costs[name] for name in names) <= left_s
     assert bool(names) == bool(fitting)
     assert names[:1] != [last] or fitting == [last]
-    young = {one.name for one in pairs if one.launches < 2 and one.name != last and one.name in fitting}
+    young = {one.name for one in pairs if one.launches < 1 and one.name != last and one.name in fitting}
     assert not young or young & set(names)
 
 
@@ -338,6 +338,6 @@ def test_nobody_starves(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
         launches = Counter(measured([1.0] * 40, size, 400.0, seed=1, truths=about_to_be))
         return min(launches[str(index)] for index in range(30, 40))
 
-    assert least() >= 4
+    assert least() >= 3
     monkeypatch.setattr(allocation, "EVERY", 10**9)
-    assert least() == 2
+    assert least() == 1

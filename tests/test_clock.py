@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import repeat
 from pathlib import Path
 from types import SimpleNamespace
@@ -204,6 +205,13 @@ def test_a_block_is_one_untimed_step_then_begin_then_the_timed_steps() -> None:
     block = time_block(lambda: happened.append("step"), 3, CPU, lambda: happened.append("begin"))
     assert happened == ["step", "begin", "step", "step", "step"]
     assert block.keys() == {"seconds", "steal_ticks", "throttled_us", "pressure_us", "switches"}
+
+
+def test_a_block_after_one_of_its_kind_has_no_untimed_step() -> None:
+    happened: list[str] = []
+    step, begin, before = (partial(happened.append, name) for name in ("step", "begin", "before"))
+    time_block(step, 2, CPU, begin, before, again=True)
+    assert happened == ["begin", "before", "step", "before", "step"]
 
 
 def test_only_the_steps_after_begin_are_timed(ticking: Ticking) -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from tipbench.worker import session as sessions
+from tipbench.worker.clock import warm_up
 from tipbench.worker.failed import Failed
 from tipbench.worker.ranks import Ranks
-from tipbench.worker.session import Session
+from tipbench.worker.session import LAUNCH_WARM_S, WHOLE_WARM_S, Session
 
 PAIRS = '''
 import itertools, torch
@@ -232,3 +234,20 @@ def test_work_that_is_no_numbers_is_named(session: Opened, pair: str, named: str
         session(pair).work(seed=0)
     assert failed.value.why.kind == "not storable"
     assert failed.value.why.text.startswith(f"work returned {named}")
+
+
+def test_a_launch_warms_up_for_less_long_than_the_pass_that_measures_what_warming_up_costs(
+    session: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = []
+
+    def noted(step: Callable[[], object], device: torch.device, before: None, limit: float) -> dict[str, float]:
+        limits.append(limit)
+        return warm_up(step, device, before, limit)
+
+    monkeypatch.setattr(sessions, "warm_up", noted)
+    opened = session("Complete")
+    opened.build("baseline", 0)
+    opened.warm("baseline")
+    opened.measure_memory("baseline", 0)
+    assert limits == [LAUNCH_WARM_S, WHOLE_WARM_S]

@@ -17,7 +17,8 @@ from tipbench.engine.handle import WorkerHandle
 from tipbench.engine.profiles import Profile
 from tipbench.records.record import Launch, Record, VariantInfo
 from tipbench.tip.process import ProcessSettings
-from tipbench.verdict.statistics import round_effect
+from tipbench.verdict.launches import round_effects
+from tipbench.verdict.rules import MARGIN
 
 WARMING = threading.Lock()
 """One launch warms up at a time, on all cores, while others start and build. OpenMP's threads spin at their barriers:
@@ -26,6 +27,14 @@ two whole jobs that run at a time on the same cores take several times as long a
 
 TRIED = 3
 """Rounds of the first launch that show how long one takes; no launch has fewer."""
+
+FINE = 0.1
+FEWEST = 5
+"""See `rounds_enough`. Of five rounds a trimmed mean leaves two out."""
+
+LONG_S = 0.02
+"""Steps that take so long need no untimed one before them where the block before was of the same side: what a pause of
+a millisecond leaves cold is nothing to them. Such blocks have one step: a fifth of the launch's time is saved so."""
 
 
 class NextLaunch:
@@ -53,6 +62,7 @@ class NextLaunch:
         self._at_once = at_once
         self._workers: dict[ProcessSettings, WorkerHandle] = {}
         self._running: WorkerHandle | None = None
+        self._last = ""
         self._step_s: dict[str, float] = {}
         self.prepared_s = 0.0
 
@@ -81,7 +91,7 @@ class NextLaunch:
             self.prepared_s += time.monotonic() - began
 
     def measure(self) -> Record:
-        """The record with this launch. The first launch settles the steps a block and the number of rounds for all.
+        """The record with this launch. The first launch settles the steps a block for all, and the most rounds.
 
         Raises WorkerFailed.
         """
@@ -91,21 +101,25 @@ class NextLaunch:
         def more(count: int) -> list[list[dict[str, Any]]]:
             return [[self._block(name, steps) for name in order] for order in islice(turns, max(0, count))]
 
-        if self._record.launches:
-            rounds = more(self._record.launches[0].rounds)
+        others = [variant.name for variant in self._variants[1:]]
+        if before := self._record.launches:
+            rounds = more(min(before[0].rounds, max(rounds_enough(before, name) for name in others)))
         else:
             began = time.monotonic()
             rounds = more(TRIED)
             round_s = (time.monotonic() - began) / TRIED
             rounds += more(self._profile.least_rounds(round_s) - TRIED)
-            spread = _spread(rounds, [variant.name for variant in self._variants[1:]])
+            tried = self._launch_of(rounds)
+            spread = median(deviation(round_effects(tried, name)) for name in others)
             rounds += more(self._profile.rounds_for(spread, self.prepared_s, round_s) - len(rounds))
-        launch = Launch.of_blocks(self._seed, len(rounds), [block for timed in rounds for block in timed])
-        return replace(self._record, steps=steps, launches=(*self._record.launches, launch))
+        return replace(self._record, steps=steps, launches=(*before, self._launch_of(rounds)))
 
     def end(self) -> None:
         for worker in self._workers.values():
             worker.end()
+
+    def _launch_of(self, rounds: Sequence[Sequence[dict[str, Any]]]) -> Launch:
+        return Launch.of_blocks(self._seed, len(rounds), [block for timed in rounds for block in timed])
 
     def _block(self, variant: str, steps: int) -> dict[str, Any]:
         """One block, while the launch's other processes are stopped.
@@ -114,12 +128,14 @@ class NextLaunch:
         the next process's block needs.
         """
         worker = self._workers[next(one.settings for one in self._variants if one.name == variant)]
+        again = variant == self._last and self._step_s[variant] >= LONG_S
+        self._last = variant
         if worker is not self._running:
             if self._running:
                 self._running.pause()
             worker.resume()
             self._running = worker
-        return {"variant": variant, **worker.ask("block", variant=variant, steps=steps)}
+        return {"variant": variant, **worker.ask("block", variant=variant, steps=steps, again=again)}
 
     def _steps_a_block(self) -> int:
         """How many steps of the fastest variant make a block of `Profile.block_s`, tried out.
@@ -153,18 +169,20 @@ def rounds_of(names: Sequence[str], seed: int) -> Iterator[list[str]]:
         yield half + half[::-1]
 
 
-def _spread(rounds: Sequence[Sequence[dict[str, Any]]], variants: Sequence[str]) -> float:
-    """The standard deviation of one round's effect, from the median deviation, which a single spike does not move.
+def rounds_enough(launches: Sequence[Launch], variant: str) -> int:
+    """Rounds of a further launch that make its noise FINE of what separates the variant's effect from the margins.
 
-    Of several variants the median one.
+    So much time as an effect near the margins needs would be wasted on one that is far from them. Only launches that
+    are over choose: what a launch has found must not decide how much of it counts.
     """
-    found = []
-    for variant in variants:
-        sides = [
-            [[block["seconds"] for block in timed if block["variant"] == side] for side in ("baseline", variant)]
-            for timed in rounds
-        ]
-        effects = [round_effect(*both) for both in sides]
-        middle = median(effects)
-        found.append(median(abs(effect - middle) for effect in effects) / 0.6745)
-    return median(found)
+    effects = [effect for launch in launches for effect in round_effects(launch, variant)]
+    wanted = FINE * (abs(median(effects)) - MARGIN)
+    if wanted <= 0:
+        return launches[0].rounds
+    return max(FEWEST, math.ceil((deviation(effects) / wanted) ** 2))
+
+
+def deviation(effects: Sequence[float]) -> float:
+    """Their standard deviation, from the median deviation, which a single spike does not move."""
+    middle = median(effects)
+    return median(abs(effect - middle) for effect in effects) / 0.6745

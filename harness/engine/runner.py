@@ -1,8 +1,8 @@
 """Measures pairs: what is checked, what is timed next, when to stop. Yields what has been learnt, and prints nothing.
 
 All checks come first, many at a time. Then launches, in rounds over all pairs: a group of next launches, each of
-another pair, is prepared at once, and stopped; then each is measured alone. After two rounds `allocation` says whose
-launch is next. Memory comes early where it is what a tip claims, and else when nothing is open or time runs short.
+another pair, is prepared at once, and stopped; then each is measured alone. After a round over all `allocation` says
+whose launch is next. Memory comes early where it is what a tip claims, else when nothing is open or time runs short.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from tipbench.engine.allocation import OpenPair, next_group
+from tipbench.engine.allocation import FIRST, OpenPair, next_group
 from tipbench.engine.checks import MemoryPass, Start, checked, failed, measurable
 from tipbench.engine.handle import WorkerFailed
 from tipbench.engine.launch import NextLaunch
@@ -28,14 +28,8 @@ from tipbench.verdict.launches import launch_effects
 from tipbench.verdict.rules import Rules
 from tipbench.verdict.verdict import undecided
 
-FIRST_ROUNDS = 2
-"""Launches of every pair before anything else: with them every tip has a provisional number."""
-
-MEMORY_SHARE = 0.25
-"""Most of a budget that is kept for the memory passes of pairs whose claim is another; they come last."""
-
-MEMORY_S = 2.0
-"""Seconds that a memory pass takes for each side, mostly to import torch: an estimate, from two groups on 2 cores."""
+MEMORY_S = 4.0
+"""Seconds that a memory pass takes for each side, mostly to import torch, until one was seen; 2 to 4 on 2 cores."""
 
 GROUP = 8
 """Most launches that stand prepared at a time."""
@@ -125,7 +119,9 @@ class _Runner:
         self._open: dict[str, Record] = {}
         self._undecided: dict[str, list[str]] = {}
         self._check_s: dict[str, float] = {}
-        self._launch_s: dict[str, list[float]] = {}
+        self._launch_s: dict[str, float] = {}
+        self._memory_taken_s = 0.0
+        self._sides_read = 0
         self._last = ""
 
     def run(
@@ -141,7 +137,7 @@ class _Runner:
             else:
                 to_check.append(info)
         yield from self._check(to_check)
-        yield from self._launches(FIRST_ROUNDS)
+        yield from self._launches(FIRST)
         yield from self._memory([record for record in self._open.values() if record.info.tip["claim"] == Claim.LEANER])
         yield from self._launches()
         yield from self._memory(list(self._open.values()))
@@ -155,7 +151,11 @@ class _Runner:
         if math.isinf(self._plan.budget_s):
             return 0.0
         sides = sum(len(measurable(record)) for record in self._open.values() if _lacks_memory(record))
-        return min(MEMORY_SHARE * self._plan.budget_s, MEMORY_S * sides)
+        return min(self._plan.profile.memory * self._plan.budget_s, self._memory_s() * sides)
+
+    def _memory_s(self) -> float:
+        """Expected seconds that a memory pass takes for each side."""
+        return self._memory_taken_s / self._sides_read if self._sides_read else MEMORY_S
 
     def _learnt(self, record: Record) -> Record:
         """Keep the record of a pair, as long as there is more to learn of it."""
@@ -185,16 +185,24 @@ class _Runner:
 
     def _memory(self, records: Sequence[Record]) -> Iterator[Record]:
         wanting = [record for record in records if _lacks_memory(record)]
-        while wanting and self._left_s() > 0:
-            processes = len(measurable(wanting[0]))
-            group = [wanting.pop(0)]
-            while wanting and len(group) < self._group_size:
-                processes += len(measurable(wanting[0]))
-                if processes * IMPORTED_BYTES > self._plan.room:
-                    break
-                group.append(wanting.pop(0))
+        while wanting:
+            most = self._left_s() / self._memory_s()
+            group: list[Record] = []
+            sides = 0
+            for record in wanting:
+                more = len(measurable(record))
+                room = not group or (sides + more) * IMPORTED_BYTES <= self._plan.room
+                if room and sides + more <= most and len(group) < self._group_size:
+                    group.append(record)
+                    sides += more
+            if not group:
+                return
+            wanting = [record for record in wanting if record not in group]
             passes = [MemoryPass(record, self._team.start, self._plan.seed) for record in group]
+            began = time.monotonic()
             yield from self._one_by_one(passes, "memory")
+            self._memory_taken_s += time.monotonic() - began
+            self._sides_read += sides
 
     def _launches(self, most: float = math.inf) -> Iterator[Record]:
         """Groups of launches until nothing is open, or nothing more fits into the budget; `most` of each pair."""
@@ -227,8 +235,8 @@ class _Runner:
         for variant in self._undecided[record.name]:
             timed = [launch for launch in record.launches if variant in launch.variant]
             effects[variant], _ = launch_effects(timed, variant, self._plan.cores)
-        spent = self._launch_s.get(record.name) or [self._check_s.get(record.name, 0.0)]
-        return OpenPair(record.name, len(record.launches), effects, sum(spent) / len(spent))
+        cost_s = self._launch_s.get(record.name, self._check_s.get(record.name, 0.0))
+        return OpenPair(record.name, len(record.launches), effects, cost_s)
 
     def _one_by_one(self, group: Sequence[Passing], what: str) -> Iterator[Record]:
         """Prepare all at once, then measure each with nothing beside it. Their wall time is shared out among them."""
@@ -252,7 +260,7 @@ class _Runner:
                 share = one.prepared_s / taken_s if taken_s else 1 / len(group)
                 spent = wall_s * share + time.monotonic() - began
                 if what == "launch":
-                    self._launch_s.setdefault(one.name, []).append(spent)
+                    self._launch_s[one.name] = spent
                 yield self._learnt(replace(record, wall_s=round(record.wall_s + spent, 3)))
         finally:
             for one in group:

@@ -32,21 +32,26 @@ def disturbed(launch: Launch, blocks: slice, cores: int) -> bool:
     return throttled or (stolen >= 2 and stolen / 100 > STEAL_SHARE * cores * sum(launch.seconds[blocks]))
 
 
+def round_effects(launch: Launch, variant: str) -> list[float]:
+    """The variant's effect in each round of a launch."""
+    effects = []
+    for blocks in launch.round_slices():
+        timed = list(zip(launch.variant[blocks], launch.seconds[blocks], strict=True))
+        effects.append(
+            round_effect([s for name, s in timed if name == "baseline"], [s for name, s in timed if name == variant])
+        )
+    return effects
+
+
 def launch_effect(launch: Launch, variant: str, cores: int) -> tuple[float | None, int]:
     """(D, rounds quarantined): the trimmed mean effect of the rounds kept.
 
     None where more than half had to go: what is left would be chosen by the disturbance.
     """
-    effects, quarantined = [], 0
-    for blocks in launch.round_slices():
-        if disturbed(launch, blocks, cores):
-            quarantined += 1
-            continue
-        timed = list(zip(launch.variant[blocks], launch.seconds[blocks], strict=True))
-        effects.append(
-            round_effect([s for name, s in timed if name == "baseline"], [s for name, s in timed if name == variant])
-        )
-    return (trimmed_mean(effects) if len(effects) > quarantined else None), quarantined
+    found = zip(round_effects(launch, variant), launch.round_slices(), strict=True)
+    kept = [effect for effect, blocks in found if not disturbed(launch, blocks, cores)]
+    quarantined = launch.rounds - len(kept)
+    return (trimmed_mean(kept) if len(kept) > quarantined else None), quarantined
 
 
 def launch_effects(launches: Sequence[Launch], variant: str, cores: int) -> tuple[list[float], int]:

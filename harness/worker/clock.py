@@ -220,8 +220,11 @@ def time_block(
     begin: Callable[[], None],
     before: Callable[[], None] | None = None,
     card: Card | None = None,
+    again: bool = False,
 ) -> dict[str, Any]:
     """Time one block: an untimed step first, then `begin` (ranks meet there), then `count` steps.
+
+    again: the last step of this process was of this block's kind, so the untimed one is left out.
 
     Python's garbage collector waits outside: it would fall on whichever side allocated last.
     before: called before every step, outside the clock. card: of a GPU, read while it is still at work.
@@ -229,10 +232,11 @@ def time_block(
     """
     disturbance, held = Disturbance.read(), card.held_back() if card else {}
     readings: dict[str, int] = {}
-    if before is not None:
-        before()
-    step()
-    synchronize(device)
+    if not again:
+        if before is not None:
+            before()
+        step()
+        synchronize(device)
     collects = gc.isenabled()  # a variant's switch may have turned it off on purpose
     gc.disable()
 

@@ -25,9 +25,9 @@ from tipbench.worker.guard import Guard
 from tipbench.worker.memory import process_peaks, tensor_peak
 from tipbench.worker.ranks import Ranks
 
-LAUNCH_WARM_S = 1.0
-"""Seconds of warming up after the first step, before a launch. Beside others timings go up and down, and would seem to
-fall for ever; what is not warm yet after that falls on few rounds, and is trimmed with them."""
+LAUNCH_WARM_S = 0.3
+"""Seconds of warming up after the first step, before a launch: nothing can be measured meanwhile. What is not warm yet
+after that falls on the first rounds, and is trimmed with them."""
 
 WHOLE_WARM_S = 20.0
 """The same where the cost of warming up is what is measured."""
@@ -75,11 +75,13 @@ class Session:
             step, before = self._numbered(variant), self.guard.before_step
             return self.guard.step(variant, lambda: warm_up(step, self.device, before, limit))
 
-    def block(self, variant: str, steps: int) -> dict[str, Any]:
+    def block(self, variant: str, steps: int, again: bool = False) -> dict[str, Any]:
         """Time one block of a warm variant; answers `clock.time_block`, the slowest rank's seconds."""
         with self.guard.scope(variant):
             step, meet, before = self.steps[variant], self.ranks.meet, self._before_timed_step
-            timed = self.guard.step(variant, lambda: time_block(step, steps, self.device, meet, before, self.card))
+            timed = self.guard.step(
+                variant, lambda: time_block(step, steps, self.device, meet, before, self.card, again)
+            )
         everyone = self.ranks.gather(timed)
         gpu = {"gpu": together([rank["gpu"] for rank in everyone])} if self.card else {}
         return {**timed, "seconds": max(rank["seconds"] for rank in everyone), **gpu}
