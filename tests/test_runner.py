@@ -115,7 +115,7 @@ class FakeWorker:
     def measure_memory(self, variant: str, seed: int) -> dict[str, Any]:
         return {"memory": {"tensor_peak": 100}, "one_off": {"build": 0.1, "warm_up": 0.2}}
 
-    def build(self, variant: str, seed: int) -> dict[str, float]:
+    def build(self, variant: str, seed: int, first: bool) -> dict[str, float]:
         self.seed = seed
         return {"seconds": 0.1}
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from tipbench.engine.checks import Start
 from tipbench.engine.handle import WorkerHandle
+from tipbench.engine.launcher import compiles
 from tipbench.engine.profiles import Profile
 from tipbench.records.record import Launch, Record, VariantInfo
 from tipbench.tip.process import ProcessSettings
@@ -21,8 +22,8 @@ from tipbench.verdict.launches import round_effects
 from tipbench.verdict.rules import MARGIN
 
 WARMING = threading.Lock()
-"""One launch warms up at a time, on all cores, while others start and build. OpenMP's threads spin at their barriers:
-two whole jobs that run at a time on the same cores take several times as long as one after the other."""
+"""One launch warms up at a time, on all cores, while others start, build and compile. OpenMP's threads spin at their
+barriers: two whole jobs that run at a time on the same cores take several times as long as one after the other."""
 
 
 TRIED = 3
@@ -76,8 +77,9 @@ class NextLaunch:
         launch = len(self._record.launches) if alike else None
         for settings in dict.fromkeys(variant.settings for variant in self._variants):
             self._workers[settings] = self._start(info, settings, f"warm-{self.name}", launch=launch)
+        first = compiles(info)
         for variant in self._variants:  # processes of their own build at once
-            self._workers[variant.settings].begin("build", variant=variant.name, seed=self._seed)
+            self._workers[variant.settings].begin("build", variant=variant.name, seed=self._seed, first=first)
         for variant in self._variants:
             self._workers[variant.settings].finish()
         self.prepared_s = (time.monotonic() - began) / self._at_once

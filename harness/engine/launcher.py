@@ -41,9 +41,9 @@ with threads that sleep; one after another they took 28 s."""
 
 COMPILER = compiler().text
 
-COMPILING = ("torch._dynamo", "torch._inductor.compile_fx")
-"""What torch.compile imports when it is first called, 1 to 1.6 s in each launch. The passes that measure one-off costs
-are not forked, and pay for it."""
+COMPILING = ("torch._inductor.compile_fx",)
+"""What torch.compile imports when it is first called. The passes that measure one-off costs are not forked, and pay for
+it."""
 
 INSTRUCTIONS_S = 120.0
 """Seconds for finding out about the machine's vector instructions; 13 were seen."""

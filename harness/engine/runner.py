@@ -26,7 +26,7 @@ from tipbench.records.record import PairInfo, Record
 from tipbench.tip.pair import Claim
 from tipbench.verdict.launches import launch_effects
 from tipbench.verdict.rules import Rules
-from tipbench.verdict.verdict import undecided
+from tipbench.verdict.verdict import judge, undecided
 
 MEMORY_S = 4.0
 """Seconds that a memory pass takes for each side, mostly to import torch, until one was seen; 2 to 4 on 2 cores."""
@@ -185,6 +185,8 @@ class _Runner:
 
     def _memory(self, records: Sequence[Record]) -> Iterator[Record]:
         wanting = [record for record in records if _lacks_memory(record)]
+        # What a tip costs in memory matters first where it pays.
+        wanting.sort(key=self._pays, reverse=True)
         while wanting:
             most = self._left_s() / self._memory_s()
             group: list[Record] = []
@@ -203,6 +205,9 @@ class _Runner:
             yield from self._one_by_one(passes, "memory")
             self._memory_taken_s += time.monotonic() - began
             self._sides_read += sides
+
+    def _pays(self, record: Record) -> bool:
+        return any(one.verdict == "faster" for one in judge(record, self._plan.rules, self._plan.cores))
 
     def _launches(self, most: float = math.inf) -> Iterator[Record]:
         """Groups of launches until nothing is open, or nothing more fits into the budget; `most` of each pair."""

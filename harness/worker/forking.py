@@ -41,7 +41,10 @@ def _become_worker(ranks: int, path: str, task: str, env: Mapping[str, str], out
 
 
 def import_all() -> None:
-    """Import what every worker does, and what costs a second at the first optimizer, torchvision or compilation."""
+    """Import what every worker does, and what the first optimizer, torchvision or compilation imports, for a second."""
+
+    import torch._dynamo  # noqa: F401
+
     import tipbench.worker.session  # noqa: F401
 
 

@@ -58,12 +58,15 @@ class Session:
         """Where the pair is defined."""
         return self.guard.file
 
-    def build(self, variant: str, seed: int) -> dict[str, float]:
-        """Build a variant's step; answers {"seconds"}."""
+    def build(self, variant: str, seed: int, first: bool = False) -> dict[str, float]:
+        """Build a variant's step; answers {"seconds"}. first: take its first step too, which may compile, untimed."""
         start = perf_counter()
         self.steps[variant] = self.guard.build(variant, seed)
         seconds = perf_counter() - start
         self.guard.expect_restored(variant)
+        if first:
+            with self.guard.scope(variant):
+                self.guard.step(variant, self.guard.from_the_start(self.steps[variant]), 1)
         return {"seconds": seconds}
 
     def warm(self, variant: str, limit: float = LAUNCH_WARM_S) -> dict[str, float]:
