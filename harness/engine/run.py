@@ -318,13 +318,17 @@ def _safe(writer: store.Writer, planned: Sequence[PairInfo]) -> str:
 def _conclude(stored: Run, path: Path) -> int:
     """Say what a complete run found and where its report is; a calibration has a page. Returns the exit code."""
     judged_by, cores = rules(stored)
-    not_reached = set(stored.planned) - {record.name for record in stored.records}
-    unfinished = [record for record in stored.records if not complete(record, judged_by, cores)]
+    unfinished = set(stored.planned) - {record.name for record in stored.records if complete(record, judged_by, cores)}
+    still_open = unfinished - {record.name for record in stored.records if answered(record, judged_by, cores)}
     if not stored.options.get("calibration"):
         print("\n".join(["", *report.one_liners(stored), ""]))
-    if unfinished or not_reached:
-        still_open = f"{plural(len(unfinished) + len(not_reached), 'pair')} open when the time was up"
-        print(f"{still_open}; go on with: {store.way_on(path)} --budget +30m")
+    if unfinished:
+        lack_memory = len(unfinished) - len(still_open)
+        lacking = [
+            *([f"{plural(len(still_open), 'pair')} open when the time was up"] if still_open else []),
+            *([f"memory not measured of {plural(lack_memory, 'answered pair')}"] if lack_memory else []),
+        ]
+        print(f"{'; '.join(lacking)}; go on with: {store.way_on(path)} --budget +30m")
     if not stored.options.get("calibration"):
         print(f"results: {path}\nreport:  tipbench report {shlex.quote(str(path))}")
     return int(any(_failed(record) for record in stored.records))
