@@ -5,8 +5,8 @@ differ from pair to pair as in stored runs; they take 0.5 to 10 s. An effect is 
 process of time that goes on while other pairs are measured. Of a launch's variance drift has 5 %, its correlation falls
 by e in five minutes, unless said otherwise; launches that follow each other in stored runs correlate by up to 5 %.
 
-Known limit: where drift has a tenth of the variance and lasts longer than the run, 5.1 % of the intervals miss and
-1.2 % of the verdicts are wrong; where it has a fifth, 10 and 3.2 %. Rounds over all pairs then miss in 3.0 and 6.4 %,
+Known limit: where drift has a tenth of the variance and lasts longer than the run, 5.0 % of the intervals miss and
+1.1 % of the verdicts are wrong; where it has a fifth, 9.4 and 3.1 %. Rounds over all pairs then miss in 3.0 and 6.4 %,
 batches of ten in 6.0 and 12 %. The suite's guard against launches that are alike must find this, not the allocation.
 """
 
@@ -163,7 +163,7 @@ OTHERS: dict[str, Choose] = {"in rounds": in_rounds, "in batches of ten": in_bat
 
 @dataclass(frozen=True)
 class Figures:
-    """Means a run: right and wrong verdicts, intervals, those that miss the truth; pairs without two launches."""
+    """Means a run: right and wrong verdicts, intervals, those that miss the truth; pairs without a launch."""
 
     right: float
     wrong: float
@@ -196,7 +196,7 @@ def simulated(choose: Choose, drift: Drift) -> Figures:
         wrong += len(held) - sum(held)
         intervals += len(run.found)
         missing += sum(not found.low <= truths[pair] <= found.high for pair, found in run.found.items())
-        starved += sum(len(effects) < 2 for effects in run.effects)
+        starved += sum(not effects for effects in run.effects)
     figures = Figures(*(count / RUNS for count in (right, wrong, intervals, missing, starved)))
     print(f"{figures.right:.1f} of {PAIRS} right, {figures.wrong_share:.2%} wrong, error {figures.error:.2%}")
     return figures
@@ -226,7 +226,7 @@ def test_a_verdict_is_wrong_in_at_most_1_percent(size: int, drift: str) -> None:
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("size", RULE)
 def test_the_rule_finds_more_in_the_same_time(size: int, other: str) -> None:
-    """By a tenth at least. Seen: 55 right verdicts by the rule, 42 in rounds, 43 in batches, 18 widest first."""
+    """By a tenth at least. Seen: 54 or 55 right verdicts by the rule, 42 in rounds, 43 in batches, 18 widest first."""
     assert simulated(RULE[size], USUAL).right > 1.1 * simulated(OTHERS[other], USUAL).right
 
 

@@ -2,8 +2,8 @@
 
 After one launch of every pair a launch goes where the fewest seconds are expected to bring a verdict. In simulated
 runs of 30 minutes (`tests/test_simulated_rounds.py`) that decided 55 of 80 pairs rightly, where rounds over all pairs
-decided 42, batches of ten 43 and the widest interval first 18; in 15 minutes 35, 0, 21 and 2; in an hour 59 or 60
-each. Of its intervals 0.7 to 2.9 % missed the truth, by how much drifted, and at most 0.6 % of its verdicts were wrong.
+decided 42, batches of ten 43 and the widest interval first 18; in 15 minutes 38, 0, 21 and 2; in an hour 59 or 60
+each. Of its intervals 0.7 to 3.4 % missed the truth, by how much drifted, and at most 0.6 % of its verdicts were wrong.
 """
 
 from __future__ import annotations
