@@ -155,7 +155,7 @@ def resume(path: Path, rendezvous: str = "", calibration: bool = False, more_s: 
                 return _conclude(stored, path)
             budget_s = _budget_left(stored, options_then.get("budget_s", 0.0)) if more_s is None else more_s or math.inf
             if budget_s <= 0:
-                print(f"{path}: the time was up, with {plural(len(left), 'pair')} open")
+                print(f"{path}: its time was up")
                 return _conclude(stored, path)
             folder = Path(options_then["folder"]) if options_then["folder"] else KNOWN if calibration else BENCHMARKS
             count = options_then.get("nnodes", 1)
