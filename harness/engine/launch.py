@@ -35,7 +35,7 @@ FEWEST = 5
 
 LONG_S = 0.02
 """Steps that take so long need no untimed one before them where the block before was of the same side: what a pause of
-a millisecond leaves cold is nothing to them. Such blocks have one step: a fifth of the launch's time is saved so."""
+a millisecond leaves cold is nothing to them. With blocks of one step that is a fifth of all steps, by count."""
 
 
 class NextLaunch:
