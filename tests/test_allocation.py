@@ -31,8 +31,11 @@ def around(mean: float, spread: float, launches: int) -> list[float]:
     return [mean + spread * (-1) ** launch for launch in range(launches)]
 
 
-def pair(name: str, launches: int = 2, cost_s: float = 1.0, effects: Sequence[float] | None = None) -> OpenPair:
-    return OpenPair(name, launches, {"optimized": around(0.5, 0.01, launches) if effects is None else effects}, cost_s)
+def pair(
+    name: str, launches: int = 2, cost_s: float = 1.0, effects: Sequence[float] | None = None, worth: float = 1.0
+) -> OpenPair:
+    found = around(0.5, 0.01, launches) if effects is None else effects
+    return OpenPair(name, launches, {"optimized": found}, cost_s, worth)
 
 
 def chosen(
@@ -96,6 +99,13 @@ def test_seconds_count_and_not_launches() -> None:
     """The first look is at six: four launches of 1 s are sooner than one of 5 s."""
     assert preferred(pair("near", 5, 5.0), pair("far", 2, 1.0)) == "far"
     assert preferred(pair("near", 5, 3.9), pair("far", 2, 1.0)) == "near"
+
+
+def test_what_is_worth_more_may_take_as_much_longer() -> None:
+    assert preferred(pair("job", cost_s=2.9, worth=3.0), pair("operation")) == "job"
+    assert preferred(pair("job", cost_s=3.1, worth=3.0), pair("operation")) == "operation"
+    assert preferred(pair("job", 4, 2.9, [*WIDE] * 2, 3.0), pair("operation", 4, 1.0, [*WIDE] * 2)) == "job"
+    assert preferred(pair("job", 4, 3.1, [*WIDE] * 2, 3.0), pair("operation", 4, 1.0, [*WIDE] * 2)) == "operation"
 
 
 @pytest.mark.parametrize(

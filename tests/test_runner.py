@@ -469,6 +469,17 @@ def test_every_pair_has_a_launch_then_memory_is_measured_where_it_is_claimed_and
     assert [launches for _, launches, memory in learnt if memory].count(9) == 5, "none is forgotten"
 
 
+@pytest.mark.usefixtures("clock")
+def test_where_all_cost_alike_whole_jobs_are_answered_before_operations(machine: FakeMachine) -> None:
+    machine.step_s["optimized"], machine.spread = machine.step_s["baseline"], 0.006
+    pairs = [replace(one, scale="macro") if one.pair == "Third" else one for one in PAIRS]
+    found = {record.info.pair: record for record in machine.run(pairs, replace(PLAN, budget_s=80.0))}
+    launches = {pair: len(record.launches) for pair, record in found.items()}
+    assert answered(found["Third"], FIRST, 2)
+    assert not any(answered(record, FIRST, 2) for pair, record in found.items() if pair != "Third"), launches
+    assert min(launches.values()) > 1, "none is forgotten"
+
+
 @pytest.mark.parametrize("at_once", [1, 3])
 @pytest.mark.parametrize("seed", range(4))
 def test_no_pair_is_launched_twice_in_a_row_while_another_is_open(at_once: int, seed: int) -> None:

@@ -15,7 +15,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from tipbench.engine.allocation import FIRST, OpenPair, next_group
+from tipbench.engine.allocation import FIRST, WHOLE_JOB, OpenPair, next_group
 from tipbench.engine.checks import MemoryPass, Start, checked, failed, measurable
 from tipbench.engine.handle import WorkerFailed
 from tipbench.engine.launch import NextLaunch
@@ -241,7 +241,8 @@ class _Runner:
             timed = [launch for launch in record.launches if variant in launch.variant]
             effects[variant], _ = launch_effects(timed, variant, self._plan.cores)
         cost_s = self._launch_s.get(record.name, self._check_s.get(record.name, 0.0))
-        return OpenPair(record.name, len(record.launches), effects, cost_s)
+        worth = WHOLE_JOB if record.info.scale == "macro" else 1.0
+        return OpenPair(record.name, len(record.launches), effects, cost_s, worth)
 
     def _one_by_one(self, group: Sequence[Passing], what: str) -> Iterator[Record]:
         """Prepare all at once, then measure each with nothing beside it. Their wall time is shared out among them."""
