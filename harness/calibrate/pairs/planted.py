@@ -97,6 +97,12 @@ class InOptimized4(_Sines):
     sizes = amount(in_optimized=4)
 
 
+class InBaseline6(_Sines):
+    """3 %."""
+
+    sizes = amount(in_baseline=6)
+
+
 class InBaseline10(_Sines):
     """5 %."""
 
@@ -107,12 +113,6 @@ class InOptimized10(_Sines):
     """5 %."""
 
     sizes = amount(in_optimized=10)
-
-
-class InBaseline20(_Sines):
-    """10 %."""
-
-    sizes = amount(in_baseline=20)
 
 
 class InOptimized20(_Sines):
