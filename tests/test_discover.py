@@ -40,7 +40,7 @@ class Plain(_Shared):
 class Many(_Shared, MacroPair):
     @process_settings(env={"OMP_NUM_THREADS": "{threads}"})
     @sweep(threads=(1, 2))
-    def optimized(self, threads): ...
+    def optimized(self, threads=2): ...
 
     @variant
     @requires(NOWHERE)
@@ -126,6 +126,7 @@ def test_a_pair_is_described_with_its_tip_and_settings(found: Discovery, folder:
     assert info.tip == {
         **{"id": "variety", "title": "Do so", "guide": ["A1.1", "B3"], "claim": "less memory"},
         **{"published": "", "status": "current", "note": "not always", "why_not": "", "no_micro": ""},
+        **{"do": "", "when": ""},
     }
     assert (info.scale, info.equal, info.deadline, info.sizes) == ("micro", "bitwise", 7, {"elements": 5})
     assert (info.device, info.reason, info.needs) == ("cpu", "", ())
@@ -138,6 +139,8 @@ def test_variants_are_the_baseline_the_sweep_and_the_arms(found: Discovery) -> N
     listed = [(variant.name, variant.settings.env) for variant in pair(found, "variety.Many").variants]
     threads = [(f"threads={n}", (("OMP_NUM_THREADS", str(n)),)) for n in (1, 2)]
     assert listed == [("baseline", ()), *threads, ("other", ())]
+    worded = {name: pair(found, f"variety.{name}").worded for name in ("Plain", "Many")}
+    assert worded == {"Plain": "optimized", "Many": "threads=2"}
 
 
 def test_a_need_that_is_not_met_is_named_with_its_remedy(found: Discovery) -> None:

@@ -39,6 +39,7 @@ def test_a_tip_has_pairs_of_both_scales_or_says_why_not(tip: Tip, pairs: list[ty
     scales = {pair.scale for pair in pairs}
     assert "macro" in scales
     assert ("micro" in scales) != bool(tip.no_micro), "either micro pairs, or the reason why there are none"
+    assert tip.do, "what to write"
 
 
 @pytest.mark.parametrize("pair", [pair for _, pairs in TIPS for pair in pairs], ids=lambda pair: pair.__qualname__)

@@ -369,14 +369,15 @@ def test_of_a_code_that_is_not_known_the_kind_alone_leaves(code: str, kind: str,
 
 
 def test_every_need_of_the_committed_runs_is_published() -> None:
-    """Those of the first schema were stored as sentences."""
+    """Those of the first schema were stored as sentences. Pairs that the suite has no longer are withheld."""
     for file in sorted(Path("results").rglob("20*.jsonl")):
         run, notices = read(file)
         if run.options.get("folder"):
             continue  # a person's own pairs, which are never published
         kept = allowed(run, notices)
-        assert kept.withheld == ()
-        for before, after in zip(run.records, kept.run.records, strict=True):
+        assert all(known(*name.split(".")) is None for name in kept.withheld)
+        published_records = [record for record in run.records if record.name not in kept.withheld]
+        for before, after in zip(published_records, kept.run.records, strict=True):
             assert (before.why, before.info.why) == (after.why, after.info.why)
             assert {name: found.why for name, found in before.variants.items()} == {
                 name: found.why for name, found in after.variants.items()

@@ -185,7 +185,7 @@ def test_what_the_index_says_of_a_run() -> None:
     assert found.path == ("Benchmarks", "amd-epyc-zen4-2c-24g", "2026-03-01-aaaaaaaa")
     assert (found.measured, found.skipped, found.failed, found.missing) == ("4", "1", "1", "0")
     assert found.noise == "0.993..1.005"
-    assert found.answers == "2-0-0-1-1"
+    assert found.answers == "2-0-0-0-0-0-1-1"
     told = as_markdown.render(tree.index([found], False))
     assert "4 measured, 1 skipped, 1 failed" in told
     assert "2 use it, 1 can't tell, 1 not possible here" in told

@@ -55,6 +55,7 @@ def other_allocator(baseline: str, optimized: str) -> bool:
 TIP = Tip(
     id="allocator",
     title="Use jemalloc or tcmalloc",
+    do="LD_PRELOAD=libjemalloc.so",
     guide=("A2.4",),
     claim=Claim.FASTER,
     mechanism=Mechanism("allocator in use, and page faults a step", allocator_and_faults, other_allocator),

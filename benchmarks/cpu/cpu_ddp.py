@@ -27,6 +27,7 @@ from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, all_reduces, 
 TIP = Tip(
     id="cpu-ddp",
     title="Train on CPUs with several processes",
+    do="torchrun --nproc-per-node=..., DistributedDataParallel(model)",
     guide=("A2.6",),
     claim=Claim.FASTER,
     mechanism=appears("all-reduces a step", all_reduces),

@@ -59,6 +59,7 @@ def only_optimized_is_bound(baseline: str, optimized: str) -> bool:
 TIP = Tip(
     id="numa",
     title="Bind a process to one NUMA node",
+    do="numactl --cpunodebind=N --membind=N",
     guide=("A2.1",),
     claim=Claim.FASTER,
     mechanism=Mechanism(

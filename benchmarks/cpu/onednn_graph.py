@@ -59,6 +59,8 @@ def partitions(step: Step) -> int:
 TIP = Tip(
     id="onednn-graph",
     title="Fuse operations for inference with oneDNN Graph",
+    do="torch.jit.freeze(torch.jit.trace(model, x)), torch.jit.enable_onednn_fusion(True)",
+    when="you stay with TorchScript",
     guide=("A2.5",),
     claim=Claim.FASTER,
     mechanism=appears("parts of the graph that run fused", partitions),

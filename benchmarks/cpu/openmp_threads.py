@@ -59,6 +59,7 @@ def bound_threads(step: Step) -> int:
 TIP = Tip(
     id="openmp-threads",
     title="Set the number of OpenMP threads",
+    do="OMP_NUM_THREADS=cores / processes",
     guide=("A2.2",),
     claim=Claim.FASTER,
     mechanism=changes("threads that share the work of an operation", threads),

@@ -25,6 +25,7 @@ from tipbench.tip.words import Claim, Job, Sizes, Step, Tip, all_reduces, gpu, p
 TIP = Tip(
     id="ddp-not-dp",
     title="Use DistributedDataParallel, not DataParallel",
+    do="DistributedDataParallel(model), under torchrun",
     guide=("A4.1", "B6"),
     claim=Claim.FASTER,
     mechanism=rises("all-reduces a step", all_reduces),

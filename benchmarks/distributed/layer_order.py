@@ -49,6 +49,8 @@ def ready_before_averaging(step: Step) -> int:
 TIP = Tip(
     id="layer-order",
     title="Construct layers in the order of their use",
+    do="layers constructed in the order of their use",
+    when="DDP needs find_unused_parameters=True",
     guide=("A4.3",),
     claim=Claim.FASTER,
     mechanism=falls("gradients ready before the first all-reduce", ready_before_averaging),

@@ -30,6 +30,7 @@ from tipbench.tip.words import Claim, Pair, Sizes, Step, Tip, all_reduces, cores
 TIP = Tip(
     id="no-sync",
     title="Skip needless all-reduces while accumulating gradients",
+    do="with model.no_sync(): around all but the last backward()",
     guide=("A4.2",),
     claim=Claim.FASTER,
     mechanism=falls("all-reduces a step", all_reduces),

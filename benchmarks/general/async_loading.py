@@ -39,6 +39,7 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="async-loading",
     title="Load data in worker processes",
+    do="DataLoader(data, num_workers=..., persistent_workers=True)",
     guide=("A1.1", "B3"),
     claim=Claim.FASTER,
     mechanism=rises("processes that decode beside the training process", working_children),
@@ -53,8 +54,10 @@ TIP = Tip(
 )
 
 CORES = available_cores()
-WORKERS = (1, 2, CORES, 2 * CORES, 4 * CORES)
-FEWER = (1, CORES, 4 * CORES)
+MOST = 4 * CORES
+"""What B3 advises at most."""
+WORKERS = (1, 2, CORES, 2 * CORES, MOST)
+FEWER = (1, CORES, MOST)
 """For the whole epoch, which takes long."""
 IMAGES = 16 * min(CORES, 16)
 """Images in an epoch: with batches of 4, one batch for each of 4 workers a core."""
@@ -81,7 +84,7 @@ class Decoding(Pair):
         return self.loading()
 
     @sweep(num_workers=WORKERS)
-    def optimized(self, num_workers: int = 1) -> Step:
+    def optimized(self, num_workers: int = MOST) -> Step:
         return self.loading(num_workers=num_workers, persistent_workers=True)
 
 
@@ -94,5 +97,5 @@ class TrainingEpoch(TrainSmallNetwork):
         return job.epoch
 
     @sweep(num_workers=FEWER)
-    def optimized(self, num_workers: int = 1) -> Step:
+    def optimized(self, num_workers: int = MOST) -> Step:
         return self.applied(partial(async_loading, num_workers=num_workers))

@@ -20,6 +20,7 @@ from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, falls, flops,
 TIP = Tip(
     id="channels-last",
     title="Use the channels_last memory format for vision models",
+    do="model.to(memory_format=torch.channels_last)",
     guide=("A1.6",),
     claim=Claim.FASTER,
     mechanism=falls("layers whose output is not channels_last", not_channels_last),

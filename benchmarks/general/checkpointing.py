@@ -45,6 +45,8 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="checkpointing",
     title="Checkpoint activations to save memory",
+    do="checkpoint(block, x, use_reentrant=False)",
+    when="memory is short",
     guide=("A1.7",),
     claim=Claim.LEANER,
     mechanism=falls("bytes saved for the backward pass", saved_bytes),

@@ -26,6 +26,7 @@ from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, compiler, fal
 TIP = Tip(
     id="fuse-pointwise",
     title="Fuse pointwise operations with torch.compile",
+    do="torch.compile(function)",
     guide=("A1.5",),
     claim=Claim.FASTER,
     mechanism=falls("operations dispatched", operations),

@@ -27,6 +27,7 @@ from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, calls, falls
 TIP = Tip(
     id="grad-none",
     title="Set gradients to None instead of zero",
+    do="optimizer.zero_grad()",
     guide=("A1.4",),
     claim=Claim.FASTER,
     mechanism=falls("tensors filled with zeros", lambda step: calls(step, "aten::zero_")),

@@ -48,6 +48,7 @@ def padded_tokens(step: Step) -> int:
 TIP = Tip(
     id="length-bucketing",
     title="Put sequences of about the same length into one batch",
+    do="DataLoader(data, batch_sampler=...), batches of about equal length",
     guide=("G4.4",),
     claim=Claim.FASTER,
     mechanism=falls("padded tokens an epoch", padded_tokens),

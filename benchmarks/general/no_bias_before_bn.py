@@ -42,6 +42,7 @@ def biases_taken_away(step: Step) -> int:
 TIP = Tip(
     id="no-bias-before-bn",
     title="Leave out the bias of convolutions before batch normalisation",
+    do="nn.Conv2d(..., bias=False)",
     guide=("A1.3", "B9"),
     claim=Claim.FASTER,
     mechanism=falls("biases that batch normalisation takes away", biases_taken_away),

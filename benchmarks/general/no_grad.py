@@ -35,6 +35,7 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="no-grad",
     title="Disable gradient calculation for inference",
+    do="with torch.no_grad():",
     guide=("A1.2", "M5"),
     claim=Claim.FASTER,
     mechanism=falls("autograd nodes behind the output", lambda step: autograd_nodes(step())),

@@ -41,6 +41,7 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="amp",
     title="Use automatic mixed precision",
+    do="with torch.autocast(device_type, dtype=torch.bfloat16):",
     guide=("A3.6", "B4"),
     claim=Claim.FASTER,
     mechanism=appears("modules whose output has 16 bits", low_precision_outputs),

@@ -22,6 +22,7 @@ from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, falls, gpu, s
 TIP = Tip(
     id="avoid-sync",
     title="Do not make the processor wait for the GPU",
+    do="total += loss.detach(), read once at the end",
     guide=("A3.4", "B10"),
     claim=Claim.FASTER,
     mechanism=falls("waits of the processor for the GPU", synchronisations),

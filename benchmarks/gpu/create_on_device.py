@@ -23,6 +23,7 @@ from tipbench.tip.words import Claim, Equal, Job, Pair, Sizes, Step, Tip, copies
 TIP = Tip(
     id="create-on-device",
     title="Create tensors on the device they are used on",
+    do="torch.zeros(n, device=device)",
     guide=("A3.5",),
     claim=Claim.FASTER,
     mechanism=falls("copies from the host", lambda step: sum(copies_to_device(step).values())),

@@ -29,6 +29,7 @@ def fewer_launches_or_not_compiled(baseline: dict[str, int], optimized: dict[str
 TIP = Tip(
     id="cuda-graphs",
     title="Launch many small kernels at once with CUDA graphs",
+    do='torch.compile(model, mode="reduce-overhead")',
     guide=("A3.2",),
     claim=Claim.FASTER,
     mechanism=Mechanism(

@@ -39,6 +39,7 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="cudnn-benchmark",
     title="Let cuDNN try out its convolution algorithms",
+    do="torch.backends.cudnn.benchmark = True",
     guide=("A3.3", "B5"),
     claim=Claim.FASTER,
     mechanism=rises("kernels run for shapes that are new to cuDNN, those it tries out included", first_kernels),

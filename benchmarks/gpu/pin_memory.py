@@ -36,6 +36,7 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="pin-memory",
     title="Copy to the GPU from pinned memory",
+    do="DataLoader(data, pin_memory=True), x.to(device, non_blocking=True)",
     guide=("A1.1", "B3"),
     claim=Claim.FASTER,
     mechanism=Mechanism(

@@ -49,6 +49,7 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="tensor-cores",
     title="Let tensor cores multiply matrices",
+    do='torch.set_float32_matmul_precision("high")',
     guide=("A3.1",),
     claim=Claim.FASTER,
     mechanism=rises("kernels on tensor cores", tensor_core_kernels),

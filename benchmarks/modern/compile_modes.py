@@ -47,6 +47,7 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="compile-modes",
     title="Compile the model, and choose the mode",
+    do="model.compile()",
     guide=("M2",),
     claim=Claim.FASTER,
     mechanism=Mechanism(

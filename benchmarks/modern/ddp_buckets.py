@@ -27,6 +27,7 @@ from tipbench.tip.words import Claim, Pair, Sizes, Step, Tip, calls, cores, fall
 TIP = Tip(
     id="ddp-buckets",
     title="Let gradients be views of DDP's buckets",
+    do="DistributedDataParallel(model, gradient_as_bucket_view=True)",
     guide=("M9",),
     claim=Claim.LEANER,
     mechanism=falls("copies of tensors", lambda step: calls(step, "aten::copy_")),

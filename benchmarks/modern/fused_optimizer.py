@@ -24,6 +24,7 @@ from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, cpu, falls, o
 TIP = Tip(
     id="fused-optimizer",
     title="Use the optimizer's fused implementation",
+    do="AdamW(model.parameters(), fused=True)",
     guide=("M3",),
     claim=Claim.FASTER,
     mechanism=falls("operations dispatched", operations),

@@ -37,6 +37,7 @@ from tipbench.tip.words import Claim, Equal, Job, Pair, Sizes, Step, Tip, cores,
 TIP = Tip(
     id="prefetch",
     title="Prefetch batches, and to the device",
+    do="DataLoader(data, num_workers=..., prefetch_factor=4)",
     guide=("M4",),
     claim=Claim.FASTER,
     mechanism=rises("batches asked for ahead", lambda step: most_requested(step)),

@@ -24,6 +24,7 @@ from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, falls, flops,
 TIP = Tip(
     id="sdpa",
     title="Use scaled_dot_product_attention",
+    do="F.scaled_dot_product_attention(query, key, value)",
     guide=("M1",),
     claim=Claim.FASTER,
     mechanism=falls("operations dispatched", operations),

@@ -25,6 +25,8 @@ from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, falls, flops
 TIP = Tip(
     id="selective-checkpointing",
     title="Checkpoint selectively",
+    do="checkpoint(..., context_fn=create_selective_checkpoint_contexts)",
+    when="memory is short",
     guide=("M8",),
     claim=Claim.FASTER,
     mechanism=falls("floating-point operations of matrix products", flops),

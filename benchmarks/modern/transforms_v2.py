@@ -23,6 +23,7 @@ from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, calls, rises,
 TIP = Tip(
     id="transforms-v2",
     title="Transform images as uint8 tensors (transforms v2)",
+    do="torchvision.transforms.v2, on uint8 tensors",
     guide=("M6",),
     claim=Claim.FASTER,
     mechanism=rises(

@@ -39,6 +39,7 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="batch-size",
     title="Use large batches",
+    do="DataLoader(data, batch_size=...), with a learning rate of its own",
     guide=("B2",),
     claim=Claim.FASTER,
     mechanism=falls("forward passes for the same images", forward_passes),
@@ -73,7 +74,7 @@ class Gradients(Pair):
         return self.gradients(SMALL)
 
     @sweep(batch=LARGER)
-    def optimized(self, batch: int) -> Step:  # type: ignore[override]
+    def optimized(self, batch: int = LARGER[-1]) -> Step:
         return self.gradients(batch)
 
 
@@ -97,7 +98,7 @@ class DigitsTraining(Pair):
         return from_fresh_seeds(training(SMALL, RATES[SMALL]), self.device)
 
     @sweep(batch=LARGER)
-    def optimized(self, batch: int) -> Step:  # type: ignore[override]
+    def optimized(self, batch: int = LARGER[-1]) -> Step:
         return from_fresh_seeds(training(batch, RATES[batch]), self.device)
 
     @property

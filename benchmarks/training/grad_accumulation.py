@@ -21,6 +21,8 @@ from tipbench.tip.words import Claim, Job, Sizes, Tip, forward_passes, rises
 TIP = Tip(
     id="grad-accumulation",
     title="Accumulate gradients of small batches",
+    do="several backward() before each optimizer.step()",
+    when="memory is short",
     guide=("B7",),
     claim=Claim.LEANER,
     mechanism=rises("forward passes to an optimizer step", forward_passes),

@@ -1,25 +1,17 @@
-"""Clip gradients, all tensors at once.
+"""Clip gradients.
 
 `clip_grad_norm_(parameters, 0.5)` scales all gradients down together where their norm is above 0.5, so that
 one bad batch cannot throw the weights far off. It is a cost in time, and buys stability.
 
-The norm and the scaling need two operations for each gradient. `clip_grad_norm_` calls them tensor by
-tensor from Python (`foreach=False`), or hands all tensors over at once. The second is what it does by
-default, on CPUs as on CUDA GPUs; optimizers, in contrast, work tensor by tensor on CPUs by default.
+Why people write the baseline: a training loop does without clipping until it diverges.
 
-Why people write the baseline: a training loop does without clipping until it diverges. And clipping tensor by
-tensor was the only way before torch 2.0, and a loop over `parameter.grad` of one's own still is: there the
-baseline is the old way on purpose.
+What to expect: clipping makes a step slower, and that is all it does while gradients are below the threshold. Where
+the learning rate is high, trainings diverge without it, which the mechanism counts.
 
-What to expect: clipping makes a step slower (`LSTMTraining`), and that is all it does while gradients are below
-the threshold. Where the learning rate is high, trainings diverge without it, which the mechanism of that pair
-counts. Handing all tensors over at once saves nearly all launches of the clipping on a GPU. On a CPU both ways
-run the same loops inside, and only the calls from Python are saved: a part of the clipping where tensors are
-small, next to nothing of a whole step.
+Clipping tensor by tensor (`foreach=False`) was the only way before torch 2.0; all at once is the default since.
 """
 
 import math
-from functools import partial
 from typing import Any
 
 import torch
@@ -28,75 +20,32 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from benchmarks.jobs.language_model import VOCABULARY, SourceText, TrainGPT
-from tipbench.tip.words import Claim, Job, MacroPair, Mechanism, Pair, Sizes, Step, Tip, falls, operations
+from benchmarks.jobs.language_model import VOCABULARY, SourceText
+from tipbench.tip.words import Claim, Job, MacroPair, Mechanism, Sizes, Step, Tip, falls
 
 TIP = Tip(
     id="grad-clipping",
-    title="Clip gradients, all tensors at once",
+    title="Clip gradients",
+    do="torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)",
+    when="a training diverges",
     guide=("B8",),
-    claim=Claim.AVOIDS,
-    mechanism=falls("operations dispatched", operations),
-    note=(
-        "Clipping costs time and buys stability: LSTMTraining shows both, the other pairs the faster way to clip, "
-        "the default since torch 2.0. With a GradScaler call unscale_ first."
-    ),
+    claim=Claim.STEADIER,
+    note="Clipping costs time and buys stability. With a GradScaler call unscale_ first.",
+    no_micro="what clipping prevents shows in a whole training alone",
 )
 
 MAX_NORM = 0.5
 
 
-def grad_clipping(job: Job, foreach: bool | None = None) -> None:
+def grad_clipping(job: Job) -> None:
     """The tip, on any training job: clip between the backward pass and the optimizer's step."""
     assert job.optimizer is not None
     parameters = [parameter for group in job.optimizer.param_groups for parameter in group["params"]]
 
     def clip(*_: Any) -> None:
-        clip_grad_norm_(parameters, MAX_NORM, foreach=foreach)
+        clip_grad_norm_(parameters, MAX_NORM)
 
     job.optimizer.register_step_pre_hook(clip)
-
-
-class SmallGradients(Pair):
-    """Clipping five hundred small gradients, which are set anew before, all with one copy."""
-
-    sizes = Sizes(dict(parameters=500, elements=1000), test=dict(parameters=10, elements=100))
-
-    def gradients(self) -> tuple[nn.ParameterList, torch.Tensor, torch.Tensor]:
-        """(the parameters, the memory all their gradients lie in, what that holds before clipping)."""
-        count, elements = self.size["parameters"], self.size["elements"]
-        unclipped = torch.randn(count, elements, device=self.device)
-        memory = torch.zeros_like(unclipped)
-        model = nn.ParameterList([nn.Parameter(torch.zeros(elements, device=self.device)) for _ in range(count)])
-        for parameter, gradient in zip(model.parameters(), memory, strict=True):
-            parameter.grad = gradient
-        return model, memory, unclipped
-
-    def clipping(self, foreach: bool | None) -> Step:
-        model, memory, unclipped = self.gradients()
-        parameters = list(model.parameters())
-
-        def step() -> tuple[torch.Tensor, nn.Module]:
-            memory.copy_(unclipped)
-            return clip_grad_norm_(parameters, MAX_NORM, foreach=foreach), model
-
-        return step
-
-    def baseline(self) -> Step:
-        return self.clipping(foreach=False)
-
-    def optimized(self) -> Step:
-        return self.clipping(foreach=None)
-
-
-class GPTTraining(TrainGPT, untuned=partial(grad_clipping, foreach=False), apply=grad_clipping):
-    """Training a narrow GPT of twelve blocks, clipped in each step: many gradients, none of them large."""
-
-    sizes = Sizes(
-        dict(layers=12, width=64, context=64, batch=2),
-        gpu=dict(width=512),
-        test=dict(layers=1, width=16, context=8),
-    )
 
 
 class LSTM(nn.Module):

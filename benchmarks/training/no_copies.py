@@ -23,6 +23,7 @@ from tipbench.tip.words import Claim, Equal, Job, Pair, Sizes, Step, Tip, calls,
 TIP = Tip(
     id="no-copies",
     title="Turn NumPy arrays into tensors without a copy",
+    do="torch.as_tensor(array)",
     guide=("B10",),
     claim=Claim.FASTER,
     mechanism=falls("copies of tensors", lambda step: calls(step, "aten::copy_")),

@@ -27,6 +27,7 @@ from tipbench.tip.words import Claim, Equal, Mechanism, Pair, Sizes, Step, Tip, 
 TIP = Tip(
     id="one-cycle",
     title="Use a one-cycle learning rate",
+    do="OneCycleLR(optimizer, max_lr=..., epochs=..., steps_per_epoch=...)",
     guide=("B1",),
     claim=Claim.FEWER_STEPS,
     note="OneCycleLR raises the rate over the first 30 % of the steps (pct_start=0.3), not over the first half",

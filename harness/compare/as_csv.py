@@ -8,7 +8,7 @@ import math
 
 from tipbench.compare.comparison import Cell, Comparison
 from tipbench.compare.consistency import consistencies
-from tipbench.compare.effect import memory_change
+from tipbench.report.effect import memory_change
 from tipbench.report.wording import plain
 
 OF_A_RUN = ("verdict", "speedup", "low", "high", "memory", "reason")

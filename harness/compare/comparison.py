@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from tipbench.compare.effect import Effect, Key
 from tipbench.compare.grade import NOT, SAME, STATE, Facts, Grade, facts, grade
-from tipbench.compare.means import Mean, mean_of, of_one_machine
+from tipbench.compare.means import mean_of
 from tipbench.compare.stored import Stored
 from tipbench.records.store import file_name, folder_name
+from tipbench.report.effect import Effect, Key
 from tipbench.report.rows import CONTROL
 from tipbench.report.wording import value
+from tipbench.verdict.pooling import TIMES, Mean, pooled
 from tipbench.verdict.rules import ERROR, FULL, Rules, decide, rules_of
 from tipbench.verdict.statistics import Estimate
 
@@ -192,7 +193,7 @@ class Comparison:
             means = [cell.mean for cell in cells if cell.mean is not None]
             first = next((cell for cell in cells if cell.mean is not None), cells[0])
             if len(means) > 1:
-                mean = of_one_machine(means)
+                mean = pooled(means, TIMES)
                 words = {cell.word for cell in cells if cell.mean is not None}
                 word = words.pop() if len(words) == 1 else verdict(mean, self._rules(group))
                 found.append(Place(group.label, word, mean, first.effect))

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tipbench.compare.comparison import Comparison, Place
-from tipbench.compare.effect import Key, memory_change
 from tipbench.compare.means import Heterogeneity, heterogeneity
-from tipbench.report.advice import EFFECTS, MEMORY_KINDS, MEMORY_MARGIN
-from tipbench.report.rows import CONTROL
+from tipbench.report.effect import Key, memory_change
+from tipbench.report.rows import CONTROL, MEMORY_KINDS, MEMORY_MARGIN
 from tipbench.report.wording import change, plural
 from tipbench.tip.pair import Claim
+from tipbench.verdict.rules import AT_MOST
 from tipbench.verdict.statistics import discoveries
 from tipbench.verdict.verdict import FALSE_DISCOVERY_RATE
 
@@ -28,6 +28,9 @@ REVERSES, SOME, COSTS_SOME, PAYS, COSTS, NOTHING, UNCLEAR, ONE, NEVER = WORDS = 
     "not measured",
 )
 """What is said of a tip: the first of these that holds for one of the pairs that speak for it."""
+
+EFFECTS = {"faster": "pays", "slower": "costs", "no difference": "nothing", AT_MOST: "nothing"}
+"""By verdict on time; every other is unclear."""
 
 MOST_NAMED = 4
 """Machines that are named one by one in a sentence."""

@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass, replace
 
 from tipbench.compare.comparison import Comparison
-from tipbench.compare.effect import Key
-from tipbench.compare.means import Mean, difference
+from tipbench.compare.means import difference
+from tipbench.report.effect import Key
 from tipbench.report.rows import CONTROL
 from tipbench.report.wording import plain, plural, ratio
+from tipbench.verdict.pooling import Mean
 from tipbench.verdict.rules import AT_MOST, MARGIN
 from tipbench.verdict.statistics import discoveries
 from tipbench.verdict.verdict import FALSE_DISCOVERY_RATE

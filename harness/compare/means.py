@@ -9,26 +9,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.special import fdtrc, stdtr, stdtrit
+from scipy.special import fdtrc
 
-
-@dataclass(frozen=True)
-class Mean:
-    """freedom: degrees of freedom that its standard error was estimated with, not always whole."""
-
-    mean: float
-    error: float
-    freedom: float
-
-    def interval(self, alpha: float = 0.05) -> tuple[float, float]:
-        """Student's, at two-sided error `alpha`."""
-        half = float(stdtrit(self.freedom, 1 - alpha / 2)) * self.error
-        return self.mean - half, self.mean + half
-
-    def p_beyond(self, margin: float) -> float:
-        """p-value against "the truth lies within +-margin": twice the t tail beyond the nearer edge."""
-        distance = abs(self.mean) - margin
-        return 1.0 if distance <= 0 else min(1.0, 2 * float(stdtr(self.freedom, -distance / self.error)))
+from tipbench.verdict.pooling import Mean
 
 
 @dataclass(frozen=True)
@@ -68,26 +51,6 @@ def difference(old: Mean, new: Mean) -> Mean:
     """new - old, of independent means (Welch)."""
     error, freedom = _sum([(old.error**2, old.freedom), (new.error**2, new.freedom)])
     return Mean(new.mean - old.mean, error, freedom)
-
-
-def of_one_machine(runs: Sequence[Mean]) -> Mean:
-    """One mean of a machine's runs: runs of one machine are not independent machines.
-
-    The runs count alike. Where they differ by more than their errors explain, what lies between runs (DerSimonian
-    and Laird 1986) widens the error, with as few degrees of freedom as there are runs to know it from.
-    Raises ValueError where there is none.
-    """
-    if not runs:
-        raise ValueError("no runs to average")
-    if len(runs) == 1:
-        return runs[0]
-    count = len(runs)
-    weights = [run.error**-2 for run in runs]
-    excess = heterogeneity(runs).q - (count - 1)
-    between = max(0.0, excess / (math.fsum(weights) - math.fsum(weight**2 for weight in weights) / math.fsum(weights)))
-    parts = [(run.error**2 / count**2, run.freedom) for run in runs]
-    error, freedom = _sum([*parts, (between / count, count - 1.0)] if between else parts)
-    return Mean(math.fsum(run.mean for run in runs) / count, error, freedom)
 
 
 def mean_of(pairs: Sequence[Sequence[Mean]]) -> Mean:

@@ -8,10 +8,7 @@ from collections.abc import Mapping, Sequence
 from tipbench.compare.comparison import Cell as Found
 from tipbench.compare.comparison import Comparison
 from tipbench.compare.consistency import Consistency, TipConsistency, consistencies, tips
-from tipbench.compare.effect import Key, memory_change
 from tipbench.compare.grade import hardware
-from tipbench.compare.means import Mean
-from tipbench.report.advice import MEMORY_KINDS, MEMORY_MARGIN
 from tipbench.report.document import (
     Block,
     Break,
@@ -27,8 +24,10 @@ from tipbench.report.document import (
     Strong,
     Table,
 )
-from tipbench.report.rows import CONTROL
+from tipbench.report.effect import Key, memory_change
+from tipbench.report.rows import CONTROL, MEMORY_KINDS, MEMORY_MARGIN
 from tipbench.report.wording import change, plural, ratio, seconds
+from tipbench.verdict.pooling import Mean
 
 MOST_GRADES = 100
 """Comparisons of two runs that the page lists; JSON has all."""

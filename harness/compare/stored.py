@@ -13,10 +13,10 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tipbench.compare.effect import Effect, effects, readable
 from tipbench.records import store
 from tipbench.records.record import Run
 from tipbench.records.store import StoreError
+from tipbench.report.effect import Effect, effects, readable
 from tipbench.tip.needs import available_cores
 
 WORTH_A_PROCESS = 8 << 20

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tipbench.compare.comparison import Comparison
-from tipbench.compare.effect import effects as effects_of
 from tipbench.compare.inputs import LEAST, MOST
 from tipbench.compare.page import across
 from tipbench.compare.page import page as compared_page
@@ -21,6 +20,7 @@ from tipbench.publish.target import EXPERIMENTAL, open_wiki, parse, secret_for
 from tipbench.publish.wiki import Wiki, WikiError
 from tipbench.records import store
 from tipbench.report.document import Page, figures
+from tipbench.report.effect import effects as effects_of
 from tipbench.report.figures import alts_across, draw, draw_across
 from tipbench.report.one_run import page
 from tipbench.report.rows import rows

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from html import escape
 
 from tipbench.publish.wiki import NO_FILES
-from tipbench.report.advice import DO_NOT, IMPOSSIBLE, UNCLEAR, USE
+from tipbench.report.advice import DEPENDS, DO_NOT, IMPOSSIBLE, UNCLEAR, USE, USE_IF
 from tipbench.report.document import Cell, Code, Figure, Folded, Heading, Page, SideBySide, Strong
 from tipbench.report.markup import Markup
 from tipbench.report.wording import lines_of, plain
 
 COLOURS = {
-    **dict.fromkeys(("faster", USE), "Green"),
+    **dict.fromkeys(("faster", USE, USE_IF), "Green"),
     **dict.fromkeys(("slower", "failed", DO_NOT), "Red"),
-    **dict.fromkeys(("inconclusive", UNCLEAR), "Yellow"),
+    **dict.fromkeys(("inconclusive", UNCLEAR, DEPENDS), "Yellow"),
     **dict.fromkeys(("skipped", IMPOSSIBLE), "Blue"),
 }
 """Of the lozenges around a cell's kind; what is not here is grey. The word is in the lozenge."""

@@ -113,8 +113,8 @@ def _about(tree: ast.Module) -> dict[str, Any] | None:
             and isinstance(node.value, ast.Call)
         ):
             written = {keyword.arg: _value(keyword.value) for keyword in node.value.keywords if keyword.arg in ABOUT}
-            empty = {"published": "", "status": "current", "note": "", "why_not": "", "no_micro": ""}
-            return empty | written
+            empty = dict.fromkeys(("published", "note", "why_not", "no_micro", "do", "when"), "")
+            return {**empty, "status": "current", **written}
     return None
 
 

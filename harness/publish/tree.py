@@ -17,6 +17,7 @@ from tipbench.records.record import Run
 from tipbench.records.store import file_name
 from tipbench.report.advice import ANSWERS, advise
 from tipbench.report.document import Block, Bullets, Cell, Code, Folded, Heading, Link, Page, Paragraph, Table
+from tipbench.report.effect import effect
 from tipbench.report.rows import CONTROL, Row, counts, rows
 
 ROOT = "Benchmarks"
@@ -71,7 +72,7 @@ FORMS: Mapping[str, str] = {
 def entry(run: Run) -> Entry:
     """The run's line, of a run that `allowed` has let through."""
     found, counted = rows(run), counts(run)
-    answers = [given.answer for given in advise(found)]
+    answers = [given.kind for given in advise([list(map(effect, found))])]
     device = next((record.info.device for record in run.records), str(run.options.get("device", "")))
     return Entry(
         id=run.id,

@@ -75,6 +75,8 @@ class StoredTip(TypedDict):
     status: NotRequired[str]
     note: NotRequired[str]
     why_not: NotRequired[str]
+    do: NotRequired[str]
+    when: NotRequired[str]
 
 
 class Mechanism(TypedDict, total=False):

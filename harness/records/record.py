@@ -59,7 +59,8 @@ class PairInfo(_Explained):
 
     tip: the fields of `tipbench.tip.pair.Tip`, as plain JSON. file: relative to the folder that holds the
     folder of pairs (`benchmarks/general/no_grad.py`), so that no path of a person is stored. flush_l2: a GPU's
-    L2 cache was emptied before every step. code: what `tipbench.suite.source.sides` cut out of the file.
+    L2 cache was emptied before every step. worded: the variant that the tip's answer is about; empty where that is the
+    best of a sweep, or not recorded. code: what `tipbench.suite.source.sides` cut out of the file.
     """
 
     tip: Mapping[str, Any]
@@ -75,6 +76,7 @@ class PairInfo(_Explained):
     needs: tuple[str, ...] = ()
     why: Reason | None = None
     flush_l2: bool = False
+    worded: str = ""
     code: Mapping[str, str] = field(default_factory=dict)
 
     @property

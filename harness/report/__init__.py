@@ -11,12 +11,13 @@ from pathlib import Path
 from tipbench.records.record import Run
 from tipbench.records.store import Notice, file_name, folder_name
 from tipbench.report import as_csv, as_html, as_json, as_markdown, one_run
-from tipbench.report.advice import ANSWERS, Advice, advise
+from tipbench.report.advice import advise
+from tipbench.report.effect import effects
 from tipbench.report.output import ReportError, print_bytes, write_file
 from tipbench.report.rows import Row, rows
 from tipbench.report.wording import plain
 
-__all__ = ["ANSWERS", "FORMATS", "Advice", "ReportError", "Row", "advise", "one_liners", "render", "rows", "write"]
+__all__ = ["FORMATS", "ReportError", "Row", "one_liners", "render", "rows", "write"]
 
 
 def _html(run: Run, notices: Sequence[Notice]) -> str:
@@ -69,7 +70,10 @@ def _write_figures(run: Run, folder: Path) -> None:
 
 def one_liners(run: Run) -> list[str]:
     """One line of plain text a tip, the answers that ask for action first."""
-    found = advise(rows(run))
-    answers = max((len(advice.answer) for advice in found), default=0)
+    found = advise([effects(run)])
+    answers = max((len(plain(advice.answer)) for advice in found), default=0)
     tips = max((len(plain(advice.tip)) for advice in found), default=0)
-    return [f"{a.answer:<{answers}}  {plain(a.tip):<{tips}}  {plain(a.why)}" for a in found]
+    return [
+        f"{plain(a.answer):<{answers}}  {plain(a.tip):<{tips}}  {plain('; '.join(filter(None, (a.gain, a.price))))}"
+        for a in found
+    ]

@@ -1,215 +1,285 @@
-"""From a tip's rows to one of five answers, and the sentence that says why."""
+"""From what a machine's runs found to one answer a tip: what to write, what it brings in whole jobs, what it costs.
+
+An answer is about the tip as the guide words it, judged by what the guide promises, in whole jobs. Operations alone
+explain; they answer only where a tip has no whole job. Other ways to follow a tip are named beside it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from tipbench.report.rows import CONTROL, Row
-from tipbench.report.wording import change, in_prose, plural, ratio, size
+from tipbench.report.effect import Effect
+from tipbench.report.rows import CONTROL, MEMORY_KINDS, MEMORY_MARGIN, ONE_OFF_NOISE_S
+from tipbench.report.wording import change, plural, ratio, seconds, size, value
 from tipbench.tip.pair import Claim
-from tipbench.verdict.rules import AT_MOST
+from tipbench.verdict.pooling import SURE, TIMES, Mean, Spread, State, pooled, state
+from tipbench.verdict.rules import MARGIN
 
-USE, NO_BOTHER, DO_NOT, UNCLEAR, IMPOSSIBLE = ANSWERS = (
+USE, USE_IF, DEPENDS, DEFAULT, SMALL, DO_NOT, UNCLEAR, IMPOSSIBLE = ANSWERS = (
     "use it",
-    "don't bother",
+    "use it if",
+    "depends",
+    "already the default",
+    "at most",
     "don't",
     "can't tell",
     "not possible here",
 )
-
-ANSWER_TO = {"pays": USE, "costs": DO_NOT, "unclear": UNCLEAR, "nothing": NO_BOTHER}
-"""What the effects of a tip's pairs come to: the first that any of them has."""
-
-EFFECTS = {"faster": "pays", "slower": "costs", "no difference": "nothing", AT_MOST: "nothing"}
-"""By verdict on time; every other is unclear."""
-
-MEMORY_MARGIN = 0.05
-"""Peaks within +-5 % are of no practical size; unlike times they are counted, not sampled."""
-
-MEMORY_KINDS = {
-    "allocated_peak": "GPU memory",
-    "tensor_peak": "live tensors",
-    "resident_peak": "resident memory",
-}
-"""What a memory claim is judged by, best first, where both sides have it."""
+"""The kinds of answers, those that ask for action first. Two are shown with more: `use it if memory is short`,
+`at most 3 %`."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """The answer on one tip. why: plain text that is still to be escaped."""
+    """The answer on one tip; plain text that is still to be escaped.
+
+    kind: one of ANSWERS. answer: as it is shown. do: what to write; empty where the run does not say, or nothing is to
+    be done. gain: what it brings in each whole job. price: what it costs beside.
+    """
 
     tip: str
     title: str
+    kind: str
     answer: str
-    why: str
+    do: str
+    gain: str
+    price: str
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What one pair says about its tip, through the row that speaks for it.
+class Measure:
+    """How a claim is judged. of: ln of what the baseline takes over what the variant takes, in one run; None where it
+    is not known. margin: effects within +-margin are of no practical size. spread: between runs of one machine. bounds:
+    what else is tried, as `pooling.state` has them."""
 
-    effect: pays, costs, nothing or unclear. against: the pair's other variants, if they cost.
+    of: Callable[[Effect], Mean | None]
+    margin: float
+    spread: Spread
+    bounds: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the runs say of one pair through one variant. newest: of the last run. means: one a run that has it."""
+
+    newest: Effect
+    means: tuple[Mean, ...]
+    measure: Measure
+
+    @property
+    def state(self) -> State:
+        return state(self.means, self.measure.spread, self.measure.margin, self.measure.bounds)
+
+    @property
+    def mean(self) -> Mean | None:
+        return pooled(self.means, self.measure.spread) if self.means else None
+
+    @property
+    def may_cost(self) -> bool:
+        """Whether a loss cannot be excluded."""
+        return self.mean is None or self.mean.above(-self.measure.margin) < SURE
+
+
+def advise(runs: Sequence[Sequence[Effect]]) -> list[Advice]:
+    """One advice a tip of the last run, controls left out, grouped by answer in the order of ANSWERS.
+
+    runs: what runs of one machine with the same versions found, in the order they were made. Of the earlier ones that
+    counts which the last one has too, of the same code at the same sizes.
     """
-
-    row: Row
-    effect: str
-    against: tuple[Row, ...] = ()
-
-
-def advise(rows: Sequence[Row]) -> list[Advice]:
-    """One advice a tip, controls left out, grouped by answer in the order of ANSWERS."""
-    tips: dict[str, list[Row]] = {}
-    for row in rows:
-        if row.tip != CONTROL:
-            tips.setdefault(row.tip, []).append(row)
-    return sorted(map(_advise, tips.values()), key=lambda advice: ANSWERS.index(advice.answer))
+    tips: dict[str, list[Effect]] = {}
+    for effect in runs[-1] if runs else ():
+        if effect.tip != CONTROL:
+            tips.setdefault(effect.tip, []).append(effect)
+    earlier: dict[tuple[str, ...], list[Effect]] = {}
+    for effect in (effect for run in runs[:-1] for effect in run):
+        earlier.setdefault(_same(effect), []).append(effect)
+    found = [_advise(effects, earlier) for effects in tips.values()]
+    return sorted(found, key=lambda advice: ANSWERS.index(advice.kind))
 
 
-def promise_kept(row: Row) -> bool | None:
-    """Whether a row shows what the guide promises; None where that is not a gain in a step's time or memory."""
-    claim = row.info.tip["claim"]
-    if claim not in (Claim.FASTER, Claim.LEANER) or not row.measured:
+def _same(effect: Effect) -> tuple[str, ...]:
+    return *effect.key, effect.sizes, effect.code, effect.text
+
+
+# ---- what is judged, by claim ----
+
+
+def _time(effect: Effect) -> Mean | None:
+    if effect.mean is None or effect.error is None:
         return None
-    return _effect(row, claim == Claim.LEANER) == "pays"
+    return Mean(effect.mean, effect.error, effect.launches - 1.0)
 
 
-def judged_memory(row: Row) -> tuple[str, int, int] | None:
-    """(kind, baseline's bytes, variant's bytes) of the best kind that both sides have."""
-    before, after = row.memory["baseline"], row.memory["variant"]
-    for kind in MEMORY_KINDS:
-        if before.get(kind) and kind in after:
-            return kind, before[kind], after[kind]
-    return None
+def _memory(effect: Effect) -> Mean | None:
+    return _reading(effect.memory_before, effect.memory_after) if effect.memory_before and effect.memory_after else None
 
 
-def _advise(rows: list[Row]) -> Advice:
-    tip = rows[0].info.tip
-    leaner = tip["claim"] == Claim.LEANER
-    pairs: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        pairs.setdefault((row.info.pair, row.info.device), []).append(row)
-    outcomes = [outcome for found in pairs.values() if (outcome := _outcome(found, leaner)) is not None]
-    stopped = [found[0] for found in pairs.values() if not any(row.measured for row in found)]
-    answer, why = _weighted(outcomes, leaner) if outcomes else _nothing(rows)
-    if outcomes:
-        failed = [row for row in stopped if row.verdict == "failed"]
-        skipped = len(stopped) - len(failed)
-        parts = [why, *(f"{row.info.pair or 'its file'} failed" for row in failed)]
-        parts += [f"{plural(skipped, 'pair')} not possible here"] if skipped else []
-        parts += [str(tip["status"])] if tip.get("status", "current") not in ("", "current") else []
-        why = "; ".join(parts)
-    return Advice(str(tip["id"]), str(tip["title"]), answer, why)
+def _one_off(effect: Effect) -> Mean | None:
+    """A difference that single readings have by chance counts as next to none."""
+    return None if effect.one_off is None else _reading(*(side + ONE_OFF_NOISE_S for side in effect.one_off))
 
 
-def _outcome(rows: list[Row], leaner: bool) -> Outcome | None:
-    """The variant that speaks for a pair: one that pays, `optimized` before the other ways and these
-    by their gain; else `optimized`; else, as in a sweep, the best of the measured."""
-    measured = [Outcome(row, _effect(row, leaner)) for row in rows if row.measured]
-    paying = [outcome for outcome in measured if outcome.effect == "pays"]
-    speaking = max(
-        paying or measured,
-        key=lambda outcome: (outcome.row.variant == "optimized", _gain(outcome.row, leaner)),
-        default=None,
+def _counted(effect: Effect) -> Mean | None:
+    """Half a count more on both sides, as there may be none."""
+    return None if effect.counts is None else _reading(*(side + 0.5 for side in effect.counts))
+
+
+def _reading(before: float, after: float) -> Mean:
+    """One reading a run: only further runs show how far it is off."""
+    return Mean(math.log(before / after), 0.0, math.inf)
+
+
+TIME = Measure(_time, MARGIN, TIMES, (0.02, 0.03, 0.05))
+
+MEASURES: Mapping[str, Measure] = {
+    Claim.FASTER: TIME,
+    # Of 288 peaks in two runs of three 95 % were alike to 0.01 %, and the others differed by up to 11 %.
+    Claim.LEANER: Measure(_memory, -math.log(1 - MEMORY_MARGIN), Spread(0.015), (0.05, 0.10)),
+    # Of the same pairs half differed by 7 %, and one in twenty by 35 %.
+    Claim.SOONER: Measure(_one_off, math.log(1.1), Spread(0.11), (0.5,)),
+    Claim.FEWER_STEPS: Measure(_counted, math.log(1.05), Spread(0.03), (0.10,)),
+    Claim.STEADIER: Measure(_counted, math.log(2), Spread(0.3), ()),
+}
+
+
+# ---- the answer ----
+
+
+def _advise(effects: Sequence[Effect], earlier: Mapping[tuple[str, ...], Sequence[Effect]]) -> Advice:
+    measure = MEASURES.get(effects[0].claim, TIME)
+    pairs: dict[tuple[str, str], list[Job]] = {}
+    for effect in effects:
+        if effect.measured:
+            seen = [measure.of(one) for one in (*earlier.get(_same(effect), ()), effect)]
+            job = Job(effect, tuple(mean for mean in seen if mean is not None), measure)
+            pairs.setdefault((effect.pair, effect.device), []).append(job)
+    if not pairs:
+        return _nothing(effects)
+    spoken = [_speaking(jobs) for jobs in pairs.values()]
+    whole = [job for job in spoken if job.newest.scale == "macro"]
+    jobs = whole or spoken
+    kind, more = _answer(jobs)
+    gain = [_gain(job) for job in sorted(jobs, key=lambda job: job.state.word != "gain")]
+    gain += [] if whole else ["the operation alone: no whole job measured"]
+    gain += [f"instead: {_gain(job)}" for job in _others(pairs.values(), jobs) if kind not in (USE, USE_IF)]
+    failed = dict.fromkeys(effect.pair or "its file" for effect in effects if effect.verdict == "failed")
+    gain += [f"{name} failed" for name in failed]
+    status = effects[0].status
+    price = _price([job.newest for job in jobs])
+    price += [status] if status not in ("", "current") and kind != DEFAULT else []
+    return Advice(
+        tip=effects[0].tip,
+        title=effects[0].title,
+        kind=kind,
+        answer=f"{kind} {more}".strip(),
+        do=effects[0].do if kind in (USE, USE_IF, DEPENDS, UNCLEAR) else "",
+        gain="; ".join(gain),
+        price="; ".join(price),
     )
-    if speaking is None or speaking.effect == "costs":
-        return speaking
-    return replace(speaking, against=tuple(outcome.row for outcome in measured if outcome.effect == "costs"))
 
 
-def _effect(row: Row, leaner: bool) -> str:
-    if not leaner:
-        return EFFECTS.get(row.verdict, "unclear")
-    memory = judged_memory(row)
-    if memory is None:
-        return "unclear"
-    _, before, after = memory
-    if after <= (1 - MEMORY_MARGIN) * before:
-        return "pays"
-    return "costs" if after >= (1 + MEMORY_MARGIN) * before else "nothing"
+def _speaking(jobs: Sequence[Job]) -> Job:
+    """The way that the guide words; of a sweep of which it names no value, the best."""
+    means = [job.mean.mean if job.mean is not None else -math.inf for job in jobs]
+    job, _ = max(zip(jobs, means, strict=True), key=lambda one: (one[0].newest.worded, one[1]))
+    return job
 
 
-def _gain(row: Row, leaner: bool) -> float:
-    if not leaner:
-        return row.judgement.speedup or 0.0
-    memory = judged_memory(row)
-    return 0.0 if memory is None else 1 - memory[2] / memory[1]
+def _others(pairs: Iterable[Sequence[Job]], speaking: Sequence[Job]) -> list[Job]:
+    """Ways that pay where the one that speaks does not."""
+    found = []
+    for jobs in pairs:
+        spoke = [job for job in jobs if job in speaking]
+        if spoke and spoke[0].state.word != "gain":
+            found += [job for job in jobs if job.state.word == "gain"]
+    return found
 
 
-def _weighted(outcomes: list[Outcome], leaner: bool) -> tuple[str, str]:
-    """A whole job counts more than the operation alone: where both are known, the job answers, and the
-    operation is named where it says the contrary."""
-    macro = [outcome for outcome in outcomes if outcome.row.info.scale == "macro"]
-    micro = [outcome for outcome in outcomes if outcome.row.info.scale != "macro"]
-    decisive = macro or micro
-    effects = {outcome.effect for outcome in decisive}
-    effect = next((effect for effect in ANSWER_TO if effect in effects), "nothing")
-    first = sorted(decisive, key=lambda outcome: outcome.effect != effect)
-    # what is not decided is only named beside what is
-    undecided = "unclear" if effect != "unclear" else None
-    findings = [f"{_name(o.row)} inconclusive" if o.effect == undecided else _tell(o, leaner) for o in first]
-    if not macro:
-        return ANSWER_TO[effect], "; ".join([*findings, "the operation alone: no whole job measured"])
-    contrary = "costs" if effect == "pays" else "pays"
-    alone = "; ".join(_tell(outcome, leaner) for outcome in micro if outcome.effect == contrary)
-    if alone and effect == "nothing":
-        return NO_BOTHER, f"pays only in isolation: {alone}; not in the whole job: {'; '.join(findings)}"
-    return ANSWER_TO[effect], "; ".join([*findings, *([f"the operation alone: {alone}"] if alone else [])])
+def _answer(jobs: Sequence[Job]) -> tuple[str, str]:
+    """(kind, what is shown after it)."""
+    if jobs[0].newest.status.startswith("default now"):
+        return DEFAULT, ""
+    known = [job for job in jobs if job.means]
+    words = [job.state.word for job in known]
+    gains, losses, when = words.count("gain"), words.count("loss"), jobs[0].newest.when
+    if gains and losses:
+        return DEPENDS, ""
+    if losses:
+        return DO_NOT, ""
+    if gains and when:
+        return USE_IF, when
+    if gains:
+        return (USE if 2 * gains >= len(known) and not any(job.may_cost for job in known) else DEPENDS), ""
+    if known and set(words) == {"within"}:
+        return SMALL, f"{100 * max(job.state.bound for job in known):.0f} %"
+    return UNCLEAR, ""
 
 
-def _tell(outcome: Outcome, leaner: bool) -> str:
-    row = outcome.row
-    parts = [_memory(row), _time(row)] if leaner else [_time(row), _memory(row)]
-    if row.break_even_steps and not leaner:
-        parts.append(f"pays after {plural(row.break_even_steps, 'step')}")
-    # The advice as the guide words it may be the one that costs: the best way alone would mislead.
-    costly = [
-        f"{'the tip as worded' if other.variant == 'optimized' else other.variant} {other.judgement.speedup:.2f}x"
-        for other in outcome.against
-    ]
-    parts += [f"but slower with {', '.join(costly)}"] if costly and not leaner else []
-    return f"{_name(row)} {', '.join(filter(None, parts))}"
+def _gain(job: Job) -> str:
+    """What it brings in one job, by the tip's claim."""
+    effect, mean = job.newest, job.mean
+    name = effect.pair if effect.variant == "optimized" else f"{effect.pair} ({effect.variant})"
+    if job.measure is not TIME:
+        return f"{name} {_readings(effect) if job.means else 'not measured yet'}"
+    if mean is None:
+        return f"{name} {_so_far(effect)}"
+    low, high = mean.interval()
+    if job.state.word == "open":
+        return f"{name} undecided, between {_percent(low)} and {_percent(high)}"
+    return f"{name} {ratio(math.exp(mean.mean), math.exp(low), math.exp(high))}"
 
 
-def _name(row: Row) -> str:
-    return row.info.pair if row.variant == "optimized" else f"{row.info.pair} ({row.variant})"
+def _readings(effect: Effect) -> str:
+    """Of what is not time, those of both sides in the newest run."""
+    if effect.claim == Claim.LEANER and effect.memory_before and effect.memory_after is not None:
+        before, after = effect.memory_before, effect.memory_after
+        return f"{change(before, after)} {MEMORY_KINDS[effect.memory_kind]} ({size(before)} -> {size(after)})"
+    if effect.claim == Claim.SOONER and effect.one_off is not None:
+        return "once {} -> {}".format(*map(seconds, effect.one_off))
+    counts = " -> ".join(map(value, effect.counts or ()))
+    return f"{counts} {'steps to the target' if effect.claim == Claim.FEWER_STEPS else effect.counted}"
 
 
-def _time(row: Row) -> str:
-    judgement = row.judgement
-    if judgement.speedup is None:
-        return f"{row.verdict}: {judgement.reason}"
-    shown = ratio(judgement.speedup, judgement.low, judgement.high)
-    if judgement.low is None:
-        return f"inconclusive, {shown} ({judgement.reason.partition(';')[0]})"
-    if row.verdict == "inconclusive" and judgement.reason:
-        return f"inconclusive, {shown} the speed ({judgement.reason.partition(';')[0]})"
-    # "0.76x slower" would be read as a slowdown by 0.76
-    return f"{shown} faster" if row.verdict == "faster" else f"{in_prose(row.verdict)}, {shown} the speed"
+def _so_far(effect: Effect) -> str:
+    if effect.so_far is None:
+        return "not measured yet"
+    launches = "1 launch" if effect.launches == 1 else f"{effect.launches} launches"
+    return f"{ratio(*effect.so_far)} (provisional, from {launches})"
 
 
-def _memory(row: Row) -> str:
-    """Changes beyond the margin. The processes' sum counts too where it grows: worker processes hide
-    their memory from the exact count of live tensors."""
-    parts = []
-    judged = judged_memory(row)
-    if judged is not None:
-        kind, before, after = judged
-        leaner = row.info.tip["claim"] == Claim.LEANER
-        if leaner or abs(after / before - 1) >= MEMORY_MARGIN:
-            parts.append(f"{MEMORY_KINDS[kind]} {size(before)} -> {size(after)} ({change(before, after)})")
-    before, after = (row.memory[side].get("tree", 0) for side in ("baseline", "variant"))
-    if before and after >= (1 + MEMORY_MARGIN) * before:
-        parts.append(f"memory of all processes {change(before, after)}")
-    return ", ".join(parts)
+def _percent(effect: float) -> str:
+    percent = 100 * math.expm1(abs(effect))
+    return f"{percent:.{0 if percent >= 2 else 1}f} % {'faster' if effect > 0 else 'slower'}"
 
 
-def _nothing(rows: list[Row]) -> tuple[str, str]:
-    """No row was measured: a failure leaves the question open, a skip answers it for this machine."""
-    failed = next((row for row in rows if row.verdict == "failed"), None)
+def _price(effects: Sequence[Effect]) -> list[str]:
+    """What following the tip costs beside, the most of all jobs: time where that is not claimed, memory, and what is
+    done once."""
+    claim, price = effects[0].claim, []
+    slower = sorted(math.exp(-one.mean) for one in effects if one.verdict == "slower" and one.mean is not None)
+    if slower and claim != Claim.FASTER:
+        ends = dict.fromkeys(f"{time:.2f}x" for time in (slower[0], slower[-1]))
+        price.append(f"{' to '.join(ends)} the time")
+    live = [(one.memory_before, one.memory_after) for one in effects if one.memory_before and one.memory_after]
+    # Worker processes hide their memory from the count of live tensors.
+    trees = [one.tree for one in effects if one.tree is not None]
+    for sides, what in ((live, "memory") if claim != Claim.LEANER else ([], ""), (trees, "memory of all processes")):
+        before, after = max(sides, key=lambda both: both[1] / both[0], default=(1, 1))
+        price += [f"{change(before, after)} {what}"] if after >= (1 + MEMORY_MARGIN) * before else []
+    steps = max((one.break_even_steps or 0 for one in effects), default=0)
+    return [*price, f"pays after {plural(steps, 'step')}"] if steps else price
+
+
+def _nothing(effects: Sequence[Effect]) -> Advice:
+    """Nothing was measured: a failure leaves the question open, a skip answers it for this machine."""
+    failed = next((effect for effect in effects if effect.verdict == "failed"), None)
     if failed is not None:
-        return UNCLEAR, f"{failed.info.pair or 'its file'} failed: {failed.judgement.reason}"
-    reasons = dict.fromkeys(row.judgement.reason for row in rows if row.judgement.reason)
-    remedies = dict.fromkeys(row.judgement.remedy for row in rows if row.judgement.remedy)
-    why = "; ".join(reasons) or "skipped without a reason"
-    return IMPOSSIBLE, f"{why} (remedy: {'; '.join(remedies)})" if remedies else why
+        kind, why = UNCLEAR, f"{failed.pair or 'its file'} failed: {failed.reason}"
+    else:
+        reasons = dict.fromkeys(effect.reason for effect in effects if effect.reason)
+        remedies = dict.fromkeys(effect.remedy for effect in effects if effect.remedy)
+        kind, why = IMPOSSIBLE, "; ".join(reasons) or "skipped without a reason"
+        why += f" (remedy: {'; '.join(remedies)})" if remedies else ""
+    return Advice(effects[0].tip, effects[0].title, kind, kind, "", why, "")

@@ -8,8 +8,8 @@ from typing import Any
 
 from tipbench.records.record import Run
 from tipbench.records.store import Notice
-from tipbench.report.advice import ANSWERS, advise
-from tipbench.report.cells import VERDICTS, speedup, table, verdict_cell
+from tipbench.report.advice import ANSWERS, IMPOSSIBLE, Advice, advise
+from tipbench.report.cells import VERDICTS, between, speedup, table, verdict_cell
 from tipbench.report.document import (
     Block,
     Bullets,
@@ -25,11 +25,12 @@ from tipbench.report.document import (
     Span,
     Strong,
 )
+from tipbench.report.effect import effect
 from tipbench.report.figures import alts
 from tipbench.report.limit import rates
 from tipbench.report.one_tip import anchor, section
 from tipbench.report.rows import CONTROL, Row, counts, rows, rules
-from tipbench.report.wording import in_prose, plural, seconds, size, value
+from tipbench.report.wording import plural, seconds, size, value
 from tipbench.verdict.rules import AT_MOST
 from tipbench.verdict.verdict import serial_of
 
@@ -86,24 +87,30 @@ def _how_to_read(bounded: bool) -> list[Block]:
         "Guide items: A is the official guide's summary, B the ten-tricks article, G the official Performance Tuning "
         "Guide, M modern practice beyond them."
     )
-    nothing = f" (no difference{f', or {in_prose(AT_MOST)}' if bounded else ''}), "
     columns = (
-        " (something is missing). A tip that promises less memory is judged by its peak, from 5 % on, and its price in "
-        "time is shown. A step's time is the median of the baseline's; memory is the peak of one fresh process; "
+        "A tip is judged by what it promises, in whole jobs, as the guide words it; other ways that pay come after "
+        '"instead". The brackets in the table of answers also hold what runs of a machine differ by. A gain in memory '
+        "counts from 5 %. A step's time is the median of the baseline's; memory is the peak of one fresh process; "
         'one-off is what the variant needs once beyond the baseline (build, compile, warm-up), and "pays after" is '
         "how many steps earn that back."
     )
-    answers: Line = (
-        "The answers: ", Strong(ANSWERS[0]), " (it pays, on the whole job where one was measured), ",
-        Strong(ANSWERS[1]), nothing, Strong(ANSWERS[2]), " (it costs), ", Strong(ANSWERS[3]),
-        " (inconclusive or failed), ", Strong(ANSWERS[4]), columns,
-    )  # fmt: skip
+    answers: list[Line] = [
+        (Strong("use it"), ": it pays in at least half of the whole jobs, and costs in none."),
+        (Strong("use it if"), " ...: it pays, for those who have that need."),
+        (Strong("depends"), ": it pays in some jobs, and costs in others, or may."),
+        (Strong("already the default"), ": nothing to do."),
+        (Strong("at most"), " x %: whatever it brings or costs is smaller, either way."),
+        (Strong("don't"), ": it costs in some job and pays in none."),
+        (Strong("can't tell"), ": undecided, or failed."),
+    ]
     return [
         Heading("How to read a verdict", anchor="how-to-read"),
         Paragraph((about,)),
         Bullets(tuple(verdicts)),
+        Paragraph(("The answers:",)),
+        Bullets(tuple(answers)),
+        Paragraph((columns,)),
         Paragraph((items,)),
-        Paragraph(answers),
     ]
 
 
@@ -179,18 +186,33 @@ def _notices(notices: Sequence[Notice]) -> list[Block]:
 
 
 def _answers(found: Sequence[Row]) -> list[Block]:
-    advice = advise(found)
+    advice = advise([list(map(effect, found))])
     if not advice:
         return [Heading(ANSWERED, anchor="answers"), Paragraph(("No tip was reached.",))]
-    body = (
-        (Cell((Strong(given.answer),), ANSWERS.index(given.answer), given.answer), (_link(given.tip),), given.why)
+    counted = Counter(given.kind for given in advice if given.kind != IMPOSSIBLE)
+    kinds = ", ".join(f"{counted[kind]} {kind}" for kind in ANSWERS if counted[kind])
+    tried = f"{plural(counted.total(), 'tip')} could be tried here{f': {kinds}' if kinds else ''}."
+    missing: dict[str, list[Span]] = {}
+    for given in advice:
+        if given.kind == IMPOSSIBLE:
+            missing.setdefault(given.gain, []).append(_link(given))
+    body: list[list[Cell | Line | str]] = [
+        [_answer(given), (_link(given),), (Literal(given.do),) if given.do else "", given.gain, given.price]
         for given in advice
-    )
-    return [Heading(ANSWERED, anchor="answers"), table("answers", ("answer", "tip", "what was found"), body)]
+        if given.kind != IMPOSSIBLE
+    ]
+    impossible = Cell((Strong(IMPOSSIBLE),), ANSWERS.index(IMPOSSIBLE), IMPOSSIBLE)
+    body += [[impossible, tuple(between(links, ", ")), "", why, ""] for why, links in missing.items()]
+    head = ("answer", "tip", "what to write", "gain", "price")
+    return [Heading(ANSWERED, anchor="answers"), Paragraph((tried,)), table("answers", head, body)]
 
 
-def _link(tip: str) -> Span:
-    return Link(tip, f"#{tip}") if anchor(tip) else tip
+def _answer(given: Advice) -> Cell:
+    return Cell((Strong(given.answer),), ANSWERS.index(given.kind), given.kind)
+
+
+def _link(given: Advice) -> Span:
+    return Link(given.title, f"#{given.tip}") if anchor(given.tip) else given.title
 
 
 def _counts(run: Run, found: Sequence[Row]) -> Paragraph:

@@ -8,7 +8,6 @@ from pathlib import PurePath
 from typing import Any
 
 from tipbench.records.record import Run
-from tipbench.report.advice import MEMORY_KINDS, judged_memory, promise_kept
 from tipbench.report.cells import between, speedup, table, verdict_cell
 from tipbench.report.document import (
     Block,
@@ -28,7 +27,7 @@ from tipbench.report.document import (
 )
 from tipbench.report.figures import sweep_name
 from tipbench.report.limit import Rates, Share, shares
-from tipbench.report.rows import JOULES, Row
+from tipbench.report.rows import JOULES, MEMORY_KINDS, Row, judged_memory, promise_kept
 from tipbench.report.wording import change, equal_work, percent, plural, seconds, size, value
 from tipbench.suite.source import SHARED, sides_at
 from tipbench.tip.pair import Claim

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tipbench.records.record import PairInfo, Record, Run, VariantRecord
+from tipbench.tip.pair import Claim
 from tipbench.verdict.launches import gpu_medians
 from tipbench.verdict.rules import Rules, rules_of
 from tipbench.verdict.verdict import Judgement, judge_suite
@@ -21,6 +22,17 @@ SHOWN_READINGS = ("sm_mhz", "memory_mhz", "celsius", "milliwatts")
 
 JOULES = "joules_a_step"
 """The key of `VariantRecord.energy`."""
+
+MEMORY_MARGIN = 0.05
+"""Peaks within +-5 % are of no practical size."""
+
+MEMORY_KINDS = {
+    "allocated_peak": "GPU memory",
+    "tensor_peak": "live tensors",
+    "resident_peak": "resident memory",
+}
+"""What a memory claim is judged by, best first, where both sides have it."""
+
 
 ONE_OFF_NOISE_S = 0.1
 ONE_OFF_NOISE_SHARE = 0.1
@@ -74,6 +86,12 @@ class Row:
         return {"baseline": _baseline(self.judgement.record).memory, "variant": self.judgement.found.memory}
 
     @property
+    def one_off_sides(self) -> tuple[float, float] | None:
+        """Seconds that the baseline and the variant need once; None where either is not known."""
+        sides = _baseline(self.judgement.record).one_off, self.judgement.found.one_off
+        return (math.fsum(sides[0].values()), math.fsum(sides[1].values())) if all(sides) else None
+
+    @property
     def effects(self) -> list[float]:
         """ln t_baseline - ln t_variant of each launch behind the estimate, in the order they ran."""
         return list(self.judgement.effects)
@@ -124,6 +142,26 @@ def counts(run: Run) -> Counts:
     missing = Counter(run.planned) - Counter(record.name for record in run.records)
     reached, not_reached = len(run.records), missing.total()
     return Counts(reached + not_reached, outcomes["measured"], outcomes["skipped"], outcomes["failed"], not_reached)
+
+
+def promise_kept(row: Row) -> bool | None:
+    """Whether a row shows what the guide promises; None where that is not a gain in a step's time or memory."""
+    claim = row.info.tip["claim"]
+    if claim not in (Claim.FASTER, Claim.LEANER) or not row.measured:
+        return None
+    if claim == Claim.FASTER:
+        return row.verdict == "faster"
+    memory = judged_memory(row)
+    return memory is not None and memory[2] <= (1 - MEMORY_MARGIN) * memory[1]
+
+
+def judged_memory(row: Row) -> tuple[str, int, int] | None:
+    """(kind, baseline's bytes, variant's bytes) of the best kind that both sides have."""
+    before, after = row.memory["baseline"], row.memory["variant"]
+    for kind in MEMORY_KINDS:
+        if before.get(kind) and kind in after:
+            return kind, before[kind], after[kind]
+    return None
 
 
 def _row(judgement: Judgement) -> Row:

@@ -17,7 +17,7 @@ from tipbench.suite.files import BENCHMARKS, explain, load, pair_classes
 from tipbench.suite.source import sides
 from tipbench.tip.device import NoDevice, torch_here
 from tipbench.tip.needs import Need, gpu, other_device
-from tipbench.tip.pair import Pair, variants
+from tipbench.tip.pair import Pair, variants, worded
 from tipbench.tip.reason import Reason
 
 
@@ -53,6 +53,7 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes:
         needs=tuple(need.text for need in pair.needs),
         why=missing,
         flush_l2=pair.flush_l2 and device == "cuda",
+        worded=worded(pair),
         code=sides(file.read_text(), pair.__name__),
     )
 

@@ -163,7 +163,7 @@ def _named(node: Definition, methods: Mapping[str, Code], top: Mapping[str, Code
 
 
 def _names(expression: ast.expr | None) -> list[str]:
-    """The names in an expression such as `partial(grad_clipping, foreach=False)`."""
+    """The names in an expression such as `partial(async_loading, num_workers=4)`."""
     return [part.id for part in ast.walk(expression or ast.Constant(None)) if isinstance(part, ast.Name)]
 
 

@@ -7,6 +7,7 @@ buffers count), because that is what the two sides are compared by.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -33,7 +34,11 @@ class Claim(StrEnum):
     FASTER = "less time"
     LEANER = "less memory"
     FEWER_STEPS = "fewer steps to target"
-    AVOIDS = "avoids a cost"
+    """Judged by the steps that the mechanism counts."""
+    SOONER = "less time once"
+    """Before the first step, such as to compile: judged by one-off costs."""
+    STEADIER = "fewer failures"
+    """Such as trainings that diverge: judged by what the mechanism counts."""
 
 
 class Equal(StrEnum):
@@ -55,8 +60,9 @@ class Equal(StrEnum):
 class Tip:
     """One piece of advice of a guide.
 
-    guide: the guide's items, such as ("A1.5",). published: the guide's own figures, with their
-    source. status: "current", or what became of the advice since ("default now", "deprecated: ...").
+    do: what to write, in one line of code or setting. when: for whom it pays, where it has a price: the answer then
+    reads "use it if <when>". guide: the guide's items, such as ("A1.5",). published: the guide's own figures, with
+    their source. status: "current", or what became of the advice since ("default now", "deprecated: ...").
     mechanism: the evidence that the tip is at work, for all pairs of the file that have none of their own.
     note: what the guides get wrong, shown beside the verdict. why_not: why the gain may stay out, shown
     where it did. no_micro: why the operation alone makes no pair; empty where it does.
@@ -72,6 +78,8 @@ class Tip:
     note: str = ""
     why_not: str = ""
     no_micro: str = ""
+    do: str = ""
+    when: str = ""
 
 
 @dataclass(frozen=True)
@@ -94,6 +102,8 @@ def variant(builder: Builder) -> Builder:
 
 def sweep(**points: Iterable[Any]) -> Callable[[Builder], Builder]:
     """Make one variant of each value: `@sweep(num_workers=(1, 2, 4))`, passed to the builder by name.
+
+    On `optimized` the builder's default is the value that the guide names: the tip's answer is about that one.
 
     Raises TypeError unless exactly one name is swept.
     """
@@ -191,6 +201,16 @@ class Pair:
     def reference(self) -> Step:
         """Build the same work in fp64; needed where `equal` is Equal.REFERENCE or LOSSY."""
         raise NotImplementedError
+
+
+def worded(pair: type[Pair]) -> str:
+    """The variant that the tip's answer is about, as the guide words it: `optimized`, or of a sweep the value that the
+    builder has by default; empty where it has none."""
+    swept, _ = getattr(pair.optimized, "sweep", (None, ()))
+    if swept is None:
+        return "optimized"
+    value = inspect.signature(pair.optimized).parameters[swept].default
+    return "" if value is inspect.Parameter.empty else f"{swept}={value}"
 
 
 def variants(pair: type[Pair]) -> Iterator[Variant]:

@@ -101,6 +101,19 @@ def p_of(found: Estimate, rules: Rules) -> float:
     return p_beyond(found, MARGIN, ERROR, rules.power)
 
 
+EARLY_ERROR = EARLY_HALF / 2
+"""Least standard error of a mean of fewer than EARLY launches, whose own spread says nothing: their interval is widened
+to EARLY_HALF on either side, and of a 95 % interval half that is the standard error."""
+
+LEAST_ERROR = 1e-4
+"""Least standard error of all: nothing here is known to better than 0.01 %."""
+
+
+def standard_error(found: Estimate) -> float:
+    """Of its mean, over launches."""
+    return max(found.deviation / math.sqrt(found.launches), EARLY_ERROR if found.launches < EARLY else LEAST_ERROR)
+
+
 def decide(found: Estimate, rules: Rules) -> str:
     """The verdict by practical size that an interval supports, at its look."""
     half = (found.high - found.low) / 2

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from tipbench.records.record import Record, VariantRecord
 from tipbench.verdict.launches import gpu_medians, launch_effects, shortage
-from tipbench.verdict.rules import MARGIN, Rules, decide, first_decision, futile, p_of
+from tipbench.verdict.rules import MARGIN, Rules, decide, first_decision, futile, p_of, standard_error
 from tipbench.verdict.statistics import Estimate, Serial, discoveries, provisional, serial
 
 FALSE_DISCOVERY_RATE = 0.05
@@ -24,7 +24,8 @@ class Judgement:
     ratios t_baseline / t_variant, None where nothing was measured; a provisional speedup, from fewer launches than a
     verdict needs, has no p, and may have no interval. launches: behind these, and effects: theirs, as logarithms, in
     the order they ran. smallest: for an inconclusive verdict, the smallest speedup this run could have distinguished
-    from none. quarantined: rounds left out.
+    from none. quarantined: rounds left out. error: the standard error of ln speedup; None where p is, and where all of
+    the effect may be that of a clock.
     """
 
     record: Record
@@ -40,6 +41,7 @@ class Judgement:
     reason: str = ""
     remedy: str = ""
     p: float | None = None
+    error: float | None = None
     effects: tuple[float, ...] = ()
 
 
@@ -87,6 +89,7 @@ def _judge_variant(record: Record, variant: str, rules: Rules, cores: int) -> Ju
         smallest=smallest,
         reason=reason,
         p=p_of(result, rules),
+        error=standard_error(result),
         effects=tuple(effects[: result.launches]),
     )
 
@@ -177,7 +180,9 @@ def _widened(judgement: Judgement, alike: Serial, rules: Rules) -> Judgement:
     if verdict != judgement.verdict:
         rest = [f"{judgement.verdict} before its interval was widened, as launches that follow each other are alike"]
     reason = "; ".join(filter(None, [_why(found, smallest, rules) if smallest else "", *rest]))
-    return replace(wider, verdict=verdict, smallest=smallest, reason=reason, p=p_of(found, rules))
+    return replace(
+        wider, verdict=verdict, smallest=smallest, reason=reason, p=p_of(found, rules), error=standard_error(found)
+    )
 
 
 def _unless_by_its_clock(judgement: Judgement) -> Judgement:
@@ -196,7 +201,8 @@ def _unless_by_its_clock(judgement: Judgement) -> Judgement:
         return judgement
     mhz = f"the GPU ran the baseline at {found[0]:.0f} MHz and this side at {found[1]:.0f} MHz"
     remedy = f"lock its clock (as root: nvidia-smi -lgc {min(found):.0f}), and measure again"
-    return replace(judgement, verdict="inconclusive", reason=f"{mhz}: that may be all of the effect", remedy=remedy)
+    reason = f"{mhz}: that may be all of the effect"
+    return replace(judgement, verdict="inconclusive", error=None, reason=reason, remedy=remedy)
 
 
 def undecided(record: Record, rules: Rules, cores: int) -> list[str]:

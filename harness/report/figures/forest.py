@@ -13,6 +13,7 @@ from matplotlib.transforms import Transform, blended_transform_factory
 
 from tipbench.report.advice import advise
 from tipbench.report.cells import speedup
+from tipbench.report.effect import effect
 from tipbench.report.figures import style
 from tipbench.report.figures.style import LIGHT, Drawing, ln
 from tipbench.report.rows import CONTROL, Row
@@ -45,7 +46,7 @@ def drawings(rows: Sequence[Row]) -> list[Drawing]:
 def _groups(rows: Sequence[Row]) -> list[Group]:
     """Tips by their largest effect, so that a page's comparisons are of a size and its axis suits all of them;
     the controls last."""
-    answers = {advice.tip: advice.answer for advice in advise(rows)}
+    answers = {advice.tip: advice.answer for advice in advise([list(map(effect, rows))])}
     groups: dict[str, list[Row]] = {}
     for row in rows:
         if row.judgement.speedup is not None:

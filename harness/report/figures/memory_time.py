@@ -11,11 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-from tipbench.report.advice import MEMORY_KINDS, MEMORY_MARGIN, judged_memory
 from tipbench.report.figures import style
 from tipbench.report.figures.forest import name
 from tipbench.report.figures.style import LIGHT, Drawing
-from tipbench.report.rows import CONTROL, Row
+from tipbench.report.rows import CONTROL, MEMORY_KINDS, MEMORY_MARGIN, Row, judged_memory
 from tipbench.report.wording import plural
 
 SIDE = 6.4

@@ -1,0 +1,243 @@
+"""From the rows of runs to answers: the rule as a table, and what stands beside an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.made_up import NO_GPU, both, count, info, measured, realistic, run, tip
+from tipbench.records.record import PairInfo, Record
+from tipbench.report import one_liners
+from tipbench.report.advice import ANSWERS, Advice, advise
+from tipbench.report.effect import effects
+from tipbench.tip.pair import Claim
+from tipbench.tip.reason import Reason
+
+GAIN, LOSS, NOTHING = 0.3, -0.3, 0.0
+OPEN = "open"
+"""Launches that differ by so much that nothing can be said of a job."""
+
+
+def advice(*records: Record) -> Advice:
+    (found,) = advise([effects(run(records))])
+    return found
+
+
+def job(name: str, effect: float | str, **about: Any) -> Record:
+    """A whole job with this effect."""
+    fixed: dict[str, Any] = {"scale": "macro", **about}
+    if isinstance(effect, str):
+        return measured(info(name, **fixed), {"optimized": 0.0}, spread=0.2, launches=18)
+    return measured(info(name, **fixed), {"optimized": effect})
+
+
+def alone(effect: float) -> Record:
+    return measured(info("Alone"), {"optimized": effect})
+
+
+@pytest.mark.parametrize(
+    ("jobs", "kind"),
+    [
+        ([GAIN], "use it"),
+        ([GAIN, GAIN], "use it"),
+        ([GAIN, NOTHING], "depends"),  # one run alone cannot exclude that it costs there
+        ([GAIN, NOTHING, NOTHING], "depends"),
+        ([GAIN, LOSS], "depends"),
+        ([GAIN, OPEN], "depends"),
+        ([NOTHING, LOSS], "don't"),
+        ([LOSS, OPEN], "don't"),
+        ([NOTHING], "at most"),
+        ([NOTHING, NOTHING], "at most"),
+        ([NOTHING, OPEN], "can't tell"),
+        ([OPEN], "can't tell"),
+    ],
+)
+def test_what_whole_jobs_come_to(jobs: list[float | str], kind: str) -> None:
+    records = [job(f"Job{number}", effect) for number, effect in enumerate(jobs)]
+    found = advice(*records)
+    assert found.kind == kind
+    assert all(f"Job{number}" in found.gain for number in range(len(jobs))), "each job is named"
+    again = advice(*records[::-1], alone(LOSS), alone(GAIN))
+    assert (again.kind, again.answer) == (found.kind, found.answer), "neither order nor operations alone count"
+
+
+@pytest.mark.parametrize(("effect", "kind"), [(GAIN, "use it"), (LOSS, "don't"), (NOTHING, "at most")])
+def test_operations_answer_only_where_there_is_no_whole_job(effect: float, kind: str) -> None:
+    found = advice(alone(effect))
+    assert found.kind == kind
+    assert "no whole job measured" in found.gain
+
+
+@pytest.mark.parametrize(
+    ("about", "effect", "answer"),
+    [
+        ({"when": "memory is short"}, GAIN, "use it if memory is short"),
+        ({"when": "memory is short"}, LOSS, "don't"),
+        ({"when": "memory is short"}, NOTHING, "at most 2 %"),
+        ({"status": "default now (since torch 2.0)"}, GAIN, "already the default"),
+        ({"status": "default now (since torch 2.0)"}, LOSS, "already the default"),
+        ({"status": "deprecated: use torch.compile"}, GAIN, "use it"),
+    ],
+)
+def test_who_should_follow_a_tip(about: Mapping[str, Any], effect: float, answer: str) -> None:
+    found = advice(job("Job", effect, tip=tip(**about)))
+    assert found.answer == answer
+    assert found.price == ("deprecated: use torch.compile" if "deprecated" in str(about) else "")
+
+
+# ---- the tip as the guide words it ----
+
+
+def sweep(worded: str, points: Mapping[str, float]) -> Record:
+    return measured(info(variants=list(points), worded=worded, scale="macro"), points)
+
+
+def test_a_tip_is_judged_by_the_way_that_the_guide_words() -> None:
+    points = {"workers=1": 0.2, "workers=2": 0.5, "workers=4": -0.2}
+    assert advice(sweep("workers=1", points)).gain.startswith("Pair (workers=1) 1.22")
+    assert advice(sweep("workers=4", points)).kind == "don't"
+    assert advice(sweep("", points)).gain.startswith("Pair (workers=2) 1.6"), "of which it names none: the best"
+    effects = {"optimized": 0.0, "other": 0.5}
+    found = advice(measured(info(variants=list(effects), scale="macro"), effects))
+    assert found.kind == "at most"
+    assert "instead: Pair (other) 1.6" in found.gain
+
+
+def test_a_way_that_only_an_operation_gains_by_is_no_other_way() -> None:
+    effects = {"optimized": 0.0, "other": 0.5}
+    found = advice(job("Job", 0.0), measured(info("Alone", variants=list(effects)), effects))
+    assert "instead" not in found.gain
+
+
+# ---- what is claimed ----
+
+
+@pytest.mark.parametrize(
+    ("peak", "kind"), [(264, "use it"), (700, "use it"), (760, "at most"), (800, "at most"), (900, "don't")]
+)
+def test_a_claim_of_less_memory_is_judged_by_the_peak_and_its_time_is_the_price(peak: int, kind: str) -> None:
+    about = info(tip=tip(claim=Claim.LEANER), scale="macro")
+    found = advice(measured(about, {"optimized": -0.27}, memory=both(peak, 500)))
+    assert found.kind == kind
+    assert f"(800 MiB -> {peak} MiB)" in found.gain
+    assert found.price == "1.31x the time"
+    assert advice(measured(about, {"optimized": GAIN})).kind == "can't tell", "without any reading"
+
+
+def test_memory_falls_back_on_the_resident_peak_and_prefers_the_gpus() -> None:
+    about = info(tip=tip(claim=Claim.LEANER), scale="macro")
+    resident = {"baseline": {"resident_peak": 1000}, "optimized": {"resident_peak": 500}}
+    assert "1,000 B -> 500 B" in advice(measured(about, {"optimized": 0.0}, memory=resident)).gain
+    card = {side: {**peaks, "allocated_peak": 4 << 30} for side, peaks in both(10, 10).items()}
+    assert advice(measured(about, {"optimized": 0.0}, memory=card)).kind == "at most"
+
+
+@pytest.mark.parametrize(("variant_s", "kind"), [(2.6, "use it"), (10.0, "at most"), (30.0, "don't")])
+def test_a_claim_of_less_time_once_is_judged_by_one_off_costs(variant_s: float, kind: str) -> None:
+    about = info(tip=tip(claim=Claim.SOONER), scale="macro")
+    once = {"baseline": {"build": 0.2, "warm_up": 9.8}, "optimized": {"build": variant_s}}
+    found = advice(measured(about, {"optimized": 0.0}, one_off=once))
+    assert found.kind == kind
+    assert found.gain.startswith("Pair once 10.0 s -> ")
+
+
+@pytest.mark.parametrize(("steps", "kind"), [(500, "use it"), (740, "at most"), (999, "don't")])
+def test_a_claim_of_fewer_steps_is_judged_by_what_was_counted(steps: int, kind: str) -> None:
+    about = info(tip=tip(claim=Claim.FEWER_STEPS), scale="macro")
+    counted = count("steps and rates", {"steps": 746, "rates": 1}, optimized={"steps": steps, "rates": 9})
+    found = advice(measured(about, {"optimized": GAIN}, mechanism=counted))
+    assert found.kind == kind
+    assert f"746 -> {steps} steps" in found.gain
+
+
+def test_a_claim_of_fewer_failures_is_judged_by_what_was_counted_and_its_time_is_the_price() -> None:
+    about = info(tip=tip(claim=Claim.STEADIER), scale="macro")
+    found = advice(measured(about, {"optimized": -0.1}, mechanism=count("trainings that diverge", 8, optimized=0)))
+    assert found.kind == "use it"
+    assert "8 -> 0 trainings that diverge" in found.gain
+    assert found.price == "1.11x the time"
+
+
+def test_a_claim_of_an_older_version_is_judged_by_time() -> None:
+    assert advice(job("Job", GAIN, tip={**tip(), "claim": "avoids a cost"})).kind == "use it"
+
+
+# ---- the price ----
+
+
+@pytest.mark.parametrize(
+    ("more", "price"),
+    [
+        ({"memory": both(1200, 1000)}, "+50 % memory"),
+        ({"memory": both(830, 1000)}, ""),
+        ({"memory": {"baseline": {"tree": 100}, "optimized": {"tree": 180}}}, "+80 % memory of all processes"),
+        ({"one_off": {"baseline": {"build": 0.1}, "optimized": {"build": 8.0}}}, "pays after 15,240 steps"),
+    ],
+)
+def test_what_a_gain_in_time_costs(more: Mapping[str, Any], price: str) -> None:
+    found = advice(measured(info(scale="macro"), {"optimized": GAIN}, **more))
+    assert found.kind == "use it"
+    assert found.price.split(" steps")[0][:10] == price.split(" steps")[0][:10]
+
+
+# ---- what was not measured ----
+
+
+def test_failures_beside_measurements_are_named() -> None:
+    broken = Record(info("Broken", scale="macro"), "failed", Reason("crash", {}, "SIGSEGV"))
+    missing = Record(info("Missing", scale="macro"), "skipped", NO_GPU)
+    found = advice(job("Job", GAIN), broken, missing)
+    assert found.kind == "use it"
+    assert found.gain.endswith("Broken failed")
+
+
+def test_a_tip_that_cannot_be_tried_says_what_is_missing() -> None:
+    found = advice(Record(info(), "skipped", NO_GPU))
+    assert found.kind == "not possible here"
+    assert "needs 1 CUDA GPU" in found.gain
+    assert "remedy" in found.gain
+
+
+def test_a_file_that_could_not_be_imported_is_reported_by_its_name() -> None:
+    about = PairInfo.from_json(
+        {**info(pair="", scale="", tip={**tip("my-tip", status=""), "claim": ""}).to_json(), "variants": ()}
+    )
+    (line,) = one_liners(run([Record(about, "failed", Reason("import-error", {}, "SyntaxError (my_tip.py, line 3)"))]))
+    assert line.startswith("can't tell  my-tip  ")
+    assert line.endswith("SyntaxError (my_tip.py, line 3)")
+
+
+# ---- several runs ----
+
+
+def test_earlier_runs_of_the_same_code_and_sizes_count_too() -> None:
+    edge, clear = [effects(run([job("Job", effect)])) for effect in (0.012, 0.06)]
+    (found,) = advise([edge])
+    assert found.kind == "at most"
+    (found,) = advise([clear, clear, edge])
+    assert found.kind == "use it"
+    other = effects(run([job("Job", 0.06, sizes={"batch": 1})]))
+    (found,) = advise([other, other, edge])
+    assert found.kind == "at most", "other sizes are another job"
+
+
+def test_only_tips_of_the_last_run_are_answered() -> None:
+    first = effects(run([job("Job", GAIN, tip=tip("old"))]))
+    last = effects(run([job("Job", GAIN, tip=tip("new"))]))
+    assert [found.tip for found in advise([first, last])] == ["new"]
+    assert advise([]) == []
+
+
+# ---- lines ----
+
+
+def test_one_liners_have_one_line_a_tip_in_the_order_of_the_answers_and_leave_controls_out() -> None:
+    made = realistic()
+    found = one_liners(made)
+    assert len(found) == len({record.info.tip["id"] for record in made.records}) - 1
+    assert not any("control" in line or "\n" in line for line in found)
+    order = [next(kind for kind in sorted(ANSWERS, key=len, reverse=True) if line.startswith(kind)) for line in found]
+    assert order == sorted(order, key=ANSWERS.index)
+    assert one_liners(run()) == []

@@ -1,0 +1,100 @@
+"""What several runs of one machine say together: examples by hand, and coverage by simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import t
+
+from tipbench.verdict.pooling import TIMES, Mean, State, pooled, state
+
+BOUNDS = (0.02, 0.03, 0.05)
+MARGIN = math.log(1.01)
+
+
+def test_one_run_is_widened_by_what_is_assumed_between_runs() -> None:
+    found = pooled([Mean(0.1, 0.01, 8)], TIMES)
+    between = TIMES.small**2 + (TIMES.share * 0.1) ** 2
+    assert found.mean == 0.1
+    assert found.error == pytest.approx(math.sqrt(0.01**2 + between))
+    assert found.freedom == pytest.approx((0.01**2 + between) ** 2 / (0.01**4 / 8 + between**2 / 4))
+
+
+def test_runs_that_differ_by_more_than_is_assumed_are_less_sure() -> None:
+    near = pooled([Mean(0.10, 0.01, 8), Mean(0.11, 0.01, 8)], TIMES)
+    apart = pooled([Mean(0.00, 0.01, 8), Mean(0.21, 0.01, 8)], TIMES)
+    assert near.mean == pytest.approx(0.105)
+    assert apart.mean == pytest.approx(0.105)
+    assert near.error < pooled([Mean(0.105, 0.01, 8)], TIMES).error < apart.error
+
+
+def test_a_run_counts_by_how_sure_it_is_but_never_for_all() -> None:
+    found = pooled([Mean(0.0, 1e-6, 17), Mean(0.03, 0.01, 5)], TIMES)
+    assert 0.005 < found.mean < 0.015
+
+
+def test_nothing_cannot_be_pooled() -> None:
+    with pytest.raises(ValueError, match="no runs"):
+        pooled([], TIMES)
+
+
+@pytest.mark.parametrize("runs", [1, 2, 3, 4])
+@pytest.mark.parametrize("truth", [0.0, 0.05, 0.4])
+def test_the_interval_over_runs_holds_the_truth(runs: int, truth: float) -> None:
+    """Effects of runs are t-distributed with 4 degrees of freedom and a spread of 0.6 % or 5 % of the effect; launches
+    are 6 to 18, and spread by 1 to 4 %."""
+    draw = np.random.default_rng(runs)
+    tries, held = 1000, 0
+    scale = math.hypot(0.006, 0.05 * truth)
+    for _ in range(tries):
+        found = []
+        for _ in range(runs):
+            mean = truth + t.rvs(4, random_state=draw) * scale
+            launches = int(draw.integers(6, 19))
+            effects = mean + draw.normal(0, draw.uniform(0.01, 0.04), launches)
+            error = float(effects.std(ddof=1)) / math.sqrt(launches)
+            found.append(Mean(float(effects.mean()), error, launches - 1.0))
+        low, high = pooled(found, TIMES).interval()
+        held += low <= truth <= high
+    assert 0.92 <= held / tries <= 0.97
+
+
+# ---- states ----
+
+
+@pytest.mark.parametrize(
+    ("mean", "error", "found"),
+    [
+        (0.10, 0.01, State("gain")),
+        (-0.10, 0.01, State("loss")),
+        (0.0, 0.002, State("within", 0.02)),
+        (0.0, 0.01, State("within", 0.03)),
+        (0.0, 0.02, State("within", 0.05)),
+        (0.0, 0.04, State("open")),
+        (0.02, 0.004, State("within", 0.05)),
+        (0.10, 0.06, State("open")),
+    ],
+)
+def test_what_one_run_says_of_an_effect(mean: float, error: float, found: State) -> None:
+    assert state([Mean(mean, error, 8)], TIMES, MARGIN, BOUNDS) == found
+
+
+def test_no_run_says_nothing() -> None:
+    assert state([], TIMES, MARGIN, BOUNDS) == State("open")
+
+
+def test_what_an_earlier_run_said_stays_while_it_is_likely() -> None:
+    clear, edge, contrary = Mean(0.04, 0.005, 8), Mean(0.01, 0.005, 8), Mean(-0.04, 0.005, 8)
+    together = pooled([clear, edge], TIMES)
+    assert 0.80 < together.above(MARGIN) < 0.95
+    assert state([clear, edge], TIMES, MARGIN, BOUNDS) == State("gain")
+    assert state([edge, clear], TIMES, MARGIN, BOUNDS) != State("gain"), "none was sure before"
+    assert state([clear, edge, contrary], TIMES, MARGIN, BOUNDS) != State("gain")
+
+
+def test_a_bound_becomes_tighter_with_more_runs() -> None:
+    wide, narrow = Mean(0.0, 0.02, 8), Mean(0.0, 0.002, 8)
+    assert state([wide], TIMES, MARGIN, BOUNDS) == State("within", 0.05)
+    assert state([wide, narrow, narrow, narrow], TIMES, MARGIN, BOUNDS) == State("within", 0.02)
