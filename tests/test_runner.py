@@ -454,8 +454,11 @@ def test_pairs_are_checked_at_the_same_time(machine: FakeMachine) -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 3])
-def test_every_pair_has_a_launch_then_memory_is_measured_where_it_is_claimed_and_last_elsewhere(at_once: int) -> None:
-    lean = replace(info("Lean"), tip={**info().tip, "claim": Claim.LEANER})
+@pytest.mark.parametrize("claim", [Claim.LEANER, Claim.SOONER])
+def test_every_pair_has_a_launch_then_memory_is_measured_where_it_is_claimed_and_last_elsewhere(
+    at_once: int, claim: Claim
+) -> None:
+    lean = replace(info("Lean"), tip={**info().tip, "claim": claim})
     learnt = [
         (record.info.pair, len(record.launches), bool(record.variants["optimized"].memory))
         for record in close().run([*PAIRS, lean], replace(PLAN, at_once=at_once))

@@ -40,6 +40,9 @@ UNKNOWN_BYTES = 3 << 29
 IMPORTED_BYTES = 512 << 20
 """What a process needs that has imported torch and the pair's file; 320 to 450 MB were seen."""
 
+ALONE = (Claim.LEANER, Claim.SOONER)
+"""Claims that are judged by what the memory passes find."""
+
 Show = Callable[[str], None]
 """Called with what begins, only between blocks: whatever it draws costs no measured time."""
 
@@ -138,7 +141,7 @@ class _Runner:
                 to_check.append(info)
         yield from self._check(to_check)
         yield from self._launches(FIRST)
-        yield from self._memory([record for record in self._open.values() if record.info.tip["claim"] == Claim.LEANER])
+        yield from self._memory([record for record in self._open.values() if record.info.tip["claim"] in ALONE])
         yield from self._launches()
         yield from self._memory(list(self._open.values()))
         yield from self._launches()
