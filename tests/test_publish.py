@@ -189,6 +189,8 @@ def test_what_the_index_says_of_a_run() -> None:
     told = as_markdown.render(tree.index([found], False))
     assert "4 measured, 1 skipped, 1 failed" in told
     assert "2 use it, 1 can't tell, 1 not possible here" in told
+    older = as_markdown.render(tree.index([replace(found, answers="17-3-0-5-9")], False))
+    assert "17 use it, 3 don't bother, 5 can't tell, 9 not possible here" in older, "a line keeps its own words"
     assert "[0.993, 1.005]x" in told
     assert "unknown" in as_markdown.render(tree.index([replace(found, noise="")], False))
 

@@ -24,6 +24,9 @@ ROOT = "Benchmarks"
 INDEX: Path = (ROOT,)
 COMPARISON: Path = (ROOT, "Comparison")
 
+FIRST_ANSWERS = ("use it", "don't bother", "don't", "can't tell", "not possible here")
+"""Those that lines have which were published until November 2026."""
+
 LINE = re.compile(r"tipbench-run(?: [a-z]+=[A-Za-z0-9.:+_-]*)+")
 """A run in the index, wherever a wiki has put it: letters, digits and signs that no markup changes, but for writing
 them as entities of HTML."""
@@ -32,7 +35,8 @@ them as entities of HTML."""
 @dataclass(frozen=True)
 class Entry:
     """One run in the index. begun: ISO 8601, in UTC. noise: the widest interval of its A/A controls, `0.994..1.008`,
-    empty where none was measured. answers: how many tips got each of `ANSWERS`, in that order, joined by "-"."""
+    empty where none was measured. answers: how many tips got each of `ANSWERS`, or of FIRST_ANSWERS, in that
+    order, joined by "-"."""
 
     id: str
     machine: str
@@ -151,8 +155,9 @@ NOISE = (
 def _row(found: Entry) -> tuple[Cell, ...]:
     pairs = f"{found.measured} measured, {found.skipped} skipped, {found.failed} failed"
     pairs += f", {found.missing} not reached" if found.missing != "0" else ""
-    counts = zip(found.answers.split("-"), ANSWERS, strict=False)
-    tips = ", ".join(f"{count} {answer}" for count, answer in counts if count != "0")
+    counts = found.answers.split("-")
+    words = {len(ANSWERS): ANSWERS, len(FIRST_ANSWERS): FIRST_ANSWERS}.get(len(counts), ())
+    tips = ", ".join(f"{count} {answer}" for count, answer in zip(counts, words, strict=False) if count != "0")
     low, _, high = found.noise.partition("..")
     return (
         Cell((Link(found.run, "/".join(found.path)),)),
