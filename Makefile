@@ -43,10 +43,10 @@ native: setup ## fetch optional native libraries without root (jemalloc, tcmallo
 	@echo "fetching the optional native libraries that are missing: up to 50 MB, a few seconds"
 	@$(BIN)/python -P -m tipbench.machine.native fetch
 
-BUDGET := 30m
+BUDGET := 45m
 
 bench: PROFILE := full --budget $(BUDGET)
-bench: setup native measure ## measure every tip that can run here, then report (30 minutes; another time: BUDGET=2h)
+bench: setup native measure ## measure every tip that can run here, then report (45 minutes; another time: BUDGET=2h)
 
 quick: BUDGET := 5m
 quick: PROFILE := quick -k micro --budget $(BUDGET)

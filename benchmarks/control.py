@@ -39,7 +39,7 @@ class _Control(Pair):
 class Pointwise(_Control):
     """Five operations, each with a temporary of 1 MB, on a GPU of 256 MB."""
 
-    sizes = Sizes(dict(elements=2**18), gpu=dict(elements=2**26), halved=("elements",), test=dict(elements=1000))
+    sizes = Sizes(dict(elements=2**18), L=dict(elements=2**26), test=dict(elements=1000))
     flush_l2 = True
 
     def build(self) -> Step:
@@ -50,7 +50,7 @@ class Pointwise(_Control):
 class Convolution(_Control):
     """One 3x3 convolution, by all threads."""
 
-    sizes = Sizes(dict(batch=8, channels=64, pixels=56), gpu=dict(batch=64), test=dict(batch=1, channels=4, pixels=8))
+    sizes = Sizes(dict(batch=8, channels=64, pixels=56), L=dict(batch=64), test=dict(batch=1, channels=4, pixels=8))
     flush_l2 = True
 
     def build(self) -> Step:

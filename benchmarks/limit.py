@@ -16,7 +16,7 @@ __all__ = ["TIP", "Copy", "MatrixProduct"]
 class Copy(_Control):
     """A copy between two tensors that no cache holds: the rate is bytes read and written in a second."""
 
-    sizes = Sizes(dict(elements=2**24), gpu=dict(elements=2**26), halved=("elements",), test=dict(elements=1000))
+    sizes = Sizes(dict(elements=2**24), L=dict(elements=2**26), test=dict(elements=1000))
     flush_l2 = True
 
     def build(self) -> Step:
@@ -31,7 +31,7 @@ class Copy(_Control):
 class MatrixProduct(_Control):
     """Two square matrices of 32-bit floats: the rate is their multiplications and additions in a second."""
 
-    sizes = Sizes(dict(width=1024), gpu=dict(width=8192), test=dict(width=16))
+    sizes = Sizes(dict(width=1024), L=dict(width=8192), test=dict(width=16))
 
     def build(self) -> Step:
         left, right = torch.randn(2, self.size["width"], self.size["width"], device=self.device)

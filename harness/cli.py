@@ -21,7 +21,7 @@ EXIT_CODES = (
 )
 
 
-HALF_AN_HOUR = 1800.0
+BUDGET_S = 2700.0
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of a device that takes no more."""
@@ -76,6 +76,9 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("list", help="show every tip, its pairs, and whether they can run here")
     command.add_argument("--json", action="store_true", help="as JSON")
     command.set_defaults(command=_list)
+    command.add_argument(
+        "--found", type=Path, metavar="FILE", help="a run: what it found of each sentence of the guides"
+    )
     _add_folder(command)
     _add_device(command)
 
@@ -94,7 +97,13 @@ def _parser() -> argparse.ArgumentParser:
         "--budget",
         type=_seconds,
         metavar="TIME",
-        help="such as 90s, 30m or 2h; 0: until all is decided. Default: 30m. With --resume +30m: go on for so long",
+        help="such as 90s, 30m or 2h; 0: until all is decided. Default: 45m. With --resume +30m: go on for so long",
+    )
+    command.add_argument(
+        "--size",
+        choices=["S", "M", "L", "XL"],
+        default="",
+        help="of the jobs: for two cores, a workstation, a card of 16 GB, one of 80 GB. Default: what this machine is",
     )
     command.add_argument("--resume", type=Path, metavar="FILE", help="go on with an interrupted run, as it was begun")
     command.add_argument("--seed", type=_seed, default=0, metavar="N", help="of inputs, weights and block order")
@@ -115,6 +124,9 @@ def _parser() -> argparse.ArgumentParser:
         "--format", choices=["md", "html", "json", "csv"], action="append", help="default: md; several may be asked for"
     )
     command.add_argument("--out", type=Path, metavar="DIR", help="write files there instead of printing")
+    command.add_argument(
+        "--alone", action="store_true", help="answers from this run without the machine's earlier ones"
+    )
 
     command = commands.add_parser(
         "compare",
@@ -220,8 +232,15 @@ def _list(options: argparse.Namespace) -> int:
     found = discover(Path(os.path.realpath(options.folder)) if options.folder else BENCHMARKS, options.device)
     print(as_json(found) if options.json else as_text(found))
     if not (options.json or options.folder):
-        print(f"\n{coverage(found)}")
+        print(f"\n{coverage(found)}\n\n{_sentences(options.found)}", end="")
     return int(bool(found.broken))
+
+
+def _sentences(file: Path | None) -> str:
+    from tipbench.records import store
+    from tipbench.report import as_markdown, guides
+
+    return as_markdown.blocks(guides.sentences(None if file is None else store.read(file)[0]))
 
 
 def _doctor(options: argparse.Namespace) -> int:
@@ -250,10 +269,11 @@ def _run(options: argparse.Namespace) -> int:
             results=options.results,
             profile=options.profile,
             device=options.device,
+            size=options.size,
             seed=options.seed,
             bare=options.bare,
             place=nodes.place(options.nnodes, options.node_rank, options.rdzv),
-            budget_s=HALF_AN_HOUR if options.budget is None else options.budget,
+            budget_s=BUDGET_S if options.budget is None else options.budget,
         )
     )
 
@@ -270,8 +290,9 @@ def _report(options: argparse.Namespace) -> int:
             )
         for notice in notices:
             print(f"tipbench: {notice}", file=sys.stderr)
+        earlier = [] if options.alone else report.earlier_effects(file, run)
         for format in options.format or ["md"]:
-            written = report.write(run, notices, format, options.out)
+            written = report.write(run, notices, format, options.out, earlier)
             if written is not None:
                 print(written)
     return 0

@@ -13,6 +13,7 @@ SLOW = {
     "test_confluence": "a wiki",
     "test_doku_wiki": "a wiki",
     "test_fake_cuda": "every pair for GPUs at full size, on fake tensors",
+    "test_compare_page": "a browser",
     "test_fork_server": "fresh processes that import torch",
     "test_git_wiki": "a wiki",
     "test_gpu_rounding": "every pair once more, with a GPU's rounding",

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tipbench.records.record import Launch, PairInfo, Record, Run, VariantInfo, VariantRecord
+from tipbench.records.record import Launch, PairInfo, Record, Run, Trainings, VariantInfo, VariantRecord
 from tipbench.records.store import create
 from tipbench.tip.pair import Claim
 from tipbench.tip.process import ProcessSettings
@@ -69,7 +69,7 @@ def measured(
 ) -> Record:
     """Launches whose effects scatter evenly around the given ones: mean exact at every look, deviation near `spread`.
 
-    more: `memory`, `one_off`, `mechanism`, `equal` by variant; `steps`, `baseline_s` of one block.
+    more: `memory`, `one_off`, `mechanism`, `equal`, `trainings` by variant; `steps`, `baseline_s` of one block.
     """
     scatter: list[float] = []
     for upto in (*(count for count in FULL.looks.launches if count < launches), launches):
@@ -81,7 +81,7 @@ def measured(
         launch({name: effect + drawn for name, effect in effects.items()}, seed, baseline_s=baseline_s)
         for seed, drawn in enumerate(scatter)
     )
-    known = {key: more.get(key, {}) for key in ("memory", "one_off", "mechanism", "equal")}
+    known = {key: more.get(key, {}) for key in ("memory", "one_off", "mechanism", "equal", "trainings")}
     variants = {
         name: VariantRecord("measured", **{key: found[name] for key, found in known.items() if name in found})
         for name in ("baseline", *effects)
@@ -114,6 +114,22 @@ def both(tensor: float, resident: float, **others: tuple[float, float]) -> dict[
 def count(what: str, before: Any, **after: Any) -> dict[str, dict[str, Any]]:
     return {
         name: {"what": what, "baseline": before, "optimized": found, "engaged": True} for name, found in after.items()
+    }
+
+
+def trainings(**steps: Sequence[int | None]) -> dict[str, Trainings]:
+    """By variant, steps to the target by seed; None for a training that was given up after 1,000."""
+    return {
+        name: Trainings(
+            target=0.97,
+            batch=32,
+            steps_timed=2,
+            seeds=tuple(range(len(counts))),
+            steps=tuple(1000 if count is None else count for count in counts),
+            reached=tuple(count is not None for count in counts),
+            scores=tuple(0.5 if count is None else 0.98 for count in counts),
+        )
+        for name, counts in steps.items()
     }
 
 

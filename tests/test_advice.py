@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import pytest
 
-from tests.made_up import NO_GPU, both, count, info, measured, realistic, run, tip
+from tests.made_up import NO_GPU, both, count, info, measured, realistic, run, tip, trainings
 from tipbench.records.record import PairInfo, Record
 from tipbench.report import one_liners
 from tipbench.report.advice import ANSWERS, Advice, advise
@@ -143,13 +144,46 @@ def test_a_claim_of_less_time_once_is_judged_by_one_off_costs(variant_s: float, 
     assert found.gain.startswith("Pair once 10.0 s -> ")
 
 
-@pytest.mark.parametrize(("steps", "kind"), [(500, "use it"), (740, "at most"), (999, "don't")])
-def test_a_claim_of_fewer_steps_is_judged_by_what_was_counted(steps: int, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("steps", "kind"),
+    [
+        ((300, 310, 290, 305, 295, 300), "use it"),
+        ((600, 610, 590, 605, 595, 602), "at most"),
+        ((900, 910, 890, 905, 895, 900), "don't"),
+        ((300, 310, 290, None, None, 300), "can't tell"),
+        ((None,) * 6, "don't"),
+    ],
+)
+def test_a_claim_of_fewer_steps_is_judged_by_whole_trainings(steps: Sequence[int | None], kind: str) -> None:
     about = info(tip=tip(claim=Claim.FEWER_STEPS), scale="macro")
-    counted = count("steps and rates", {"steps": 746, "rates": 1}, optimized={"steps": steps, "rates": 9})
-    found = advice(measured(about, {"optimized": GAIN}, mechanism=counted))
+    counted = trainings(baseline=(600, 590, 610, 598, 600, 604), optimized=steps)
+    found = advice(measured(about, {"optimized": GAIN}, trainings=counted))
     assert found.kind == kind
-    assert f"746 -> {steps} steps" in found.gain
+    if None in steps:
+        assert f"6 of 6 -> {6 - steps.count(None)} of 6 trainings reach the target" in found.gain
+    else:
+        assert f"600 -> {round(statistics.fmean(cast('list[int]', steps)))} steps" in found.gain
+
+
+@pytest.mark.parametrize(
+    ("step", "steps", "kind"),
+    [
+        (0.7, (600, 590, 610, 598, 600, 604), "use it"),
+        (0.0, (300, 290, 310, 298, 300, 304), "use it"),
+        (0.7, (1300, 1290, 1310, 1298, 1300, 1304), "at most"),  # twice as fast, and twice as many
+        (0.7, (2000, 1990, 2010, 1998, 2000, 2004), "don't"),
+    ],
+)
+def test_less_time_to_a_target_is_the_time_of_a_step_and_their_number(
+    step: float, steps: Sequence[int], kind: str
+) -> None:
+    about = info(tip=tip(claim=Claim.SOONER_AT_TARGET), scale="macro")
+    counted = trainings(baseline=(600, 590, 610, 598, 600, 604), optimized=steps)
+    found = advice(measured(about, {"optimized": step}, trainings=counted))
+    assert found.kind == kind
+    assert "to the target (600 -> " in found.gain
+    unknown = advice(measured(about, {"optimized": step}))
+    assert unknown.kind == "can't tell", "without trainings a faster step answers nothing"
 
 
 def test_a_claim_of_fewer_failures_is_judged_by_what_was_counted_and_its_time_is_the_price() -> None:
@@ -221,6 +255,19 @@ def test_earlier_runs_of_the_same_code_and_sizes_count_too() -> None:
     other = effects(run([job("Job", 0.06, sizes={"batch": 1})]))
     (found,) = advise([other, other, edge])
     assert found.kind == "at most", "other sizes are another job"
+
+
+def test_earlier_runs_that_read_or_counted_something_else_do_not_count() -> None:
+    leaner = info(tip=tip(claim=Claim.LEANER), scale="macro")
+    card = {side: {"allocated_peak": 4 << 30} for side in ("baseline", "optimized")}
+    tensors = effects(run([measured(leaner, {"optimized": 0.0}, memory=both(300, 500))]))
+    (found,) = advise([effects(run([measured(leaner, {"optimized": 0.0}, memory=card)])), tensors])
+    assert (found.kind, found.runs) == ("use it", 1)
+    steadier = info(tip=tip(claim=Claim.STEADIER), scale="macro")
+    mechanisms = (count("losses that are nan", 8, optimized=8), count("trainings that diverge", 8, optimized=0))
+    first, last = (effects(run([measured(steadier, {"optimized": 0.0}, mechanism=one)])) for one in mechanisms)
+    (found,) = advise([first, last])
+    assert (found.kind, found.runs) == ("use it", 1)
 
 
 def test_only_tips_of_the_last_run_are_answered() -> None:

@@ -25,14 +25,28 @@ from tests.made_up import MACHINE, both, info, measured, realistic, run, stored,
 from tipbench import compare
 from tipbench.cli import main
 from tipbench.compare.comparison import Comparison
-from tipbench.compare.consistency import Consistency, consistencies, tips
+from tipbench.compare.consistency import (
+    COSTS,
+    EFFECTS,
+    LITTLE,
+    NOTHING_TO_DO,
+    ON_JOB,
+    PAYS,
+    UNSURE,
+    Consistency,
+    TipAcross,
+    consistencies,
+    tips,
+    together,
+)
 from tipbench.compare.gate import gate, name
-from tipbench.compare.grade import HARDWARE, NOT, SAME, STATE, Grade, facts, grade
 from tipbench.compare.means import difference, heterogeneity, mean_of
 from tipbench.compare.stored import Stored
 from tipbench.records import store
 from tipbench.records.record import Record, Run
+from tipbench.report.advice import ANSWERS, IMPOSSIBLE
 from tipbench.report.effect import Effect, effects
+from tipbench.report.grade import HARDWARE, NOT, SAME, STATE, Grade, facts, grade
 from tipbench.tip.pair import Claim
 from tipbench.tip.reason import Reason
 from tipbench.verdict.launches import launch_effect
@@ -259,43 +273,75 @@ def test_an_uncommitted_change_is_unknown_code() -> None:
 # ---- across machines ----
 
 
-def test_a_reversal_is_found_and_says_where() -> None:
-    comparison = against(on("A", a(0.3)), on("B", a(-0.2)), on("C", a(0.25)))
-    (tip_across,) = tips(consistencies(comparison))
-    assert tip_across.word == "reverses"
-    faster, slower = tip_across.why.split("slower on")
-    assert re.findall(r"(\S+) \((\S+)x\)", faster) == [("a-2c-24g", "1.35"), ("c-2c-24g", "1.28")]
-    assert re.findall(r"(\S+) \((\S+)x\)", slower) == [("b-2c-24g", "0.82")]
+def alone(*runs: Run) -> TipAcross:
+    """What the machines say of the one tip that these runs have."""
+    (found,) = tips(against(*runs))
+    return found
 
 
 @pytest.mark.parametrize(
-    ("effects_of", "expected", "differs"),
+    ("effects", "word"),
     [
-        ((0.3, 0.3, 0.31), "pays on all", False),
-        ((0.3, 0.9), "pays on all", True),
-        ((0.3, 0.0), "pays on some", True),
-        ((-0.3, 0.0), "costs on some", True),
-        ((-0.3, -0.3), "costs on all", False),
-        ((0.0, 0.001), "no difference", False),
+        ([PAYS, COSTS], "reverses"),
+        ([COSTS, LITTLE, PAYS, UNSURE], "reverses"),
+        ([PAYS, LITTLE], "pays on some"),
+        ([PAYS, ON_JOB], "pays on some"),
+        ([PAYS, NOTHING_TO_DO], "pays on some"),
+        ([COSTS, LITTLE], "costs on some"),
+        ([LITTLE, ON_JOB, COSTS], "depends on the job"),
+        ([ON_JOB, ON_JOB], "depends on the job"),
+        ([PAYS, PAYS, UNSURE], "pays on all"),
+        ([COSTS, COSTS], "costs on all"),
+        ([LITTLE, LITTLE], "little on all"),
+        ([LITTLE, NOTHING_TO_DO], "little on all"),
+        ([NOTHING_TO_DO, NOTHING_TO_DO], "already the default"),
+        ([PAYS, UNSURE], "can't tell"),
+        ([UNSURE, UNSURE, UNSURE], "can't tell"),
+        ([COSTS], "only seen on one"),
+        ([], "not measured"),
     ],
 )
-def test_what_is_said_of_a_tip_across_machines(effects_of: Sequence[float], expected: str, differs: bool) -> None:
+def test_what_machines_say_together(effects: list[str], word: str) -> None:
+    assert together(effects) == together(effects[::-1]) == word
+
+
+def test_every_answer_has_a_part_in_what_machines_say_together() -> None:
+    assert set(ANSWERS) - {IMPOSSIBLE} < set(EFFECTS)
+
+
+@pytest.mark.parametrize(
+    ("effects_of", "kinds", "expected", "differs", "agreed"),
+    [
+        ((0.3, -0.2, 0.25), ["use it", "don't", "use it"], "reverses", True, False),
+        ((0.3, 0.3, 0.31), ["use it"] * 3, "pays on all", False, True),
+        ((0.3, 0.9), ["use it", "use it"], "pays on all", True, True),
+        ((0.3, 0.0), ["use it", "at most"], "pays on some", True, False),
+        ((-0.3, 0.0), ["don't", "at most"], "costs on some", True, False),
+        ((-0.3, -0.3), ["don't", "don't"], "costs on all", False, True),
+        ((0.0, 0.001), ["at most", "at most"], "little on all", False, True),
+    ],
+)
+def test_what_is_said_of_a_tip_across_machines(
+    effects_of: Sequence[float], kinds: list[str], expected: str, differs: bool, agreed: bool
+) -> None:
     runs = [on(cpu, a(effect, spread=0.001)) for cpu, effect in zip("ABC", effects_of, strict=False)]
-    found = only(against(*runs))
-    assert (found.word, found.differs) == (expected, differs)
-    (tip_across,) = tips(consistencies(against(*runs)))
-    assert ("by differing amounts" in tip_across.why) == (differs and expected == "pays on all")
+    found, across = only(against(*runs)), alone(*runs)
+    assert [said.advice.kind for said in across.said if said.advice is not None] == kinds
+    assert (across.word, across.agreed) == (expected, agreed)
+    assert (found.word, found.differs) == (expected, differs), "one pair says what its tip does"
     assert found.spread is not None
     assert found.spread.count == len(effects_of)
 
 
 def test_one_that_decided_nothing_is_no_second_machine() -> None:
-    assert only(against(on("A", a(0.3)), on("B", a(0.02, spread=0.1, launches=18)))).word == "can't tell"
+    runs = on("A", a(0.3)), on("B", a(0.02, spread=0.1, launches=18))
+    assert only(against(*runs)).word == alone(*runs).word == "can't tell"
 
 
 def test_where_one_machine_alone_measured_it_is_only_seen_there() -> None:
     skipped = Record(info(), "skipped", Reason("needs.gpus", {"wanted": 2, "found": 0}))
-    assert only(against(on("A", a(0.3)), on("B", skipped))).word == "only seen on one"
+    runs = on("A", a(0.3)), on("B", skipped)
+    assert only(against(*runs)).word == alone(*runs).word == "only seen on one"
 
 
 def test_two_runs_of_a_machine_and_one_of_another_are_two_machines() -> None:
@@ -306,17 +352,48 @@ def test_two_runs_of_a_machine_and_one_of_another_are_two_machines() -> None:
     assert spread.count == 2
 
 
+@pytest.mark.parametrize(
+    ("days", "scales", "speaks"),
+    [
+        ((1, 2), ("macro", "macro"), 1),
+        ((2, 1), ("macro", "macro"), 0),
+        ((1, 2), ("macro", "micro"), 0),
+        ((1, 2), ("micro", "micro"), 1),
+    ],
+)
+def test_a_machine_speaks_by_its_newest_run_with_whole_jobs(
+    days: Sequence[int], scales: Sequence[str], speaks: int
+) -> None:
+    runs = [
+        on("A", a(0.3, about={"scale": scale}), id=f"{day}", started=f"2026-04-0{day}T00:00:00+00:00")
+        for day, scale in zip(days, scales, strict=True)
+    ]
+    comparison = against(*runs, on("B", a(0.3)))
+    assert [machine.speaks for machine in comparison.machines] == [speaks, 2]
+
+
+def test_earlier_runs_of_a_machine_count_in_its_answers() -> None:
+    edge, clear = (a(effect, about={"scale": "macro"}) for effect in (0.012, 0.06))
+    first, second = compared(on("A", edge)), compared(on("B", clear))
+    earlier = tuple(effects(on("A", clear)) for _ in range(2))
+    for before, answer, runs in (((), "at most", 1), (earlier, "use it", 3)):
+        (found,) = tips(Comparison((replace(first, earlier=before), second)))
+        advice = found.said[0].advice
+        assert advice is not None
+        assert (advice.kind, advice.runs) == (answer, runs)
+
+
 def test_runs_of_one_machine_say_nothing_of_another() -> None:
     for other, words in ((on("A", a(0.3), id="second"), "pays in all"), (on("B", a(0.3)), "pays on all")):
-        assert f"| **{words}** | made-up |" in compare.render(against(on("A", a(0.3)), other), "md")
+        assert f"- **{words}** (1): Do so" in compare.render(against(on("A", a(0.3)), other), "md")
 
 
 def test_less_memory_pays_whatever_it_costs_in_time() -> None:
     leaner = tip("checkpointing", Claim.LEANER)
     runs = [on(cpu, a(-0.27, of=leaner, memory=both(264, 610))) for cpu in ("A", "B")]
-    assert [found.word for found in tips(consistencies(against(*runs)))] == ["pays on all"]
+    assert alone(*runs).word == "pays on all"
     more = on("C", a(0.3, of=leaner, memory=both(1600, 610)))
-    assert [found.word for found in tips(consistencies(against(*runs, more)))] == ["reverses"]
+    assert alone(*runs, more).word == "reverses"
 
 
 def test_whole_jobs_speak_before_operations() -> None:
@@ -324,8 +401,31 @@ def test_whole_jobs_speak_before_operations() -> None:
         on(cpu, a(0.5, "Operation"), a(effect, "Job", about={"scale": "macro"}))
         for cpu, effect in (("A", 0.3), ("B", -0.3))
     ]
-    (found,) = tips(consistencies(against(*runs)))
-    assert (found.word, found.why.split()[0]) == ("reverses", "Job")
+    found = alone(*runs)
+    assert found.word == "reverses"
+    assert "Job 1.35x" in found.why
+    assert "Operation" not in found.why
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        a(-0.3, about={"sizes": {"batch": 64}}),
+        a(-0.3, about={"file": "benchmarks/general/other.py"}),
+        a(-0.3, of=tip(claim=Claim.LEANER), memory=both(1600, 610)),
+    ],
+)
+def test_another_question_contradicts_no_answer(other: Record) -> None:
+    found = alone(on("A", other), on("B", a(0.3), started="2026-04-01T00:00:00+00:00"), on("C", a(0.3)))
+    assert [said.alike for said in found.said] == [False, True, True]
+    assert (found.word, found.agreed) == ("pays on all", True)
+    text = compare.render(against(on("A", other), on("B", a(0.3), id="x"), on("C", a(0.3))), "md")
+    assert "(another question)" in text
+
+
+def test_what_older_versions_claimed_is_time() -> None:
+    older = on("A", a(0.3, of={**tip(), "claim": "avoids a cost"}))
+    assert alone(older, on("B", a(0.3))).word == "pays on all"
 
 
 def test_false_reversals_are_rare_over_a_suite() -> None:
@@ -359,7 +459,72 @@ def simulated(
     return Stored(Path(f"{cpu}.jsonl"), on(cpu), len(found), tuple(found), ())
 
 
-# ---- the matrix ----
+# ---- the first screen ----
+
+
+def first_screen(comparison: Comparison) -> tuple[str, list[list[str]]]:
+    """What is above the words, and the rows of its table, as Markdown."""
+    text = compare.render(comparison, "md").split("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    return text, rows
+
+
+def several(cpu: str, **effects_of: float) -> Run:
+    """A run whose tips of these names have these effects in a whole job."""
+    jobs = [
+        a(effect, of=tip(name, title=name), about={"scale": "macro"}, spread=0.001)
+        for name, effect in effects_of.items()
+    ]
+    return on(cpu, *jobs)
+
+
+def test_the_first_table_has_every_answer_and_its_gain_reversals_first() -> None:
+    comparison = against(
+        several("A", same=0.3, none=0.0, turns=-0.3, some=0.3),
+        several("B", same=0.31, none=0.0, turns=0.2, some=0.0),
+    )
+    text, (head, _, *rows) = first_screen(comparison)
+    assert head == ["tip", "a", "b"]
+    assert rows == [
+        ["turns", "**don't** -26 %", "**use it** +22 %"],
+        ["some", "**use it** +35 %", "**at most 2 %** same"],
+        ["same", "**use it** +35 %", "**use it** +36 %"],
+        ["none", "**at most 2 %** same", "**at most 2 %** same"],
+    ]
+    assert "agree on 2 of 4 tips.** 1 reverse" in text
+
+
+def test_runs_are_named_once_on_the_first_screen() -> None:
+    runs = [several(cpu, same=0.3) for cpu in "ABCDE"]
+    text, (head, *_) = first_screen(against(*runs))
+    assert head == ["tip", *"abcde"], "what all names have in common is left out"
+    for of in runs:
+        assert text.count(of.id[:8]) == 1
+
+
+def test_what_none_can_try_is_a_line_and_no_row() -> None:
+    nowhere = Record(
+        info(tip=tip("cards", title="Use cards")), "skipped", Reason("needs.gpus", {"wanted": 1, "found": 0})
+    )
+    text, rows = first_screen(against(on("A", a(0.3), nowhere), on("B", a(0.3), nowhere)))
+    assert len(rows) == 3
+    assert "**Not possible on any of them:** Use cards." in text
+    _, rows = first_screen(against(on("A", a(0.3)), on("B", a(0.3), nowhere)))
+    assert ["Use cards", "not in this run", "**not possible here**"] not in rows
+    assert "Skipped in all runs: 1 comparison" in compare.render(
+        against(on("A", a(0.3), nowhere), on("B", a(0.3))), "md"
+    )
+
+
+def test_memory_and_what_is_undecided_are_shown_as_they_are() -> None:
+    leaner = a(0.0, of=tip("lean", Claim.LEANER, title="lean"), memory=both(400, 900), about={"scale": "macro"})
+    open_ = a(0.02, "Open", of=tip("open", title="open"), spread=0.1, launches=18, about={"scale": "macro"})
+    _, (_, _, *rows) = first_screen(against(on("A", leaner, open_), on("B", leaner, open_)))
+    assert rows[0] == ["lean", "**use it** -50 % memory", "**use it** -50 % memory"]
+    assert re.fullmatch(r"\*\*can't tell\*\* -\S+ % to \+\S+ %", rows[1][1])
+
+
+# ---- every comparison ----
 
 
 def words(comparison: Comparison) -> dict[str, list[str]]:
@@ -406,7 +571,7 @@ def test_the_sizes_of_most_runs_are_those_compared() -> None:
 
 def test_cells_show_uncertainty_and_memory_together() -> None:
     comparison = against(on("A", a(0.3, memory=both(400, 1000))), on("B", a(0.3)))
-    assert "**faster** 1.35x [1.31, 1.39]<br>live tensors -50 % |" in compare.render(comparison, "md")
+    assert "**faster** 1.35x [1.31, 1.39]<br>live tensors, build included -50 % |" in compare.render(comparison, "md")
 
 
 def test_columns_are_named_by_machine_and_by_day_where_that_is_not_enough() -> None:
@@ -510,17 +675,10 @@ def test_among_many_comparisons_each_needs_more() -> None:
         assert found_across.differs == (found_across.spread.p < 0.05 / (others + 1))
 
 
-def test_other_verdicts_that_may_be_chance_are_no_disagreement() -> None:
-    faster, same = exactly("A", (0.020, 0.004, "faster")), exactly("B", (0.012, 0.004, "no difference"))
-    found = only(Comparison((faster, same)))
-    assert (found.differs, found.word) == (False, "can't tell")
-
-
 def test_runs_that_agree_speak_for_their_machine_however_far_apart_they_are() -> None:
     comparison = against(on("A", a(1.6)), on("A", a(1.3), id="second"), on("B", a(1.4)))
     found = only(comparison)
     assert [place.word for place in found.places] == ["faster", "faster"]
-    assert found.word == "pays on all"
     mean = found.places[0].mean
     assert mean is not None
     low, high = mean.interval()
@@ -735,6 +893,10 @@ def test_halves_of_surrogate_pairs_in_files_can_be_shown(tmp_path: Path) -> None
 def test_json_has_exactly_the_documented_names() -> None:
     document = json.loads(compare.render(against(on("A", a(0.3, memory=both(400, 900))), on("B", a(-0.3))), "json"))
     assert list(document) == ["runs", "machines", "grades", "tips", "comparisons", "geometric_means", "notes"]
+    assert list(document["tips"][0]) == ["tip", "title", "across", "why", "agreed", "answers"]
+    assert list(document["tips"][0]["answers"][0]) == [
+        "machine", "kind", "answer", "do", "gain", "price", "runs", "alike",
+    ]  # fmt: skip
     assert list(document["comparisons"][0]) == [
         "tip", "pair", "scale", "variant", "device", "across", "count", "q", "i2", "p", "differs", "cells",
     ]  # fmt: skip

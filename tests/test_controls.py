@@ -67,6 +67,10 @@ def test_libraries_are_preloaded_by_the_path_they_are_found_under(monkeypatch: p
     assert env["LD_PRELOAD"] == "/cache/libjemalloc.so.2:/own/lib.so"
 
 
+def test_ranks_have_no_number_of_threads_where_their_settings_want_none() -> None:
+    assert "OMP_NUM_THREADS" not in environment(controls(4), ProcessSettings(ranks=2, without=("OMP_NUM_THREADS",)))
+
+
 @pytest.mark.parametrize(("cores", "own", "each"), [(5, (), "2"), (1, (), "1"), (4, (("OMP_NUM_THREADS", "4"),), "4")])
 def test_ranks_share_the_threads_but_keep_those_of_their_own_settings(
     cores: int, own: tuple[tuple[str, str], ...], each: str

@@ -209,13 +209,19 @@ def test_hostile_text_is_shown_as_text(site: Doku, wiki: DokuWiki, window: chrom
 def test_links_lead_on_and_figures_are_shown(site: Doku, wiki: DokuWiki, window: chromium.Window) -> None:
     run = own("linked")
     reading = Heading("How to read: <1 x 2> is | [[x]]", 3, "how to <read>")
-    blocks = (Paragraph((Link("down", "#how to <read>"),)), *run.page.blocks, reading)
-    send(wiki, [Published(run.entry, Page("Linked", blocks), run.images)])
+    evidence = Page("Evidence", (Paragraph(("Up there. " * 999,)), Heading("no-grad", 2, "no-grad")))
+    below = WikiPage(run.entry.evidence, evidence)
+    down = Paragraph((Link("down", "#how to <read>"), " ", Link("the evidence", f"{below.key}#no-grad")))
+    blocks = (down, *run.page.blocks, reading)
+    send(wiki, [Published(run.entry, Page("Linked", blocks), run.images, below)])
     page = window().new_page()
     heard = listening(page)
     page.goto(f"{site.server.url}doku.php?id=benchmarks")
     page.click(f".page a[href$='{id_of(run)}']")
     page.wait_for_function("document.querySelector('.page img')?.naturalWidth === 32")
+    page.click("a:text-is('the evidence')")
+    assert page.locator(":target").inner_text() == "no-grad"
+    page.go_back()
     page.click("a:text-is('down')")
     assert page.locator(":target").inner_text() == "How to read: <1 x 2> is | [[x]]"
     page.click("a:text-is('all runs')")

@@ -138,6 +138,19 @@ def test_of_ranks_torchrun_is_forked_and_they_themselves_are_fresh(launcher: Lau
     assert tiny.wait_for(lambda: all(map(gone, ranks)), 10)
 
 
+def test_ranks_may_start_as_from_a_shell_where_nothing_is_set(launcher: Launcher) -> None:
+    """torchrun by itself would set OMP_NUM_THREADS to 1."""
+    (info,) = (info for info in discover(BENCHMARKS / "cpu", "cpu").pairs if info.name == "openmp-threads.TwoEncoders")
+    worker = launcher.start(info, info.variants[0].settings, "warm")
+    try:
+        worker.ask("build", variant="baseline", seed=0)
+        ranks = [rank for rank in psutil.Process(worker.process.pid).children() if "tipbench.worker" in rank.cmdline()]
+        assert len(ranks) == 2
+        assert not any("OMP_NUM_THREADS" in rank.environ() for rank in ranks)
+    finally:
+        worker.end()
+
+
 def test_a_pair_that_ends_the_server_does_not_end_the_launches_after_it(launcher: Launcher, control: PairInfo) -> None:
     _, server = parent(launcher, control, 0)
     os.kill(server, signal.SIGKILL)

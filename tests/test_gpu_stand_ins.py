@@ -34,7 +34,7 @@ GPU_PAIRS = Path(__file__).parent / "pairs" / "gpu"
 
 
 def session(file: str, pair: str, device: str, ranks: Ranks | None = None) -> Session:
-    task = {"file": str(GPU_PAIRS / file), "folder": str(GPU_PAIRS), "pair": pair, "device": device}
+    task = {"file": str(GPU_PAIRS / file), "folder": str(GPU_PAIRS), "pair": pair, "device": device, "size": {}}
     return Session(task, ranks or Ranks(1, device))
 
 
@@ -93,7 +93,7 @@ def test_over_several_nodes_nccl_takes_the_network_that_the_nodes_meet_on(
         "torch.distributed.run.main", lambda arguments: found.append(os.environ.get("NCCL_SOCKET_IFNAME"))
     )
     rendezvous = {"nodes": nodes, "node": 0, "host": "10.0.0.1", "port": 29400, "interface": "eth7"}
-    run_ranks(2, "socket", json.dumps({"rendezvous": rendezvous if nodes > 1 else None}))
+    run_ranks(2, "socket", json.dumps({"rendezvous": rendezvous if nodes > 1 else None, "without": []}))
     assert found == [expected]
 
 
@@ -184,12 +184,15 @@ MIB = 1 << 20
 COUNTS_ON_CUDA: dict[str, dict[str, Any]] = {
     "avoid-sync.RunningSum": {"baseline": 51, "optimized": 2},
     "avoid-sync.Mask": {"baseline": 50, "optimized": 0},
+    "avoid-sync.RoundTrip": {"baseline": 100, "optimized": 0},
     "avoid-sync.GPTTraining": {"baseline": 8, "optimized": 1},
+    "avoid-sync.ResNetTraining": {"baseline": 8, "optimized": 1},
     "create-on-device.Constants": {"baseline": 5, "optimized": 0},
-    "create-on-device.GPTTraining": {"baseline": 6, "optimized": 2},
+    "create-on-device.GPTTraining": {"baseline": 4, "optimized": 2},
     "cuda-graphs.TinyKernels": {
         "baseline": {"launches": 200, "compiled": 1},
         "optimized": {"launches": 1, "compiled": 1},
+        "max_autotune": {"launches": 1, "compiled": 1},
         "eager": {"launches": 200, "compiled": 0},
         "by_hand": {"launches": 1, "compiled": 0},
     },
@@ -199,6 +202,11 @@ COUNTS_ON_CUDA: dict[str, dict[str, Any]] = {
         "eager": {"launches": 420, "compiled": 0},
         "by_hand": {"launches": 60, "compiled": 0},
     },
+    "cuda-graphs.SmallBatchInference": {
+        "baseline": {"launches": 50, "compiled": 1},
+        "optimized": {"launches": 3, "compiled": 1},
+        "eager": {"launches": 90, "compiled": 0},
+    },
     "cudnn-benchmark.SameShape": {"baseline": 14, "optimized": 120},
     "cudnn-benchmark.ChangingShapes": {"baseline": 3, "optimized": 40},
     "cudnn-benchmark.ResNetTraining": {"baseline": 900, "optimized": 4000},
@@ -207,7 +215,7 @@ COUNTS_ON_CUDA: dict[str, dict[str, Any]] = {
         "optimized": {"pageable": 0, "pinned": 5},
         "pinned_in_the_loop": {"pageable": 0, "pinned": 5},
     },
-    "pin-memory.TrainingEpoch": {
+    "pin-memory.TrainingFromFiles": {
         "baseline": {"pageable": 16, "pinned": 0},
         "optimized": {"pageable": 0, "pinned": 16},
     },
@@ -222,7 +230,8 @@ COUNTS_ON_CUDA: dict[str, dict[str, Any]] = {
         "expandable_segments": {"requests": 31, "reserved": 480 * MIB},
     },
     "tensor-cores.MatrixProduct": {"baseline": 0, "optimized": 1, "bfloat16": 1, "float16": 1},
-    "tensor-cores.Padding": {"baseline": [4095] * 4, "optimized": [4096] * 4},
+    "pad-sizes.Product": {"baseline": [4095] * 4, "optimized": [4096] * 4},
+    "pad-sizes.GPTTraining": {"baseline": [2048, 512, 512, 50257], "optimized": [2048, 512, 512, 50304]},
     "tensor-cores.Convolution": {"baseline": 0, "optimized": 3},
     "tensor-cores.GPTTraining": {"baseline": 0, "optimized": 110},
     "ddp-not-dp.GPTTraining": {"baseline": 0, "optimized": 14},

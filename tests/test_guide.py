@@ -1,16 +1,23 @@
 """Every item of the guides has a tip, every tip its pairs and checks; what is not there yet is listed by name."""
 
+import ast
 import re
 from pathlib import Path
 
 import pytest
 import torch
 
+from tests.made_up import both, info, measured, run, tip
+from tipbench.records.record import Record
+from tipbench.records.store import read
+from tipbench.report import as_markdown, guides
 from tipbench.suite.catalog import coverage
 from tipbench.suite.discover import discover
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
 from tipbench.tip.guide import ITEMS, SOURCES, answers
-from tipbench.tip.pair import Claim, Equal, Pair, Tip
+from tipbench.tip.pair import Claim, Equal, Pair, Tip, variants
+from tipbench.tip.reason import Reason
+from tipbench.tip.sentence import Sentence
 
 FILES = [file for file in pair_files(BENCHMARKS) if file.stem not in ("control", "limit")]
 
@@ -39,7 +46,24 @@ def test_a_tip_has_pairs_of_both_scales_or_says_why_not(tip: Tip, pairs: list[ty
     scales = {pair.scale for pair in pairs}
     assert "macro" in scales
     assert ("micro" in scales) != bool(tip.no_micro), "either micro pairs, or the reason why there are none"
-    assert tip.do, "what to write"
+    assert can_be_typed(tip.do)
+
+
+def can_be_typed(do: str) -> bool:
+    """Whether it is a line of Python, a setting of a shell or a command."""
+    if re.fullmatch(r"[A-Z_]+=\S.*|(numactl|torchrun) .*", do):
+        return True
+    try:
+        return bool(ast.parse(f"{do} pass" if do.endswith(":") else do).body)
+    except SyntaxError:
+        return False
+
+
+def test_prose_cannot_be_typed() -> None:
+    assert can_be_typed("with torch.no_grad():")
+    assert can_be_typed("OMP_NUM_THREADS=$(($(nproc) / 2))")
+    for prose in ("several backward() before each step", "DataLoader(data), with care", ""):
+        assert not can_be_typed(prose)
 
 
 @pytest.mark.parametrize("pair", [pair for _, pairs in TIPS for pair in pairs], ids=lambda pair: pair.__qualname__)
@@ -61,3 +85,97 @@ def test_the_readme_s_table_is_what_list_prints() -> None:
     readme = (BENCHMARKS / "README.md").read_text()
     (table,) = re.findall(r"<!-- coverage: .*? -->\n(.*?)\n<!-- end of coverage -->", readme, re.DOTALL)
     assert table == coverage(discover(BENCHMARKS, "cpu"))
+
+
+def test_each_sentence_of_the_guides_names_what_is_there_or_says_why_nothing_is() -> None:
+    there = {
+        f"{tip.id}.{pair.__name__}{which}"
+        for tip, pairs in TIPS
+        for pair in pairs
+        for variant in variants(pair)
+        for which in ("", f"[{variant.name}]", f"[{variant.name.partition('=')[0]}]")
+    }
+    for sentence in guides.SENTENCES:
+        assert set(sentence.tried) <= there, sentence.text
+        assert sentence.tried or sentence.untried, sentence.text
+
+
+@pytest.mark.parametrize(("tip", "pairs"), TIPS, ids=[tip.id for tip, _ in TIPS])
+def test_some_sentence_of_each_item_is_tried_by_each_tip_that_answers_it(tip: Tip, pairs: list[type[Pair]]) -> None:
+    """But for practice since the guides were written, which no guide has a sentence on."""
+    tried = {
+        sentence.item
+        for sentence in guides.SENTENCES
+        for name in sentence.tried
+        if name.partition("[")[0] in {f"{tip.id}.{pair.__name__}" for pair in pairs}
+    }
+    assert {item for item in tip.guide if not item.startswith("M")} <= tried
+
+
+def test_the_guides_sentences_stand_in_the_order_of_their_items() -> None:
+    order = [item.id for item in ITEMS if not item.id.startswith("M")]
+    items = list(dict.fromkeys(sentence.item for sentence in guides.SENTENCES))
+    assert sorted(items, key=order.index) == sorted(order, key=order.index)
+    assert items == sorted(items, key=lambda item: (item[0] == "B", order.index(item)))
+
+
+def test_the_readme_s_sentences_are_what_list_prints_of_its_run() -> None:
+    readme = (BENCHMARKS / "README.md").read_text()
+    ((file, shown),) = re.findall(
+        r"<!-- sentences: `tipbench list --found (\S+)`.*? -->\n(.*?)<!-- end of sentences -->", readme, re.DOTALL
+    )
+    found, _ = read(BENCHMARKS.parent / file)
+    assert shown == as_markdown.blocks(guides.sentences(found))
+
+
+def findings(monkeypatch: pytest.MonkeyPatch, *sentences: Sentence) -> list[list[str]]:
+    """The cells of the one table that a made-up run gives."""
+    about = tip("amp", guide=["A3.6"])
+    sweep = tip("async-loading", guide=["A1.1"])
+    ways = {"optimized": 0.7, "half": 0.2}
+    points = {"n=1": 0.1, "n=4": 0.3}
+    found = run(
+        [
+            measured(info("Linear", list(ways), tip=about), ways, memory=both(400, 1000)),
+            measured(info("Epoch", list(points), tip=sweep), points),
+            Record(info("Training", tip=about), "skipped", Reason("needs.c++-compiler")),
+        ]
+    )
+    monkeypatch.setattr(guides, "SENTENCES", sentences)
+    _, table = as_markdown.blocks(guides.sentences(found)).strip().split("\n\n")
+    return [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
+
+
+def test_a_sentence_is_judged_by_what_it_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    time, memory = findings(
+        monkeypatch,
+        Sentence("A3.6", "It is `faster`.", ("amp.Linear",)),
+        Sentence("A3.6", "It is leaner.", ("amp.Linear",), claim=Claim.LEANER),
+    )
+    assert time[:3] == ["A3.6", "It is `faster`.", "`amp.Linear`"]
+    assert time[3].startswith("Linear 2.01")
+    assert memory[3].startswith("Linear -50 %")
+
+
+def test_a_sentence_has_the_variant_or_the_sweep_that_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, swept = findings(
+        monkeypatch,
+        Sentence("A3.6", "One.", ("amp.Linear[half]",)),
+        Sentence("A3.6", "Several.", ("async-loading.Epoch[n]",)),
+    )
+    assert one[3].startswith("Linear (half) 1.22")
+    assert [line.split(" ")[1] for line in swept[3].split("<br>")] == ["(n=1)", "(n=4)"]
+
+
+def test_of_a_sentence_that_was_not_tried_the_reason_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    skipped, absent, untried, partly = findings(
+        monkeypatch,
+        Sentence("A3.6", "Skipped.", ("amp.Training",)),
+        Sentence("A3.6", "Absent.", ("amp.Elsewhere",)),
+        Sentence("A3.6", "Untried.", untried="no card"),
+        Sentence("A3.6", "Partly.", ("amp.Elsewhere",), untried="one card alone"),
+    )
+    assert skipped[3].replace("\\", "") == Reason("needs.c++-compiler").text
+    assert absent[3] == "not in this run"
+    assert untried[2:] == ["none: no card", "-"]
+    assert partly[2] == "`amp.Elsewhere`<br>but one card alone"

@@ -53,7 +53,7 @@ def test_the_files_are_distinct_photos_of_all_classes(cache: Path) -> None:
     for file in files:
         with Image.open(file) as image:
             image.load()
-            assert (image.format, image.size, image.mode) == ("JPEG", (images.PIXELS, images.PIXELS), "RGB")
+            assert (image.format, image.size, image.mode) == ("JPEG", (images.WIDTH, images.HEIGHT), "RGB")
             assert np.asarray(image).std() > 5, "a photo is not of one colour"
     assert [file.stem[6:] for file in files[:10]] == list(images.PHOTOS)
     assert {file.stem[6:] for file in files} == set(images.PHOTOS)
@@ -132,7 +132,7 @@ def test_workers_decode_the_same_batches(cache: Path) -> None:
 
 
 @pytest.mark.usefixtures("few_images")
-@pytest.mark.parametrize(("model", "steps"), [("small", 100), ("small_vit", 60), ("resnet18", 30)])
+@pytest.mark.parametrize(("model", "steps"), [("small", 100), ("tiny_vit", 60), ("resnet18", 30)])
 def test_image_classification_learns(model: str, steps: int) -> None:
     torch.manual_seed(0)
     found = losses(image_classification(CPU, model=model, batch=10, pixels=32, train=True), steps)

@@ -436,8 +436,8 @@ def test_gpus_that_a_cgroup_keeps_from_us_leave_the_others(monkeypatch: pytest.M
 
 @pytest.mark.usefixtures("four_cards")
 def test_whoever_compares_or_publishes_machines_has_decided_on_every_field_of_a_gpu() -> None:
-    from tipbench.compare import grade
     from tipbench.publish import forms
+    from tipbench.report import grade
 
     found = gpu.gpus({})
     assert isinstance(found, list)

@@ -12,7 +12,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from tipbench.worker import memory
-from tipbench.worker.memory import STEPS, process_peaks, tensor_peak
+from tipbench.worker.memory import STEPS, process_peaks, tensor_peaks
 
 MIB = 1 << 20
 CPU = torch.device("cpu")
@@ -30,9 +30,9 @@ def test_the_peak_of_live_tensors_is_exact() -> None:
             planted()
 
     before = torch.empty(8 * MIB, dtype=torch.uint8)
-    assert tensor_peak(lambda: lambda: None) == 0, "tensors of before do not count"
-    assert tensor_peak(lambda: planted) == 64 * MIB
-    assert tensor_peak(lambda: one_after_another) == 64 * MIB
+    assert set(tensor_peaks(lambda: lambda: None).values()) == {0}, "tensors of before do not count"
+    assert set(tensor_peaks(lambda: planted).values()) == {64 * MIB}
+    assert set(tensor_peaks(lambda: one_after_another).values()) == {64 * MIB}
     assert before.numel()
 
 
@@ -47,13 +47,28 @@ def test_tensors_that_live_at_once_are_added() -> None:
 
         return step
 
-    assert tensor_peak(build) == 5 * MIB
+    assert tensor_peaks(build) == {"tensor_peak": 5 * MIB, "steady_peak": 5 * MIB}
+
+
+def test_what_only_the_build_or_a_first_step_needs_is_not_in_the_steady_state() -> None:
+    def build() -> Callable[[], None]:
+        planted()
+        steps = iter((8, 1, 2))
+        kept = torch.empty(3 * MIB, dtype=torch.uint8)
+
+        def step() -> None:
+            torch.empty(next(steps) * MIB, dtype=torch.uint8)
+            assert kept.numel()
+
+        return step
+
+    assert tensor_peaks(build) == {"tensor_peak": 64 * MIB, "steady_peak": 5 * MIB}
 
 
 def test_what_the_third_step_still_adds_is_seen() -> None:
     kept: list[torch.Tensor] = []
-    grown = tensor_peak(lambda: lambda: kept.append(torch.empty(MIB, dtype=torch.uint8)))
-    assert grown == STEPS * MIB
+    grown = tensor_peaks(lambda: lambda: kept.append(torch.empty(MIB, dtype=torch.uint8)))
+    assert set(grown.values()) == {STEPS * MIB}
     assert len(kept) == STEPS
 
 
@@ -65,9 +80,9 @@ def test_a_step_that_profiles_itself_has_no_tensor_peak_and_other_errors_are_not
     def raises() -> None:
         raise RuntimeError("mine")
 
-    assert tensor_peak(lambda: profiles) is None
+    assert tensor_peaks(lambda: profiles) == {}
     with pytest.raises(RuntimeError, match="mine"):
-        tensor_peak(lambda: raises)
+        tensor_peaks(lambda: raises)
 
 
 def touched(size: int) -> mmap.mmap:
@@ -111,6 +126,6 @@ def test_a_platform_that_withholds_it_leaves_the_key_out(monkeypatch: pytest.Mon
 
 def test_a_profiler_that_already_watches_is_left_alone() -> None:
     with profile(activities=[ProfilerActivity.CPU]) as watching:
-        assert tensor_peak(lambda: lambda: torch.ones(10)) is None
+        assert tensor_peaks(lambda: lambda: torch.ones(10)) == {}
         torch.ones(10)
     assert any(event.key == "aten::ones" for event in watching.key_averages())

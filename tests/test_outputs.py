@@ -235,56 +235,12 @@ def test_lossy_compares_complex_numbers_whole() -> None:
         same(Equal.LOSSY, reference, without, reference=reference, tolerance=0.01)
 
 
-# ---- target reached ----
+# ---- the same target ----
 
 
-def trained(*scores: float) -> list[Outputs]:
-    """The outputs of a step that trains to a target: one score a seed, and a loss of its own beside each."""
-    return [
-        {"output[score]": torch.tensor(score), "output[loss]": torch.tensor(0.1 + number)}
-        for number, score in enumerate(scores)
-    ]
-
-
-def reach(baseline: Sequence[Outputs], variant: Sequence[Outputs], target: float = 0.95) -> dict[str, Any]:
-    return compare(Equal.TARGET, 1e-4, baseline, variant, [], target)
-
-
-def test_both_sides_reach_the_target_and_the_lowest_score_is_kept() -> None:
-    baseline, variant = trained(0.96, 0.95), trained(0.97, 1.0)
-    variant[0]["output[curve]"] = torch.ones(3)  # trainings may be of different length
-    found = reach(baseline, variant, target=0.9)
-    assert found == {"method": "target reached", "target": 0.9, "seeds": 2, "lowest": pytest.approx(0.95)}
-    with pytest.raises(Unequal, match="missed the target of inf"):
-        compare(Equal.TARGET, 1e-4, baseline, variant, [])
-
-
-def test_a_score_that_is_the_target_reaches_it() -> None:
-    assert reach(trained(0.5, 0.75), trained(0.5, 0.75), target=0.5)["lowest"] == 0.5
-    fp32 = trained(0.95, 0.96)
-    assert fp32[0]["output[score]"].item() < 0.95, "the nearest in fp32 lies below"
-    assert reach(fp32, fp32)["seeds"] == 2
-
-
-@pytest.mark.parametrize(("sides", "name"), [((0, 1), "baseline"), ((1, 0), "variant")])
-def test_a_side_that_misses_the_target_is_named_with_its_score(sides: tuple[int, int], name: str) -> None:
-    either = trained(0.9, 0.94, 0.96), trained(0.96, 0.96, 0.96)
-    expected = rf"the {name} missed the target of 0\.95 with 2 of 3 seeds: its lowest score is 0\.9$"
-    with pytest.raises(Unequal, match=expected) as caught:
-        reach(either[sides[0]], either[sides[1]])
-    assert caught.value.why.kind == "different results"
-
-
-def test_scores_may_coincide_but_not_all_that_is_returned() -> None:
-    assert reach(trained(0.96, 0.96), trained(0.96, 0.96))["seeds"] == 2
-    alone = seeds(torch.tensor(0.96), torch.tensor(0.96))
-    with pytest.raises(Unequal) as caught:
-        reach(trained(0.96, 0.96), alone)
-    assert caught.value.why.kind == "stale results"
-
-
-@pytest.mark.parametrize("odd", [seeds(A, B), [{"output[score]": A}, {"output[score]": B}]])
-def test_a_target_needs_a_score_that_is_one_number(odd: list[Outputs]) -> None:
-    with pytest.raises(Unequal, match=r'the variant returned no \{"score": number\}') as caught:
-        reach(trained(0.96, 0.96), odd)
-    assert caught.value.why.kind == "no output"
+def test_sides_that_differ_on_purpose_must_agree_in_names_and_shapes() -> None:
+    assert same(Equal.TARGET, seeds(A, B), seeds(A * 2, B * 3)) == {"method": "same target", "seeds": 2}
+    with pytest.raises(Unequal, match="has shapes"):
+        same(Equal.TARGET, seeds(A, B), seeds(A[:1], B[:1]))
+    with pytest.raises(Unequal, match="the same for every seed"):
+        same(Equal.TARGET, seeds(A, B), seeds(A, A))

@@ -36,9 +36,11 @@ from tipbench.tip.needs import available_cores, gpu
 from tipbench.tip.pair import Claim, Equal, Pair, Tip, Variant, variants
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
+from tipbench.tip.sizes import RUNGS, rung_here
 from tipbench.worker import checks
 from tipbench.worker.checks import Results
 from tipbench.worker.guard import REFERENCE, Guard
+from tipbench.worker.ranks import as_unset
 
 FILES = pair_files(BENCHMARKS)
 SEEDS = (1, 2)
@@ -51,7 +53,7 @@ if DEVICE == "cuda" and not torch.cuda.is_available():
 
 CORES = available_cores()
 
-ALLOCATORS = [r"glibc: \d+", r"jemalloc: \d+", r"jemalloc keeping: \d+", r"tcmalloc: \d+", r"glibc keeping: \d+"]
+ALLOCATORS = [r"glibc: \d+", r"jemalloc: \d+", r"tcmalloc: \d+"]
 
 OPENMP = [
     *("libgomp", "libiomp5", "libiomp5, KMP_BLOCKTIME=0", "libiomp5, KMP_BLOCKTIME=1"),
@@ -70,22 +72,27 @@ COUNTS: dict[str, list[Any]] = {
     "fuse-pointwise.Gelu": [5, 1, 1],
     "no-grad.SmallOperations": [11, 0, 0],
     "channels-last.Convolution": [1, 0],
-    "async-loading.Decoding": [0, *dict.fromkeys((1, 2, CORES, 2 * CORES, 4 * CORES))],
-    "async-loading.TrainingEpoch": [0, *dict.fromkeys((1, CORES, 4 * CORES))],
-    "checkpointing.DeepPointwise": [4 * 8 * 400, 4 * 400],  # 4 blocks of 8 tensors, or of their input
+    "async-loading.Decoding": [0, *dict.fromkeys((1, CORES, 2 * CORES, 4 * CORES))],
+    "async-loading.TrainingFromFiles": [0, *dict.fromkeys((1, CORES, 2 * CORES, 4 * CORES))],
+    "async-loading.TrainingFromStorage": [0, *dict.fromkeys((1, CORES, 2 * CORES, 4 * CORES))],
+    "checkpointing.CheapLayers": [4 * 7 * 400, 4 * 400],  # 4 blocks of three tensors and a larger one, or their input
     "no-debug-apis.Profiler": [1, 0],
     "no-sync.LargeLinear": [4, 1],
     "no-sync.GPTTraining": [4, 1],
     "openmp-threads.MatrixProduct": [None, *openmp_threads.THREADS],
     "openmp-threads.SmallOperations": [None, *openmp_threads.THREADS],
     "openmp-threads.BoundThreads": [0, None, None],  # as many as there are threads
-    "openmp-threads.TwoInstances": [CORES, max(1, CORES // 2)],
-    "allocator.Temporaries": ALLOCATORS,
-    "allocator.ResNetInference": ALLOCATORS,
+    "openmp-threads.TwoInstances": [openmp_threads.DEFAULT, max(1, CORES // 2)],
+    "openmp-threads.TwoEncoders": [openmp_threads.DEFAULT, max(1, CORES // 2)],
+    "allocator.Temporaries": [*ALLOCATORS, r"jemalloc keeping: \d+", r"glibc keeping: \d+"],
+    "allocator.ResNet50Inference": ALLOCATORS,
+    "allocator.TransformerEpoch": ALLOCATORS,
     "libiomp.SmallOperations": OPENMP,
     "libiomp.ResNetInference": OPENMP[:-1],
+    "libiomp.EncoderInference": OPENMP[:-1],
     "numa.MemorySweep": [r"default, nodes \[.*\]", r"bind:0, nodes \[0\]"],
     "numa.ResNetInference": [r"default, nodes \[.*\]", r"bind:0, nodes \[0\]"],
+    "numa.EncoderInference": [r"default, nodes \[.*\]", r"bind:0, nodes \[0\]"],
     "cpu-ddp.LargeLinear": [0, 1],
     "cpu-ddp.GPTTraining": [0, 1],
     "onednn-graph.ConvolutionBlock": [0, 1, 1],
@@ -93,11 +100,12 @@ COUNTS: dict[str, list[Any]] = {
     "layer-order.GPTTraining": [27, 11, 1, 1],  # of 27 parameters
     "no-bias-before-bn.ConvolutionAndNorm": [1, 0],
     "no-bias-before-bn.VGGTraining": [8, 0],
-    "grad-none.SmallParameters": [10, 0],
+    "grad-none.SmallParameters": [10, 0, 0],
     "no-copies.LargeArray": [1, 0, 0],
     "grad-accumulation.GPTTraining": [1, 4],
     "batch-size.Gradients": [64, 16, 4, 1],
-    "grad-clipping.LSTMTraining": [2, 0],
+    "batch-size.DigitsTraining": [64, 16, 4, 1],
+    "one-cycle.DigitsTraining": [1, None, None],
     "amp.Linear": [0, 1],
     "compile-modes.ConvolutionBlock": [[3, 0], [1, 0], [1, 1], None, None],
     "compile-modes.ResNetInference": [[83, 0], [16, 0], [16, 20], None, None],
@@ -106,12 +114,14 @@ COUNTS: dict[str, list[Any]] = {
     "compiled-optimizer.ManyParameters": [50, 1],
     "compiled-optimizer.GPTTraining": [208, 49],
     "prefetch.Decoding": [4, 8, 16],
-    "prefetch.TrainingEpoch": [4, 8, 16],
+    "prefetch.TrainingFromFiles": [4, 8, 16],
+    "prefetch.TrainingFromStorage": [4, 8, 16],
     "prefetch.CopyingAhead": [0, 3],
     # Nothing but these is left where the tip is at work; how much there was depends on the model.
     "no-grad.ResNetInference": [None, 0, 0],
     "no-grad.TransformerEncoderInference": [None, 0, 0],
     "channels-last.ResNetTraining": [None, 0],
+    "channels-last.ResNetTrainingInBfloat16": [None, 0],
     "channels-last.ResNetInference": [None, 0],
     "channels-last.MobileNetInference": [None, 0],
     "no-debug-apis.AnomalyMode": [None, 0],
@@ -160,7 +170,7 @@ class AtTestSize(Guard):
 
     def __init__(self, name: str, device: torch.device | None = None) -> None:
         pair = PAIRS[name]
-        super().__init__(Path(inspect.getfile(pair)), BENCHMARKS, pair.__name__, device or device_of(pair))
+        super().__init__(Path(inspect.getfile(pair)), BENCHMARKS, pair.__name__, device or device_of(pair), {})
 
     def pair(self) -> Pair:
         return self.pair_class(self.device, for_test=True)
@@ -222,11 +232,11 @@ def _with_settings(settings: ProcessSettings) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         script, answer = Path(folder) / "child.py", Path(folder) / "answer.pt"
         script.write_text(CHILD)
-        ranks = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(settings.ranks)]
-        launcher = ranks if settings.ranks > 1 else []
+        ranks = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(settings.ranks), "--no-python"]
+        launcher = [sys.executable, *ranks, *as_unset(settings.without)] if settings.ranks > 1 else []
         env = environment(controls(torch.get_num_threads()), settings)
         env["PYTHONPATH"] = str(BENCHMARKS.parent)  # where this file is
-        command = [*with_path(settings.prefix), sys.executable, *launcher]
+        command = [*with_path(settings.prefix), *launcher, sys.executable]
         command += [str(script), str(answer), json.dumps(wanted)]
         done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=200)
         assert done.returncode == 0, done.stderr[-3000:]
@@ -254,7 +264,7 @@ def test_a_file_is_one_tip(file: Path) -> None:
 def test_a_pair_says_what_it_counts_and_how_large_it_is(name: str) -> None:
     pair = PAIRS[name]
     assert pair(torch.device("cpu")).mechanism.what
-    assert pair.sizes.on("cpu")
+    assert pair.sizes.on("S")
     assert pair.__doc__
     names = [variant.name for variant in variants(pair)]
     assert names[0] == "baseline"
@@ -267,7 +277,7 @@ def test_every_shape_of_pair_is_there() -> None:
     assert any(variant.arguments for _, variant in VARIANTS)
     assert any("cpu" not in pair.devices for pair in PAIRS.values())
     tips = {load(file, BENCHMARKS).TIP.claim for file in FILES}
-    assert {Claim.FASTER, Claim.LEANER, Claim.SOONER, Claim.STEADIER} <= tips
+    assert {Claim.FASTER, Claim.LEANER, Claim.SOONER, Claim.FEWER_STEPS, Claim.SOONER_AT_TARGET} <= tips
 
 
 @pytest.fixture(scope="module")
@@ -405,10 +415,10 @@ def test_why_there_is_no_gpu(
     assert missing.text == f"needs 1 CUDA GPU: {expected}"
 
 
-def described(name: str, device: str, nodes: int = 1) -> PairInfo:
+def described(name: str, device: str, nodes: int = 1, rung: str = "S") -> PairInfo:
     """A pair as a run on a device would have it, with such a GPU there or not."""
     file = Path(inspect.getfile(PAIRS[name]))
-    return info(PAIRS[name], load(file, BENCHMARKS).TIP, file, BENCHMARKS.parent, device, nodes)
+    return info(PAIRS[name], load(file, BENCHMARKS).TIP, file, BENCHMARKS.parent, device, nodes, rung)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
@@ -418,26 +428,35 @@ def test_ranks_want_a_gpu_each() -> None:
     assert described("no-sync.LargeLinear", "cuda", nodes=2).reason.startswith("needs 1 CUDA GPU: ")
 
 
-def test_sizes_are_larger_on_a_gpu_and_recorded() -> None:
+def test_the_sizes_of_a_rung_are_recorded() -> None:
     pair = PAIRS["sdpa.Attention"]
-    assert described("sdpa.Attention", "cpu").sizes == {"batch": 2, "heads": 4, "tokens": 256, "width": 32}
-    on_gpu = {"batch": 8, "heads": 16, "tokens": 2048, "width": 64}
-    assert described("sdpa.Attention", "cuda").sizes == pair(torch.device("cuda")).size == on_gpu
-    assert pair(torch.device("cuda"), for_test=True).size == {**on_gpu, **pair.sizes.test}
+    small, large = (
+        {"batch": 2, "heads": 4, "tokens": 256, "width": 32},
+        {"batch": 8, "heads": 16, "tokens": 2048, "width": 64},
+    )
+    assert [described("sdpa.Attention", "cpu", rung=rung).sizes for rung in RUNGS] == [small, small, large, large]
+    assert pair(torch.device("cpu")).size == small
+    assert pair(torch.device("cpu"), large).size == large
+    assert pair(torch.device("cpu"), large, for_test=True).size == {**large, **pair.sizes.test}
 
 
 @pytest.mark.parametrize(
-    ("gibibytes", "batch"),
-    [((79,), 64), ((14,), 64), ((79, 11), 32), ((7.5,), 32), ((6,), 16), ((0.1,), 1)],
+    ("gibibytes", "rung"), [((79,), "XL"), ((60,), "L"), ((14.6,), "L"), ((79, 11), "M"), ((7.5,), "M")]
 )
-def test_sizes_are_halved_until_they_fit_the_smallest_card(
-    monkeypatch: pytest.MonkeyPatch, gibibytes: tuple[float, ...], batch: int
+def test_the_smallest_card_decides_on_the_rung(
+    monkeypatch: pytest.MonkeyPatch, gibibytes: tuple[float, ...], rung: str
 ) -> None:
     cards = [SimpleNamespace(total_memory=int(gib * 2**30)) for gib in gibibytes]
     monkeypatch.setattr(torch.cuda, "device_count", lambda: len(cards))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda card: cards[card])
-    assert described("channels-last.ResNetTraining", "cuda").sizes == {"batch": batch, "pixels": 224}
-    assert described("channels-last.ResNetTraining", "cpu").sizes == {"batch": 8, "pixels": 80}
+    assert rung_here("cuda", cores=2, memory_bytes=8 << 30) == rung
+
+
+@pytest.mark.parametrize(
+    ("cores", "gib", "rung"), [(2, 24, "S"), (16, 16, "S"), (7, 64, "S"), (8, 32, "M"), (64, 512, "M")]
+)
+def test_cores_and_memory_decide_on_the_rung_of_a_processor(cores: int, gib: int, rung: str) -> None:
+    assert rung_here("cpu", cores, gib << 30) == rung
 
 
 def test_the_cache_is_emptied_where_memory_is_what_a_step_waits_for() -> None:
@@ -457,9 +476,10 @@ def test_the_cache_is_emptied_where_memory_is_what_a_step_waits_for() -> None:
 
 # Streams, graphs and pinned memory are a GPU's, and what is compiled for one a CPU would not run.
 ON_A_GPU_ONLY = {
-    "pin-memory.TrainingEpoch": {"optimized"},
-    "cuda-graphs.TinyKernels": {"baseline", "optimized", "by_hand"},
+    "pin-memory.TrainingFromFiles": {"optimized"},
+    "cuda-graphs.TinyKernels": {"baseline", "optimized", "max_autotune", "by_hand"},
     "cuda-graphs.SmallBatchTraining": {"baseline", "optimized", "by_hand"},
+    "cuda-graphs.SmallBatchInference": {"baseline", "optimized"},
     "prefetch.CopyingAhead": {"baseline", "optimized"},
 }
 
@@ -503,9 +523,10 @@ def test_pairs_given_the_cpu_leave_a_machine_s_gpus_alone(
 # ---- streams, on a stand-in that does everything at once -------------------------------------------
 
 IN_TURNS = {
-    "pin-memory.TrainingEpoch": {"optimized"},
-    "cuda-graphs.TinyKernels": {"baseline", "optimized"},
+    "pin-memory.TrainingFromFiles": {"optimized"},
+    "cuda-graphs.TinyKernels": {"baseline", "optimized", "max_autotune"},
     "cuda-graphs.SmallBatchTraining": {"baseline", "optimized"},
+    "cuda-graphs.SmallBatchInference": {"baseline", "optimized"},
     "prefetch.CopyingAhead": {"baseline", "optimized"},
 }
 """Of ON_A_GPU_ONLY all but the graphs captured by hand: what a capture replays only a GPU knows."""

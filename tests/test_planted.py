@@ -13,7 +13,7 @@ from tipbench.calibrate.findings import truth
 from tipbench.calibrate.pairs import memory, planted
 from tipbench.suite.files import pair_classes
 from tipbench.tip.pair import Pair, Step
-from tipbench.worker.memory import tensor_peak
+from tipbench.worker.memory import tensor_peaks
 from tipbench.worker.outputs import Outputs, compare, snapshot
 
 SINES = [pair for pair in pair_classes(planted) if pair is not planted.AtRandom]
@@ -44,11 +44,11 @@ def test_both_sides_compute_the_same(pair_class: type[Pair]) -> None:
 @pytest.mark.parametrize("pair_class", SINES)
 def test_the_truth_is_the_ratio_of_the_sines_that_the_sides_compute(pair_class: type[Pair]) -> None:
     baseline, optimized = counted(pair_class(torch.device("cpu")))
-    assert truth(info(sizes=pair_class.sizes.on("cpu"))) == math.log(baseline / optimized)
+    assert truth(info(sizes=pair_class.sizes.on("S"))) == math.log(baseline / optimized)
 
 
 def test_every_amount_is_planted_as_often_on_one_side_as_on_the_other() -> None:
-    truths = [truth(info(sizes=pair.sizes.on("cpu"))) or 0.0 for pair in SINES]
+    truths = [truth(info(sizes=pair.sizes.on("S"))) or 0.0 for pair in SINES]
     assert sorted(round(100 * math.expm1(abs(one)), 6) for one in truths) == [0, 0.5, 1, 1.5, 2, 3, 5, 5, 10]
     assert sum(one > 0 for one in truths) == sum(one < 0 for one in truths) == 4
 
@@ -59,13 +59,13 @@ def test_what_is_drawn_falls_on_one_side_or_on_none(
 ) -> None:
     monkeypatch.setattr(planted, "DRAWN", drawn)
     assert counted(planted.AtRandom(torch.device("cpu"))) == sides
-    assert truth(info(sizes=planted.AtRandom.sizes.on("cpu"))) is None
+    assert truth(info(sizes=planted.AtRandom.sizes.on("S"))) is None
 
 
 @pytest.mark.parametrize("pair_class", pair_classes(memory))
 def test_the_memory_taken_is_exactly_what_was_planted(pair_class: type[Pair]) -> None:
     pair = pair_class(torch.device("cpu"), for_test=True)
-    before, after = tensor_peak(pair.baseline), tensor_peak(pair.optimized)
+    before, after = (tensor_peaks(side)["tensor_peak"] for side in (pair.baseline, pair.optimized))
     assert before is not None
     assert after is not None
     assert after - before == pair.size["live_mib"] << 20

@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import t
 
 from tipbench.verdict.pooling import TIMES, Mean, State, pooled, state
+from tipbench.verdict.rules import RULES_2, first_decision
 
 BOUNDS = (0.02, 0.03, 0.05)
 MARGIN = math.log(1.01)
@@ -19,7 +20,8 @@ def test_one_run_is_widened_by_what_is_assumed_between_runs() -> None:
     between = TIMES.small**2 + (TIMES.share * 0.1) ** 2
     assert found.mean == 0.1
     assert found.error == pytest.approx(math.sqrt(0.01**2 + between))
-    assert found.freedom == pytest.approx((0.01**2 + between) ** 2 / (0.01**4 / 8 + between**2 / 4))
+    welch = (0.01**2 + between) ** 2 / (0.01**4 / 8 + between**2 / 4)
+    assert found.freedom == pytest.approx(min(welch, 8))
 
 
 def test_runs_that_differ_by_more_than_is_assumed_are_less_sure() -> None:
@@ -33,6 +35,17 @@ def test_runs_that_differ_by_more_than_is_assumed_are_less_sure() -> None:
 def test_a_run_counts_by_how_sure_it_is_but_never_for_all() -> None:
     found = pooled([Mean(0.0, 1e-6, 17), Mean(0.03, 0.01, 5)], TIMES)
     assert 0.005 < found.mean < 0.015
+
+
+@pytest.mark.parametrize("freedom", [3, 5, 6, 8, 12, 17])
+@pytest.mark.parametrize("half", [0.0005, 0.004, 0.02, 0.1, 0.6])
+@pytest.mark.parametrize("mean", [-0.7, 0.0, 0.03, 2.0])
+def test_no_interval_of_a_run_becomes_narrower_by_what_is_assumed(mean: float, half: float, freedom: int) -> None:
+    one = Mean.of_interval(mean - half, mean + half, freedom)
+    assert one.interval() == pytest.approx((mean - half, mean + half))
+    low, high = pooled([one], TIMES).interval()
+    assert low < mean - half
+    assert mean + half < high
 
 
 def test_nothing_cannot_be_pooled() -> None:
@@ -61,6 +74,25 @@ def test_the_interval_over_runs_holds_the_truth(runs: int, truth: float) -> None
     assert 0.92 <= held / tries <= 0.97
 
 
+@pytest.mark.parametrize("runs", [1, 2, 3])
+@pytest.mark.parametrize("truth", [0.0, 0.05])
+def test_it_does_so_where_runs_stop_as_soon_as_they_decide(runs: int, truth: float) -> None:
+    """By the rules of new runs; a run's part in it is the interval that its verdict rests on."""
+    draw = np.random.default_rng(100 + runs)
+    tries, held = 300, 0
+    scale = math.hypot(0.006, 0.05 * truth)
+    for _ in range(tries):
+        found = []
+        for _ in range(runs):
+            effects = truth + t.rvs(4, random_state=draw) * scale + draw.normal(0, draw.uniform(0.005, 0.03), 18)
+            decided = first_decision(effects.tolist(), RULES_2)
+            assert decided is not None
+            found.append(Mean.of_interval(decided.low, decided.high, decided.launches - 1.0))
+        low, high = pooled(found, TIMES).interval()
+        held += low <= truth <= high
+    assert held / tries >= 0.93
+
+
 # ---- states ----
 
 
@@ -71,7 +103,7 @@ def test_the_interval_over_runs_holds_the_truth(runs: int, truth: float) -> None
         (-0.10, 0.01, State("loss")),
         (0.0, 0.002, State("within", 0.02)),
         (0.0, 0.01, State("within", 0.03)),
-        (0.0, 0.02, State("within", 0.05)),
+        (0.0, 0.019, State("within", 0.05)),
         (0.0, 0.04, State("open")),
         (0.02, 0.004, State("within", 0.05)),
         (0.10, 0.06, State("open")),
@@ -95,6 +127,6 @@ def test_what_an_earlier_run_said_stays_while_it_is_likely() -> None:
 
 
 def test_a_bound_becomes_tighter_with_more_runs() -> None:
-    wide, narrow = Mean(0.0, 0.02, 8), Mean(0.0, 0.002, 8)
+    wide, narrow = Mean(0.0, 0.019, 8), Mean(0.0, 0.002, 8)
     assert state([wide], TIMES, MARGIN, BOUNDS) == State("within", 0.05)
     assert state([wide, narrow, narrow, narrow], TIMES, MARGIN, BOUNDS) == State("within", 0.02)

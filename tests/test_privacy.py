@@ -23,7 +23,7 @@ from tipbench.machine import describe
 from tipbench.publish.allowed import allowed, check_public_name
 from tipbench.publish.forms import CARD, CONTROLS, MACHINE
 from tipbench.publish.suite import known, tips
-from tipbench.records.record import Launch, PairInfo, Record, Run, VariantInfo, VariantRecord
+from tipbench.records.record import Launch, PairInfo, Record, Run, Trainings, VariantInfo, VariantRecord
 from tipbench.records.store import Notice, read
 from tipbench.report import as_markdown
 from tipbench.report.document import Page
@@ -65,6 +65,7 @@ def full_run() -> Run:
     launch = found.records[2].launches[0]
     blocks = len(launch.variant)
     gpu = {"sm_mhz": (1980,) * blocks, "milliwatts": (300_000,) * blocks, "clock_events": (0,) * blocks}
+    card = {"parameters": 11_181_642, "flops": 10**10, "bytes": 10**9, "loading": 0.1, "forward": 0.2, "backward": 0.3}
     around = ProcessSettings((("KMP_BLOCKTIME", "1"),), ("OMP_NUM_THREADS",), ("iomp5",), ("numactl", "--membind=0"), 2)
     about = found.records[2].info
     about = dataclasses.replace(
@@ -84,7 +85,7 @@ def full_run() -> Run:
     record = dataclasses.replace(
         found.records[2],
         info=about,
-        launches=(dataclasses.replace(launch, gpu=gpu), *found.records[2].launches[1:]),
+        launches=(dataclasses.replace(launch, gpu=gpu, card=card), *found.records[2].launches[1:]),
         variants={
             name: dataclasses.replace(one, energy={"joules_a_step": 2.5}, work={"flops": 10**9}, equal=lossy)
             for name, one in found.records[2].variants.items()
@@ -94,7 +95,7 @@ def full_run() -> Run:
     return dataclasses.replace(
         found,
         records=(*found.records[:2], record, found.records[3], broken, found.records[5]),
-        options={"profile": "full", "device": "cpu", "seed": 0, "bare": False, "folder": "/home/me/pairs", "nnodes": 2},
+        options={"profile": "full", "size": "S", "device": "cpu", "seed": 0, "folder": "/home/me/pairs", "nnodes": 2},
         machine={
             **MADE_UP, "gpus": [GPU], "os": "Debian GNU/Linux 12 (bookworm)", "libc": "glibc 2.36", "turbo": "on",
             "compiler": "g++ (Debian 12.2.0-14+deb12u1) 12.2.0", "architecture": "x86_64", "virtual": True,
@@ -168,8 +169,8 @@ def test_what_is_planted_covers_every_field_that_can_hold_text() -> None:
     """A field that is added to what a run holds is planted too, or this fails."""
     reached = {part for at in PLACES for part in at if isinstance(part, str)}
     single = {"int", "bool", "Whole", "Count", "Positive", "Number", "Seconds"}
-    numbers = single | {f"tuple[{name}, ...]" for name in single}
-    for kind in (Run, Record, PairInfo, VariantInfo, VariantRecord, Launch, ProcessSettings):
+    numbers = single | {f"tuple[{name}, ...]" for name in (*single, "Number | None")} | {"Trainings | None"}
+    for kind in (Run, Record, PairInfo, VariantInfo, VariantRecord, Launch, ProcessSettings, Trainings):
         for field in dataclasses.fields(kind):
             assert field.name in reached or str(field.type) in numbers, f"{kind.__name__}.{field.name}"
     assert len(PLACES) > 130

@@ -418,9 +418,9 @@ def test_from_results_to_a_wiki(
     stored(tmp_path / "results", on("a"))
     assert publish(wiki, "--dry-run") == 0
     shown, told = capsys.readouterr()
-    assert "+# PyTorch tuning tips, measured on AMD EPYC with 2 cores" in shown
-    assert "image speedups.png" in shown
-    assert told.endswith("dry run: 3 pages would be written; nothing was sent\n")
+    assert "+# PyTorch tuning tips on AMD EPYC (Zen 4), 2 cores" in shown
+    assert "Evidence: image operations.png" in shown
+    assert told.endswith("dry run: 4 pages would be written; nothing was sent\n")
     assert commits(wiki) == 1
     assert publish(wiki) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "written: Benchmarks"
@@ -435,8 +435,11 @@ def test_from_results_to_a_wiki(
     for page in ("2c-24g-2026-03-01-aaaaaaaa", "4c-24g-2026-03-02-bbbbbbbb"):
         assert f"](Benchmarks-amd-epyc-zen4-{page})" in found["Benchmarks-Comparison.md"].decode()
     page = found["Benchmarks-amd-epyc-zen4-2c-24g-2026-03-01-aaaaaaaa.md"].decode()
-    assert "images/Benchmarks-amd-epyc-zen4-2c-24g-2026-03-01-aaaaaaaa/speedups.png" in found
+    evidence = "Benchmarks-amd-epyc-zen4-2c-24g-2026-03-01-aaaaaaaa-Evidence"
+    assert f"images/{evidence}/operations.png" in found
+    assert f"({evidence}#channels-last)" in page
     assert "1.35x" in page
+    assert "## channels-last" in found[f"{evidence}.md"].decode()
     assert commits(wiki) == 3
 
 

@@ -19,13 +19,17 @@ import pytest
 from tests.made_up import CLOSE, both, count, info, measured, realistic, run, tip
 from tipbench.records.record import Launch, PairInfo, Record, Run, VariantRecord
 from tipbench.records.store import Notice
-from tipbench.report import FORMATS, ReportError, one_liners, render, rows, write
+from tipbench.report import FORMATS, ReportError, one_liners, one_run, render, rows, write
 from tipbench.report import wording as words
+from tipbench.report.code_link import code_places
+from tipbench.report.document import Bullets, Link, Paragraph, Quote
 from tipbench.report.rows import counts
 from tipbench.tip.pair import Claim
 from tipbench.tip.reason import Reason
 
 GOLDEN = Path(__file__).parent / "golden" / "schema-1.jsonl"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+OURS = "benchmarks/general/grad_none.py"
 MACRO: dict[str, Any] = {"scale": "macro"}
 
 
@@ -49,7 +53,9 @@ def pairs(shown: Run) -> list[dict[str, Any]]:
 
 def test_json_has_exactly_the_documented_names(made: Run) -> None:
     document = json.loads(render(made, [Notice(Path("x.jsonl"), 7, "truncated")], "json"))
-    assert list(document) == ["run", "machine", "controls", "pairs"]
+    assert list(document) == ["run", "machine", "controls", "pairs", "answers"]
+    for answer in document["answers"]:
+        assert list(answer) == ["tip", "title", "kind", "answer", "do", "gain", "price", "runs"]
     assert document["run"] == {
         "id": "3f9a1c07",
         "started": "2026-03-01T09:30:00+00:00",
@@ -68,7 +74,7 @@ def test_json_has_exactly_the_documented_names(made: Run) -> None:
     for pair in document["pairs"]:
         assert list(pair) == [
             "tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high", "launches", "memory",
-            "equal", "mechanism", "one_off_s", "break_even_steps", "reason", "remedy", "gpu",
+            "equal", "mechanism", "trainings", "one_off_s", "break_even_steps", "reason", "remedy", "gpu",
             "limit",
         ]  # fmt: skip
 
@@ -92,6 +98,7 @@ def test_json_of_a_measured_pair(made: Run) -> None:
         },
         "equal": CLOSE,
         "mechanism": count("modules whose output is in another layout", 1, optimized=0)["optimized"],
+        "trainings": None,
         "one_off_s": pytest.approx(0.11),
         "break_even_steps": math.ceil(0.11 / (0.002 - 0.002 / math.exp(0.42))),
         "reason": "",
@@ -103,7 +110,7 @@ def test_json_of_a_measured_pair(made: Run) -> None:
 
 def test_json_of_what_was_not_measured_has_nulls(made: Run) -> None:
     (found,) = [pair for pair in pairs(made) if pair["verdict"] == "failed"]
-    nulls = ["speedup", "low", "high", "equal", "mechanism", "one_off_s", "break_even_steps", "gpu"]
+    nulls = ["speedup", "low", "high", "equal", "mechanism", "trainings", "one_off_s", "break_even_steps", "gpu"]
     assert [name for name, value in found.items() if value is None] == nulls
     assert (found["launches"], found["memory"], found["limit"]) == (0, {"baseline": {}, "variant": {}}, {})
     assert found["reason"].startswith("hang: ")
@@ -174,31 +181,36 @@ def test_counts_add_up(made: Run) -> None:
 # ---- Markdown ----
 
 
-def test_markdown_puts_limits_before_answers_before_evidence(made: Run) -> None:
+def test_markdown_puts_what_to_do_before_how_to_read_it_before_the_evidence(made: Run) -> None:
     parts = (
-        *("# ", "interrupted: 2 pairs", "Limits.", "of 3 A/A controls", "## In one line each", "17 pairs planned"),
-        *("## channels-last", "## cuda-graphs", "## A/A controls", "## How to read a verdict", "## The machine"),
+        *("# ", "tips tried: ", "1 more needs a GPU.", "against itself 3 times", "interrupted: 2 pairs", "Limits."),
+        *("| answer | tip | what to write | gain | price |", "| **use it** | [", "| **not possible here** | ["),
+        *("## The machine", "## How to read this", "## This run", "17 pairs planned", "## The evidence"),
+        *("### channels-last", "### cuda-graphs", "### the-run", "(A/A controls)", "How to read a verdict"),
     )
     places = list(map(markdown(made).index, parts))
     assert places == sorted(places)
 
 
+SPREADS = (("Narrow", 0.001), ("Middle", 0.004), ("Wide", 0.03))
 TWO_WAYS = ("optimized", "other")
 
 
 @pytest.mark.parametrize(
     ("claim", "variants", "more", "said"),
     [
-        (Claim.FASTER, (0.0, -0.5), {}, r"Pair no difference, 1\.00.*; Pair \(other\) slower, 0\.61.*It is cold"),
+        (Claim.FASTER, (0.0, -0.5), {}, r"promises: Pair\. Why, we think: It is cold\."),
         (Claim.FASTER, (-0.5, 0.5), {}, ""),  # one way keeps the promise
-        (Claim.LEANER, (0.5,), {"memory": both(800, 500)}, "Pair live tensors 800 MiB -> 800 MiB"),
+        (Claim.FASTER, (-0.5,), {"launches": 1}, ""),  # which says nothing yet
+        (Claim.LEANER, (0.5,), {"memory": both(800, 500)}, r"promises: Pair\."),
         (Claim.LEANER, (-0.5,), {"memory": both(500, 500)}, ""),
         (Claim.SOONER, (-0.5,), {}, ""),  # what no step can show is not held against a step
         (Claim.STEADIER, (-0.5,), {}, ""),
         (Claim.FEWER_STEPS, (-0.5,), {}, ""),
+        (Claim.SOONER_AT_TARGET, (-0.5,), {}, ""),
     ],
 )
-def test_where_the_promise_was_not_found_the_report_says_by_how_much_and_why(
+def test_where_the_promise_was_not_found_the_report_says_so_once_and_why(
     claim: Claim, variants: tuple[float, ...], more: Any, said: str
 ) -> None:
     effects = dict(zip(TWO_WAYS, variants, strict=False))
@@ -209,9 +221,10 @@ def test_where_the_promise_was_not_found_the_report_says_by_how_much_and_why(
 
 
 def test_markdown_has_every_fact_of_a_tip(made: Run) -> None:
-    section = markdown(made).split("## channels-last\n")[1].split("\n## ")[0]
+    section = markdown(made).split("### channels-last\n")[1].split("</details>")[0]
     assert "| Convolution | micro, cpu | optimized | **faster** | 1.52x [" in section
-    assert "| 2.00 ms -> 1.31 ms | live tensors 800 MiB -> 800 MiB (same)<br>resident 1,000 MiB -> 1,004 MiB" in section
+    memory = "live tensors, build included 800 MiB -> 800 MiB (same)<br>resident 1,000 MiB -> 1,004 MiB"
+    assert f"| 2.00 ms -> 1.31 ms | {memory}" in section
     assert "| +110 ms | 161 steps | 4 |" in section
     for fact in ("26-76 % on Xeon 8380", "pytorch#82699", "2.38e-07", "62 -> 0", "run channels-last.Convolution`"):
         assert fact in section
@@ -233,8 +246,34 @@ def test_every_table_has_as_many_cells_in_each_line(made: Run) -> None:
 def test_controls_that_call_identical_code_different_warn() -> None:
     wrong = measured(info("Pointwise", tip=tip("control")), {"optimized": 0.3})
     shown = markdown(run([wrong, measured(info(tip=tip("control")), {"optimized": 0.0})]))
-    assert re.search(r"of 2 A/A controls .* 1 said.*\*\*Pointwise faster: identical code was called different", shown)
+    assert re.search(r"\*\*Identical code was called different \(Pointwise faster, 1\.35x .*: distrust small", shown)
     assert "the noise floor of this run is unknown" in markdown(run())
+
+
+def test_identical_code_that_was_timed_too_seldom_vouches_for_nothing() -> None:
+    few = [measured(info(pair, tip=tip("control")), {"optimized": 0.0}, launches=2) for pair in ("One", "Two")]
+    shown = markdown(run([*few, measured(info("Three", tip=tip("control")), {"optimized": 0.0})]))
+    assert "against itself in 3 pairs. Of the 1 with launches enough for a verdict none was called different." in shown
+
+
+def test_what_all_variants_have_in_common_is_said_once() -> None:
+    names = ["n=1", "n=2"]
+    counts_of = {name: {"what": "workers", "baseline": 0, "optimized": index} for index, name in enumerate(names, 1)}
+    more: dict[str, Any] = {"equal": dict.fromkeys(names, CLOSE), "mechanism": counts_of}
+    both_pairs = [measured(info(pair, names), {"n=1": 0.3, "n=2": 0.4}, **more) for pair in ("One", "Two")]
+    shown = markdown(run(both_pairs))
+    assert shown.count("results differ by at most") == 1
+    assert "- Equal work, One, Two: results differ" in shown
+    assert "- Mechanism, One, Two: workers: 0 -> 1 (n=1); 0 -> 2 (n=2)." in shown
+
+
+def test_the_noise_floor_is_how_far_from_equal_the_intervals_of_identical_code_reach() -> None:
+    controls = [measured(info(pair, tip=tip("control")), {"optimized": 0.0}, spread) for pair, spread in SPREADS]
+    shown = run(controls)
+    reach = {row.info.pair: max(row.judgement.high or 0, 1 / (row.judgement.low or 1)) - 1 for row in rows(shown)}
+    said = f"under {words.percent(reach['Middle'])} can hardly be seen, in the noisiest (Wide) under "
+    assert f"{said}{words.percent(reach['Wide'])}." in markdown(shown)
+    assert "against itself 3 times, was never called different" in markdown(shown)
 
 
 def test_bare_and_quick_runs_say_so_and_repeat_so() -> None:
@@ -316,8 +355,29 @@ def test_paths_of_the_measuring_machine_stay_there() -> None:
         return markdown(run([measured(info(file=file), {"optimized": 0.3})]))
 
     mine = shown("/home/someone/tipbench/benchmarks/general/grad_none.py")
-    assert "Code: `benchmarks/general/grad_none.py`, line 12." in mine
+    assert "Code: `benchmarks/general/grad_none.py`, line 12 (commit 0123456789ab)." in mine
     assert "Code: `mine.py`, line 12." in shown("/home/someone/secret/mine.py")
+
+
+@pytest.mark.parametrize(
+    ("repository", "commit", "file", "address"),
+    [
+        ("https://github.com/a/b", COMMIT, OURS, f"https://github.com/a/b/blob/{COMMIT}/{OURS}"),
+        ("https://codeberg.org/a/b/", COMMIT, OURS, f"https://codeberg.org/a/b/src/commit/{COMMIT}/{OURS}"),
+        ("https://github.com/a/b", f"{COMMIT}-dirty", OURS, ""),  # what was measured is on no server
+        ("https://github.com/a/b", "unknown", OURS, ""),
+        ("https://github.com/a/b", COMMIT, "benchmarks/general/of_somebody.py", ""),
+        ("https://github.com/a/b", COMMIT, "/home/someone/mine.py", ""),
+        ("", COMMIT, OURS, ""),
+    ],
+)
+def test_code_is_linked_at_the_runs_commit_where_an_address_leads_to_it(
+    repository: str, commit: str, file: str, address: str
+) -> None:
+    shown = code_places(commit, [info("One", file=file, line=12), info("Two", file=file, line=90)], repository)
+    linked = [span.to for span in shown if isinstance(span, Link)]
+    assert linked == ([address, f"{address}#L12", f"{address}#L90"] if address else [])
+    assert not any("/home" in str(span) for span in shown)
 
 
 def test_an_empty_run_is_a_report_too() -> None:
@@ -346,7 +406,8 @@ def test_shares_are_of_what_the_controls_of_the_same_run_reach() -> None:
         "flops": {"baseline": pytest.approx(0.5), "variant": pytest.approx(1.0), "rate": pytest.approx(1e11)},
         "bytes": {"baseline": pytest.approx(0.01), "variant": pytest.approx(0.02), "rate": pytest.approx(12.8e9)},
     }
-    assert re.search(r"Job: 50 % -> 100 % .*\(100 GFLOP/s\), 1\.0 % -> 2\.0 % .*\(12\.8 GB/s,", markdown(made))
+    assert re.search(r"limit, Job: .*\(100 GFLOP/s\): 50 % -> 100 %\.", markdown(made))
+    assert re.search(r"limit, Job: .*\(12\.8 GB/s, read and written\): 1\.0 % -> 2\.0 %\.", markdown(made))
 
 
 def test_without_a_control_of_the_same_device_the_share_is_unknown() -> None:
@@ -449,16 +510,38 @@ def test_reports_are_named_by_machine_and_run(tmp_path: Path, format: str) -> No
     assert write(made, [], format, tmp_path) == path
 
 
-def test_markdown_in_a_file_shows_the_figures_beside_it(made: Run, tmp_path: Path) -> None:
+def test_what_people_read_first_has_short_sentences(made: Run) -> None:
+    front = one_run.parted(made, "home").front
+    blocks = [block for block in front.blocks if isinstance(block, Paragraph | Bullets | Quote)]
+    lines = [line for block in blocks for line in ([block.line] if isinstance(block, Paragraph) else block.lines)]
+    texts = ["".join(span if isinstance(span, str) else getattr(span, "text", "") for span in line) for line in lines]
+    long = [part for text in texts for part in re.split("(?<=[.:;]) ", text) if len(part.split()) > 20]
+    assert len(lines) > 10
+    assert long == []
+
+
+def test_markdown_in_files_is_a_short_page_and_all_evidence_one_link_away(made: Run, tmp_path: Path) -> None:
     path = write(made, [], "md", tmp_path)
     assert path is not None
-    shown = re.findall(r"^!\[.+\]\((.+)\)$", path.read_text(), re.MULTILINE)
-    written = sorted(str(file.relative_to(path.parent)) for file in path.parent.rglob("*.svg"))
-    assert sorted(shown) == written
-    assert f"{path.stem}/speedups.svg" in written
-    assert sorted(str(file.relative_to(path.parent)) for file in path.parent.rglob("*.png")) == [
-        name.replace(".svg", ".png") for name in written
+    below = sorted((path.parent / path.stem).glob("*.md"))
+    assert {page.stem for page in below} == {row.tip for row in rows(made)} - {"control"} | {"the-run"}
+    assert len(path.read_text().splitlines()) <= 150
+    linked: set[Path] = set()
+    for page in (path, *below):
+        targets = re.findall(r"(?<!!)\[[^]]*\]\(([^)#]+)\)", page.read_text())
+        assert all((page.parent / target).is_file() for target in targets), page
+        linked |= {(page.parent / target).resolve() for target in targets if page == path}
+        assert page == path or f"../{path.name}" in targets
+    assert linked == {page.resolve() for page in below}
+    figures = [
+        (page.parent / shown).resolve()
+        for page in (path, *below)
+        for shown in re.findall(r"^!\[.+\]\((.+)\)$", page.read_text(), re.MULTILINE)
     ]
+    written = sorted(file.resolve() for file in path.parent.rglob("*.svg"))
+    assert sorted(figures) == written
+    assert f"({path.stem}/jobs.svg)" in path.read_text()
+    assert sorted(path.parent.rglob("*.png")) == [file.with_suffix(".png") for file in written]
 
 
 def test_without_a_folder_the_report_is_printed(made: Run, capfd: pytest.CaptureFixture[str]) -> None:

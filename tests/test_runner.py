@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import signal
 import threading
@@ -109,11 +110,22 @@ class FakeWorker:
     def work(self, seed: int) -> dict[str, int]:
         return {"flops": 1000}
 
+    def trained(self, variant: str, seed: int) -> dict[str, Any] | None:
+        """Trainings of the seeds that are given, those of the baseline twice as long as all others."""
+        if not self.machine.trainings:
+            return None
+        many, steps = self.machine.trainings, 400 if variant == "baseline" else 200
+        lists = {"seeds": [seed + number for number in range(many)], "steps": [steps] * many}
+        return {"target": 1, "batch": 8, "steps_timed": 1, **lists, "reached": [True] * many, "scores": [1.0] * many}
+
     def engaged(self, baseline: Any, optimized: Any) -> dict[str, Any]:
         return {"engaged": optimized < baseline if isinstance(optimized, int) else None, "what": "operations"}
 
     def measure_memory(self, variant: str, seed: int) -> dict[str, Any]:
         return {"memory": {"tensor_peak": 100}, "one_off": {"build": 0.1, "warm_up": 0.2}}
+
+    def job_card(self, seed: int) -> dict[str, float]:
+        return {"flops": 1000}
 
     def build(self, variant: str, seed: int, first: bool) -> dict[str, float]:
         self.seed = seed
@@ -139,6 +151,7 @@ class FakeMachine:
         self.warm_s: dict[str, float] = {}
         self.spread = spread
         self.counts: dict[str, Any] = {}
+        self.trainings = 0
         self.before: Callable[[FakeWorker, str, dict[str, Any]], None] = lambda worker, command, arguments: None
         self.now = 0.0
         self.cost_s: dict[str, float] = {}
@@ -427,6 +440,18 @@ def test_every_launch_has_a_seed_of_its_own_from_the_runs_and_the_check_several(
     assert {tuple(words["seeds"]) for words in machine.commands("results")} == {(40, 41, 42)}
 
 
+def test_a_job_that_pairs_share_has_one_card(machine: FakeMachine) -> None:
+    shared = {"job": "TrainGPT", "scale": "macro"}
+    larger = info("Larger", **shared, sizes={"batch": 64})
+    pairs = [info("First", **shared), info("Second", **shared), larger, info("Micro")]
+    found = {record.info.pair: record for record in machine.run(pairs)}
+    cards = [[launch.card for launch in record.launches] for record in found.values()]
+    assert sum(bool(card) for listed in cards for card in listed) == 2
+    assert all(not card for listed in cards for card in listed[1:]), "it belongs to a first launch"
+    assert found["Larger"].launches[0].card == {"flops": 1000}
+    assert not found["Micro"].launches[0].card
+
+
 # ---- the order of a run ----
 
 
@@ -695,6 +720,23 @@ def test_after_a_failure_the_next_variant_gets_a_fresh_worker() -> None:
     first, second, *_ = machine.workers
     assert ("results", "optimized") in [(command, words.get("variant")) for command, words in first.requests]
     assert [words["variant"] for command, words in second.requests if command == "results"] == ["other"]
+
+
+def test_whole_trainings_of_all_sides_are_of_the_same_seeds_and_of_others_in_another_run() -> None:
+    def seeds() -> set[tuple[int, ...]]:
+        machine = three()
+        machine.trainings = 4
+        record = machine.measure(info(variants=("optimized", "other")))
+        assert Record.from_json(json.loads(json.dumps(record.to_json()))) == record
+        found = {name: side.trainings for name, side in record.variants.items() if side.trainings}
+        assert {name: side.steps for name, side in found.items()} == {
+            "baseline": (400,) * 4, "optimized": (200,) * 4, "other": (200,) * 4
+        }  # fmt: skip
+        return {side.seeds for side in found.values()}
+
+    first, second = seeds(), seeds()
+    assert len(first) == len(second) == 1
+    assert first != second
 
 
 def test_a_variant_that_does_not_engage_is_failed() -> None:

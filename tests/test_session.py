@@ -119,7 +119,7 @@ def session(file: Path) -> Opened:
     """Opens a session of one of PAIRS in this process."""
 
     def opened(pair: str) -> Session:
-        task = {"file": str(file), "folder": str(file.parent), "pair": pair, "device": "cpu"}
+        task = {"file": str(file), "folder": str(file.parent), "pair": pair, "device": "cpu", "size": {}}
         return Session(task, Ranks(1, "cpu"))
 
     return opened

@@ -17,7 +17,7 @@ from tipbench.publish.region import Damaged, inside, placed
 from tipbench.publish.send import Published, send
 from tipbench.publish.target import FORMS
 from tipbench.publish.wiki import Change, Conflict, Path, Stored, Wiki, WikiPage
-from tipbench.report.document import Page, Paragraph
+from tipbench.report.document import Figure, Heading, Link, Page, Paragraph
 
 
 @pytest.fixture(scope="module", params=FORMS)
@@ -83,6 +83,22 @@ def test_a_run_makes_its_pages_and_touches_no_other(site: Site, wiki: Wiki, mach
     assert machine in in_index(site.open())
     assert site.uploads(run.entry.path) == 1
     assert wiki.has_image(run.entry.path, "speedups.png", picture(200))
+
+
+def test_the_evidence_of_a_run_is_a_page_below_it(site: Site, wiki: Wiki, machine: str) -> None:
+    run = run_of(machine)
+    words = (Heading("no-grad", anchor="no-grad"), Paragraph(("Unmistakable.",)), Figure("curve", "A curve"))
+    below = WikiPage(run.entry.evidence, Page("The evidence", words), {"curve.png": picture(9)})
+    answers = Page("Answers", (Paragraph((Link("Disable gradients", f"{below.key}#no-grad"),)),))
+    run = Published(run.entry, answers, below=below)
+    paths = [below.path, run.entry.path, run.entry.path[:2], tree.INDEX]
+    assert [one.path for one in send(wiki, [run])] == paths
+    assert "Unmistakable." in site.text(below.path)
+    assert wiki.has_image(below.path, "curve.png", picture(9))
+    assert "Disable gradients" in site.text(run.entry.path)
+    assert send(site.open(), [run]) == []
+    further = replace(below, page=Page("The evidence", (*words, Paragraph(("More.",)))))
+    assert [one.path for one in send(site.open(), [replace(run, below=further)])] == [below.path]
 
 
 def test_publishing_again_writes_nothing(site: Site, wiki: Wiki, machine: str) -> None:

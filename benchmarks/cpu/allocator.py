@@ -19,9 +19,12 @@ import os
 
 import torch
 
-from benchmarks.jobs.image_classification import RunResNet
+from benchmarks.jobs.image_classification import RunResNet, image_inference
+from benchmarks.jobs.sequences import TransformerReader, line_vectors, vectors
 from tipbench.tip.words import (
     Claim,
+    Job,
+    MacroPair,
     Mechanism,
     Pair,
     Sizes,
@@ -55,7 +58,7 @@ def other_allocator(baseline: str, optimized: str) -> bool:
 TIP = Tip(
     id="allocator",
     title="Use jemalloc or tcmalloc",
-    do="LD_PRELOAD=libjemalloc.so",
+    do="LD_PRELOAD=libjemalloc.so.2",
     guide=("A2.4",),
     claim=Claim.FASTER,
     mechanism=Mechanism("allocator in use, and page faults a step", allocator_and_faults, other_allocator),
@@ -86,20 +89,9 @@ class _Allocator(Pair):
         return self.build()
 
     @variant
-    @requires(library("jemalloc"))
-    @process_settings(without=THRESHOLDS, preload=("jemalloc",), env={"MALLOC_CONF": KEEP_PAGES})
-    def jemalloc_keeping(self) -> Step:
-        return self.build()
-
-    @variant
     @requires(library("tcmalloc"))
     @process_settings(without=THRESHOLDS, preload=("tcmalloc",))
     def tcmalloc(self) -> Step:
-        return self.build()
-
-    @variant
-    @process_settings(without=THRESHOLDS, env=dict.fromkeys(THRESHOLDS, SIXTEEN_GIB))
-    def glibc_keeping(self) -> Step:
         return self.build()
 
 
@@ -116,12 +108,44 @@ class Temporaries(_Allocator):
         x = torch.randn(self.size["elements"])
         return lambda: x * 0.5 * (1 + torch.erf(x / 1.41421))
 
+    @variant
+    @requires(library("jemalloc"))
+    @process_settings(without=THRESHOLDS, preload=("jemalloc",), env={"MALLOC_CONF": KEEP_PAGES})
+    def jemalloc_keeping(self) -> Step:
+        return self.build()
 
-class ResNetInference(_Allocator, RunResNet):
-    """ResNet-18 run over JPEG files, loading included."""
+    @variant
+    @process_settings(without=THRESHOLDS, env=dict.fromkeys(THRESHOLDS, SIXTEEN_GIB))
+    def glibc_keeping(self) -> Step:
+        return self.build()
+
+
+class ResNet50Inference(_Allocator, RunResNet):
+    """ResNet-50, the guide's own example, run over JPEG files, loading included."""
 
     needs = (linux(), *RunResNet.needs)
-    sizes = Sizes(dict(batch=4, pixels=112), test=dict(batch=1, pixels=32))
+    sizes = Sizes(dict(batch=4, pixels=224), M=dict(batch=32), test=dict(batch=1, pixels=32))
+
+    def job(self) -> Job:
+        return image_inference(self.device, model="resnet50", **self.size)
 
     def build(self) -> Step:
         return self.job().step
+
+
+class TransformerEpoch(_Allocator, MacroPair):
+    """A small Transformer run over lines of text. Each batch is as long as its longest line, so sizes change."""
+
+    needs = (linux(),)
+    sizes = Sizes(
+        dict(lines=128, batch=32, layers=2, width=256),
+        M=dict(lines=512, batch=64, layers=4, width=512),
+        test=dict(lines=16, batch=4, layers=1, width=16),
+    )
+
+    def job(self) -> Job:
+        return line_vectors(self.device, TransformerReader, **self.size)
+
+    def build(self) -> Step:
+        job = self.job()
+        return lambda: vectors(job)

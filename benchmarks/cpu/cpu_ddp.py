@@ -27,7 +27,7 @@ from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, all_reduces, 
 TIP = Tip(
     id="cpu-ddp",
     title="Train on CPUs with several processes",
-    do="torchrun --nproc-per-node=..., DistributedDataParallel(model)",
+    do="torchrun --nproc-per-node=2 train.py",
     guide=("A2.6",),
     claim=Claim.FASTER,
     mechanism=appears("all-reduces a step", all_reduces),
@@ -89,10 +89,6 @@ class GPTTraining(TrainGPT, apply=cpu_ddp):
 
     devices = ("cpu",)
     needs = (cores(2),)
-    sizes = Sizes(
-        dict(layers=2, width=128, context=64, batch=8),
-        test=dict(layers=1, width=16, context=8, batch=2),
-    )
 
     def step_of(self, job: Job) -> Step:
         """One batch, of which the model alone is returned: each process knows another loss."""

@@ -22,6 +22,7 @@ from typing import ClassVar
 import torch
 
 from benchmarks.jobs.image_classification import RunResNet
+from benchmarks.jobs.language_model import RunEncoder
 from tipbench.tip.words import (
     Claim,
     Mechanism,
@@ -116,7 +117,13 @@ class ResNetInference(_OpenMP, RunResNet):
     """ResNet-18 run over JPEG files, loading included."""
 
     needs = (*_OpenMP.needs, *RunResNet.needs)
-    sizes = Sizes(dict(batch=4, pixels=112), test=dict(batch=1, pixels=32))
+
+    def build(self) -> Step:
+        return self.job().step
+
+
+class EncoderInference(_OpenMP, RunEncoder):
+    """A TransformerEncoder run over text."""
 
     def build(self) -> Step:
         return self.job().step

@@ -22,6 +22,7 @@ import psutil
 import torch
 
 from benchmarks.jobs.image_classification import RunResNet
+from benchmarks.jobs.language_model import RunEncoder
 from tipbench.tip.words import (
     Claim,
     Mechanism,
@@ -59,7 +60,7 @@ def only_optimized_is_bound(baseline: str, optimized: str) -> bool:
 TIP = Tip(
     id="numa",
     title="Bind a process to one NUMA node",
-    do="numactl --cpunodebind=N --membind=N",
+    do="numactl --cpunodebind=0 --membind=0 python train.py",
     guide=("A2.1",),
     claim=Claim.FASTER,
     mechanism=Mechanism(
@@ -110,7 +111,13 @@ class ResNetInference(_Binding, RunResNet):
     """ResNet-18 run over JPEG files, loading included."""
 
     needs = (*_Binding.needs, *RunResNet.needs)
-    sizes = Sizes(dict(batch=4, pixels=112), test=dict(batch=1, pixels=32))
+
+    def build(self) -> Step:
+        return self.job().step
+
+
+class EncoderInference(_Binding, RunEncoder):
+    """A TransformerEncoder run over text."""
 
     def build(self) -> Step:
         return self.job().step

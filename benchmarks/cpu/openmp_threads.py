@@ -4,11 +4,12 @@ On CPUs PyTorch divides the work of one operation among threads. Their number is
 starts. Unless OMP_NUM_THREADS says otherwise it is the number of physical cores, as if the process
 were alone on the machine.
 
-Why people write the baseline: nothing is set, or each of several processes was given all cores.
+Why people write the baseline: nothing is set. That is right for one process, and wrong for several: each of
+them then has as many threads as the machine has cores.
 
 What to expect: large operations want all cores; small ones, below the size at which PyTorch starts to
-use threads, do not care. The great loss is several processes with all cores each: their threads wait
-for one another's.
+use threads, do not care. The great loss is several processes that nobody has set anything for: their threads
+wait for one another's. torchrun sets OMP_NUM_THREADS=1 for the processes it starts; a shell does not.
 
 The guide also binds each thread to a core, with OMP_PROC_BIND or with GNU's own GOMP_CPU_AFFINITY: a thread
 that is not moved keeps its cache. Two programs that are bound to the same cores share them, whatever is free
@@ -21,18 +22,23 @@ Threads are set before the process starts, so each variant runs in a process of 
 import os
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import psutil
 import torch
 
 from benchmarks.jobs.image_classification import RunResNet
+from benchmarks.jobs.language_model import RunEncoder
 from tipbench.tip.words import (
     Claim,
+    MacroPair,
+    Need,
     Pair,
     Sizes,
     Step,
     Tip,
     appears,
+    as_it_is,
     available_cores,
     changes,
     cores,
@@ -59,7 +65,7 @@ def bound_threads(step: Step) -> int:
 TIP = Tip(
     id="openmp-threads",
     title="Set the number of OpenMP threads",
-    do="OMP_NUM_THREADS=cores / processes",
+    do="OMP_NUM_THREADS=$(($(nproc) / 2))",
     guide=("A2.2",),
     claim=Claim.FASTER,
     mechanism=changes("threads that share the work of an operation", threads),
@@ -149,21 +155,27 @@ class BoundThreads(Pair):
         return chain(**self.size)
 
 
-class TwoInstances(RunResNet):
-    """Two processes run ResNet-18 side by side: each with all cores, or each with its half.
-
-    torchrun starts them. It would set OMP_NUM_THREADS=1 by itself, so both sides say what they want.
-    """
+class _TwoProcesses(MacroPair, apply=as_it_is):
+    """Two processes do the same job side by side: each with PyTorch's default of threads, or with half the cores."""
 
     devices = ("cpu",)
-    needs = (cores(2), *RunResNet.needs)
-    sizes = Sizes(dict(batch=2, pixels=112), test=dict(batch=1, pixels=32))
+    needs: ClassVar[tuple[Need, ...]] = (cores(2),)
     mechanism = falls("threads that share the work of an operation, in each process", threads)
 
-    @process_settings(ranks=2, env={"OMP_NUM_THREADS": str(CORES)})
+    @process_settings(ranks=2, without=("OMP_NUM_THREADS",))
     def baseline(self) -> Step:
-        return self.job().step
+        return super().baseline()
 
     @process_settings(ranks=2, env={"OMP_NUM_THREADS": str(max(1, CORES // 2))})
     def optimized(self) -> Step:
-        return self.job().step
+        return super().optimized()
+
+
+class TwoInstances(_TwoProcesses, RunResNet):
+    """Two processes run ResNet-18 over JPEG files, loading included."""
+
+    needs = (*_TwoProcesses.needs, *RunResNet.needs)
+
+
+class TwoEncoders(_TwoProcesses, RunEncoder):
+    """Two processes run a TransformerEncoder over text."""

@@ -25,7 +25,7 @@ from tipbench.tip.words import Claim, Job, Sizes, Step, Tip, all_reduces, gpu, p
 TIP = Tip(
     id="ddp-not-dp",
     title="Use DistributedDataParallel, not DataParallel",
-    do="DistributedDataParallel(model), under torchrun",
+    do="DistributedDataParallel(model)",
     guide=("A4.1", "B6"),
     claim=Claim.FASTER,
     mechanism=rises("all-reduces a step", all_reduces),
@@ -54,7 +54,12 @@ class GPTTraining(TrainGPT):
 
     devices = ("cuda",)
     needs = (gpu(GPUS),)
-    sizes = Sizes(dict(layers=6, width=768, context=256, batch=32), test=dict(layers=1, width=16, context=8, batch=2))
+    sizes = Sizes(
+        dict(layers=6, width=768, context=256, batch=32),
+        L=dict(layers=12, context=512, batch=16),
+        XL=dict(context=1024, batch=64),
+        test=dict(layers=1, width=16, context=8, batch=2),
+    )
 
     def training(self, parallel: Callable[[Job], None]) -> Step:
         """Steps that return the model itself, of which both sides have one."""

@@ -49,7 +49,7 @@ def ready_before_averaging(step: Step) -> int:
 TIP = Tip(
     id="layer-order",
     title="Construct layers in the order of their use",
-    do="layers constructed in the order of their use",
+    do="self.layers = nn.ModuleList(layers_in_order_of_use)",
     when="DDP needs find_unused_parameters=True",
     guide=("A4.3",),
     claim=Claim.FASTER,
@@ -130,7 +130,7 @@ class DeepMLP(_Order):
     """Forward and backward pass of a deep perceptron with residual connections, averaging included."""
 
     sizes = Sizes(
-        dict(layers=16, width=256, batch=32), gpu=dict(width=2048, batch=1024), test=dict(layers=4, width=16, batch=4)
+        dict(layers=16, width=256, batch=32), L=dict(width=2048, batch=1024), test=dict(layers=4, width=16, batch=4)
     )
 
     def training(self, reverse: bool, **options: Any) -> Step:
@@ -153,8 +153,10 @@ class GPTTraining(_Order, TrainGPT):
     """Training a small GPT; each process has its own share of the text."""
 
     sizes = Sizes(
-        dict(layers=4, width=128, context=64, batch=2),
-        gpu=dict(layers=12, width=768, context=256, batch=8),
+        dict(layers=6, width=256, context=256, batch=1),
+        M=dict(layers=8, width=512, batch=4),
+        L=dict(layers=12, width=768, context=512, batch=8),
+        XL=dict(context=1024, batch=32),
         test=dict(layers=2, width=16, context=8, batch=2),
     )
 

@@ -30,7 +30,7 @@ from tipbench.tip.words import Claim, Pair, Sizes, Step, Tip, all_reduces, cores
 TIP = Tip(
     id="no-sync",
     title="Skip needless all-reduces while accumulating gradients",
-    do="with model.no_sync(): around all but the last backward()",
+    do="with model.no_sync():",
     guide=("A4.2",),
     claim=Claim.FASTER,
     mechanism=falls("all-reduces a step", all_reduces),
@@ -45,7 +45,7 @@ class LargeLinear(Pair):
     """Four backward passes of a linear layer whose gradient is large and cheap to compute."""
 
     needs = (cores(2),)
-    sizes = Sizes(dict(width=1024, batch=8), gpu=dict(width=8192, batch=64), test=dict(width=16))
+    sizes = Sizes(dict(width=1024, batch=8), L=dict(width=8192, batch=64), test=dict(width=16))
 
     def model(self) -> DistributedDataParallel:
         return DistributedDataParallel(nn.Linear(self.size["width"], self.size["width"], device=self.device))
@@ -86,9 +86,11 @@ class GPTTraining(TrainGPT):
 
     needs = (cores(2),)
     sizes = Sizes(
-        dict(layers=2, width=128, context=64, batch=2),
-        gpu=dict(layers=12, width=768, context=256, batch=8),
-        test=dict(layers=1, width=16, context=8),
+        dict(layers=4, width=256, context=128, batch=1),
+        M=dict(layers=8, width=512, context=256, batch=2),
+        L=dict(layers=12, width=768, context=512, batch=4),
+        XL=dict(context=1024, batch=16),
+        test=dict(layers=1, width=16, context=8, batch=2),
     )
 
     def training(self) -> tuple[DistributedDataParallel, torch.optim.Optimizer, Iterator[list[torch.Tensor]]]:

@@ -14,8 +14,9 @@ be slower (pytorch issues #50036, #82699), when an operation in between has no c
 import torch
 from torch import nn
 
+from benchmarks.gpu.amp import amp
 from benchmarks.jobs.image_classification import RunResNet, TrainResNet, image_inference
-from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, falls, flops, not_channels_last
+from tipbench.tip.words import Claim, Equal, Job, Pair, Sizes, Step, Tip, bfloat16, falls, flops, not_channels_last
 
 TIP = Tip(
     id="channels-last",
@@ -42,7 +43,7 @@ def channels_last(job: Job) -> None:
 class Convolution(Pair):
     """One 3x3 convolution, forward only."""
 
-    sizes = Sizes(dict(batch=8, channels=64, pixels=56), gpu=dict(batch=64), test=dict(batch=2, channels=4, pixels=8))
+    sizes = Sizes(dict(batch=8, channels=64, pixels=56), L=dict(batch=64), test=dict(batch=2, channels=4, pixels=8))
     flush_l2 = True
 
     def convolution(self) -> nn.Conv2d:
@@ -69,13 +70,27 @@ class Convolution(Pair):
 class ResNetTraining(TrainResNet, apply=channels_last):
     """ResNet-18 trained on JPEG files, loading included."""
 
-    sizes = Sizes(dict(batch=8, pixels=80), gpu=dict(batch=64, pixels=224), test=dict(batch=4, pixels=64))
+
+def channels_last_and_amp(job: Job) -> None:
+    """The tip, on a job in mixed precision."""
+    channels_last(job)
+    amp(job)
+
+
+class ResNetTrainingInBfloat16(TrainResNet, untuned=amp, apply=channels_last_and_amp):
+    """The same in mixed precision on both sides: the guide's main case, for Tensor Cores."""
+
+    needs = (*TrainResNet.needs, bfloat16())
+    equal = Equal.LOSSY
+    tolerance = 1e-1  # as of the tip amp
 
 
 class ResNetInference(RunResNet, apply=channels_last):
     """ResNet-18 run over JPEG files, loading included. The tip does not need `no_grad`; a user has it."""
 
-    sizes = Sizes(dict(batch=4, pixels=112), gpu=dict(batch=64, pixels=224), test=dict(batch=4, pixels=64))
+    sizes = Sizes(
+        dict(batch=4, pixels=224), M=dict(batch=16), L=dict(batch=64), XL=dict(batch=256), test=dict(pixels=64)
+    )
 
 
 class MobileNetInference(ResNetInference):

@@ -86,24 +86,26 @@ def run(block: nn.Module, x: torch.Tensor) -> torch.Tensor:
     return y
 
 
-def pointwise_block(x: torch.Tensor) -> torch.Tensor:
-    for _ in range(8):
-        x = torch.sin(x)
-    return x
+def cheap_layers(x: torch.Tensor) -> torch.Tensor:
+    x = torch.tanh(torch.sigmoid(torch.relu(x)))
+    larger = nn.functional.interpolate(x, scale_factor=2, mode="bilinear")
+    return nn.functional.avg_pool2d(larger, kernel_size=2)
 
 
-class DeepPointwise(Pair):
-    """Blocks of eight pointwise operations, each of which keeps its input for the backward pass."""
+class CheapLayers(Pair):
+    """Blocks of what the guide names: ReLU, sigmoid, tanh, up- and downsampling. Large results, little to compute."""
 
     sizes = Sizes(
-        dict(blocks=4, elements=2**18),
-        gpu=dict(elements=2**25),
-        halved=("elements",),
-        test=dict(blocks=4, elements=100),
+        dict(blocks=4, batch=4, channels=16, pixels=56),
+        M=dict(batch=32),
+        L=dict(channels=64),
+        XL=dict(batch=128),
+        test=dict(batch=1, channels=1, pixels=10),
     )
 
     def training(self, block: Callable[[torch.Tensor], torch.Tensor]) -> Step:
-        x = torch.randn(self.size["elements"], device=self.device, requires_grad=True)
+        shape = self.size["batch"], self.size["channels"], self.size["pixels"], self.size["pixels"]
+        x = torch.randn(shape, device=self.device, requires_grad=True)
 
         def step() -> tuple[torch.Tensor, torch.Tensor]:
             y = x
@@ -115,18 +117,20 @@ class DeepPointwise(Pair):
         return step
 
     def baseline(self) -> Step:
-        return self.training(pointwise_block)
+        return self.training(cheap_layers)
 
     def optimized(self) -> Step:
-        return self.training(partial(checkpoint, pointwise_block, use_reentrant=False))
+        return self.training(partial(checkpoint, cheap_layers, use_reentrant=False))
 
 
 class GPTTraining(TrainGPT, apply=checkpoint_gpt):
-    """Training a GPT of six blocks, so that the activations outweigh parameters and optimizer state."""
+    """Training a GPT on so many tokens at once that activations outweigh parameters and optimizer state."""
 
     sizes = Sizes(
-        dict(layers=6, width=128, context=128, batch=4),
-        gpu=dict(layers=12, width=768, context=512, batch=8),
+        dict(layers=4, width=256, context=256, batch=8),
+        M=dict(layers=8, width=512),
+        L=dict(layers=12, width=768, context=512, batch=8),
+        XL=dict(context=1024, batch=32),
         test=dict(layers=3, width=16, context=16, batch=2),
     )
 
@@ -138,14 +142,16 @@ class GPTTraining(TrainGPT, apply=checkpoint_gpt):
 
 
 class VisionTransformerTraining(MacroPair, apply=checkpoint_vit):
-    """Training a small vision transformer on JPEG files, loading included. It has dropout.
+    """Training a ViT-Ti/16 on JPEG files, loading included. It has dropout.
 
     What is dropped the first time must be dropped again the second: `checkpoint` keeps the state of the
     random numbers, and brings it back.
     """
 
     needs = (torchvision(),)
-    sizes = Sizes(dict(batch=2, pixels=112), gpu=dict(batch=32, pixels=224), test=dict(batch=2, pixels=32))
+    sizes = Sizes(
+        dict(batch=4, pixels=224), M=dict(batch=16), L=dict(batch=64), XL=dict(batch=512), test=dict(batch=2, pixels=32)
+    )
 
     def job(self) -> Job:
-        return image_classification(self.device, model="small_vit", train=True, **self.size)
+        return image_classification(self.device, model="tiny_vit", train=True, **self.size)

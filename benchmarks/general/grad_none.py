@@ -16,13 +16,15 @@ The two ways differ for a parameter that gets no gradient in a step: a zero stil
 weights, None leaves the parameter alone. Here all get one.
 """
 
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import torch
 from torch import nn
 
+from benchmarks.jobs.image_classification import TrainResNet
 from benchmarks.jobs.language_model import TrainGPT
-from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, calls, falls
+from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, calls, falls, variant
 
 TIP = Tip(
     id="grad-none",
@@ -56,19 +58,30 @@ def zero_gradients(job: Job, set_to_none: bool) -> None:
     job.optimizer.zero_grad = partial(job.optimizer.zero_grad, set_to_none=set_to_none)  # type: ignore[method-assign]
 
 
+def grad_none_by_hand(job: Job) -> None:
+    """The tip as the guide writes it, for torch before 1.7."""
+    assert job.optimizer is not None
+    job.optimizer.zero_grad = partial(forget, list(job.model.parameters()))  # type: ignore[method-assign]
+
+
+def forget(parameters: Iterable[nn.Parameter]) -> None:
+    for parameter in parameters:
+        parameter.grad = None
+
+
 class SmallParameters(Pair):
     """A whole training step of five hundred small parameters, whose operations are small too."""
 
     sizes = Sizes(dict(parameters=500, elements=1000), test=dict(parameters=10, elements=100))
 
-    def training(self, set_to_none: bool) -> Step:
+    def training(self, clear: Callable[[torch.optim.Optimizer, nn.Module], None]) -> Step:
         count, elements = self.size["parameters"], self.size["elements"]
         model = nn.ParameterList(nn.Parameter(torch.randn(elements, device=self.device)) for _ in range(count))
         inputs = torch.randn(elements, device=self.device)
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
 
         def step() -> tuple[torch.Tensor, nn.Module]:
-            optimizer.zero_grad(set_to_none=set_to_none)
+            clear(optimizer, model)
             loss = sum(parameter * inputs for parameter in model).square().mean()
             loss.backward()
             optimizer.step()
@@ -77,17 +90,23 @@ class SmallParameters(Pair):
         return step
 
     def baseline(self) -> Step:
-        return self.training(set_to_none=False)
+        return self.training(lambda optimizer, model: optimizer.zero_grad(set_to_none=False))
 
     def optimized(self) -> Step:
-        return self.training(set_to_none=True)
+        return self.training(lambda optimizer, model: optimizer.zero_grad())
+
+    @variant
+    def by_hand(self) -> Step:
+        return self.training(lambda optimizer, model: forget(model.parameters()))
 
 
 class GPTTraining(TrainGPT, untuned=grad_zero, apply=grad_none):
     """Training a GPT with AdamW on small batches, so that the parameters matter beside the activations."""
 
-    sizes = Sizes(
-        dict(layers=3, width=256, context=64, batch=2),
-        gpu=dict(layers=12, width=768),
-        test=dict(layers=1, width=16, context=8),
-    )
+    @variant
+    def by_hand(self) -> Step:
+        return self.applied(grad_none_by_hand)
+
+
+class ResNetTraining(TrainResNet, untuned=grad_zero, apply=grad_none):
+    """Training ResNet-18 with SGD and momentum."""

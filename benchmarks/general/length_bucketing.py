@@ -48,7 +48,7 @@ def padded_tokens(step: Step) -> int:
 TIP = Tip(
     id="length-bucketing",
     title="Put sequences of about the same length into one batch",
-    do="DataLoader(data, batch_sampler=...), batches of about equal length",
+    do="DataLoader(data, batch_sampler=batches_of_like_length)",
     guide=("G4.4",),
     claim=Claim.FASTER,
     mechanism=falls("padded tokens an epoch", padded_tokens),
@@ -154,7 +154,7 @@ class LSTMEpoch(_InferenceEpoch):
 
     sizes = Sizes(
         dict(lines=256, batch=32, layers=1, width=128),
-        gpu=dict(lines=1024, batch=128, width=512),
+        L=dict(lines=1024, batch=128, width=512),
         test=dict(lines=16, batch=4, width=8),
     )
 
@@ -167,7 +167,7 @@ class TransformerEpoch(_InferenceEpoch):
 
     sizes = Sizes(
         dict(lines=64, batch=16, layers=2, width=128),
-        gpu=dict(lines=1024, batch=64, layers=6, width=512),
+        L=dict(lines=1024, batch=64, layers=6, width=512),
         test=dict(lines=16, batch=4, layers=1, width=16),
     )
 

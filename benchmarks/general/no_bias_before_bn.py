@@ -42,7 +42,7 @@ def biases_taken_away(step: Step) -> int:
 TIP = Tip(
     id="no-bias-before-bn",
     title="Leave out the bias of convolutions before batch normalisation",
-    do="nn.Conv2d(..., bias=False)",
+    do="nn.Conv2d(channels, filters, kernel_size=3, bias=False)",
     guide=("A1.3", "B9"),
     claim=Claim.FASTER,
     mechanism=falls("biases that batch normalisation takes away", biases_taken_away),
@@ -81,7 +81,7 @@ class ConvolutionAndNorm(Pair):
 
     sizes = Sizes(
         dict(batch=8, channels=32, pixels=56),
-        gpu=dict(batch=64, channels=64),
+        L=dict(batch=64, channels=64),
         test=dict(batch=2, channels=4, pixels=8),
     )
 
@@ -119,7 +119,7 @@ class VGGTraining(MacroPair, apply=no_bias_before_bn):
     """
 
     needs = (torchvision(),)
-    sizes = Sizes(dict(batch=8, pixels=64), gpu=dict(batch=32, pixels=224), test=dict(batch=4, pixels=32))
+    sizes = Sizes(dict(batch=8, pixels=64), L=dict(batch=32, pixels=224), test=dict(batch=4, pixels=32))
     # Rounding puts a few ReLUs on the other side of zero, and then whole gradients differ, on both sides
     # alike: so both are compared with fp64, by the error over all outputs together.
     equal = Equal.REFERENCE

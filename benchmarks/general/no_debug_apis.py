@@ -19,7 +19,7 @@ from tipbench.tip.words import Claim, Equal, Pair, Sizes, Step, Tip, as_it_is, f
 TIP = Tip(
     id="no-debug-apis",
     title="Switch debug APIs off for real runs",
-    do="torch.autograd.set_detect_anomaly(False), no profiler",
+    do="torch.autograd.set_detect_anomaly(False)",
     when="you have left one on",
     guide=("A1.8",),
     claim=Claim.FASTER,
@@ -88,8 +88,6 @@ class Profiler(_PerceptronTraining):
 
 class ResNetTraining(TrainResNet):
     """`detect_anomaly` left on around the training of a ResNet-18 on JPEG files."""
-
-    sizes = Sizes(dict(batch=4, pixels=64), gpu=dict(batch=32, pixels=224), test=dict(batch=4, pixels=64))
 
     @within(anomaly_mode)
     def baseline(self) -> Step:

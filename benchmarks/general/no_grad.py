@@ -16,7 +16,7 @@ without gradients does it take its fused path.
 import torch
 from torch import nn
 
-from benchmarks.jobs.image_classification import image_classification
+from benchmarks.jobs.image_classification import RunResNet, image_classification
 from benchmarks.jobs.language_model import text_encoder
 from tipbench.tip.words import (
     Claim,
@@ -28,7 +28,6 @@ from tipbench.tip.words import (
     Tip,
     autograd_nodes,
     falls,
-    torchvision,
     variant,
 )
 
@@ -87,11 +86,8 @@ class _Inference(MacroPair, apply=no_grad):
         return self.applied(inference_mode)
 
 
-class ResNetInference(_Inference):
+class ResNetInference(_Inference, RunResNet):
     """ResNet-18 run over JPEG files, loading included: few and large operations."""
-
-    needs = (torchvision(),)
-    sizes = Sizes(dict(batch=4, pixels=112), gpu=dict(batch=64, pixels=224), test=dict(batch=1, pixels=32))
 
     def job(self) -> Job:
         return image_classification(self.device, model="resnet18", train=False, **self.size)
@@ -101,8 +97,10 @@ class TransformerEncoderInference(_Inference):
     """PyTorch's TransformerEncoder run over text: without gradients it takes its fused path."""
 
     sizes = Sizes(
-        dict(layers=4, width=128, context=128, batch=8),
-        gpu=dict(layers=12, width=768, context=512),
+        dict(layers=6, width=256, context=256, batch=4),
+        M=dict(layers=8, width=512, batch=16),
+        L=dict(layers=12, width=768, context=512),
+        XL=dict(batch=64),
         test=dict(layers=1, width=16, context=8, batch=2),
     )
 

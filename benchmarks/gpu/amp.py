@@ -7,12 +7,14 @@ convolutions in 16 bits and keeps sums, norms and losses in 32; the parameters s
 Why people write the baseline: float32 is the default, and always precise enough.
 
 What to expect: much where large matrix products rule, on hardware that has such units; little, or a loss,
-where small operations rule, because casts are operations too. Results differ in the third digit: the
+where small operations rule, because casts are operations too. Activations take half the memory, which a
+larger batch may use. Results differ in the third digit: the
 error against fp64 is measured and shown. bfloat16 has the range of float32. float16 has not, and needs a
 `GradScaler`: that is the variant for GPUs, and the way to go on those that do not multiply bfloat16 (before compute
 capability 8.0). Never run on a GPU so far.
 """
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,6 +22,7 @@ from torch import nn
 
 from benchmarks.jobs.image_classification import TrainResNet
 from benchmarks.jobs.language_model import TrainGPT
+from benchmarks.training.grad_accumulation import grad_accumulation
 from tipbench.tip.words import (
     Claim,
     Equal,
@@ -67,7 +70,7 @@ def amp(job: Job) -> None:
 
 def amp_in_float16(job: Job) -> None:
     """The same in float16. The scaler keeps small gradients from becoming 0, and skips steps that overflow."""
-    scaler = torch.amp.GradScaler(job.device.type, init_scale=2.0**10)
+    scaler = torch.amp.GradScaler(job.device.type)
     optimizer = job.optimizer
     assert optimizer is not None
 
@@ -93,7 +96,7 @@ class _Lossy(Pair):
 class Linear(_Lossy):
     """One linear layer, forward and backward."""
 
-    sizes = Sizes(dict(batch=512, width=1024), gpu=dict(batch=8192, width=4096), test=dict(batch=8, width=16))
+    sizes = Sizes(dict(batch=512, width=1024), L=dict(batch=8192, width=4096), test=dict(batch=8, width=16))
 
     def training(self, dtype: torch.dtype = torch.float32) -> Step:
         width = self.size["width"]
@@ -143,14 +146,19 @@ class ResNetTraining(_Training, TrainResNet):
     # bfloat16 rounds to 8 bits, in every layer forward and back: gradients of the first layers are off by
     # some hundredths, as in anybody's training with it.
     tolerance = 1e-1
-    sizes = Sizes(dict(batch=4, pixels=80), gpu=dict(batch=64, pixels=224), test=dict(batch=4, pixels=64))
 
 
 class GPTTraining(_Training, TrainGPT):
     """Training a small GPT."""
 
+
+class LargerBatch(_Training, TrainGPT, untuned=partial(grad_accumulation, pieces=2)):
+    """What the memory buys: a batch that float32 takes in two halves, and 16 bits at once. Read the memory beside."""
+
     sizes = Sizes(
-        dict(layers=2, width=256, context=128, batch=2),
-        gpu=dict(layers=12, width=768, context=512, batch=8),
-        test=dict(layers=1, width=16, context=16, batch=2),
+        dict(layers=6, width=256, context=256, batch=4),
+        M=dict(layers=8, width=512, batch=8),
+        L=dict(layers=12, width=768, context=512),
+        XL=dict(context=1024, batch=32),
+        test=dict(layers=1, width=16, context=16),
     )

@@ -7,22 +7,40 @@ nothing new is handed over, and the GPU runs out of work.
 Why people write the baseline: `total += loss.item()` is how every tutorial keeps the running loss.
 
 What to expect: much where kernels are short, so that the GPU needs a long queue to stay busy; little where one step
-keeps it busy for long, as the next is handed over quickly enough. The sum is kept on the GPU, and read once. `print`
-and `.cpu()` do what `.item()` does: they have no variants of their own.
+keeps it busy for long, as the next is handed over quickly enough. The sum is kept on the GPU, and read once. A round
+trip, `.cpu()` and back, waits twice: for the result, and for the copy from memory that is not pinned. `print(loss)` and
+`if loss > 1` wait as `.item()` does: they call it.
 
 Never run on a GPU so far.
 """
 
+from typing import ClassVar
+
 import torch
 from torch import nn
 
+from benchmarks.jobs.image_classification import TrainResNet, image_classification
 from benchmarks.jobs.language_model import TrainGPT, language_model
-from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, falls, gpu, synchronisations
+from tipbench.tip.words import (
+    Claim,
+    Job,
+    MacroPair,
+    Need,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    falls,
+    gpu,
+    in_fp64,
+    synchronisations,
+    torchvision,
+)
 
 TIP = Tip(
     id="avoid-sync",
     title="Do not make the processor wait for the GPU",
-    do="total += loss.detach(), read once at the end",
+    do="total += loss.detach()",
     guide=("A3.4", "B10"),
     claim=Claim.FASTER,
     mechanism=falls("waits of the processor for the GPU", synchronisations),
@@ -32,7 +50,7 @@ TIP = Tip(
 
 class _Waiting(Pair):
     devices = ("cuda",)
-    needs = (gpu(1),)
+    needs: ClassVar[tuple[Need, ...]] = (gpu(1),)
 
 
 class RunningSum(_Waiting):
@@ -91,24 +109,53 @@ class Mask(_Waiting):
         return step
 
 
-class GPTTraining(_Waiting, TrainGPT):
-    """Training a small GPT and keeping its running loss."""
+class RoundTrip(_Waiting):
+    """Batches made free of their running mean, which is kept on the host or where the batches are."""
 
-    sizes = Sizes(
-        dict(layers=4, width=128, context=64, batch=4, steps=8),
-        test=dict(layers=1, width=16, context=8, batch=2, steps=2),
-    )
+    sizes = Sizes(dict(operations=50, rows=100, columns=100), test=dict(operations=3, rows=4, columns=5))
 
-    def job(self) -> Job:
-        size = {name: value for name, value in self.size.items() if name != "steps"}
-        job = language_model(self.device, activation=nn.GELU, **size)
+    def batches(self) -> torch.Tensor:
+        """(operations, rows, columns)"""
+        shape = self.size["operations"], self.size["rows"], self.size["columns"]
+        return torch.randn(shape, device=self.device)
+
+    def baseline(self) -> Step:
+        batches = self.batches()
+
+        def step() -> torch.Tensor:
+            mean = torch.zeros(self.size["columns"])
+            total = torch.zeros((), device=self.device)
+            for batch in batches:
+                mean = 0.9 * mean + 0.1 * batch.mean(dim=0).cpu()
+                total += (batch - mean.to(self.device)).square().mean()
+            return total
+
+        return step
+
+    def optimized(self) -> Step:
+        batches = self.batches()
+
+        def step() -> torch.Tensor:
+            mean = torch.zeros(self.size["columns"], device=self.device)
+            total = torch.zeros((), device=self.device)
+            for batch in batches:
+                mean = 0.9 * mean + 0.1 * batch.mean(dim=0)
+                total += (batch - mean).square().mean()
+            return total
+
+        return step
+
+
+class _RunningLoss(_Waiting, MacroPair):
+    """Several steps of training, and the sum of their losses."""
+
+    def pinned_job(self) -> Job:
+        job = self.job()
         # On both sides: copies from memory that is not pinned make the processor wait too.
         job.loading["pin_memory"] = job.non_blocking = self.device.type == "cuda"
         return job
 
-    def baseline(self) -> Step:
-        job = self.job()
-
+    def read_each(self, job: Job) -> Step:
         def step() -> tuple[torch.Tensor, nn.Module]:
             total = 0.0
             for _ in range(self.size["steps"]):
@@ -118,9 +165,7 @@ class GPTTraining(_Waiting, TrainGPT):
 
         return step
 
-    def optimized(self) -> Step:
-        job = self.job()
-
+    def read_once(self, job: Job) -> Step:
         def step() -> tuple[torch.Tensor, nn.Module]:
             total = torch.zeros((), device=self.device)
             for _ in range(self.size["steps"]):
@@ -129,3 +174,46 @@ class GPTTraining(_Waiting, TrainGPT):
             return torch.tensor(total.item()), job.model
 
         return step
+
+    def baseline(self) -> Step:
+        return self.read_each(self.pinned_job())
+
+    def optimized(self) -> Step:
+        return self.read_once(self.pinned_job())
+
+    def reference(self) -> Step:
+        job = self.pinned_job()
+        in_fp64(job)
+        return self.read_once(job)
+
+
+class GPTTraining(_RunningLoss, TrainGPT):
+    """Training a small GPT and keeping its running loss."""
+
+    sizes = Sizes(
+        dict(layers=6, width=256, context=256, batch=4, steps=8),
+        L=dict(layers=12, width=768, context=512, batch=8),
+        XL=dict(context=1024, batch=32),
+        test=dict(layers=1, width=16, context=8, batch=2, steps=2),
+    )
+
+    def job(self) -> Job:
+        size = {name: value for name, value in self.size.items() if name != "steps"}
+        return language_model(self.device, activation=nn.GELU, **size)
+
+
+class ResNetTraining(_RunningLoss, TrainResNet):
+    """Training ResNet-18 and keeping its running loss."""
+
+    needs = (gpu(1), torchvision())
+    sizes = Sizes(
+        dict(batch=4, pixels=160, steps=8),
+        M=dict(batch=16, pixels=224),
+        L=dict(batch=64),
+        XL=dict(batch=256),
+        test=dict(pixels=64, steps=2),
+    )
+
+    def job(self) -> Job:
+        size = {name: value for name, value in self.size.items() if name != "steps"}
+        return image_classification(self.device, model="resnet18", train=True, **size)

@@ -6,18 +6,19 @@ device="cuda")` is one kernel.
 Why people write the baseline: a tensor is created as on the CPU, and `.cuda()` is what one learns first.
 
 What to expect: the larger the tensor, the more: a copy takes some 25 GB/s, the GPU's own memory a hundred times
-that. The copy also makes the processor wait. In a whole model little is created anew in each step, such as a mask.
+that. The copy also makes the processor wait. A whole model creates little anew in each step, such as positions and a
+mask: there the wait counts, not the bytes.
 
 Random numbers differ: each device has a generator of its own. So what is compared here is filled with constants.
 Never run on a GPU so far.
 """
 
-from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import nn
 
-from benchmarks.jobs.language_model import TrainGPT, gpt_blocks
+from benchmarks.jobs.language_model import GPT, TrainGPT
 from tipbench.tip.words import Claim, Equal, Job, Pair, Sizes, Step, Tip, copies_to_device, falls, gpu
 
 TIP = Tip(
@@ -53,36 +54,62 @@ class Constants(Pair):
         return lambda: [torch.full((count,), value, device=self.device) for count in elements]
 
 
-def masked_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """Causal attention with a mask that is made on the host, as it often is."""
-    tokens = query.shape[2]
-    mask = torch.ones(tokens, tokens, dtype=torch.bool).tril().to(query.device)
-    return nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+class MaskedGPT(nn.Module):
+    """The GPT that makes its positions and its mask anew in each step, for texts of any length."""
+
+    def __init__(self, gpt: GPT) -> None:
+        super().__init__()
+        self.gpt = gpt
+
+    def positions_and_mask(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """For (batch, tokens): numbers (tokens), and where each token may look (tokens, tokens)."""
+        raise NotImplementedError
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        positions, mask = self.positions_and_mask(tokens)
+        x = self.gpt.bytes(tokens) + self.gpt.positions(positions)
+        for block in self.gpt.blocks:
+            block.attend = partial(nn.functional.scaled_dot_product_attention, attn_mask=mask)  # type: ignore[assignment]
+            x = block(x)
+        scores: torch.Tensor = self.gpt.head(self.gpt.norm(x))
+        return scores.transpose(1, 2)
 
 
-def masked_attention_on_device(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    tokens = query.shape[2]
-    mask = torch.ones(tokens, tokens, dtype=torch.bool, device=query.device).tril()
-    return nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+class CreatingOnHost(MaskedGPT):
+    def positions_and_mask(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        count = tokens.shape[1]
+        positions = torch.arange(count).to(tokens.device)
+        mask = torch.ones(count, count, dtype=torch.bool).tril().to(tokens.device)
+        return positions, mask
+
+
+class CreatingOnDevice(MaskedGPT):
+    def positions_and_mask(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        count = tokens.shape[1]
+        positions = torch.arange(count, device=tokens.device)
+        mask = torch.ones(count, count, dtype=torch.bool, device=tokens.device).tril()
+        return positions, mask
 
 
 def create_on_host(job: Job) -> None:
-    attend_by(job, masked_attention)
+    assert isinstance(job.model, GPT)
+    job.model = CreatingOnHost(job.model)
 
 
 def create_on_device(job: Job) -> None:
     """The tip, on a GPT; elsewhere it is a matter of whoever writes the model."""
-    attend_by(job, masked_attention_on_device)
-
-
-def attend_by(job: Job, attention: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]) -> None:
-    for block in gpt_blocks(job):
-        block.attend = attention  # type: ignore[assignment]
+    assert isinstance(job.model, GPT)
+    job.model = CreatingOnDevice(job.model)
 
 
 class GPTTraining(TrainGPT, untuned=create_on_host, apply=create_on_device):
-    """Training a small GPT that makes its mask in every layer."""
+    """Training a small GPT that makes its positions and its mask once a step."""
 
     devices = ("cuda",)
     needs = (gpu(1),)
-    sizes = Sizes(dict(layers=4, width=128, context=512, batch=4), test=dict(layers=1, width=16, context=8, batch=2))
+    sizes = Sizes(
+        dict(layers=6, width=256, context=512, batch=4),
+        L=dict(layers=12, width=768, batch=8),
+        XL=dict(context=1024, batch=32),
+        test=dict(layers=1, width=16, context=8, batch=2),
+    )

@@ -3,7 +3,8 @@
 The processor needs some microseconds to launch a kernel on the GPU. Where kernels are shorter than
 that, the GPU waits for the processor. A CUDA graph records the launches once and replays them all with
 a single one. `torch.compile(model, mode="reduce-overhead")` does it for you; `torch.cuda.graph` and
-`torch.cuda.make_graphed_callables` do it by hand.
+`torch.cuda.make_graphed_callables` do it by hand. `mode="max-autotune"`, which the guide names as well, uses graphs
+too; before that it tries several kernels for each matrix product, which takes long.
 
 Why people write the baseline: `torch.compile(model)` fuses what it can, and looks like all there is.
 
@@ -17,8 +18,23 @@ Never run on a GPU so far.
 import torch
 from torch import nn
 
+from benchmarks.jobs.image_classification import RunResNet
 from benchmarks.jobs.language_model import TrainGPT
-from tipbench.tip.words import Claim, Job, Mechanism, Pair, Sizes, Step, Tip, as_it_is, compiler, gpu, launches, variant
+from tipbench.tip.words import (
+    Claim,
+    Job,
+    Mechanism,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    as_it_is,
+    compiler,
+    gpu,
+    launches,
+    torchvision,
+    variant,
+)
 
 
 def fewer_launches_or_not_compiled(baseline: dict[str, int], optimized: dict[str, int]) -> bool:
@@ -81,6 +97,12 @@ class TinyKernels(Pair):
         return lambda: model(x).clone()
 
     @variant
+    def max_autotune(self) -> Step:
+        x = self.inputs()
+        model = torch.compile(self.model(), mode="max-autotune")
+        return lambda: model(x).clone()
+
+    @variant
     def eager(self) -> Step:
         x = self.inputs()
         model = self.model()
@@ -117,7 +139,11 @@ class SmallBatchTraining(TrainGPT, untuned=compiled, apply=cuda_graphs):
 
     devices = ("cuda",)
     needs = (gpu(1), compiler())
-    sizes = Sizes(dict(layers=6, width=128, context=64, batch=2), test=dict(layers=1, width=16, context=8))
+    sizes = Sizes(
+        dict(layers=6, width=256, context=64, batch=2),
+        L=dict(layers=12, width=768),
+        test=dict(layers=1, width=16, context=8),
+    )
 
     @variant
     def eager(self) -> Step:
@@ -126,3 +152,19 @@ class SmallBatchTraining(TrainGPT, untuned=compiled, apply=cuda_graphs):
     @variant
     def by_hand(self) -> Step:
         return self.applied(cuda_graphs_by_hand)
+
+
+class SmallBatchInference(RunResNet, untuned=compiled, apply=cuda_graphs):
+    """ResNet-18 run over one photo at a time, as a server does."""
+
+    devices = ("cuda",)
+    needs = (gpu(1), compiler(), torchvision())
+    sizes = Sizes(dict(batch=1, pixels=224), test=dict(pixels=32))
+
+    def step_of(self, job: Job) -> Step:
+        # The next replay overwrites the output, so whoever keeps it clones it.
+        return lambda: job.step().clone()
+
+    @variant
+    def eager(self) -> Step:
+        return self.applied(as_it_is)

@@ -132,7 +132,6 @@ class ResNetTraining(TrainResNet, apply=cudnn_benchmark):
 
     devices = ("cuda",)
     needs = (gpu(1), torchvision())
-    sizes = Sizes(dict(batch=32, pixels=224), test=dict(batch=4, pixels=64))
 
     def job(self) -> Job:
         return image_classification(self.device, model="resnet50", train=True, **self.size)

@@ -16,7 +16,7 @@ Never run on a GPU so far.
 
 import torch
 
-from benchmarks.jobs.image_classification import TrainSmallNetwork
+from benchmarks.jobs.image_classification import TrainFromFiles
 from tipbench.tip.words import (
     Claim,
     Equal,
@@ -26,6 +26,7 @@ from tipbench.tip.words import (
     Sizes,
     Step,
     Tip,
+    available_cores,
     copies_to_device,
     cores,
     gpu,
@@ -36,7 +37,7 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="pin-memory",
     title="Copy to the GPU from pinned memory",
-    do="DataLoader(data, pin_memory=True), x.to(device, non_blocking=True)",
+    do="DataLoader(data, pin_memory=True); x = x.to(device, non_blocking=True)",
     guide=("A1.1", "B3"),
     claim=Claim.FASTER,
     mechanism=Mechanism(
@@ -86,17 +87,13 @@ class Copies(Pair):
         return lambda: [tensor.to(self.device, non_blocking=True, copy=True) for tensor in self.pinned(tensors)]
 
 
-class TrainingEpoch(TrainSmallNetwork, apply=pin_memory):
-    """An epoch of training a small network on JPEG files, loaded in two workers."""
+class TrainingFromFiles(TrainFromFiles, apply=pin_memory):
+    """A small network trained on JPEG files, loaded by a worker for each core."""
 
     devices = ("cuda",)
     needs = (gpu(1), cores(2), torchvision())
-    sizes = Sizes(dict(images=512, batch=64, pixels=224), test=dict(images=8, batch=4, pixels=16))
 
     def job(self) -> Job:
         job = super().job()
-        job.loading.update(num_workers=2, persistent_workers=True)
+        job.loading.update(num_workers=available_cores(), persistent_workers=True)
         return job
-
-    def step_of(self, job: Job) -> Step:
-        return job.epoch

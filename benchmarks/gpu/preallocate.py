@@ -42,7 +42,7 @@ def fewer_or_less(baseline: dict[str, int], optimized: dict[str, int]) -> bool:
 TIP = Tip(
     id="preallocate",
     title="Allocate for the longest input first",
-    do="a forward and backward pass at the greatest length first",
+    do="model(longest_batch).sum().backward()",
     guide=("A3.7", "M10"),
     claim=Claim.FASTER,
     mechanism=Mechanism(

@@ -6,12 +6,11 @@ otherwise. Matrix products do not, since torch 1.12: `torch.set_float32_matmul_p
 `torch.backends.cuda.matmul.fp32_precision = "tf32"`, which is what is set here.
 
 Why people write the baseline: nobody sets it, because nobody says that the default leaves these units idle.
-And sizes such as 4095 come from data: a vocabulary, a number of classes.
 
 What to expect: large matrix products several times faster, at a hundredth of float32's precision: the error
 against fp64 is measured and shown. With 16 bits another factor of two. Convolutions gain nothing, as they have
-TF32 already: that baseline switches it off. Numbers of 16 bits want sizes that are multiples of 8 (16 bytes);
-other sizes take slower kernels, and padding them can pay though it adds work (0.07 % more at 4095).
+TF32 already: that baseline switches it off. Numbers of 16 bits want sizes that are multiples of 8: that is the tip
+`pad-sizes`.
 
 On a CPU the same setting lets oneDNN use AMX where there is any. Never run on a GPU so far.
 """
@@ -22,14 +21,12 @@ from typing import Any, ClassVar
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.jobs.language_model import TrainGPT
 from tipbench.tip.words import (
     Claim,
     Equal,
     Job,
-    Mechanism,
     Need,
     Pair,
     Sizes,
@@ -141,52 +138,6 @@ class MatrixProduct(_TensorCores):
         return self.product(torch.float64)
 
 
-class ProductSizes(TorchDispatchMode):
-    """Collects the sizes of what is multiplied."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sizes: list[int] = []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        if func is torch.ops.aten.mm.default:
-            self.sizes += [size for matrix in args for size in matrix.shape]
-        return func(*args, **(kwargs or {}))
-
-
-def multiplied_sizes(step: Step) -> list[int]:
-    products = ProductSizes()
-    with products:
-        step()
-    return products.sizes
-
-
-def padded_to_multiples_of_8(baseline: list[int], optimized: list[int]) -> bool:
-    return any(size % 8 for size in baseline) and not any(size % 8 for size in optimized)
-
-
-class Padding(_TensorCores):
-    """The product of two float16 matrices, of a size that is no multiple of 8, and padded to one."""
-
-    sizes = Sizes(dict(width=4095), test=dict(width=255))
-    mechanism = Mechanism("rows and columns that are multiplied", multiplied_sizes, padded_to_multiples_of_8)
-
-    def baseline(self) -> Step:
-        a, b = (matrix.half() for matrix in self.square_matrices())
-        return lambda: a @ b
-
-    def optimized(self) -> Step:
-        width = self.size["width"]
-        missing = -width % 8
-        # As a layer's weights would be, once and for all.
-        a, b = (nn.functional.pad(matrix.half(), (0, missing, 0, missing)) for matrix in self.square_matrices())
-        return lambda: (a @ b)[:width, :width]
-
-    def reference(self) -> Step:
-        a, b = (matrix.half().double() for matrix in self.square_matrices())
-        return lambda: a @ b
-
-
 class Convolution(_TensorCores):
     """A 3x3 convolution, forward and backward, with TF32 switched off, and as it is by default."""
 
@@ -222,7 +173,12 @@ class GPTTraining(_TensorCores, TrainGPT, apply=tensor_cores):
     needs = (gpu(1), tf32())
     # TF32 rounds to 10 bits, in every layer forward and back, and AdamW divides a gradient by its own size.
     tolerance = 1e-1
-    sizes = Sizes(dict(layers=6, width=768, context=256, batch=16), test=dict(layers=1, width=128, context=64, batch=4))
+    sizes = Sizes(
+        dict(layers=6, width=768, context=256, batch=16),
+        L=dict(layers=12, context=512),
+        XL=dict(context=1024, batch=32),
+        test=dict(layers=1, width=128, context=64, batch=4),
+    )
 
     @within(exact_products)
     def baseline(self) -> Step:

@@ -5,8 +5,9 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from benchmarks.jobs.images import IMAGES, PHOTOS, JpegPhotos, jpeg_files
-from tipbench.tip.words import Equal, Job, MacroPair, Need, torchvision
+from benchmarks.jobs.images import IMAGES, PHOTOS, JpegPhotos, RemotePhotos, jpeg_files
+from benchmarks.jobs.loading import Stretch
+from tipbench.tip.words import Equal, Job, MacroPair, Need, Sizes, Step, available_cores, torchvision
 
 
 def image_classification(
@@ -14,7 +15,7 @@ def image_classification(
 ) -> Job:
     """Train `model` with SGD, or run it forward only.
 
-    model: a name in torchvision.models, such as "resnet18", or "small" or "small_vit" for the networks below.
+    model: a name in torchvision.models, such as "resnet18", or "small" or "tiny_vit" for the networks below.
     pixels: height and width of the input. images: JPEG files in an epoch.
     """
     # Imported here: it takes a second, which pairs without images should not pay at their start.
@@ -27,8 +28,8 @@ def image_classification(
     network: nn.Module
     if model == "small":
         network = small_network(classes)
-    elif model == "small_vit":
-        network = small_vit(classes, pixels)
+    elif model == "tiny_vit":
+        network = tiny_vit(classes, pixels)
     else:
         network = models.get_model(model, num_classes=classes, **options)
     network = network.to(device).train(train)
@@ -52,6 +53,13 @@ class TrainResNet(MacroPair):
     # differ, on both sides alike: so both are compared with fp64, by the error over all outputs together.
     equal = Equal.REFERENCE
     tolerance = 1e-2
+    sizes = Sizes(
+        dict(batch=4, pixels=160),
+        M=dict(batch=16, pixels=224),
+        L=dict(batch=64),
+        XL=dict(batch=256),
+        test=dict(batch=8, pixels=64),
+    )
 
     def job(self) -> Job:
         return image_classification(self.device, model="resnet18", train=True, **self.size)
@@ -61,6 +69,13 @@ class RunResNet(MacroPair):
     """ResNet-18 run over JPEG files, `batch` at once, loading included."""
 
     needs: ClassVar[tuple[Need, ...]] = (torchvision(),)
+    sizes = Sizes(
+        dict(batch=4, pixels=224),
+        M=dict(batch=16),
+        L=dict(batch=64),
+        XL=dict(batch=256),
+        test=dict(batch=1, pixels=32),
+    )
 
     def job(self) -> Job:
         return image_inference(self.device, model="resnet18", **self.size)
@@ -70,9 +85,10 @@ class RunSmallNetwork(MacroPair):
     """`small_network` run over JPEG files, loading included."""
 
     needs: ClassVar[tuple[Need, ...]] = (torchvision(),)
+    sizes = Sizes(dict(batch=16, pixels=224), M=dict(batch=64), XL=dict(batch=128), test=dict(batch=2, pixels=32))
 
     def job(self) -> Job:
-        return image_inference(self.device, model="small", **self.size)
+        return image_inference(self.device, model="small", batch=self.size["batch"], pixels=self.size["pixels"])
 
 
 class TrainSmallNetwork(MacroPair):
@@ -81,9 +97,55 @@ class TrainSmallNetwork(MacroPair):
     needs: ClassVar[tuple[Need, ...]] = (torchvision(),)
     # The gradients of convolutions are added up on a GPU in no fixed order.
     tolerance = 1e-3
+    sizes = Sizes(dict(batch=16, pixels=224), M=dict(batch=64), XL=dict(batch=128), test=dict(batch=2, pixels=16))
 
     def job(self) -> Job:
-        return image_classification(self.device, model="small", train=True, **self.size)
+        batch, pixels = self.size["batch"], self.size["pixels"]
+        return image_classification(self.device, model="small", batch=batch, pixels=pixels, train=True)
+
+
+class TrainFromFiles(TrainSmallNetwork):
+    """`batches` batches in a row of training `small_network` on local JPEG files, in an epoch of hundreds."""
+
+    sizes = Sizes(
+        dict(batches=8, batch=8, pixels=112),
+        M=dict(batches=16, batch=16),
+        L=dict(batches=8, batch=32, pixels=224),
+        XL=dict(batch=64),
+        test=dict(batches=8 * available_cores(), batch=2, pixels=16),  # work for all of four workers a core
+    )
+    tolerance = 1e-2
+
+    def photos(self) -> JpegPhotos:
+        """Each file several times, cut out anew: with large batches too an epoch is long."""
+        return JpegPhotos(8 * jpeg_files(), self.size["pixels"], augment=True)
+
+    def job(self) -> Job:
+        job = super().job()
+        job.data = self.photos()
+        assert job.optimizer is not None
+        # A step trains on many batches: at the usual rate a GPU's other rounding had grown to 7 % after five steps.
+        job.optimizer.param_groups[0]["lr"] = 1e-3
+        return job
+
+    def step_of(self, job: Job) -> Step:
+        stretch = Stretch(job.step, self.size["batches"])
+        return lambda: stretch()[-1]
+
+
+class TrainFromStorage(TrainFromFiles):
+    """The same from network storage that keeps its readers waiting: see RemotePhotos."""
+
+    sizes = Sizes(
+        dict(batches=8, batch=4, pixels=112),
+        M=dict(batches=16),
+        L=dict(batches=8, batch=8, pixels=224),
+        XL=dict(batch=16),
+        test=dict(batches=8 * available_cores(), batch=1, pixels=16),
+    )
+
+    def photos(self) -> JpegPhotos:
+        return RemotePhotos(8 * jpeg_files(), self.size["pixels"], augment=True)
 
 
 def small_network(classes: int) -> nn.Sequential:
@@ -101,17 +163,17 @@ def small_network(classes: int) -> nn.Sequential:
     )
 
 
-def small_vit(classes: int, pixels: int) -> nn.Module:
-    """torchvision's VisionTransformer, of four layers, on patches of 8 x 8 pixels, with dropout."""
+def tiny_vit(classes: int, pixels: int) -> nn.Module:
+    """ViT-Ti/16, as Touvron et al., 2021, have it (arXiv:2012.12877): 5.5 M parameters. Here it has dropout."""
     from torchvision.models import VisionTransformer
 
     vit: nn.Module = VisionTransformer(
         image_size=pixels,
-        patch_size=8,
-        num_layers=4,
-        num_heads=4,
-        hidden_dim=128,
-        mlp_dim=512,
+        patch_size=16,
+        num_layers=12,
+        num_heads=3,
+        hidden_dim=192,
+        mlp_dim=768,
         dropout=0.1,
         num_classes=classes,
     )

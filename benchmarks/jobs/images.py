@@ -8,11 +8,14 @@ import importlib.util
 import random
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 
+import numpy as np
 import torch
-from PIL import Image, ImageEnhance
+from PIL import Image, ImageChops, ImageEnhance
 from platformdirs import user_cache_path
 from torch.utils.data import Dataset
 
@@ -30,14 +33,25 @@ PHOTOS = {
 }
 """Class name and file within an installed package. The class of a crop is the photo it was cut from."""
 
-VERSION = 1
+VERSION = 2
 """Part of the folder's name; raise it with every change to what is written there."""
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Of red, green and blue in ImageNet, which torchvision's models expect to be taken out."""
 
 IMAGES = 2048
-PIXELS = 256
+WIDTH, HEIGHT = 500, 375
+"""The most common size in ImageNet."""
+
+GRAIN = 8
+"""Standard deviation of the noise in each pixel, of 255 steps. A cut that was enlarged has none of its own, and would
+take half the bytes and half the work of a photo as it comes from a camera."""
+
+READ_S, SLOW_READ_S = 0.01, 0.05
+"""How long network storage takes for a file, and for one in SLOW_ONE_IN. Amazon's documentation gives low single-digit
+milliseconds for its network file system, and 100 to 200 for a small object of S3."""
+
+SLOW_ONE_IN = 16
 
 
 def photo(place: str) -> Image.Image:
@@ -52,7 +66,7 @@ def photo(place: str) -> Image.Image:
 def jpeg_files(count: int = IMAGES) -> list[Path]:
     """The JPEG files, made where they are not there yet. The classes take turns: file i is of class i % 10.
 
-    `count` other than IMAGES makes a folder of its own. Takes about 10 s the first time.
+    `count` other than IMAGES makes a folder of its own. Takes about 20 s the first time, and 200 MB.
     """
     folder = user_cache_path("tipbench") / f"images-{VERSION}-{count}"
     if not folder.exists():
@@ -74,19 +88,25 @@ def jpeg_files(count: int = IMAGES) -> list[Path]:
 
 
 def _write_crops(folder: Path, count: int) -> None:
-    """Square cuts of random place and size, mirrored or not, brighter or darker, as people's photos are."""
+    """Cuts of random place and size, mirrored or not, brighter or darker, with grain, as people's photos are."""
     chance = random.Random(VERSION)
     photos = {name: photo(place) for name, place in PHOTOS.items()}
+    noise = np.random.default_rng(VERSION).normal(128, GRAIN, (2 * HEIGHT, 2 * WIDTH, 1)).clip(0, 255)
+    grain = Image.fromarray(noise.astype(np.uint8).repeat(3, axis=2))
     for number in range(count):
         name = list(photos)[number % len(photos)]
         source = photos[name]
-        side = chance.randint(min(source.size) // 3, min(source.size))
-        left, top = chance.randint(0, source.width - side), chance.randint(0, source.height - side)
-        crop = source.resize((PIXELS, PIXELS), Image.Resampling.BILINEAR, box=(left, top, left + side, top + side))
+        scale = min(source.width / WIDTH, source.height / HEIGHT) * chance.uniform(0.5, 1)
+        width, height = scale * WIDTH, scale * HEIGHT
+        left, top = chance.uniform(0, source.width - width), chance.uniform(0, source.height - height)
+        box = left, top, left + width, top + height
+        crop = source.resize((WIDTH, HEIGHT), Image.Resampling.BILINEAR, box=box)
         if chance.random() < 0.5:
             crop = crop.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
         crop = ImageEnhance.Brightness(crop).enhance(chance.uniform(0.7, 1.3))
-        crop.save(folder / f"{number:05d}-{name}.jpg", quality=chance.randint(80, 95))
+        x, y = chance.randrange(WIDTH), chance.randrange(HEIGHT)
+        crop = ImageChops.add(crop, grain.crop((x, y, x + WIDTH, y + HEIGHT)), offset=-128)
+        crop.save(folder / f"{number:05d}-{name}.jpg", quality=chance.randint(90, 96))
 
 
 class JpegPhotos(Dataset[tuple[torch.Tensor, int]]):
@@ -114,9 +134,25 @@ class JpegPhotos(Dataset[tuple[torch.Tensor, int]]):
     def __len__(self) -> int:
         return len(self.files)
 
+    def read(self, index: int) -> bytes:
+        """The bytes of a JPEG file."""
+        return self.files[index].read_bytes()
+
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        file = self.files[index]
-        with torch.random.fork_rng(devices=()), Image.open(file) as image:
+        with torch.random.fork_rng(devices=()), Image.open(BytesIO(self.read(index))) as image:
             # The CPU's generator alone: `torch.manual_seed` would seed those of all GPUs too, which models draw from.
             torch.default_generator.manual_seed(self.seed + index)
-            return self.transform(image.convert("RGB")), self.classes[file.stem.partition("-")[2]]
+            return self.transform(image.convert("RGB")), self.classes[self.files[index].stem.partition("-")[2]]
+
+
+class RemotePhotos(JpegPhotos):
+    """The same from network storage, which serves many readers at once, each after READ_S or SLOW_READ_S seconds.
+
+    The wait is made up, and takes no core; the files are local. Of each SLOW_ONE_IN files in a row one is slow.
+    """
+
+    def read(self, index: int) -> bytes:
+        group, place = divmod(index, SLOW_ONE_IN)
+        slow = place == random.Random(group).randrange(SLOW_ONE_IN)
+        time.sleep(SLOW_READ_S if slow else READ_S)
+        return super().read(index)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
-from tipbench.tip.words import Job, MacroPair
+from tipbench.tip.words import Job, MacroPair, Sizes
 
 VOCABULARY = 256
 """A token is a byte."""
@@ -76,6 +76,11 @@ class Block(nn.Module):
         return x
 
 
+def heads_for(width: int) -> int:
+    """64 numbers a head, as GPT-2 has them; small models have 4 heads all the same."""
+    return max(4, width // 64)
+
+
 class GPT(nn.Module):
     """Bytes (batch, tokens) in, scores of the next byte (batch, VOCABULARY, tokens) out."""
 
@@ -102,10 +107,9 @@ def language_model(
     context: int,
     batch: int,
     activation: Callable[[], nn.Module],
-    heads: int = 4,
 ) -> Job:
     """Train a GPT with AdamW. activation: makes the module between the two layers of a perceptron."""
-    model = GPT(layers, width, heads, context, activation).to(device)
+    model = GPT(layers, width, heads_for(width), context, activation).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, eps=EPS)
     return Job(model, SourceText(context), device, optimizer=optimizer, batch_size=batch)
 
@@ -115,6 +119,13 @@ class TrainGPT(MacroPair):
 
     # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
     tolerance = 1e-3
+    sizes = Sizes(
+        dict(layers=6, width=256, context=256, batch=2),
+        M=dict(layers=8, width=512, batch=4),
+        L=dict(layers=12, width=768, context=512, batch=8),
+        XL=dict(context=1024, batch=32),
+        test=dict(layers=1, width=16, context=16),
+    )
 
     def job(self) -> Job:
         return language_model(self.device, activation=nn.GELU, **self.size)
@@ -127,9 +138,26 @@ def gpt_blocks(job: Job) -> nn.ModuleList:
     return job.model.blocks
 
 
-def text_encoder(device: torch.device, layers: int, width: int, context: int, batch: int, heads: int = 4) -> Job:
+def text_encoder(device: torch.device, layers: int, width: int, context: int, batch: int) -> Job:
     """Run PyTorch's own TransformerEncoder over the text, forward only."""
-    layer = nn.TransformerEncoderLayer(width, heads, dim_feedforward=4 * width, batch_first=True)
+    layer = nn.TransformerEncoderLayer(width, heads_for(width), dim_feedforward=4 * width, batch_first=True)
     encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
     model = nn.Sequential(nn.Embedding(VOCABULARY, width), encoder).to(device).eval()
     return Job(model, SourceText(context), device, batch_size=batch)
+
+
+class RunEncoder(MacroPair):
+    """PyTorch's own TransformerEncoder run over `batch` windows of `context` bytes, without gradients."""
+
+    sizes = Sizes(
+        dict(layers=6, width=256, context=256, batch=4),
+        M=dict(layers=8, width=512, batch=8),
+        L=dict(layers=12, width=768, context=512, batch=32),
+        XL=dict(batch=128),
+        test=dict(layers=1, width=16, context=16),
+    )
+
+    def job(self) -> Job:
+        job = text_encoder(self.device, **self.size)
+        job.model.requires_grad_(False)
+        return job

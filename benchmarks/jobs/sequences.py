@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
-from benchmarks.jobs.language_model import VOCABULARY, Block, SourceText
+from benchmarks.jobs.language_model import VOCABULARY, Block, SourceText, heads_for
 from tipbench.tip.words import Job
 
 PADDING = 0
@@ -67,11 +67,11 @@ class LSTMReader(nn.Module):
 class TransformerReader(nn.Module):
     """The same with causal self-attention: no byte sees a later one, so none sees padding."""
 
-    def __init__(self, layers: int, width: int, heads: int = 4) -> None:
+    def __init__(self, layers: int, width: int) -> None:
         super().__init__()
         self.bytes = nn.Embedding(VOCABULARY, width, padding_idx=PADDING)
         self.positions = nn.Embedding(LONGEST, width)
-        self.blocks = nn.ModuleList(Block(width, heads, nn.GELU) for _ in range(layers))
+        self.blocks = nn.ModuleList(Block(width, heads_for(width), nn.GELU) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:

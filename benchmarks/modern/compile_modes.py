@@ -27,6 +27,7 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.image_classification import RunResNet, image_classification
+from benchmarks.jobs.language_model import TrainGPT
 from tipbench.tip.words import (
     Claim,
     Job,
@@ -84,7 +85,7 @@ class ConvolutionBlock(Pair):
     """A 3x3 convolution, batch normalisation and ReLU, forward only."""
 
     needs = (compiler(),)
-    sizes = Sizes(dict(batch=2, channels=64, pixels=56), gpu=dict(batch=64), test=dict(batch=1, channels=8, pixels=8))
+    sizes = Sizes(dict(batch=2, channels=64, pixels=56), L=dict(batch=64), test=dict(batch=1, channels=8, pixels=8))
 
     def inference(self, compiled: Callable[[nn.Module, torch.Tensor], None]) -> Step:
         channels, pixels = self.size["channels"], self.size["pixels"]
@@ -121,7 +122,6 @@ class ResNetInference(RunResNet, apply=compile_model):
     """ResNet-18 run over JPEG files, loading included."""
 
     needs = (compiler(), torchvision())
-    sizes = Sizes(dict(batch=4, pixels=112), gpu=dict(batch=32, pixels=224), test=dict(batch=1, pixels=32))
 
     def job(self) -> Job:
         return image_classification(self.device, model="resnet18", train=False, **self.size)
@@ -143,3 +143,9 @@ class ResNetInference(RunResNet, apply=compile_model):
     def reduce_overhead(self) -> Step:
         step = self.applied(partial(compile_model, mode="reduce-overhead"))
         return lambda: step().clone()
+
+
+class GPTTraining(TrainGPT, apply=compile_model):
+    """Training a small GPT: between its matrix products lies more that can be fused."""
+
+    needs = (compiler(),)

@@ -78,7 +78,9 @@ class GPTTraining(TrainGPT, apply=compile_optimizer):
 
     needs = (compiler(),)
     sizes = Sizes(
-        dict(layers=2, width=128, context=64, batch=2),
-        gpu=dict(layers=6, width=512),
-        test=dict(layers=1, width=16, context=8, batch=2),
+        dict(layers=2, width=512, context=256, batch=2),
+        M=dict(batch=8),
+        L=dict(width=768, context=512, batch=16),
+        XL=dict(context=1024, batch=64),
+        test=dict(layers=1, width=16, context=8),
     )

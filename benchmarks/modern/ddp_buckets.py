@@ -62,7 +62,7 @@ class _Buckets(Pair):
 class LargeLinear(_Buckets):
     """Forward and backward pass of a linear layer whose gradient is large and cheap to compute."""
 
-    sizes = Sizes(dict(width=1024, batch=8), gpu=dict(width=8192, batch=64), test=dict(width=16))
+    sizes = Sizes(dict(width=1024, batch=8), L=dict(width=8192, batch=64), test=dict(width=16))
 
     def training(self, **settings: Any) -> Step:
         layer = nn.Linear(self.size["width"], self.size["width"], device=self.device)
@@ -81,9 +81,11 @@ class GPTTraining(_Buckets, TrainGPT):
     """Training a small GPT; each process has its own share of the text."""
 
     sizes = Sizes(
-        dict(layers=2, width=128, context=64, batch=4),
-        gpu=dict(layers=12, width=768, context=256, batch=8),
-        test=dict(layers=1, width=16, context=8),
+        dict(layers=6, width=256, context=256, batch=1),
+        M=dict(layers=8, width=512, batch=4),
+        L=dict(layers=12, width=768, context=512, batch=8),
+        XL=dict(context=1024, batch=32),
+        test=dict(layers=1, width=16, context=8, batch=2),
     )
 
     def training(self, **settings: Any) -> Step:

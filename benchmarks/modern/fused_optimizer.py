@@ -18,13 +18,14 @@ from typing import Any
 import torch
 from torch import nn
 
+from benchmarks.jobs.image_classification import TrainResNet
 from benchmarks.jobs.language_model import TrainGPT
 from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, cpu, falls, operations, requires, variant
 
 TIP = Tip(
     id="fused-optimizer",
     title="Use the optimizer's fused implementation",
-    do="AdamW(model.parameters(), fused=True)",
+    do="torch.optim.AdamW(model.parameters(), fused=True)",
     guide=("M3",),
     claim=Claim.FASTER,
     mechanism=falls("operations dispatched", operations),
@@ -79,13 +80,11 @@ class ManyParameters(Pair):
 class GPTTraining(TrainGPT, apply=fused_optimizer):
     """Training a small GPT with AdamW."""
 
-    sizes = Sizes(
-        dict(layers=4, width=128, context=64, batch=2),
-        gpu=dict(layers=12, width=768),
-        test=dict(layers=1, width=16, context=8, batch=2),
-    )
-
     @variant
     @requires(cpu())
     def foreach(self) -> Step:
         return self.applied(partial(set_implementation, foreach=True))
+
+
+class ResNetTraining(TrainResNet, apply=fused_optimizer):
+    """Training ResNet-18 with SGD and momentum, whose update is cheaper than AdamW's."""

@@ -13,10 +13,10 @@ What to expect: from a longer queue little. It evens out, but adds no worker: no
 too slow on average, or fast enough always. It costs the memory of the batches in it. From copying ahead, at
 most the shorter of the times for copying and computing. The pair for GPUs was never run so far.
 
-The step is a whole epoch: batches prefetched by one side would otherwise be decoded while the other side is
-being timed.
+The step is some batches in a row, in the midst of an epoch: `jobs/loading.py` says how that is fair.
 """
 
+import functools
 import random
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -27,17 +27,17 @@ import torch
 from PIL import Image
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
-from benchmarks.jobs.image_classification import TrainSmallNetwork
+from benchmarks.jobs.image_classification import TrainFromFiles, TrainFromStorage
 from benchmarks.jobs.images import JpegPhotos, jpeg_files
+from benchmarks.jobs.loading import Stretch
 from tipbench.tip.words import Claim, Equal, Job, Pair, Sizes, Step, Tip, cores, gpu, rises, sweep, torchvision
 
 TIP = Tip(
     id="prefetch",
     title="Prefetch batches, and to the device",
-    do="DataLoader(data, num_workers=..., prefetch_factor=4)",
+    do="DataLoader(data, num_workers=workers, prefetch_factor=4)",
     guide=("M4",),
     claim=Claim.FASTER,
     mechanism=rises("batches asked for ahead", lambda step: most_requested(step)),
@@ -46,6 +46,8 @@ TIP = Tip(
 WORKERS = 2
 FURTHER = (4, 8)
 """Batches requested of a worker ahead; the default is 2."""
+FILES = 64
+"""Of UnevenPhotos."""
 
 
 def prefetch(job: Job, prefetch_factor: int) -> None:
@@ -79,19 +81,26 @@ def copied_ahead(batches: Iterable[torch.Tensor], device: torch.device) -> Itera
 
 
 class UnevenPhotos(JpegPhotos):
-    """Photos one in four of which, by chance, is three times as wide and high: batches take unlike times."""
+    """Photos of which one in four is three times as wide and high, as a phone's: batches take unlike times.
+
+    Of each GROUP in a row a quarter is large, at places drawn by chance. Large ones are slow to make: there are few
+    `files`, each many times in an epoch.
+    """
+
+    GROUP = 32
 
     def __init__(self, files: list[Path], pixels: int) -> None:
-        super().__init__(files, pixels, augment=True)
+        super().__init__(256 * files, pixels, augment=True)
         chance = random.Random(0)
-        self.encoded = [enlarged(file) if chance.random() < 0.25 else file.read_bytes() for file in files]
+        starts = range(0, len(files), self.GROUP)
+        large = {start + place for start in starts for place in chance.sample(range(self.GROUP), self.GROUP // 4)}
+        self.encoded = [enlarged(file) if n in large else file.read_bytes() for n, file in enumerate(files)]
 
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        with torch.random.fork_rng(devices=()), Image.open(BytesIO(self.encoded[index])) as image:
-            torch.default_generator.manual_seed(self.seed + index)
-            return self.transform(image.convert("RGB")), self.classes[self.files[index].stem.partition("-")[2]]
+    def read(self, index: int) -> bytes:
+        return self.encoded[index % len(self.encoded)]
 
 
+@functools.cache
 def enlarged(file: Path) -> bytes:
     """A JPEG file's picture, three times as wide and high, as a JPEG file."""
     encoded = BytesIO()
@@ -119,45 +128,55 @@ def most_requested(step: Step) -> int:
 
 
 class Decoding(Pair):
-    """One epoch of decoding uneven JPEG photos in two workers, with no model behind it."""
+    """Uneven JPEG photos decoded in batches by two workers, with no model behind them."""
 
     needs = (torchvision(), cores(WORKERS))
     equal = Equal.BITWISE
-    sizes = Sizes(dict(images=48, batch=2, pixels=112), test=dict(images=40, pixels=16))
-
-    def loader(self, prefetch_factor: int | None = None) -> DataLoader[tuple[torch.Tensor, int]]:
-        return DataLoader(
-            UnevenPhotos(jpeg_files()[: self.size["images"]], self.size["pixels"]),
-            batch_size=self.size["batch"],
-            num_workers=WORKERS,
-            persistent_workers=True,
-            prefetch_factor=prefetch_factor,
-        )
-
-    def baseline(self) -> Step:
-        loader = self.loader()
-        return lambda: [images for images, _ in loader]
-
-    @sweep(prefetch_factor=FURTHER)
-    def optimized(self, prefetch_factor: int = FURTHER[0]) -> Step:
-        loader = self.loader(prefetch_factor)
-        return lambda: [images for images, _ in loader]
-
-
-class TrainingEpoch(TrainSmallNetwork):
-    """One epoch of training a small network from uneven JPEG photos, decoded in two workers."""
-
-    needs = (torchvision(), cores(WORKERS))
-    sizes = Sizes(dict(images=48, batch=2, pixels=112), test=dict(images=40, pixels=16))
+    sizes = Sizes(dict(batches=8, batch=4, pixels=112), test=dict(batch=2, pixels=16))
 
     def job(self) -> Job:
-        job = super().job()
-        job.data = UnevenPhotos(jpeg_files()[: self.size["images"]], self.size["pixels"])
+        photos = UnevenPhotos(jpeg_files()[:FILES], self.size["pixels"])
+        job = Job(nn.Identity(), photos, self.device, batch_size=self.size["batch"])
         job.loading.update(num_workers=WORKERS, persistent_workers=True)
         return job
 
-    def step_of(self, job: Job) -> Step:
-        return job.epoch
+    def baseline(self) -> Step:
+        return Stretch(self.job().step, self.size["batches"])
+
+    @sweep(prefetch_factor=FURTHER)
+    def optimized(self, prefetch_factor: int = FURTHER[0]) -> Step:
+        job = self.job()
+        prefetch(job, prefetch_factor)
+        return Stretch(job.step, self.size["batches"])
+
+
+class TrainingFromFiles(TrainFromFiles):
+    """A small network trained on uneven JPEG photos, decoded by two workers."""
+
+    needs = (torchvision(), cores(WORKERS))
+
+    def photos(self) -> JpegPhotos:
+        return UnevenPhotos(jpeg_files()[:FILES], self.size["pixels"])
+
+    def job(self) -> Job:
+        job = super().job()
+        job.loading.update(num_workers=WORKERS, persistent_workers=True)
+        return job
+
+    @sweep(prefetch_factor=FURTHER)
+    def optimized(self, prefetch_factor: int = FURTHER[0]) -> Step:
+        return self.applied(partial(prefetch, prefetch_factor=prefetch_factor))
+
+
+class TrainingFromStorage(TrainFromStorage):
+    """A small network trained on JPEG files from network storage, one in 16 of which comes late; two workers."""
+
+    needs = (torchvision(), cores(WORKERS))
+
+    def job(self) -> Job:
+        job = super().job()
+        job.loading.update(num_workers=WORKERS, persistent_workers=True)
+        return job
 
     @sweep(prefetch_factor=FURTHER)
     def optimized(self, prefetch_factor: int = FURTHER[0]) -> Step:

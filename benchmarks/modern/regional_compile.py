@@ -82,7 +82,9 @@ class GPTTraining(TrainGPT, untuned=whole_compile, apply=regional_compile):
 
     needs = (compiler(),)
     sizes = Sizes(
-        dict(layers=6, width=128, context=64, batch=2),
-        gpu=dict(layers=12, width=768, context=256, batch=8),
-        test=dict(layers=2, width=16, context=8, batch=2),
+        dict(layers=6, width=256, context=256, batch=2),
+        M=dict(layers=8, width=512, batch=4),
+        L=dict(layers=12, width=768, context=512, batch=8),
+        XL=dict(context=1024, batch=32),
+        test=dict(layers=2, width=16, context=8),
     )

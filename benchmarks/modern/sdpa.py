@@ -63,7 +63,7 @@ class Attention(Pair):
 
     sizes = Sizes(
         dict(batch=2, heads=4, tokens=256, width=32),
-        gpu=dict(batch=8, heads=16, tokens=2048, width=64),
+        L=dict(batch=8, heads=16, tokens=2048, width=64),
         test=dict(tokens=8, width=4),
     )
 
@@ -96,7 +96,27 @@ class GPTTraining(TrainGPT, untuned=by_hand, apply=sdpa):
     """Training a small GPT whose attention is written by hand."""
 
     sizes = Sizes(
-        dict(layers=2, width=128, context=256, batch=2),
-        gpu=dict(layers=6, width=512, context=1024, batch=8),
-        test=dict(layers=1, width=16, context=16, batch=2),
+        dict(layers=6, width=256, context=256, batch=2),
+        M=dict(layers=8, width=512, batch=4),
+        L=dict(layers=12, width=768, context=512, batch=8),
+        XL=dict(context=1024, batch=16),
+        test=dict(layers=1, width=16, context=16),
     )
+
+
+class GPTInference(TrainGPT, untuned=by_hand, apply=sdpa):
+    """The same GPT run forward only, over longer texts: no backward pass hides what attention costs."""
+
+    sizes = Sizes(
+        dict(layers=6, width=256, context=512, batch=2),
+        M=dict(layers=8, width=512, batch=8),
+        L=dict(layers=12, width=768, context=1024, batch=16),
+        XL=dict(context=2048, batch=32),
+        test=dict(layers=1, width=16, context=16),
+    )
+
+    def job(self) -> Job:
+        job = super().job()
+        job.model.requires_grad_(False)
+        job.optimizer = None
+        return job

@@ -16,14 +16,14 @@ from typing import Any
 import torch
 from PIL import Image
 
-from benchmarks.jobs.image_classification import RunSmallNetwork
+from benchmarks.jobs.image_classification import RunSmallNetwork, TrainSmallNetwork
 from benchmarks.jobs.images import DEVIATION, MEAN, JpegPhotos, jpeg_files
 from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, calls, rises, torchvision
 
 TIP = Tip(
     id="transforms-v2",
     title="Transform images as uint8 tensors (transforms v2)",
-    do="torchvision.transforms.v2, on uint8 tensors",
+    do="v2.Compose([v2.PILToTensor(), v2.Resize(size), v2.ToDtype(torch.float32, scale=True)])",
     guide=("M6",),
     claim=Claim.FASTER,
     mechanism=rises(
@@ -80,8 +80,13 @@ class CropAndResize(Pair):
         return self.step_with(tensor_transforms(photos.pixels, photos.augment), photos)
 
 
-class SmallNetworkInference(RunSmallNetwork, apply=transforms_v2):
-    """A small network run over JPEG files, decoding, cutting and resizing included."""
+class SmallNetworkTraining(TrainSmallNetwork, apply=transforms_v2):
+    """A small network trained on JPEG files: decoding, cutting out at random, resizing and mirroring included."""
 
     tolerance = ONE_STEP
-    sizes = Sizes(dict(batch=8, pixels=112), gpu=dict(batch=64), test=dict(batch=2, pixels=32))
+
+
+class SmallNetworkInference(RunSmallNetwork, apply=transforms_v2):
+    """A small network run over JPEG files, decoding and resizing included."""
+
+    tolerance = ONE_STEP

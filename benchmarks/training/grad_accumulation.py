@@ -21,7 +21,7 @@ from tipbench.tip.words import Claim, Job, Sizes, Tip, forward_passes, rises
 TIP = Tip(
     id="grad-accumulation",
     title="Accumulate gradients of small batches",
-    do="several backward() before each optimizer.step()",
+    do="if (number + 1) % 4 == 0: optimizer.step(); optimizer.zero_grad()",
     when="memory is short",
     guide=("B7",),
     claim=Claim.LEANER,
@@ -58,7 +58,9 @@ class GPTTraining(TrainGPT, apply=grad_accumulation):
     """Training a small GPT on batches of windows: at once, or in four pieces."""
 
     sizes = Sizes(
-        dict(layers=2, width=128, context=128, batch=8),
-        gpu=dict(layers=12, width=768, context=512, batch=16),
+        dict(layers=6, width=256, context=256, batch=4),
+        M=dict(layers=8, width=512, batch=8),
+        L=dict(layers=12, width=768, context=512, batch=16),
+        XL=dict(context=1024, batch=64),
         test=dict(layers=1, width=16, context=8, batch=4),
     )

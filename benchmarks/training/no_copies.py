@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from benchmarks.jobs.image_classification import TrainSmallNetwork
+from benchmarks.jobs.image_classification import RunSmallNetwork, TrainSmallNetwork
 from benchmarks.jobs.images import JpegPhotos, jpeg_files
 from tipbench.tip.words import Claim, Equal, Job, Pair, Sizes, Step, Tip, calls, falls, variant
 
@@ -55,6 +55,16 @@ def no_copies(job: Job) -> None:
     job.data.to_tensor = torch.from_numpy
 
 
+ARRAYS = Sizes(
+    dict(images=128, batch=32, pixels=224),
+    M=dict(images=256, batch=64),
+    L=dict(images=512, batch=128),
+    XL=dict(images=1024, batch=256),
+    test=dict(images=4, batch=2, pixels=16),
+)
+"""Of the whole jobs; at XL the array has 600 MB."""
+
+
 class LargeArray(Pair):
     """An array of 64 MB made a tensor, and summed: so that its numbers are read once at least."""
 
@@ -84,7 +94,18 @@ class LargeArray(Pair):
 class SmallNetworkTraining(TrainSmallNetwork, apply=no_copies):
     """Training a small network on photos kept as one NumPy array, one copy or none for each photo."""
 
-    sizes = Sizes(dict(images=64, batch=16, pixels=112), test=dict(images=4, batch=2, pixels=16))
+    sizes = ARRAYS
+
+    def job(self) -> Job:
+        job = super().job()
+        job.data = ArrayPhotos(self.size["images"], self.size["pixels"])
+        return job
+
+
+class SmallNetworkInference(RunSmallNetwork, apply=no_copies):
+    """Running a small network over photos kept as one NumPy array, one copy or none for each photo."""
+
+    sizes = ARRAYS
 
     def job(self) -> Job:
         job = super().job()

@@ -7,89 +7,100 @@ is stepped after every batch, not after every epoch, and must be given the lengt
 Why people write the baseline: a constant learning rate needs no plan, least of all of how long training will
 take. `StepLR`, which lowers the rate at fixed epochs, is the oldest schedule, and a variant here.
 
-What to expect: fewer steps to the target than with a constant rate, but do not expect much where that is tuned
-with the same care, nor that the cycle beats `StepLR`. Against a rate picked carelessly any schedule wins. And a
-cycle that is too short misses the target and must be started anew, where a constant rate just goes on.
+What to expect: against a rate picked carelessly any schedule wins. Against a constant rate that is tuned with the
+same care, the cycle has brought nothing here: 111 steps to the target against 106, and after as many epochs a score of
+0.977 against 0.976. A cycle that is too short misses the target and must be started anew: of three epochs 4 of 20 did,
+where a constant rate just goes on. So the steps of a training that misses are counted too.
 
-How the rates and lengths below were chosen: `python -m benchmarks.training.one_cycle` tries 12 settings of each
-side, with seeds that no run uses, and prints the optimizer steps each needs. The fastest that reaches the target
-with 220 seeds is taken.
+How the rates and lengths below were chosen: `python -m benchmarks.training.one_cycle` tries several settings of each
+side, with seeds that no run uses. The fewest steps are taken, with 20 further seeds of which nine of ten get there.
 """
 
 from itertools import product
 
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, OneCycleLR, StepLR
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from benchmarks.jobs.digits import TARGET, Training, from_fresh_seeds, learning_rates, tune
-from tipbench.tip.words import Claim, Equal, Mechanism, Pair, Sizes, Step, Tip, variant
+from benchmarks.jobs.digits import Recipe, tune
+from tipbench.tip.words import Claim, Equal, Mechanism, Pair, Sizes, Step, Tip, Training, variant
+
+STEPS = 130
+"""Optimizer steps, three epochs: within these every schedule here changes the rate."""
+
+
+def learning_rates(step: Step) -> int:
+    """How many different ones the optimizer's next STEPS steps are taken with."""
+    rates: list[float] = []
+    handle = register_optimizer_step_post_hook(lambda optimizer, *_: rates.append(optimizer.param_groups[0]["lr"]))
+    while len(rates) < STEPS:
+        step()
+    handle.remove()
+    return len(set(rates))
+
 
 TIP = Tip(
     id="one-cycle",
     title="Use a one-cycle learning rate",
-    do="OneCycleLR(optimizer, max_lr=..., epochs=..., steps_per_epoch=...)",
+    do="OneCycleLR(optimizer, max_lr=rate, epochs=epochs, steps_per_epoch=len(loader))",
     guide=("B1",),
     claim=Claim.FEWER_STEPS,
+    mechanism=Mechanism(
+        "learning rates used in three epochs",
+        learning_rates,
+        lambda baseline, optimized: baseline == 1 < optimized,
+    ),
     note="OneCycleLR raises the rate over the first 30 % of the steps (pct_start=0.3), not over the first half",
     no_micro="a schedule changes a number, and what that brings shows in a whole training alone",
 )
 
-BATCH, WIDTH = 32, 64
+BATCH, TARGET, LONGEST = 32, 0.97, 12
+
+SCORED = 4
+"""Epochs after which the scores of constant rates and of StepLR are taken: those of the cycle."""
 
 
-def constant(rate: float) -> Training:
-    return Training(BATCH, WIDTH, rate)
+def constant(rate: float) -> Recipe:
+    return Recipe(BATCH, rate, TARGET, SCORED, LONGEST)
 
 
-def step_lr(rate: float, epochs: int) -> Training:
+def step_lr(rate: float, epochs: int) -> Recipe:
     """A tenth of the rate after so many epochs, and again after as many more."""
-    return Training(BATCH, WIDTH, rate, lambda optimizer, batches: StepLR(optimizer, epochs * batches))
+    return Recipe(BATCH, rate, TARGET, SCORED, LONGEST, lambda optimizer, batches: StepLR(optimizer, epochs * batches))
 
 
-def one_cycle(rate: float, epochs: int) -> Training:
+def one_cycle(rate: float, epochs: int) -> Recipe:
     """The tip: up to `rate` and down again, within so many epochs."""
 
     def schedule(optimizer: Optimizer, batches: int) -> LRScheduler:
         return OneCycleLR(optimizer, max_lr=rate, epochs=epochs, steps_per_epoch=batches)
 
-    return Training(BATCH, WIDTH, rate, schedule, epochs)
+    return Recipe(BATCH, rate, TARGET, epochs, schedule=schedule)
 
 
 class DigitsTraining(Pair):
-    """Training a small network to read handwritten digits, from scratch until 95 % of the held-out ones are right."""
+    """A small convolutional network learns handwritten digits, until 97 % of the held-out ones are right.
+
+    Timed: `images` images in batches of 32, an optimizer step each.
+    """
 
     scale = "macro"
     equal = Equal.TARGET
-    target = TARGET
-    sizes = Sizes(dict(batch=BATCH, width=WIDTH, trainings=5), test=dict(trainings=2))
+    trainings = 16
+    sizes = Sizes(dict(images=1024))
 
-    def baseline(self) -> Step:
-        return from_fresh_seeds(constant(rate=0.03 * 1.2**7), self.device)
+    def baseline(self) -> Training:
+        return constant(rate=0.016).on(self.device, self.size["images"])
 
     @variant
-    def step_lr(self) -> Step:
-        return from_fresh_seeds(step_lr(rate=0.12, epochs=3), self.device)
+    def step_lr(self) -> Training:
+        return step_lr(rate=0.02, epochs=2).on(self.device, self.size["images"])
 
-    def optimized(self) -> Step:
-        return from_fresh_seeds(one_cycle(rate=0.2, epochs=6), self.device)
-
-    @property
-    def mechanism(self) -> Mechanism:
-        return Mechanism(
-            "optimizer steps to the target and learning rates used, over all trainings",
-            lambda step: steps_and_rates(step, self.size["trainings"]),
-            lambda baseline, optimized: baseline["learning rates"] == 1 < optimized["learning rates"],
-        )
-
-
-def steps_and_rates(step: Step, trainings: int) -> dict[str, int]:
-    with learning_rates() as rates:
-        for _ in range(trainings):
-            step()
-    return {"steps": len(rates), "learning rates": len(set(rates)), "trainings": trainings}
+    def optimized(self) -> Training:
+        return one_cycle(rate=0.2, epochs=4).on(self.device, self.size["images"])
 
 
 if __name__ == "__main__":
-    tune(constant, [(0.03 * 1.2**number,) for number in range(12)])
-    tune(step_lr, product((0.06, 0.08, 0.12, 0.16), (2, 3, 4)))
-    tune(one_cycle, product((0.15, 0.2, 0.25, 0.3), (4, 5, 6)))
+    tune(constant, [(0.01 * 1.6**number,) for number in range(6)])
+    tune(step_lr, product((0.02, 0.05, 0.1), (2, 3)))
+    tune(one_cycle, product((0.05, 0.1, 0.2), (2, 3, 4)))

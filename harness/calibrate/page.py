@@ -16,7 +16,7 @@ from tipbench.records.record import Run
 from tipbench.records.store import Notice
 from tipbench.report.cells import table
 from tipbench.report.document import Block, Bullets, Heading, Literal, Page, Paragraph, Quote, Strong
-from tipbench.report.one_run import machine_words
+from tipbench.report.machine_words import machine_words
 from tipbench.report.rows import rules
 from tipbench.report.wording import plural, ratio, size
 

@@ -4,7 +4,8 @@
       "runs": [{"label", "id", "started", "suite", "commit", "profile", "machine", "notices"}],
       "machines": [{"label", "runs"}],
       "grades": [{"left", "right", "grade", "differing", "unknown"}],
-      "tips": [{"tip", "title", "across", "why"}],
+      "tips": [{"tip", "title", "across", "why", "agreed",
+                "answers": [{"machine", "kind", "answer", "do", "gain", "price", "runs", "alike"}]}],
       "comparisons": [{"tip", "pair", "scale", "variant", "device", "across", "count", "q", "i2", "p", "differs",
                        "cells": [{"word", "why", "speedup", "low", "high", "error", "launches", "memory",
                                   "step_s", "variant_step_s"}]}],
@@ -14,11 +15,14 @@
 
 Runs are named by their place in `runs`, from 0. machines: of the runs comparable with the first, those that
 hardware cannot tell apart. grades: every comparison of two runs; differing and unknown: [{"part", "field", "left",
-"right"}]. across: "reverses", "pays on some", "costs on some", "pays on all", "costs on all", "no difference",
-"can't tell", "only seen on one", "not measured". count, q, i2, p: machines, Cochran's Q, I² and the p-value of
-Welch's test; null where fewer than two measured it. cells: one a run; word: a verdict, "skipped", "failed",
-"missing", "not reached" or "not comparable"; error: the standard error of ln speedup; memory: null or {"kind",
-"baseline", "variant"} in bytes. Unknown numbers are null.
+"right"}]. across: "reverses", "pays on some", "costs on some", "depends on the job", "pays on all", "costs on all",
+"little on all", "already the default", "can't tell", "only seen on one", "not measured"; of a tip it is made of its
+answers, of a comparison of what these are made of. agreed: whether several machines could tell, and all
+alike. answers: one a machine (a run, where all are of one), as on the page of its run; nulls where that lacks the tip;
+runs: how many it rests on; alike: false where other sizes, code or another claim answer: these do not count in across.
+count, q, i2, p: machines, Cochran's Q, I² and the p-value of Welch's test; null where fewer than two measured it.
+cells: one a run; word: a verdict, "skipped", "failed", "missing", "not reached" or "not comparable"; error: the
+standard error of ln speedup; memory: null or {"kind", "baseline", "variant"} in bytes. Unknown numbers are null.
 """
 
 from __future__ import annotations
@@ -28,13 +32,12 @@ import math
 from typing import Any
 
 from tipbench.compare.comparison import Cell, Comparison
-from tipbench.compare.consistency import consistencies, tips
-from tipbench.compare.grade import Difference
+from tipbench.compare.consistency import Said, TipAcross, consistencies, tips
+from tipbench.report.grade import Difference
 
 
 def render(comparison: Comparison) -> str:
     found = consistencies(comparison)
-    what = "machine" if len(comparison.machines) > 1 else "run"
     count = len(comparison.runs)
     document = {
         "runs": [_run(comparison, index) for index in range(count)],
@@ -42,7 +45,7 @@ def render(comparison: Comparison) -> str:
         "grades": [
             _grade(comparison, left, right) for left in range(count) for right in range(left + 1, count)
         ],
-        "tips": [{"tip": tip.tip, "title": tip.title, "across": tip.word, "why": tip.why} for tip in tips(found, what)],
+        "tips": list(map(_tip, tips(comparison))),
         "comparisons": [
             {
                 "tip": key[0],
@@ -67,6 +70,20 @@ def render(comparison: Comparison) -> str:
         "notes": list(comparison.notes),
     }  # fmt: skip
     return json.dumps(document, indent=2, allow_nan=False) + "\n"
+
+
+def _tip(tip: TipAcross) -> dict[str, Any]:
+    found = {"tip": tip.tip, "title": tip.title, "across": tip.word, "why": tip.why, "agreed": tip.agreed}
+    return {**found, "answers": list(map(_answer, tip.said))}
+
+
+def _answer(said: Said) -> dict[str, Any]:
+    names = ("kind", "answer", "do", "gain", "price", "runs")
+    return {
+        "machine": said.label,
+        **{name: getattr(said.advice, name, None) for name in names},
+        "alike": said.alike,
+    }
 
 
 def _run(comparison: Comparison, index: int) -> dict[str, Any]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from tipbench.compare.grade import NOT, SAME, STATE, Facts, Grade, facts, grade
 from tipbench.compare.means import mean_of
 from tipbench.compare.stored import Stored
 from tipbench.records.store import file_name, folder_name
+from tipbench.report.advice import Advice, Job, advise, jobs_of
 from tipbench.report.effect import Effect, Key
+from tipbench.report.grade import NOT, SAME, STATE, Facts, Grade, facts, grade
 from tipbench.report.rows import CONTROL
 from tipbench.report.wording import value
 from tipbench.verdict.pooling import TIMES, Mean, pooled
@@ -45,10 +46,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class Machine:
-    """Runs that hardware cannot tell apart. runs: their places in `Comparison.runs`."""
+    """Runs that hardware cannot tell apart. runs: their places in `Comparison.runs`. speaks: the one of them whose
+    answers are the machine's: the newest that measured a whole job, or else the newest."""
 
     label: str
     runs: tuple[int, ...]
+    speaks: int
 
 
 @dataclass(frozen=True)
@@ -56,13 +59,12 @@ class Place:
     """What one machine, or one run where there is only one machine, says of a comparison.
 
     word: as in `Cell`: what all its runs that measured it say, else the verdict on their mean. mean: of these runs;
-    None where there is none. effect: of the first that measured it.
+    None where there is none.
     """
 
     label: str
     word: str
     mean: Mean | None
-    effect: Effect | None
 
 
 @dataclass(frozen=True)
@@ -120,14 +122,36 @@ class Comparison:
         """Of the comparable runs, in the order in which they first appear."""
         found = self._classes((SAME, STATE))
         labels = _distinct([folder_name(self.runs[members[0]].run.machine) for members in found])
-        return tuple(map(Machine, labels, found))
+        return tuple(map(Machine, labels, found, map(self._speaks, found)))
 
     @cached_property
     def groups(self) -> tuple[Machine, ...]:
         """What is set against each other: machines, or the runs where all are of one machine."""
         if len(self.machines) > 1:
             return self.machines
-        return tuple(Machine(self.labels[index], (index,)) for index in self.comparable)
+        return tuple(Machine(self.labels[index], (index,), index) for index in self.comparable)
+
+    def _speaks(self, runs: Sequence[int]) -> int:
+        def order(index: int) -> tuple[bool, str]:
+            stored = self.runs[index]
+            return any(effect.scale == "macro" and effect.measured for effect in stored.effects), stored.run.started
+
+        return max(runs, key=order)
+
+    @cached_property
+    def answers(self) -> tuple[dict[str, Advice], ...]:
+        """By group, in their order, and by tip: what the page of the run that speaks for the group says."""
+        return tuple({advice.tip: advice for advice in advise(runs)} for runs in self._counting)
+
+    @cached_property
+    def jobs(self) -> tuple[dict[Key, Job], ...]:
+        """By group, and by comparison: what its answers are made of."""
+        return tuple(map(jobs_of, self._counting))
+
+    @property
+    def _counting(self) -> Iterator[Sequence[Sequence[Effect]]]:
+        speaking = (self.runs[group.speaks] for group in self.groups)
+        return ((*stored.earlier, stored.effects) for stored in speaking)
 
     @cached_property
     def references(self) -> dict[Key, Effect]:
@@ -191,14 +215,14 @@ class Comparison:
         for group in self.groups:
             cells = [self.cells[key][index] for index in group.runs]
             means = [cell.mean for cell in cells if cell.mean is not None]
-            first = next((cell for cell in cells if cell.mean is not None), cells[0])
             if len(means) > 1:
                 mean = pooled(means, TIMES)
                 words = {cell.word for cell in cells if cell.mean is not None}
                 word = words.pop() if len(words) == 1 else verdict(mean, self._rules(group))
-                found.append(Place(group.label, word, mean, first.effect))
+                found.append(Place(group.label, word, mean))
             else:
-                found.append(Place(group.label, first.word, first.mean, first.effect))
+                first = next((cell for cell in cells if cell.mean is not None), cells[0])
+                found.append(Place(group.label, first.word, first.mean))
         return found
 
     def _rules(self, group: Machine) -> Rules:

@@ -1,39 +1,47 @@
-"""Which advice pays on all machines, and where it reverses."""
+"""Which advice pays on all machines, and where it reverses: made of the answers that each machine's own page has."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from tipbench.compare.comparison import Comparison, Place
+from tipbench.compare.comparison import NOT_COMPARABLE, Comparison, Machine, Place
 from tipbench.compare.means import Heterogeneity, heterogeneity
-from tipbench.report.effect import Key, memory_change
-from tipbench.report.rows import CONTROL, MEMORY_KINDS, MEMORY_MARGIN
-from tipbench.report.wording import change, plural
-from tipbench.tip.pair import Claim
-from tipbench.verdict.rules import AT_MOST
+from tipbench.report.advice import DEFAULT, DEPENDS, DO_NOT, IMPOSSIBLE, SMALL, UNCLEAR, USE, USE_IF, Advice
+from tipbench.report.effect import Key
+from tipbench.report.rows import CONTROL
 from tipbench.verdict.statistics import discoveries
 from tipbench.verdict.verdict import FALSE_DISCOVERY_RATE
 
-REVERSES, SOME, COSTS_SOME, PAYS, COSTS, NOTHING, UNCLEAR, ONE, NEVER = WORDS = (
+REVERSES, SOME, COSTS_SOME, ON_JOB, PAYS, COSTS, LITTLE, NOTHING_TO_DO, UNSURE, ONE, NEVER = WORDS = (
     "reverses",
     "pays on some",
     "costs on some",
+    "depends on the job",
     "pays on all",
     "costs on all",
-    "no difference",
+    "little on all",
+    "already the default",
     "can't tell",
     "only seen on one",
     "not measured",
 )
-"""What is said of a tip: the first of these that holds for one of the pairs that speak for it."""
+"""What several machines say together, those first on which they disagree."""
 
-EFFECTS = {"faster": "pays", "slower": "costs", "no difference": "nothing", AT_MOST: "nothing"}
-"""By verdict on time; every other is unclear."""
-
-MOST_NAMED = 4
-"""Machines that are named one by one in a sentence."""
+EFFECTS = {
+    USE: PAYS,
+    USE_IF: PAYS,
+    DEPENDS: ON_JOB,
+    DO_NOT: COSTS,
+    SMALL: LITTLE,
+    DEFAULT: NOTHING_TO_DO,
+    UNCLEAR: UNSURE,
+    "gain": PAYS,
+    "loss": COSTS,
+    "within": LITTLE,
+    "open": UNSURE,
+}
+"""What an answer, or the state of one job (`pooling.State`), says alone."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,7 @@ class Consistency:
     """One comparison across machines.
 
     spread: None where fewer than two measured it. differs: whether the machines' means differ, with false
-    discoveries held to 5 % over all comparisons tested. word: one of WORDS.
+    discoveries held to 5 % over all comparisons tested. word: one of WORDS, of what the machines' answers count.
     """
 
     key: Key
@@ -56,13 +64,51 @@ class Consistency:
 
 
 @dataclass(frozen=True)
-class TipConsistency:
-    """The sentence on a tip. why: plain text, still to be escaped."""
+class Said:
+    """What one machine says of a tip. advice: as on the page of its run; None where the run has none. alike: whether
+    it answers the same question: its sizes and code are those compared, and its claim is that of the newest run."""
+
+    label: str
+    advice: Advice | None
+    alike: bool
+
+    @property
+    def counts(self) -> bool:
+        return self.alike and self.advice is not None and self.advice.kind != IMPOSSIBLE
+
+
+@dataclass(frozen=True)
+class TipAcross:
+    """A tip on all machines, in the order of `Comparison.groups`. word: one of WORDS."""
 
     tip: str
     title: str
     word: str
-    why: str
+    said: tuple[Said, ...]
+
+    @property
+    def effects(self) -> list[str]:
+        """What each machine that counts says alone, as EFFECTS has it."""
+        return [EFFECTS[one.advice.kind] for one in self.said if one.advice is not None and one.counts]
+
+    @property
+    def decided(self) -> bool:
+        """Whether two machines or more could tell."""
+        return len(_sure(self.effects)) > 1
+
+    @property
+    def agreed(self) -> bool:
+        """Whether all machines that could tell say the same, and are several."""
+        return self.decided and len(set(_sure(self.effects))) == 1
+
+    @property
+    def why(self) -> str:
+        """Plain text, still to be escaped."""
+        return "; ".join(
+            f"{one.label}: {one.advice.answer} ({one.advice.gain}{'' if one.alike else '; another question'})"
+            for one in self.said
+            if one.advice is not None
+        )
 
 
 def consistencies(comparison: Comparison) -> dict[Key, Consistency]:
@@ -71,144 +117,73 @@ def consistencies(comparison: Comparison) -> dict[Key, Consistency]:
     for key in comparison.references:
         places = tuple(comparison.places(key))
         means = [place.mean for place in places if place.mean is not None]
-        found.append(Consistency(key, places, heterogeneity(means) if len(means) > 1 else None, False, ""))
+        spread = heterogeneity(means) if len(means) > 1 else None
+        found.append(Consistency(key, places, spread, False, together(_states(comparison, key))))
     tested = [one.spread for one in found if one.spread is not None]
     discovered = iter(discoveries([spread.p for spread in tested], FALSE_DISCOVERY_RATE))
-    judged = [replace(one, differs=next(discovered)) if one.spread is not None else one for one in found]
-    return {one.key: replace(one, word=_word(one)) for one in judged}
+    return {one.key: replace(one, differs=next(discovered)) if one.spread is not None else one for one in found}
 
 
-def tips(found: Mapping[Key, Consistency], what: str = "machine") -> list[TipConsistency]:
-    """One sentence a tip, controls left out, those first on which machines disagree.
-
-    what: "machine" or "run", whichever is set against its like. A whole job counts more than the operation alone:
-    where jobs were measured twice or more, they speak; of a pair's variants `optimized`, else the best.
-    """
-    by_tip: dict[str, list[Consistency]] = {}
-    for one in found.values():
-        if one.key[0] != CONTROL:
-            by_tip.setdefault(one.key[0], []).append(one)
-    return sorted((_tip(listed, what) for listed in by_tip.values()), key=lambda tip: WORDS.index(tip.word))
-
-
-def effect(place: Place) -> str:
-    """pays, costs, nothing or unclear: by time, or by memory where the guide promises that."""
-    if _leaner(place) and place.effect is not None:
-        ratio = memory_change(place.effect)
-        if ratio is None:
-            return "unclear"
-        return "pays" if ratio <= 1 - MEMORY_MARGIN else "costs" if ratio >= 1 + MEMORY_MARGIN else "nothing"
-    return EFFECTS.get(place.word, "unclear")
+def tips(comparison: Comparison) -> list[TipAcross]:
+    """One a tip, controls left out, in the order of WORDS, then by what it brings."""
+    newest: dict[str, Advice] = {}
+    groups = list(zip(comparison.groups, comparison.answers, strict=True))
+    for _, answers in sorted(groups, key=lambda one: comparison.runs[one[0].speaks].run.started):
+        newest |= answers
+    found = []
+    for tip in dict.fromkeys(key[0] for key in comparison.references if key[0] != CONTROL):
+        title, claim = (newest[tip].title, newest[tip].claim) if tip in newest else (tip, "")
+        said = tuple(
+            Said(group.label, answers.get(tip), _is_alike(comparison, group, answers.get(tip), claim))
+            for group, answers in groups
+        )
+        across = TipAcross(tip, title, "", said)
+        found.append(replace(across, word=together(across.effects)))
+    return sorted(found, key=lambda one: (WORDS.index(one.word), -_brings(one)))
 
 
-def _word(one: Consistency) -> str:
-    measured = one.measured
-    if len(measured) < 2:
-        return ONE if measured else NEVER
-    effects = [effect(place) for place in measured]
-    decided = set(effects) - {"unclear"}
-    counted = any(map(_leaner, measured))
-    if len(effects) - effects.count("unclear") < 2:
-        return UNCLEAR
-    if len(decided) == 1:
-        # one that is unclear may still contradict the others
-        if "unclear" in effects and one.differs and not counted:
-            return UNCLEAR
-        return {"pays": PAYS, "costs": COSTS, "nothing": NOTHING}[decided.pop()]
-    if not (one.differs or counted):  # bytes are counted, not sampled
-        return UNCLEAR
-    return REVERSES if {"pays", "costs"} <= decided else SOME if "pays" in decided else COSTS_SOME
+def together(effects: Sequence[str]) -> str:
+    """One of WORDS, from what each machine that says anything says alone: PAYS, COSTS, LITTLE, ON_JOB, NOTHING_TO_DO or
+    UNSURE. Those that are unsure do not contradict the others."""
+    sure = _sure(effects)
+    if len(effects) < 2:
+        return ONE if effects else NEVER
+    if len(sure) < 2:
+        return UNSURE
+    if len(set(sure)) == 1:
+        return sure[0]
+    return _disagreement(set(sure))
 
 
-def _tip(listed: Sequence[Consistency], what: str) -> TipConsistency:
-    speaking = _speaking(listed)
-    word = min((one.word for one in speaking), key=WORDS.index)
-    effects = [place.effect for one in speaking for place in one.places if place.effect is not None]
-    title = effects[0].title if effects else ""
-    ordered = sorted(speaking, key=lambda one: WORDS.index(one.word))
-    if word == NEVER:
-        reasons = dict.fromkeys(found.reason for found in effects if found.reason)
-        return TipConsistency(listed[0].key[0], title, word, "; ".join(reasons) or "in none of the runs")
-    return TipConsistency(listed[0].key[0], title, word, "; ".join(_sentence(one, what) for one in ordered))
+def _sure(effects: Sequence[str]) -> list[str]:
+    return [effect for effect in effects if effect != UNSURE]
 
 
-def _speaking(listed: Sequence[Consistency]) -> list[Consistency]:
-    pairs: dict[tuple[str, str], list[Consistency]] = {}
-    for one in listed:
-        pairs.setdefault((one.key[1], one.key[3]), []).append(one)
-    spoken = [max(variants, key=_says_most) for variants in pairs.values()]
-    for enough in (2, 1):
-        seen = [one for one in spoken if len(one.measured) >= enough]
-        for macro in (True, False):
-            found = [one for one in seen if (_scale(one) == "macro") == macro]
-            if found:
-                return found
-    return spoken
+def _disagreement(effects: Collection[str]) -> str:
+    if PAYS in effects:
+        return REVERSES if COSTS in effects else SOME
+    if ON_JOB in effects:
+        return ON_JOB
+    return COSTS_SOME if COSTS in effects else LITTLE
 
 
-def _says_most(one: Consistency) -> tuple[bool, bool, float]:
-    means = [place.mean.mean for place in one.measured if place.mean is not None]
-    return len(means) > 1, one.key[2] == "optimized", math.fsum(means) / len(means) if means else -math.inf
+def _states(comparison: Comparison, key: Key) -> list[str]:
+    known = zip(comparison.groups, comparison.jobs, strict=True)
+    jobs = [found[key] for group, found in known if key in found and _is_compared(comparison, group, key)]
+    return [EFFECTS[job.state.word] for job in jobs if job.means]
 
 
-def _scale(one: Consistency) -> str:
-    return next((place.effect.scale for place in one.places if place.effect is not None), "")
+def _is_alike(comparison: Comparison, group: Machine, advice: Advice | None, claim: str) -> bool:
+    if advice is None:
+        return True
+    keys = [gain.key for gain in advice.gains if gain.key is not None]
+    return advice.claim == claim and all(_is_compared(comparison, group, key) for key in keys)
 
 
-def _sentence(one: Consistency, what: str) -> str:
-    _, pair, variant, _ = one.key
-    name = pair if variant == "optimized" else f"{pair} ({variant})"
-    groups: dict[str, list[Place]] = {}
-    for place in one.measured:
-        groups.setdefault(place.word, []).append(place)
-    parts = [f"{word} {_where(what)} {_named(places, what, _time)}" for word, places in groups.items()]
-    if one.spread is not None and one.differs and len(groups) == 1:
-        parts.append("by differing amounts")
-    return " ".join([name, ", ".join([*_memory(one, what), *parts])])
+def _is_compared(comparison: Comparison, group: Machine, key: Key) -> bool:
+    return comparison.cells[key][group.speaks].word != NOT_COMPARABLE
 
 
-def _where(what: str) -> str:
-    return "in" if what == "run" else "on"
-
-
-def _named(places: Sequence[Place], what: str, shown: Callable[[Place], str]) -> str:
-    """Each with its figure; of many how many they are, with the lowest and highest figure."""
-    figures = [shown(place) for place in places]
-    if len(places) <= MOST_NAMED:
-        return ", ".join(f"{place.label} ({figure})" for place, figure in zip(places, figures, strict=True))
-    ordered = sorted(places, key=_size)
-    ends = dict.fromkeys(shown(place) for place in (ordered[0], ordered[-1]))
-    return f"{plural(len(places), what)} ({' to '.join(ends)})"
-
-
-def _size(place: Place) -> tuple[float, float]:
-    memory = memory_change(place.effect) if _leaner(place) and place.effect is not None else None
-    return memory or 0.0, place.mean.mean if place.mean is not None else 0.0
-
-
-def _time(place: Place) -> str:
-    ratio = math.exp(place.mean.mean) if place.mean is not None else math.nan
-    return f"{ratio:.2f}x" if ratio >= 0.1 else f"{ratio:.3g}x"
-
-
-def _leaner(place: Place) -> bool:
-    return place.effect is not None and place.effect.claim == Claim.LEANER
-
-
-def _memory(one: Consistency, what: str) -> list[str]:
-    """Where the guide promises less of it."""
-    places = [
-        place
-        for place in one.measured
-        if _leaner(place) and place.effect is not None and memory_change(place.effect) is not None
-    ]
-    kinds: dict[str, list[Place]] = {}
-    for place in places:
-        if place.effect is not None:
-            kinds.setdefault(MEMORY_KINDS[place.effect.memory_kind], []).append(place)
-    return [f"{kind} {_where(what)} {_named(found, what, _bytes)}" for kind, found in kinds.items()]
-
-
-def _bytes(place: Place) -> str:
-    found = place.effect
-    return "" if found is None else change(found.memory_before or 0, found.memory_after or 0)
+def _brings(found: TipAcross) -> float:
+    brings = [one.advice.brings for one in found.said if one.advice is not None and one.counts]
+    return sum(brings) / len(brings) if brings else 0.0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tipbench.compare.comparison import Comparison
-from tipbench.compare.stored import Stored, beginning, beneath, read_all
+from tipbench.compare.stored import Stored, beginning, beneath, read_all, with_earlier
 from tipbench.errors import UserError
 from tipbench.records.store import StoreError, header, read
 from tipbench.report.wording import plain, plural
@@ -55,7 +55,8 @@ def chosen(words: Sequence[str], results: Path) -> Comparison:
         left = f" ({'; '.join(map(plain, notes))})" if notes else ""
         raise CompareError(f"{plural(len(runs), 'run')} to compare, and two at least are needed{left}")
     notes += [notice for stored in runs for notice in stored.notices]
-    return Comparison(tuple(runs), tuple(notes))
+    speaking = {group.speaks for group in Comparison(tuple(runs)).groups}
+    return Comparison(tuple(with_earlier(runs, speaking)), tuple(notes))
 
 
 def _absolute(path: Path) -> Path:

@@ -1,14 +1,14 @@
-"""The page of a comparison: which advice pays on all machines, the matrix, and how far runs may be compared."""
+"""The page of a comparison: the answers of all machines, what is behind them, and how far runs may be compared."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 
+from tipbench.compare.comparison import MISSING, NOT_REACHED, Comparison
 from tipbench.compare.comparison import Cell as Found
-from tipbench.compare.comparison import Comparison
-from tipbench.compare.consistency import Consistency, TipConsistency, consistencies, tips
-from tipbench.compare.grade import hardware
+from tipbench.compare.consistency import Consistency, consistencies, tips
+from tipbench.compare.matrix import agreement, machines, matrix, words
 from tipbench.report.document import (
     Block,
     Break,
@@ -25,7 +25,8 @@ from tipbench.report.document import (
     Table,
 )
 from tipbench.report.effect import Key, memory_change
-from tipbench.report.rows import CONTROL, MEMORY_KINDS, MEMORY_MARGIN
+from tipbench.report.grade import hardware
+from tipbench.report.rows import CONTROL, MEMORY_KINDS
 from tipbench.report.wording import change, plural, ratio, seconds
 from tipbench.verdict.pooling import Mean
 
@@ -46,17 +47,19 @@ HOW_TO_READ: tuple[Block, ...] = (
                 Strong("pays on all"),
                 " (between runs of one machine: ",
                 Strong("pays in all"),
-                "): it pays wherever it was decided, and on two machines at least. ",
+                '): "use it" or "use it if" wherever it was decided, and on two machines at least. ',
                 Strong("reverses"),
-                ": it pays on one and costs on another. ",
+                ': so on one, and "don\'t" on another. ',
                 Strong("pays on some"),
                 ", ",
                 Strong("costs on some"),
-                ": elsewhere there is no difference. ",
+                ": elsewhere another answer. ",
+                Strong("little on all"),
+                ": at most so many percent everywhere. ",
                 Strong("can't tell"),
-                ": fewer than two machines decided it, or they do not differ for sure. By time, or by peak memory, "
-                f"from {100 * MEMORY_MARGIN:.0f} % on, where the guide promises that. The first of these that holds "
-                "for one of the tip's whole jobs counts, or for its operations where no job was measured twice.",
+                ": fewer than two machines decided it. Each answer is that of one run's page: the machine's newest run "
+                "with whole jobs. It counts the machine's earlier runs too. After it come the changes in whole jobs: "
+                "+29 % is a speedup of 1.29x.",
             ),
             (
                 Strong("differ?"),
@@ -88,17 +91,20 @@ def page(comparison: Comparison, alts: Mapping[str, str]) -> Page:
     """alts: of the figures that go with it, by name, what each shows."""
     found = consistencies(comparison)
     what = "machine" if len(comparison.machines) > 1 else "run"
-    sentences = tips(found, what)
+    answered = tips(comparison)
     return Page(
         title=_title(comparison),
         blocks=(
+            machines(comparison),
+            agreement(answered, what),
+            *matrix(comparison, answered),
+            Heading("The same in words"),
+            words(answered, what),
             _limits(comparison),
             *_notes(comparison),
-            Heading("Which advice pays on all machines" if what == "machine" else "What the runs agree on"),
-            *_sentences(sentences, what),
             *(Figure(name, alt) for name, alt in alts.items()),
             Heading("Every comparison"),
-            _matrix(comparison, found),
+            *_evidence(comparison, found),
             *_geometric_means(comparison),
             *_absolute(comparison),
             *_comparability(comparison),
@@ -108,11 +114,16 @@ def page(comparison: Comparison, alts: Mapping[str, str]) -> Page:
 
 
 def across(comparison: Comparison) -> list[tuple[str, list[tuple[str, float, float, float, str]]]]:
-    """What `tipbench.report.figures.draw_across` draws: machine, speedup, low, high, verdict, by comparison."""
+    """What `tipbench.report.figures.draw_across` draws: machine, speedup, low, high, verdict, by comparison; of whole
+    jobs alone, where two machines measured one."""
+    found = {key: found for key, found in consistencies(comparison).items() if key[0] != CONTROL}
+    whole = {
+        key: found_across
+        for key, found_across in found.items()
+        if comparison.references[key].scale == "macro" and len(found_across.measured) > 1
+    }
     drawn = []
-    for key, found_across in consistencies(comparison).items():
-        if key[0] == CONTROL:
-            continue
+    for key, found_across in (whole or found).items():
         effects = []
         for place in found_across.measured:
             if place.mean is not None:
@@ -134,7 +145,7 @@ def _limits(comparison: Comparison) -> Quote:
         "All runs are of one machine, or of machines with the same hardware: nothing here says what another "
         "machine would show."
         if machines == 1
-        else f"{plural(machines, 'machine')}, {plural(runs, 'run')}: these machines are compared, not all there are. "
+        else f"{plural(machines, 'machine')}: these are compared, not all there are. "
         "What pays on all of these may not pay on the next one"
         + ("." if machines > 4 else ", and so few cannot say how often.")
     )
@@ -155,24 +166,18 @@ def _notes(comparison: Comparison) -> tuple[Block, ...]:
     return (Paragraph((Strong("Not everything could be used:"),)), Bullets(lines))
 
 
-def _sentences(sentences: Sequence[TipConsistency], what: str) -> tuple[Block, ...]:
-    if not sentences:
-        return (Paragraph(("No tip was reached in any of the runs.",)),)
-    rows = tuple((_word(tip, what), Cell((tip.tip,)), Cell((tip.why,))) for tip in sentences)
-    return (Table("tips", (f"across {what}s", "tip", "what was found"), rows),)
-
-
-def _word(tip: TipConsistency, what: str) -> Cell:
-    shown = tip.word.replace(" on ", " in ") if what == "run" else tip.word
-    return Cell((Strong(shown),), kind=shown)
-
-
-def _matrix(comparison: Comparison, found: Mapping[Key, Consistency]) -> Table:
+def _evidence(comparison: Comparison, found: Mapping[Key, Consistency]) -> tuple[Block, ...]:
+    """What no run measured has nothing to be compared: only its names are given."""
     head = ("tip and pair", "differ?", *comparison.labels)
-    rows = tuple(
-        (Cell((_row_name(key),)), _spread(found[key]), *map(_cell, cells)) for key, cells in comparison.cells.items()
-    )
-    return Table("matrix", head, rows)
+    tried = {key: cells for key, cells in comparison.cells.items() if found[key].measured or not _skipped(cells)}
+    rows = tuple((Cell((_row_name(key),)), _spread(found[key]), *map(_cell, cells)) for key, cells in tried.items())
+    nowhere = [_row_name(key) for key in comparison.cells if key not in tried]
+    left_out = Folded(f"Skipped in all runs: {plural(len(nowhere), 'comparison')}", (Paragraph((", ".join(nowhere),)),))
+    return (Table("matrix", head, rows), *([left_out] if nowhere else []))
+
+
+def _skipped(cells: Sequence[Found]) -> bool:
+    return all(cell.word in ("skipped", MISSING, NOT_REACHED) for cell in cells)
 
 
 def _row_name(key: Key) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from pathlib import Path
 from tipbench.records import store
 from tipbench.records.record import Run
 from tipbench.records.store import StoreError
+from tipbench.report.earlier import earlier
 from tipbench.report.effect import Effect, effects, readable
 from tipbench.tip.needs import available_cores
 
@@ -29,13 +30,15 @@ DATE = len("2026-03-01-")
 @dataclass(frozen=True)
 class Stored:
     """A run as far as it is compared. run: without its records. records: how many the file holds.
-    notices: what in the file could not be used."""
+    notices: what in the file could not be used. earlier: what the machine's earlier runs found that its answers count
+    too, oldest first; () where nobody looked for them."""
 
     file: Path
     run: Run
     records: int
     effects: tuple[Effect, ...]
     notices: tuple[str, ...]
+    earlier: tuple[Sequence[Effect], ...] = ()
 
 
 def beneath(folder: Path) -> list[Path]:
@@ -68,6 +71,18 @@ def read_all(files: Sequence[Path]) -> list[Stored]:
     # Not forked: the caller, or a library that it uses, may have threads.
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
         return list(pool.map(_read, files))
+
+
+def with_earlier(runs: Sequence[Stored], which: Collection[int]) -> list[Stored]:
+    """The runs, those at these places with what the machine's earlier runs found; no file is read twice."""
+    before = {index: earlier(runs[index].file, runs[index].run) for index in sorted(which)}
+    known = {stored.file: stored.effects for stored in runs}
+    more = list(dict.fromkeys(file for files in before.values() for file in files if file not in known))
+    known |= {stored.file: stored.effects for stored in read_all(more)}
+    return [
+        replace(stored, earlier=tuple(known[file] for file in before.get(index, ())))
+        for index, stored in enumerate(runs)
+    ]
 
 
 def _beneath(folder: str) -> Iterator[str]:

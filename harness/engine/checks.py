@@ -3,6 +3,7 @@ and, in a pass of its own, memory and one-off costs."""
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,8 @@ from typing import Protocol
 
 from tipbench.engine.handle import WorkerFailed, WorkerHandle
 from tipbench.engine.scratch import scratch_folder
-from tipbench.records.record import PairInfo, Record, VariantInfo, VariantRecord
+from tipbench.records.fields import converted
+from tipbench.records.record import PairInfo, Record, Trainings, VariantInfo, VariantRecord
 from tipbench.tip.pair import Equal
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
@@ -75,7 +77,7 @@ def with_variants(record: Record, variants: Mapping[str, VariantRecord]) -> Reco
 
 
 def check(info: PairInfo, variants: Sequence[VariantInfo], start: Start, seed: int) -> dict[str, VariantRecord]:
-    """Equal work and mechanism of every variant. Raises WorkerFailed only for the baseline.
+    """Equal work, mechanism and trainings of every variant. Raises WorkerFailed only for the baseline.
 
     A variant that fails takes its worker with it, and the next gets a fresh one: what a failure
     leaves behind must not fail, or help, the others.
@@ -98,11 +100,15 @@ def check(info: PairInfo, variants: Sequence[VariantInfo], start: Start, seed: i
         worker = worker_in(baseline.settings)
         worker.ask("results", variant="baseline", seeds=seeds, file=file)
         count = worker.ask("observe", variant="baseline", seed=seed)
-        found["baseline"] = VariantRecord("measured", work=worker.ask("work", seed=seed))
+        # Trainings of another run are others, whatever its seed: runs of one machine are counted together.
+        drawn = secrets.randbelow(2**31)
+        trained = _trained(worker, "baseline", drawn)
+        found["baseline"] = VariantRecord("measured", work=worker.ask("work", seed=seed), trainings=trained)
         for variant in others:
             worker = worker_in(variant.settings)
             try:
-                found[variant.name] = _check_variant(info, worker, variant.name, seeds, file, count)
+                checked = _check_variant(info, worker, variant.name, seeds, file, count)
+                found[variant.name] = replace(checked, trainings=_trained(worker, variant.name, drawn))
             except WorkerFailed as failure:
                 found[variant.name] = VariantRecord("failed", _why(info, failure))
                 workers.pop(variant.settings).end()
@@ -126,6 +132,11 @@ def _check_variant(
     if engaged["engaged"] is False:
         raise WorkerFailed(Reason("not-engaged", {"where": variant}, f"{engaged['what']}: {baseline_count} -> {count}"))
     return VariantRecord("measured", equal=equal, mechanism=mechanism)
+
+
+def _trained(worker: WorkerHandle, variant: str, seed: int) -> Trainings | None:
+    answer = worker.ask("trained", variant=variant, seed=seed)
+    return None if answer is None else converted(answer, Trainings)
 
 
 class MemoryPass:

@@ -106,7 +106,9 @@ class Worker:
             "folder": str(folder),
             "pair": info.pair,
             "device": info.device,
+            "size": dict(info.sizes),
             "imports": preloaded(info),
+            "without": settings.without,
             "rendezvous": asdict(rendezvous) if rendezvous else None,
         }
         path, output = scratch / "socket", scratch / "output"

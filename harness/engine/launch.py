@@ -52,8 +52,10 @@ class NextLaunch:
         profile: Profile,
         seed: int,
         at_once: int = 1,
+        card: bool = False,
     ) -> None:
-        """variants: those to time, the baseline first. at_once: how many launches share the machine while preparing."""
+        """variants: those to time, the baseline first. at_once: how many launches share the machine while preparing.
+        card: whether that of its job is wanted too."""
         self.name = record.name
         self._record = record
         self._variants = variants
@@ -61,6 +63,7 @@ class NextLaunch:
         self._profile = profile
         self._seed = seed + len(record.launches)
         self._at_once = at_once
+        self._card = card
         self._workers: dict[ProcessSettings, WorkerHandle] = {}
         self._running: WorkerHandle | None = None
         self._last = ""
@@ -114,7 +117,10 @@ class NextLaunch:
             tried = self._launch_of(rounds)
             spread = median(deviation(round_effects(tried, name)) for name in others)
             rounds += more(self._profile.rounds_for(spread, self.prepared_s, round_s) - len(rounds))
-        return replace(self._record, steps=steps, launches=(*before, self._launch_of(rounds)))
+        launch = self._launch_of(rounds)
+        if self._card:
+            launch = replace(launch, card=self._alone("baseline").ask("job_card", seed=self._seed))
+        return replace(self._record, steps=steps, launches=(*before, launch))
 
     def end(self) -> None:
         for worker in self._workers.values():
@@ -124,20 +130,24 @@ class NextLaunch:
         return Launch.of_blocks(self._seed, len(rounds), [block for timed in rounds for block in timed])
 
     def _block(self, variant: str, steps: int) -> dict[str, Any]:
-        """One block, while the launch's other processes are stopped.
+        """One block, while the launch's other processes are stopped."""
+        again = variant == self._last and self._step_s[variant] >= LONG_S
+        self._last = variant
+        return {"variant": variant, **self._alone(variant).ask("block", variant=variant, steps=steps, again=again)}
+
+    def _alone(self, variant: str) -> WorkerHandle:
+        """The process of a variant, while the launch's other processes are stopped.
 
         OpenMP's threads spin for milliseconds after their last step (Intel's for 200), on the cores that
         the next process's block needs.
         """
         worker = self._workers[next(one.settings for one in self._variants if one.name == variant)]
-        again = variant == self._last and self._step_s[variant] >= LONG_S
-        self._last = variant
         if worker is not self._running:
             if self._running:
                 self._running.pause()
             worker.resume()
             self._running = worker
-        return {"variant": variant, **worker.ask("block", variant=variant, steps=steps, again=again)}
+        return worker
 
     def _steps_a_block(self) -> int:
         """How many steps of the fastest variant make a block of `Profile.block_s`, tried out.

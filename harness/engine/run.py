@@ -62,7 +62,8 @@ class Options:
     """The options of the command.
 
     folder: where the pairs are. results: where the run is stored. place: of several nodes, which this is.
-    budget_s: seconds after which nothing more is begun; 0: until all is decided.
+    budget_s: seconds after which nothing more is begun; 0: until all is decided. size: of the jobs, a rung; by default
+    the one for this machine.
     calibration: "idle" or "loaded", with a noisy neighbour, where the engine itself is measured on `files.KNOWN`.
     """
 
@@ -76,6 +77,7 @@ class Options:
     bare: bool = False
     place: Place | None = None
     budget_s: float = 0.0
+    size: str = ""
     calibration: str = ""
 
     @property
@@ -115,6 +117,7 @@ def measured(options: Options) -> tuple[int, Path]:
             options={
                 "profile": options.profile,
                 "device": found.device,
+                "size": found.size,
                 "seed": options.seed,
                 "bare": options.bare,
                 "folder": "" if options.calibration or options.folder == BENCHMARKS else str(options.folder),
@@ -166,6 +169,7 @@ def resume(path: Path, rendezvous: str = "", calibration: bool = False, more_s: 
             options = Options(
                 folder=folder,
                 device=options_then["device"],
+                size=options_then.get("size", ""),
                 place=place(count, 0, rendezvous),
                 calibration=options_then.get("calibration", ""),
             )
@@ -220,10 +224,10 @@ def _identity(about: Mapping[str, Any], folder: Path) -> dict[str, str]:
 
 def _found(options: Options) -> tuple[Discovery, list[PairInfo]]:
     """Discover the folder; beside another than `benchmarks/` come its controls, in a calibration as pairs of it."""
-    found = discover(options.folder, options.device, options.nodes)
+    found = discover(options.folder, options.device, options.nodes, options.size)
     if options.folder == BENCHMARKS:
         return found, list(found.pairs)
-    own = discover(BENCHMARKS / "control.py", found.device, options.nodes)
+    own = discover(BENCHMARKS / "control.py", found.device, options.nodes, found.size)
     pairs = [*own.pairs, *found.pairs]
     return (replace(found, pairs=tuple(pairs)) if options.calibration else found), pairs
 
@@ -321,7 +325,7 @@ def _conclude(stored: Run, path: Path) -> int:
     unfinished = set(stored.planned) - {record.name for record in stored.records if complete(record, judged_by, cores)}
     still_open = unfinished - {record.name for record in stored.records if answered(record, judged_by, cores)}
     if not stored.options.get("calibration"):
-        print("\n".join(["", *report.one_liners(stored), ""]))
+        print("\n".join(["", *report.one_liners(stored, report.earlier_effects(path, stored)), ""]))
     if unfinished:
         lack_memory = len(unfinished) - len(still_open)
         lacking = [

@@ -7,6 +7,7 @@ whose launch is next. Memory comes early where it is what a tip claims, else whe
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import time
@@ -126,6 +127,7 @@ class _Runner:
         self._memory_taken_s = 0.0
         self._sides_read = 0
         self._last = ""
+        self._carded: set[tuple[str, str]] = set()
 
     def run(
         self, pairs: Sequence[PairInfo], broken: Mapping[str, Record], begun: Mapping[str, Record]
@@ -163,6 +165,8 @@ class _Runner:
     def _learnt(self, record: Record) -> Record:
         """Keep the record of a pair, as long as there is more to learn of it."""
         self._open.pop(record.name, None)
+        if record.launches and record.launches[0].card:
+            self._carded.add(_job(record.info))
         if record.outcome == "measured":
             self._undecided[record.name] = undecided(record, self._plan.rules, self._plan.cores)
             if self._undecided[record.name] or _lacks_memory(record):
@@ -235,7 +239,13 @@ class _Runner:
                 continue
             timed = "baseline", *self._undecided[name]
             variants = [variant for variant in measurable(record) if variant.name in timed]
-            group.append(NextLaunch(record, variants, self._team.start, plan.profile, plan.seed, plan.at_once))
+            # One process has the whole job: of several ranks each has a part.
+            card = bool(record.info.job) and not record.launches and variants[0].settings.ranks == 1
+            card = card and _job(record.info) not in self._carded
+            if card:
+                self._carded.add(_job(record.info))
+            start, profile = self._team.start, plan.profile
+            group.append(NextLaunch(record, variants, start, profile, plan.seed, plan.at_once, card))
         return group
 
     def _candidate(self, record: Record) -> OpenPair:
@@ -284,6 +294,11 @@ def _prepared(one: Passing) -> WorkerFailed | None:
         one.end()  # now: what it holds would be missing to those that are prepared beside it
         return failure
     return None
+
+
+def _job(info: PairInfo) -> tuple[str, str]:
+    """Equal for pairs whose jobs do the same work."""
+    return info.job, json.dumps(info.sizes, sort_keys=True)
 
 
 def _lacks_memory(record: Record) -> bool:

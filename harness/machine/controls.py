@@ -70,7 +70,7 @@ def environment(controlled: Mapping[str, str], settings: ProcessSettings, nodes:
     """
     env = cleaned() if controlled else callers()
     env.update((name, value) for name, value in controlled.items() if name not in settings.without)
-    if settings.ranks > 1 and "OMP_NUM_THREADS" in controlled:
+    if settings.ranks > 1 and "OMP_NUM_THREADS" in controlled and "OMP_NUM_THREADS" not in settings.without:
         env["OMP_NUM_THREADS"] = str(max(1, int(controlled["OMP_NUM_THREADS"]) * nodes // settings.ranks))
     env.update(settings.env)
     libraries = [str(native.find(name) or name) for name in settings.preload]

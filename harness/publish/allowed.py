@@ -23,6 +23,7 @@ from tipbench.machine.proc import DENIED, UNAVAILABLE
 from tipbench.publish.forms import (
     CONTROLS,
     EQUAL,
+    JOB_CARD,
     MACHINE,
     MEMORY,
     OPTIONS,
@@ -37,6 +38,7 @@ from tipbench.publish.forms import (
 from tipbench.publish.suite import WORD, KnownTip, known
 from tipbench.records.record import Launch, Outcome, PairInfo, Record, Run, VariantInfo, VariantRecord
 from tipbench.records.store import Notice
+from tipbench.report.effect import Effect, effects
 from tipbench.suite.source import sides_at
 from tipbench.tip.pair import Equal
 from tipbench.tip.process import ProcessSettings
@@ -55,11 +57,13 @@ FIELD_WORDS = frozenset({*COMMANDS, *(signal.name for signal in Signals), "start
 @dataclass(frozen=True)
 class Allowed:
     """run: what may be published. notices: the same of what was wrong with its file. withheld: names of the pairs
-    that are left out because the suite as installed here does not know them."""
+    that are left out because the suite as installed here does not know them. earlier: what earlier runs of the machine
+    found of the same, as `advise` takes it."""
 
     run: Run
     notices: tuple[Notice, ...]
     withheld: tuple[str, ...]
+    earlier: tuple[Sequence[Effect], ...] = ()
 
 
 def allowed(run: Run, notices: Sequence[Notice] = (), public_name: str = "") -> Allowed:
@@ -84,6 +88,24 @@ def allowed(run: Run, notices: Sequence[Notice] = (), public_name: str = "") -> 
         tuple(Notice(Path("results"), found.line, f"it could not be used; {WITHHELD}") for found in notices),
         tuple(dict.fromkeys(withheld)),
     )
+
+
+def with_earlier(run: Run, found: Allowed, before: Iterable[Run]) -> Allowed:
+    """With what runs before it found, of which no more is let through than of the run itself.
+
+    before: as stored, in the order they were made. Whether their work is the same is decided by all of its code and
+    sizes, of which only a part may be published.
+    """
+    work = {effect.key: effect.text for effect in effects(run)}
+    shown = {effect.key: effect.text for effect in effects(found.run)}
+    earlier = []
+    for other in before:
+        alike = {effect.key for effect in effects(other) if work.get(effect.key) == effect.text}
+        let_through = effects(allowed(other).run)
+        earlier.append(
+            [replace(one, text=shown[one.key]) for one in let_through if one.key in alike and one.key in shown]
+        )
+    return replace(found, earlier=tuple(earlier))
 
 
 def check_public_name(name: str) -> str:
@@ -190,6 +212,8 @@ def _info(run: Run, info: PairInfo, tip: KnownTip) -> PairInfo:
         ),
         why=_why(info.why, tip),
         flush_l2=info.flush_l2,
+        worded=info.worded if tip.variant(info.worded) else "",
+        job=info.job if info.job in tip.words else "",
         code=_code(run, info, tip),
     )
 
@@ -212,6 +236,7 @@ def _variant(found: VariantRecord, tip: KnownTip) -> VariantRecord:
         one_off=numbers("build|warm_up")(found.one_off),
         energy=numbers("joules_a_step")(found.energy),
         work=numbers("flops|bytes")(found.work),
+        trainings=found.trainings,  # numbers alone
     )
 
 
@@ -263,4 +288,4 @@ def _of_words(text: str, words: Iterable[str]) -> bool:
 
 def _launch(launch: Launch) -> Launch:
     kept = {name: column for name, column in launch.gpu.items() if name in GPU_READINGS}
-    return replace(launch, gpu=kept)
+    return replace(launch, gpu=kept, card=numbers(JOB_CARD)(launch.card))

@@ -14,15 +14,16 @@ from tipbench.compare.page import page as compared_page
 from tipbench.compare.stored import Stored
 from tipbench.errors import UserError
 from tipbench.publish import tree
-from tipbench.publish.allowed import Allowed, allowed, check_public_name
+from tipbench.publish.allowed import Allowed, allowed, check_public_name, with_earlier
 from tipbench.publish.send import Compared, Published, compared_there, known_there, plan, preview, send
 from tipbench.publish.target import EXPERIMENTAL, open_wiki, parse, secret_for
-from tipbench.publish.wiki import Wiki, WikiError
+from tipbench.publish.wiki import Wiki, WikiError, WikiPage
 from tipbench.records import store
 from tipbench.report.document import Page, figures
+from tipbench.report.earlier import earlier
 from tipbench.report.effect import effects as effects_of
 from tipbench.report.figures import alts_across, draw, draw_across
-from tipbench.report.one_run import page
+from tipbench.report.one_run import in_two
 from tipbench.report.rows import rows
 from tipbench.report.wording import plain, plural
 
@@ -99,7 +100,7 @@ def _read(file: Path, public_name: str) -> Allowed:
         raise store.StoreError(f"{file} is a calibration of tipbench itself, and is not published")
     for notice in notices:
         _say(str(notice))
-    found = allowed(run, notices, public_name)
+    found = _with_earlier(file, allowed(run, notices, public_name))
     if found.withheld:
         named = ", ".join(map(plain, found.withheld[:5])) + ", ..." * (len(found.withheld) > 5)
         _say(f"{file}: {plural(len(found.withheld), 'pair')} left out, as this suite has none of that name: {named}")
@@ -108,9 +109,19 @@ def _read(file: Path, public_name: str) -> Allowed:
     return found
 
 
+def _with_earlier(file: Path, found: Allowed) -> Allowed:
+    """The run in this file with what earlier runs beside it found."""
+    run, _ = store.read(file)
+    return with_earlier(run, found, (store.read(path)[0] for path in earlier(file, run)))
+
+
 def _published(found: Allowed) -> Published:
-    shown = page(found.run, found.notices)
-    return Published(tree.entry(found.run), shown, _files(shown, draw(rows(found.run), "png")))
+    entry = tree.entry(found.run, found.earlier)
+    home, below = "/".join(entry.path), "/".join(entry.evidence)
+    shown = in_two(found.run, home, below, found.notices, earlier=found.earlier)
+    drawn, evidence = draw(rows(found.run), "png"), shown.below[below]
+    of_evidence = WikiPage(entry.evidence, evidence, _files(evidence, drawn))
+    return Published(entry, shown.front, _files(shown.front, drawn), of_evidence)
 
 
 def _files(shown: Page, drawn: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -119,10 +130,10 @@ def _files(shown: Page, drawn: Mapping[str, bytes]) -> dict[str, bytes]:
 
 def _compared(wiki: Wiki, chosen: Sequence[Allowed], results: Path) -> Compared | None:
     """The comparison of these runs with those that the wiki knows and that lie here too; None for fewer than two."""
-    runs = {found.run.id: found for found in chosen}
+    runs, files = {found.run.id: found for found in chosen}, {}
     for known in known_there(wiki):
-        if known.id not in runs and (found := _here(known, results)) is not None:
-            runs[known.id] = found
+        if known.id not in runs and (here := _here(known, results)) is not None:
+            files[known.id], runs[known.id] = here
     newest = sorted(runs.values(), key=lambda found: (found.run.started, found.run.id), reverse=True)[:MOST]
     if len(newest) < LEAST:
         return None
@@ -133,6 +144,10 @@ def _compared(wiki: Wiki, chosen: Sequence[Allowed], results: Path) -> Compared 
             f"({', '.join(id[:8] for id in elsewhere[:5])}); publish where all results files are to have it made anew"
         )
         return None
+    for group in Comparison(tuple(map(_stored, newest))).groups:
+        speaking = newest[group.speaks]
+        if speaking.run.id in files:
+            newest[group.speaks] = _with_earlier(files[speaking.run.id], speaking)
     runs_here = tuple(map(_stored, newest))
     comparison = Comparison(runs_here, tuple(note for stored in runs_here for note in stored.notices))
     effects = across(comparison)
@@ -140,7 +155,7 @@ def _compared(wiki: Wiki, chosen: Sequence[Allowed], results: Path) -> Compared 
     return Compared(ids, shown, _files(shown, draw_across(effects, "png")))
 
 
-def _here(known: tree.Entry, results: Path) -> Allowed | None:
+def _here(known: tree.Entry, results: Path) -> tuple[Path, Allowed] | None:
     for file in sorted(results.rglob(f"{known.run}.jsonl")):
         try:
             run, notices = store.read(file)
@@ -148,7 +163,7 @@ def _here(known: tree.Entry, results: Path) -> Allowed | None:
             continue
         found = allowed(run, notices, known.machine)
         if found.run.id == known.id and found.run.records:
-            return found
+            return file, found
     return None
 
 
@@ -156,7 +171,12 @@ def _stored(found: Allowed) -> Stored:
     run = found.run
     notices = tuple(f"{store.file_name(run)}, line {notice.line}: {notice.text}" for notice in found.notices)
     return Stored(
-        Path(store.file_name(run)), replace(run, records=()), len(run.records), tuple(effects_of(run)), notices
+        Path(store.file_name(run)),
+        replace(run, records=()),
+        len(run.records),
+        tuple(effects_of(run)),
+        notices,
+        found.earlier,
     )
 
 

@@ -16,7 +16,9 @@ from tipbench.machine.microarchitecture import known_names
 from tipbench.machine.proc import DENIED, UNAVAILABLE
 from tipbench.machine.processor import FLAGS
 from tipbench.records.fields import LARGEST
+from tipbench.records.record import PHASES
 from tipbench.tip.pair import Equal
+from tipbench.tip.sizes import RUNGS
 
 Rule = Callable[[Any], Any]
 """From a stored value to what may be published of it; None: nothing."""
@@ -203,6 +205,7 @@ CONTROLS: Mapping[str, Rule] = {
 
 OPTIONS: Mapping[str, Rule] = {
     "profile": one_of("quick", "full"),
+    "size": one_of(*RUNGS),
     "budget_s": number,
     "rules": number,
     "device": one_of("auto", "cpu", "cuda"),
@@ -216,7 +219,9 @@ EQUAL: Mapping[str, Rule] = {
     **dict.fromkeys(("worst", "tolerance", "seeds", "error", "baseline_error", "target", "lowest"), measured),
 }
 
-MEMORY = "tensor_peak|resident_peak|tree|allocated_peak|reserved_peak|device_used"
+MEMORY = "tensor_peak|steady_peak|resident_peak|tree|allocated_peak|reserved_peak|device_used"
+
+JOB_CARD = "|".join(("parameters", "flops", "bytes", *PHASES))
 
 
 def fields(found: Mapping[str, Any], rules: Mapping[str, Rule]) -> dict[str, Any]:

@@ -20,11 +20,19 @@ TRIES = 8
 
 @dataclass(frozen=True)
 class Published:
-    """A run ready to be sent. images: PNG files of its page by name with ending."""
+    """A run ready to be sent. images: PNG files of its page by name with ending. below: the page that holds its
+    evidence."""
 
     entry: tree.Entry
     page: Page
     images: Mapping[str, bytes] = field(default_factory=dict)
+    below: WikiPage | None = None
+
+    @property
+    def pages(self) -> Iterator[WikiPage]:
+        """Of the run, in the order in which they are written: what is linked comes first."""
+        yield from [self.below] if self.below else []
+        yield WikiPage(self.entry.path, self.page, self.images)
 
 
 @dataclass(frozen=True)
@@ -65,7 +73,7 @@ def plan(wiki: Wiki, runs: Sequence[Published], compared: Compared | None = None
     known = _entries(wiki, index)
     listed = tree.merged(known, [found.entry for found in runs])
     _expect_places_of_their_own([found.entry for found in runs], listed)
-    changes = [_change(wiki, WikiPage(found.entry.path, found.page, found.images)) for found in runs]
+    changes = [_change(wiki, page) for found in runs for page in found.pages]
     held = _compared(wiki, comparison)
     if compared is not None and set(held) <= set(compared.ids):
         page = tree.comparison(compared.page, [found for found in listed if found.id in compared.ids])

@@ -17,7 +17,7 @@ from tipbench.records.record import Run
 from tipbench.records.store import file_name
 from tipbench.report.advice import ANSWERS, advise
 from tipbench.report.document import Block, Bullets, Cell, Code, Folded, Heading, Link, Page, Paragraph, Table
-from tipbench.report.effect import effect
+from tipbench.report.effect import Effect, effect
 from tipbench.report.rows import CONTROL, Row, counts, rows
 
 ROOT = "Benchmarks"
@@ -55,6 +55,11 @@ class Entry:
     def path(self) -> Path:
         return (ROOT, self.machine, self.run)
 
+    @property
+    def evidence(self) -> Path:
+        """Of the page below the run's, which holds what its answers rest on."""
+        return (*self.path, "Evidence")
+
     def line(self) -> str:
         return " ".join(["tipbench-run", *(f"{field.name}={getattr(self, field.name)}" for field in fields(self))])
 
@@ -73,10 +78,11 @@ FORMS: Mapping[str, str] = {
 """What each field of an Entry looks like: a line of any other form is not one of ours."""
 
 
-def entry(run: Run) -> Entry:
-    """The run's line, of a run that `allowed` has let through."""
+def entry(run: Run, earlier: Sequence[Sequence[Effect]] = ()) -> Entry:
+    """The run's line, of a run that `allowed` has let through. earlier: what earlier runs of the machine found, which
+    its answers count too."""
     found, counted = rows(run), counts(run)
-    answers = [given.kind for given in advise([list(map(effect, found))])]
+    answers = [given.kind for given in advise([*earlier, list(map(effect, found))])]
     device = next((record.info.device for record in run.records), str(run.options.get("device", "")))
     return Entry(
         id=run.id,

@@ -58,6 +58,7 @@ class RunOptions(TypedDict):
     seed: int
     bare: bool
     folder: str
+    size: NotRequired[Literal["S", "M", "L", "XL"]]
     nnodes: NotRequired[int]
     budget_s: NotRequired[Number]
     rules: NotRequired[Literal[2]]

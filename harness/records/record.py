@@ -24,6 +24,9 @@ from tipbench.tip.reason import Reason
 
 Outcome = Literal["measured", "skipped", "failed"]
 
+PHASES = LOADING, *_ = ("loading", "forward", "backward", "optimizer")
+"""Of a step of a job, in the order in which they come."""
+
 
 class _Explained:
     """What has a result, or says why not; the words for it are empty where it has one."""
@@ -60,7 +63,8 @@ class PairInfo(_Explained):
     tip: the fields of `tipbench.tip.pair.Tip`, as plain JSON. file: relative to the folder that holds the
     folder of pairs (`benchmarks/general/no_grad.py`), so that no path of a person is stored. flush_l2: a GPU's
     L2 cache was emptied before every step. worded: the variant that the tip's answer is about; empty where that is the
-    best of a sweep, or not recorded. code: what `tipbench.suite.source.sides` cut out of the file.
+    best of a sweep, or not recorded. job: of a whole job, the name of the class that builds it; pairs with the same job
+    and sizes do the same work. code: what `tipbench.suite.source.sides` cut out of the file.
     """
 
     tip: Mapping[str, Any]
@@ -77,6 +81,7 @@ class PairInfo(_Explained):
     why: Reason | None = None
     flush_l2: bool = False
     worded: str = ""
+    job: str = ""
     code: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -104,6 +109,7 @@ class Launch:
     gpu: on a GPU, what its driver reported at each block's end, of the first rank's card: "sm_mhz", "memory_mhz",
     "celsius", "milliwatts", and "clock_events", NVML's bits of what held the clock of any rank's card back.
     -1 where the platform does not report it.
+    card: of the first launch of a job in a run, what `tipbench.worker.job_card.job_card` answers of it.
     rounds: how many follow each other. Each is 2 x variants consecutive blocks, a palindrome.
     A variant whose verdict is decided is left out of further launches.
     """
@@ -116,12 +122,13 @@ class Launch:
     pressure_us: tuple[Whole, ...]
     switches: tuple[Whole, ...]
     gpu: Mapping[str, tuple[Whole, ...]] = field(default_factory=dict)
+    card: Mapping[str, Number] = field(default_factory=dict)
     rounds: Positive = field(kw_only=True)
 
     @classmethod
     def of_blocks(cls, seed: int, rounds: int, blocks: Sequence[Mapping[str, Any]]) -> Launch:
         """From what each block answered, in order."""
-        columns = {key: tuple(block[key] for block in blocks) for key in blocks[0]}
+        columns: dict[str, Any] = {key: tuple(block[key] for block in blocks) for key in blocks[0]}
         readings = columns.pop("gpu", ({},))
         gpu = {name: tuple(one[name] for one in readings) for name in readings[0]}
         return cls(seed=seed, **columns, gpu=gpu, rounds=rounds)
@@ -133,21 +140,40 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class Trainings:
+    """Whole trainings of one variant, counted and not timed, one list an observed quantity, by seed.
+
+    target: what scores must reach, from either side. batch: samples of an optimizer step. steps_timed: optimizer steps
+    within a step that is timed. seeds: alike for all variants of a pair. steps: optimizer steps until the target was
+    reached, or until the training was given up. scores: what each came to in the end; None where that is not finite.
+    """
+
+    target: Number
+    batch: Positive
+    steps_timed: Positive
+    seeds: tuple[Whole, ...]
+    steps: tuple[Positive, ...]
+    reached: tuple[bool, ...]
+    scores: tuple[Number | None, ...]
+
+
+@dataclass(frozen=True)
 class VariantRecord(_Explained):
     """What was found out about one variant.
 
     equal: {"method", "worst", "tolerance", "seeds"}: worst is the largest difference from the
     baseline relative to the tensor's largest value; Equal.REFERENCE and LOSSY have "error" in its place, the
-    variant's distance from the fp64 reference, and "baseline_error". Of Equal.TARGET {"method", "target",
-    "seeds", "lowest"}: lowest is the lowest score of both sides.
+    variant's distance from the fp64 reference, and "baseline_error". Of Equal.TARGET {"method", "seeds"}, and before
+    November 2026 "target" and "lowest", the lowest score of both sides.
     mechanism: {"what", "baseline", "optimized", "engaged"}: the count's name, the two counts. A count that nothing
     on this machine can count is {"unseen": why}; engaged is null then.
-    memory: bytes: "tensor_peak" (live tensors), "resident_peak" (process), "tree" (proportional
-    set size with child processes), on GPUs "allocated_peak" and "reserved_peak" of torch's allocator and
-    "device_used" (all that is in use on the card, by whomever, after the steps); a missing key
-    means the platform does not report it.
+    memory: bytes: "tensor_peak" (live tensors, from the build on), "steady_peak" (in the last step alone),
+    "resident_peak" (process), "tree" (proportional set size with child processes), on GPUs "allocated_peak" and
+    "reserved_peak" of torch's allocator and "device_used" (all that is in use on the card, by whomever, after the
+    steps); a missing key means the platform does not report it.
     energy: of a GPU, "joules_a_step"; empty where the platform does not report it.
     work: of the baseline, `Pair.work` of all ranks together; the other sides do the same.
+    trainings: None where the pair has none.
     one_off: seconds: "build", "warm_up" (beyond what the same number of steady steps takes), cold.
     """
 
@@ -159,6 +185,7 @@ class VariantRecord(_Explained):
     one_off: Mapping[str, Number] = field(default_factory=dict)
     energy: Mapping[str, Number] = field(default_factory=dict)
     work: Mapping[str, Count] = field(default_factory=dict)
+    trainings: Trainings | None = None
 
 
 @dataclass(frozen=True)
@@ -207,6 +234,11 @@ class Record(_Explained):
         parts = [("", data, Record), ("info", about, PairInfo)]
         parts += [("info.variants", found, VariantInfo) for found in about["variants"]]
         parts += [(f"variants.{name}", found, VariantRecord) for name, found in data["variants"].items()]
+        parts += [
+            (f"variants.{name}.trainings", found["trainings"], Trainings)
+            for name, found in data["variants"].items()
+            if found.get("trainings")
+        ]
         parts += [(f"launch {number}", found, Launch) for number, found in enumerate(data["launches"], 1)]
         parts += [(f"{where} why".strip(), found["why"], Reason) for where, found, _ in parts if found.get("why")]
         for where, found, kind in parts:
@@ -219,6 +251,7 @@ class Record(_Explained):
         for name, found in self.variants.items():
             converted(found.mechanism, Mechanism, f"variants.{name}.mechanism")
             converted(found.equal, Equality, f"variants.{name}.equal")
+        _check_trainings(self.variants)
         names = [variant.name for variant in self.info.variants]
         if len(names) != len(set(names)):
             raise MalformedRecord(f"info.variants: two of {', '.join(names)} have the same name")
@@ -241,6 +274,20 @@ class Record(_Explained):
         measured = {name for name in names if name not in self.variants or self.variants[name].outcome == "measured"}
         if present and (lacking := measured - present[0]):
             raise MalformedRecord(f"launch 1 lacks the blocks of {', '.join(sorted(lacking))}")
+
+
+def _check_trainings(variants: Mapping[str, VariantRecord]) -> None:
+    """Sides are compared seed by seed."""
+    seeds = None
+    for name, found in variants.items():
+        if found.trainings is None:
+            continue
+        columns = found.trainings.steps, found.trainings.reached, found.trainings.scores
+        seeds = seeds or found.trainings.seeds
+        if len(seeds) < 2 or found.trainings.seeds != seeds or any(len(column) != len(seeds) for column in columns):
+            raise MalformedRecord(
+                f"variants.{name}.trainings: one of each number is expected for each of the same seeds"
+            )
 
 
 def _check_launch(number: int, launch: Launch) -> None:

@@ -7,15 +7,20 @@ explain; they answer only where a tip has no whole job. Other ways to follow a t
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
-from tipbench.report.effect import Effect
+from tipbench.report.effect import Effect, Key
 from tipbench.report.rows import CONTROL, MEMORY_KINDS, MEMORY_MARGIN, ONE_OFF_NOISE_S
+from tipbench.report.trained import in_ratio, in_short
 from tipbench.report.wording import change, plural, ratio, seconds, size, value
 from tipbench.tip.pair import Claim
 from tipbench.verdict.pooling import SURE, TIMES, Mean, Spread, State, pooled, state
 from tipbench.verdict.rules import MARGIN
+from tipbench.verdict.trainings import both
+from tipbench.verdict.verdict import in_percent
 
 USE, USE_IF, DEPENDS, DEFAULT, SMALL, DO_NOT, UNCLEAR, IMPOSSIBLE = ANSWERS = (
     "use it",
@@ -32,11 +37,25 @@ USE, USE_IF, DEPENDS, DEFAULT, SMALL, DO_NOT, UNCLEAR, IMPOSSIBLE = ANSWERS = (
 
 
 @dataclass(frozen=True)
+class Gain:
+    """What a tip brings in one job, in words that name it. interval: (low, mean, high) of the speedup, where time is
+    claimed and known; it is what the words say, to be drawn beside them. short: the same as a signed change, such as
+    `+29 %`, without the job's name. key: of the job; None of what is said beside the jobs that answer."""
+
+    text: str
+    interval: tuple[float, float, float] | None = None
+    short: str = ""
+    key: Key | None = None
+
+
+@dataclass(frozen=True)
 class Advice:
     """The answer on one tip; plain text that is still to be escaped.
 
     kind: one of ANSWERS. answer: as it is shown. do: what to write; empty where the run does not say, or nothing is to
-    be done. gain: what it brings in each whole job. price: what it costs beside.
+    be done. gains: what it brings in each whole job, or why it was not tried. price: what it costs beside. brings: the
+    mean over its jobs by what it claims, as ln of the baseline over the variant; 0 where nothing is known. runs: how
+    many it rests on, the last one included. claim: what it is judged by.
     """
 
     tip: str
@@ -44,8 +63,16 @@ class Advice:
     kind: str
     answer: str
     do: str
-    gain: str
+    gains: tuple[Gain, ...]
     price: str
+    brings: float = 0.0
+    runs: int = 1
+    claim: str = ""
+
+    @property
+    def gain(self) -> str:
+        """All of it in one line."""
+        return "; ".join(gain.text for gain in self.gains)
 
 
 @dataclass(frozen=True)
@@ -68,11 +95,11 @@ class Job:
     means: tuple[Mean, ...]
     measure: Measure
 
-    @property
+    @cached_property
     def state(self) -> State:
         return state(self.means, self.measure.spread, self.measure.margin, self.measure.bounds)
 
-    @property
+    @cached_property
     def mean(self) -> Mean | None:
         return pooled(self.means, self.measure.spread) if self.means else None
 
@@ -83,7 +110,7 @@ class Job:
 
 
 def advise(runs: Sequence[Sequence[Effect]]) -> list[Advice]:
-    """One advice a tip of the last run, controls left out, grouped by answer in the order of ANSWERS.
+    """One advice a tip of the last run, controls left out, by answer in the order of ANSWERS, then by what it brings.
 
     runs: what runs of one machine with the same versions found, in the order they were made. Of the earlier ones that
     counts which the last one has too, of the same code at the same sizes.
@@ -92,24 +119,48 @@ def advise(runs: Sequence[Sequence[Effect]]) -> list[Advice]:
     for effect in runs[-1] if runs else ():
         if effect.tip != CONTROL:
             tips.setdefault(effect.tip, []).append(effect)
-    earlier: dict[tuple[str, ...], list[Effect]] = {}
-    for effect in (effect for run in runs[:-1] for effect in run):
-        earlier.setdefault(_same(effect), []).append(effect)
-    found = [_advise(effects, earlier) for effects in tips.values()]
-    return sorted(found, key=lambda advice: ANSWERS.index(advice.kind))
+    known = jobs_of(runs)
+    found = [_advise(effects, known) for effects in tips.values()]
+    return sorted(found, key=lambda advice: (ANSWERS.index(advice.kind), -advice.brings))
 
 
-def _same(effect: Effect) -> tuple[str, ...]:
-    return *effect.key, effect.sizes, effect.code, effect.text
+def jobs_of(runs: Sequence[Sequence[Effect]]) -> dict[Key, Job]:
+    """What the same runs say of each pair and variant that the last one measured, the controls' included."""
+    earlier: dict[tuple[Key, str], list[Effect]] = {}
+    for effect in (effect for run in runs[:-1] for effect in run if effect.measured):
+        earlier.setdefault((effect.key, effect.text), []).append(effect)
+    found = {}
+    for effect in (effect for run in runs[-1:] for effect in run if effect.measured):
+        measure, read = MEASURES.get(effect.claim, TIME), _read(effect, effect.claim)
+        alike = [one for one in earlier.get((effect.key, effect.text), ()) if _read(one, effect.claim) == read]
+        seen = [measure.of(one) for one in (*alike, effect)]
+        found[effect.key] = Job(effect, tuple(mean for mean in seen if mean is not None), measure)
+    return found
+
+
+def _read(effect: Effect, claim: str) -> str:
+    """What the numbers are of that the claim is judged by: older versions read and counted other things."""
+    return effect.memory_kind if claim == Claim.LEANER else effect.counted if claim == Claim.STEADIER else ""
+
+
+def of_runs(advice: Sequence[Advice]) -> str:
+    """A sentence on how many runs the answers are from."""
+    most = max((given.runs for given in advice), default=1)
+    if most == 1:
+        return "The answers are from this run alone."
+    answered = [given for given in advice if given.kind != IMPOSSIBLE]
+    several = sum(given.runs > 1 for given in answered)
+    return f"The answers are from {most} runs of this machine: {several} of {len(answered)} rest on more than this one."
 
 
 # ---- what is judged, by claim ----
 
 
 def _time(effect: Effect) -> Mean | None:
-    if effect.mean is None or effect.error is None:
+    """With the verdict's own interval, which is wider than 95 % of one look would be."""
+    if effect.low is None or effect.high is None or effect.error is None:
         return None
-    return Mean(effect.mean, effect.error, effect.launches - 1.0)
+    return Mean.of_interval(effect.low, effect.high, effect.launches - 1.0)
 
 
 def _memory(effect: Effect) -> Mean | None:
@@ -131,7 +182,20 @@ def _reading(before: float, after: float) -> Mean:
     return Mean(math.log(before / after), 0.0, math.inf)
 
 
+def _steps(effect: Effect) -> Mean | None:
+    return None if effect.trained is None else effect.trained.fewer
+
+
+def _to_target(effect: Effect) -> Mean | None:
+    """What a step takes, times how many are needed."""
+    step, steps = _time(effect), _steps(effect)
+    return None if step is None or steps is None else both(step, steps)
+
+
 TIME = Measure(_time, MARGIN, TIMES, (0.02, 0.03, 0.05))
+
+STEPS_MARGIN = math.log(1.05)
+"""Steps to a target within 5 % are of no practical size."""
 
 MEASURES: Mapping[str, Measure] = {
     Claim.FASTER: TIME,
@@ -139,33 +203,39 @@ MEASURES: Mapping[str, Measure] = {
     Claim.LEANER: Measure(_memory, -math.log(1 - MEMORY_MARGIN), Spread(0.015), (0.05, 0.10)),
     # Of the same pairs half differed by 7 %, and one in twenty by 35 %.
     Claim.SOONER: Measure(_one_off, math.log(1.1), Spread(0.11), (0.5,)),
-    Claim.FEWER_STEPS: Measure(_counted, math.log(1.05), Spread(0.03), (0.10,)),
+    # Runs draw other seeds, and what that changes is in the error of each.
+    Claim.FEWER_STEPS: Measure(_steps, STEPS_MARGIN, Spread(0.005), (0.10, 0.20)),
+    Claim.SOONER_AT_TARGET: Measure(_to_target, STEPS_MARGIN, TIMES, (0.10, 0.20)),
     Claim.STEADIER: Measure(_counted, math.log(2), Spread(0.3), ()),
 }
+
+
+def _claim(effects: Sequence[Effect]) -> str:
+    """Time, where an older version promised something else."""
+    claim = effects[0].claim
+    return claim if claim in MEASURES else str(Claim.FASTER)
 
 
 # ---- the answer ----
 
 
-def _advise(effects: Sequence[Effect], earlier: Mapping[tuple[str, ...], Sequence[Effect]]) -> Advice:
-    measure = MEASURES.get(effects[0].claim, TIME)
+def _advise(effects: Sequence[Effect], known: Mapping[Key, Job]) -> Advice:
     pairs: dict[tuple[str, str], list[Job]] = {}
     for effect in effects:
         if effect.measured:
-            seen = [measure.of(one) for one in (*earlier.get(_same(effect), ()), effect)]
-            job = Job(effect, tuple(mean for mean in seen if mean is not None), measure)
-            pairs.setdefault((effect.pair, effect.device), []).append(job)
+            pairs.setdefault((effect.pair, effect.device), []).append(known[effect.key])
     if not pairs:
         return _nothing(effects)
     spoken = [_speaking(jobs) for jobs in pairs.values()]
     whole = [job for job in spoken if job.newest.scale == "macro"]
     jobs = whole or spoken
     kind, more = _answer(jobs)
-    gain = [_gain(job) for job in sorted(jobs, key=lambda job: job.state.word != "gain")]
-    gain += [] if whole else ["the operation alone: no whole job measured"]
-    gain += [f"instead: {_gain(job)}" for job in _others(pairs.values(), jobs) if kind not in (USE, USE_IF)]
+    gain = [gain_of(job) for job in sorted(jobs, key=lambda job: job.state.word != "gain")]
+    gain += [] if whole else [Gain("the operation alone: no whole job measured")]
+    others = _others(pairs.values(), jobs) if kind not in (USE, USE_IF) else []
+    gain += [replace(brings, text=f"instead: {brings.text}", key=None) for brings in map(gain_of, others)]
     failed = dict.fromkeys(effect.pair or "its file" for effect in effects if effect.verdict == "failed")
-    gain += [f"{name} failed" for name in failed]
+    gain += [Gain(f"{name} failed") for name in failed]
     status = effects[0].status
     price = _price([job.newest for job in jobs])
     price += [status] if status not in ("", "current") and kind != DEFAULT else []
@@ -175,8 +245,11 @@ def _advise(effects: Sequence[Effect], earlier: Mapping[tuple[str, ...], Sequenc
         kind=kind,
         answer=f"{kind} {more}".strip(),
         do=effects[0].do if kind in (USE, USE_IF, DEPENDS, UNCLEAR) else "",
-        gain="; ".join(gain),
+        gains=tuple(gain),
         price="; ".join(price),
+        brings=statistics.fmean([job.mean.mean for job in jobs if job.mean is not None] or [0.0]),
+        runs=max(1, *(len(job.means) for job in jobs)),
+        claim=_claim(effects),
     )
 
 
@@ -217,18 +290,22 @@ def _answer(jobs: Sequence[Job]) -> tuple[str, str]:
     return UNCLEAR, ""
 
 
-def _gain(job: Job) -> str:
+def gain_of(job: Job) -> Gain:
     """What it brings in one job, by the tip's claim."""
     effect, mean = job.newest, job.mean
     name = effect.pair if effect.variant == "optimized" else f"{effect.pair} ({effect.variant})"
-    if job.measure is not TIME:
-        return f"{name} {_readings(effect) if job.means else 'not measured yet'}"
+    trained = effect.trained if effect.claim == Claim.SOONER_AT_TARGET else None
+    if job.measure is not TIME and (trained is None or not trained.both_reach):
+        read = job.means and _readings(effect)
+        return Gain(f"{name} {read or 'not measured yet'}", short=_change(effect) if read else "", key=effect.key)
     if mean is None:
-        return f"{name} {_so_far(effect)}"
-    low, high = mean.interval()
+        return Gain(f"{name} {_so_far(effect)}", key=effect.key)
+    low, middle, high = (math.exp(end) for end in (mean.interval()[0], mean.mean, mean.interval()[1]))
+    more = f" to the target ({in_short(trained)})" if trained else ""
     if job.state.word == "open":
-        return f"{name} undecided, between {_percent(low)} and {_percent(high)}"
-    return f"{name} {ratio(math.exp(mean.mean), math.exp(low), math.exp(high))}"
+        undecided = f"{name} undecided, between {in_percent(math.log(low))} and {in_percent(math.log(high))}{more}"
+        return Gain(undecided, (low, middle, high), f"{change(1, low)} to {change(1, high)}", effect.key)
+    return Gain(f"{name} {ratio(middle, low, high)}{more}", (low, middle, high), change(1, middle), effect.key)
 
 
 def _readings(effect: Effect) -> str:
@@ -238,20 +315,22 @@ def _readings(effect: Effect) -> str:
         return f"{change(before, after)} {MEMORY_KINDS[effect.memory_kind]} ({size(before)} -> {size(after)})"
     if effect.claim == Claim.SOONER and effect.one_off is not None:
         return "once {} -> {}".format(*map(seconds, effect.one_off))
-    counts = " -> ".join(map(value, effect.counts or ()))
-    return f"{counts} {'steps to the target' if effect.claim == Claim.FEWER_STEPS else effect.counted}"
+    if effect.trained is not None:
+        return in_ratio(effect.trained)
+    return f"{' -> '.join(map(value, effect.counts or ()))} {effect.counted}"
+
+
+def _change(effect: Effect) -> str:
+    """The same as a change, where a share says it."""
+    if effect.claim == Claim.LEANER and effect.memory_before and effect.memory_after is not None:
+        return f"{change(effect.memory_before, effect.memory_after)} memory"
+    return _readings(effect)
 
 
 def _so_far(effect: Effect) -> str:
     if effect.so_far is None:
         return "not measured yet"
-    launches = "1 launch" if effect.launches == 1 else f"{effect.launches} launches"
-    return f"{ratio(*effect.so_far)} (provisional, from {launches})"
-
-
-def _percent(effect: float) -> str:
-    percent = 100 * math.expm1(abs(effect))
-    return f"{percent:.{0 if percent >= 2 else 1}f} % {'faster' if effect > 0 else 'slower'}"
+    return f"{ratio(*effect.so_far)} from {effect.launches} launch{'es' * (effect.launches > 1)}: too few to say"
 
 
 def _price(effects: Sequence[Effect]) -> list[str]:
@@ -259,7 +338,7 @@ def _price(effects: Sequence[Effect]) -> list[str]:
     done once."""
     claim, price = effects[0].claim, []
     slower = sorted(math.exp(-one.mean) for one in effects if one.verdict == "slower" and one.mean is not None)
-    if slower and claim != Claim.FASTER:
+    if slower and claim not in (Claim.FASTER, Claim.SOONER_AT_TARGET):
         ends = dict.fromkeys(f"{time:.2f}x" for time in (slower[0], slower[-1]))
         price.append(f"{' to '.join(ends)} the time")
     live = [(one.memory_before, one.memory_after) for one in effects if one.memory_before and one.memory_after]
@@ -282,4 +361,4 @@ def _nothing(effects: Sequence[Effect]) -> Advice:
         remedies = dict.fromkeys(effect.remedy for effect in effects if effect.remedy)
         kind, why = IMPOSSIBLE, "; ".join(reasons) or "skipped without a reason"
         why += f" (remedy: {'; '.join(remedies)})" if remedies else ""
-    return Advice(effects[0].tip, effects[0].title, kind, kind, "", why, "")
+    return Advice(effects[0].tip, effects[0].title, kind, kind, "", (Gain(why),), "", claim=_claim(effects))

@@ -11,7 +11,7 @@ from tipbench.records.store import Notice, folder_name
 from tipbench.report.rows import JOULES, SHOWN_READINGS, Row, rows
 from tipbench.report.wording import equal_work, plain, value
 
-MEMORY = ("tensor_peak", "resident_peak", "tree", "allocated_peak", "reserved_peak", "device_used")
+MEMORY = ("tensor_peak", "steady_peak", "resident_peak", "tree", "allocated_peak", "reserved_peak", "device_used")
 
 COLUMNS = (
     "run", "started", "machine", "tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high",

@@ -31,6 +31,7 @@ from tipbench.report.document import (
     Figure,
     Folded,
     Heading,
+    Interval,
     Link,
     Literal,
     Page,
@@ -68,6 +69,7 @@ def render(page: Page, figures: Mapping[str, bytes] = MappingProxyType({}), link
     """
     blocks = _named(page.blocks, set(), set())
     script = (FOLDER / "page.js").read_text("utf-8")
+    cards = _cards(_tables(blocks))
     return _template().render(
         title=page.title,
         blocks=blocks,
@@ -80,10 +82,16 @@ def render(page: Page, figures: Mapping[str, bytes] = MappingProxyType({}), link
         landscape=any(len(table.head) > BROAD for table in _tables(blocks)),
         light=_palette(0),
         dark=_palette(1),
+        cards=cards,
+        styles_of_cards=Markup("\n".join(_styles_of_cards(number, *kind) for kind, number in cards.items())),
         style=Markup((FOLDER / "style.css").read_text("utf-8")),
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
+
+
+INTERVAL_ENDS = 0.5, 2.0
+"""Ratios at the ends of the axis on which intervals within lines are drawn; what lies beyond is drawn as an arrow."""
 
 
 @cache
@@ -95,9 +103,9 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters.update(shown=_shown, breakable=_breakable, code=_code, compared=_compared)
+    found.filters.update(shown=_shown, breakable=_breakable, code=_code, compared=_compared, drawn=_drawn)
     found.filters.update(sort_key=_sort_key, hidden_kind=_hidden_kind)
-    kinds = (Strong, Literal, Link, Break, *get_args(Block))
+    kinds = (Strong, Literal, Link, Break, Interval, *get_args(Block))
     found.tests.update({kind.__name__: partial(_is_a, kind) for kind in kinds})
     return found.get_template("page.html")
 
@@ -131,6 +139,27 @@ def _tables(blocks: Sequence[Block]) -> Iterator[Table]:
             yield block
         elif isinstance(block, Folded):
             yield from _tables(block.blocks)
+
+
+# ---- cards ----
+
+
+def _cards(tables: Iterator[Table]) -> dict[tuple[tuple[str, ...], tuple[int, ...]], int]:
+    """By head and order of the cells, the number of each kind of cards."""
+    return {key: number for number, key in enumerate(dict.fromkeys((t.head, t.cards) for t in tables if t.cards))}
+
+
+def _styles_of_cards(number: int, head: Sequence[str], cards: Sequence[int]) -> str:
+    """Where each cell stands on a card, and what it is called there: once for all tables of that kind."""
+    rules = []
+    for place, column in enumerate(cards):
+        cell = f".cards-{number} tr > :nth-child({column + 1})"
+        rules.append(f"{cell} {{ order: {place}; }}")
+        if place:  # the first cell is what the card is about
+            name = "".join(char if char.isalnum() and char.isascii() else f"\\{ord(char):x} " for char in head[column])
+            rules.append(f'{cell}::before {{ content: "{name}:\\20 "; }}')
+            rules.append(f'{cell}[data-kind]::before {{ content: "{name}:\\20 " var(--shape) "\\a0 "; }}')
+    return f"@media screen and (max-width: 40rem) {{ {' '.join(rules)} }}"
 
 
 def _name(wanted: str) -> str:
@@ -207,7 +236,7 @@ def _hidden_kind(cell: Cell) -> str:
 def _words(span: Span) -> str:
     if isinstance(span, str):
         return span
-    return "" if isinstance(span, Break) else span.text
+    return "" if isinstance(span, Break | Interval) else span.text
 
 
 # ---- figures and colours ----
@@ -217,6 +246,26 @@ def _svg(figures: Mapping[str, bytes], figure: Figure) -> Markup:
     """The figure's SVG without what only a file of its own begins with; empty where there is none."""
     text = figures.get(figure.name, b"").decode()
     return Markup(text[max(text.find("<svg"), 0) :])
+
+
+def _drawn(span: Interval) -> Markup:
+    """The interval on an axis that all of them share, with a mark at equal; nothing where it is no interval."""
+    if not 0 < span.low <= span.mean <= span.high < math.inf:
+        return Markup()
+    places = [_on_axis(ratio) for ratio in (span.low, span.mean, span.high)]
+    low, mean, high = (min(max(place, 4.0), 96.0) for place in places)
+    kind = "faster" if span.low > 1 else "slower" if span.high < 1 else "unclear"
+    parts = [f'<path class="axis" d="M4 8H96M50 1V15"/><path d="M{low:.4g} 8H{high:.4g}"/>']
+    parts += ['<path d="M6 4L1 8L6 12"/>'] if places[0] < 4 else []
+    parts += ['<path d="M94 4L99 8L94 12"/>'] if places[2] > 96 else []
+    parts += [f'<circle cx="{mean:.4g}" cy="8" r="2.5"/>']
+    return Markup(f'<svg class="interval {kind}" viewBox="0 0 100 16" aria-hidden="true">{"".join(parts)}</svg>')
+
+
+def _on_axis(ratio: float) -> float:
+    """From 0 to 100, where equal is 50; beyond them what the axis does not hold."""
+    low, high = map(math.log, INTERVAL_ENDS)
+    return 100 * (math.log(ratio) - low) / (high - low)
 
 
 def _palette(side: int) -> Markup:

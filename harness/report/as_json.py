@@ -5,7 +5,9 @@
               "planned", "measured", "skipped", "failed", "not_reached", "notices"},
       "machine": {...}, "controls": {...},
       "pairs": [{"tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high", "launches",
-                 "memory", "equal", "mechanism", "one_off_s", "break_even_steps", "reason", "remedy", "gpu", "limit"}]
+                 "memory", "equal", "mechanism", "trainings", "one_off_s", "break_even_steps", "reason", "remedy",
+                 "gpu", "limit"}],
+      "answers": [{"tip", "title", "kind", "answer", "do", "gain", "price", "runs"}]
     }
 
 run: `started` is ISO 8601 in UTC; `planned` = `measured` + `skipped` + `failed` + `not_reached` counts
@@ -16,13 +18,18 @@ pairs: one object for each pair and variant other than the baseline; unknown num
 - verdict: "faster", "slower", "no difference", "at most 3 %" (either way), "inconclusive", "skipped" or "failed".
 - speedup, low, high: baseline's time over the variant's, with its 95 % interval; launches it rests on. Below 6
   launches they are provisional, as "reason" says then; below 4 low and high are null.
-- memory: {"baseline": {...}, "variant": {...}}, each with those known of "tensor_peak", "resident_peak",
+- memory: {"baseline": {...}, "variant": {...}}, each with those known of "tensor_peak", "steady_peak", "resident_peak",
   "tree", "allocated_peak", "reserved_peak", "device_used", in bytes.
 - equal: null, or {"method", "tolerance", "seeds"} with "worst" (bitwise, allclose) or "error" and
-  "baseline_error" (close to fp64, lossy), or {"method", "target", "seeds", "lowest"} (target reached), where
-  "lowest" is the lowest score of both sides. A number that is not finite is a string: "nan", "inf", "-inf".
+  "baseline_error" (close to fp64, lossy), or {"method", "seeds"} (same target); runs before November 2026 have
+  {"method", "target", "seeds", "lowest"} (target reached), where "lowest" is the lowest score of both sides. A number
+  that is not finite is a string: "nan", "inf", "-inf".
 - mechanism: null, or {"what", "baseline", "optimized", "engaged"}. Where nothing on the machine can count it, the
   counts are {"unseen": why} and "engaged" is null.
+- trainings: null, or {"baseline", "variant"}, each {"target", "batch", "steps_timed", "seeds", "steps", "reached",
+  "scores"}: whole trainings that were counted. Lists are by seed: optimizer steps until the target was reached or
+  the training given up, which of the two, and the score in the end, null where not finite. batch: samples of an
+  optimizer step; steps_timed: optimizer steps within a timed step.
 - one_off_s: seconds the variant needs once beyond the baseline, negative where it needs less.
 - break_even_steps: steps after which a faster variant has earned them back; 0 where there is nothing to
   earn back; null where it is not faster.
@@ -33,6 +40,10 @@ pairs: one object for each pair and variant other than the baseline; unknown num
 - limit: by what is known of a step's work ("flops", "bytes"): {"baseline", "variant"}, the shares of the
   machine's rate that both sides reach, and "rate", that rate in work a second, as `control.MatrixProduct` and
   `control.Copy` showed it in this run; {} where nothing is known.
+
+answers: one object a tip, in the order of the page. kind: "use it", "use it if", "depends", "already the default",
+"at most", "don't", "can't tell" or "not possible here"; answer: the same with what follows it. do: what to write;
+gain, price: in words; runs: how many runs of this machine it rests on, this one included.
 """
 
 from __future__ import annotations
@@ -44,11 +55,13 @@ from typing import Any
 
 from tipbench.records.record import Run
 from tipbench.records.store import Notice
+from tipbench.report.advice import Advice, advise
+from tipbench.report.effect import Effect, effect
 from tipbench.report.limit import Rates, rates, shares
 from tipbench.report.rows import Row, counts, rows
 
 
-def render(run: Run, notices: Sequence[Notice]) -> str:
+def render(run: Run, notices: Sequence[Notice], earlier: Sequence[Sequence[Effect]] = ()) -> str:
     found = rows(run)
     reached = rates(found)
     document = {
@@ -64,8 +77,14 @@ def render(run: Run, notices: Sequence[Notice]) -> str:
         "machine": run.machine,
         "controls": run.controls,
         "pairs": [_pair(row, reached) for row in found],
+        "answers": [_answer(given) for given in advise([*earlier, list(map(effect, found))])],
     }
     return json.dumps(document, indent=2, allow_nan=False) + "\n"
+
+
+def _answer(given: Advice) -> dict[str, Any]:
+    names = ("tip", "title", "kind", "answer", "do", "gain", "price", "runs")
+    return {name: getattr(given, name) for name in names}
 
 
 def _pair(row: Row, reached: Rates) -> dict[str, Any]:
@@ -84,6 +103,7 @@ def _pair(row: Row, reached: Rates) -> dict[str, Any]:
         "memory": row.memory,
         "equal": judgement.found.equal or None,
         "mechanism": judgement.found.mechanism or None,
+        "trainings": row.trainings and dict(zip(("baseline", "variant"), map(asdict, row.trainings), strict=True)),
         "one_off_s": row.one_off_s,
         "break_even_steps": row.break_even_steps,
         "reason": judgement.reason,

@@ -15,6 +15,12 @@ Address = Callable[[str], str]
 """From a figure's name to its file's address."""
 
 
+def beside(key: str) -> str:
+    """Where another page lies that was written into the same folder tree: its key with the ending .md."""
+    name, mark, anchor = key.partition("#")
+    return f"{quote(name)}.md{mark}{anchor}"
+
+
 def render(page: Page, link: Place = str, image: Address | None = None) -> str:
     """The whole page. link: from another page's key to its address. image: from a figure's name to its file's
     address; without one a figure is described in words."""

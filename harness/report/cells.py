@@ -12,9 +12,11 @@ from tipbench.verdict.rules import AT_MOST
 VERDICTS = ("faster", "slower", "no difference", AT_MOST, "inconclusive", "skipped", "failed")
 
 
-def table(name: str, head: Sequence[str], body: Iterable[Sequence[Cell | Line | str]]) -> Table:
+def table(
+    name: str, head: Sequence[str], body: Iterable[Sequence[Cell | Line | str]], cards: Sequence[int] = ()
+) -> Table:
     """A table whose cells may be written as a line, or as a text alone."""
-    return Table(name, tuple(head), tuple(tuple(map(_as_cell, row)) for row in body))
+    return Table(name, tuple(head), tuple(tuple(map(_as_cell, row)) for row in body), tuple(cards))
 
 
 def _as_cell(found: Cell | Line | str) -> Cell:

@@ -6,7 +6,7 @@ through `tipbench.report.wording.plain`. Each format is one small renderer: a fu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 
@@ -37,7 +37,16 @@ class Break:
     """A line break within a paragraph or a cell."""
 
 
-Span = str | Strong | Literal | Link | Break
+@dataclass(frozen=True)
+class Interval:
+    """An interval of a ratio, to be drawn within a line by formats that can. The words beside it say the same."""
+
+    low: float
+    mean: float
+    high: float
+
+
+Span = str | Strong | Literal | Link | Break | Interval
 Line = tuple[Span, ...]
 
 
@@ -79,11 +88,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """name: unique on the page, in letters, digits and dashes: a page's state names its tables by it."""
+    """name: unique on the page, in letters, digits and dashes: a page's state names its tables by it. cards: the
+    columns, counted from 0, in the order in which a narrow screen shows a row's cells below each other, as a card;
+    without them it scrolls there."""
 
     name: str
     head: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    cards: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -125,6 +137,14 @@ Block = Heading | Paragraph | Quote | Bullets | Table | Code | SideBySide | Figu
 class Page:
     title: str
     blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class Parted:
+    """A page that is read, and the pages below it that hold its evidence, by the keys that its links name."""
+
+    front: Page
+    below: Mapping[str, Page]
 
 
 def figures(page: Page) -> Iterator[Figure]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tipbench.records.record import Run
 from tipbench.report.rows import Row, judged_memory, rows
+from tipbench.report.trained import Trained, trained
 
 Key = tuple[str, str, str, str]
 """What is compared with its like: tip, pair, variant, device."""
@@ -20,13 +20,15 @@ class Effect:
     """A verdict with the numbers behind it.
 
     sizes: the pair's, as JSON with sorted keys. code: the file it is written in, with " cold" where a GPU's L2
-    cache was emptied before every step. text: a digest of the code of its sides. mean: ln t_baseline - ln t_variant;
+    cache was emptied before every step. text: a digest of the code of its sides, its sizes and whether it was cold:
+    effects of the same key and text are of the same work. mean: ln t_baseline - ln t_variant;
     error: its standard error over launches; low, high: the interval that the verdict rests on, also logarithms.
     step_s, variant_step_s: seconds a step takes. memory_kind: a key of `tipbench.report.rows.MEMORY_KINDS`; before and
     after: bytes of the baseline and the variant. None (memory_kind: "") where nothing was measured. What is
     provisional, from too few launches for a verdict, is not compared: its mean and interval are None too, and so_far
     has it as a speedup with its interval. Of the baseline and the variant, tree: bytes of all processes; one_off:
-    seconds needed once; counts: what the mechanism counted, or of several things the steps; counted: what that was.
+    seconds needed once; counts: what the mechanism counted; counted: what that was; trained: what their trainings
+    came to.
     worded: whether the guide words the tip so. do, when, status: as `Tip` has them.
     """
 
@@ -59,6 +61,7 @@ class Effect:
     break_even_steps: int | None = None
     counts: tuple[int, int] | None = None
     counted: str = ""
+    trained: Trained | None = None
     worded: bool = False
     do: str = ""
     when: str = ""
@@ -105,7 +108,7 @@ def effect(row: Row) -> Effect:
         reason=readable(judged.reason),
         remedy=readable(judged.remedy),
         launches=judged.launches,
-        text=hashlib.sha256(json.dumps(info.code, sort_keys=True).encode()).hexdigest()[:16],
+        text=_digest(info.code, info.sizes, info.flush_l2),
         mean=mean,
         error=error,
         low=low,
@@ -121,11 +124,16 @@ def effect(row: Row) -> Effect:
         break_even_steps=row.break_even_steps,
         counts=_counts(row),
         counted=readable(str(judged.found.mechanism.get("what", ""))),
+        trained=trained(row),
         worded=row.variant == (info.worded or "optimized"),
         do=readable(str(info.tip.get("do", ""))),
         when=readable(str(info.tip.get("when", ""))),
         status=readable(str(info.tip.get("status", ""))),
     )
+
+
+def _digest(*found: object) -> str:
+    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def readable(text: str) -> str:
@@ -144,11 +152,10 @@ def _tree(row: Row) -> tuple[int, int] | None:
 
 
 def _counts(row: Row) -> tuple[int, int] | None:
-    """A number of each side, or of a count of several things the steps; None where there is none."""
+    """A number of each side; None where there is none."""
     found = []
     for side in ("baseline", "optimized"):
         count = row.judgement.found.mechanism.get(side)
-        count = count.get("steps") if isinstance(count, Mapping) else count
         if not isinstance(count, int) or count < 0:
             return None
         found.append(count)

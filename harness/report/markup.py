@@ -19,6 +19,7 @@ from tipbench.report.document import (
     Figure,
     Folded,
     Heading,
+    Interval,
     Line,
     Link,
     Literal,
@@ -110,6 +111,8 @@ class Markup(ABC):
                 return self.page_link(key, anchor, span.text)
             case Break():
                 return self.line_break
+            case Interval():
+                return ""
         assert_never(span)
 
     @abstractmethod

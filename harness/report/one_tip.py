@@ -1,14 +1,15 @@
-"""The part of a run's page that is about one tip: its evidence, and the code of both sides."""
+"""The evidence of one tip: what was found of its pairs and how, and the code of both sides."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import PurePath
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tipbench.records.record import Run
+from tipbench.report.advice import Advice
 from tipbench.report.cells import between, speedup, table, verdict_cell
+from tipbench.report.code_link import code_places, place_of
 from tipbench.report.document import (
     Block,
     Break,
@@ -17,17 +18,19 @@ from tipbench.report.document import (
     Code,
     Figure,
     Folded,
-    Heading,
+    Interval,
     Line,
     Literal,
     Paragraph,
     SideBySide,
+    Span,
     Strong,
     Table,
 )
 from tipbench.report.figures import sweep_name
 from tipbench.report.limit import Rates, Share, shares
 from tipbench.report.rows import JOULES, MEMORY_KINDS, Row, judged_memory, promise_kept
+from tipbench.report.trained import in_full
 from tipbench.report.wording import change, equal_work, percent, plural, seconds, size, value
 from tipbench.suite.source import SHARED, sides_at
 from tipbench.tip.pair import Claim
@@ -49,30 +52,45 @@ LIMIT_WORDS = {
 """By `Share.kind`; the figure is the machine's rate."""
 
 
-def section(run: Run, tip: str, found: Sequence[Row], drawn: Mapping[str, str], reached: Rates) -> list[Block]:
-    """Heading, evidence, facts, curves and code. drawn: by name, what the run\'s figures show."""
+def evidence(
+    run: Run,
+    key: str,
+    found: Sequence[Row],
+    given: Advice | None,
+    drawn: Mapping[str, str],
+    reached: Rates,
+    sides: bool,
+) -> list[Block]:
+    """The answer, the evidence, facts, curves and code. key: of the page. given: the answer, if there is one. drawn: by
+    name, what the run's figures show. sides: whether both sides' code is shown, beside the link to it."""
     about = found[0].info.tip
-    guide = ", ".join(map(str, about.get("guide") or ()))
-    bases = {sweep_name(tip, row.info.pair) for row in found}
-    curves = [name for name in drawn if re.sub(r"-\d+$", "", name) in bases or name in bases]
     return [
-        Heading(tip, anchor=anchor(tip)),
-        Paragraph((Strong(str(about["title"])), f" (guide: {guide})" if guide else "")),
-        _evidence(tip, found),
+        *([_answer(given)] if given else []),
+        _evidence(key, found),
         Bullets(tuple(_facts(run, about, found, reached))),
-        *(Figure(name, drawn[name]) for name in curves),
-        *_code(run, found),
+        *(Figure(name, drawn[name]) for name in curves(found, drawn)),
+        *(_code(run, found) if sides else []),
     ]
 
 
-def anchor(tip: str) -> str:
-    """The tip's id where it can be one; ids are free text in a file edited by hand."""
-    return tip if re.fullmatch(r"[a-z0-9-]+", tip) else ""
+def curves(found: Sequence[Row], drawn: Iterable[str]) -> list[str]:
+    """The figures of sweeps that are about these rows."""
+    bases = {sweep_name(row.tip, row.info.pair) for row in found}
+    return [name for name in drawn if re.sub(r"-\d+$", "", name) in bases or name in bases]
 
 
-def _evidence(tip: str, found: Sequence[Row]) -> Table:
+def _answer(given: Advice) -> Paragraph:
+    spans: list[Span] = [Strong(given.answer)]
+    spans += [": ", Literal(given.do)] if given.do else []
+    for gain in given.gains:
+        spans += [Break(), *([Interval(*gain.interval)] if gain.interval else []), gain.text]
+    spans += [Break(), f"Price: {given.price}"] if given.price else []
+    return Paragraph(tuple(spans))
+
+
+def _evidence(key: str, found: Sequence[Row]) -> Table:
     head = ("pair", "scale", "variant", "verdict", "speedup", "step", "memory", "one-off", "pays after", "launches")
-    return table(f"evidence-{anchor(tip) or 'of-another-name'}", head, map(_cells, found))
+    return table(f"evidence-{key}", head, map(_cells, found), cards=(3, 4, 0, 2, 1, 5, 6, 7, 8, 9))
 
 
 def _cells(row: Row) -> list[Cell | Line | str]:
@@ -120,75 +138,69 @@ def _memory(row: Row) -> Line:
 
 def _facts(run: Run, about: Mapping[str, Any], found: Sequence[Row], reached: Rates) -> Iterator[Line]:
     published = f"; its figure: {about['published']}" if about.get("published") else "; it gives no figure"
+    guide = ", ".join(map(str, about.get("guide") or ()))
     if about["claim"]:
-        yield (f"The guide's claim: {about['claim']}{published}.",)
+        yield (f"The guide's claim{f' ({guide})' if guide else ''}: {about['claim']}{published}.",)
     if about.get("status", "current") not in ("", "current"):
         yield (f"Status: {about['status']}.",)
     if about.get("note"):
         yield (f"Note: {about['note']}",)
     lines = _unkept(about, found)
-    lines += _each(found, "Equal work", lambda row: equal_work(row.judgement.found.equal))
+    lines += _each(found, "Equal work", lambda row: {"": equal_work(row.judgement.found.equal)})
     lines += _each(found, "Mechanism", lambda row: _mechanism(row.judgement.found.mechanism))
+    lines += _each(found, "Trainings", lambda row: {"": in_full(row)})
     lines += _each(found, "Share of this machine's limit", lambda row: _shares(shares(row, reached)))
-    lines += _each(found, "GPU", _gpu)
-    lines += _each(found, "Reason", _why)
+    lines += _each(found, "GPU", lambda row: {"": _gpu(row)})
+    lines += _each(found, "Reason", lambda row: {row.verdict: _why(row)})
     yield from ((line,) for line in lines)
     pairs = {row.info.name: row for row in found}
     sizes = [f"{row.info.pair}: {value(row.info.sizes)}" for row in pairs.values() if row.info.sizes]
     if sizes:
         yield (f"Sizes: {'; '.join(sizes)}.",)
+    yield ("Code: ", *code_places(run.commit, [row.info for row in pairs.values()]), ".")
     commands = [Literal(_command(run, name)) for name in pairs]
     yield ("Repeat: ", *between(commands, ", "), ".")
 
 
 def _unkept(about: Mapping[str, Any], found: Sequence[Row]) -> list[str]:
-    """Where the guide's promise was not found, by how much, and why we think so."""
+    """The pairs in which the guide's promise was not found, and why we think so. The figures are in the table. A time
+    from too few launches for a verdict is not held against a promise."""
     kept = {row.info.pair for row in found if promise_kept(row)}
-    unkept = [row for row in found if promise_kept(row) is False and row.info.pair not in kept]
+    judged = (row for row in found if row.judgement.p is not None or about["claim"] == Claim.LEANER)
+    unkept = dict.fromkeys(row.info.pair for row in judged if promise_kept(row) is False and row.info.pair not in kept)
     if not unkept:
         return []
-    shown = "; ".join(
-        f"{row.info.pair}{'' if row.variant == 'optimized' else f' ({row.variant})'} {_found_instead(row)}"
-        for row in unkept
-    )
     why = f" Why, we think: {about['why_not']}" if about.get("why_not") else ""
-    return [f"Not as the guide promises: {shown}.{why}"]
+    return [f"Not as the guide promises: {', '.join(unkept)}.{why}"]
 
 
-def _found_instead(row: Row) -> str:
-    judged = judged_memory(row) if row.info.tip["claim"] == Claim.LEANER else None
-    if judged is None:
-        return f"{row.verdict}, {speedup(row)}"
-    kind, before, after = judged
-    return f"{MEMORY_KINDS[kind]} {size(before)} -> {size(after)} ({change(before, after)})"
-
-
-def _each(found: Sequence[Row], label: str, tell: Callable[[Row], str]) -> list[str]:
-    """`label: pair: what`; variants are named only where a pair's differ."""
-    by_pair: dict[str, dict[str, list[str]]] = {}
+def _each(found: Sequence[Row], label: str, tell: Callable[[Row], Mapping[str, str]]) -> list[str]:
+    """`label, pair: subject: what`. What is the same for all variants of a pair is said once, and pairs of which the
+    same is said share a line. tell: by subject, what is said of it, or nothing."""
+    said: dict[tuple[str, str], dict[str, list[str]]] = {}
     for row in found:
-        if what := tell(row):
-            by_pair.setdefault(row.info.pair, {}).setdefault(what, []).append(row.variant)
-    lines = []
-    for pair, said in by_pair.items():
-        several = sum(row.info.pair == pair for row in found) > 1
-        parts = [f"{', '.join(names)}: {what}" if several else what for what, names in said.items()]
-        where = f"{label}, {pair}" if pair else label
-        lines.append(f"{where}: {'; '.join(parts)}.")
-    return lines
+        for subject, what in tell(row).items():
+            if what:
+                said.setdefault((row.info.pair, subject), {}).setdefault(what, []).append(row.variant)
+    lines: dict[str, list[str]] = {}
+    for (pair, subject), by_words in said.items():
+        is_of_all = any(len(names) == sum(row.info.pair == pair for row in found) for names in by_words.values())
+        parts = [what if is_of_all else f"{what} ({', '.join(names)})" for what, names in by_words.items()]
+        lines.setdefault(f"{f'{subject}: ' if subject else ''}{'; '.join(parts)}.", []).append(pair)
+    return [f"{', '.join(filter(None, (label, *pairs)))}: {words}" for words, pairs in lines.items()]
 
 
-def _mechanism(mechanism: Mapping[str, Any]) -> str:
+def _mechanism(mechanism: Mapping[str, Any]) -> dict[str, str]:
     if not mechanism:
-        return ""
+        return {}
     what, sides = str(mechanism.get("what", "count")), (mechanism.get("baseline"), mechanism.get("optimized"))
     for side in sides:
         if isinstance(side, Mapping) and "unseen" in side:
-            return f"{what}: not seen, as {side['unseen']}"
+            return {what: f"not seen, as {side['unseen']}"}
     before, after = (
         size(side) if isinstance(side, int) and what.lower().startswith("bytes") else value(side) for side in sides
     )
-    return f"{what}: {before} -> {after}"
+    return {what: f"{before} -> {after}"}
 
 
 def _gpu(row: Row) -> str:
@@ -205,12 +217,11 @@ def _gpu(row: Row) -> str:
     return ", ".join(lines)
 
 
-def _shares(found: Sequence[Share]) -> str:
-    lines = []
-    for share in found:
-        of = LIMIT_WORDS[share.kind].format(share.rate / 1e9)
-        lines.append(f"{percent(share.baseline)} -> {percent(share.variant)} of its {of}")
-    return ", ".join(lines)
+def _shares(found: Sequence[Share]) -> dict[str, str]:
+    return {
+        LIMIT_WORDS[share.kind].format(share.rate / 1e9): f"{percent(share.baseline)} -> {percent(share.variant)}"
+        for share in found
+    }
 
 
 def _sides(sides: tuple[float, float], scale: float) -> str:
@@ -222,7 +233,7 @@ def _why(row: Row) -> str:
     reason, remedy = row.judgement.reason, row.judgement.remedy
     if not reason:
         return ""
-    return f"{row.verdict}: {reason}" + (f" (remedy: {remedy})" if remedy else "")
+    return f"{reason} (remedy: {remedy})" if remedy else reason
 
 
 def _command(run: Run, name: str) -> str:
@@ -233,26 +244,16 @@ def _command(run: Run, name: str) -> str:
 
 
 def _code(run: Run, found: Sequence[Row]) -> list[Block]:
-    """Each pair's two sides, its further variants, and what all of them use; where none is known, only its place."""
+    """Each pair's two sides, its further variants, and what all of them use, where they are known."""
     blocks: list[Block] = []
     for info in {row.info.name: row.info for row in found}.values():
-        place = _place(info.file)
-        code = dict(info.code or sides_at(run.commit, place, info.pair))
+        code = dict(info.code or sides_at(run.commit, place_of(info.file), info.pair))
         if not {"baseline", "optimized"} <= set(code):
-            blocks.append(Paragraph(("Code: ", Literal(place), f", line {info.line}." if info.line else ".")))
             continue
         left, right, shared = code.pop("baseline"), code.pop("optimized"), code.pop(SHARED, "")
         shown: list[Block] = [SideBySide(("baseline", "optimized"), Code(left, "python"), Code(right, "python"))]
         more = {**code, "used by all of them": shared} if shared else code
         for name, text in more.items():
             shown += [Paragraph((Strong(name),)), Code(text, "python")]
-        blocks.append(Folded(f"The code of {info.pair} ({place}, line {info.line})", tuple(shown)))
+        blocks.append(Folded(f"The code of {info.pair}", tuple(shown)))
     return blocks
-
-
-def _place(file: str) -> str:
-    """The file as the reader's checkout has it; of one from elsewhere only the name: paths are private."""
-    path = PurePath(file)
-    if "benchmarks" not in path.parts:
-        return path.name
-    return "/".join(path.parts[len(path.parts) - 1 - path.parts[::-1].index("benchmarks") :])

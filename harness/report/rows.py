@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tipbench.records.record import PairInfo, Record, Run, VariantRecord
+from tipbench.records.record import PairInfo, Record, Run, Trainings, VariantRecord
 from tipbench.tip.pair import Claim
 from tipbench.verdict.launches import gpu_medians
 from tipbench.verdict.rules import Rules, rules_of
@@ -28,7 +28,8 @@ MEMORY_MARGIN = 0.05
 
 MEMORY_KINDS = {
     "allocated_peak": "GPU memory",
-    "tensor_peak": "live tensors",
+    "steady_peak": "live tensors",
+    "tensor_peak": "live tensors, build included",
     "resident_peak": "resident memory",
 }
 """What a memory claim is judged by, best first, where both sides have it."""
@@ -90,6 +91,12 @@ class Row:
         """Seconds that the baseline and the variant need once; None where either is not known."""
         sides = _baseline(self.judgement.record).one_off, self.judgement.found.one_off
         return (math.fsum(sides[0].values()), math.fsum(sides[1].values())) if all(sides) else None
+
+    @property
+    def trainings(self) -> tuple[Trainings, Trainings] | None:
+        """Of the baseline and the variant; None where none were counted."""
+        before, after = _baseline(self.judgement.record).trainings, self.judgement.found.trainings
+        return (before, after) if before is not None and after is not None else None
 
     @property
     def effects(self) -> list[float]:

@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tipbench.tip.pair import Equal
 from tipbench.verdict.rules import AT_MOST
 
 LONGEST = 600
@@ -35,7 +36,7 @@ def lines_of(code: str) -> str:
 def ratio(value: float, low: float | None, high: float | None) -> str:
     """`1.35x [1.33, 1.38]`, with the digits that the interval's width supports; `about 1.35x` where there is none."""
     if low is None or high is None:
-        return f"about {_three(value)}x, no interval yet"
+        return f"about {_three(value)}x"
     half = (high - low) / 2
     finest = 3 if value >= 0.1 else 5
     digits = finest if half <= 0 else min(max(-math.floor(math.log10(half)), 0 if value >= 10 else 2), finest)
@@ -102,6 +103,8 @@ def equal_work(equal: Mapping[str, Any]) -> str:
         seeds = f"every one of {equal['seeds']} seeds" if isinstance(equal.get("seeds"), int) else "every seed"
         lowest = f"the lowest score is {value(equal.get('lowest'))}"
         return f"both sides reached {value(equal['target'])} with {seeds}; {lowest}"
+    if equal.get("method") == Equal.TARGET:
+        return "the sides differ on purpose and train to the same target; their results have the same shapes"
     on = f"on {plural(equal['seeds'], 'fresh input')}" if isinstance(equal.get("seeds"), int) else "on fresh inputs"
     tolerance = value(equal.get("tolerance"))
     if "error" in equal:

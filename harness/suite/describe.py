@@ -11,17 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from tipbench.machine import native
+from tipbench.machine.limits import memory_bytes
 from tipbench.machine.orphans import die_with_parent
 from tipbench.records.record import PairInfo, VariantInfo
 from tipbench.suite.files import BENCHMARKS, explain, load, pair_classes
 from tipbench.suite.source import sides
 from tipbench.tip.device import NoDevice, torch_here
-from tipbench.tip.needs import Need, gpu, other_device
+from tipbench.tip.needs import Need, available_cores, gpu, other_device
 from tipbench.tip.pair import Pair, variants, worded
 from tipbench.tip.reason import Reason
+from tipbench.tip.sizes import rung_here
 
 
-def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes: int) -> PairInfo:
+def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes: int, rung: str) -> PairInfo:
     missing = unmet(pair.needs, device)
     if device not in pair.devices and (not missing or device == "cuda"):
         # Without a GPU, that there is none says more; on one, a remedy for something else would lead nowhere.
@@ -46,7 +48,7 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes:
         file=str(file.relative_to(root)),
         line=inspect.getsourcelines(pair)[1],
         device=device,
-        sizes=pair.sizes.on(device),
+        sizes=pair.sizes.on(rung),
         equal=str(pair.equal),
         deadline=pair.deadline,
         variants=tuple(listed),
@@ -54,8 +56,16 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes:
         why=missing,
         flush_l2=pair.flush_l2 and device == "cuda",
         worded=worded(pair),
+        job=job_of(pair),
         code=sides(file.read_text(), pair.__name__),
     )
+
+
+def job_of(pair: type[Pair]) -> str:
+    """The class that builds a whole job; empty for an operation alone."""
+    from tipbench.tip.job import MacroPair  # with torch, which a file may replace: that is found out later
+
+    return next(cls.__name__ for cls in pair.__mro__ if "job" in vars(cls)) if issubclass(pair, MacroPair) else ""
 
 
 def unmet(needs: Sequence[Need], device: str) -> Reason | None:
@@ -68,7 +78,7 @@ def unmet(needs: Sequence[Need], device: str) -> Reason | None:
     return None
 
 
-def main(device: str, nodes: str, folder: str, answered: str, *files: str) -> None:
+def main(device: str, nodes: str, rung: str, folder: str, answered: str, *files: str) -> None:
     """Write one JSON line a file to `answered`: {"file", "pairs"} or {"file", "error"}."""
     with Path(answered).open("w") as out:
 
@@ -80,7 +90,8 @@ def main(device: str, nodes: str, folder: str, answered: str, *files: str) -> No
         except NoDevice as error:
             answer(unusable=str(error))
             return
-        answer(**asdict(here))
+        rung = rung or rung_here(here.device, available_cores(), memory_bytes())
+        answer(**asdict(here), size=rung)
         for name in files:
             file = Path(name)
             answer(importing=name)
@@ -90,7 +101,7 @@ def main(device: str, nodes: str, folder: str, answered: str, *files: str) -> No
                     continue
                 root = BENCHMARKS if file.is_relative_to(BENCHMARKS) else Path(folder)
                 pairs = [
-                    info(pair, module.TIP, file, root.parent, here.device, int(nodes)).to_json()
+                    info(pair, module.TIP, file, root.parent, here.device, int(nodes), rung).to_json()
                     for pair in pair_classes(module)
                 ]
                 for pair in pairs:

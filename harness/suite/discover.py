@@ -34,7 +34,7 @@ class Discovery:
     """What a folder holds: its pairs in the guide's order, and a failed record of each broken file.
 
     threads: torch's default number of threads on this machine. torch: its version. device: the
-    device that "auto" came to.
+    device that "auto" came to. size: the rung of the pairs' sizes, one of `tipbench.tip.sizes.RUNGS`.
     """
 
     pairs: tuple[PairInfo, ...]
@@ -42,16 +42,17 @@ class Discovery:
     threads: int
     torch: str
     device: str
+    size: str
 
 
 class NoTorch(UserError):
     """torch cannot be imported, or the wanted device is not there; the message says which."""
 
 
-def discover(folder: Path, device: str = "auto", nodes: int = 1) -> Discovery:
+def discover(folder: Path, device: str = "auto", nodes: int = 1, size: str = "") -> Discovery:
     """Import every file of `folder` in a process of its own and describe its pairs for `device`.
 
-    nodes: how many machines the ranks are spread over.
+    nodes: how many machines the ranks are spread over. size: a rung; by default the one for this machine.
 
     Raises NoFolder, NoTorch where nothing could run, and TemporaryFolderFull.
     """
@@ -60,7 +61,7 @@ def discover(folder: Path, device: str = "auto", nodes: int = 1) -> Discovery:
     place = temporary_folder()
     with writing_to(place), tempfile.TemporaryDirectory(prefix=f"tipbench-{os.getpid()}-", dir=place) as scratch:
         while True:
-            answers, output, ending = _describe(folder, files, device, nodes, Path(scratch))
+            answers, output, ending = _describe(folder, files, device, nodes, size, Path(scratch))
             if answers and "unusable" in answers[0]:
                 raise NoTorch(answers[0]["unusable"])
             if answers and "finished" in answers[-1]:
@@ -74,16 +75,26 @@ def discover(folder: Path, device: str = "auto", nodes: int = 1) -> Discovery:
     pairs = [PairInfo.from_json(pair) for answer in answers for pair in answer.get("pairs", ())]
     broken += [_broken(Path(answer["file"]), device, answer["error"]) for answer in answers if "error" in answer]
     about = answers[0]
-    return Discovery(tuple(pairs), tuple(broken), about["threads"], about["torch"], about["device"])
+    return Discovery(tuple(pairs), tuple(broken), about["threads"], about["torch"], about["device"], about["size"])
 
 
 def _describe(
-    folder: Path, files: Sequence[Path], device: str, nodes: int, scratch: Path
+    folder: Path, files: Sequence[Path], device: str, nodes: int, size: str, scratch: Path
 ) -> tuple[list[dict[str, Any]], str, str]:
     """(answers, last lines of output, how the process ended). Raises TemporaryFolderFull."""
     answered, log = scratch / "answers.jsonl", scratch / "output"
     answered.write_text("")
-    command = [sys.executable, "-P", "-m", "tipbench.suite.describe", device, str(nodes), str(folder), str(answered)]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "tipbench.suite.describe",
+        device,
+        str(nodes),
+        size,
+        str(folder),
+        str(answered),
+    ]
     command += map(str, files)
     with log.open("wb") as output:
         # Its own session: what a file starts at import ends with it.

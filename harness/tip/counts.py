@@ -314,7 +314,7 @@ def mapped_library(names: Iterable[str]) -> str | None:
     return next((name for name in names if any(name in file for file in files)), None)
 
 
-def page_faults(step: Step, steps: int = 10) -> float:
+def page_faults(step: Step, steps: int = 5) -> float:
     """Fresh pages the kernel had to map in, a step, once warm. Nearly exact: the interpreter needs some too."""
     for _ in range(3):
         step()

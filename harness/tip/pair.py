@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
-from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tipbench.tip.mechanism import Mechanism
 from tipbench.tip.process import Builder, ProcessSettings
-from tipbench.tip.sizes import Sizes
+from tipbench.tip.sizes import S, Sizes
 
 if TYPE_CHECKING:
     import torch
@@ -34,7 +33,9 @@ class Claim(StrEnum):
     FASTER = "less time"
     LEANER = "less memory"
     FEWER_STEPS = "fewer steps to target"
-    """Judged by the steps that the mechanism counts."""
+    """Judged by the steps that whole trainings take, those that fail included; see `Training`."""
+    SOONER_AT_TARGET = "less time to target"
+    """Judged by these steps times the seconds that one takes."""
     SOONER = "less time once"
     """Before the first step, such as to compile: judged by one-off costs."""
     STEADIER = "fewer failures"
@@ -51,9 +52,9 @@ class Equal(StrEnum):
     So both sides are compared with `Pair.reference`, in fp64, by the error over all outputs together."""
     LOSSY = "lossy"
     """Precision differs on purpose: the same comparison, with the error at the precision that is timed."""
-    TARGET = "target reached"
-    """A step trains from scratch, and both sides must reach `Pair.target` for every seed. It returns a mapping
-    with "score", a number, and something that differs from seed to seed where scores may not, such as the loss."""
+    TARGET = "same target"
+    """Both sides train to the same target in steps that differ on purpose, as with another batch size: what a step
+    returns must have the same names and shapes on both sides, and whole trainings are counted (`Training`)."""
 
 
 @dataclass(frozen=True)
@@ -147,8 +148,8 @@ class Pair:
     tolerance: ClassVar[float] = 1e-4
     """Largest difference allowed by Equal.CLOSE, relative to the tensor's largest value; by REFERENCE and LOSSY,
     largest error of all outputs together, relative to the reference."""
-    target: ClassVar[float] = inf
-    """What the score of every step must reach, where `equal` is Equal.TARGET; infinity is never reached."""
+    trainings: ClassVar[int] = 0
+    """Whole trainings of each side that are counted, where the builders return a `Training`."""
     seeded: ClassVar[bool] = True
     """Whether results depend on the seed, as they do where inputs or weights are drawn from the generators of random,
     numpy.random or torch. False: there is nothing to draw, and results that are alike for every seed are right."""
@@ -159,14 +160,15 @@ class Pair:
     deadline: ClassVar[float] = 300.0
     """Seconds the worker may take to answer one request before it is ended."""
 
-    def __init__(self, device: torch.device, for_test: bool = False) -> None:
+    def __init__(self, device: torch.device, size: Mapping[str, int] | None = None, for_test: bool = False) -> None:
+        """size: those in force; by default those of the lowest rung. for_test: what exact tests have is another."""
         self.device = device
-        self.size = {**self.sizes.on(device.type), **(self.sizes.test if for_test else {})}
+        self.size = {**(size or self.sizes.on(S)), **(self.sizes.test if for_test else {})}
 
     def __init_subclass__(cls) -> None:
         """Raises TypeError where a method has a setting's name, which would be lost unseen, or `sizes` is no Sizes."""
         super().__init_subclass__()
-        judged = "scale", "needs", "devices", "equal", "tolerance", "target", "seeded"
+        judged = "scale", "needs", "devices", "equal", "tolerance", "trainings", "seeded"
         for name in (*judged, "mechanism", "sizes", "flush_l2", "deadline"):
             if callable(vars(cls).get(name)):
                 raise TypeError(f"{cls.__name__}.{name} is a method, but {name} is a setting of Pair: rename it")

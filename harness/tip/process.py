@@ -19,7 +19,7 @@ class ProcessSettings:
     """What must be in place before a variant's process starts.
 
     env: variables set for the process.
-    without: controls of the harness (variable names) that must not be set.
+    without: controls of the harness (variable names) that must not be set. torchrun does not set them either.
     preload: libraries for LD_PRELOAD, by the names `tipbench.machine.native` finds them under.
     prefix: words before the interpreter, such as ("numactl", "--membind=0").
     ranks: processes started by torchrun; 1 means a plain process.

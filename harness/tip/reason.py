@@ -164,9 +164,6 @@ FAILURES = {
     "no-output": Sentence(
         "{where}: the step returned {detail}", unnamed="nothing that can be compared; return what it computed"
     ),
-    "no-output.score": Sentence(
-        '{where}: the {side} returned no {{"score": number}}, which a pair with a target is judged by'
-    ),
     "not-finite": Sentence("{where}: {detail} holds NaN or infinity", unnamed=OUTPUT),
     "all-zeros": Sentence("{where}: every output is zero"),
     "different-results.names": Sentence("{where}: only one side returned {detail}", unnamed="some of the outputs"),
@@ -179,10 +176,6 @@ FAILURES = {
         "{where}: {detail} differs by {difference:.2g} of its largest value; bitwise equality of values and dtypes is "
         "wanted",
         unnamed=OUTPUT,
-    ),
-    "different-results.target": Sentence(
-        "{where}: the {side} missed the target of {target:g} with {missed} of {seeds} seeds: its lowest score is "
-        "{lowest:.4g}"
     ),
     "stale-results.seeds": Sentence("{where}: the {side}'s outputs are the same for every seed; " + DRAW),
     "stale-results.step": Sentence(

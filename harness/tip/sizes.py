@@ -1,41 +1,57 @@
-"""How much work a pair does: on a CPU, on a GPU, and in exact tests."""
+"""How much work a pair does: a ladder of sizes, from two cores to a large GPU, and a tiny one for exact tests."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import ceil, inf, log2
+from math import inf
 from types import MappingProxyType
 
-CARD_BYTES = 14 << 30
-"""What the sizes on a GPU are for: a card sold with 16 GB, of which its driver leaves 14.6 GiB or more."""
+RUNGS = S, M, L, XL = "S", "M", "L", "XL"
+"""For two cores, for a workstation, for a card of 16 GB, for one of 80 GB."""
+
+WORKSTATION_CORES = 8
+WORKSTATION_BYTES = 30 << 30
+
+L_BYTES = 14 << 30
+"""A card sold with 16 GB, of which its driver leaves 14.6 GiB or more."""
+
+XL_BYTES = 72 << 30
+"""A card sold with 80 GB."""
 
 
 class Sizes:
-    """Named sizes: `Sizes(dict(batch=8, pixels=56), gpu=dict(batch=64), test=dict(batch=2, pixels=8))`.
+    """Named sizes: `Sizes(dict(batch=4, pixels=160), M=dict(batch=16), L=dict(batch=64), test=dict(pixels=8))`.
 
-    gpu: what is another on a GPU of CARD_BYTES or more. halved: which sizes are halved on a GPU of half of that, and
-    so on. test: what is another in the exact tests, never in a run. Raises TypeError where one of them names no size.
+    The first are those of rung S; M, L and XL have what is another than on the rung below. test: what is another in
+    the exact tests, never in a run. Raises TypeError where one of them names no size.
     """
 
     def __init__(
         self,
         sizes: Mapping[str, int],
         *,
-        gpu: Mapping[str, int] = MappingProxyType({}),
-        halved: tuple[str, ...] = ("batch",),
+        M: Mapping[str, int] = MappingProxyType({}),
+        L: Mapping[str, int] = MappingProxyType({}),
+        XL: Mapping[str, int] = MappingProxyType({}),
         test: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        self.cpu, self.gpu, self.halved, self.test = dict(sizes), dict(gpu), halved, dict(test)
-        if unknown := sorted({*gpu, *test} - set(sizes)):
-            raise TypeError(f"{unknown[0]} is given for a GPU or for tests, but is no size: {', '.join(sizes)}")
+        self.ladder = dict(zip(RUNGS, (dict(sizes), dict(M), dict(L), dict(XL)), strict=True))
+        self.test = dict(test)
+        if unknown := sorted({*M, *L, *XL, *test} - set(sizes)):
+            raise TypeError(f"{unknown[0]} is given for another rung or for tests, but is no size: {', '.join(sizes)}")
 
-    def on(self, device_type: str) -> dict[str, int]:
-        """The sizes of a run on "cpu" or "cuda", there on the smallest card of this machine."""
-        if device_type != "cuda":
-            return dict(self.cpu)
-        sizes = {**self.cpu, **self.gpu}
-        halvings = ceil(log2(max(1.0, CARD_BYTES / smallest_card())))
-        return sizes | {name: max(1, sizes[name] >> halvings) for name in self.halved if name in sizes}
+    def on(self, rung: str) -> dict[str, int]:
+        """The sizes of a rung, one of RUNGS."""
+        below = RUNGS[: RUNGS.index(rung) + 1]
+        return {name: size for one in below for name, size in self.ladder[one].items()}
+
+
+def rung_here(device_type: str, cores: int, memory_bytes: float) -> str:
+    """The rung of a run on "cpu", by its cores and memory, or on "cuda", by the smallest card of this machine."""
+    if device_type == "cuda":
+        card = smallest_card()
+        return XL if card >= XL_BYTES else L if card >= L_BYTES else M
+    return M if cores >= WORKSTATION_CORES and memory_bytes >= WORKSTATION_BYTES else S
 
 
 def smallest_card() -> float:

@@ -12,3 +12,4 @@ from tipbench.tip.pair import *
 from tipbench.tip.process import *
 from tipbench.tip.reason import *
 from tipbench.tip.sizes import *
+from tipbench.tip.training import *

@@ -36,6 +36,12 @@ class Mean:
     error: float
     freedom: float
 
+    @classmethod
+    def of_interval(cls, low: float, high: float, freedom: float) -> Mean:
+        """With the error that gives this interval at 95 %, whatever level it was made at: an interval that had to be
+        wider, as the measurement stopped as soon as it could decide, stays so."""
+        return cls((low + high) / 2, (high - low) / 2 / float(stdtrit(freedom, 0.975)), freedom)
+
     def interval(self, alpha: float = 0.05) -> tuple[float, float]:
         """Student's, at two-sided error `alpha`."""
         half = float(stdtrit(self.freedom, 1 - alpha / 2)) * self.error
@@ -80,7 +86,8 @@ def pooled(runs: Sequence[Mean], spread: Spread) -> Mean:
 
     The variance between runs is `spread`, worth PRIOR_FREEDOM, and what the runs show themselves; each run then
     counts by its own variance and this one (DerSimonian and Laird 1986), and Welch and Satterthwaite give the degrees
-    of freedom. Simulated: `tests/test_pooling.py`.
+    of freedom, but never more than the runs have together: so no run's interval becomes narrower by what is assumed.
+    Simulated: `tests/test_pooling.py`.
     """
     if not runs:
         raise ValueError("no runs to pool")
@@ -98,7 +105,7 @@ def pooled(runs: Sequence[Mean], spread: Spread) -> Mean:
     mean = math.fsum(weight * run.mean for weight, run in zip(weights, runs, strict=True))
     unsure = math.fsum((w**2 * one) ** 2 / run.freedom for w, one, run in zip(weights, own, runs, strict=True))
     unsure += (between * math.fsum(w**2 for w in weights)) ** 2 / freedom
-    return Mean(mean, math.sqrt(1 / total), total**-2 / unsure)
+    return Mean(mean, math.sqrt(1 / total), min(total**-2 / unsure, math.fsum(run.freedom for run in runs)))
 
 
 def state(runs: Sequence[Mean], spread: Spread, margin: float, bounds: Sequence[float]) -> State:

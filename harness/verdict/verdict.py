@@ -13,7 +13,7 @@ from tipbench.verdict.statistics import Estimate, Serial, discoveries, provision
 
 FALSE_DISCOVERY_RATE = 0.05
 
-OPEN = "open when the time was up"
+OPEN = "time was up"
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,11 @@ def _judge_variant(record: Record, variant: str, rules: Rules, cores: int) -> Ju
     smallest, reason = None, ""
     if verdict == "inconclusive":
         smallest = math.exp(MARGIN + (result.high - result.low) / 2)
-        reason = _why(result, smallest, rules) + shortage(launches)
+        reason = _why(result, rules) + shortage(launches)
         reason += f"; {disturbed}" if disturbed else ""
         if result.launches < last and futile(effects, rules):
-            reason += f"; stopped early, after {len(effects)} launches: more would not have settled it"
-        reason += f"; {OPEN}, after {len(record.launches)} of {last} launches" if left_open else ""
+            reason += f"; stopped after {len(effects)} launches: more would hardly settle it"
+        reason += f"; {OPEN} after {len(record.launches)} of {last} launches" if left_open else ""
     return replace(
         judged,
         verdict=verdict,
@@ -104,38 +104,33 @@ def _below_the_first_look(
         parts = (f"{OPEN}: {few}" if few and left_open else few, disturbed)
         return replace(judged, reason="; ".join(filter(None, parts if rules.timed else parts[::-1])))
     mean, half = provisional(effects)
-    taken = "1 launch" if len(effects) == 1 else f"{len(effects)} launches"
-    few = f"provisional, from {taken}: a verdict needs at least {least}"
     return replace(
         judged,
         speedup=math.exp(mean),
         low=None if half is None else math.exp(mean - half),
         high=None if half is None else math.exp(mean + half),
         launches=len(effects),
-        reason="; ".join(filter(None, (few, disturbed))),
+        reason="; ".join(filter(None, (_too_few(len(effects), least), disturbed))),
         effects=tuple(effects),
     )
 
 
 def _too_few(launches: int, least: int) -> str:
-    """Why there is no interval; empty where there are launches enough for one."""
-    if launches >= least:
-        return ""
-    count = "1 launch decides" if launches == 1 else f"{launches} launches decide"
-    return f"{count} nothing: a verdict needs at least {least}"
+    """Why there is no verdict; empty where there are launches enough for one."""
+    return f"needs {least} launches, has {launches}" if launches < least else ""
 
 
-def _why(result: Estimate, smallest: float, rules: Rules) -> str:
+def _why(result: Estimate, rules: Rules) -> str:
     """Why an interval decides nothing."""
     if result.low > MARGIN or result.high < -MARGIN:
-        p = p_of(result, rules)
-        needed = f"p = {p:.2g}, {rules.claim:g} is needed"
-        return f"{_probably(math.exp(result.mean))}, but below our bar of evidence: {needed}"
-    return f"could have seen effects from {100 * (smallest - 1):.1f} %"
+        return f"probably {in_percent(result.mean)}, but p = {p_of(result, rules):.2g} and {rules.claim:g} is needed"
+    return f"between {in_percent(result.low)} and {in_percent(result.high)}"
 
 
-def _probably(speedup: float) -> str:
-    return f"probably about {100 * abs(speedup - 1):.0f} % {'faster' if speedup > 1 else 'slower'}"
+def in_percent(effect: float) -> str:
+    """`5 % faster`, `0.4 % slower`. effect: ln t_baseline - ln t_variant."""
+    percent = 100 * math.expm1(abs(effect))
+    return f"{percent:.{0 if percent >= 2 else 1}f} % {'faster' if effect > 0 else 'slower'}"
 
 
 def judge_suite(records: Sequence[Record], rules: Rules, cores: int) -> list[Judgement]:
@@ -149,9 +144,13 @@ def judge_suite(records: Sequence[Record], rules: Rules, cores: int) -> list[Jud
     tested = [judgement for judgement in judged if judgement.p is not None]
     kept = discoveries([judgement.p for judgement in tested if judgement.p is not None], FALSE_DISCOVERY_RATE)
     lost = {id(judgement) for judgement, stays in zip(tested, kept, strict=True) if not stays}
-    among = f"but not certain enough among the {len(tested)} comparisons of the run (false-discovery control)"
+    by_chance = f"but some of the run's {len(tested)} comparisons look so by chance"
     return [
-        replace(judgement, verdict="inconclusive", reason=f"{_probably(judgement.speedup or 1.0)}, {among}")
+        replace(
+            judgement,
+            verdict="inconclusive",
+            reason=f"probably {in_percent(math.log(judgement.speedup or 1.0))}, {by_chance}",
+        )
         if id(judgement) in lost and judgement.verdict in ("faster", "slower")
         else _unless_by_its_clock(judgement)
         for judgement in judged
@@ -178,8 +177,8 @@ def _widened(judgement: Judgement, alike: Serial, rules: Rules) -> Judgement:
     smallest = math.exp(MARGIN + half) if verdict == "inconclusive" else None
     rest = [judgement.reason.partition("; ")[2] if judgement.verdict == "inconclusive" else ""]
     if verdict != judgement.verdict:
-        rest = [f"{judgement.verdict} before its interval was widened, as launches that follow each other are alike"]
-    reason = "; ".join(filter(None, [_why(found, smallest, rules) if smallest else "", *rest]))
+        rest = [f"{judgement.verdict} before its interval was widened, as launches in a row were alike"]
+    reason = "; ".join(filter(None, [_why(found, rules) if smallest else "", *rest]))
     return replace(
         wider, verdict=verdict, smallest=smallest, reason=reason, p=p_of(found, rules), error=standard_error(found)
     )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 
 from tipbench.tip.counts import Unseen
 from tipbench.tip.pair import Equal, Step
+from tipbench.tip.training import SET_ASIDE, Trained, Training
 from tipbench.worker import switches
 from tipbench.worker.answers import expect_numbers, expect_storable
 from tipbench.worker.failed import Failed
@@ -42,17 +46,11 @@ def check_steps(equal: Equal, device_type: str) -> int:
     return 3 if device_type == "cuda" and equal in (Equal.BITWISE, Equal.CLOSE) else 2
 
 
-def further_steps(equal: Equal) -> int:
-    """How many more are compared one by one, with the last seed. Trainings to a target are alike in their scores, and
-    long."""
-    return 0 if equal is Equal.TARGET else CONSECUTIVE - 1
-
-
 @dataclass
 class Results:
     """What a variant's steps returned, on the host.
 
-    seeds: after `check_steps`, one entry a seed. further: of each of the `further_steps`, with the last seed.
+    seeds: after `check_steps`, one entry a seed. further: of each of the next steps, with the last seed.
     reused: the step that seems to have handed out a copy of an earlier result, changed within the tolerance; 0 for
     none. Only who knows that the right result is the same in every step can say that it was not computed.
     """
@@ -82,7 +80,7 @@ def results(guard: Guard, variant: str, seeds: Sequence[int], alone: bool) -> Re
             # What is judged by an error over all numbers is judged by a sample too, and in fp64 all may not fit.
             most = SAMPLE if pair.equal in (Equal.REFERENCE, Equal.LOSSY) else None
             keeps = kept is not None and steps.are_kept(kept, taken)
-            for _ in range(further_steps(pair.equal) if last else 0):
+            for _ in range(CONSECUTIVE - 1 if last else 0):
                 steps.run(1)
                 taken.append(steps.snapshot(most))
                 keeps = keeps or (kept is not None and steps.are_kept(kept, taken))
@@ -172,14 +170,13 @@ def compared(guard: Guard, variant: str, baseline: Results, found: Results, refe
             baseline.seeds,
             found.seeds,
             reference.seeds,
-            pair.target,
             seeded=pair.seeded,
         )
         for index, (before, after) in enumerate(zip(baseline.further, found.further, strict=True)):
             doing = f"{variant}, step {first + 1 + index}"
             # Rounding drives two correct trainings apart, about twice as far with each step.
             tolerance = pair.tolerance * 2 ** (index + 1)
-            compare(pair.equal, tolerance, [before], [after], reference.further[index : index + 1], pair.target)
+            compare(pair.equal, tolerance, [before], [after], reference.further[index : index + 1])
     except Unequal as error:
         raise error.of(doing) from None
     if found.reused and all_alike(baseline.further):
@@ -215,6 +212,46 @@ def engaged(guard: Guard, baseline: Any, optimized: Any) -> dict[str, Any]:
         return {"engaged": None, "what": mechanism.what}
     shown = guard.call("step-raised", "mechanism", lambda: bool(mechanism.shows(baseline, optimized)))
     return {"engaged": shown, "what": mechanism.what}
+
+
+def trained(guard: Guard, variant: str, seed: int) -> dict[str, Any] | None:
+    """Whole trainings of a variant, from seeds drawn with `seed`; answers the fields of `record.Trainings`, None where
+    the pair has none. Raises Failed.
+
+    On one thread: several pairs are checked at once, and sums of more threads are rounded in another order.
+    """
+    pair = guard.pair_class
+    if not pair.trainings:
+        return None
+    training = guard.build(variant, seed)
+    guard.expect_restored(variant)
+    if not isinstance(training, Training):
+        raise Failed("build-raised", f"{variant} returned no Training, of which {pair.__name__}.trainings are counted")
+    drawn = torch.Generator().manual_seed(seed)
+    seeds = torch.randint(SET_ASIDE.stop, 2**31, (pair.trainings,), generator=drawn).tolist()
+    with guard.scope(variant), on_one_thread():
+        found = [guard.step(variant, partial(training.train, number)) for number in seeds]
+    if odd := next((one for one in found if not isinstance(one, Trained)), None):
+        raise Failed("step-raised", f"{variant}: train returned a {type(odd).__name__}; return a Trained")
+    return {
+        "target": training.target,
+        "batch": training.batch,
+        "steps_timed": training.steps,
+        "seeds": seeds,
+        "steps": [one.steps for one in found],
+        "reached": [one.reached for one in found],
+        "scores": [one.score if math.isfinite(one.score) else None for one in found],
+    }
+
+
+@contextmanager
+def on_one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def work(guard: Guard, seed: int) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
@@ -47,12 +47,12 @@ class Guard:
     where the pair does not define it.
     """
 
-    def __init__(self, file: Path, folder: Path, pair: str, device: torch.device) -> None:
+    def __init__(self, file: Path, folder: Path, pair: str, device: torch.device, size: Mapping[str, int]) -> None:
         """Import the pair's file. Switches and clocks must stay what they are now. Raises Failed.
 
         Nothing that times or judges may be imported after this: the pair could have replaced what it is made of.
         """
-        self.file, self.device = file, device
+        self.file, self.device, self.size = file, device, size
         self._clocks, self._switches = switches.clocks(), switches.read()
         module = load(file, folder)
         self.expect_unchanged(f"importing {file.name}", "global-switch.import")
@@ -62,7 +62,7 @@ class Guard:
         self.before_step: Callable[[], None] | None = self.pair().before_step if defined else None
 
     def pair(self) -> Pair:
-        return self.pair_class(self.device)
+        return self.pair_class(self.device, self.size)
 
     def build(self, variant: str, seed: int) -> Step:
         """Build the step of a variant, or of "reference". Raises Failed."""

@@ -11,10 +11,13 @@ from typing import Any
 
 import psutil
 import torch
-from torch.autograd.profiler import profile
+from torch.autograd.profiler import profile, record_function
 
 STEPS = 3
 """Enough for an optimizer's state to exist and for caches to be full."""
+
+LAST_STEP = "tipbench: the last step"
+"""What the profiler calls the step by which the steady state is judged."""
 
 
 def process_peaks(
@@ -50,40 +53,46 @@ def process_peaks(
     return found
 
 
-def tensor_peak(build: Callable[[], Callable[[], Any]]) -> int | None:
-    """Exact peak of live CPU tensor bytes from the building to the end of STEPS steps.
+def tensor_peaks(build: Callable[[], Callable[[], Any]]) -> dict[str, int]:
+    """Exact peaks of live CPU tensor bytes: "tensor_peak" from the building to the end of STEPS steps, "steady_peak"
+    in the last of them, when what is only built, compiled or converted once is gone.
 
     The profiler reports every allocation and release, so the running sum is exact as long as it
-    watches from the start. None where the variant itself runs a profiler: torch allows one at a time.
+    watches from the start. Empty where the variant itself runs a profiler: torch allows one at a time.
     """
     if torch._C._autograd._profiler_enabled():
         # One more would end the variant's own, and torch 2.11 then raises where the variant leaves it.
-        return None
+        return {}
     gc.collect()
     try:
         with profile(profile_memory=True) as watched:
             step = build()
-            for _ in range(STEPS):
+            for _ in range(STEPS - 1):
+                step()
+            with record_function(LAST_STEP):
                 step()
             # A profiler started by the step ends this one, without an error.
             watching = torch._C._autograd._profiler_enabled()
     except RuntimeError as error:
         if "rofiler" in str(error):
-            return None
+            return {}
         raise
     result = watched.kineto_results
     if result is None or not watching:
-        return None
-    events = sorted(
+        return {}
+    events = result.events()
+    begun = next(event.start_ns() for event in events if event.name() == LAST_STEP)
+    changes = sorted(
         (event.start_ns(), event.nbytes())
-        for event in result.events()
+        for event in events
         if event.name() == "[memory]" and event.device_type().name == "CPU"
     )
-    live = peak = 0
-    for _, change in events:
+    live = peak = steady = 0
+    for when, change in changes:
         live += change
         peak = max(peak, live)
-    return peak
+        steady = max(steady, live) if when >= begun else live
+    return {"tensor_peak": peak, "steady_peak": steady}
 
 
 def _reset_resident_peak() -> bool:

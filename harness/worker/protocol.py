@@ -29,7 +29,19 @@ REQUEST_LIMIT = 4 * ANSWER_LIMIT
 CONNECTION_LOST = 74
 """Exit code of a worker that can no longer read requests or send answers (EX_IOERR of sysexits.h)."""
 
-COMMANDS = ("build", "warm", "block", "observe", "work", "engaged", "results", "compare", "measure_memory")
+COMMANDS = (
+    "build",
+    "warm",
+    "block",
+    "observe",
+    "work",
+    "engaged",
+    "results",
+    "compare",
+    "measure_memory",
+    "job_card",
+    "trained",
+)
 
 FIELDS = {"id", "command", "arguments"}
 

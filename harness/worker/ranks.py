@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ def run_ranks(ranks: int, path: str, task: str) -> None:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as torchrun
 
-    spread = json.loads(task)["rendezvous"]
+    described = json.loads(task)
+    spread = described["rendezvous"]
     if spread:
         nodes, node, host, port = (str(spread[name]) for name in ("nodes", "node", "host", "port"))
         where = ["--nnodes", nodes, "--node-rank", node, "--master-addr", host, "--master-port", port]
@@ -38,13 +40,21 @@ def run_ranks(ranks: int, path: str, task: str) -> None:
         torchrun(
             [
                 *(*where, "--nproc-per-node", str(ranks_here), "--monitor-interval", "1"),
-                *("--no-python", sys.executable, "-u", "-P", "-m", "tipbench.worker", str(ranks), path, task),
+                *("--no-python", *as_unset(described["without"]), sys.executable, "-u", "-P"),
+                *("-m", "tipbench.worker", str(ranks), path, task),
             ]
         )
     except ChildFailedError as error:
         codes = {rank: failure.exitcode for rank, failure in error.failures.items()}
         (Path(path).parent / "exit-codes.json").write_text(json.dumps(codes))
         raise
+
+
+def as_unset(names: Sequence[str]) -> list[str]:
+    """The words before a rank's command that start it without these variables, where they are not set here: torchrun
+    would set OMP_NUM_THREADS to 1."""
+    words = [word for name in names if name not in os.environ for word in ("-u", name)]
+    return ["env", *words] if words else []
 
 
 class Ranks:

@@ -27,7 +27,7 @@ from tipbench.worker.protocol import (
 )
 from tipbench.worker.ranks import Ranks, run_ranks
 
-METHODS = {"observe": "mechanism", "work": "work"}
+METHODS = {"observe": "mechanism", "work": "work", "trained": "trainings"}
 """By command, the method of the pair that returns what is answered."""
 
 

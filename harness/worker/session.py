@@ -17,12 +17,14 @@ from typing import Any
 
 import torch
 
+from tipbench.tip.job import MacroPair
 from tipbench.tip.pair import Step
 from tipbench.worker import checks
 from tipbench.worker.checks import Results
 from tipbench.worker.clock import Card, emptying_l2, seconds_to_finish, time_block, together, warm_up
-from tipbench.worker.guard import Guard
-from tipbench.worker.memory import process_peaks, tensor_peak
+from tipbench.worker.guard import Guard, seed_generators
+from tipbench.worker.job_card import job_card
+from tipbench.worker.memory import process_peaks, tensor_peaks
 from tipbench.worker.ranks import Ranks
 
 LAUNCH_WARM_S = 0.3
@@ -46,7 +48,7 @@ class Session:
             # Events, streams and allocations without a device go to the current one, which is the first by default:
             # rank 1 would record its events on card 0, and make a context there.
             torch.cuda.set_device(self.device)
-        self.guard = Guard(Path(task["file"]), Path(task["folder"]), task["pair"], self.device)
+        self.guard = Guard(Path(task["file"]), Path(task["folder"]), task["pair"], self.device, task["size"])
         self.check_output = self.guard.check_output
         self.card = Card(self.device) if self.device.type == "cuda" else None
         self.ranks = ranks
@@ -93,11 +95,25 @@ class Session:
         """Count the variant's mechanism on a fresh step; answers `checks.count`."""
         return checks.count(self.guard, variant, seed)
 
+    def trained(self, variant: str, seed: int) -> dict[str, Any] | None:
+        """Whole trainings of a variant; answers `checks.trained`."""
+        return checks.trained(self.guard, variant, seed)
+
     def work(self, seed: int) -> dict[str, int]:
         """`Pair.work`, added up over the ranks."""
         mine = checks.work(self.guard, seed)
         everyone = self.ranks.gather(mine)
         return {what: sum(rank[what] for rank in everyone) for what in mine}
+
+    def job_card(self, seed: int) -> dict[str, float]:
+        """The card of the pair's job as it is, once all sides have been timed; answers `job_card.job_card`."""
+        self.steps.clear()
+        pair = self.guard.pair()
+        assert isinstance(pair, MacroPair)
+        seed_generators(seed)
+        job = self.guard.call("build-raised", "the job", pair.job)
+        step = self.guard.call("build-raised", "the job", lambda: pair.step_of(job))
+        return self.guard.call("step-raised", "the job", lambda: job_card(job, step))
 
     def engaged(self, baseline: Any, optimized: Any) -> dict[str, Any]:
         """Whether two counts show the tip at work; answers `checks.engaged`."""
@@ -133,9 +149,7 @@ class Session:
         energy = self._energy(variant, warm["step_s"])
         del self.steps[variant]
         with self.guard.scope(variant):
-            live = self.guard.step(variant, lambda: tensor_peak(lambda: self.guard.build(variant, seed)))
-        if live is not None:
-            memory["tensor_peak"] = live
+            memory |= self.guard.step(variant, lambda: tensor_peaks(lambda: self.guard.build(variant, seed)))
         everyone = self.ranks.gather(memory)
         all_ranks = {key: sum(rank[key] for rank in everyone) for key in memory}
         return {"one_off": {"build": build_s, "warm_up": warm["excess_s"]}, "memory": all_ranks, "energy": energy}

@@ -76,7 +76,8 @@ def compared(info: PairInfo, launcher: Launcher) -> tuple[str, list[float], list
 def seconds_a_step(info: PairInfo, timer: str, seed: int, launcher: Launcher) -> float:
     """The median seconds of one step of a baseline by "Timer" or "do_bench". Raises UserError."""
     root = BENCHMARKS.parent
-    task = {"file": str(root / info.file), "folder": str(BENCHMARKS), "pair": info.pair, "device": info.device}
+    about = {"pair": info.pair, "device": info.device, "size": dict(info.sizes)}
+    task = {"file": str(root / info.file), "folder": str(BENCHMARKS), **about}
     command = [sys.executable, "-m", "tests.peers.timers", json.dumps(task), timer, str(seed)]
     env = {**environment(launcher.controls, ProcessSettings()), "TMPDIR": str(launcher.scratch)}
     done = subprocess.run(command, env=env, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True)

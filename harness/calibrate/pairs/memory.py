@@ -12,7 +12,7 @@ from collections import deque
 import torch
 
 from tipbench.tip.words import Claim, Equal, Mechanism, Pair, Sizes, Step, Tip, falls, operations, stays
-from tipbench.worker.memory import STEPS, tensor_peak
+from tipbench.worker.memory import STEPS, tensor_peaks
 
 TIP = Tip(
     id="memory",
@@ -118,4 +118,4 @@ class Leak(_Memory):
 
 
 def live_mib(step: Step) -> int:
-    return (tensor_peak(lambda: step) or 0) >> 20
+    return tensor_peaks(lambda: step).get("tensor_peak", 0) >> 20

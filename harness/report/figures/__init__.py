@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from tipbench.report.figures.palette import PALETTE
+from tipbench.report.jobs import shares
 from tipbench.report.rows import Row
 
 if TYPE_CHECKING:
@@ -26,9 +27,13 @@ Effect = tuple[str, float, float, float, str]
 def draw(rows: Sequence[Row], format: Format) -> dict[str, bytes]:
     """The figures of one run by name, without ending, in a fixed order; none where nothing was measured.
 
-    "speedups", "speedups-2", ...: all comparisons, on pages; "memory-time": both at once; "sweep-<tip>-<pair>": a
-    curve a swept pair. An SVG is text in UTF-8 that may be put into an HTML page as it is, beside others: its
-    colours are custom properties, `var(--ink, #1b1b1b)`, by the names of PALETTE. A PNG has a white ground.
+    "jobs": what the tips bring in whole jobs, as the guide words them; "memory": their peaks where those change;
+    "one-off": what is paid once, and when it is earned back; "job-time": where a job's time goes;
+    "operations": what the tips bring in operations alone, and the controls; "sweep-<tip>-<pair>": a curve a pair that
+    was swept over four values or more. What one page cannot hold goes on in "jobs-2", ...
+
+    An SVG is text in UTF-8 that may be put into an HTML page as it is, beside others: its colours are custom
+    properties, `var(--ink, #1b1b1b)`, by the names of PALETTE. A PNG has a white ground.
     """
     from tipbench.report.figures.style import save
 
@@ -43,8 +48,8 @@ def alts(rows: Sequence[Row]) -> dict[str, str]:
 def draw_across(
     effects: Sequence[tuple[str, Sequence[Effect]]], format: Format, machines: Sequence[str] = ()
 ) -> dict[str, bytes]:
-    """The figures of a comparison by name, "across", "across-2", ...: the twelve that differ most of the effects, of
-    which each is (tip and pair, what machines found); none where no effect was found by two machines.
+    """The figure of a comparison, by its name, "across": of the effects, of which each is (tip and pair, what machines
+    found), the twelve that differ most, or as many as a page holds; none where no effect was found by two machines.
 
     machines: their order; those not named follow as they are met. A name stands for one machine.
     """
@@ -67,6 +72,13 @@ def sweep_name(tip: str, pair: str) -> str:
 
 
 def _of_run(rows: Sequence[Row]) -> list[Drawing]:
-    from tipbench.report.figures import forest, memory_time, sweep
+    from tipbench.report.figures import forest, job_time, memory, one_off, sweep
 
-    return [*forest.drawings(rows), *memory_time.drawings(rows), *sweep.drawings(rows)]
+    return [
+        *forest.drawings(rows, "jobs"),
+        *memory.drawings(rows),
+        *one_off.drawings(rows),
+        *job_time.drawings(shares(rows)),
+        *forest.drawings(rows, "operations"),
+        *sweep.drawings(rows),
+    ]

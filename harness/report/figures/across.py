@@ -1,48 +1,53 @@
-"""Speedups across machines: a panel a comparison, a line a machine, so that a reversal is seen at once."""
+"""Speedups across machines: by comparison, a line a machine, so that a reversal is seen at once."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
-from textwrap import wrap
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.transforms import blended_transform_factory
 
 from tipbench.report.figures import Effect, style
-from tipbench.report.figures.style import Drawing
+from tipbench.report.figures.listing import EDGE, JOBS, bounded, short, speedups
+from tipbench.report.figures.style import LIGHT, Drawing
 from tipbench.report.wording import plural
 
 MOST = 12
 """Comparisons that are drawn: those that differ most."""
 
-COLUMNS = 3
-PITCH = 0.14
-ABOVE, BELOW, LEFT, RIGHT = 0.66, 0.05, 1.72, 0.12
-HEAD, FOOT, GAP = 0.36, 0.26, 0.2
-"""Inches: around all panels; over, under and beside each."""
+PITCH = 0.16
+ABOVE, BELOW, LEFT, RIGHT = 0.88, 0.42, 1.6, 0.56
+"""Inches: from line to line, and around the axes, beside which machines are named and numbers given."""
 
-LETTERS = 26
-"""Of a line over a panel, and of a machine's name."""
+LETTERS, MACHINE = 60, 23
+"""Of the line over a comparison, and of a machine's name."""
 
-PAGE = 9.8
-"""Inches: the most that a page is high, if one row of panels is not higher."""
+LINES = 58
+"""Of a page of A4, if one comparison alone has no more."""
 
 Panel = tuple[str, dict[str, Effect]]
 
 
 def drawings(effects: Sequence[tuple[str, Sequence[Effect]]], order: Sequence[str]) -> list[Drawing]:
     machines = list(dict.fromkeys([*order, *(effect[0] for _, found in effects for effect in found)]))
-    panels = [(label, {effect[0]: effect for effect in found}) for label, found in effects]
-    shown = sorted((panel for panel in panels if len(panel[1]) > 1), key=_apart, reverse=True)[:MOST]
-    machines = [machine for machine in machines if any(machine in panel[1] for panel in shown)]
-    high = max(1, int((PAGE - ABOVE - BELOW) / (len(machines) * PITCH + HEAD + FOOT)))
-    pages = [shown[start : start + high * COLUMNS] for start in range(0, len(shown), high * COLUMNS)]
-    return [
-        Drawing("across" if number == 1 else f"across-{number}", _alt(page, machines), partial(_paint, page, machines))
-        for number, page in enumerate(pages, 1)
+    panels = [
+        (label, {effect[0]: effect for effect in sorted(found, key=lambda effect: machines.index(effect[0]))})
+        for label, found in effects
     ]
+    shown = sorted((panel for panel in panels if len(panel[1]) > 1), key=_apart, reverse=True)[:MOST]
+    while len(shown) > 1 and len(_lines(shown)) > LINES:
+        shown.pop()
+    return [Drawing("across", _alt(shown), lambda: _paint(shown))] if shown else []
+
+
+def _lines(panels: Sequence[Panel]) -> list[str | Effect]:
+    """A line over each panel, and one a machine."""
+    lines: list[str | Effect] = []
+    for label, found in panels:
+        lines.append(label)
+        lines.extend(found.values())
+    return lines
 
 
 def _apart(panel: Panel) -> float:
@@ -51,57 +56,37 @@ def _apart(panel: Panel) -> float:
     return math.log(max(lows)) - math.log(min(highs))
 
 
-def _paint(panels: Sequence[Panel], machines: Sequence[str]) -> Figure:
-    down = math.ceil(len(panels) / COLUMNS)
-    each = len(machines) * PITCH
-    figure = style.sheet(ABOVE + BELOW + down * (HEAD + each + FOOT))
-    width = (style.WIDTH - LEFT - RIGHT - (COLUMNS - 1) * GAP) / COLUMNS
-    for index, panel in enumerate(panels):
-        row, column = divmod(index, COLUMNS)
-        left, top = LEFT + column * (width + GAP), ABOVE + row * (HEAD + each + FOOT) + HEAD
-        bottom = figure.get_size_inches()[1] - top - each
-        over = style.axes(figure, left, bottom, style.WIDTH - left - width, top)
-        _panel(over, panel, machines)
-        if column == 0:
-            over.set_yticks(range(len(machines)), [style.shown(machine, LETTERS) for machine in machines])
+def _paint(panels: Sequence[Panel]) -> Figure:
+    lines = _lines(panels)
+    figure = style.sheet(ABOVE + len(lines) * PITCH + BELOW)
+    over = style.axes(figure, LEFT, BELOW, RIGHT, ABOVE)
+    over.set_ylim(len(lines) - 0.5, -0.5)
+    over.set_yticks([])
+    over.spines[["left", "bottom"]].set_visible(False)
+    over.tick_params(axis="x", top=True, labeltop=True, length=0)
+    speedups(over, JOBS, [y for y, line in enumerate(lines) if not isinstance(line, str)], half=0.5)
+    inches = blended_transform_factory(figure.dpi_scale_trans, over.transData)
+    end = style.WIDTH - EDGE
+    for y, line in enumerate(lines):
+        if isinstance(line, str):
+            over.plot((EDGE, end), (y - 0.5,) * 2, transform=inches, clip_on=False, color=LIGHT["grid"], linewidth=0.5)
+            over.text(EDGE, y, style.shown(line, LETTERS), transform=inches, va="center", weight="bold")
+            continue
+        machine, speedup, low, high, verdict = line
+        over.text(LEFT - EDGE, y, style.shown(machine, MACHINE), transform=inches, va="center", ha="right")
+        over.text(end, y, short(speedup), transform=inches, va="center", ha="right",
+                  color=style.MARKS[verdict].color)  # fmt: skip
+        bounded(over, y, verdict, (math.log(speedup), math.log(low), math.log(high)))
     style.title(
-        figure,
-        "Speedups across machines",
-        "those that differ most; bars are 95 % intervals, axes are logarithmic; an empty line: not measured there",
+        figure, "Speedups across machines", "those that differ most; bars are 95 % intervals; arrows: beyond the axis"
     )
-    verdicts = [effect[4] for _, found in panels for effect in found.values()]
-    style.legend(figure, verdicts, top=0.42, dots=False, band="no difference: within ±1 %")
+    style.legend(figure, [effect[4] for _, found in panels for effect in found.values()], top=0.46)
     return figure
 
 
-def _panel(over: Axes, panel: Panel, machines: Sequence[str]) -> None:
-    label, found = panel
-    lines = wrap(style.shown(label, 2 * LETTERS), LETTERS + 1)[:2]
-    for above, line in enumerate(reversed(lines)):
-        over.annotate(
-            line, (0, 1), (0, 4 + 9 * above), xycoords="axes fraction", textcoords="offset points", weight="bold"
-        )
-    over.set_ylim(len(machines) - 0.4, -0.6)
-    over.set_yticks([])
-    over.tick_params(axis="y", length=0)
-    over.spines["left"].set_visible(False)
-    logs = {name: (math.log(speedup), math.log(low), math.log(high)) for name, speedup, low, high, _ in found.values()}
-    low, high = style.limits(
-        [middle for middle, _, _ in logs.values()], [end for ends in logs.values() for end in ends]
-    )
-    over.set_xlim(low, high)
-    edge = 0.07 * (high - low)  # a label there would reach into the next panel
-    style.ratio_ticks(over.xaxis, low + edge, high - edge, most=5)
-    over.grid(axis="x")
-    style.no_difference(over)
-    for verdict in style.MARKS:
-        here = [machine for machine in machines if machine in found and found[machine][4] == verdict]
-        if here:
-            style.estimates(over, verdict, [machines.index(name) for name in here], [logs[name] for name in here])
-
-
-def _alt(panels: Sequence[Panel], machines: Sequence[str]) -> str:
+def _alt(panels: Sequence[Panel]) -> str:
     label, found = panels[0]
+    machines = {machine for _, found in panels for machine in found}
     most, least = (pick(found.values(), key=lambda effect: effect[1]) for pick in (max, min))
     verdicts = [{effect[4] for effect in found.values()} for _, found in panels]
     turned = sum({"faster", "slower"} <= found for found in verdicts)

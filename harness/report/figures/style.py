@@ -29,10 +29,10 @@ from tipbench.verdict.rules import AT_MOST, MARGIN
 
 LIGHT = {name: light for name, (light, _) in PALETTE.items()}
 
-WIDTH = 7.3
-"""Inches: A4 between its margins."""
+WIDTH = 4.6
+"""Inches. On a phone, 343 pixels wide, text of SMALL and MEDIUM is 8 and 9 pixels high."""
 
-SMALL, MEDIUM, LARGE = 7.0, 8.0, 9.5
+SMALL, MEDIUM, LARGE = 8.0, 9.0, 11.0
 """Sizes of text, in points."""
 
 DOTS_AN_INCH = 192
@@ -129,9 +129,9 @@ def _shades() -> Image.Image:
     return palette
 
 
-def sheet(height: float, width: float = WIDTH) -> Figure:
-    """An empty figure; sizes in inches."""
-    figure = Figure(figsize=(width, height))
+def sheet(height: float) -> Figure:
+    """An empty figure, so many inches high."""
+    figure = Figure(figsize=(WIDTH, height))
     FigureCanvasAgg(figure)
     return figure
 
@@ -149,7 +149,7 @@ def title(figure: Figure, text: str, below: str = "") -> None:
     at = 0.06 / width
     figure.text(at, 1 - 0.08 / height, text, size=LARGE, weight="bold", ha="left", va="top")
     if below:
-        figure.text(at, 1 - 0.28 / height, below, size=SMALL, color=LIGHT["muted"], ha="left", va="top")
+        figure.text(at, 1 - 0.3 / height, below, size=SMALL, color=LIGHT["muted"], ha="left", va="top")
 
 
 def estimates(
@@ -162,7 +162,7 @@ def estimates(
     mark, middles = MARKS[verdict], [middle for middle, _, _ in found]
     lows, highs = [low for _, low, _ in found], [high for _, _, high in found]
     line = over.vlines if upright else over.hlines
-    line(at, lows, highs, colors=mark.color, linewidth=1.1, zorder=3)
+    line(at, lows, highs, colors=mark.color, linewidth=1.2 if mark.filled else 0.6, zorder=3)
     over.plot(*((at, middles) if upright else (middles, at)), zorder=4, **marker(mark))
 
 
@@ -172,28 +172,25 @@ def launches(over: Axes, xs: Sequence[float], ys: Sequence[float]) -> Line2D:
     return dots
 
 
-def no_difference(over: Axes, upright: bool = False) -> None:
-    """The band of +-1 %, its edges and its middle. upright: as in `estimates`."""
-    span, line = (over.axhspan, over.axhline) if upright else (over.axvspan, over.axvline)
-    span(-MARGIN, MARGIN, facecolor=LIGHT["band"], edgecolor="none", zorder=0)
+def no_difference(over: Axes) -> None:
+    """The band of +-1 % and its edges, of speedups that run upwards."""
+    over.axhspan(-MARGIN, MARGIN, facecolor=LIGHT["band"], edgecolor="none", zorder=0)
     for edge in (-MARGIN, MARGIN):
-        line(edge, color=LIGHT["muted"], linewidth=0.4, linestyle=(0, (2, 2)), zorder=1)
+        over.axhline(edge, color=LIGHT["muted"], linewidth=0.4, linestyle=(0, (2, 2)), zorder=1)
 
 
-def legend(figure: Figure, verdicts: Sequence[str], top: float, band: str, dots: bool = True) -> None:
-    """One line that says what marks mean, `top` inches below the figure's upper edge. band: what it is."""
-    handles: list[Line2D | Patch] = [
-        Line2D([], [], label=verdict, **marker(MARKS[verdict])) for verdict in MARKS if verdict in verdicts
-    ]
-    if dots:
-        handles.append(
-            Line2D([], [], linestyle="none", marker="o", markersize=2, color=LIGHT["muted"], label="one launch")
-        )
-    handles.append(Patch(facecolor=LIGHT["band"], edgecolor=LIGHT["muted"], linewidth=0.4, label=band))
+def legend(figure: Figure, verdicts: Sequence[str], top: float) -> None:
+    """One line that says what the marks of these verdicts mean, `top` inches below the figure's upper edge."""
+    handles = [Line2D([], [], label=verdict, **marker(MARKS[verdict])) for verdict in MARKS if verdict in verdicts]
+    key(figure, handles, top)
+
+
+def key(figure: Figure, handles: Sequence[Line2D | Patch], top: float) -> None:
+    """One line that says what marks mean, by their labels."""
     height = figure.get_size_inches()[1]
     figure.legend(
         handles=handles, loc="upper left", bbox_to_anchor=(0, 1 - top / height), ncols=len(handles), fontsize=SMALL,
-        handletextpad=0.3, columnspacing=1.2, borderpad=0.3, handlelength=1.2,
+        handletextpad=0.3, columnspacing=0.9, borderpad=0.3, handlelength=1.0,
     )  # fmt: skip
 
 

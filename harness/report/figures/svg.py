@@ -14,8 +14,8 @@ NUMBER = re.compile(r"-?\d+\.\d+")
 DOTS, DOT = "launches", 1.7
 """What the groups of dots are called while a figure is drawn, and how wide a dot is, in points."""
 
-FONT = "7px sans-serif"
-DEFAULTS = {"font-size: 7px", "font-family: 'DejaVu Sans', sans-serif", "text-anchor: start", "stroke-linejoin: miter"}
+FONT = "8px sans-serif"
+DEFAULTS = {"font-size: 8px", "font-family: 'DejaVu Sans', sans-serif", "text-anchor: start", "stroke-linejoin: miter"}
 """What the figure as a whole says, or SVG by itself, no element need say."""
 
 GEOMETRY = ("d", "x", "y", "width", "height", "transform")

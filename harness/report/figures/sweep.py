@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import partial
+from itertools import groupby
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -17,7 +18,10 @@ from tipbench.report.rows import CONTROL, Row
 SETTING = re.compile(r"(.+?)=(\d{1,15}(?:\.\d{1,15})?)")
 """How a point of a sweep is named."""
 
-WIDTH, HEIGHT = 4.8, 3.2
+LEAST = 4
+"""Points that make a curve: fewer are read faster in a table."""
+
+HEIGHT = 3.2
 """Inches."""
 
 Points = list[tuple[float, Row]]
@@ -27,16 +31,23 @@ def drawings(rows: Sequence[Row]) -> list[Drawing]:
     found: dict[tuple[str, str, str, str], dict[float, Row]] = {}
     for row in rows:
         setting = SETTING.fullmatch(row.variant)
-        if setting and row.judgement.speedup is not None and row.tip != CONTROL:
+        if setting and row.tip != CONTROL:
             key = (row.tip, row.info.pair, row.info.device, setting[1])
             found.setdefault(key, {}).setdefault(float(setting[2]), row)
     drawn: dict[str, Drawing] = {}
     for (tip, pair, _, swept), by_value in found.items():
-        points = sorted(by_value.items())
-        if len(points) > 1:
+        runs = _unbroken(by_value)
+        points = [point for run in runs for point in run]
+        if len(points) >= LEAST:
             name = _unused(sweep_name(tip, pair), drawn)
-            drawn[name.casefold()] = Drawing(name, _alt(points, swept), partial(_paint, points, swept))
+            drawn[name.casefold()] = Drawing(name, _alt(points, swept), partial(_paint, runs, swept))
     return list(drawn.values())
+
+
+def _unbroken(by_value: dict[float, Row]) -> list[Points]:
+    """The points that were measured, apart where one between them was not: no line goes over it."""
+    found = groupby(sorted(by_value.items()), key=lambda point: point[1].judgement.speedup is not None)
+    return [list(points) for measured, points in found if measured]
 
 
 def _unused(name: str, drawn: dict[str, Drawing]) -> str:
@@ -49,9 +60,10 @@ def _unused(name: str, drawn: dict[str, Drawing]) -> str:
     return found
 
 
-def _paint(points: Points, swept: str) -> Figure:
-    figure = style.sheet(HEIGHT, WIDTH)
-    over = style.axes(figure, 0.62, 0.42, 0.15, 0.78)
+def _paint(runs: list[Points], swept: str) -> Figure:
+    points = [point for run in runs for point in run]
+    figure = style.sheet(HEIGHT)
+    over = style.axes(figure, 0.66, 0.44, 0.12, 0.82)
     values = [value for value, _ in points]
     # Settings such as 1, 2, 4, 8 are chosen by ratio; 0 has no place on such an axis.
     if values[0] > 0 and values[-1] >= 4 * values[0]:
@@ -72,8 +84,10 @@ def _paint(points: Points, swept: str) -> Figure:
     over.set_ylim(low, high)
     style.ratio_ticks(over.yaxis, low, high, most=9)
     over.grid(axis="y")
-    style.no_difference(over, upright=True)
-    over.plot(values, [middle for middle, _, _ in estimates], color=LIGHT["muted"], linewidth=0.8, zorder=2)
+    style.no_difference(over)
+    for run in runs:
+        middles = [ln(row)[0] for _, row in run]
+        over.plot([value for value, _ in run], middles, color=LIGHT["muted"], linewidth=0.8, zorder=2)
     for verdict in style.MARKS:
         here = [(value, ln(row)) for value, row in points if row.verdict == verdict]
         if here:
@@ -86,10 +100,10 @@ def _paint(points: Points, swept: str) -> Figure:
     row = points[0][1]
     style.title(
         figure,
-        style.shown(f"{row.tip} {row.info.pair}", 46),
-        style.shown(f"by {swept}{_on(row)}; bars are 95 % intervals", 90),
+        style.shown(str(row.info.tip["title"]), 42),
+        style.shown(f"{row.info.pair} by {swept}{_on(row)}; bars are 95 % intervals, dots launches", 70),
     )
-    style.legend(figure, [row.verdict for _, row in points], top=0.42, band="±1 %")
+    style.legend(figure, [row.verdict for _, row in points], top=0.46)
     return figure
 
 

@@ -1,0 +1,110 @@
+"""The machine of a run, in few words and in all its fields."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tipbench.machine.proc import DENIED, UNAVAILABLE
+from tipbench.records.record import Run
+from tipbench.report.cells import table
+from tipbench.report.document import Block, Heading, Line, Literal, Paragraph
+from tipbench.report.wording import plural, size, value
+
+
+def machine_words(machine: Mapping[str, Any]) -> str:
+    """`AMD EPYC (Zen 4), 2 cores, 24 GiB, no GPU`, or its name where the description is another."""
+    cpu, cores, memory = (machine.get(key) for key in ("cpu", "cores", "memory_bytes"))
+    if not isinstance(cpu, str) or not isinstance(cores, int) or not isinstance(memory, int):
+        return str(machine.get("name") or "an unnamed machine")
+    march = machine.get("microarchitecture")
+    known = isinstance(march, str) and march not in ("", UNAVAILABLE, DENIED)
+    kind = f" ({re.sub(r'^zen(?=[0-9])', 'Zen ', str(march))})" if known else ""
+    return ", ".join([f"{cpu}{kind}", plural(cores, "core"), size(memory), *_gpus(machine)])
+
+
+def _gpus(machine: Mapping[str, Any]) -> list[str]:
+    gpus = machine.get("gpus")
+    names = [str(gpu.get("name")) for gpu in gpus if isinstance(gpu, Mapping)] if isinstance(gpus, list) else []
+    return [f"{number} x {name}" if number > 1 else name for name, number in Counter(names).items()] or ["no GPU"]
+
+
+def versions(machine: Mapping[str, Any]) -> str:
+    """`torch 2.15.0, Python 3.11.7`, as far as they are known."""
+    named = {"torch": "torch", "python": "Python"}
+    return ", ".join(f"{shown} {machine[name]}" for name, shown in named.items() if machine.get(name))
+
+
+def in_brief(run: Run) -> Iterator[Line]:
+    """At most five lines and those of further nodes."""
+    machine = run.machine
+    cores = machine.get("cores")
+    caches = ", ".join(f"{name} {size(found)}" for name, found in _flat(machine.get("caches")) if _is_count(found))
+    yield from _line("Processor", machine.get("cpu"), plural(cores, "core") if isinstance(cores, int) else None, caches)
+    memory = machine.get("memory_bytes")
+    yield from _line("Memory", size(memory) if isinstance(memory, int) else None, *_gpus(machine))
+    kernel = f"kernel {machine['kernel']}" if machine.get("kernel") else None
+    yield from _line("System", machine.get("os"), kernel, machine.get("libc"), machine.get("compiler"))
+    names = ("torch", "torchvision", "numpy", "triton", "python")
+    yield from _line("Software", *(f"{name} {machine[name]}" for name in names if machine.get(name)))
+    if run.controls:
+        yield "Set for every process, the same on both sides: ", Literal(_settings(run)), "."
+    else:
+        yield "Nothing was set for the processes: the run was made with ", Literal("--bare"), "."
+    yield from _nodes(machine)
+
+
+def _line(label: str, *found: Any) -> Iterator[Line]:
+    known = [str(part) for part in found if part and part not in (UNAVAILABLE, DENIED)]
+    if known:
+        yield (f"{label}: {', '.join(known)}.",)
+
+
+def _settings(run: Run) -> str:
+    return " ".join(f"{name}={found}" for name, found in run.controls.items())
+
+
+def _nodes(machine: Mapping[str, Any]) -> Iterator[Line]:
+    """Each of several machines with the network it is reached through."""
+    nodes = machine.get("nodes")
+    listed = [node for node in nodes if isinstance(node, Mapping)] if isinstance(nodes, list) else []
+    if len(listed) < 2:
+        return
+    named = [
+        f"{node.get('name')} by {node.get('interface')}" + (f" ({node['mbit']} Mbit/s)" if node.get("mbit") else "")
+        for node in listed
+    ]
+    yield (f"{len(listed)} machines share the ranks of a variant, node 0 first: {', '.join(named)}.",)
+
+
+def all_fields(run: Run) -> list[Block]:
+    """Everything that is recorded of the machine, and what was set for every worker."""
+    described = (
+        (key, size(found) if _is_count(found) and _in_bytes(key) else value(found)) for key, found in _flat(run.machine)
+    )
+    blocks: list[Block] = [
+        Heading("The machine, all that is recorded"),
+        table("machine", ("field", "value"), described),
+    ]
+    if run.controls:
+        blocks.append(Paragraph(("Set for every worker, the same on both sides:",)))
+        blocks.append(table("settings", ("variable", "value"), run.controls.items()))
+    return blocks
+
+
+def _is_count(found: object) -> bool:
+    return isinstance(found, int) and not isinstance(found, bool)
+
+
+def _in_bytes(key: str) -> bool:
+    return key.endswith("_bytes") or key.startswith("caches.")
+
+
+def _flat(found: object, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, item in found.items() if isinstance(found, Mapping) else ():
+        if isinstance(item, Mapping) and item:
+            yield from _flat(item, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", item

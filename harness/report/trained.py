@@ -1,0 +1,121 @@
+"""What the counted trainings of a pair's two sides come to, in numbers and in words."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+
+from tipbench.records.record import Trainings
+from tipbench.report.rows import Row
+from tipbench.report.wording import ratio, seconds, value
+from tipbench.verdict.pooling import Mean
+from tipbench.verdict.trainings import expected_steps, fewer_steps
+
+
+@dataclass(frozen=True)
+class Side:
+    """steps: optimizer steps that the target is expected to take, failed trainings included; None where all failed.
+    reached: of `trainings`. score: the mean of those that ended in a number. timed: steps that are timed, in place of
+    optimizer steps, and samples: within one of these.
+    """
+
+    steps: float | None
+    reached: int
+    trainings: int
+    score: float | None
+    timed: float | None
+    samples: int
+
+
+@dataclass(frozen=True)
+class Trained:
+    """fewer: ln of the timed steps to the target that the baseline takes, over the variant's."""
+
+    fewer: Mean
+    baseline: Side
+    variant: Side
+    target: float
+
+    @property
+    def both_reach(self) -> bool:
+        """Whether the ratio is known: of a side that never reaches the target, only that it needs many more steps."""
+        return self.baseline.reached > 0 and self.variant.reached > 0
+
+
+def trained(row: Row) -> Trained | None:
+    """None where no trainings were counted."""
+    sides = row.trainings
+    if sides is None:
+        return None
+    before, after = sides
+    return Trained(fewer_steps(before, after), _side(before), _side(after), before.target)
+
+
+def _side(found: Trainings) -> Side:
+    reached = sum(found.reached)
+    steps = expected_steps(found) if reached else None
+    scores = [score for score in found.scores if score is not None]
+    return Side(
+        steps=steps,
+        reached=reached,
+        trainings=len(found.reached),
+        score=statistics.fmean(scores) if scores else None,
+        timed=None if steps is None else steps / found.steps_timed,
+        samples=found.batch * found.steps_timed,
+    )
+
+
+def in_short(found: Trained) -> str:
+    """`812 -> 420 steps`, or how many reach the target where some do not."""
+    sides = found.baseline, found.variant
+    reached = " -> ".join(f"{side.reached} of {side.trainings}" for side in sides)
+    if not found.both_reach:
+        return f"{reached} trainings reach the target"
+    steps = f"{' -> '.join(map(_steps, sides))} steps"
+    failures = any(side.reached < side.trainings for side in sides)
+    return f"{steps}, failures included: {reached} trainings reach the target" if failures else steps
+
+
+def in_ratio(found: Trained) -> str:
+    """`1.93x [1.7, 2.2] in steps to the target (812 -> 420 steps)`."""
+    if not found.both_reach:
+        return in_short(found)
+    return f"{_factor(found)} in steps to the target ({in_short(found)})"
+
+
+def _factor(found: Trained) -> str:
+    mean, (low, high) = found.fewer.mean, found.fewer.interval()
+    return ratio(math.exp(mean), math.exp(low), math.exp(high))
+
+
+def in_full(row: Row) -> str:
+    """All of a row's trainings as a sentence without its full stop; empty where none were counted."""
+    found = trained(row)
+    if found is None:
+        return ""
+    sides = found.baseline, found.variant
+    steps = (row.step_s, row.variant_step_s)
+    words = [f"a score of {value(found.target)} is the target: {in_short(found)}"]
+    if found.both_reach:
+        words.append(f"timed steps to the target, baseline over variant: {_factor(found)}")
+    words.append(f"mean score in the end {' -> '.join(_score(side) for side in sides)}")
+    rates = [f"{side.samples / step_s:,.0f}" for side, step_s in zip(sides, steps, strict=True) if step_s]
+    if len(rates) == len(sides):
+        words.append(f"samples a second {' -> '.join(rates)}")
+    times = [
+        seconds(side.timed * step_s)
+        for side, step_s in zip(sides, steps, strict=True)
+        if side.timed is not None and step_s is not None
+    ]
+    if len(times) == len(sides):
+        words.append(f"time to the target {' -> '.join(times)}")
+    return "; ".join(words)
+
+
+def _steps(side: Side) -> str:
+    return "never" if side.steps is None else f"{side.steps:,.0f}"
+
+
+def _score(side: Side) -> str:
+    return "none" if side.score is None else f"{side.score:.4g}"

@@ -1,0 +1,216 @@
+"""All runs of a machine count together: which they are, and that every page of them gives the same answers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.made_up import MACHINE, info, measured, run, stored, tip
+from tests.published import of
+from tipbench import compare
+from tipbench.cli import main
+from tipbench.publish import tree
+from tipbench.publish.allowed import Allowed, allowed, with_earlier
+from tipbench.records import store
+from tipbench.records.record import Record, Run
+from tipbench.report import earlier_effects, one_liners, render
+from tipbench.report.advice import ANSWERS, advise
+from tipbench.report.earlier import MOST, earlier
+from tipbench.report.effect import effects
+
+RESULTS = Path(__file__).parent.parent / "results"
+
+
+def job(effect: float, **about: Any) -> Record:
+    return measured(info("Job", scale="macro", **about), {"optimized": effect})
+
+
+def on_day(day: int, *records: Record, **more: Any) -> Run:
+    """A run of that day in March; its id begins with the day."""
+    started = f"2026-03-{day:02}T09:30:00+00:00"
+    return run(records or [job(0.06)], **{"id": f"{day:02}" * 16, "started": started, **more})
+
+
+# ---- which they are ----
+
+
+def test_runs_of_the_same_machine_that_began_before_are_found_oldest_first(tmp_path: Path) -> None:
+    files = [stored(tmp_path, on_day(day)) for day in (3, 1, 2, 4)]
+    first, second, third, last = sorted(files)
+    assert earlier(last, on_day(4)) == [first, second, third]
+    assert earlier(second, on_day(2)) == [first]
+    assert earlier(first, on_day(1)) == []
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"machine": {**MACHINE, "torch": "2.14.0"}},
+        {"machine": {**MACHINE, "kernel": "6.18.45"}},
+        {"machine": {**MACHINE, "cpu": "Another"}},
+        {"machine": {**MACHINE, "cpu": "unavailable"}},
+        {"suite": "0.2.0"},
+        {"controls": {}},
+        {"options": {"profile": "full", "bare": True}},
+        {"options": {"profile": "full", "calibration": "idle"}},
+    ],
+)
+def test_runs_of_another_machine_state_or_suite_do_not_count(tmp_path: Path, other: dict[str, Any]) -> None:
+    stored(tmp_path, on_day(1, **other))
+    assert earlier(stored(tmp_path, on_day(2)), on_day(2)) == []
+
+
+def test_copies_count_once_and_files_that_cannot_be_read_not_at_all(tmp_path: Path) -> None:
+    first, last = stored(tmp_path, on_day(1)), stored(tmp_path, on_day(2))
+    for name in ("copy.jsonl", "another.jsonl"):
+        shutil.copy(first, first.with_name(name))
+    shutil.copy(last, last.with_name("same.jsonl"))
+    first.with_name("damaged.jsonl").write_text("{}")
+    first.with_name("folder.jsonl").mkdir()
+    assert len(earlier(last, on_day(2))) == 1
+    (found,) = earlier_effects(last, on_day(2))
+    assert list(found) == effects(on_day(1))
+
+
+def test_of_many_runs_the_latest_count(tmp_path: Path) -> None:
+    files = [stored(tmp_path, on_day(day)) for day in range(1, MOST + 4)]
+    assert earlier(files[-1], on_day(MOST + 3)) == files[2:-1]
+
+
+# ---- what becomes of them ----
+
+
+def answers(file: Path, *options: str) -> list[dict[str, Any]]:
+    """As `tipbench report` has them."""
+    out = file.parent / "out"
+    assert main(["report", str(file), "--format", "json", "--out", str(out), *options]) == 0
+    (written,) = out.rglob("*.json")
+    found = json.loads(written.read_text())["answers"]
+    shutil.rmtree(out)
+    return list(found)
+
+
+def test_earlier_runs_count_in_a_report_unless_it_is_of_the_run_alone(tmp_path: Path) -> None:
+    for day in (1, 2):
+        stored(tmp_path, on_day(day, job(0.06)))
+    edge = on_day(3, job(0.012))
+    file = stored(tmp_path, edge)
+    (together,), (alone,) = answers(file), answers(file, "--alone")
+    assert (together["kind"], together["runs"]) == ("use it", 3)
+    assert (alone["kind"], alone["runs"]) == ("at most", 1)
+    line, of_runs = one_liners(edge, earlier_effects(file, edge))
+    assert line.startswith("use it")
+    assert of_runs == "The answers are from 3 runs of this machine: 1 of 1 rest on more than this one."
+    assert one_liners(edge)[0].startswith("at most")
+    for format in ("md", "html"):
+        assert "3 runs" in render(edge, [], format, earlier_effects(file, edge)).decode()
+
+
+def test_a_run_of_other_code_is_none_of_those_that_count(tmp_path: Path) -> None:
+    stored(tmp_path, on_day(1, job(0.06, code={"baseline": "one"})))
+    (found,) = answers(stored(tmp_path, on_day(2, job(0.012, code={"baseline": "another"}))))
+    assert (found["kind"], found["runs"]) == ("at most", 1)
+
+
+def test_a_runs_own_interval_lies_within_that_of_its_answer() -> None:
+    record = measured(info("Job", scale="macro"), {"optimized": 0.1}, spread=0.03, launches=6)
+    for rules in ({}, {"rules": 2}):
+        made = run([record], options={"profile": "full", **rules})
+        (found,), (advice,) = effects(made), advise([effects(made)])
+        (gain,) = advice.gains
+        assert gain.interval is not None
+        assert found.low is not None
+        assert found.high is not None
+        low, _, high = gain.interval
+        assert low < 2.718281828459045**found.low
+        assert high > 2.718281828459045**found.high
+
+
+# ---- the same answers everywhere ----
+
+
+@pytest.fixture(scope="module")
+def everything() -> compare.Comparison:
+    return compare.compared([str(RESULTS)])
+
+
+def test_the_page_of_a_run_and_the_comparison_give_the_same_answer_for_every_tip(
+    everything: compare.Comparison,
+) -> None:
+    compared = json.loads(compare.render(everything, "json"))["tips"]
+    assert len(everything.machines) >= 3
+    several = 0
+    for place, machine in enumerate(everything.machines):
+        file = everything.runs[machine.speaks].file
+        read, notices = store.read(file)
+        report = json.loads(render(read, notices, "json", earlier_effects(file, read)))
+        own = {found.pop("tip"): found for found in report["answers"]}
+        there = {found["tip"]: found["answers"][place] for found in compared if found["answers"][place]["kind"]}
+        assert there.keys() == own.keys()
+        for tip_id, said in there.items():
+            assert {**said, "title": own[tip_id]["title"]} == {
+                **own[tip_id],
+                "machine": machine.label,
+                "alike": said["alike"],
+            }
+            several += said["runs"] > 1
+    assert several, "answers that rest on more than one run are among them"
+
+
+# ---- what may be published of them ----
+
+
+def let_through(last: Run, *before: Run) -> Allowed:
+    return with_earlier(last, allowed(last), before)
+
+
+def ours(effect: float, **about: Any) -> Record:
+    """A pair of the suite itself."""
+    return measured(of("channels-last", "Convolution", **about), {"optimized": effect})
+
+
+def test_the_wiki_has_the_answers_of_the_report() -> None:
+    runs = [on_day(1, ours(0.06)), on_day(2, ours(0.06)), on_day(3, ours(0.012))]
+    kinds = Counter(given.kind for given in advise([effects(one) for one in runs]))
+    found = let_through(runs[-1], *runs[:-1])
+    assert tree.entry(found.run, found.earlier).answers == "-".join(str(kinds[kind]) for kind in ANSWERS)
+    assert tree.entry(found.run, found.earlier) != tree.entry(found.run), "here the earlier runs change the answer"
+
+
+SECRET = "internal_project_x"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ours(0.06, sizes={"batch": 32, SECRET: 7}),
+        ours(0.06, code={"baseline": SECRET, "optimized": SECRET}),
+    ],
+)
+def test_work_that_only_looks_the_same_when_published_does_not_count(other: Record) -> None:
+    last = on_day(2, ours(0.012))
+    found = let_through(last, on_day(1, other))
+    assert SECRET not in repr(found)
+    (advice,) = advise([*found.earlier, effects(found.run)])
+    assert advice.runs == 1
+
+
+def test_private_code_that_is_the_same_counts_and_is_not_published() -> None:
+    records = [ours(effect, code={"baseline": SECRET, "optimized": SECRET}) for effect in (0.06, 0.012)]
+    found = let_through(on_day(2, records[1]), on_day(1, records[0]))
+    assert SECRET not in repr(found)
+    (advice,) = advise([*found.earlier, effects(found.run)])
+    assert advice.runs == 2
+
+
+def test_a_tip_that_the_suite_does_not_know_is_in_no_earlier_run_either() -> None:
+    foreign = measured(info(SECRET, tip=tip(SECRET)), {"optimized": 0.3})
+    found = let_through(on_day(2, ours(0.1), foreign), on_day(1, ours(0.1), replace(foreign)))
+    assert SECRET not in repr(found.run) + repr(found.earlier)
+    assert [len(one) for one in found.earlier] == [1]

@@ -1,0 +1,87 @@
+"""The card of a job: what is counted of it is exact, and its time is shared out among the phases of its steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+from tests.made_up import info, measured, run
+from tipbench.records.record import PHASES
+from tipbench.report.document import Table
+from tipbench.report.figures import alts
+from tipbench.report.jobs import section
+from tipbench.report.rows import rows
+from tipbench.tip.job import Job
+from tipbench.worker.job_card import bytes_moved, job_card
+
+BATCH, WIDTH, CLASSES = 4, 8, 3
+
+
+def job(train: bool) -> Job:
+    data = TensorDataset(torch.randn(64, WIDTH), torch.zeros(64, dtype=torch.long))
+    model = nn.Linear(WIDTH, CLASSES)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1) if train else None
+    return Job(model, data, torch.device("cpu"), optimizer=optimizer, batch_size=BATCH)
+
+
+def test_a_training_has_all_phases() -> None:
+    found = job(train=True)
+    card = job_card(found, found.step)
+    assert card["parameters"] == WIDTH * CLASSES + CLASSES
+    # Forward and the gradient of the weight: nobody asks for that of the inputs.
+    assert card["flops"] == 2 * (2 * BATCH * WIDTH * CLASSES)
+    assert all(card[phase] > 0 for phase in PHASES)
+
+
+def test_an_inference_has_neither_a_backward_pass_nor_an_optimizer() -> None:
+    found = job(train=False)
+    card = job_card(found, found.step)
+    assert card["flops"] == 2 * BATCH * WIDTH * CLASSES
+    assert card["loading"] > 0
+    assert card["forward"] > 0
+    assert card["backward"] == card["optimizer"] == 0
+
+
+def test_no_hook_is_left() -> None:
+    found = job(train=True)
+    job_card(found, found.step)
+    assert found.optimizer is not None
+    assert not found.model._forward_hooks
+    assert not found.model._forward_pre_hooks
+    assert not found.optimizer._optimizer_step_pre_hooks
+    assert not found.optimizer._optimizer_step_post_hooks
+
+
+def test_bytes_are_counted_once_an_operation() -> None:
+    x = torch.zeros(100)
+    assert bytes_moved(lambda: x + x) == 800, "x is read once, the sum is written"
+    assert bytes_moved(lambda: x.view(10, 10)) == 0
+    assert bytes_moved(lambda: x.add_(1)) == 400, "in place: what is read is what is written"
+
+
+def test_a_job_is_shown_once_with_all_its_pairs() -> None:
+    card = {
+        "parameters": 5e6,
+        "flops": 17.5e9,
+        "bytes": 8e8,
+        "loading": 1.0,
+        "forward": 2.0,
+        "backward": 5.0,
+        "optimizer": 2.0,
+    }
+    one, two, micro = (
+        measured(info(name, job=job, scale=scale), {"optimized": 0.1})
+        for name, job, scale in (("One", "TrainGPT", "macro"), ("Two", "TrainGPT", "macro"), ("Alone", "", "micro"))
+    )
+    records = [replace(one, launches=(replace(one.launches[0], card=card), *one.launches[1:])), two, micro]
+    found = rows(run(records))
+    _, _, table = section(found)
+    assert isinstance(table, Table)
+    (row,) = table.rows
+    shown = [cell.line[0] for cell in row]
+    assert shown[2:] == ["5.0 M", "17.5 G", "800.0 M", "10.0 s", "10 / 20 / 50 / 20", "2 pairs"]
+    assert alts(found)["job-time"].endswith("TrainGPT: loading 10 %, forward 20 %, backward 50 %, optimizer 20 %.")
+    assert section(rows(run(records[1:]))) == []

@@ -1,0 +1,237 @@
+"""Whole trainings that are counted: what a worker answers, and what the counts of two sides say."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks.jobs.digits import Recipe
+from benchmarks.training import batch_size, grad_clipping, one_cycle
+from tests.made_up import info, measured, run, trainings
+from tipbench.records.fields import MalformedRecord, converted
+from tipbench.records.record import Record, Trainings
+from tipbench.report.effect import effects
+from tipbench.report.rows import rows
+from tipbench.report.trained import in_full, in_short
+from tipbench.suite.files import BENCHMARKS
+from tipbench.tip.pair import Pair, variants
+from tipbench.tip.training import SET_ASIDE
+from tipbench.verdict.pooling import Mean
+from tipbench.verdict.trainings import both, expected_steps, fewer_steps
+from tipbench.worker import checks
+from tipbench.worker.failed import Failed
+from tipbench.worker.guard import Guard
+
+CPU = torch.device("cpu")
+
+# ---- what two sides say ----
+
+
+def test_failed_trainings_count_for_those_that_reach_the_target() -> None:
+    sides = trainings(baseline=(100, 300), optimized=(100, None))
+    assert expected_steps(sides["baseline"]) == 200
+    assert expected_steps(sides["optimized"]) == 1100
+    assert fewer_steps(sides["baseline"], sides["optimized"]).mean == pytest.approx(math.log(200 / 1100))
+
+
+def test_sides_of_several_optimizer_steps_a_timed_step_are_compared_by_timed_steps() -> None:
+    sides = trainings(baseline=(600, 600, 600), optimized=(300, 300, 300))
+    small = replace(sides["baseline"], steps_timed=16)
+    found = fewer_steps(small, replace(sides["optimized"], steps_timed=1))
+    assert found.mean == pytest.approx(math.log(600 / 16 / 300))
+
+
+@pytest.mark.parametrize(("failing", "least"), [(0.0, 0.92), (0.3, 0.90), (0.1, 0.78)])
+def test_the_interval_of_few_seeds_holds_the_truth_nearly_as_often_as_it_says(failing: float, least: float) -> None:
+    """Log-normal steps, a share of them failing on one side: the truth is what very many seeds come to. Of rare
+    failures 16 seeds may show none, or too many."""
+    chance = random.Random(3)
+
+    def drawn(count: int) -> tuple[Trainings, Trainings]:
+        level = [chance.gauss(0, 0.2) for _ in range(count)]
+        before = [round(200 * math.exp(each + chance.gauss(0, 0.2))) for each in level]
+        after = [
+            None if chance.random() < failing else round(150 * math.exp(each + chance.gauss(0, 0.2))) for each in level
+        ]
+        sides = trainings(baseline=before, optimized=after)
+        return sides["baseline"], sides["optimized"]
+
+    before, after = drawn(30_000)
+    truth = math.log(expected_steps(before) / expected_steps(after))
+    intervals = [fewer_steps(*drawn(16)).interval() for _ in range(500)]
+    assert statistics.fmean(low <= truth <= high for low, high in intervals) >= least
+
+
+def test_pairs_of_seeds_are_compared_not_sides() -> None:
+    """Seeds that take long on both sides alike do not blur what both have in common."""
+    steps = (100, 200, 400, 800, 100, 200, 400, 800)
+    sides = trainings(baseline=steps, optimized=[count // 2 for count in steps])
+    low, high = fewer_steps(sides["baseline"], sides["optimized"]).interval()
+    assert math.log(2) - 0.02 < low < math.log(2) < high < math.log(2) + 0.02
+
+
+def test_a_product_of_ratios_is_less_sure_than_each() -> None:
+    found = both(Mean(0.7, 0.03, 15.0), Mean(-0.2, 0.04, 5.0))
+    assert found.mean == pytest.approx(0.5)
+    assert found.error == pytest.approx(0.05)
+    assert 5 < found.freedom < 20
+
+
+# ---- what is shown ----
+
+
+def test_what_trainings_came_to_is_shown_with_the_time_that_it_takes() -> None:
+    counted = trainings(baseline=(590, 600, 610), optimized=(290, 300, 310))
+    record = measured(info(), {"optimized": math.log(2)}, trainings=counted)
+    (row,) = rows(run([record]))
+    # A timed step, of two optimizer steps, takes 2 ms: 300 of them 600 ms. Of 64 samples, it is 32,000 a second.
+    for part in ("600 -> 300 steps", "600 ms -> 150 ms", "32,000 -> 64,000", "0.98 -> 0.98", "2.0"):
+        assert part in in_full(row), in_full(row)
+    assert in_full(rows(run([measured(info(), {"optimized": 0.1})]))[0]) == ""
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ((300, 290, 310), "600 -> 300 steps"),
+        ((None, 290, 310), "600 -> 800 steps, failures included: 3 of 3 -> 2 of 3 trainings reach the target"),
+        ((None, None, None), "3 of 3 -> 0 of 3 trainings reach the target"),
+    ],
+)
+def test_failures_are_named(steps: tuple[int | None, ...], said: str) -> None:
+    counted = trainings(baseline=(590, 600, 610), optimized=steps)
+    (found,) = effects(run([measured(info(), {"optimized": 0.1}, trainings=counted)]))
+    assert found.trained is not None
+    assert in_short(found.trained) == said
+
+
+# ---- what is stored ----
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"steps": (1, 2)},
+        {"seeds": (7, 8, 9)},
+        {"reached": (True,)},
+    ],
+)
+def test_sides_of_other_seeds_are_refused(change: dict[str, tuple[int, ...]]) -> None:
+    counted = trainings(baseline=(590, 600, 610), optimized=(1, 2, 3))
+    counted["optimized"] = replace(counted["optimized"], **change)  # type: ignore[arg-type]
+    record = measured(info(), {"optimized": 0.1}, trainings=counted)
+    with pytest.raises(MalformedRecord, match="the same seeds"):
+        Record.from_json(record.to_json())
+
+
+def test_a_field_that_is_not_known_is_refused() -> None:
+    data = measured(info(), {"optimized": 0.1}, trainings=trainings(baseline=(1, 2), optimized=(1, 2))).to_json()
+    assert Record.from_json(data).variants["optimized"].trainings is not None
+    data["variants"]["optimized"]["trainings"]["seconds"] = 1
+    with pytest.raises(MalformedRecord, match=r"variants\.optimized\.trainings: the field 'seconds' is not known"):
+        Record.from_json(data)
+
+
+# ---- what a worker answers ----
+
+
+def test_a_worker_trains_both_sides_from_the_same_seeds_that_no_tuning_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Guard(Path(one_cycle.__file__), BENCHMARKS, "DigitsTraining", CPU, one_cycle.DigitsTraining.sizes.on("S"))
+    monkeypatch.setattr(watched.pair_class, "trainings", 2)
+    threads = torch.get_num_threads()
+    sides = {
+        name: converted(checks.trained(watched, name, 5), Trainings) for name in ("baseline", "optimized", "step_lr")
+    }
+    assert torch.get_num_threads() == threads
+    assert len({side.seeds for side in sides.values()}) == 1
+    assert not set(sides["baseline"].seeds) & set(SET_ASIDE)
+    assert all(1 <= steps <= 12 * 42 for side in sides.values() for steps in side.steps)
+    again = converted(checks.trained(watched, "baseline", 5), Trainings)
+    assert again == sides["baseline"], "a training depends on its seed alone"
+
+
+MADE_UP = '''
+"""Made up."""
+import torch
+from tipbench.tip.words import *
+
+TIP = Tip(id="made-up", title="Do so.", guide=("A1",), claim=Claim.FEWER_STEPS, mechanism=stays("none", lambda step: 0))
+
+class Counted(Pair):
+    trainings = 3
+    equal = Equal.TARGET
+
+    def baseline(self):
+        return Training(lambda: torch.rand(2), lambda seed: Trained(7, False, float("inf")), 1.0, 8)
+
+    def optimized(self):
+        return lambda: torch.rand(2)
+
+    @variant
+    def odd(self):
+        return Training(lambda: torch.rand(2), lambda seed: 7, 1.0, 8)
+
+class Plain(Pair):
+    def baseline(self):
+        return lambda: torch.rand(2)
+
+    optimized = baseline
+'''
+
+
+@pytest.fixture
+def made_up(tmp_path: Path) -> Callable[[str], Guard]:
+    file = tmp_path / "made_up.py"
+    file.write_text(MADE_UP)
+    return lambda pair: Guard(file, tmp_path, pair, CPU, {})
+
+
+def test_a_score_that_is_no_number_is_stored_as_none(made_up: Callable[[str], Guard]) -> None:
+    found = converted(checks.trained(made_up("Counted"), "baseline", 1), Trainings)
+    assert (found.scores, found.reached, found.steps) == ((None,) * 3, (False,) * 3, (7,) * 3)
+
+
+def test_a_pair_without_trainings_has_none_and_one_that_forgets_them_fails(made_up: Callable[[str], Guard]) -> None:
+    assert checks.trained(made_up("Plain"), "baseline", 1) is None
+    with pytest.raises(Failed, match="returned no Training"):
+        checks.trained(made_up("Counted"), "optimized", 1)
+    with pytest.raises(Failed, match="return a Trained"):
+        checks.trained(made_up("Counted"), "odd", 1)
+
+
+# ---- the guides' trainings ----
+
+
+@pytest.mark.parametrize("pair", [batch_size.DigitsTraining, one_cycle.DigitsTraining, grad_clipping.LSTMTraining])
+def test_all_sides_take_equally_many_samples_a_timed_step(pair: type[Pair]) -> None:
+    made = pair(CPU, for_test=True)
+    sides = [getattr(made, each.builder)(**each.arguments) for each in variants(pair)]
+    assert len({side.batch * side.steps for side in sides}) == 1
+    assert len({side.target for side in sides}) == 1
+    assert pair.trainings >= 8
+
+
+def test_a_training_goes_on_from_the_batch_to_the_score() -> None:
+    quick = Recipe(batch=64, rate=0.05, target=0.6, epochs=1, longest=3)
+    found = quick.train(0, CPU)
+    assert found.reached
+    assert 0.6 < found.score <= 1
+    never = Recipe(batch=64, rate=0.05, target=1.1, epochs=1, longest=2).train(0, CPU)
+    assert not never.reached
+    assert never.steps == 2 * (1347 // 64)
+    assert never.score == found.score, "the score is that of the same epoch, reached or not"
+
+
+def test_clipping_bounds_how_far_a_step_moves_the_weights() -> None:
+    made = grad_clipping.LSTMTraining(CPU, for_test=True)
+    assert grad_clipping.weights_moved(made.optimized()) == pytest.approx(
+        grad_clipping.RATE * grad_clipping.MAX_NORM, rel=1e-3
+    )
+    assert grad_clipping.weights_moved(made.baseline()) > 1.1 * grad_clipping.RATE * grad_clipping.MAX_NORM
