@@ -199,7 +199,7 @@ def task(folder: Path, touching: str = "") -> str:
     )
     file = files(folder, {"pairs/mine.py": text}) / "pairs/mine.py"
     return json.dumps(
-        {"file": str(file), "folder": str(file.parent), "pair": "Printing", "device": "cpu", "imports": []}
+        {"file": str(file), "folder": str(file.parent), "pair": "Printing", "device": "cpu", "size": {}, "imports": []}
     )
 
 

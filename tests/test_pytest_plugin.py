@@ -74,7 +74,7 @@ def measure(about, *others):
     }
     return replace(record, variants={**record.variants, **variants})
 
-pytest_plugin.discover = lambda folder, device: Discovery(tuple(INFOS), (), 2, "2.15.0", "cpu")
+pytest_plugin.discover = lambda folder, device: Discovery(tuple(INFOS), (), 2, "2.15.0", "cpu", "S")
 pytest_plugin.measure = measure
 """
 

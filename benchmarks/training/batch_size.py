@@ -40,13 +40,17 @@ SMALL, LARGER = 16, (64, 256, 1024)
 class Gradients(Pair):
     """The mean gradient over 1,024 images, computed in batches and added up."""
 
+    # Rounding puts a few ReLUs on the other side of zero.
+    equal = Equal.REFERENCE
+    tolerance = 1e-2
     sizes = Sizes(dict(images=1024, width=16), test=dict(width=2))
 
-    def gradients(self, batch: int) -> Step:
+    def gradients(self, batch: int, dtype: torch.dtype = torch.float32) -> Step:
         count = self.size["images"]
-        images, labels = torch.rand(count, 1, 8, 8, device=self.device), torch.randint(10, (count,), device=self.device)
+        images = torch.rand(count, 1, 8, 8, device=self.device).to(dtype)
+        labels = torch.randint(10, (count,), device=self.device)
         # In evaluation mode: the statistics of a batch would be others for each size.
-        model = network(self.size["width"]).to(self.device).eval()
+        model = network(self.size["width"]).to(self.device, dtype).eval()
 
         def step() -> nn.Module:
             model.zero_grad()
@@ -64,6 +68,9 @@ class Gradients(Pair):
     @sweep(batch=LARGER)
     def optimized(self, batch: int = LARGER[-1]) -> Step:
         return self.gradients(batch)
+
+    def reference(self) -> Step:
+        return self.gradients(LARGER[-1], torch.float64)
 
 
 RATES = {16: 0.0123, 64: 0.0655, 256: 0.123, 1024: 0.205}

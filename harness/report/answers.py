@@ -6,7 +6,7 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from tipbench.report.advice import ANSWERS, IMPOSSIBLE, Advice
+from tipbench.report.advice import ANSWERS, IMPOSSIBLE, SMALL, Advice
 from tipbench.report.cells import between, speedup, table
 from tipbench.report.document import Break, Cell, Interval, Line, Link, Literal, Paragraph, Span, Strong, Table
 from tipbench.report.rows import Row
@@ -40,7 +40,8 @@ def count(advice: Sequence[Advice], lacking: Mapping[str, str]) -> Line:
     if not advice:
         return (Strong("No tip was reached."),)
     counted = Counter(given.kind for given in advice)
-    kinds = ", ".join(f"{counted[kind]} {kind}" for kind in ANSWERS if counted[kind] and kind != IMPOSSIBLE)
+    named = {kind: f"{kind} x %" if kind == SMALL else kind for kind in ANSWERS if kind != IMPOSSIBLE}
+    kinds = ", ".join(f"{counted[kind]} {shown}" for kind, shown in named.items() if counted[kind])
     impossible = counted.pop(IMPOSSIBLE, 0)
     tried = Strong(f"{plural(counted.total(), 'tip')} tried{f': {kinds}' if kinds else ''}.")
     if not impossible:

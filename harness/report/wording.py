@@ -70,11 +70,11 @@ def size(count: float) -> str:
 
 def change(before: float, after: float) -> str:
     """`-67 %`, `same`, or `from nothing` where there was none before."""
-    if before == after:
-        return "same"
     if before <= 0:
-        return "from nothing"
+        return "same" if before == after else "from nothing"
     percent = 100 * (after / before - 1)
+    if abs(percent) < 0.05:
+        return "same"
     return f"{percent:+.1f} %" if abs(percent) < 10 else f"{percent:+,.0f} %"
 
 
