@@ -150,7 +150,7 @@ def _cards(tables: Iterator[Table]) -> dict[tuple[tuple[str, ...], tuple[int, ..
 
 
 def _styles_of_cards(number: int, head: Sequence[str], cards: Sequence[int]) -> str:
-    """Where each cell stands on a card, and what it is called there: once for all tables of that kind."""
+    """The place of each cell on a card, and its name there: once for all tables of that kind."""
     rules = []
     for place, column in enumerate(cards):
         cell = f".cards-{number} tr > :nth-child({column + 1})"

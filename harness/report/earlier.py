@@ -21,7 +21,7 @@ DAY = len("2026-03-01")
 def earlier(file: Path, run: Run) -> list[Path]:
     """Files beside `file` with runs that began before its run, on the same machine in the same state, oldest first.
 
-    They are told by their headers; of a file without a usable one nothing is known, so it does not count.
+    Their headers say so; of a file without a usable one nothing is known, so it does not count.
     """
     known = facts(run)
     found: dict[str, tuple[str, Path]] = {}
