@@ -428,6 +428,17 @@ def test_ranks_want_a_gpu_each() -> None:
     assert described("no-sync.LargeLinear", "cuda", nodes=2).reason.startswith("needs 1 CUDA GPU: ")
 
 
+def test_pairs_share_a_job_only_where_their_files_change_nothing_of_it() -> None:
+    names = (
+        *("channels-last.ResNetTraining", "amp.ResNetTraining", "async-loading.TrainingFromStorage"),
+        *("no-grad.ResNetInference", "compile-modes.ResNetInference", "sdpa.Attention"),
+    )
+    assert [described(name, "cpu").job for name in names] == [
+        *("TrainResNet", "TrainResNet", "TrainFromStorage"),
+        *("no-grad.ResNetInference", "compile-modes.ResNetInference", ""),
+    ]
+
+
 def test_the_sizes_of_a_rung_are_recorded() -> None:
     pair = PAIRS["sdpa.Attention"]
     small, large = (

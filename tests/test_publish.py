@@ -186,12 +186,12 @@ def test_what_the_index_says_of_a_run() -> None:
     assert (found.measured, found.skipped, found.failed, found.missing) == ("4", "1", "1", "0")
     assert found.noise == "0.993..1.005"
     assert found.answers == "2-0-0-0-0-0-1-1"
-    told = as_markdown.render(tree.index([found], False))
-    assert "4 measured, 1 skipped, 1 failed" in told
-    assert "2 use it, 1 can't tell, 1 not possible here" in told
+    said = as_markdown.render(tree.index([found], False))
+    assert "4 measured, 1 skipped, 1 failed" in said
+    assert "2 use it, 1 can't tell, 1 not possible here" in said
     older = as_markdown.render(tree.index([replace(found, answers="17-3-0-5-9")], False))
     assert "17 use it, 3 don't bother, 5 can't tell, 9 not possible here" in older, "a line keeps its own words"
-    assert "[0.993, 1.005]x" in told
+    assert "[0.993, 1.005]x" in said
     assert "unknown" in as_markdown.render(tree.index([replace(found, noise="")], False))
 
 
@@ -417,10 +417,10 @@ def test_from_results_to_a_wiki(
     monkeypatch.chdir(tmp_path)
     stored(tmp_path / "results", on("a"))
     assert publish(wiki, "--dry-run") == 0
-    shown, told = capsys.readouterr()
+    shown, said = capsys.readouterr()
     assert "+# PyTorch tuning tips on AMD EPYC (Zen 4), 2 cores" in shown
     assert "Evidence: image operations.png" in shown
-    assert told.endswith("dry run: 4 pages would be written; nothing was sent\n")
+    assert said.endswith("dry run: 4 pages would be written; nothing was sent\n")
     assert commits(wiki) == 1
     assert publish(wiki) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "written: Benchmarks"
@@ -502,9 +502,9 @@ def test_files_that_cannot_be_published(wiki: Path, tmp_path: Path, capsys: pyte
         (tmp_path / name).write_text(text)
         # nothing of the good one is published either: nothing is half done
         assert publish(wiki, good, tmp_path / name) == 2
-        told = capsys.readouterr().err
-        assert why in told
-        assert told.count("\n") == 1
+        said = capsys.readouterr().err
+        assert why in said
+        assert said.count("\n") == 1
     assert publish(wiki, tmp_path / "none.jsonl") == 2
     assert commits(wiki) == 1
 
@@ -541,9 +541,9 @@ def test_targets_that_do_not_work_are_named_in_one_line(tmp_path: Path, capsys: 
         ("dokuwiki+http://127.0.0.1:9/", ["--flavour", "github"], "--flavour is for git wikis only"),
     ):
         assert cli.main(["publish", "--to", to, *more, file]) == 2
-        told = capsys.readouterr().err
-        assert why in told
-        assert told.count("\n") == 1
+        said = capsys.readouterr().err
+        assert why in said
+        assert said.count("\n") == 1
 
 
 def test_publishing_needs_no_torch(wiki: Path, tmp_path: Path) -> None:

@@ -213,7 +213,7 @@ def _info(run: Run, info: PairInfo, tip: KnownTip) -> PairInfo:
         why=_why(info.why, tip),
         flush_l2=info.flush_l2,
         worded=info.worded if tip.variant(info.worded) else "",
-        job=info.job if info.job in tip.words else "",
+        job=info.job if info.job.removeprefix(f"{tip.about['id']}.") in tip.words else "",
         code=_code(run, info, tip),
     )
 

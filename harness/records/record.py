@@ -63,8 +63,8 @@ class PairInfo(_Explained):
     tip: the fields of `tipbench.tip.pair.Tip`, as plain JSON. file: relative to the folder that holds the
     folder of pairs (`benchmarks/general/no_grad.py`), so that no path of a person is stored. flush_l2: a GPU's
     L2 cache was emptied before every step. worded: the variant that the tip's answer is about; empty where that is the
-    best of a sweep, or not recorded. job: of a whole job, the name of the class that builds it; pairs with the same job
-    and sizes do the same work. code: what `tipbench.suite.source.sides` cut out of the file.
+    best of a sweep, or not recorded. job: what `tipbench.suite.describe.job_of` calls a whole job; pairs with the
+    same job and sizes do the same work. code: what `tipbench.suite.source.sides` cut out of the file.
     """
 
     tip: Mapping[str, Any]

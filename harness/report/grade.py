@@ -14,7 +14,7 @@ from tipbench.machine.proc import DENIED, UNAVAILABLE
 from tipbench.records.record import Run
 from tipbench.report.wording import size, value
 
-SAME, STATE, HARDWARE, NOT = GRADES = (
+SAME, STATE, HARDWARE, NOT = (
     "same machine and state",
     "same hardware, other state",
     "other hardware",

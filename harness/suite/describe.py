@@ -56,16 +56,22 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes:
         why=missing,
         flush_l2=pair.flush_l2 and device == "cuda",
         worded=worded(pair),
-        job=job_of(pair),
+        job=job_of(pair, tip.id),
         code=sides(file.read_text(), pair.__name__),
     )
 
 
-def job_of(pair: type[Pair]) -> str:
-    """The class that builds a whole job; empty for an operation alone."""
+def job_of(pair: type[Pair], tip: str) -> str:
+    """What a whole job is called, alike for pairs with the same one: the class from elsewhere that builds it, or the
+    tip's own where its file changes what is built or stepped; empty for an operation alone."""
     from tipbench.tip.job import MacroPair  # with torch, which a file may replace: that is found out later
 
-    return next(cls.__name__ for cls in pair.__mro__ if "job" in vars(cls)) if issubclass(pair, MacroPair) else ""
+    if not issubclass(pair, MacroPair):
+        return ""
+    own = [cls for cls in pair.__mro__ if cls.__module__ == pair.__module__]
+    changed = next((cls for cls in own if {"job", "step_of"} & vars(cls).keys()), None)
+    elsewhere = next(cls for cls in pair.__mro__ if cls not in own)
+    return f"{tip}.{changed.__name__}" if changed else elsewhere.__name__
 
 
 def unmet(needs: Sequence[Need], device: str) -> Reason | None:
