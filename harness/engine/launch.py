@@ -153,9 +153,11 @@ class NextLaunch:
         """How many steps of the fastest variant make a block of `Profile.block_s`, tried out.
 
         What the warm-up said was measured beside others, and a single block may be disturbed. Too short blocks would
-        stay for all launches: the fastest of three blocks must last long enough.
+        stay for all launches: the fastest of three blocks must last long enough. Steps far longer need no trying.
         """
         block_s = self._profile.block_s
+        if min(self._step_s.values()) >= max(LONG_S, 4 * block_s):
+            return 1
         alone: dict[str, float] = {}
         for variant, step_s in self._step_s.items():
             count = max(1, math.ceil(block_s / step_s))

@@ -120,7 +120,9 @@ class Session:
         return checks.engaged(self.guard, baseline, optimized)
 
     def results(self, variant: str, seeds: list[int], file: str = "") -> None:
-        """Keep the variant's results from fresh inputs; all ranks' also in `file`."""
+        """Keep the variant's results from fresh inputs; all ranks' also in `file`. The reference is computed once."""
+        if variant == "reference" and variant in self.results_of:
+            return
         found = self.results_of[variant] = checks.results(self.guard, variant, seeds, alone=self.ranks.count == 1)
         if file:
             everyone = self.ranks.gather(vars(found))
