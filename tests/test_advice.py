@@ -219,6 +219,16 @@ def test_what_a_gain_in_time_costs(more: Mapping[str, Any], price: str) -> None:
 # ---- what was not measured ----
 
 
+def test_what_a_gain_in_time_costs_in_whole_trainings() -> None:
+    """The operation's pair has them; the whole job answers."""
+    accuracy = measured(
+        info("Accuracy"), {"optimized": LOSS}, trainings=trainings(baseline=(90, 95), optimized=(90, None))
+    )
+    found = advice(job("Training", GAIN), accuracy)
+    assert (found.kind, found.gains[0].short) == ("use it", "+35 %")
+    assert found.price.startswith("mean score after training 0.98 -> 0.74, a change between -3 and +3")
+
+
 def test_failures_beside_measurements_are_named() -> None:
     broken = Record(info("Broken", scale="macro"), "failed", Reason("crash", {}, "SIGSEGV"))
     missing = Record(info("Missing", scale="macro"), "skipped", NO_GPU)

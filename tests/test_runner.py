@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.made_up import info
+from tests.made_up import info, measured, tip
 from tipbench.engine import launch as launching
 from tipbench.engine import runner
 from tipbench.engine.checks import CHECK_SEEDS, CHECKS
@@ -227,7 +227,8 @@ def close() -> FakeMachine:
     return FakeMachine({"baseline": 0.001, "optimized": 0.001}, spread=0.006)
 
 
-PAIRS = [info(name) for name in ("First", "Second", "Third", "Fourth")]
+PAIRS = [info(name, tip=tip(name.lower())) for name in ("First", "Second", "Third", "Fourth")]
+"""Each of another tip."""
 
 
 # ---- the schedule of a launch ----
@@ -456,7 +457,7 @@ def test_a_job_that_pairs_share_has_one_card(machine: FakeMachine) -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 3])
-def test_all_pairs_are_checked_before_any_is_launched(at_once: int) -> None:
+def test_pairs_of_several_tips_are_checked_before_any_is_launched(at_once: int) -> None:
     machine = close()
     found = list(machine.run(PAIRS, replace(PLAN, at_once=at_once)))
     commands = [command for _, command, _ in machine.requests]
@@ -464,6 +465,22 @@ def test_all_pairs_are_checked_before_any_is_launched(at_once: int) -> None:
     assert last_check < min(commands.index("build"), commands.index("measure_memory"))
     assert {record.name for record in found[:4]} == {pair.name for pair in PAIRS}
     assert [len(record.launches) for record in found[:4]] == [0] * 4
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_a_whole_job_of_each_tip_has_a_number_before_other_pairs_are_checked(at_once: int) -> None:
+    nowhere = info("Nowhere", tip=tip("other"), scale="macro", why=Reason("needs.cuda", {"wanted": 1}))
+    whole = info("Whole", tip=tip("other"), scale="macro")
+    pairs = [info("Alone"), info("Another"), info("Operation", tip=tip("other")), nowhere, whole]
+    learnt = [
+        (record.info.pair, len(record.launches))
+        for record in close().run(pairs, replace(PLAN, at_once=at_once))
+        if record.outcome == "measured"
+    ]
+    assert set(learnt[:2]) == {("Alone", 0), ("Whole", 0)}
+    assert set(learnt[2:4]) == {("Alone", 1), ("Whole", 1)}
+    assert set(learnt[4:6]) == {("Another", 0), ("Operation", 0)}
+    assert set(learnt[6:8]) == {("Another", 1), ("Operation", 1)}
 
 
 def test_pairs_are_checked_at_the_same_time(machine: FakeMachine) -> None:
@@ -506,6 +523,21 @@ def test_where_all_cost_alike_whole_jobs_are_answered_before_operations(machine:
     assert answered(found["Third"], FIRST, 2)
     assert not any(answered(record, FIRST, 2) for pair, record in found.items() if pair != "Third"), launches
     assert min(launches.values()) > 1, "none is forgotten"
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_first_whole_job_is_answered_before_a_second_one_of_its_tip_that_costs_less(machine: FakeMachine) -> None:
+    def before(worker: FakeWorker, command: str, arguments: dict[str, Any]) -> None:
+        machine.now += 1.0 if (command, worker.pair) == ("build", "Other") else 0.0
+
+    machine.step_s["optimized"], machine.spread, machine.before = machine.step_s["baseline"], 0.006, before
+    first = measured(info("First", scale="macro"), {"optimized": 0.3})
+    second, other = info("Second", scale="macro"), info("Other", scale="macro", tip=tip("other"))
+    found: list[str] = []
+    for record in machine.run([first.info, second, other, info("Operation")], begun={first.name: first}):
+        if record.info != first.info and answered(record, FIRST, 2) and record.info.pair not in found:
+            found.append(record.info.pair)
+    assert found == ["Other", "Second", "Operation"]
 
 
 @pytest.mark.parametrize("at_once", [1, 3])

@@ -24,7 +24,7 @@ from tipbench.suite.files import BENCHMARKS
 from tipbench.tip.pair import Pair, variants
 from tipbench.tip.training import SET_ASIDE
 from tipbench.verdict.pooling import Mean
-from tipbench.verdict.trainings import both, expected_steps, fewer_steps
+from tipbench.verdict.trainings import both, expected_steps, fewer_steps, score_change
 from tipbench.worker import checks
 from tipbench.worker.failed import Failed
 from tipbench.worker.guard import Guard
@@ -82,6 +82,17 @@ def test_a_product_of_ratios_is_less_sure_than_each() -> None:
     assert found.mean == pytest.approx(0.5)
     assert found.error == pytest.approx(0.05)
     assert 5 < found.freedom < 20
+
+
+def test_scores_are_compared_training_by_training() -> None:
+    """Each ends 0.01 lower; that trainings differ by much more says nothing of it. One without a score says nothing."""
+    sides = trainings(baseline=(1, 1, 1, 1), optimized=(1, 1, 1, 1))
+    before = replace(sides["baseline"], scores=(0.6, 0.7, 0.8, 0.9))
+    found = score_change(before, replace(before, scores=(0.59, 0.691, 0.789, 0.89)))
+    assert found is not None
+    assert found.mean == pytest.approx(-0.01)
+    assert -0.012 < found.interval()[0] < -0.01 < found.interval()[1] < -0.008
+    assert score_change(before, replace(before, scores=(0.6, None, 0.8, 0.9))) is None
 
 
 # ---- what is shown ----

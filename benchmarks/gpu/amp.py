@@ -8,18 +8,20 @@ Why people write the baseline: float32 is the default, and always precise enough
 
 What to expect: much where large matrix products rule, on hardware that has such units; little, or a loss,
 where small operations rule, because casts are operations too. Activations take half the memory, which a
-larger batch may use. Results differ in the third digit: the
-error against fp64 is measured and shown. bfloat16 has the range of float32. float16 has not, and needs a
+larger batch may use. Results differ in the third digit: the error against fp64 is measured and shown, and so is
+the accuracy that whole trainings end with. bfloat16 has the range of float32. float16 has not, and needs a
 `GradScaler`: that is the variant for GPUs, and the way to go on those that do not multiply bfloat16 (before compute
 capability 8.0). Never run on a GPU so far.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
+from benchmarks.jobs.digits import Recipe
 from benchmarks.jobs.image_classification import TrainResNet
 from benchmarks.jobs.language_model import TrainGPT
 from benchmarks.training.grad_accumulation import grad_accumulation
@@ -32,6 +34,7 @@ from tipbench.tip.words import (
     Sizes,
     Step,
     Tip,
+    Training,
     appears,
     bfloat16,
     flops,
@@ -127,6 +130,26 @@ class Linear(_Lossy):
 
     def reference(self) -> Step:
         return self.training(torch.float64)
+
+
+class DigitsAccuracy(Pair):
+    """What the rounding costs in accuracy: whole trainings of a small convolutional network on handwritten digits.
+
+    The network is too small for its time to say anything.
+    """
+
+    equal = Equal.TARGET
+    trainings = 12
+    sizes = Sizes(dict(images=1024))
+
+    recipe = Recipe(batch=32, rate=0.016, target=0.97, epochs=5, longest=12)
+
+    def baseline(self) -> Training:
+        return self.recipe.on(self.device, self.size["images"])
+
+    @requires(bfloat16())
+    def optimized(self) -> Training:
+        return replace(self.recipe, autocast=True).on(self.device, self.size["images"])
 
 
 class _Training(_Lossy, MacroPair, apply=amp):

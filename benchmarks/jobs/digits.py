@@ -61,7 +61,7 @@ class Recipe:
 
     target: the share of held-out images that must be right. epochs: after which the score is taken. longest: epochs
     after which a training that has not reached its target is given up; by default the same. schedule: changes the
-    rate after each batch; it is made for `epochs`.
+    rate after each batch; it is made for `epochs`. autocast: forward pass and loss are computed in bfloat16.
     """
 
     batch: int
@@ -71,6 +71,7 @@ class Recipe:
     longest: int = 0
     schedule: Schedule | None = None
     width: int = 16
+    autocast: bool = False
 
     def optimizer_steps(self, model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> Iterator[torch.Tensor]:
         """The loss of one optimizer step after the other, for ever; what is left of an epoch is dropped."""
@@ -82,7 +83,8 @@ class Recipe:
             for _ in range(max(self.epochs, self.longest)):
                 for chosen in torch.randperm(len(images)).to(images.device).split(self.batch)[:batches]:
                     optimizer.zero_grad()
-                    loss = nn.functional.cross_entropy(model(images[chosen]), labels[chosen])
+                    with torch.autocast(images.device.type, dtype=torch.bfloat16, enabled=self.autocast):
+                        loss = nn.functional.cross_entropy(model(images[chosen]), labels[chosen])
                     loss.backward()
                     optimizer.step()
                     if scheduler:

@@ -1,7 +1,7 @@
 """Measures pairs: what is checked, what is timed next, when to stop. Yields what has been learnt, and prints nothing.
 
-All checks come first, many at a time. Then launches, in rounds over all pairs: a group of next launches, each of
-another pair, is prepared at once, and stopped; then each is measured alone. After a round over all `allocation` says
+One pair of each tip is checked, many at a time, and launched once; then all others are. A group of next launches, each
+of another pair, is prepared at once, and stopped; then each is measured alone. After this round `allocation` says
 whose launch is next. Memory comes early where it is what a tip claims, else when nothing is open or time runs short.
 """
 
@@ -16,7 +16,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from tipbench.engine.allocation import FIRST, WHOLE_JOB, OpenPair, next_group
+from tipbench.engine.allocation import FIRST, UNANSWERED, WHOLE_JOB, OpenPair, next_group
 from tipbench.engine.checks import MemoryPass, Start, checked, failed, measurable
 from tipbench.engine.handle import WorkerFailed
 from tipbench.engine.launch import NextLaunch
@@ -112,6 +112,14 @@ def complete(record: Record, rules: Rules, cores: int) -> bool:
     return answered(record, rules, cores) and not _lacks_memory(record)
 
 
+def first_of_tips(pairs: Sequence[PairInfo]) -> list[PairInfo]:
+    """One pair of each tip, a whole job where it has any: a number of it is what a reader wants first."""
+    first: dict[str, PairInfo] = {}
+    for info in sorted(pairs, key=lambda info: (bool(info.why), info.scale != "macro")):
+        first.setdefault(info.tip["id"], info)
+    return list(first.values())
+
+
 class _Runner:
     def __init__(self, team: Team, plan: Plan, show: Show) -> None:
         self._team = team
@@ -128,6 +136,7 @@ class _Runner:
         self._sides_read = 0
         self._last = ""
         self._carded: set[tuple[str, str]] = set()
+        self._answered: set[str] = set()
 
     def run(
         self, pairs: Sequence[PairInfo], broken: Mapping[str, Record], begun: Mapping[str, Record]
@@ -141,8 +150,10 @@ class _Runner:
                 self._learnt(before)
             else:
                 to_check.append(info)
-        yield from self._check(to_check)
-        yield from self._launches(FIRST)
+        first = first_of_tips(to_check)
+        for part in (first, [info for info in to_check if info not in first]):
+            yield from self._check(part)
+            yield from self._launches(FIRST)
         yield from self._memory([record for record in self._open.values() if record.info.tip["claim"] in ALONE])
         yield from self._launches()
         yield from self._memory(list(self._open.values()))
@@ -169,6 +180,8 @@ class _Runner:
             self._carded.add(_job(record.info))
         if record.outcome == "measured":
             self._undecided[record.name] = undecided(record, self._plan.rules, self._plan.cores)
+            if record.info.scale == "macro" and not self._undecided[record.name]:
+                self._answered.add(record.info.tip["id"])
             if self._undecided[record.name] or _lacks_memory(record):
                 self._open[record.name] = record
         return record
@@ -254,7 +267,8 @@ class _Runner:
             timed = [launch for launch in record.launches if variant in launch.variant]
             effects[variant], _ = launch_effects(timed, variant, self._plan.cores)
         cost_s = self._launch_s.get(record.name, self._check_s.get(record.name, 0.0))
-        worth = WHOLE_JOB if record.info.scale == "macro" else 1.0
+        answered = record.info.tip["id"] in self._answered
+        worth = (WHOLE_JOB if answered else UNANSWERED * WHOLE_JOB) if record.info.scale == "macro" else 1.0
         return OpenPair(record.name, len(record.launches), effects, cost_s, worth)
 
     def _one_by_one(self, group: Sequence[Passing], what: str) -> Iterator[Record]:

@@ -10,7 +10,7 @@ from tipbench.records.record import Trainings
 from tipbench.report.rows import Row
 from tipbench.report.wording import ratio, seconds, value
 from tipbench.verdict.pooling import Mean
-from tipbench.verdict.trainings import expected_steps, fewer_steps
+from tipbench.verdict.trainings import expected_steps, fewer_steps, score_change
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,11 @@ class Side:
 
 @dataclass(frozen=True)
 class Trained:
-    """fewer: ln of the timed steps to the target that the baseline takes, over the variant's."""
+    """fewer: ln of the timed steps to the target that the baseline takes, over the variant's. change: of the score in
+    the end, from the baseline to the variant, training by training; None where one ended in no number."""
 
     fewer: Mean
+    change: Mean | None
     baseline: Side
     variant: Side
     target: float
@@ -49,7 +51,7 @@ def trained(row: Row) -> Trained | None:
     if sides is None:
         return None
     before, after = sides
-    return Trained(fewer_steps(before, after), _side(before), _side(after), before.target)
+    return Trained(fewer_steps(before, after), score_change(before, after), _side(before), _side(after), before.target)
 
 
 def _side(found: Trainings) -> Side:
@@ -99,7 +101,7 @@ def in_full(row: Row) -> str:
     words = [f"a score of {value(found.target)} is the target: {in_short(found)}"]
     if found.both_reach:
         words.append(f"timed steps to the target, baseline over variant: {_factor(found)}")
-    words.append(f"mean score in the end {' -> '.join(_score(side) for side in sides)}")
+    words.append(in_scores(found))
     rates = [f"{side.samples / step_s:,.0f}" for side, step_s in zip(sides, steps, strict=True) if step_s]
     if len(rates) == len(sides):
         words.append(f"samples a second {' -> '.join(rates)}")
@@ -111,6 +113,15 @@ def in_full(row: Row) -> str:
     if len(times) == len(sides):
         words.append(f"time to the target {' -> '.join(times)}")
     return "; ".join(words)
+
+
+def in_scores(found: Trained) -> str:
+    """`mean score after training 0.976 -> 0.975, a change between -0.003 and +0.001`."""
+    scores = f"mean score after training {_score(found.baseline)} -> {_score(found.variant)}"
+    if found.change is None:
+        return scores
+    low, high = found.change.interval()
+    return f"{scores}, a change between {low:+.1g} and {high:+.1g}"
 
 
 def _steps(side: Side) -> str:

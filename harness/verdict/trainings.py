@@ -45,6 +45,19 @@ def fewer_steps(baseline: Trainings, variant: Trainings) -> Mean:
     return Mean(ratio(None), max(math.sqrt(variance), 1 / (100 * math.sqrt(count))), count - 1.0)
 
 
+def score_change(baseline: Trainings, variant: Trainings) -> Mean | None:
+    """Of the score in the end, from the baseline to the variant; None where a training ended in no number. Both are of
+    the same seeds, so it is Student's t over the differences of each."""
+    changes = [
+        after - before
+        for before, after in zip(baseline.scores, variant.scores, strict=True)
+        if before is not None and after is not None
+    ]
+    if len(changes) < max(2, len(baseline.scores)):
+        return None
+    return Mean(statistics.fmean(changes), statistics.stdev(changes) / math.sqrt(len(changes)), len(changes) - 1.0)
+
+
 def both(first: Mean, second: Mean) -> Mean:
     """Of the product of two ratios that were measured apart; freedom after Welch and Satterthwaite."""
     variances = first.error**2, second.error**2
