@@ -369,7 +369,8 @@ def launch_of(*effects: float) -> Launch:
         (0.5 * MARGIN, 30),  # between the margins too
         (MARGIN + 0.2, 9),  # noise of 0.06 / sqrt(9) is a tenth of 0.2
         (-MARGIN - 0.2, 9),
-        (MARGIN + 0.3, 5),  # four would do, but five are the fewest
+        (MARGIN + 0.3, 4),
+        (MARGIN + 0.7, 2),  # one would do, but of rounds as long as these two are the fewest
         (MARGIN + 0.02, 898),
     ],
 )
@@ -379,6 +380,12 @@ def test_a_further_launch_needs_fewer_rounds_the_farther_the_effect_is_from_the_
     far = 0.0599 * 0.6745  # the median deviation of a standard deviation of 0.0599
     noisy = [middle, *[middle - far] * 19, *[middle + far] * 18, 5.0]
     assert rounds_enough([launch_of(*noisy[:30]), launch_of(*noisy[30:])], "optimized") == rounds
+
+
+def test_of_short_rounds_five_are_the_fewest() -> None:
+    long = launch_of(0.69, 0.7, 0.71)
+    short = replace(long, seconds=tuple(each / 100 for each in long.seconds))
+    assert [rounds_enough([launch], "optimized") for launch in (long, short)] == [2, 5]
 
 
 def test_only_further_launches_have_fewer_rounds_and_the_nearest_variant_chooses(machine: FakeMachine) -> None:

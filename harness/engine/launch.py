@@ -30,8 +30,10 @@ TRIED = 3
 """Rounds of the first launch that show how long one takes; no launch has fewer."""
 
 FINE = 0.1
-FEWEST = 5
-"""See `rounds_enough`. Of five rounds a trimmed mean leaves two out."""
+FEWEST, FEWEST_LONG = 5, 2
+LONG_ROUND_S = 0.5
+"""See `rounds_enough`. Of five rounds a trimmed mean leaves two out. Rounds of LONG_ROUND_S or more are most of what a
+launch costs, and a spike is a small part of each."""
 
 LONG_S = 0.02
 """Steps that take so long need no untimed one before them where the block before was of the same side: what a pause of
@@ -193,7 +195,8 @@ def rounds_enough(launches: Sequence[Launch], variant: str) -> int:
     wanted = FINE * (abs(median(effects)) - MARGIN)
     if wanted <= 0:
         return launches[0].rounds
-    return max(FEWEST, math.ceil((deviation(effects) / wanted) ** 2))
+    fewest = FEWEST_LONG if sum(launches[0].seconds) >= LONG_ROUND_S * launches[0].rounds else FEWEST
+    return max(fewest, math.ceil((deviation(effects) / wanted) ** 2))
 
 
 def deviation(effects: Sequence[float]) -> float:

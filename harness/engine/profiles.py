@@ -49,6 +49,6 @@ class Profile:
 
 
 PROFILES = {
-    "full": Profile((10, 40), 3.0, memory=0.1),
+    "full": Profile((10, 40), 3.0, memory=0.05),
     "quick": Profile((10, 20), 1.0, memory=0.0),
 }
