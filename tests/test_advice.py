@@ -208,6 +208,7 @@ def test_a_claim_of_an_older_version_is_judged_by_time() -> None:
         ({"memory": both(830, 1000)}, ""),
         ({"memory": {"baseline": {"tree": 100}, "optimized": {"tree": 180}}}, "+80 % memory of all processes"),
         ({"one_off": {"baseline": {"build": 0.1}, "optimized": {"build": 8.0}}}, "pays after 15,240 steps"),
+        ({"one_off": {"baseline": {"build": 0.1}, "optimized": {"build": 0.6}}, "steps": 1, "baseline_s": 0.1}, ""),
     ],
 )
 def test_what_a_gain_in_time_costs(more: Mapping[str, Any], price: str) -> None:

@@ -194,6 +194,9 @@ def _to_target(effect: Effect) -> Mean | None:
 
 TIME = Measure(_time, MARGIN, TIMES, (0.02, 0.03, 0.05))
 
+SOON = 100
+"""Steps within which nobody minds when the tip is paid for: every training has more."""
+
 STEPS_MARGIN = math.log(1.05)
 """Steps to a target within 5 % are of no practical size."""
 
@@ -350,7 +353,7 @@ def _price(effects: Sequence[Effect]) -> list[str]:
         before, after = max(sides, key=lambda both: both[1] / both[0], default=(1, 1))
         price += [f"{change(before, after)} {what}"] if after >= (1 + MEMORY_MARGIN) * before else []
     steps = max((one.break_even_steps or 0 for one in effects), default=0)
-    return [*price, f"pays after {plural(steps, 'step')}"] if steps else price
+    return [*price, f"pays after {plural(steps, 'step')}"] if steps > SOON else price
 
 
 def _nothing(effects: Sequence[Effect]) -> Advice:
