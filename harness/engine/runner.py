@@ -113,11 +113,13 @@ def complete(record: Record, rules: Rules, cores: int) -> bool:
 
 
 def first_of_tips(pairs: Sequence[PairInfo]) -> list[PairInfo]:
-    """One pair of each tip, a whole job where it has any: a number of it is what a reader wants first."""
+    """One pair of each tip, a whole job where it has any: a number of it is what a reader wants first. And all that
+    cannot run here, which takes no time to say."""
     first: dict[str, PairInfo] = {}
-    for info in sorted(pairs, key=lambda info: (bool(info.why), info.scale != "macro")):
-        first.setdefault(info.tip["id"], info)
-    return list(first.values())
+    for info in sorted(pairs, key=lambda info: info.scale != "macro"):
+        if not info.why:
+            first.setdefault(info.tip["id"], info)
+    return [info for info in pairs if info.why or info is first[info.tip["id"]]]
 
 
 class _Runner:
