@@ -165,6 +165,21 @@ def test_a_claim_of_fewer_steps_is_judged_by_whole_trainings(steps: Sequence[int
         assert f"600 -> {round(statistics.fmean(cast('list[int]', steps)))} steps" in found.gain
 
 
+def test_the_ratio_of_steps_that_is_shown_is_of_all_runs_that_answer() -> None:
+    about = info(tip=tip(claim=Claim.FEWER_STEPS), scale="macro")
+    before = (600, 590, 610, 598, 600, 604)
+
+    def counted(*steps: int) -> list[Any]:
+        both_sides = trainings(baseline=before, optimized=steps)
+        return list(effects(run([measured(about, {"optimized": GAIN}, trainings=both_sides)])))
+
+    clear, unsure = counted(1200, 1190, 1210, 1195, 1205, 1200), counted(1200, 300, 2400, 600, 700, 1300)
+    (alone,), (together,) = advise([unsure]), advise([clear, unsure])
+    assert (alone.kind, together.kind) == ("can't tell", "don't")
+    assert "0.500x [" in together.gain
+    assert together.gain != alone.gain
+
+
 @pytest.mark.parametrize(
     ("step", "steps", "kind"),
     [

@@ -301,8 +301,8 @@ def gain_of(job: Job) -> Gain:
     name = effect.pair if effect.variant == "optimized" else f"{effect.pair} ({effect.variant})"
     trained = effect.trained if effect.claim == Claim.SOONER_AT_TARGET else None
     if job.measure is not TIME and (trained is None or not trained.both_reach):
-        read = job.means and _readings(effect)
-        return Gain(f"{name} {read or 'not measured yet'}", short=_change(effect) if read else "", key=effect.key)
+        read = job.means and _readings(effect, mean)
+        return Gain(f"{name} {read or 'not measured yet'}", short=_change(effect, mean) if read else "", key=effect.key)
     if mean is None:
         return Gain(f"{name} {_so_far(effect)}", key=effect.key)
     low, middle, high = (math.exp(end) for end in (mean.interval()[0], mean.mean, mean.interval()[1]))
@@ -313,23 +313,23 @@ def gain_of(job: Job) -> Gain:
     return Gain(f"{name} {ratio(middle, low, high)}{more}", (low, middle, high), change(1, middle), effect.key)
 
 
-def _readings(effect: Effect) -> str:
-    """Of what is not time, those of both sides in the newest run."""
+def _readings(effect: Effect, mean: Mean | None) -> str:
+    """Of what is not time, those of both sides in the newest run. mean: of all runs, where it has an interval."""
     if effect.claim == Claim.LEANER and effect.memory_before and effect.memory_after is not None:
         before, after = effect.memory_before, effect.memory_after
         return f"{change(before, after)} {MEMORY_KINDS[effect.memory_kind]} ({size(before)} -> {size(after)})"
     if effect.claim == Claim.SOONER and effect.one_off is not None:
         return "once {} -> {}".format(*map(seconds, effect.one_off))
     if effect.trained is not None:
-        return in_ratio(effect.trained)
+        return in_ratio(effect.trained, mean if effect.claim == Claim.FEWER_STEPS else None)
     return f"{' -> '.join(map(value, effect.counts or ()))} {effect.counted}"
 
 
-def _change(effect: Effect) -> str:
+def _change(effect: Effect, mean: Mean | None) -> str:
     """The same as a change, where a share says it."""
     if effect.claim == Claim.LEANER and effect.memory_before and effect.memory_after is not None:
         return f"{change(effect.memory_before, effect.memory_after)} memory"
-    return _readings(effect)
+    return _readings(effect, mean)
 
 
 def _so_far(effect: Effect) -> str:

@@ -79,16 +79,16 @@ def in_short(found: Trained) -> str:
     return f"{steps}, failures included: {reached} trainings reach the target" if failures else steps
 
 
-def in_ratio(found: Trained) -> str:
-    """`1.93x [1.7, 2.2] in steps to the target (812 -> 420 steps)`."""
+def in_ratio(found: Trained, fewer: Mean | None = None) -> str:
+    """`1.93x [1.7, 2.2] in steps to the target (812 -> 420 steps)`; fewer: of several runs, in place of this one's."""
     if not found.both_reach:
         return in_short(found)
-    return f"{_factor(found)} in steps to the target ({in_short(found)})"
+    return f"{_factor(fewer or found.fewer)} in steps to the target ({in_short(found)})"
 
 
-def _factor(found: Trained) -> str:
-    mean, (low, high) = found.fewer.mean, found.fewer.interval()
-    return ratio(math.exp(mean), math.exp(low), math.exp(high))
+def _factor(fewer: Mean) -> str:
+    low, high = fewer.interval()
+    return ratio(math.exp(fewer.mean), math.exp(low), math.exp(high))
 
 
 def in_full(row: Row) -> str:
@@ -100,7 +100,7 @@ def in_full(row: Row) -> str:
     steps = (row.step_s, row.variant_step_s)
     words = [f"a score of {value(found.target)} is the target: {in_short(found)}"]
     if found.both_reach:
-        words.append(f"timed steps to the target, baseline over variant: {_factor(found)}")
+        words.append(f"timed steps to the target, baseline over variant: {_factor(found.fewer)}")
     words.append(in_scores(found))
     rates = [f"{side.samples / step_s:,.0f}" for side, step_s in zip(sides, steps, strict=True) if step_s]
     if len(rates) == len(sides):
