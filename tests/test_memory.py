@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from tipbench.worker import memory
-from tipbench.worker.memory import STEPS, process_peaks, tensor_peaks
+from tipbench.worker.memory import STEPS, least_tensor_peaks, process_peaks, tensor_peaks
 
 MIB = 1 << 20
 CPU = torch.device("cpu")
@@ -48,6 +49,23 @@ def test_tensors_that_live_at_once_are_added() -> None:
         return step
 
     assert tensor_peaks(build) == {"tensor_peak": 5 * MIB, "steady_peak": 5 * MIB}
+
+
+def test_what_another_thread_releases_does_not_count_where_it_does_so_at_times() -> None:
+    by_another_thread = [True, False, True, False, True]
+
+    def build() -> Callable[[], None]:
+        held = [torch.empty(3 * MIB, dtype=torch.uint8)]
+        if by_another_thread.pop(0):
+            thread = threading.Thread(target=held.clear)
+            thread.start()
+            thread.join()
+        held.clear()
+        return planted
+
+    assert tensor_peaks(build)["steady_peak"] == 67 * MIB, "the profiler has not seen it"
+    assert tensor_peaks(build)["steady_peak"] == 64 * MIB
+    assert least_tensor_peaks(build, 3) == {"tensor_peak": 64 * MIB, "steady_peak": 64 * MIB}
 
 
 def test_what_only_the_build_or_a_first_step_needs_is_not_in_the_steady_state() -> None:
