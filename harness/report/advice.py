@@ -14,7 +14,7 @@ from functools import cached_property
 
 from tipbench.report.effect import Effect, Key
 from tipbench.report.rows import CONTROL, MEMORY_KINDS, MEMORY_MARGIN, ONE_OFF_NOISE_S
-from tipbench.report.trained import in_ratio, in_scores, in_short
+from tipbench.report.trained import in_ratio, in_short, score_kept
 from tipbench.report.wording import change, plural, ratio, seconds, size, value
 from tipbench.tip.pair import Claim
 from tipbench.verdict.pooling import SURE, TIMES, Mean, Spread, State, pooled, state
@@ -242,7 +242,7 @@ def _advise(effects: Sequence[Effect], known: Mapping[Key, Job]) -> Advice:
     status = effects[0].status
     price = _price([job.newest for job in jobs])
     if _claim(effects) == Claim.FASTER:  # of other claims the gain says how trainings went
-        price += [in_scores(job.newest.trained) for job in spoken if job.newest.trained]
+        price += [score_kept(job.newest.trained) for job in spoken if job.newest.trained]
     price += [status] if status not in ("", "current") and kind != DEFAULT else []
     return Advice(
         tip=effects[0].tip,

@@ -124,6 +124,14 @@ def in_scores(found: Trained) -> str:
     return f"{scores}, a change between {low:+.1g} and {high:+.1g}"
 
 
+def score_kept(found: Trained) -> str:
+    """`score after training unchanged within 0.001`, or how it changed."""
+    if found.change is None:
+        return in_scores(found)
+    low, high = found.change.interval()
+    return f"score after training unchanged within {max(-low, high):.2g}" if low <= 0 <= high else in_scores(found)
+
+
 def _steps(side: Side) -> str:
     return "never" if side.steps is None else f"{side.steps:,.0f}"
 
