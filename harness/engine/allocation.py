@@ -39,8 +39,8 @@ operations, of which 15 and 27 were decided at a worth of 1, 18 and 24 at 2, 19 
 UNANSWERED = 2.0
 """Times that, as long as no whole job of its tip is decided: a first one answers a tip, a second one says of how many
 jobs that holds. Simulated with what the pairs of run 5917d0d7 cost and how their launches spread, and 18 minutes of
-launches: 15 of 31 tips have a decided job in place of 13, with as many jobs decided (20 of 45) and fewer operations
-alone, 5 in place of 14. With 3 or 5 no more tips have one, and fewer jobs."""
+launches: 15 of 31 tips have a decided job in place of 13, with as many jobs decided (20 of 52) and fewer operations
+alone, 5 in place of 14. With 3 or 5 as many tips have one, and fewer jobs, 18 and 17."""
 
 LEAST_S = 1e-9
 """A launch is taken to cost no less, so that nothing is divided by zero."""

@@ -27,7 +27,7 @@ barriers: two whole jobs that run at a time on the same cores take several times
 
 
 TRIED = 3
-"""Rounds of the first launch that show how long one takes; no launch has fewer."""
+"""Rounds of the first launch that show how long one takes; it has no fewer."""
 
 FINE = 0.1
 FEWEST, FEWEST_LONG = 5, 2
@@ -158,7 +158,7 @@ class NextLaunch:
         stay for all launches: the fastest of three blocks must last long enough. Steps far longer need no trying.
         """
         block_s = self._profile.block_s
-        if min(self._step_s.values()) >= max(LONG_S, 4 * block_s):
+        if min(self._step_s.values()) >= 4 * block_s:
             return 1
         alone: dict[str, float] = {}
         for variant, step_s in self._step_s.items():
