@@ -18,7 +18,7 @@ from tipbench.report.trained import in_ratio, in_short, score_kept
 from tipbench.report.wording import change, plural, ratio, seconds, size, value
 from tipbench.tip.pair import Claim
 from tipbench.verdict.pooling import SURE, TIMES, Mean, Spread, State, pooled, state
-from tipbench.verdict.rules import MARGIN
+from tipbench.verdict.rules import BOUND, MARGIN
 from tipbench.verdict.trainings import both
 from tipbench.verdict.verdict import in_percent
 
@@ -105,7 +105,14 @@ class Job:
 
     @property
     def may_cost(self) -> bool:
-        """Whether a loss cannot be excluded."""
+        """Whether a loss of practical size cannot be excluded. What is known to be at most 3 % either way costs none.
+
+        Simulated with the 39 whole jobs of 21 tips of time that the runs 5917d0d7 and c89c4793 found, each drawn twice
+        with its own error: 2.7 answers differ in place of 2.9, and no "use it" has a job that loses over 1 %. Where
+        every job counted as costing nothing whose loss is not known, 2.0 would differ, and one "use it" in 56 be wrong.
+        """
+        if self.state.word == "within" and self.state.bound <= math.expm1(BOUND):
+            return False
         return self.mean is None or self.mean.above(-self.measure.margin) < SURE
 
 
