@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import signal
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -379,13 +380,13 @@ def test_a_further_launch_needs_fewer_rounds_the_farther_the_effect_is_from_the_
 ) -> None:
     far = 0.0599 * 0.6745  # the median deviation of a standard deviation of 0.0599
     noisy = [middle, *[middle - far] * 19, *[middle + far] * 18, 5.0]
-    assert rounds_enough([launch_of(*noisy[:30]), launch_of(*noisy[30:])], "optimized") == rounds
+    assert rounds_enough([launch_of(*noisy[:30]), launch_of(*noisy[30:])], "optimized", 30) == rounds
 
 
 def test_of_short_rounds_five_are_the_fewest() -> None:
     long = launch_of(0.69, 0.7, 0.71)
     short = replace(long, seconds=tuple(each / 100 for each in long.seconds))
-    assert [rounds_enough([launch], "optimized") for launch in (long, short)] == [2, 5]
+    assert [rounds_enough([launch], "optimized", 9) for launch in (long, short)] == [2, 5]
 
 
 def test_only_further_launches_have_fewer_rounds_and_the_nearest_variant_chooses(machine: FakeMachine) -> None:
@@ -393,6 +394,17 @@ def test_only_further_launches_have_fewer_rounds_and_the_nearest_variant_chooses
     both = FakeMachine({"baseline": 0.01, "clear": 0.005, "null": 0.01})
     record = both.measure(info(variants=["clear", "null"]))
     assert {launch.rounds for launch in record.launches if "null" in launch.variant} == {10}
+
+
+def test_what_six_launches_do_not_decide_has_as_many_rounds_as_may_be(machine: FakeMachine) -> None:
+    """The first launch met a calm moment, and chose few."""
+    drawn = random.Random(0)
+    machine.seconds = lambda variant, seed, steps: (  # type: ignore[method-assign]
+        0.01 * steps * math.exp(drawn.gauss(0.0, 0.15 if seed else 0.0))
+    )
+    found = machine.measure(info(), replace(PLAN, rules=rules.RULES_2))
+    rounds = [launch.rounds for launch in found.launches]
+    assert (set(rounds[:6]), set(rounds[6:])) == ({10}, {40})
 
 
 @pytest.mark.parametrize(("step_s", "long"), [(0.019, False), (0.02, True)])

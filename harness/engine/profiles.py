@@ -13,9 +13,10 @@ code spread by 0.6 to 1.3 % (Copy by 4.7) where they had spread by 0.2 to 0.7 % 
 
 @dataclass(frozen=True)
 class Profile:
-    """rounds: least and most rounds of a pair's first launch; later ones have no more. longest_s: seconds that they may
-    take; where `launch.TRIED` rounds take longer, there are so many. block_s: least seconds of the faster variant's
-    block. memory: the most of a budget that is kept for the memory passes of pairs whose claim is another.
+    """rounds: least and most rounds of a pair's first launch; later ones have no more, up to `launch.CAP_RAISED`.
+    longest_s: seconds that they may take; where `launch.TRIED` rounds take longer, there are so many. block_s: least
+    seconds of the faster variant's block. memory: the most of a budget that is kept for the memory passes of pairs
+    whose claim is another.
 
     A disturbance hits few blocks and is trimmed with them, so more and shorter ones are better: at equal
     timed seconds, 30 rounds of 5 ms blocks gave launches of identical code a spread of 0.27 % (pointwise)
@@ -32,7 +33,7 @@ class Profile:
 
     def least_rounds(self, round_s: float) -> int:
         """Rounds in each launch where they agree, of so many seconds each."""
-        return min(self.rounds[0], self._most(round_s))
+        return min(self.rounds[0], self.most_rounds(round_s))
 
     def rounds_for(self, spread: float, prepare_s: float, round_s: float) -> int:
         """Rounds in each launch, as Kalibera and Jones (2013) choose them: where a launch costs much to prepare and
@@ -42,9 +43,10 @@ class Profile:
         round with the untimed step before each of its blocks.
         """
         best = round(spread / BETWEEN * math.sqrt(prepare_s / round_s))
-        return max(self.least_rounds(round_s), min(best, self._most(round_s)))
+        return max(self.least_rounds(round_s), min(best, self.most_rounds(round_s)))
 
-    def _most(self, round_s: float) -> int:
+    def most_rounds(self, round_s: float) -> int:
+        """Rounds in a launch at most, of so many seconds each."""
         return min(self.rounds[1], max(1, int(self.longest_s / round_s)))
 
 
