@@ -218,6 +218,7 @@ def test_the_same_is_the_same_and_nothing_is_unknown() -> None:
         ({"machine": {"gpus": [CARD, CARD]}}, "gpus", HARDWARE),
         ({"commit": "fedcba"}, "commit", SAME),
         ({"options": {"profile": "quick", "bare": False}}, "profile", SAME),
+        ({"options": {"profile": "full", "size": "M"}}, "size", SAME),
         ({"suite": "0.2.0"}, "suite", NOT),
         ({"options": {"profile": "full", "bare": True}}, "bare", NOT),
         ({"options": {"profile": "full", "nnodes": 2}}, "nodes", NOT),
@@ -225,7 +226,7 @@ def test_the_same_is_the_same_and_nothing_is_unknown() -> None:
     ],
 )  # fmt: skip
 def test_what_differs_is_named_and_graded(differing: Mapping[str, Any], field: str, expected: str) -> None:
-    found = graded({}, differing)
+    found = graded({"options": {"profile": "full", "size": "S"}}, differing)
     assert found.grade == expected
     assert field in [one.field for one in found.differing]
     assert found.unknown == ()

@@ -12,7 +12,7 @@ new work, and two threads meet quickly. A gain where operations are too small fo
 the machine has several processors and each process is bound to one (see the tip numa).
 
 Both sides process the same global batch: of two processes each takes half. Each of them knows the loss
-of its own half only, so parameters and gradients are what is compared.
+of its own share only, so parameters and gradients are what is compared.
 """
 
 import torch
@@ -22,7 +22,20 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
 from benchmarks.jobs.language_model import TrainGPT
-from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, all_reduces, appears, cores, process_settings
+from tipbench.tip.words import (
+    Claim,
+    Job,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    all_reduces,
+    appears,
+    cores,
+    process_settings,
+    requires,
+    variant,
+)
 
 TIP = Tip(
     id="cpu-ddp",
@@ -42,7 +55,7 @@ TIP = Tip(
 def cpu_ddp(job: Job) -> None:
     """The tip, on any training job without shuffling: averaged gradients, and a share of each batch."""
     job.model = DistributedDataParallel(job.model)
-    # Of every batch of the whole data the sampler gives each process its share: every second item, of two.
+    # Of every batch of the whole data the sampler gives each process its share: every second item, of two processes.
     job.loading["sampler"] = DistributedSampler(job.data, shuffle=False)
     job.loading["batch_size"] //= dist.get_world_size()
 
@@ -85,10 +98,15 @@ class LargeLinear(Pair):
 
 
 class GPTTraining(TrainGPT, apply=cpu_ddp):
-    """Training a small GPT, embeddings included."""
+    """Training a small GPT, embeddings included, on batches that four processes can share."""
 
     devices = ("cpu",)
     needs = (cores(2),)
+    sizes = Sizes(
+        dict(layers=6, width=256, context=128, batch=4),
+        M=dict(layers=8, width=512, context=256, batch=8),
+        test=dict(layers=1, width=16, context=16),
+    )
 
     def step_of(self, job: Job) -> Step:
         """One batch, of which the model alone is returned: each process knows another loss."""
@@ -101,4 +119,10 @@ class GPTTraining(TrainGPT, apply=cpu_ddp):
 
     @process_settings(ranks=2)
     def optimized(self) -> Step:
+        return super().optimized()
+
+    @variant
+    @requires(cores(4))
+    @process_settings(ranks=4)
+    def four_processes(self) -> Step:
         return super().optimized()

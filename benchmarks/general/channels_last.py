@@ -96,5 +96,9 @@ class ResNetInference(RunResNet, apply=channels_last):
 class MobileNetInference(ResNetInference):
     """MobileNetV2 run over JPEG files. Its 3x3 convolutions, all but the first, are depthwise: a channel each."""
 
+    sizes = Sizes(
+        dict(batch=8, pixels=224), M=dict(batch=16), L=dict(batch=64), XL=dict(batch=256), test=dict(batch=4, pixels=64)
+    )
+
     def job(self) -> Job:
         return image_inference(self.device, model="mobilenet_v2", **self.size)

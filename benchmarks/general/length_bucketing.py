@@ -153,7 +153,7 @@ class LSTMEpoch(_InferenceEpoch):
     """An LSTM run over lines of source text: its loop is as long as the longest line of the batch."""
 
     sizes = Sizes(
-        dict(lines=256, batch=32, layers=1, width=128),
+        dict(lines=256, batch=32, layers=1, width=256),
         L=dict(lines=1024, batch=128, width=512),
         test=dict(lines=16, batch=4, width=8),
     )
@@ -166,7 +166,7 @@ class TransformerEpoch(_InferenceEpoch):
     """A small Transformer run over lines of source text."""
 
     sizes = Sizes(
-        dict(lines=64, batch=16, layers=2, width=128),
+        dict(lines=64, batch=16, layers=2, width=256),
         L=dict(lines=1024, batch=64, layers=6, width=512),
         test=dict(lines=16, batch=4, layers=1, width=16),
     )

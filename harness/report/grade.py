@@ -92,14 +92,14 @@ def grade(one: Facts, other: Facts) -> Grade:
     Another version of the suite, `--bare` on one side only, or another number of nodes: not comparable, as the code
     or its process settings were others. Other versions of torch, of a driver or of anything else are another state.
     Named without lowering the grade: quick and full profiles, and the rules by which verdicts are made, as all time
-    the same steps, if not equally often, as the intervals show; and the suite's commit, as most commits leave most
-    pairs alone (each pair's sizes and file are compared beside this).
+    the same steps, if not equally often, as the intervals show; the sizes of `--size`, and the suite's commit, as most
+    commits leave most pairs alone (each pair's sizes and file are compared beside this).
     """
     differing, unknown = [], []
     for place in dict.fromkeys([*one, *other]):
         part, field = place
         if not field.startswith(CONTROL) and (place not in one or place not in other):
-            continue  # of cards or nodes that only one of them has, which `gpus` and `nodes` say already
+            continue  # of cards or nodes that only one has, which `gpus` and `nodes` say already; sizes of an older run
         values = one.get(place, NOT_SET), other.get(place, NOT_SET)
         found = Difference(part, field, *values)
         if any(map(is_unknown, values)):
@@ -140,6 +140,8 @@ def _facts(run: Run) -> Iterator[tuple[tuple[str, str], Any]]:
         yield ("state", f"{CONTROL}{name}"), run.controls[name]
     yield ("code", "commit"), UNAVAILABLE if not run.commit or run.commit.endswith("-dirty") else run.commit
     yield ("profile", "profile"), run.options.get("profile", NOT_RECORDED)
+    if "size" in run.options:  # older runs knew one size alone
+        yield ("profile", "size"), run.options["size"]
     yield ("profile", "rules"), run.options.get("rules", 1)
 
 
