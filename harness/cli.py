@@ -21,7 +21,7 @@ EXIT_CODES = (
 )
 
 
-BUDGET_S = 2700.0
+BUDGET_S, ADVICE_S = 2700.0, 1200.0
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of a device that takes no more."""
@@ -116,6 +116,26 @@ def _parser() -> argparse.ArgumentParser:
     nodes.add_argument("--nnodes", type=_count, default=1, metavar="N", help="how many")
     nodes.add_argument("--node-rank", type=int, default=0, metavar="R", help="which this is: 0 (default) to N - 1")
     nodes.add_argument("--rdzv", default="", metavar="HOST:PORT", help="an address of node 0 that all others reach")
+
+    command = commands.add_parser(
+        "advise", help="try the tips on a job of your own, and say which of them pay there", epilog=EXIT_CODES
+    )
+    command.set_defaults(command=_advise)
+    command.add_argument(
+        "job",
+        nargs="*",
+        metavar="FILE:FUNCTION",
+        help="such as train.py:job, which builds the job; or, after --, a command, such as -- python train.py",
+    )
+    command.add_argument(
+        "--budget", type=_seconds, metavar="TIME", help="such as 5m; 0: until all is decided. Default: 20m"
+    )
+    command.add_argument("--out", type=Path, default=Path("advice"), metavar="DIR", help="default: advice")
+    command.add_argument("--seed", type=_seed, default=0, metavar="N", help="of inputs, weights and block order")
+    command.add_argument(
+        "--allow", choices=("numerics",), help="numerics: changes together may include those of precision"
+    )
+    command.add_argument("--resume", type=Path, metavar="DIR", help="go on with an advice that was begun")
 
     command = commands.add_parser("report", help="render stored runs; without FILE the newest under results/")
     command.set_defaults(command=_report)
@@ -276,6 +296,18 @@ def _run(options: argparse.Namespace) -> int:
             budget_s=BUDGET_S if options.budget is None else options.budget,
         )
     )
+
+
+def _advise(options: argparse.Namespace) -> int:
+    from tipbench.advise import command
+
+    if options.resume:
+        if options.job or options.allow:
+            raise UserError("--resume goes on with an advice as it was begun: give it no job and no --allow")
+        return command.resume(options.resume, options.budget)
+    budget_s = ADVICE_S if options.budget is None else options.budget
+    numerics = options.allow == "numerics"
+    return command.begin(command.Options(options.job, options.out, budget_s, numerics, options.seed))
 
 
 def _report(options: argparse.Namespace) -> int:

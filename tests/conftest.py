@@ -12,6 +12,7 @@ SLOW = {
     "test_channel": "workers whose connection is disturbed in every way",
     "test_confluence": "a wiki",
     "test_doku_wiki": "a wiki",
+    "test_advise": "a process for each job",
     "test_fake_cuda": "every pair for GPUs at full size, on fake tensors",
     "test_compare_page": "a browser",
     "test_fork_server": "fresh processes that import torch",

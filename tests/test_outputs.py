@@ -235,6 +235,31 @@ def test_lossy_compares_complex_numbers_whole() -> None:
         same(Equal.LOSSY, reference, without, reference=reference, tolerance=0.01)
 
 
+# ---- as close as the baseline ----
+
+
+def test_what_is_as_close_to_fp64_as_the_baseline_passes_however_far_that_is() -> None:
+    reference = seeds(A.double(), B.double())
+    found = same(Equal.AS_CLOSE, seeds(A * 1.01, B * 1.01), seeds(A * 0.98, B * 0.98), reference=reference, tolerance=0)
+    assert found["baseline_error"] == pytest.approx(0.01, rel=1e-4)
+    assert found["error"] == pytest.approx(0.02, rel=1e-4)
+    assert found["tolerance"] == pytest.approx(0.03, rel=1e-4)
+
+
+def test_three_times_the_baselines_error_is_too_much() -> None:
+    reference = seeds(A.double(), B.double())
+    with pytest.raises(Unequal, match=r"error 0\.04 against fp64; 0\.03 allowed"):
+        same(Equal.AS_CLOSE, seeds(A * 1.01, B * 1.01), seeds(A * 1.04, B * 1.04), reference=reference, tolerance=0)
+
+
+def test_gradients_are_judged_apart_from_parameters_that_are_far_larger() -> None:
+    def outputs(gradient: float) -> list[dict[str, torch.Tensor]]:
+        return [{"output.weight": 1e6 * x, "output.weight.grad": gradient * x} for x in (A, B)]
+
+    with pytest.raises(Unequal, match=r"error 0\.1 against fp64"):
+        same(Equal.AS_CLOSE, outputs(1.0), outputs(1.1), reference=outputs(1.0), tolerance=1e-4)
+
+
 # ---- the same target ----
 
 

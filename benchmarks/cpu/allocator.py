@@ -27,9 +27,11 @@ from tipbench.tip.words import (
     MacroPair,
     Mechanism,
     Pair,
+    ProcessSettings,
     Sizes,
     Step,
     Tip,
+    Way,
     library,
     linux,
     mapped_library,
@@ -149,3 +151,31 @@ class TransformerEpoch(_Allocator, MacroPair):
     def build(self) -> Step:
         job = self.job()
         return lambda: vectors(job)
+
+
+ON_ANY_JOB = (
+    Way(
+        settings=ProcessSettings(preload=("jemalloc",)),
+        without=THRESHOLDS,
+        needs=(library("jemalloc"),),
+        devices=("cpu",),
+        one_of="allocator",
+    ),
+    Way(
+        name="tcmalloc",
+        do="LD_PRELOAD=libtcmalloc.so.4",
+        settings=ProcessSettings(preload=("tcmalloc",)),
+        without=THRESHOLDS,
+        needs=(library("tcmalloc"),),
+        devices=("cpu",),
+        one_of="allocator",
+    ),
+    Way(
+        name="glibc-keeping",
+        do=" ".join(f"{name}={SIXTEEN_GIB}" for name in THRESHOLDS),
+        settings=ProcessSettings(env=tuple((name, SIXTEEN_GIB) for name in sorted(THRESHOLDS))),
+        without=THRESHOLDS,
+        devices=("cpu",),
+        one_of="allocator",
+    ),
+)

@@ -28,9 +28,11 @@ from tipbench.tip.words import (
     Mechanism,
     Need,
     Pair,
+    ProcessSettings,
     Sizes,
     Step,
     Tip,
+    Way,
     cores,
     library,
     linux,
@@ -127,3 +129,8 @@ class EncoderInference(_OpenMP, RunEncoder):
 
     def build(self) -> Step:
         return self.job().step
+
+
+ON_ANY_JOB = (
+    Way(settings=ProcessSettings(preload=("iomp5",)), needs=(library("iomp5"),), devices=("cpu",), one_of="OpenMP"),
+)

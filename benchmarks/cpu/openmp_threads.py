@@ -21,6 +21,9 @@ Threads are set before the process starts, so each variant runs in a process of 
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -31,12 +34,14 @@ from benchmarks.jobs.image_classification import RunResNet
 from benchmarks.jobs.language_model import RunEncoder
 from tipbench.tip.words import (
     Claim,
+    Job,
     MacroPair,
     Need,
     Pair,
     Sizes,
     Step,
     Tip,
+    Way,
     appears,
     as_it_is,
     available_cores,
@@ -179,3 +184,36 @@ class TwoInstances(_TwoProcesses, RunResNet):
 
 class TwoEncoders(_TwoProcesses, RunEncoder):
     """Two processes run a TransformerEncoder over text."""
+
+
+@contextmanager
+def on_threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def on_fewer(job: Job) -> str:
+    now = torch.get_num_threads()
+    return "" if now < DEFAULT else f"PyTorch uses {now} threads already, one a core"
+
+
+def on_several(job: Job) -> str:
+    return "" if torch.get_num_threads() > 1 else "PyTorch uses one thread already"
+
+
+ON_ANY_JOB = (
+    Way(
+        applies=on_fewer, do=f"torch.set_num_threads({DEFAULT})", switch=partial(on_threads, DEFAULT), one_of="threads"
+    ),
+    Way(
+        name="one-thread",
+        applies=on_several,
+        do="torch.set_num_threads(1)",
+        switch=partial(on_threads, 1),
+        one_of="threads",
+    ),
+)

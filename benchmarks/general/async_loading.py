@@ -29,7 +29,9 @@ from tipbench.tip.words import (
     Sizes,
     Step,
     Tip,
+    Way,
     available_cores,
+    loading_in_this_process,
     rises,
     sweep,
     torchvision,
@@ -103,3 +105,12 @@ class TrainingFromStorage(TrainFromStorage):
     @sweep(num_workers=WORKERS)
     def optimized(self, num_workers: int = CORES) -> Step:
         return self.applied(partial(async_loading, num_workers=num_workers))
+
+
+ON_ANY_JOB = (
+    Way(
+        partial(async_loading, num_workers=CORES),
+        loading_in_this_process,
+        do=f"DataLoader(data, num_workers={CORES}, persistent_workers=True)",
+    ),
+)

@@ -16,7 +16,21 @@ from torch import nn
 
 from benchmarks.gpu.amp import amp
 from benchmarks.jobs.image_classification import RunResNet, TrainResNet, image_inference
-from tipbench.tip.words import Claim, Equal, Job, Pair, Sizes, Step, Tip, bfloat16, falls, flops, not_channels_last
+from tipbench.tip.words import (
+    Claim,
+    Equal,
+    Job,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    Way,
+    bfloat16,
+    falls,
+    flops,
+    not_channels_last,
+    with_convolutions,
+)
 
 TIP = Tip(
     id="channels-last",
@@ -102,3 +116,12 @@ class MobileNetInference(ResNetInference):
 
     def job(self) -> Job:
         return image_inference(self.device, model="mobilenet_v2", **self.size)
+
+
+def channels_last_of_images(job: Job) -> None:
+    """The tip where a batch holds more than images."""
+    job.model.to(memory_format=torch.channels_last)
+    job.convert_inputs(lambda x: x.to(memory_format=torch.channels_last) if x.dim() == 4 else x)
+
+
+ON_ANY_JOB = (Way(channels_last_of_images, with_convolutions),)

@@ -14,7 +14,20 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.image_classification import TrainResNet
-from tipbench.tip.words import Claim, Equal, Pair, Sizes, Step, Tip, as_it_is, falls, stack_traces, within
+from tipbench.tip.words import (
+    Claim,
+    Equal,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    Way,
+    anomaly_mode_on,
+    as_it_is,
+    falls,
+    stack_traces,
+    within,
+)
 
 TIP = Tip(
     id="no-debug-apis",
@@ -95,3 +108,10 @@ class ResNetTraining(TrainResNet):
 
     def optimized(self) -> Step:
         return self.applied(as_it_is)
+
+
+def no_anomaly_mode() -> torch.autograd.set_detect_anomaly:
+    return torch.autograd.set_detect_anomaly(False)
+
+
+ON_ANY_JOB = (Way(applies=anomaly_mode_on, switch=no_anomaly_mode),)

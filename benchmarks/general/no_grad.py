@@ -18,18 +18,7 @@ from torch import nn
 
 from benchmarks.jobs.image_classification import RunResNet, image_classification
 from benchmarks.jobs.language_model import text_encoder
-from tipbench.tip.words import (
-    Claim,
-    Job,
-    MacroPair,
-    Pair,
-    Sizes,
-    Step,
-    Tip,
-    autograd_nodes,
-    falls,
-    variant,
-)
+from tipbench.tip.words import Claim, Job, MacroPair, Pair, Sizes, Step, Tip, Way, autograd_nodes, falls, variant
 
 TIP = Tip(
     id="no-grad",
@@ -106,3 +95,13 @@ class TransformerEncoderInference(_Inference):
 
     def job(self) -> Job:
         return text_encoder(self.device, **self.size)
+
+
+def writes_a_graph(job: Job) -> str:
+    if job.optimizer is not None:
+        return "the job trains, which needs gradients"
+    wanted = any(parameter.requires_grad for parameter in job.model.parameters())
+    return "" if wanted and torch.is_grad_enabled() else "no gradients are calculated already"
+
+
+ON_ANY_JOB = (Way(no_grad, writes_a_graph),)

@@ -35,6 +35,7 @@ from tipbench.tip.words import (
     Step,
     Tip,
     Training,
+    Way,
     appears,
     bfloat16,
     flops,
@@ -185,3 +186,6 @@ class LargerBatch(_Training, TrainGPT, untuned=partial(grad_accumulation, pieces
         XL=dict(context=1024, batch=32),
         test=dict(layers=1, width=16, context=16),
     )
+
+
+ON_ANY_JOB = (Way(amp, needs=(bfloat16(),), changes_numbers=True),)

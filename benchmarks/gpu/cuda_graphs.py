@@ -28,10 +28,12 @@ from tipbench.tip.words import (
     Sizes,
     Step,
     Tip,
+    Way,
     as_it_is,
     compiler,
     gpu,
     launches,
+    that_trains,
     torchvision,
     variant,
 )
@@ -168,3 +170,6 @@ class SmallBatchInference(RunResNet, untuned=compiled, apply=cuda_graphs):
     @variant
     def eager(self) -> Step:
         return self.applied(as_it_is)
+
+
+ON_ANY_JOB = (Way(cuda_graphs, that_trains, needs=(compiler(),), devices=("cuda",), one_of="compiled model"),)

@@ -25,14 +25,17 @@ from tipbench.tip.words import (
     Claim,
     Job,
     Pair,
+    ProcessSettings,
     Sizes,
     Step,
     Tip,
+    Way,
     first_kernels,
     gpu,
     process_settings,
     rises,
     torchvision,
+    with_convolutions,
     within,
 )
 
@@ -139,3 +142,13 @@ class ResNetTraining(TrainResNet, apply=cudnn_benchmark):
     @process_settings(own_process=True)
     def optimized(self) -> Step:
         return super().optimized()
+
+
+ON_ANY_JOB = (
+    Way(
+        applies=with_convolutions,
+        settings=ProcessSettings(own_process="searching"),
+        switch=searching,
+        devices=("cuda",),
+    ),
+)

@@ -26,10 +26,12 @@ from tipbench.tip.words import (
     Sizes,
     Step,
     Tip,
+    Way,
     available_cores,
     copies_to_device,
     cores,
     gpu,
+    loading_with_a_loader,
     torchvision,
     variant,
 )
@@ -97,3 +99,6 @@ class TrainingFromFiles(TrainFromFiles, apply=pin_memory):
         job = super().job()
         job.loading.update(num_workers=available_cores(), persistent_workers=True)
         return job
+
+
+ON_ANY_JOB = (Way(pin_memory, loading_with_a_loader, devices=("cuda",)),)

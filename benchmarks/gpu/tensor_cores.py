@@ -32,6 +32,7 @@ from tipbench.tip.words import (
     Sizes,
     Step,
     Tip,
+    Way,
     bfloat16,
     flops,
     gpu,
@@ -183,3 +184,6 @@ class GPTTraining(_TensorCores, TrainGPT, apply=tensor_cores):
     @within(exact_products)
     def baseline(self) -> Step:
         return super().baseline()
+
+
+ON_ANY_JOB = (Way(switch=tf32_products, needs=(tf32(),), devices=("cuda",), changes_numbers=True),)

@@ -36,6 +36,7 @@ from tipbench.tip.words import (
     Sizes,
     Step,
     Tip,
+    Way,
     calls,
     compiler,
     gpu,
@@ -149,3 +150,16 @@ class GPTTraining(TrainGPT, apply=compile_model):
     """Training a small GPT: between its matrix products lies more that can be fused."""
 
     needs = (compiler(),)
+
+
+ON_ANY_JOB = (
+    Way(compile_model, needs=(compiler(),), one_of="compiled model"),
+    Way(
+        partial(compile_model, mode="max-autotune-no-cudagraphs"),
+        name="max-autotune",
+        do='model.compile(mode="max-autotune-no-cudagraphs")',
+        needs=(compiler(),),
+        devices=("cuda",),
+        one_of="compiled model",
+    ),
+)

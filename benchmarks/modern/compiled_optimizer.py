@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.language_model import TrainGPT
-from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, compiler, falls, operations
+from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, Way, compiler, falls, operations, that_trains
 
 TIP = Tip(
     id="compiled-optimizer",
@@ -84,3 +84,6 @@ class GPTTraining(TrainGPT, apply=compile_optimizer):
         XL=dict(context=1024, batch=64),
         test=dict(layers=1, width=16, context=8),
     )
+
+
+ON_ANY_JOB = (Way(compile_optimizer, that_trains, needs=(compiler(),), one_of="optimizer"),)

@@ -20,7 +20,7 @@ from torch import nn
 
 from benchmarks.jobs.image_classification import TrainResNet
 from benchmarks.jobs.language_model import TrainGPT
-from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, cpu, falls, operations, requires, variant
+from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, Way, cpu, falls, operations, requires, variant
 
 TIP = Tip(
     id="fused-optimizer",
@@ -88,3 +88,32 @@ class GPTTraining(TrainGPT, apply=fused_optimizer):
 
 class ResNetTraining(TrainResNet, apply=fused_optimizer):
     """Training ResNet-18 with SGD and momentum, whose update is cheaper than AdamW's."""
+
+
+def in_every_group(job: Job, **implementation: bool) -> None:
+    """The tip where groups of parameters have settings of their own, or a scheduler holds the optimizer."""
+    assert job.optimizer is not None
+    for group in job.optimizer.param_groups:
+        group.update({"fused": False, "foreach": False, **implementation})
+
+
+def has_fused(job: Job) -> str:
+    kind = type(job.optimizer)
+    if job.optimizer is None:
+        return "the job has no optimizer"
+    if not kind.__module__.startswith("torch.optim") or "fused" not in inspect.signature(kind).parameters:
+        return f"{kind.__name__} has no fused implementation"
+    return "its optimizer is fused already" if job.optimizer.defaults.get("fused") else ""
+
+
+ON_ANY_JOB = (
+    Way(partial(in_every_group, fused=True), has_fused, one_of="optimizer"),
+    Way(
+        partial(in_every_group, foreach=True),
+        has_fused,
+        name="foreach",
+        do="torch.optim.AdamW(model.parameters(), foreach=True)",
+        devices=("cpu",),
+        one_of="optimizer",
+    ),
+)

@@ -32,7 +32,22 @@ from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 from benchmarks.jobs.image_classification import TrainFromFiles, TrainFromStorage
 from benchmarks.jobs.images import JpegPhotos, jpeg_files
 from benchmarks.jobs.loading import Stretch
-from tipbench.tip.words import Claim, Equal, Job, Pair, Sizes, Step, Tip, cores, gpu, rises, sweep, torchvision
+from tipbench.tip.words import (
+    Claim,
+    Equal,
+    Job,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    Way,
+    cores,
+    gpu,
+    loading_in_workers,
+    rises,
+    sweep,
+    torchvision,
+)
 
 TIP = Tip(
     id="prefetch",
@@ -227,3 +242,6 @@ class CopyingAhead(Pair):
     def optimized(self) -> Step:
         model, batches = self.model(), self.batches()
         return lambda: [model(batch).sum(dim=0) for batch in copied_ahead(batches, self.device)]
+
+
+ON_ANY_JOB = (Way(partial(prefetch, prefetch_factor=FURTHER[0]), loading_in_workers),)

@@ -16,7 +16,19 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.language_model import Block, TrainGPT, gpt_blocks
-from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, compiler, falls
+from tipbench.tip.words import (
+    Claim,
+    Job,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    Way,
+    compiler,
+    falls,
+    repeated_blocks,
+    with_repeated_blocks,
+)
 
 TIP = Tip(
     id="regional-compile",
@@ -88,3 +100,12 @@ class GPTTraining(TrainGPT, untuned=whole_compile, apply=regional_compile):
         XL=dict(context=1024, batch=32),
         test=dict(layers=2, width=16, context=8),
     )
+
+
+def compile_repeated(job: Job) -> None:
+    """The tip, on any job whose model has a list of blocks."""
+    for block in repeated_blocks(job.model):
+        block.compile()
+
+
+ON_ANY_JOB = (Way(compile_repeated, with_repeated_blocks, needs=(compiler(),), one_of="compiled model"),)

@@ -15,7 +15,7 @@ from tipbench.engine.handle import WorkerFailed, WorkerHandle
 from tipbench.engine.scratch import scratch_folder
 from tipbench.records.fields import converted
 from tipbench.records.record import PairInfo, Record, Trainings, VariantInfo, VariantRecord
-from tipbench.tip.pair import Equal
+from tipbench.tip.pair import BY_REFERENCE
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
 
@@ -122,7 +122,7 @@ def check(info: PairInfo, variants: Sequence[VariantInfo], start: Start, seed: i
 def _check_variant(
     info: PairInfo, worker: WorkerHandle, variant: str, seeds: Sequence[int], file: str, baseline_count: object
 ) -> VariantRecord:
-    if info.equal in (Equal.REFERENCE, Equal.LOSSY):
+    if info.equal in BY_REFERENCE:
         worker.ask("results", variant="reference", seeds=seeds)
     worker.ask("results", variant=variant, seeds=seeds)
     equal = worker.ask("compare", variant=variant, baseline_file=file)

@@ -65,6 +65,7 @@ class Options:
     budget_s: seconds after which nothing more is begun; 0: until all is decided. size: of the jobs, a rung; by default
     the one for this machine.
     calibration: "idle" or "loaded", with a noisy neighbour, where the engine itself is measured on `files.KNOWN`.
+    given: the person's own job that the pairs are about, FILE:NAME; what it comes to is said by `tipbench.advise`.
     """
 
     names: Sequence[str] = ()
@@ -79,6 +80,7 @@ class Options:
     budget_s: float = 0.0
     size: str = ""
     calibration: str = ""
+    given: str = ""
 
     @property
     def nodes(self) -> int:
@@ -125,6 +127,7 @@ def measured(options: Options) -> tuple[int, Path]:
                 "budget_s": options.budget_s,
                 **OF_NEW_RUNS,
                 **({"calibration": options.calibration} if options.calibration else {}),
+                **({"given": options.given} if options.given else {}),
             },
             planned=tuple(info.name for info in planned),
         )
@@ -324,16 +327,17 @@ def _conclude(stored: Run, path: Path) -> int:
     judged_by, cores = rules(stored)
     unfinished = set(stored.planned) - {record.name for record in stored.records if complete(record, judged_by, cores)}
     still_open = unfinished - {record.name for record in stored.records if answered(record, judged_by, cores)}
-    if not stored.options.get("calibration"):
+    of_suite = not stored.options.get("calibration") and not stored.options.get("given")
+    if of_suite:
         print("\n".join(["", *report.one_liners(stored, report.earlier_effects(path, stored)), ""]))
-    if unfinished:
+    if unfinished and not stored.options.get("given"):
         lack_memory = len(unfinished) - len(still_open)
         lacking = [
             *([f"{plural(len(still_open), 'pair')} open when the time was up"] if still_open else []),
             *([f"memory not measured of {plural(lack_memory, 'answered pair')}"] if lack_memory else []),
         ]
         print(f"{'; '.join(lacking)}; go on with: {store.way_on(path)} --budget +30m")
-    if not stored.options.get("calibration"):
+    if of_suite:
         print(f"results: {path}\nreport:  tipbench report {shlex.quote(str(path))}")
     return int(any(_failed(record) for record in stored.records))
 

@@ -98,6 +98,8 @@ def _read(file: Path, public_name: str) -> Allowed:
     run, notices = store.read(file)
     if run.options.get("calibration"):
         raise store.StoreError(f"{file} is a calibration of tipbench itself, and is not published")
+    if run.options.get("given"):
+        raise store.StoreError(f"{file} is about a job of your own, and is not published")
     for notice in notices:
         _say(str(notice))
     found = _with_earlier(file, allowed(run, notices, public_name))

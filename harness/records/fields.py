@@ -49,8 +49,9 @@ class Header(TypedDict):
 
 
 class RunOptions(TypedDict):
-    """Of `Header.options` what going on with a run needs. calibration: in a calibration of the engine alone. rules: by
-    which it is judged; those of the first runs have no number. budget_s: 0 for none, as the first runs had.
+    """Of `Header.options` what going on with a run needs. calibration: in a calibration of the engine alone.
+    given: where the pairs are about a person's own job. rules: by which it is judged; those of the first runs have no
+    number. budget_s: 0 for none, as the first runs had.
     """
 
     profile: Literal["quick", "full"]
@@ -63,6 +64,7 @@ class RunOptions(TypedDict):
     budget_s: NotRequired[Number]
     rules: NotRequired[Literal[2]]
     calibration: NotRequired[Literal["idle", "loaded"]]
+    given: NotRequired[str]
 
 
 class StoredTip(TypedDict):

@@ -18,6 +18,7 @@ class Job:
 
     model: its `forward` takes one batch of inputs.
     data: a map-style dataset of (inputs, targets).
+    device: where batches are brought to; by default where the model is.
     loss: takes (outputs, targets); unused without an optimizer.
     optimizer: None makes it an inference job.
     loading: keyword arguments of the DataLoader (batch_size, num_workers, ...).
@@ -28,14 +29,14 @@ class Job:
         self,
         model: nn.Module,
         data: Dataset[Any],
-        device: torch.device,
+        device: torch.device | None = None,
         loss: Callable[[Any, Any], torch.Tensor] = nn.functional.cross_entropy,
         optimizer: torch.optim.Optimizer | None = None,
         **loading: Any,
     ) -> None:
         self.model = model
         self.data = data
-        self.device = device
+        self.device = device or device_of(model)
         self.loss = loss
         self.optimizer = optimizer
         self.loading = loading
@@ -80,6 +81,12 @@ class Job:
         loss.backward()
         self.optimizer.step()
         return loss.detach(), self.model
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Where its first parameter or buffer is."""
+    tensors = (tensor for found in (model.parameters(), model.buffers()) for tensor in found)
+    return next((tensor.device for tensor in tensors), torch.device("cpu"))
 
 
 def as_it_is(job: Job) -> None:

@@ -50,11 +50,18 @@ class Equal(StrEnum):
     REFERENCE = "close to fp64"
     """Rounding decides on which side of zero a ReLU falls, and then whole gradients differ between two correct runs.
     So both sides are compared with `Pair.reference`, in fp64, by the error over all outputs together."""
+    AS_CLOSE = "as close to fp64 as the baseline"
+    """For code that nobody knows the rounding of: the optimized side's error against `Pair.reference` may be three
+    times the baseline's, and `Pair.tolerance` more; as `torch._dynamo.utils.same` judges compiled models."""
     LOSSY = "lossy"
     """Precision differs on purpose: the same comparison, with the error at the precision that is timed."""
     TARGET = "same target"
     """Both sides train to the same target in steps that differ on purpose, as with another batch size: what a step
     returns must have the same names and shapes on both sides, and whole trainings are counted (`Training`)."""
+
+
+BY_REFERENCE = (Equal.REFERENCE, Equal.AS_CLOSE, Equal.LOSSY)
+"""Both sides are compared with `Pair.reference`."""
 
 
 @dataclass(frozen=True)
@@ -147,12 +154,14 @@ class Pair:
     equal: ClassVar[Equal] = Equal.CLOSE
     tolerance: ClassVar[float] = 1e-4
     """Largest difference allowed by Equal.CLOSE, relative to the tensor's largest value; by REFERENCE and LOSSY,
-    largest error of all outputs together, relative to the reference."""
+    largest error of all outputs together, relative to the reference; by AS_CLOSE what is added to the baseline's."""
     trainings: ClassVar[int] = 0
     """Whole trainings of each side that are counted, where the builders return a `Training`."""
     seeded: ClassVar[bool] = True
     """Whether results depend on the seed, as they do where inputs or weights are drawn from the generators of random,
     numpy.random or torch. False: there is nothing to draw, and results that are alike for every seed are right."""
+    sets_switches: ClassVar[bool] = False
+    """Whether its file and its builders may change switches of the process, which then hold for all sides."""
     sizes: ClassVar[Sizes] = Sizes({})
     flush_l2: ClassVar[bool] = False
     """On a GPU: empty its L2 cache before every step, and time each step by itself. For steps bound by memory: one
@@ -168,7 +177,7 @@ class Pair:
     def __init_subclass__(cls) -> None:
         """Raises TypeError where a method has a setting's name, which would be lost unseen, or `sizes` is no Sizes."""
         super().__init_subclass__()
-        judged = "scale", "needs", "devices", "equal", "tolerance", "trainings", "seeded"
+        judged = "scale", "needs", "devices", "equal", "tolerance", "trainings", "seeded", "sets_switches"
         for name in (*judged, "mechanism", "sizes", "flush_l2", "deadline"):
             if callable(vars(cls).get(name)):
                 raise TypeError(f"{cls.__name__}.{name} is a method, but {name} is a setting of Pair: rename it")
@@ -201,7 +210,7 @@ class Pair:
         return {}
 
     def reference(self) -> Step:
-        """Build the same work in fp64; needed where `equal` is Equal.REFERENCE or LOSSY."""
+        """Build the same work in fp64; needed where `equal` is one of `BY_REFERENCE`."""
         raise NotImplementedError
 
 

@@ -13,3 +13,4 @@ from tipbench.tip.process import *
 from tipbench.tip.reason import *
 from tipbench.tip.sizes import *
 from tipbench.tip.training import *
+from tipbench.tip.way import *

@@ -12,13 +12,13 @@ from typing import Any
 import torch
 
 from tipbench.tip.counts import Unseen
-from tipbench.tip.pair import Equal, Step
+from tipbench.tip.pair import BY_REFERENCE, Equal, Step
 from tipbench.tip.training import SET_ASIDE, Trained, Training
 from tipbench.worker import switches
 from tipbench.worker.answers import expect_numbers, expect_storable
 from tipbench.worker.failed import Failed
 from tipbench.worker.guard import Guard, seed_generators
-from tipbench.worker.outputs import Outputs, Unequal, all_alike, compare, exact, snapshot
+from tipbench.worker.outputs import Outputs, Unequal, all_alike, compare, drawing_alike, exact, snapshot
 from tipbench.worker.reuse import (
     KeptTensors,
     floats,
@@ -78,7 +78,7 @@ def results(guard: Guard, variant: str, seeds: Sequence[int], alone: bool) -> Re
             steps.run(check_steps(pair.equal, guard.device.type))
             taken = [steps.snapshot()]
             # What is judged by an error over all numbers is judged by a sample too, and in fp64 all may not fit.
-            most = SAMPLE if pair.equal in (Equal.REFERENCE, Equal.LOSSY) else None
+            most = SAMPLE if pair.equal in BY_REFERENCE else None
             keeps = kept is not None and steps.are_kept(kept, taken)
             for _ in range(CONSECUTIVE - 1 if last else 0):
                 steps.run(1)
@@ -108,7 +108,7 @@ class _Steps:
 
     def run(self, times: int) -> None:
         """Raises Failed, also where a step hands out what the one before it returned."""
-        with self.guard.scope(self.variant), exact(self.guard.pair_class.equal, self.guard.device):
+        with self.guard.scope(self.variant), exact(self.guard.pair_class.equal, self.guard.device), drawing_alike():
             for _ in range(times):
                 before, self.result = self.result, None
                 sound = before is not None and not holds_nan(before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tipbench.tip.pair import Equal
+from tipbench.tip.pair import BY_REFERENCE, Equal
 from tipbench.worker.failed import Failed
 
 Outputs = dict[str, torch.Tensor]
@@ -27,6 +28,13 @@ def exact(method: Equal, device: torch.device) -> AbstractContextManager[None]:
     # By the old name: torch.compile reads it, and that raises where only the new ones (`conv.fp32_precision`) were set.
     cudnn = torch.backends.cudnn
     return cudnn.flags(enabled=cudnn.enabled, benchmark=cudnn.benchmark, deterministic=True, allow_tf32=False)
+
+
+def drawing_alike() -> AbstractContextManager[Any]:
+    """What torch.compile compiles within draws random numbers, such as for dropout, as it would uncompiled. By default
+    it has a generator of its own, and a check would judge that."""
+    config = sys.modules.get("torch._inductor.config")
+    return nullcontext() if config is None else config.patch(fallback_random=True)
 
 
 FLOOR = 1e-6
@@ -149,6 +157,37 @@ def error(reference: Outputs, outputs: Outputs) -> float:
     return float((wrong / max(size, FLOOR**2)) ** 0.5)
 
 
+TIMES_THE_BASELINES = 3.0
+"""Of the baseline's error, what Equal.AS_CLOSE allows: as `torch._dynamo.utils.same` where it allows most."""
+
+
+def _as_close(
+    tolerance: float, baseline: Sequence[Outputs], variant: Sequence[Outputs], reference: Sequence[Outputs]
+) -> dict[str, float]:
+    """The errors of both sides, of the kind of output whose error is largest beside what is allowed: results,
+    gradients, or parameters, which are far larger than what one step changes them by. Raises Unequal."""
+    worst: dict[str, float] = {"baseline_error": 0.0, "error": 0.0, "tolerance": tolerance}
+    for exact, before, after in zip(reference, baseline, variant, strict=True):
+        _same_shape(exact, before)
+        for paths in kinds(exact):
+            part = {path: exact[path] for path in paths}
+            own, found = (error(part, {path: side[path] for path in paths}) for side in (before, after))
+            allowed = TIMES_THE_BASELINES * own + tolerance
+            if found > allowed:
+                raise Unequal("different-results.error", error=found, allowed=allowed)
+            if found * worst["tolerance"] >= worst["error"] * allowed:
+                worst = {"baseline_error": own, "error": found, "tolerance": allowed}
+    return worst
+
+
+def kinds(outputs: Outputs) -> list[list[str]]:
+    """The paths of what a step returned, of the gradients of modules, and of their parameters and buffers."""
+    gradients = [path for path in outputs if path.endswith(".grad")]
+    of_modules = [path for path in outputs if "." in path and path not in gradients]
+    returned = [path for path in outputs if "." not in path]
+    return [paths for paths in (returned, gradients, of_modules) if paths]
+
+
 def compare(
     method: Equal,
     tolerance: float,
@@ -159,7 +198,7 @@ def compare(
 ) -> dict[str, Any]:
     """Compare the outputs of both sides, one entry a seed. Raises Unequal; returns `VariantRecord.equal`.
 
-    tolerance: of no use to Equal.TARGET. reference: used by Equal.REFERENCE and LOSSY alone. seeded: `Pair.seeded`.
+    tolerance: of no use to Equal.TARGET. reference: used by `BY_REFERENCE` alone. seeded: `Pair.seeded`.
     """
     for name, outputs in (("baseline", baseline), ("variant", variant)):
         if seeded and all_alike(outputs):
@@ -169,7 +208,9 @@ def compare(
             _same_shape(*sides)
         return {"method": str(method), "seeds": len(baseline)}
     found: dict[str, Any] = {"method": str(method), "tolerance": tolerance, "seeds": len(baseline)}
-    if method in (Equal.REFERENCE, Equal.LOSSY):
+    if method is Equal.AS_CLOSE:
+        return found | _as_close(tolerance, baseline, variant, reference)
+    if method in BY_REFERENCE:
         found["baseline_error"] = max(map(error, reference, baseline))
         found["error"] = max(map(error, reference, variant))
         if found["error"] > tolerance:

@@ -1,0 +1,113 @@
+"""The files of pairs that measure ways to follow tips on a person's job; `tipbench.given.pair` has their classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from tipbench.advise.surveyed import Survey, WayHere
+from tipbench.advise.together import Stack, left_out
+
+AS_IT_IS, TOGETHER = "as-it-is", "together"
+"""The tips of the pair that has the job on both sides, and of those of a stack."""
+
+STACK = "Stack"
+"""The pair of a stack: its baseline is the whole stack, `optimized` the job as it is; of its other sides each does
+without one member."""
+
+WITHOUT = "without "
+"""What the name of such a side begins with; the name of the member follows."""
+
+IN_A_ROW = 8
+"""Batches of a step where worker processes load them, or might."""
+
+LOADING = ("async-loading", "prefetch")
+"""Tips about those processes."""
+
+ROUNDING = 1e-3
+"""What a way may add to the rounding errors of the job as it is, relative to its results, and three times what such
+errors become in it: `torch._dynamo.utils.same` adds a tenth of a tolerance, which is 1e-2 for most trainings."""
+
+FILE = '''"""{title}."""
+
+from tipbench.given.pair import {base}, {word}
+
+TIP = {tip}
+'''
+
+CLASS = '''
+
+class {name}({base}, {arguments}):
+    """{title}."""
+'''
+
+
+def is_known(survey: Survey) -> bool:
+    """Whether the job's model and data are known, and not a step alone."""
+    return survey["kind"] in ("training", "inference")
+
+
+def sides_alone(survey: Survey) -> dict[str, dict[str, WayHere]]:
+    """By tip, the ways that the job can follow, by the side of the tip's pair that does: the first is `optimized`."""
+    usable = [way for way in survey["ways"] if not way["why_not"]]
+    found = {}
+    for tip, ways in groupby(usable, key=lambda way: way["tip"]):
+        first, *others = ways
+        found[tip] = {"optimized": first, **{way["name"].partition("/")[2]: way for way in others}}
+    return found
+
+
+def write_alone(folder: Path, target: str, survey: Survey) -> None:
+    """One file for the job beside itself, and one for each tip that it can follow. Raises OSError."""
+    folder.mkdir(parents=True)
+    name = survey["name"]
+    _write(folder, target, survey, AS_IT_IS, "AS_IT_IS", f"{name} on both sides", {"Job": {"optimized": ()}})
+    for tip, ways in sides_alone(survey).items():
+        title = f"{ways['optimized']['title']}: {name}"
+        sides = {side: (way["name"],) for side, way in ways.items()}
+        _write(folder, target, survey, tip, f"the_tip({tip!r})", title, {"Alone": sides})
+
+
+def write_together(folder: Path, target: str, survey: Survey, stack: Stack) -> None:
+    """A file for the stack. Raises OSError."""
+    folder.mkdir(parents=True)
+    sides: dict[str, Stack] = {"baseline": stack, "optimized": ()}
+    if len(stack) > 1:
+        sides |= {f"{WITHOUT}{name}": left_out(stack, name) for name in stack}
+    title = f"{survey['name']}: {', '.join(stack)}"
+    _write(folder, target, survey, TOGETHER, "TOGETHER", title, {STACK: sides})
+
+
+def _write(
+    folder: Path,
+    target: str,
+    survey: Survey,
+    tip: str,
+    written: str,
+    title: str,
+    pairs: Mapping[str, Mapping[str, Sequence[str]]],
+) -> None:
+    base = "OnGivenJob" if is_known(survey) else "OnGivenStep"
+    title = title.replace('"', "'").replace("\\", "/")
+    text = FILE.format(title=title, base=base, word=written.partition("(")[0], tip=written)
+    for name, sides in pairs.items():
+        loads = any(way in LOADING for side in sides.values() for way in side)
+        arguments = _arguments(target, survey, sides, IN_A_ROW if loads else 0)
+        text += CLASS.format(name=name, base=base, arguments=arguments, title=title)
+    (folder / f"{tip.replace('-', '_')}.py").write_text(text)
+
+
+def _arguments(target: str, survey: Survey, sides: Mapping[str, Sequence[str]], batches: int) -> str:
+    others = {name: tuple(ways) for name, ways in sides.items() if name not in ("baseline", "optimized")}
+    arguments: dict[str, object] = {"target": target}
+    arguments |= {name: tuple(sides[name]) for name in ("baseline", "optimized") if name in sides}
+    if others:
+        arguments["others"] = others
+    if batches or survey["workers"]:
+        arguments["batches"] = batches or IN_A_ROW
+    if not survey["compared"]:
+        arguments["compared"] = False
+    if is_known(survey):
+        arguments |= {"tolerance": ROUNDING + 3 * max(survey["noise"], survey["rounding"]), "exact": survey["exact"]}
+    return ", ".join(f"{name}={value!r}" for name, value in arguments.items())

@@ -1,0 +1,134 @@
+"""What a person's job is, found out in a process of its own: nothing of theirs is imported here."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TypedDict
+
+from tipbench.errors import UserError
+from tipbench.machine.controls import cleaned
+from tipbench.machine.limits import memory_bytes
+from tipbench.machine.temporary import temporary_folder, writing_to
+from tipbench.report.wording import size
+
+DEADLINE_S = 600.0
+"""Building a job four times, of which one may take a minute, and two steps of each."""
+
+
+class NoJob(UserError):
+    """What was named is no job that can be measured; the message says why."""
+
+
+class WayHere(TypedDict):
+    """As `tipbench.worker.survey.WayHere` has it."""
+
+    tip: str
+    name: str
+    title: str
+    do: str
+    why_not: str
+    changes_numbers: bool
+    one_of: str
+    env: dict[str, str]
+    preload: list[str]
+
+
+class Survey(TypedDict):
+    """As `tipbench.worker.survey.Survey` has it."""
+
+    name: str
+    kind: str
+    device: str
+    step_s: float
+    repeats: bool
+    noise: float
+    rounding: float
+    exact: bool
+    compared: bool
+    workers: int
+    bytes: int
+    parameters: int
+    rates: dict[str, float]
+    ways: list[WayHere]
+    by_hand: list[tuple[str, str, str]]
+
+
+def absolute(target: str) -> str:
+    """`train.py:job` with the file's whole path. Raises NoJob where it names no file."""
+    place, _, name = target.rpartition(":")
+    if not place or not name:
+        raise NoJob(f"{target!r} names no function: write a Python file and a function in it, such as train.py:job")
+    file = Path(os.path.realpath(place))
+    if not file.is_file():
+        raise NoJob(f"{place} is no file: name a Python file and a function in it, such as train.py:job")
+    return f"{file}:{name}"
+
+
+COMMAND = '''"""A command as a job."""
+
+from tipbench.given.command import running
+
+job = running({command!r}, {folder!r})
+'''
+
+
+def is_command(job: Sequence[str]) -> bool:
+    """Whether these words are a command, and no FILE:NAME."""
+    return len(job) > 1 or (len(job) == 1 and ":" not in job[0] and shutil.which(job[0]) is not None)
+
+
+def write_command(folder: Path, command: Sequence[str]) -> Path:
+    """A file whose function `job` runs a command in the folder that is current now."""
+    file = folder / "command.py"
+    file.write_text(COMMAND.format(command=list(command), folder=str(Path.cwd())))
+    return file
+
+
+def surveyed(target: str) -> Survey:
+    """Run the job of an absolute target. Raises NoJob, and TemporaryFolderFull."""
+    place, shown = temporary_folder(), target.rpartition("/")[2]
+    with writing_to(place), tempfile.TemporaryDirectory(prefix=f"tipbench-{os.getpid()}-", dir=place) as scratch:
+        answer, log = Path(scratch, "answer.json"), Path(scratch, "output")
+        command = [sys.executable, "-P", "-m", "tipbench.worker.survey", target, str(answer)]
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command,
+                env=cleaned(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+            try:
+                code = process.wait(DEADLINE_S)
+            except subprocess.TimeoutExpired:
+                raise NoJob(
+                    f"{shown}: building the job and running its first steps took over {DEADLINE_S:.0f} s"
+                ) from None
+            finally:  # with all that it has started
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        if not answer.exists():
+            ending = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"left with exit code {code}"
+            said = " ".join(log.read_text(errors="replace").strip().split("\n")[-2:])
+            memory = "; most often the kernel's out-of-memory killer" if code == -signal.SIGKILL else ""
+            raise NoJob(f"{shown}: its process {ending}{memory}{f': {said}' if said else ''}")
+        found = json.loads(answer.read_text())
+    if "problem" in found:
+        raise NoJob(found["problem"])
+    if 2 * found["bytes"] > memory_bytes():
+        raise NoJob(
+            f"{found['name']} takes {size(found['bytes'])}, and both sides of a comparison do not fit into the "
+            f"{size(memory_bytes())} of this machine: give it a smaller batch or a smaller model"
+        )
+    return found  # type: ignore[no-any-return]

@@ -1,0 +1,41 @@
+"""What a person takes away: the settings to export, and a program that runs their job with the tips that pay."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from tipbench.advise.surveyed import Survey, WayHere
+from tipbench.report.output import write_file
+
+ENV, PROGRAM = "tuned.env", "tuned.py"
+
+TEXT = '''"""{name} with {count} followed: {gain}.
+
+From this folder, in a shell:
+
+    . ./tuned.env
+    python tuned.py
+"""
+
+from tipbench.given.pair import followed
+
+job = followed({target!r}, {stack!r})
+for _ in range(100):
+    job.step()
+'''
+
+
+def write(folder: Path, target: str, survey: Survey, stack: Sequence[WayHere], gain: str) -> None:
+    """The two files, of a command the settings alone. Raises ReportError."""
+    env = {name: value for way in stack for name, value in way["env"].items()}
+    if preload := list(dict.fromkeys(library for way in stack for library in way["preload"])):
+        env["LD_PRELOAD"] = ":".join(preload)
+    settings = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
+    write_file(folder / ENV, (settings or "# no settings of the process are among the tips that pay\n").encode())
+    count = f"{len(stack)} tip{'s' * (len(stack) > 1)}"
+    names = tuple(way["name"] for way in stack)
+    if survey["kind"] != "command":
+        text = TEXT.format(name=survey["name"], count=count, gain=gain, target=target, stack=names)
+        write_file(folder / PROGRAM, text.encode())

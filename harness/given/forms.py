@@ -1,0 +1,84 @@
+"""What a person's function may return, and the `Job` that each of these becomes.
+
+- a `Job`, or an object of a class derived from it;
+- `(model, batch)`: the model is run forward on that batch;
+- `(model, loader, loss, optimizer)`: a training. loss: called with (outputs, targets); None where the model itself
+  returns the loss, alone, in a mapping or as `.loss`;
+- a `transformers.Trainer`;
+- `(module, data)`: a Lightning module, with a data module or a loader;
+- a callable that takes no arguments: a step, of which nothing is known.
+
+A batch that is a mapping is passed by name, a tuple of two in a training is inputs and targets, and any other tuple
+or list is passed in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+from tipbench.given.frameworks import LightningJob, TrainerJob, is_a
+from tipbench.given.loop import GivenJob, made_of
+from tipbench.given.target import BadJob
+from tipbench.tip.job import Job
+
+ACCEPTED = (
+    "return a Job, (model, batch), (model, loader, loss, optimizer), a transformers.Trainer, a Lightning module with "
+    "its data, or a step, a callable without arguments"
+)
+
+
+class GivenStep:
+    """A step of which nothing is known but that it can be called."""
+
+    def __init__(self, step: Callable[[], Any]) -> None:
+        self.step = step
+
+
+def job_of(returned: Any) -> Job | GivenStep:
+    """What a person's function returned, as a job. Raises BadJob."""
+    if isinstance(returned, Job | GivenStep):
+        return returned
+    if is_a(returned, "transformers", "Trainer"):
+        return TrainerJob(returned)
+    if isinstance(returned, tuple) and returned and isinstance(returned[0], nn.Module):
+        if len(returned) == 2 and is_a(returned[0], "lightning pytorch_lightning", "LightningModule"):
+            return LightningJob(*returned)
+        if len(returned) == 2:
+            return _inference(*returned)
+        if len(returned) == 4:
+            return _training(*returned)
+    if callable(returned) and not isinstance(returned, nn.Module):
+        return GivenStep(returned)
+    raise BadJob(f"it returned {_described(returned)}: {ACCEPTED}")
+
+
+def _inference(model: nn.Module, batch: Any) -> GivenJob:
+    if isinstance(batch, DataLoader):
+        return GivenJob(model, **made_of(batch))
+    return GivenJob(model, batches=[batch])
+
+
+def _training(model: nn.Module, loader: Any, loss: Any, optimizer: Any) -> GivenJob:
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise BadJob(f"the fourth of (model, loader, loss, optimizer) is a {type(optimizer).__name__}, no Optimizer")
+    if loss is not None and not callable(loss):
+        raise BadJob(f"the third of (model, loader, loss, optimizer) is a {type(loss).__name__}, no function")
+    if not isinstance(loader, Iterable):
+        raise BadJob(
+            f"the second of (model, loader, loss, optimizer) is a {type(loader).__name__}: give a DataLoader, or "
+            "anything else that batches come from in a loop"
+        )
+    return GivenJob(model, loss=loss, optimizer=optimizer, **made_of(loader))
+
+
+def _described(returned: Any) -> str:
+    if returned is None:
+        return "nothing"
+    if isinstance(returned, tuple):
+        return f"a tuple of {len(returned)} ({', '.join(type(one).__name__ for one in returned)})"
+    return f"a {type(returned).__name__}"

@@ -1,0 +1,220 @@
+"""The pairs that measure ways to follow tips on a person's job.
+
+Each is a class in a small file of its own, as those of the guides are, which `tipbench.advise` writes:
+
+    from tipbench.given.pair import OnGivenJob, the_tip
+
+    TIP = the_tip("channels-last")
+
+
+    class Alone(OnGivenJob, target="train.py:job", optimized=("channels-last",)): ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar
+
+import torch
+
+from tipbench.given.forms import GivenStep, job_of
+from tipbench.given.loop import GivenJob
+from tipbench.given.target import function
+from tipbench.suite.files import BENCHMARKS, load
+from tipbench.tip.counts import operations
+from tipbench.tip.job import Job, MacroPair, in_fp64
+from tipbench.tip.mechanism import Count, Mechanism
+from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip, variant
+from tipbench.tip.process import ProcessSettings
+from tipbench.tip.way import Way
+
+BETWEEN = "/"
+"""Between a tip's id and the name of a further way to follow it, as in `allocator/tcmalloc`."""
+
+
+SETTLED = 3
+"""Steps before a mechanism is counted: an optimizer makes its state in the first, and what is compiled is compiled anew
+when that is there."""
+
+
+def the_tip(name: str) -> Tip:
+    """The guide's tip of that id; of a job nobody knows, what shows it at work is counted after some steps."""
+    found: Tip = _file_of(name).TIP
+    assert isinstance(found.mechanism, Mechanism)
+    return replace(found, mechanism=replace(found.mechanism, count=partial(_settled, found.mechanism.count)))
+
+
+def _settled(count: Count, step: Step) -> Any:
+    for _ in range(SETTLED):
+        step()
+    return count(step)
+
+
+def the_way(name: str) -> Way:
+    """Of `channels-last` or `allocator/tcmalloc`."""
+    tip, _, way = name.partition(BETWEEN)
+    (found,) = (one for one in _file_of(tip).ON_ANY_JOB if one.name == way)
+    return found  # type: ignore[no-any-return]
+
+
+def _file_of(tip: str) -> Any:
+    (file,) = BENCHMARKS.rglob(f"{tip.replace('-', '_')}.py")
+    return load(file, BENCHMARKS)
+
+
+AS_IT_IS = Tip(
+    id="as-it-is",
+    title="The job beside itself",
+    guide=(),
+    claim=Claim.FASTER,
+    mechanism=Mechanism("operations dispatched", operations, lambda baseline, optimized: True),
+)
+"""Of the pair that has the job on both sides, whose right verdict is that there is no difference."""
+
+TOGETHER = replace(AS_IT_IS, id="together", title="Tips followed together")
+
+
+class _Given(Pair):
+    """A job, with the ways `baseline` followed on one side, `optimized` on the other, and `others` on further ones.
+
+    target: FILE:NAME of the function that builds the job. batches: how many in a row are a step, where worker processes
+    load them; 0 for a step of one batch.
+    """
+
+    scale = "macro"
+    # A job may set its seeds itself.
+    seeded = False
+    sets_switches = True
+    target: ClassVar[str]
+    batches: ClassVar[int]
+    compared: ClassVar[bool]
+
+    def __init_subclass__(
+        cls,
+        target: str = "",
+        baseline: Sequence[str] = (),
+        optimized: Sequence[str] = (),
+        others: Mapping[str, Sequence[str]] | None = None,
+        batches: int = 0,
+        tolerance: float | None = None,
+        exact: bool = True,
+        compared: bool = True,
+    ) -> None:
+        """exact: whether the job runs in fp64. compared: whether a step returns anything that can be."""
+        super().__init_subclass__()
+        if not target:
+            return
+        cls.target, cls.batches, cls.compared = target, batches, compared
+        if not exact:
+            cls.equal = Equal.CLOSE
+        if tolerance is not None:
+            cls.tolerance = tolerance if exact else 10 * tolerance
+        sides = {"baseline": baseline, "optimized": optimized, **(others or {})}
+        ways = {side: [the_way(name) for name in names] for side, names in sides.items()}
+        without = tuple(dict.fromkeys(name for side in ways.values() for way in side for name in way.without))
+        if any(way.changes_numbers for side in ways.values() for way in side):
+            cls.equal, cls.tolerance = Equal.LOSSY, 1e-1
+        for side, followed in ways.items():
+            builder = _builder(side, followed, without)
+            setattr(cls, side, builder if side in ("baseline", "optimized") else variant(builder))
+
+    def following(self, ways: Sequence[Way]) -> Step:
+        """A step of a fresh job on which the ways are followed, in that order."""
+        raise NotImplementedError
+
+
+class OnGivenJob(_Given, MacroPair):
+    """The pair of a job whose model, data and optimizer are known."""
+
+    equal = Equal.AS_CLOSE
+    tolerance = 1e-4
+
+    def job(self) -> Job:
+        found = job_of(function(self.target)())
+        assert isinstance(found, Job)
+        return found
+
+    def step_of(self, job: Job) -> Step:
+        if not self.batches:
+            return job.step
+        loading = load(BENCHMARKS / "jobs" / "loading.py", BENCHMARKS)
+        return loading.Stretch(job.step, self.batches)  # type: ignore[no-any-return]
+
+    def following(self, ways: Sequence[Way]) -> Step:
+        job = self.job()
+        for way in ways:
+            way.apply(job)
+        return self.step_of(job)
+
+    def reference(self) -> Step:
+        return self.applied(all_in_fp64)
+
+
+class OnGivenStep(_Given):
+    """The pair of a step of which nothing is known but that it can be called."""
+
+    def following(self, ways: Sequence[Way]) -> Step:
+        found = job_of(function(self.target)())
+        assert isinstance(found, GivenStep)
+        return found.step if self.compared else partial(_nothing_of, found.step)
+
+
+def _nothing_of(step: Step) -> torch.Tensor:
+    """A step must return something; what is the same for all of them shows nothing, as the page says."""
+    step()
+    return torch.ones(1)
+
+
+def followed(target: str, names: Sequence[str]) -> Job | GivenStep:
+    """The job of FILE:NAME with ways followed, their switches for good: for a program that goes on with it. Process
+    settings are not among them: they must be there before the process is."""
+    job = job_of(function(target)())
+    for way in map(the_way, names):
+        if isinstance(job, Job):
+            way.apply(job)
+        _for_good.enter_context(way.switch())
+    return job
+
+
+_for_good = ExitStack()
+
+
+def all_in_fp64(job: Job) -> None:
+    in_fp64(job)
+    if isinstance(job, GivenJob):
+        job.convert_targets = job.convert
+
+
+def _builder(name: str, ways: Sequence[Way], without: tuple[str, ...]) -> Callable[[_Given], Step]:
+    def build(pair: _Given) -> Step:
+        return pair.following(ways)
+
+    build.__name__ = name
+    build.settings = settings_of(ways, without)  # type: ignore[attr-defined]
+    build.switch = partial(_all_switches, [way.switch for way in ways])  # type: ignore[attr-defined]
+    build.needs = tuple(need for way in ways for need in way.needs)  # type: ignore[attr-defined]
+    return build
+
+
+def settings_of(ways: Sequence[Way], without: tuple[str, ...] = ()) -> ProcessSettings:
+    """Those of all ways together. Of two values of one variable the later way's counts."""
+    env: dict[str, str] = {}
+    preload: list[str] = []
+    own = ""
+    for way in ways:
+        env |= dict(way.settings.env)
+        preload += way.settings.preload
+        own = own or way.settings.own_process
+    settings = ProcessSettings(tuple(sorted(env.items())), without, tuple(dict.fromkeys(preload)))
+    return replace(settings, own_process=own)
+
+
+@contextmanager
+def _all_switches(switches: Sequence[Callable[[], AbstractContextManager[Any]]]) -> Iterator[None]:
+    with ExitStack() as entered:
+        for switch in switches:
+            entered.enter_context(switch())
+        yield

@@ -1,0 +1,88 @@
+"""How a tip is followed on a job that is not the suite's: what `tipbench advise` does to a person's own.
+
+The file of a tip that any job can follow ends with `ON_ANY_JOB`, a tuple of one `Way` or several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from tipbench.tip.job import Job, as_it_is
+from tipbench.tip.needs import Need
+from tipbench.tip.process import ProcessSettings
+
+
+def any_job(job: Job) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to follow a tip on any job.
+
+    apply: changes the job. applies: why the job has no use for it, or an empty word. do: what to write, where that is
+    another than the tip's. name: of a further way, such as "tcmalloc"; the first has none. settings: of its process.
+    without: controls of the harness that neither side may run with, where the tip is about one of them. switch: entered
+    around each block. needs, devices: as of a pair. changes_numbers: whether results differ by design, as with another
+    precision. one_of: what only one of several ways may do, such as "optimizer".
+    """
+
+    apply: Callable[[Job], None] = as_it_is
+    applies: Callable[[Job], str] = any_job
+    do: str = ""
+    name: str = ""
+    settings: ProcessSettings = field(default_factory=ProcessSettings)
+    without: tuple[str, ...] = ()
+    switch: Callable[[], AbstractContextManager[Any]] = nullcontext
+    needs: tuple[Need, ...] = ()
+    devices: tuple[str, ...] = ("cpu", "cuda")
+    changes_numbers: bool = False
+    one_of: str = ""
+
+
+def that_trains(job: Job) -> str:
+    return "" if job.optimizer is not None else "the job has no optimizer: it runs its model forward only"
+
+
+def with_convolutions(job: Job) -> str:
+    kinds = (nn.Conv2d, nn.ConvTranspose2d)
+    found = any(isinstance(module, kinds) for module in job.model.modules())
+    return "" if found else "the model has no two-dimensional convolutions"
+
+
+def with_repeated_blocks(job: Job) -> str:
+    return "" if repeated_blocks(job.model) else "the model has no list of blocks of one class"
+
+
+def repeated_blocks(model: nn.Module) -> list[nn.Module]:
+    """The members of the longest `nn.ModuleList` or `nn.Sequential` in which all are of one class that has modules of
+    its own; empty where there is none."""
+    lists = [list(module) for module in model.modules() if isinstance(module, nn.ModuleList | nn.Sequential)]
+    alike = [
+        found for found in lists if len(found) > 1 and len(set(map(type, found))) == 1 and any(found[0].children())
+    ]
+    return max(alike, key=len, default=[])
+
+
+def loading_with_a_loader(job: Job) -> str:
+    return "" if job.data is not None else "the batches do not come from a DataLoader"
+
+
+def loading_in_this_process(job: Job) -> str:
+    return loading_with_a_loader(job) or (
+        "the DataLoader has workers already" if job.loading.get("num_workers") else ""
+    )
+
+
+def loading_in_workers(job: Job) -> str:
+    return "" if job.loading.get("num_workers") else "the DataLoader has no workers"
+
+
+def anomaly_mode_on(job: Job) -> str:
+    return "" if torch.is_anomaly_enabled() else "anomaly mode is off"

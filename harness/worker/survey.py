@@ -1,0 +1,277 @@
+"""The process that runs a person's job for the first time: whether it is one, what it is, and which tips it can follow.
+
+Started by `tipbench.advise`, which reads what it writes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import resource
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from tipbench.given.command import GivenCommand
+from tipbench.given.forms import GivenStep, job_of
+from tipbench.given.loop import GivenJob
+from tipbench.given.pair import BETWEEN, all_in_fp64
+from tipbench.given.target import BadJob, function, said
+from tipbench.machine import native
+from tipbench.machine.orphans import die_with_parent
+from tipbench.suite.describe import unmet
+from tipbench.suite.files import BENCHMARKS, load, pair_files
+from tipbench.tip.job import Job, as_it_is
+from tipbench.tip.pair import Step
+from tipbench.worker.guard import seed_generators
+from tipbench.worker.outputs import Outputs, Unequal, error, kinds, snapshot
+
+STEPS = 2
+"""That are run of a job to see what it does; the first may be unlike all others."""
+
+NUDGE = 1e-5
+"""By how much of themselves parameters are changed, to see what a job makes of rounding. Single precision rounds to
+6e-8; a sum of many numbers in another order, as of batch normalisation in channels_last, was seen to be off by this."""
+
+
+@dataclass(frozen=True)
+class WayHere:
+    """A way to follow a tip, and why it is not tried on this job, empty where it is. name: `tip` or `tip/way`. env,
+    preload: of its process settings, libraries by their path."""
+
+    tip: str
+    name: str
+    title: str
+    do: str
+    why_not: str = ""
+    changes_numbers: bool = False
+    one_of: str = ""
+    env: dict[str, str] = field(default_factory=dict)
+    preload: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What was found of a job.
+
+    name: such as "train.py:job", or a command as it is written in a shell. kind: "training", "inference", "step" or
+    "command". step_s: seconds of a step that is not the first. repeats: whether a second job of the same seed returned
+    the same. noise: how far it was off. rounding: how far a job is off whose parameters are changed by NUDGE. exact:
+    whether the job runs in fp64. compared: whether a step
+    returns anything that can be. workers: of its DataLoader. bytes: of main memory that its first steps and what they
+    need took. rates: of large operations here, "flops" and "bytes" a second. by_hand: id, title and what to write of
+    each tip that only changes of a person's own code can follow.
+    """
+
+    name: str
+    kind: str
+    device: str
+    step_s: float
+    repeats: bool = True
+    noise: float = 0.0
+    rounding: float = 0.0
+    exact: bool = True
+    compared: bool = True
+    workers: int = 0
+    bytes: int = 0
+    parameters: int = 0
+    rates: dict[str, float] = field(default_factory=dict)
+    ways: list[WayHere] = field(default_factory=list)
+    by_hand: list[tuple[str, str, str]] = field(default_factory=list)
+
+
+def survey(target: str) -> Survey:
+    """Run the job of `target`, once more, and in fp64. Raises BadJob."""
+    file = Path(target.rpartition(":")[0])
+    name = f"{file.name}:{target.rpartition(':')[2]}"
+    build = function(target)
+
+    def calling(what: str, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except BadJob as bad:
+            raise BadJob(f"{name}: {bad}") from bad
+        except BaseException as error:
+            raise BadJob(f"{name}: {what} raised {said(error, file)}") from error
+
+    def built() -> Job | GivenStep:
+        seed_generators(0)
+        return calling("building the job", lambda: job_of(build()))  # type: ignore[no-any-return]
+
+    before = _peak()
+    job = built()
+    name = job.name if isinstance(job, GivenCommand) else name
+    outputs, step_s = calling("its step", lambda: _run(job.step))
+    if isinstance(job, Job):
+        _expect_gradients(name, job)
+    if outputs is None and isinstance(job, Job):
+        raise BadJob(f"{name}: its step returned nothing that can be compared")
+    found = Survey(name, _kind(job), _device(job), step_s, compared=outputs is not None, bytes=_peak() - before)
+    if outputs is None:
+        return _with_ways(found, job)
+    again, _ = calling("its step", lambda: _run(built().step))
+    noise = math.inf if again is None else _apart(outputs, again)
+    if isinstance(job, GivenStep):
+        return _with_ways(Survey(**{**vars(found), "repeats": noise == 0.0, "noise": noise}), job)
+    other, _ = calling("its step", lambda: _run(_nudged(built()).step))
+    known = {
+        "repeats": noise == 0.0,
+        "noise": noise,
+        "rounding": _apart(outputs, other) if other is not None else math.inf,
+        "exact": _runs_in_fp64(build),
+        "workers": int(job.loading.get("num_workers") or 0),
+        "parameters": sum(parameter.numel() for parameter in job.model.parameters()),
+        "rates": _rates(job.device),
+    }
+    return _with_ways(Survey(**{**vars(found), **known}), job)
+
+
+def _peak() -> int:
+    """Bytes of main memory that this process has had at most."""
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _kind(job: Job | GivenStep) -> str:
+    if isinstance(job, GivenCommand):
+        return "command"
+    if isinstance(job, GivenStep):
+        return "step"
+    return "inference" if job.optimizer is None else "training"
+
+
+def _device(job: Job | GivenStep) -> str:
+    if isinstance(job, Job):
+        return job.device.type
+    return "cuda" if torch.cuda.is_initialized() else "cpu"
+
+
+def _run(step: Step) -> tuple[Outputs | None, float]:
+    """What the last of STEPS returned, None where nothing in it can be compared, and the seconds it took."""
+    for _ in range(STEPS):
+        began = perf_counter()
+        result = step()
+    took = perf_counter() - began
+    try:
+        return snapshot(result), took
+    except Unequal as why:
+        if why.why.code == "not-finite":
+            raise BadJob(f"after {STEPS} steps {why.why.detail} holds NaN or infinity") from None
+        if why.why.code == "all-zeros":
+            raise BadJob(f"after {STEPS} steps every output is zero") from None
+        return None, took
+
+
+def _expect_gradients(name: str, job: Job) -> None:
+    if job.optimizer is None:
+        return
+    held = [parameter for group in job.optimizer.param_groups for parameter in group["params"]]
+    if not any(parameter.grad is not None for parameter in held):
+        raise BadJob(f"{name}: no parameter of its optimizer has a gradient after a step")
+
+
+def _apart(one: Outputs, other: Outputs) -> float:
+    """How far two runs of the same seed are apart, relative to what they returned, to gradients or to parameters: by
+    the largest of these."""
+    try:
+        return max(error(*({path: side[path] for path in paths} for side in (one, other))) for paths in kinds(one))
+    except (Unequal, KeyError):
+        return math.inf
+
+
+def _nudged(job: Job | GivenStep) -> Job | GivenStep:
+    """The job with parameters changed by NUDGE, at random; the generators are left as they were."""
+    if isinstance(job, Job):
+        generator = torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            for parameter in job.model.parameters():
+                change = 1 + NUDGE * torch.randn(parameter.shape, generator=generator)
+                parameter.mul_(change.to(parameter.device, parameter.dtype))
+    return job
+
+
+def _runs_in_fp64(build: Callable[[], Any]) -> bool:
+    seed_generators(0)
+    try:
+        job = job_of(build())
+        assert isinstance(job, Job)
+        all_in_fp64(job)
+        return _run(job.step)[0] is not None
+    except Exception:  # whatever a person's code cannot do in another precision
+        return False
+
+
+def _rates(device: torch.device) -> dict[str, float]:
+    """What the best of some steps of `benchmarks/limit.py` reaches, by kind of work."""
+    limit = load(BENCHMARKS / "limit.py", BENCHMARKS)
+    found: dict[str, float] = {}
+    for control in (limit.MatrixProduct, limit.Copy):
+        pair = control(device, control.sizes.on("L" if device.type == "cuda" else "S"))
+        step, took = pair.build(), math.inf
+        for _ in range(5):
+            began = perf_counter()
+            step()
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+            took = min(took, perf_counter() - began)
+        found |= {kind: work / took for kind, work in pair.work().items()}
+    return found
+
+
+def _with_ways(found: Survey, job: Job | GivenStep) -> Survey:
+    for file in pair_files(BENCHMARKS):
+        module = load(file, BENCHMARKS)
+        tip = getattr(module, "TIP", None)
+        if tip is None or tip.id in ("control", "limit"):
+            continue
+        words = job.do if isinstance(job, GivenJob) else {}
+        for way in getattr(module, "ON_ANY_JOB", ()):
+            name = f"{tip.id}{BETWEEN}{way.name}" if way.name else tip.id
+            found.ways.append(
+                WayHere(
+                    tip=tip.id,
+                    name=name,
+                    title=tip.title,
+                    do=words.get(name) or way.do or tip.do,
+                    why_not=_why_not(way, job, found.device),
+                    changes_numbers=way.changes_numbers,
+                    one_of=way.one_of,
+                    env=dict(way.settings.env),
+                    preload=[str(native.find(name) or name) for name in way.settings.preload],
+                )
+            )
+        if not hasattr(module, "ON_ANY_JOB"):
+            found.by_hand.append((tip.id, tip.title, tip.do))
+    return found
+
+
+def _why_not(way: Any, job: Job | GivenStep, device: str) -> str:
+    if device not in way.devices:
+        return f"it is about {' or '.join(way.devices)}, and the job runs on {device}"
+    if missing := unmet(way.needs, device):
+        return missing.text
+    if isinstance(job, GivenCommand) and way.switch is not nullcontext:
+        return "it is set within a program, and of a command only the environment can be changed"
+    if isinstance(job, GivenStep):
+        known = way.apply is as_it_is
+        return "" if known else "it changes a model, a loader or an optimizer, and what is given shows none"
+    return str(way.applies(job))
+
+
+def main(target: str, answer: str) -> None:
+    """Write {"problem"}, or a Survey, as JSON to the file `answer`."""
+    try:
+        found = asdict(survey(target))
+    except BadJob as bad:
+        found = {"problem": str(bad)}
+    Path(answer).write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    die_with_parent()
+    main(*sys.argv[1:])

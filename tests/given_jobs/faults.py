@@ -1,0 +1,108 @@
+"""Jobs as a person might have them, each with one fault that costs time, and one without any."""
+
+import math
+import time
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from tipbench.tip.words import Job
+
+
+def perceptron(width=512, layers=4):
+    hidden = [layer for _ in range(layers) for layer in (nn.Linear(width, width), nn.ReLU())]
+    return nn.Sequential(*hidden, nn.Linear(width, 10))
+
+
+def classified(width=512, items=1024):
+    return TensorDataset(torch.randn(items, width), torch.randint(10, (items,)))
+
+
+def no_fault():
+    model = perceptron()
+    return (
+        model,
+        DataLoader(classified(), batch_size=256),
+        nn.CrossEntropyLoss(),
+        torch.optim.SGD(model.parameters(), 0.01),
+    )
+
+
+class Slow(torch.utils.data.Dataset):
+    """Each item waits for its storage."""
+
+    def __len__(self):
+        return 512
+
+    def __getitem__(self, index):
+        time.sleep(0.0025)
+        generator = torch.Generator().manual_seed(index)
+        return torch.randn(512, generator=generator), index % 10
+
+
+def slow_loading():
+    model = perceptron()
+    return Job(model, Slow(), optimizer=torch.optim.SGD(model.parameters(), 0.01), batch_size=8)
+
+
+class LoopAdam(torch.optim.Optimizer):
+    """Adam as one writes it by hand."""
+
+    def __init__(self, parameters, lr):
+        super().__init__(parameters, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is None:
+                    continue
+                state = self.state[parameter]
+                if not state:
+                    state["mean"], state["square"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
+                state["mean"] = 0.9 * state["mean"] + 0.1 * parameter.grad
+                state["square"] = 0.999 * state["square"] + 0.001 * parameter.grad**2
+                parameter -= group["lr"] * state["mean"] / (state["square"].sqrt() + 1e-8)
+
+
+def loop_optimizer():
+    model = nn.Sequential(*[nn.Linear(64, 64) for _ in range(64)])
+    data = TensorDataset(torch.randn(256, 64), torch.randn(256, 64))
+    return model, DataLoader(data, batch_size=8), nn.MSELoss(), LoopAdam(model.parameters(), 1e-3)
+
+
+class Attention(nn.Module):
+    """By the formula."""
+
+    def __init__(self, width=64, heads=4):
+        super().__init__()
+        self.heads = heads
+        self.project = nn.Linear(width, 3 * width)
+
+    def forward(self, x):
+        batch, tokens, width = x.shape
+        q, k, v = self.project(x).view(batch, tokens, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(width // self.heads)
+        return (scores.softmax(-1) @ v).transpose(1, 2).reshape(batch, tokens, width)
+
+
+def attention_by_hand():
+    model = nn.Sequential(*[Attention() for _ in range(4)])
+    return model, torch.randn(4, 256, 64)
+
+
+def forgotten_no_grad():
+    return nn.TransformerEncoder(nn.TransformerEncoderLayer(128, 4, batch_first=True), 4).eval(), torch.randn(
+        2, 32, 128
+    )
+
+
+def anomaly_mode():
+    torch.autograd.set_detect_anomaly(True)
+    return no_fault()
+
+
+def one_thread():
+    torch.set_num_threads(1)
+    return no_fault()

@@ -1,0 +1,172 @@
+"""`tipbench advise`: the tips that a person's job can follow, each in a pair of its own, and what is said of them."""
+
+import json
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tipbench.advise.page import VISIBLE
+from tipbench.advise.pairs import sides_alone, write_alone
+from tipbench.advise.surveyed import NoJob, absolute, surveyed, write_command
+from tipbench.cli import main
+from tipbench.engine.checks import checked
+from tipbench.engine.launcher import Launcher
+from tipbench.machine.controls import controls
+from tipbench.records.record import Record
+from tipbench.suite.discover import discover
+from tipbench.suite.files import BENCHMARKS, load, pair_files
+
+JOBS = Path(__file__).parent / "given_jobs"
+
+
+def record_of(folder: Path, target: str, tip: str) -> Record:
+    survey = surveyed(target)
+    write_alone(folder, target, survey)
+    (info,) = (pair for pair in discover(folder, survey["device"]).pairs if pair.tip["id"] == tip)
+    with closing(Launcher(folder, controls(1))) as launcher:
+        return checked(info, launcher.start, 0)
+
+
+@pytest.mark.parametrize(
+    ("fault", "tip"),
+    [
+        ("slow_loading", "async-loading"),
+        ("loop_optimizer", "compiled-optimizer"),
+        ("attention_by_hand", "compile-modes"),
+        ("forgotten_no_grad", "no-grad"),
+        ("anomaly_mode", "no-debug-apis"),
+        ("one_thread", "openmp-threads"),
+        ("no_fault", "fused-optimizer"),
+        ("no_fault", "amp"),
+        ("no_fault", "as-it-is"),
+    ],
+)
+def test_a_tip_on_a_job_takes_effect_and_does_the_same_work(tmp_path: Path, fault: str, tip: str) -> None:
+    record = record_of(tmp_path / "pairs", f"{JOBS / 'faults.py'}:{fault}", tip)
+    assert record.outcome == "measured", record.reason
+    assert {name: found.outcome for name, found in record.variants.items()} == dict.fromkeys(
+        record.variants, "measured"
+    )
+    assert record.variants["optimized"].mechanism["engaged"]
+
+
+def test_a_tip_that_the_job_cannot_follow_has_a_reason() -> None:
+    why = {way["name"]: way["why_not"] for way in surveyed(f"{JOBS / 'faults.py'}:no_fault")["ways"]}
+    assert why["channels-last"] == "the model has no two-dimensional convolutions"
+    assert why["no-debug-apis"] == "anomaly mode is off"
+    assert why["no-grad"] == "the job trains, which needs gradients"
+    assert why["async-loading"] == why["fused-optimizer"] == ""
+
+
+def test_a_bare_step_can_follow_what_is_set_for_the_process(tmp_path: Path) -> None:
+    file = tmp_path / "bare.py"
+    file.write_text("import torch\n\n\ndef job():\n    x = torch.randn(100)\n    return lambda: print(x.sum())\n")
+    survey = surveyed(f"{file}:job")
+    assert (survey["kind"], survey["compared"]) == ("step", False)
+    assert "allocator" in sides_alone(survey)
+    assert not {"amp", "channels-last", "fused-optimizer"} & sides_alone(survey).keys()
+
+
+def test_every_tip_is_tried_or_named_with_what_to_write() -> None:
+    survey = surveyed(f"{JOBS / 'faults.py'}:no_fault")
+    tips = {load(file, BENCHMARKS).TIP.id for file in pair_files(BENCHMARKS)} - {"control", "limit"}
+    assert {way["tip"] for way in survey["ways"]} | {tip for tip, _, _ in survey["by_hand"]} == tips
+    assert all(do for _, _, do in survey["by_hand"])
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("train.py", "'train.py' names no function: write a Python file and a function in it, such as train.py:job"),
+        ("nowhere.py:job", "nowhere.py is no file"),
+    ],
+)
+def test_a_target_that_is_none_is_said_at_once(target: str, said: str) -> None:
+    with pytest.raises(NoJob, match=said):
+        absolute(target)
+
+
+def test_a_job_whose_process_ends_is_said_in_one_sentence() -> None:
+    with pytest.raises(NoJob, match=r"bad.py:leaves: its process left with exit code 3"):
+        surveyed(f"{JOBS / 'bad.py'}:leaves")
+
+
+@pytest.mark.parametrize(
+    ("file", "parameters", "tip"),
+    [
+        ("nano.py", 1_900_000, "compile-modes"),
+        ("segmentation.py", 3_200_000, "channels-last"),
+        ("encoder.py", 2_600_000, "async-loading"),
+        ("autoencoder.py", 27_000, "channels-last"),
+    ],
+)
+def test_jobs_as_people_write_them_are_measured(tmp_path: Path, file: str, parameters: int, tip: str) -> None:
+    target = f"{JOBS / file}:job"
+    survey = surveyed(target)
+    assert survey["kind"] == "training"
+    assert survey["parameters"] == pytest.approx(parameters, rel=0.1)
+    for name in ("as-it-is", tip):
+        record = record_of(tmp_path / name, target, name)
+        assert record.outcome == "measured", record.reason
+
+
+def test_a_job_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tipbench.advise.surveyed.DEADLINE_S", 5.0)
+    with pytest.raises(NoJob, match=r"bad.py:hangs: building the job and running its first steps took over 5 s"):
+        surveyed(f"{JOBS / 'bad.py'}:hangs")
+
+
+def test_a_job_that_draws_anew_each_time_is_known_by_its_noise() -> None:
+    survey = surveyed(f"{JOBS / 'bad.py'}:drawn_anew")
+    assert not survey["repeats"]
+    assert survey["noise"] > 0.01
+
+
+def test_what_a_job_makes_of_rounding_is_known() -> None:
+    """A network with batch normalisation over four pictures magnifies it, a perceptron does not."""
+    assert surveyed(f"{JOBS / 'segmentation.py'}:job")["rounding"] > VISIBLE
+    assert surveyed(f"{JOBS / 'faults.py'}:no_fault")["rounding"] < VISIBLE
+
+
+@pytest.mark.parametrize("name", ["drawn_anew", "own_seed", "own_thread", "own_workers"])
+def test_what_people_do_in_a_job_does_not_keep_it_from_being_measured(tmp_path: Path, name: str) -> None:
+    record = record_of(tmp_path / "pairs", f"{JOBS / 'bad.py'}:{name}", "as-it-is")
+    assert record.outcome == "measured", record.reason
+
+
+def test_a_command_can_follow_what_is_set_in_its_environment(tmp_path: Path) -> None:
+    survey = surveyed(f"{write_command(tmp_path, [sys.executable, '-c', 'pass'])}:job")
+    assert survey["name"] == f"{sys.executable} -c pass"
+    assert survey["kind"] == "command"
+    tried = {way["name"] for way in survey["ways"] if not way["why_not"]}
+    assert "allocator/glibc-keeping" in tried
+    assert {name.partition("/")[0] for name in tried} <= {"allocator", "libiomp"}
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ([sys.executable, "-c", "raise SystemExit('no data')"], "left with exit code 1: no data"),
+        (["no-such-program", "x"], "no-such-program cannot be run: No such file or directory"),
+    ],
+)
+def test_a_command_that_fails_is_said_in_one_sentence(tmp_path: Path, command: list[str], said: str) -> None:
+    with pytest.raises(NoJob, match=said):
+        surveyed(f"{write_command(tmp_path, command)}:job")
+
+
+def test_the_command_writes_a_page_and_says_what_pays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = f"{JOBS / 'faults.py'}:anomaly_mode"
+    assert main(["advise", target, "--budget", "1m", "--out", str(tmp_path)]) == 0
+    (folder,) = tmp_path.iterdir()
+    page = (folder / "advice.md").read_text()
+    assert "torch.autograd.set_detect_anomaly(False)" in page
+    assert "the model has no two-dimensional convolutions" in page
+    assert "Of a step's time loading takes " in page
+    assert {one["tip"] for one in json.loads((folder / "advice.json").read_text())["tips"]} >= {"no-debug-apis", "amp"}
+    said = capsys.readouterr().out
+    assert "faults.py:anomaly_mode: a training of" in said
+    assert f"page: {folder / 'advice.html'}" in said
+    assert main(["advise", "--resume", str(folder), "--budget", "1s"]) == 0

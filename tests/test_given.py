@@ -1,0 +1,131 @@
+"""What a person's function may return, and what is said where it returns something else."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from tipbench.given.forms import GivenStep, job_of
+from tipbench.given.target import BadJob, function
+from tipbench.tip.job import Job
+from tipbench.worker.survey import survey
+
+JOBS = Path(__file__).parent / "given_jobs"
+FAULTS, BAD = JOBS / "faults.py", JOBS / "bad.py"
+
+
+def pairs_of_numbers() -> TensorDataset:
+    return TensorDataset(torch.randn(8, 4), torch.randn(8, 1))
+
+
+def test_a_job_is_taken_as_it_is_and_runs_where_its_model_is() -> None:
+    job = Job(nn.Linear(4, 1), pairs_of_numbers(), batch_size=4)
+    assert job_of(job) is job
+    assert job.device == torch.device("cpu")
+
+
+def test_a_training_is_the_loop_that_people_write() -> None:
+    torch.manual_seed(0)
+    model, data = nn.Linear(4, 1), pairs_of_numbers()
+    expected = nn.Linear(4, 1)
+    expected.load_state_dict(model.state_dict())
+    job = job_of((model, DataLoader(data, batch_size=4), nn.MSELoss(), torch.optim.SGD(model.parameters(), 0.1)))
+    assert isinstance(job, Job)
+    optimizer = torch.optim.SGD(expected.parameters(), 0.1)
+    for inputs, targets in DataLoader(data, batch_size=4):
+        optimizer.zero_grad()
+        nn.functional.mse_loss(expected(inputs), targets).backward()
+        optimizer.step()
+        job.step()
+    assert torch.equal(model.weight, expected.weight)
+
+
+def test_a_batch_by_name_goes_to_a_model_that_returns_its_loss() -> None:
+    class Model(nn.Linear):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, torch.Tensor]:  # type: ignore[override]
+            return {"loss": nn.functional.mse_loss(super().forward(x), y)}
+
+    model = Model(4, 1)
+    batches = [{"x": torch.randn(2, 4), "y": torch.randn(2, 1)}]
+    job = job_of((model, batches, None, torch.optim.SGD(model.parameters(), 0.1)))
+    assert isinstance(job, Job)
+    loss, returned = job.step()
+    assert returned is model
+    assert loss > 0
+    assert model.weight.grad is not None
+
+
+def test_losses_by_name_are_added_up_as_detection_models_return_them() -> None:
+    class Detector(nn.Linear):
+        def forward(self, images: torch.Tensor, targets: torch.Tensor) -> dict[str, torch.Tensor]:  # type: ignore[override]
+            return {"boxes": super().forward(images).square().mean(), "classes": targets.mean()}
+
+    model = Detector(4, 1)
+    images, targets = torch.randn(2, 4), torch.ones(2)
+    job = job_of((model, [(images, targets)], None, torch.optim.SGD(model.parameters(), 0.0)))
+    assert isinstance(job, Job)
+    loss, _ = job.step()
+    assert loss == pytest.approx((model(images, targets)["boxes"] + 1).item())
+
+
+@pytest.mark.parametrize("batch", [torch.ones(2, 4), (torch.ones(2, 4),), {"input": torch.ones(2, 4)}])
+def test_an_inference_runs_its_model_on_the_batch(batch: Any) -> None:
+    model = nn.Linear(4, 1)
+    job = job_of((model, batch))
+    assert isinstance(job, Job)
+    assert torch.equal(job.step(), model(torch.ones(2, 4)))
+
+
+def test_a_loader_can_be_made_anew_with_other_workers() -> None:
+    loader = DataLoader(pairs_of_numbers(), batch_size=3, shuffle=True, drop_last=True)
+    job = job_of((nn.Linear(4, 1), loader, nn.MSELoss(), torch.optim.SGD([torch.zeros(1, requires_grad=True)])))
+    assert isinstance(job, Job)
+    job.loading.update(num_workers=1, persistent_workers=True)
+    torch.manual_seed(1)
+    anew = [inputs for inputs, _ in job.loader()]
+    torch.manual_seed(1)
+    assert [list(map(torch.equal, anew, [inputs for inputs, _ in loader]))] == [[True, True]]
+
+
+def test_a_callable_is_a_step() -> None:
+    assert isinstance(job_of(lambda: 1), GivenStep)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("raises", "building the job raised ValueError: no such checkpoint (bad.py, line 13)"),
+        ("nothing", "it returned nothing: return a Job, "),
+        ("a_number", "it returned a int: return a Job, "),
+        ("of_three", "it returned a tuple of 3 (Linear, int, int): return a Job, "),
+        ("no_optimizer_fourth", "the fourth of (model, loader, loss, optimizer) is a str, no Optimizer"),
+        ("no_gradient", "its step raised RuntimeError: element 0 of tensors does not require grad"),
+        ("other_parameters", "no parameter of its optimizer has a gradient after a step"),
+        ("nan", "after 2 steps output[0] holds NaN or infinity"),
+        ("wrong_shape", "its step raised RuntimeError: "),
+        ("missing", "bad.py has no missing"),
+        ("a_word", "a_word is a str; make it a function"),
+    ],
+)
+def test_what_is_no_job_is_said_in_one_sentence(name: str, said: str) -> None:
+    with pytest.raises(BadJob) as bad:
+        survey(f"{BAD}:{name}")
+    assert said in str(bad.value)
+    assert "\n" not in str(bad.value)
+
+
+def test_a_file_that_raises_is_named_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text("import math\n\nmath.sqrt(-1)\n")
+    with pytest.raises(BadJob, match=r"importing train.py raised ValueError: .* \(train.py, line 3\)"):
+        function(f"{file}:job")
+
+
+def test_nothing_is_written_beside_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "alone.py"
+    file.write_text("def job(): return lambda: 1\n")
+    function(f"{file}:job")
+    assert list(tmp_path.iterdir()) == [file]
