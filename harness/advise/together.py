@@ -55,8 +55,8 @@ def worst(stack: Stack, without: Mapping[str, Effect]) -> str:
 
 
 def that_pay(stack: Stack, without: Mapping[str, Effect]) -> Stack:
-    """The members whose absence costs time for certain; of those that too few launches say something of, all that seem to
-    pay."""
+    """The members whose absence costs time for certain, and those that seem to pay where there are too few launches to
+    know."""
     return tuple(name for name in stack if name in without and _is_missed(without[name]))
 
 
