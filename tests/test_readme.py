@@ -49,7 +49,8 @@ def test_the_files_of_pairs_that_a_page_names_are_there() -> None:
 
 
 def test_the_example_pair_works_when_pasted_into_a_folder_of_ones_own(tmp_path: Path) -> None:
-    (source,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    _, section = README.read_text().split("## Your own tip, in one file")
+    source = re.findall(r"```python\n(.*?)```", section, re.DOTALL)[0]
     folder = tmp_path / "my_pairs"
     folder.mkdir()
     (folder / "addmm.py").write_text(source)

@@ -184,14 +184,14 @@ def page(found: Found) -> Page:
     body: list[list[Line | str]] = [
         [one.answer, one.title, (Literal(one.do),) if one.do else "", _gain(one), _price(one, survey)] for one in given
     ]
-    own = [row for row in rows(found.alone) if row.tip == AS_IT_IS]
+    own = [row for row in rows(found.alone) if row.tip == AS_IT_IS and row.judgement.p is not None]
     members = tuple((line,) for line in _members(found))
     blocks: list[Block] = [
         Paragraph((f"{about(found.survey)}. {versions(found.alone.machine)}; {machine_words(found.alone.machine)}.",)),
         Paragraph((Strong(f"{conclusion(found)}."),)),
         *([Bullets(members)] if members else []),
         *([Paragraph((" ".join(known),))] if (known := ceilings(found)) else []),
-        Paragraph(noise(own)),
+        *([Paragraph(noise(own))] if own else []),
         *([] if survey["repeats"] else [Paragraph((_differs(survey),))]),
         *([Paragraph((_chaotic(survey),))] if survey["rounding"] > VISIBLE else []),
         *([] if survey["compared"] else [Paragraph(("A step returns nothing, so results were not compared.",))]),
