@@ -27,6 +27,7 @@ from tipbench.engine import run as running
 from tipbench.engine.launcher import Launcher
 from tipbench.records import store
 from tipbench.records.record import PairInfo, Record
+from tipbench.suite import commit
 from tipbench.suite import discover as discovery
 from tipbench.suite.discover import Discovery
 from tipbench.tip.reason import Reason
@@ -312,10 +313,10 @@ def test_the_commit_is_that_of_the_suites_own_checkout_alone(tmp_path: Path, mon
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     me = ["-c", "user.name=me", "-c", "user.email=me@example.org"]
     subprocess.run(["git", "-C", tmp_path, *me, "commit", "-q", "--allow-empty", "-m", "theirs"], check=True)
-    monkeypatch.setattr(running, "BENCHMARKS", tmp_path / "benchmarks")
-    assert re.fullmatch("[0-9a-f]{12}", running.suite_commit())
-    monkeypatch.setattr(running, "BENCHMARKS", tmp_path / ".venv/tipbench/benchmarks")
-    assert running.suite_commit() == "unavailable"
+    monkeypatch.setattr(commit, "BENCHMARKS", tmp_path / "benchmarks")
+    assert re.fullmatch("[0-9a-f]{12}", commit.suite_commit())
+    monkeypatch.setattr(commit, "BENCHMARKS", tmp_path / ".venv/tipbench/benchmarks")
+    assert commit.suite_commit() == "unavailable"
 
 
 # ---- whole runs, with real workers ----

@@ -344,8 +344,14 @@ def test_a_launch_has_the_rounds_that_its_profile_finds_after_the_first_ones(mac
 
 @pytest.mark.usefixtures("clock")
 def test_a_launch_of_very_long_rounds_has_those_that_were_tried(machine: FakeMachine) -> None:
-    machine.cost_s["block"] = 20.0
+    machine.cost_s["block"] = 2.0
     assert {launch.rounds for launch in machine.measure(info()).launches} == {TRIED}
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_launch_has_one_round_where_that_takes_several_times_as_long_as_all_may(machine: FakeMachine) -> None:
+    machine.cost_s["block"] = 20.0
+    assert {launch.rounds for launch in machine.measure(info()).launches} == {1}
 
 
 def launch_of(*effects: float) -> Launch:
@@ -734,7 +740,7 @@ def test_whoever_stops_listening_ends_what_is_still_being_checked(machine: FakeM
 # ---- failures ----
 
 
-@pytest.mark.parametrize("command", ["results", "compare", "observe", "measure_memory"])
+@pytest.mark.parametrize("command", ["results", "compare", "observe", "build", "warm", "block", "measure_memory"])
 def test_a_variant_that_fails_is_dropped_and_the_rest_is_measured(command: str) -> None:
     machine = three()
     machine.before = failing("crashed", command, "optimized")

@@ -1,8 +1,9 @@
 """Which tips are followed together, decided from made-up effects."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from tipbench.advise.together import Candidate, first_stack, left_out, that_pay, worst
+from tipbench.advise.together import WITHOUT, Candidate, Stack, first_stack, next_stack
 from tipbench.report.effect import Effect
 
 EFFECT = Effect(
@@ -22,15 +23,18 @@ EFFECT = Effect(
 )
 
 
-def candidate(
-    name: str, mean: float, one_of: str = "", slower: bool = False, changes_numbers: bool = False
-) -> Candidate:
-    return Candidate(name, one_of, mean, slower, changes_numbers)
+def candidate(name: str, mean: float, one_of: str = "", verdict: str = "", changes_numbers: bool = False) -> Candidate:
+    return Candidate(name, one_of, mean, verdict, changes_numbers)
 
 
 def test_a_stack_starts_with_all_that_do_not_harm_in_their_order() -> None:
-    found = [candidate("b", 0.2), candidate("a", 0.5), candidate("c", -0.1), candidate("d", 0.1, slower=True)]
+    found = [candidate("b", 0.2), candidate("a", 0.5), candidate("c", -0.1), candidate("d", 0.1, verdict="slower")]
     assert first_stack(found, numerics=False, most=9) == ("b", "a")
+
+
+def test_who_is_not_known_to_be_faster_must_bring_more_than_the_job_beside_itself() -> None:
+    found = [candidate("a", 0.02), candidate("b", 0.02, verdict="faster"), candidate("c", 0.2)]
+    assert first_stack(found, numerics=False, most=9, noise=0.05) == ("b", "c")
 
 
 def test_of_those_that_exclude_each_other_the_best_is_in() -> None:
@@ -49,21 +53,53 @@ def test_what_changes_numbers_is_in_only_where_that_is_allowed() -> None:
     assert first_stack(found, numerics=True, most=9) == ("amp", "a")
 
 
+def without(stack: Stack, alone: str = "", *, found: Mapping[str, Effect]) -> Stack:
+    """The next stack, where leaving each member out was found to bring this. alone: those known to pay by
+    themselves."""
+    beside = {"optimized": replace(EFFECT, mean=-0.3), **{f"{WITHOUT}{name}": one for name, one in found.items()}}
+    return next_stack(stack, beside, [candidate(name, 0.1, verdict="faster") for name in alone.split()])
+
+
+def known(mean: float, verdict: str = "inconclusive", half: float = 0.02) -> Effect:
+    return replace(EFFECT, verdict=verdict, mean=mean, low=mean - half, high=mean + half)
+
+
+def provisional(speedup: float) -> Effect:
+    return replace(EFFECT, so_far=(speedup, None, None))
+
+
 def test_the_most_harmful_member_leaves_first() -> None:
-    without = {
-        "a": replace(EFFECT, verdict="faster", mean=0.1),
-        "b": replace(EFFECT, verdict="faster", mean=0.3),
-        "c": replace(EFFECT, verdict="slower", mean=-0.5),
-    }
-    assert worst(("a", "b", "c"), without) == "b"
-    assert worst(left_out(left_out(("a", "b", "c"), "b"), "a"), without) == ""
+    harmful = {"a": known(0.1, "faster"), "b": known(0.3, "faster")}
+    assert without(("a", "b", "c"), found={**harmful, "c": known(-0.5, "slower")}) == ("a", "c")
 
 
 def test_who_brings_nothing_among_the_others_is_taken_out() -> None:
-    without = {"a": replace(EFFECT, verdict="slower", mean=-0.1), "b": replace(EFFECT, mean=-0.01)}
-    assert that_pay(("a", "b", "c"), without) == ("a",)
+    assert without(("a", "b", "c"), found={"a": known(-0.1), "b": known(-0.01), "c": known(0.01)}) == ("a",)
+
+
+def test_of_those_that_may_bring_the_same_one_leaves() -> None:
+    assert without(("a", "b", "c"), alone="a b", found={"a": known(-0.01), "b": known(0.0), "c": known(-0.1)}) == (
+        "a",
+        "c",
+    )
+
+
+def test_where_all_may_bring_nothing_one_leaves() -> None:
+    """Intervals of few launches are wide, and a stack that was 1.5 times as fast as the job lost all at once."""
+    found = {name: known(mean, half=0.1) for name, mean in {"a": -0.06, "b": -0.03, "c": -0.05}.items()}
+    assert without(("a", "b", "c"), found=found) == ("a", "c")
 
 
 def test_who_seems_to_bring_something_stays_until_more_is_known() -> None:
-    without = {"a": replace(EFFECT, so_far=(0.7, None, None)), "b": replace(EFFECT, so_far=(1.02, None, None))}
-    assert that_pay(("a", "b"), without) == ("a",)
+    assert without(("a", "b"), found={"a": provisional(0.7), "b": provisional(1.02)}) == ("a",)
+
+
+def test_who_was_not_measured_stays() -> None:
+    assert without(("a", "b"), found={"a": known(-0.1)}) == ("a", "b")
+
+
+def test_of_a_stack_that_cannot_be_measured_the_least_leaves() -> None:
+    assert next_stack(("a", "b", "c"), {}, [candidate("a", 0.1), candidate("b", 0.02), candidate("c", 0.4)]) == (
+        "a",
+        "c",
+    )

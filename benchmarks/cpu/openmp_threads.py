@@ -196,18 +196,22 @@ def on_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def on_fewer(job: Job) -> str:
+def on_fewer(job: Job | None) -> str:
     now = torch.get_num_threads()
     return "" if now < DEFAULT else f"PyTorch uses {now} threads already, one a core"
 
 
-def on_several(job: Job) -> str:
+def on_several(job: Job | None) -> str:
     return "" if torch.get_num_threads() > 1 else "PyTorch uses one thread already"
 
 
 ON_ANY_JOB = (
     Way(
-        applies=on_fewer, do=f"torch.set_num_threads({DEFAULT})", switch=partial(on_threads, DEFAULT), one_of="threads"
+        applies=on_fewer,
+        do=f"torch.set_num_threads({DEFAULT})",
+        switch=partial(on_threads, DEFAULT),
+        one_of="threads",
+        mends=True,
     ),
     Way(
         name="one-thread",

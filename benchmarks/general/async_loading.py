@@ -112,5 +112,6 @@ ON_ANY_JOB = (
         partial(async_loading, num_workers=CORES),
         loading_in_this_process,
         do=f"DataLoader(data, num_workers={CORES}, persistent_workers=True)",
+        phase="loading",
     ),
 )

@@ -114,4 +114,4 @@ def no_anomaly_mode() -> torch.autograd.set_detect_anomaly:
     return torch.autograd.set_detect_anomaly(False)
 
 
-ON_ANY_JOB = (Way(applies=anomaly_mode_on, switch=no_anomaly_mode),)
+ON_ANY_JOB = (Way(applies=anomaly_mode_on, switch=no_anomaly_mode, mends=True),)

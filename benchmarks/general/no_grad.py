@@ -104,4 +104,4 @@ def writes_a_graph(job: Job) -> str:
     return "" if wanted and torch.is_grad_enabled() else "no gradients are calculated already"
 
 
-ON_ANY_JOB = (Way(no_grad, writes_a_graph),)
+ON_ANY_JOB = (Way(no_grad, writes_a_graph, mends=True),)

@@ -101,4 +101,4 @@ class TrainingFromFiles(TrainFromFiles, apply=pin_memory):
         return job
 
 
-ON_ANY_JOB = (Way(pin_memory, loading_with_a_loader, devices=("cuda",)),)
+ON_ANY_JOB = (Way(pin_memory, loading_with_a_loader, devices=("cuda",), phase="loading"),)

@@ -86,4 +86,4 @@ class GPTTraining(TrainGPT, apply=compile_optimizer):
     )
 
 
-ON_ANY_JOB = (Way(compile_optimizer, that_trains, needs=(compiler(),), one_of="optimizer"),)
+ON_ANY_JOB = (Way(compile_optimizer, that_trains, needs=(compiler(),), one_of="optimizer", phase="optimizer"),)

@@ -107,7 +107,7 @@ def has_fused(job: Job) -> str:
 
 
 ON_ANY_JOB = (
-    Way(partial(in_every_group, fused=True), has_fused, one_of="optimizer"),
+    Way(partial(in_every_group, fused=True), has_fused, one_of="optimizer", phase="optimizer"),
     Way(
         partial(in_every_group, foreach=True),
         has_fused,
@@ -115,5 +115,6 @@ ON_ANY_JOB = (
         do="torch.optim.AdamW(model.parameters(), foreach=True)",
         devices=("cpu",),
         one_of="optimizer",
+        phase="optimizer",
     ),
 )

@@ -244,4 +244,4 @@ class CopyingAhead(Pair):
         return lambda: [model(batch).sum(dim=0) for batch in copied_ahead(batches, self.device)]
 
 
-ON_ANY_JOB = (Way(partial(prefetch, prefetch_factor=FURTHER[0]), loading_in_workers),)
+ON_ANY_JOB = (Way(partial(prefetch, prefetch_factor=FURTHER[0]), loading_in_workers, phase="loading"),)

@@ -24,6 +24,7 @@ from tipbench.tip.words import (
     Step,
     Tip,
     Way,
+    appears,
     compiler,
     falls,
     repeated_blocks,
@@ -108,4 +109,12 @@ def compile_repeated(job: Job) -> None:
         block.compile()
 
 
-ON_ANY_JOB = (Way(compile_repeated, with_repeated_blocks, needs=(compiler(),), one_of="compiled model"),)
+ON_ANY_JOB = (
+    Way(
+        compile_repeated,
+        with_repeated_blocks,
+        needs=(compiler(),),
+        one_of="compiled model",
+        mechanism=appears("operations compiled", operations_compiled),
+    ),
+)

@@ -1,7 +1,8 @@
 """`tipbench advise train.py:job`, or `-- python train.py`: the command from the first word to the last.
 
 An advice is a folder. Its parts are runs, each in a folder of its own: `alone`, every tip by itself; `search-1` and
-further ones, a stack of tips beside itself without each member; `confirmed`, the stack that is left, measured anew.
+further ones, a stack of tips beside itself without each member; `confirmed`, the stack that is left, measured anew, and
+`confirmed-2`, the same without the members that brought nothing for certain there.
 """
 
 from __future__ import annotations
@@ -12,32 +13,42 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 from tipbench.advise import page, tuned
-from tipbench.advise.pairs import AS_IT_IS, TOGETHER, WITHOUT, sides_alone, write_alone, write_together
-from tipbench.advise.surveyed import NoJob, Survey, absolute, is_command, surveyed, write_command
-from tipbench.advise.together import Candidate, Stack, first_stack, left_out, that_pay, worst
+from tipbench.advise.found import Found, gain, pays
+from tipbench.advise.pairs import ALONE_PAIR, AS_IT_IS, TOGETHER, is_known, sides_alone, write_alone, write_together
+from tipbench.advise.surveyed import NoJob, Survey, absolute, is_command, surveyed, time_with, write_command
+from tipbench.advise.together import WITHOUT, Candidate, Stack, first_stack, mean_of, next_stack
 from tipbench.engine import run
+from tipbench.engine.scratch import scratch_folder
 from tipbench.machine.limits import memory_bytes
 from tipbench.records import store
+from tipbench.records.record import Record
 from tipbench.report import as_html, as_markdown
+from tipbench.report.document import Page
 from tipbench.report.effect import Effect, effects
 from tipbench.report.output import write_file
 from tipbench.report.wording import plural
 
-ALONE, SEARCH, CONFIRMED = "alone", "search", "confirmed"
+ALONE, SEARCH = "alone", "search"
+CONFIRMED, CONFIRMED_AGAIN = "confirmed", "confirmed-2"
 
-OF_ALL, OF_WHAT_IS_LEFT = 0.5, 0.6
-"""Shares of the time: for every tip by itself, and for each search; what is left after them confirms."""
+OF_ALL, KEPT, OF_WHAT_IS_LEFT = 0.45, 0.3, 0.6
+"""Shares of the time: for every tip by itself, and kept to confirm; of what is left, for each search, and to
+confirm before members are taken out."""
 
 LEAST_S = 30.0
 """For a part, however little time is left."""
 
 MOST_SEARCHES = 3
+
+SHORT_S = 300.0
+"""For a part, which then has shorter launches, of which more fit in, and memory only where time is left."""
 
 
 @dataclass(frozen=True)
@@ -69,78 +80,133 @@ def begin(options: Options) -> int:
         found = surveyed(target)
         file, _, name = target.rpartition(":")
         folder = _made(out, f"{Path(file).stem}-{name}")
-    print(page.about(found), file=sys.stderr)
+    print("\n".join([page.about(found), *page.slow(found)]), file=sys.stderr)
     about = {"target": target, "numerics": options.numerics, "seed": options.seed, "survey": found}
     write_file(folder / "job.json", json.dumps(about, indent=1).encode())
     print(f"{plural(len(sides_alone(found)), 'tip')} to try, into {folder}", file=sys.stderr)
-    return _Advice(folder, target, found, options.numerics, options.seed).go_on(options.budget_s)
+    return _go_on(folder, about, options.budget_s)
 
 
 def resume(folder: Path, more_s: float | None) -> int:
     """Go on with an advice that was interrupted, or with more time. Returns the exit code; raises UserError."""
+    return _go_on(Path(os.path.realpath(folder)), _begun(folder), Options.budget_s if more_s is None else more_s)
+
+
+def page_of(folder: Path) -> Page:
+    """The page of an advice that has come to an end. Raises NoJob where there is none."""
+    about = _begun(folder)
     try:
-        about = json.loads((folder / "job.json").read_text())
+        said = json.loads((folder / "advice.json").read_text())
+    except OSError:
+        raise NoJob(f"{folder} has no advice yet: go on with `tipbench advise --resume {folder}`") from None
+    members = said["together"]["members"] if said["together"] else []
+    stack = tuple(member["name"] for member in members)
+    return page.page(_Advice(folder, folder, **about).found(stack, said["time_with_changes"]))
+
+
+def _begun(folder: Path) -> dict[str, Any]:
+    """What `job.json` keeps of an advice. Raises NoJob."""
+    try:
+        about: dict[str, Any] = json.loads((folder / "job.json").read_text())
     except (OSError, ValueError):
         raise NoJob(f"{folder} holds no advice: name a folder that `tipbench advise` has made") from None
-    advice = _Advice(Path(os.path.realpath(folder)), about["target"], about["survey"], about["numerics"], about["seed"])
-    return advice.go_on(Options.budget_s if more_s is None else more_s)
+    if about.get("survey", {}).keys() != Survey.__annotations__.keys():
+        raise NoJob(f"{folder} was made by another version of tipbench: begin a new advice")
+    return about
+
+
+def _go_on(folder: Path, about: dict[str, Any], budget_s: float) -> int:
+    """about: the fields of `_Advice` that `job.json` keeps."""
+    kept = scratch_folder()
+    try:
+        return _Advice(folder, kept, **about).go_on(budget_s)
+    finally:
+        shutil.rmtree(kept, ignore_errors=True)
 
 
 @dataclass(frozen=True)
 class _Advice:
+    """kept: what has been compiled, for all parts."""
+
     folder: Path
+    kept: Path
     target: str
-    survey: Survey
     numerics: bool
     seed: int
+    survey: Survey
 
     def go_on(self, budget_s: float) -> int:
         """All parts that are not there yet, and the last one that is. Raises NoJob where the job itself fails."""
         until = time.monotonic() + budget_s if budget_s else math.inf
+        searched_until = until - KEPT * budget_s
         code = self._alone(OF_ALL * budget_s)
         if code == 130:
             return code
-        self._expect_measured()
-        stack = first_stack(self._candidates(), self.numerics, self._most())
-        if stack:
-            stack, code = self._searched(stack, until)
+        stack = self._first_stack()
+        if not stack and (left_s := searched_until - time.monotonic()) > LEAST_S:
+            code = self._alone(left_s)
+            stack = self._first_stack()
         if stack and code != 130:
-            code = self._together(CONFIRMED, stack, _left(until))
+            stack, code = self._searched(stack, searched_until)
+        if stack and code != 130:
+            stack, code = self._confirmed(stack, until)
         return code if code == 130 else self._concluded(stack)
 
     def _alone(self, budget_s: float) -> int:
         place = self.folder / ALONE
         if not place.exists():
             write_alone(place / "pairs", self.target, self.survey)
-        return self._measured(place, budget_s, last=not self._place(1).exists())
+        return self._measured(place, budget_s)
 
-    def _expect_measured(self) -> None:
-        """Raise NoJob where the job could not be measured beside itself, which no tip can then be either."""
+    def _first_stack(self) -> Stack:
+        """Raises NoJob."""
+        return first_stack(self._candidates(), self.numerics, self._most(), abs(self._beside_itself()))
+
+    def _beside_itself(self) -> float:
+        """`mean_of` the job beside itself, 0 where it has not been measured yet. Raises NoJob where it cannot be, which
+        no tip can then be either."""
         own = [effect for effect in self._effects(self.folder / ALONE) if effect.tip == AS_IT_IS]
         if any(effect.verdict == "failed" for effect in own):
             raise NoJob(f"{self.survey['name']} cannot be measured: {own[0].reason}")
+        return next(filter(None, map(mean_of, own)), 0.0)
 
     def _searched(self, stack: Stack, until: float) -> tuple[Stack, int]:
-        """The members that pay beside the others."""
-        without: dict[str, Effect] = {}
+        """The members that pay beside the others, as far as searches find in their time."""
+        alone = self._candidates()
         for number in range(1, MOST_SEARCHES + 1):
-            if len(stack) == 1:
-                return stack, 0
+            if len(stack) <= 1 or until - time.monotonic() < LEAST_S:
+                break
             code = self._together(self._place(number).name, stack, OF_WHAT_IS_LEFT * _left(until))
             if code == 130:
                 return stack, code
-            without = self._without(self._place(number))
-            harmful = worst(stack, without)
-            if not harmful:
+            fewer = next_stack(stack, self._beside(self._place(number)), alone)
+            if fewer == stack:
                 break
-            stack = left_out(stack, harmful)
-        return that_pay(stack, without), 0
+            stack = fewer
+        return stack, 0
+
+    def _confirmed(self, stack: Stack, until: float) -> tuple[Stack, int]:
+        """The members that pay by launches that chose nothing. Without those that bring nothing for certain beside the
+        others the stack is measured once more, by further launches."""
+        each = len(stack) > 1 and self._place(1).exists()
+        left_s = _left(until)
+        code = self._together(CONFIRMED, stack, OF_WHAT_IS_LEFT * left_s if each else left_s)
+        is_time = until - time.monotonic() >= LEAST_S or (self.folder / CONFIRMED_AGAIN).exists()
+        if not each or code == 130 or not is_time:
+            return stack, code
+        fewer = next_stack(stack, self._beside(self.folder / CONFIRMED), self._candidates())
+        if not fewer or fewer == stack:
+            return stack, self._together(CONFIRMED, stack, _left(until))
+        return fewer, self._together(CONFIRMED_AGAIN, fewer, _left(until))
 
     def _together(self, name: str, stack: Stack, budget_s: float) -> int:
         place = self.folder / name
         if not place.exists():
-            write_together(place / "pairs", self.target, self.survey, stack)
-        return self._measured(place, budget_s, last=True)
+            # Where there was no time for a search there is none for sides without each member: to compile a model for
+            # each took all that was left.
+            each = name != CONFIRMED or self._place(1).exists()
+            write_together(place / "pairs", self.target, self.survey, stack, each)
+        return self._measured(place, budget_s)
 
     def _most(self) -> int:
         """Tips that may be followed together: the job as it is, the stack, and the stack without each of them are all
@@ -150,10 +216,20 @@ class _Advice:
     def _place(self, number: int) -> Path:
         return self.folder / f"{SEARCH}-{number}"
 
-    def _measured(self, place: Path, budget_s: float, last: bool) -> int:
-        """Begin the run of a part, or go on with it where it is the last. Returns the exit code."""
+    def _parts(self) -> list[Path]:
+        """In their order, whether they are there yet or not."""
+        searches = map(self._place, range(1, MOST_SEARCHES + 1))
+        return [self.folder / ALONE, *searches, self.folder / CONFIRMED, self.folder / CONFIRMED_AGAIN]
+
+    def _measured(self, place: Path, budget_s: float) -> int:
+        """Begin the run of a part, or go on with it unless another has begun, to which it has led. Returns the exit
+        code."""
         if file := _file_of(place):
-            return run.resume(file, more_s=0.0 if math.isinf(budget_s) else budget_s) if last else 0
+            parts = self._parts()
+            if any(part.exists() for part in parts[parts.index(place) + 1 :]):
+                return 0
+            return run.resume(file, more_s=0.0 if math.isinf(budget_s) else budget_s, kept=self.kept)
+        short = 0 < budget_s < SHORT_S or place.name.startswith(SEARCH)
         options = run.Options(
             folder=place / "pairs",
             results=place,
@@ -161,8 +237,19 @@ class _Advice:
             seed=self.seed,
             budget_s=0.0 if math.isinf(budget_s) else budget_s,
             given=self.target,
+            profile="quick" if short else "full",
+            kept=self.kept,
+            checked=self._checked(place),
+            first=tuple(f"{way['tip']}.{ALONE_PAIR}" for way in self.survey["ways"] if way["first"]),
         )
         return run.measured(options)[0]
+
+    def _checked(self, place: Path) -> tuple[Record, ...]:
+        """What checks of a stack have found before: the last search is of the same one, if it was the last."""
+        if place.name != CONFIRMED:
+            return ()
+        files = filter(None, map(_file_of, self._parts()[1:]))
+        return tuple(replace(record, steps=0, launches=()) for file in files for record in store.read(file)[0].records)
 
     def _effects(self, place: Path) -> list[Effect]:
         file = _file_of(place)
@@ -174,27 +261,40 @@ class _Advice:
         for tip, sides in sides_alone(self.survey).items():
             for side, way in sides.items():
                 effect = measured.get((tip, side))
-                if effect is not None and (mean := page.mean_of(effect)) is not None:
-                    slower = effect.verdict == "slower"
-                    found.append(Candidate(way["name"], way["one_of"], mean, slower, way["changes_numbers"]))
+                if effect is not None and (mean := mean_of(effect)) is not None:
+                    known = effect.mean is not None
+                    found.append(
+                        Candidate(way["name"], way["one_of"], mean, effect.verdict, way["changes_numbers"], known)
+                    )
         return found
 
-    def _without(self, place: Path) -> dict[str, Effect]:
-        """By member, the stack without it against the stack."""
-        listed = [effect for effect in self._effects(place) if effect.variant.startswith(WITHOUT)]
-        return {effect.variant.removeprefix(WITHOUT): effect for effect in listed}
+    def _beside(self, place: Path) -> dict[str, Effect]:
+        """By side, what the pair of a stack found of it beside the whole stack; only what was measured."""
+        return {one.variant: one for one in self._effects(place) if one.tip == TOGETHER and one.measured}
+
+    def found(self, stack: Stack, time: Mapping[str, float] | None = None) -> Found:
+        """What the parts hold of this last stack. time: as `Found` has it."""
+        alone = _file_of(self.folder / ALONE)
+        assert alone is not None
+        stacks = [self._beside(part) for part in self._parts()[1:] if part.exists()]
+        left_out = {
+            name: effect
+            for beside in stacks
+            for side, effect in beside.items()
+            if (name := side.removeprefix(WITHOUT)) not in (*stack, side)
+        }
+        confirmed = stacks[-1] if stack else {}
+        return Found(self.survey, store.read(alone)[0], stack, confirmed, left_out, time or {})
 
     def _concluded(self, stack: Stack) -> int:
         """Write the pages, and say what was found. Returns the exit code."""
-        alone = _file_of(self.folder / ALONE)
-        assert alone is not None
-        confirmed = self._effects(self.folder / CONFIRMED) if stack else []
-        of_stack = {effect.variant: effect for effect in confirmed if effect.tip == TOGETHER and effect.measured}
-        found = page.Found(self.survey, store.read(alone)[0], stack, of_stack)
-        if page.pays(found):
+        found = self.found(stack)
+        if pays(found):
             ways = {way["name"]: way for way in self.survey["ways"]}
             members = [ways[name] for name in stack]
-            tuned.write(self.folder, self.target, self.survey, members, page.together(found))
+            if is_known(self.survey):
+                found = replace(found, time=time_with(self.target, members))
+            tuned.write(self.folder, self.target, self.survey, members, gain(found))
         made = page.page(found)
         write_file(self.folder / "advice.md", as_markdown.render(made).encode("utf-8", "replace"))
         write_file(self.folder / "advice.html", as_html.render(made, {}).encode("utf-8", "replace"))

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from tipbench.advise.pairs import AS_IT_IS, WITHOUT, sides_alone
+from tipbench.advise.found import Found, by_name, changes, conclusion, interplay, pays, speedup_of
+from tipbench.advise.pairs import AS_IT_IS, sides_alone
 from tipbench.advise.surveyed import Survey
-from tipbench.advise.together import Stack
-from tipbench.records.record import PHASES, Run
+from tipbench.advise.together import WITHOUT, mean_of
+from tipbench.records.record import PHASES
 from tipbench.report.advice import USE, Advice, Gain, advise
 from tipbench.report.answers import noise
 from tipbench.report.cells import table
 from tipbench.report.document import Block, Bullets, Heading, Line, Literal, Page, Paragraph, Strong
 from tipbench.report.effect import Effect, effects
-from tipbench.report.jobs import cards
 from tipbench.report.machine_words import machine_words, versions
 from tipbench.report.rows import CONTROL, Row, rows
-from tipbench.report.wording import percent, plain, plural, ratio, seconds
+from tipbench.report.wording import plain, seconds
 
 LOADING, FORWARD, BACKWARD, OPTIMIZER = PHASES
 PHASE_WORDS = {
@@ -32,19 +32,14 @@ NO_EFFECT, OTHER_RESULTS, FAILS = "no effect here", "other results", "fails here
 """Answers on a tip that could not be measured on a job: it changed nothing of what it is about, the job's results were
 not the same with it, or it raised, hung or needed too much memory."""
 
+SLOW_S = 10.0
+"""To import or to build a job, from which on it is said."""
+
+VISIBLE_SHARE = 0.005
+"""Of a step's time: the least that is said of a phase."""
+
 VISIBLE = 0.05
 """What a job makes of rounding, from which on the page says so."""
-
-
-@dataclass(frozen=True)
-class Found:
-    """What was found of a job. alone: the run of every tip by itself. members: the ways to follow tips that are left
-    together. stack: their pair, measured anew: by side what it takes beside the whole stack; empty without members."""
-
-    survey: Survey
-    alone: Run
-    members: Stack
-    stack: dict[str, Effect]
 
 
 def about(survey: Survey) -> str:
@@ -60,43 +55,20 @@ def about(survey: Survey) -> str:
     return f"{survey['name']}: {what}, about {seconds(survey['step_s'])} a step on {survey['device']}"
 
 
-def mean_of(effect: Effect) -> float | None:
-    """ln of the speedup, from however few launches."""
-    if effect.mean is not None:
-        return effect.mean
-    return None if effect.so_far is None else math.log(effect.so_far[0])
-
-
-def pays(found: Found) -> bool:
-    """Whether the changes together are known to pay, or seem to, from too few launches to know."""
-    whole = found.stack.get("optimized")
-    if whole is None or not found.members:
-        return False
-    return whole.verdict == "slower" or (whole.mean is None and (mean_of(whole) or 0.0) < 0)
-
-
-def together(found: Found) -> str:
-    """`1.83x [1.76, 1.90] with 2 changes`, from launches that chose nothing."""
-    whole = found.stack["optimized"]
-    more = "" if whole.mean is not None else f", from {_launches(whole.launches)}: no verdict yet"
-    return f"{_inverse(whole)} with {plural(len(found.members), 'change')}{more}"
-
-
-def _launches(count: int) -> str:
-    return "1 launch" if count == 1 else f"{count} launches"
-
-
-def conclusion(found: Found) -> str:
-    """What to do, in one sentence without its full stop."""
-    if pays(found):
-        return together(found)
-    aside = {AS_IT_IS, CONTROL, *(way["tip"] for way in found.survey["ways"] if way["changes_numbers"])}
-    ends = [effect.high for effect in effects(found.alone) if effect.measured and effect.tip not in aside]
-    known = [end for end in ends if end is not None]
-    if not known or len(known) < len(ends):
-        return "Nothing worth changing was found yet"
-    most = max(0.0, *map(math.expm1, known))
-    return f"Nothing worth changing: no tip that leaves the results as they are brings more than {percent(most)}"
+def slow(survey: Survey) -> list[str]:
+    """Sentences on what makes each measurement of this job take long, beside its steps."""
+    said, file = [], survey["name"].rpartition(":")[0]
+    if survey["import_s"] >= SLOW_S:
+        said.append(
+            f"Importing {file} takes {seconds(survey['import_s'])} in each process that measures: what runs a training "
+            'belongs below `if __name__ == "__main__":`.'
+        )
+    if survey["build_s"] >= SLOW_S:
+        said.append(
+            f"Building the job takes {seconds(survey['build_s'])}, and it is built about six times to check a tip and "
+            "twice for each launch: a budget of minutes holds few of these."
+        )
+    return said
 
 
 def lines(found: Found) -> list[str]:
@@ -104,15 +76,18 @@ def lines(found: Found) -> list[str]:
     given = _given(found)
     width = max((len(plain(one.answer)) for one in given), default=0)
     said = [f"{plain(one.answer):<{width}}  {plain(one.title)}: {plain(_gain(one))}" for one in given]
-    members = [f"  {line}" for line in _members(found)]
-    return [about(found.survey), *ceilings(found), "", conclusion(found), *members, "", *said]
+    listed = [f"  {line}" for line in changes(found)]
+    more = [f"  {overlap}"] if (overlap := interplay(found)) else []
+    return [about(found.survey), *ceilings(found), "", conclusion(found), *listed, *more, "", *said]
 
 
 def as_json(found: Found) -> dict[str, object]:
-    """{"job", "kind", "device", "step_s", "together", "tips", "not_tried", "by_hand"}.
+    """{"job", "kind", "device", "step_s", "conclusion", "together", "time_with_changes", "tips", "not_tried",
+    "by_hand"}.
 
-    together: null where nothing pays, else {"gain", "low", "high", "members": [{"name", "do", "gain", "low", "high"}]}
-    with factors of the job's speed, those of a member beside the others; null where too few launches say.
+    together: null where nothing pays, else {"gain", "low", "high", "members": [{"name", "do", "alone",
+    "gain", "low", "high"}]} with factors of the job's speed, those of a member beside the others but for "alone"; null
+    where too few launches say.
     tips: [{"tip", "title", "answer", "do", "gain", "price"}].
     not_tried: [{"name", "why"}]. by_hand: [{"tip", "title", "do"}].
     """
@@ -121,14 +96,20 @@ def as_json(found: Found) -> dict[str, object]:
     stack = None
     if whole is not None:
         beside = {name: found.stack.get(f"{WITHOUT}{name}") for name in found.members}
-        listed = [{"name": name, "do": ways[name]["do"], **_factors(effect)} for name, effect in beside.items()]
+        alone = {name: math.exp(mean_of(effect) or 0.0) for name, effect in by_name(found).items()}
+        listed = [
+            {"name": name, "do": ways[name]["do"], "alone": alone[name], **_factors(effect)}
+            for name, effect in beside.items()
+        ]
         stack = {**_factors(whole), "members": listed}
     return {
         "job": found.survey["name"],
         "kind": survey["kind"],
         "device": survey["device"],
         "step_s": survey["step_s"],
+        "conclusion": conclusion(found),
         "together": stack,
+        "time_with_changes": dict(found.time),
         "tips": [
             {
                 "tip": one.tip,
@@ -156,26 +137,39 @@ def _factors(effect: Effect | None) -> dict[str, float | None]:
 
 def ceilings(found: Found) -> list[str]:
     """Sentences on where the time goes, and what no tip can bring more than; none of a step that is not known."""
-    listed = [card for card in cards(rows(found.alone)) if card.pairs]
-    if not listed:
-        return []
-    card, said = listed[0], []
-    if card.shares.get("forward"):
-        shares = {name: share for name, share in card.shares.items() if share >= 0.005}
-        spent = ", ".join(
-            f"{words} {100 * shares[name]:.0f} %" for name, words in PHASE_WORDS.items() if name in shares
-        )
-        said.append(f"Of a step's time {spent}.")
+    card, said = found.survey["card"], []
+    shares, whole = _shares(card), sum(card.get(phase, 0.0) for phase in PHASES)
+    if shares:
+        said.append(f"Of a step's time {_spent(shares)}.")
         for phase, what in ((LOADING, "loading"), (OPTIMIZER, "the optimizer")):
-            if 0.005 <= shares.get(phase, 0.0) < 1:
+            if VISIBLE_SHARE <= shares.get(phase, 0.0) < 1:
                 said.append(f"A change of {what} alone can bring no more than {1 / (1 - shares[phase]):.2f}x.")
-    flops, rate = card.card.get("flops", 0.0), found.survey["rates"].get("flops", 0.0)
-    if flops and rate:
+    flops, rate = card.get("flops", 0.0), found.survey["rates"].get("flops", 0.0)
+    least = flops / rate if rate else 0.0
+    if least > whole:  # counting operations has its faults: those of grouped convolutions are too many
+        least = 0.0
+    if least and whole:
         said.append(
-            f"At the rate of a large matrix product the step's operations would take {seconds(flops / rate)} of its "
-            f"{seconds(card.step_s)}."
+            f"At the rate of a large matrix product the step's operations would take {seconds(least)} of its "
+            f"{seconds(whole)}."
         )
+    if pays(found) and (after := _shares(found.time)):
+        left = sum(found.time.values())
+        times = f"; what is left is {left / least:.1f} times what its operations would take" if least else ""
+        said.append(f"With the changes {_spent(after)}{times}.")
     return said
+
+
+def _shares(seconds_of: Mapping[str, float]) -> dict[str, float]:
+    """Of each phase of a step that takes any time; empty where the forward pass is not known."""
+    whole = sum(seconds_of.get(phase, 0.0) for phase in PHASES)
+    if not seconds_of.get(FORWARD):
+        return {}
+    return {phase: seconds_of[phase] / whole for phase in PHASES if seconds_of[phase] >= VISIBLE_SHARE * whole}
+
+
+def _spent(shares: Mapping[str, float]) -> str:
+    return ", ".join(f"{words} {100 * shares[phase]:.0f} %" for phase, words in PHASE_WORDS.items() if phase in shares)
 
 
 def page(found: Found) -> Page:
@@ -185,20 +179,22 @@ def page(found: Found) -> Page:
         [one.answer, one.title, (Literal(one.do),) if one.do else "", _gain(one), _price(one, survey)] for one in given
     ]
     own = [row for row in rows(found.alone) if row.tip == AS_IT_IS and row.judgement.p is not None]
-    members = tuple((line,) for line in _members(found))
+    listed = tuple((line,) for line in changes(found))
     blocks: list[Block] = [
         Paragraph((f"{about(found.survey)}. {versions(found.alone.machine)}; {machine_words(found.alone.machine)}.",)),
         Paragraph((Strong(f"{conclusion(found)}."),)),
-        *([Bullets(members)] if members else []),
+        *([Bullets(listed)] if listed else []),
+        *([Paragraph((overlap,))] if (overlap := interplay(found)) else []),
         *([Paragraph((" ".join(known),))] if (known := ceilings(found)) else []),
         *([Paragraph(noise(own))] if own else []),
+        *([Paragraph((" ".join(said),))] if (said := slow(survey)) else []),
         *([] if survey["repeats"] else [Paragraph((_differs(survey),))]),
         *([Paragraph((_chaotic(survey),))] if survey["rounding"] > VISIBLE else []),
         *([] if survey["compared"] else [Paragraph(("A step returns nothing, so results were not compared.",))]),
         Heading("Each tip alone"),
         table("answers", ("answer", "tip", "what to write", "gain", "price"), body),
         Heading("Not tried"),
-        Bullets(tuple((f"{way['title']}: {way['why_not']}.",) for way in survey["ways"] if way["why_not"])),
+        Bullets(tuple((f"{titles}: {why}.",) for why, titles in _not_tried(survey).items())),
         Heading("What only you can try"),
         Paragraph(("These tips change code that nobody but you knows:",)),
         Bullets(tuple((f"{title}: ", Literal(do)) for _, title, do in survey["by_hand"])),
@@ -206,25 +202,54 @@ def page(found: Found) -> Page:
     return Page(f"Which tips pay for {found.survey['name']}", tuple(blocks))
 
 
+def _not_tried(survey: Survey) -> dict[str, str]:
+    """By reason, the titles of the tips; of one that is tried in another way with the name of the way that is not."""
+    tried = {way["tip"] for way in survey["ways"] if not way["why_not"]}
+    titles: dict[str, list[str]] = {}
+    for way in survey["ways"]:
+        if way["why_not"]:
+            title = f"{way['title']} ({way['do']})" if way["tip"] in tried else way["title"]
+            titles.setdefault(way["why_not"], []).append(title)
+    return {why: "; ".join(dict.fromkeys(listed)) for why, listed in titles.items()}
+
+
 def _given(found: Found) -> list[Advice]:
-    """One advice a tip that was tried, without the job beside itself."""
+    """One advice a tip that was tried, without the job beside itself, what seems to bring most first."""
     of_tip: dict[str, list[Row]] = {}
     for row in rows(found.alone):
         of_tip.setdefault(row.tip, []).append(row)
-    answered = [given for given in advise([effects(found.alone)]) if given.tip not in (AS_IT_IS, CONTROL)]
+    measured = effects(found.alone)
+    bring: dict[str, float] = {}
+    for effect in measured:
+        mean = mean_of(effect) if effect.measured else None
+        bring[effect.tip] = max(bring.get(effect.tip, -math.inf), -math.inf if mean is None else mean)
+    answered = [given for given in advise([measured]) if given.tip not in (AS_IT_IS, CONTROL)]
+    answered.sort(key=lambda given: -bring[given.tip])
     return [
-        replace(given, do=_do(given, found.survey, of_tip[given.tip]))
+        replace(given, do=_do(given, found.survey, measured), gains=_gains(given, found.survey, measured))
         if any(row.measured for row in of_tip[given.tip])
         else _failed(given, of_tip[given.tip])
         for given in answered
     ]
 
 
-def _do(given: Advice, survey: Survey, found: Sequence[Row]) -> str:
-    """What to write in this job: of the ways that pay, else of the first where the tip is not answered with no."""
+def _gains(given: Advice, survey: Survey, measured: Sequence[Effect]) -> tuple[Gain, ...]:
+    """What each way brings, where there are several."""
     ways = sides_alone(survey)[given.tip]
-    paying = [ways[row.variant]["do"] for row in found if row.verdict == "faster" and row.variant in ways]
-    return "; or ".join(paying) or (ways["optimized"]["do"] if given.do else "")
+    if len(ways) == 1:
+        return tuple(given.gains)
+    do = {side: way["do"].rstrip(":") for side, way in ways.items()}
+    return tuple(Gain(f"{do[one.variant]}: {speedup_of(one)}") for one in measured if one.tip == given.tip)
+
+
+def _do(given: Advice, survey: Survey, measured: Sequence[Effect]) -> str:
+    """What to write in this job: of the ways that pay, else of the best where the tip is not answered with no."""
+    ways = sides_alone(survey)[given.tip]
+    own = {one.variant: one for one in measured if one.tip == given.tip and one.variant in ways}
+    paying = [ways[side]["do"] for side, one in own.items() if one.verdict == "faster"]
+    means = {side: mean for side, one in own.items() if (mean := mean_of(one)) is not None}
+    best = max(means, key=means.__getitem__, default="optimized")
+    return "; or ".join(paying) or (ways[best]["do"] if given.do else "")
 
 
 def _failed(given: Advice, found: Sequence[Row]) -> Advice:
@@ -234,25 +259,6 @@ def _failed(given: Advice, found: Sequence[Row]) -> Advice:
         return given
     answer = {"not engaged": NO_EFFECT, "different results": OTHER_RESULTS}.get(why.kind, FAILS)
     return replace(given, answer=answer, do="", gains=(Gain(why.text.partition(": ")[2] or why.text),))
-
-
-def _members(found: Found) -> Sequence[str]:
-    """What each member brings beside the others."""
-    if not pays(found):
-        return []
-    do = {way["name"]: way["do"] for way in found.survey["ways"]}
-    if len(found.members) == 1:
-        return [do[name] for name in found.members]
-    beside = {name: found.stack.get(f"{WITHOUT}{name}") for name in found.members}
-    return [f"{do[name]}: {_inverse(one)} beside the others" for name, one in beside.items() if one is not None]
-
-
-def _inverse(effect: Effect) -> str:
-    """What the baseline brings over this side."""
-    if effect.mean is None or effect.low is None or effect.high is None:
-        mean = mean_of(effect)
-        return "not measured" if mean is None else ratio(math.exp(-mean), None, None)
-    return ratio(*(math.exp(-end) for end in (effect.mean, effect.high, effect.low)))
 
 
 def _gain(given: Advice) -> str:

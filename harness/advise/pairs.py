@@ -7,17 +7,14 @@ from itertools import groupby
 from pathlib import Path
 
 from tipbench.advise.surveyed import Survey, WayHere
-from tipbench.advise.together import Stack, left_out
+from tipbench.advise.together import WITHOUT, Stack, left_out
 
 AS_IT_IS, TOGETHER = "as-it-is", "together"
 """The tips of the pair that has the job on both sides, and of those of a stack."""
 
-STACK = "Stack"
-"""The pair of a stack: its baseline is the whole stack, `optimized` the job as it is; of its other sides each does
-without one member."""
-
-WITHOUT = "without "
-"""What the name of such a side begins with; the name of the member follows."""
+ALONE_PAIR, STACK = "Alone", "Stack"
+"""The pair of a tip, and that of a stack: its baseline is the whole stack, `optimized` the job as it is; of its other
+sides each does without one member."""
 
 IN_A_ROW = 8
 """Batches of a step where worker processes load them, or might."""
@@ -66,15 +63,16 @@ def write_alone(folder: Path, target: str, survey: Survey) -> None:
     for tip, ways in sides_alone(survey).items():
         title = f"{ways['optimized']['title']}: {name}"
         sides = {side: (way["name"],) for side, way in ways.items()}
-        _write(folder, target, survey, tip, f"the_tip({tip!r})", title, {"Alone": sides})
+        written = f"the_tip({tip!r})" if is_known(survey) else f"the_tip({tip!r}, {survey['kind']!r})"
+        _write(folder, target, survey, tip, written, title, {ALONE_PAIR: sides})
 
 
-def write_together(folder: Path, target: str, survey: Survey, stack: Stack) -> None:
-    """A file for the stack. Raises OSError."""
+def write_together(folder: Path, target: str, survey: Survey, stack: Stack, each: bool) -> None:
+    """A file for the stack. each: with a side without each member. Raises OSError."""
     folder.mkdir(parents=True)
     sides: dict[str, Stack] = {"baseline": stack, "optimized": ()}
-    if len(stack) > 1:
-        sides |= {f"{WITHOUT}{name}": left_out(stack, name) for name in stack}
+    if each and len(stack) > 1:
+        sides |= {f"{WITHOUT}{name}": left_out(stack, {name}) for name in stack}
     title = f"{survey['name']}: {', '.join(stack)}"
     _write(folder, target, survey, TOGETHER, "TOGETHER", title, {STACK: sides})
 

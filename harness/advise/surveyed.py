@@ -9,10 +9,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from tipbench.errors import UserError
 from tipbench.machine.controls import cleaned
@@ -40,6 +40,7 @@ class WayHere(TypedDict):
     one_of: str
     env: dict[str, str]
     preload: list[str]
+    first: bool
 
 
 class Survey(TypedDict):
@@ -49,6 +50,8 @@ class Survey(TypedDict):
     kind: str
     device: str
     step_s: float
+    import_s: float
+    build_s: float
     repeats: bool
     noise: float
     rounding: float
@@ -58,6 +61,7 @@ class Survey(TypedDict):
     bytes: int
     parameters: int
     rates: dict[str, float]
+    card: dict[str, float]
     ways: list[WayHere]
     by_hand: list[tuple[str, str, str]]
 
@@ -95,14 +99,37 @@ def write_command(folder: Path, command: Sequence[str]) -> Path:
 
 def surveyed(target: str) -> Survey:
     """Run the job of an absolute target. Raises NoJob, and TemporaryFolderFull."""
+    found = _answer(target, cleaned())
+    if 2 * found["bytes"] > memory_bytes():
+        raise NoJob(
+            f"{found['name']} takes {size(found['bytes'])}, and both sides of a comparison do not fit into the "
+            f"{size(memory_bytes())} of this machine: give it a smaller batch or a smaller model"
+        )
+    return found  # type: ignore[no-any-return]
+
+
+def time_with(target: str, ways: Sequence[WayHere]) -> dict[str, float]:
+    """Seconds that the phases of a step take where these ways are followed; empty where that cannot be told."""
+    preload = ":".join(library for way in ways for library in way["preload"])
+    env = {name: value for way in ways for name, value in way["env"].items()}
+    env |= {"LD_PRELOAD": preload} if preload else {}
+    try:
+        found: dict[str, float] = _answer(target, cleaned() | env, *(way["name"] for way in ways))
+    except NoJob:
+        return {}
+    return found
+
+
+def _answer(target: str, env: Mapping[str, str], *ways: str) -> Any:
+    """What a process of `tipbench.worker.survey` writes. Raises NoJob, and TemporaryFolderFull."""
     place, shown = temporary_folder(), target.rpartition("/")[2]
     with writing_to(place), tempfile.TemporaryDirectory(prefix=f"tipbench-{os.getpid()}-", dir=place) as scratch:
         answer, log = Path(scratch, "answer.json"), Path(scratch, "output")
-        command = [sys.executable, "-P", "-m", "tipbench.worker.survey", target, str(answer)]
+        command = [sys.executable, "-P", "-m", "tipbench.worker.survey", target, str(answer), *ways]
         with log.open("wb") as output:
             process = subprocess.Popen(
                 command,
-                env=cleaned(),
+                env=env,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -112,7 +139,8 @@ def surveyed(target: str) -> Survey:
                 code = process.wait(DEADLINE_S)
             except subprocess.TimeoutExpired:
                 raise NoJob(
-                    f"{shown}: building the job and running its first steps took over {DEADLINE_S:.0f} s"
+                    f"{shown}: building the job and running its first steps took over {DEADLINE_S:.0f} s; what runs a "
+                    'training belongs below `if __name__ == "__main__":`, as the file is imported'
                 ) from None
             finally:  # with all that it has started
                 with suppress(ProcessLookupError):
@@ -126,9 +154,4 @@ def surveyed(target: str) -> Survey:
         found = json.loads(answer.read_text())
     if "problem" in found:
         raise NoJob(found["problem"])
-    if 2 * found["bytes"] > memory_bytes():
-        raise NoJob(
-            f"{found['name']} takes {size(found['bytes'])}, and both sides of a comparison do not fit into the "
-            f"{size(memory_bytes())} of this machine: give it a smaller batch or a smaller model"
-        )
-    return found  # type: ignore[no-any-return]
+    return found

@@ -15,7 +15,7 @@ from tipbench.engine.handle import WorkerFailed, WorkerHandle
 from tipbench.engine.scratch import scratch_folder
 from tipbench.records.fields import converted
 from tipbench.records.record import PairInfo, Record, Trainings, VariantInfo, VariantRecord
-from tipbench.tip.pair import BY_REFERENCE
+from tipbench.tip.pair import BY_REFERENCE, Equal
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
 
@@ -25,6 +25,10 @@ CHECK_SEEDS = 2
 
 CHECKS = -1
 """In place of a launch's number: for workers that are checked and not timed."""
+
+
+WARM = "warm-"
+"""What the names of compile caches begin with that hold what has been compiled before; others are empty at first."""
 
 
 class Start(Protocol):
@@ -49,7 +53,11 @@ def measurable(record: Record) -> list[VariantInfo]:
 
 
 def failed(record: Record, failure: WorkerFailed) -> Record:
-    """The record of a pair that cannot be measured further: what was timed of it is not used."""
+    """The record without the variant that failed, or of a pair that cannot be measured further: what was timed of it is
+    not used."""
+    if failure.variant not in ("", "baseline"):
+        without = VariantRecord("failed", _why(record.info, failure))
+        return with_variants(record, {**record.variants, failure.variant: without})
     return replace(record, outcome="failed", why=_why(record.info, failure), steps=0, launches=())
 
 
@@ -91,14 +99,15 @@ def check(info: PairInfo, variants: Sequence[VariantInfo], start: Start, seed: i
 
     def worker_in(settings: ProcessSettings) -> WorkerHandle:
         if settings not in workers:
-            workers[settings] = start(info, settings, f"warm-{info.name}", launch=CHECKS)
+            workers[settings] = start(info, settings, f"{WARM}{info.name}", launch=CHECKS)
         return workers[settings]
 
     try:
         for variant in variants:  # all import torch at once
             worker_in(variant.settings)
         worker = worker_in(baseline.settings)
-        worker.ask("results", variant="baseline", seeds=seeds, file=file)
+        if info.equal != Equal.NOTHING:
+            worker.ask("results", variant="baseline", seeds=seeds, file=file)
         count = worker.ask("observe", variant="baseline", seed=seed)
         # Trainings of another run are others, whatever its seed: runs of one machine are counted together.
         drawn = secrets.randbelow(2**31)
@@ -124,8 +133,10 @@ def _check_variant(
 ) -> VariantRecord:
     if info.equal in BY_REFERENCE:
         worker.ask("results", variant="reference", seeds=seeds)
-    worker.ask("results", variant=variant, seeds=seeds)
-    equal = worker.ask("compare", variant=variant, baseline_file=file)
+    equal = {}
+    if info.equal != Equal.NOTHING:
+        worker.ask("results", variant=variant, seeds=seeds)
+        equal = worker.ask("compare", variant=variant, baseline_file=file)
     count = worker.ask("observe", variant=variant, seed=seeds[0])
     engaged = worker.ask("engaged", baseline=baseline_count, optimized=count)
     mechanism = {"what": engaged["what"], "baseline": baseline_count, "optimized": count, "engaged": engaged["engaged"]}

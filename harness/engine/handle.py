@@ -49,11 +49,12 @@ def preloaded(info: PairInfo) -> list[str]:
 
 
 class WorkerFailed(Exception):
-    """A worker did not answer, or answered with a failure."""
+    """A worker did not answer, or answered with a failure. variant: the one alone that failed, where that is known."""
 
-    def __init__(self, why: Reason) -> None:
+    def __init__(self, why: Reason, variant: str = "") -> None:
         super().__init__(f"{why.kind}: {why.text}")
         self.why = why
+        self.variant = variant
 
 
 class WorkerHandle(Protocol):

@@ -7,13 +7,14 @@ import random
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from statistics import median
 from typing import Any
 
-from tipbench.engine.checks import Start
-from tipbench.engine.handle import WorkerHandle
+from tipbench.engine.checks import WARM, Start
+from tipbench.engine.handle import WorkerFailed, WorkerHandle
 from tipbench.engine.launcher import compiles
 from tipbench.engine.profiles import Profile
 from tipbench.records.record import Launch, Record, VariantInfo
@@ -26,8 +27,9 @@ WARMING = threading.Lock()
 barriers: two whole jobs that run at a time on the same cores take several times as long as one after the other."""
 
 
-TRIED = 3
-"""Rounds of the first launch that show how long one takes; it has no fewer."""
+TRIED, LONGER = 3, 4
+"""Rounds of the first launch that show how long one takes; it has no fewer, unless one takes LONGER times what all
+rounds of a launch may, as with a whole command for a step."""
 
 CAP_RAISED = 6
 """Launches after which a pair that is still open may have as many rounds as `Profile` allows, whatever its first launch
@@ -44,6 +46,9 @@ launch costs, and a spike is a small part of each."""
 LONG_S = 0.02
 """Steps that take so long need no untimed one before them where the block before was of the same side: what a pause of
 a millisecond leaves cold is nothing to them. With blocks of one step that is a fifth of all steps, by count."""
+
+VERY_LONG_S = 1.0
+"""Steps that take so long need none in any case: what the other side's block leaves cold fills in milliseconds."""
 
 
 class NextLaunch:
@@ -87,24 +92,27 @@ class NextLaunch:
         alike = len({variant.settings for variant in info.variants}) == 1
         launch = len(self._record.launches) if alike else None
         for settings in dict.fromkeys(variant.settings for variant in self._variants):
-            self._workers[settings] = self._start(info, settings, f"warm-{self.name}", launch=launch)
+            self._workers[settings] = self._start(info, settings, f"{WARM}{self.name}", launch=launch)
         first = compiles(info)
         for variant in self._variants:  # processes of their own build at once
             self._workers[variant.settings].begin("build", variant=variant.name, seed=self._seed, first=first)
         for variant in self._variants:
-            self._workers[variant.settings].finish()
+            with _of(variant.name):
+                self._workers[variant.settings].finish()
         self.prepared_s = (time.monotonic() - began) / self._at_once
         with WARMING:
             began = time.monotonic()
             for variant in self._variants:
-                worker = self._workers[variant.settings]
-                self._step_s[variant.name] = worker.ask("warm", variant=variant.name)["step_s"]
+                with _of(variant.name):
+                    warm = self._workers[variant.settings].ask("warm", variant=variant.name)
+                self._step_s[variant.name] = warm["step_s"]
             for worker in self._workers.values():
                 worker.pause()
             self.prepared_s += time.monotonic() - began
 
     def measure(self) -> Record:
-        """The record with this launch. The first launch settles the steps a block for all, and the most rounds.
+        """The record with this launch. The first launch settles the steps a block for all, and the most rounds: one,
+        where that takes LONGER times what a launch may.
 
         Raises WorkerFailed.
         """
@@ -122,12 +130,14 @@ class NextLaunch:
             rounds = more(min(most, max(rounds_enough(before, name, most) for name in others)))
         else:
             began = time.monotonic()
-            rounds = more(TRIED)
-            round_s = (time.monotonic() - began) / TRIED
-            rounds += more(self._profile.least_rounds(round_s) - TRIED)
-            tried = self._launch_of(rounds)
-            spread = median(deviation(round_effects(tried, name)) for name in others)
-            rounds += more(self._profile.rounds_for(spread, self.prepared_s, round_s) - len(rounds))
+            rounds = more(1)
+            if time.monotonic() - began < LONGER * self._profile.longest_s:
+                rounds += more(TRIED - 1)
+                round_s = (time.monotonic() - began) / TRIED
+                rounds += more(self._profile.least_rounds(round_s) - TRIED)
+                tried = self._launch_of(rounds)
+                spread = median(deviation(round_effects(tried, name)) for name in others)
+                rounds += more(self._profile.rounds_for(spread, self.prepared_s, round_s) - len(rounds))
         launch = self._launch_of(rounds)
         if self._card:
             launch = replace(launch, card=self._alone("baseline").ask("job_card", seed=self._seed))
@@ -142,9 +152,11 @@ class NextLaunch:
 
     def _block(self, variant: str, steps: int) -> dict[str, Any]:
         """One block, while the launch's other processes are stopped."""
-        again = variant == self._last and self._step_s[variant] >= LONG_S
+        again = self._step_s[variant] >= (LONG_S if variant == self._last else VERY_LONG_S)
         self._last = variant
-        return {"variant": variant, **self._alone(variant).ask("block", variant=variant, steps=steps, again=again)}
+        with _of(variant):
+            block = self._alone(variant).ask("block", variant=variant, steps=steps, again=again)
+        return {"variant": variant, **block}
 
     def _alone(self, variant: str) -> WorkerHandle:
         """The process of a variant, while the launch's other processes are stopped.
@@ -181,6 +193,16 @@ class NextLaunch:
                 break
             steps = max(steps + 1, math.ceil(steps * 1.1 * block_s / seconds))
         return steps
+
+
+@contextmanager
+def _of(variant: str) -> Iterator[None]:
+    """What fails here is the variant's fault, and the others of the pair can be measured further."""
+    try:
+        yield
+    except WorkerFailed as failure:
+        failure.variant = variant
+        raise
 
 
 def rounds_of(names: Sequence[str], seed: int) -> Iterator[list[str]]:

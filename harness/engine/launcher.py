@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from tipbench.engine.checks import CHECKS
+from tipbench.engine.checks import CHECKS, WARM
 from tipbench.engine.fork_server import AVAILABLE, ForkServer, ServerGone
 from tipbench.engine.handle import Worker, WorkerFailed, preloaded
 from tipbench.engine.nodes import Nodes, RemoteRanks, Rendezvous
@@ -57,13 +57,18 @@ def compiles(info: PairInfo) -> bool:
 class Launcher:
     """Starts workers for the pairs of one folder, in a scratch folder that it removes."""
 
-    def __init__(self, folder: Path, controls: Mapping[str, str], nodes: Nodes | None = None) -> None:
-        """nodes: the others that variants with ranks are spread over."""
+    def __init__(
+        self, folder: Path, controls: Mapping[str, str], nodes: Nodes | None = None, kept: Path | None = None
+    ) -> None:
+        """nodes: the others that variants with ranks are spread over. kept: an empty folder, made by `scratch_folder`,
+        for what several runs of the same code compile: one finds there what another has compiled."""
         self.folder = folder
         self.nodes = nodes
         self.controls = controls
         self.scratch = scratch_folder()
-        (self.scratch / "tmp").mkdir()
+        self._kept = kept or self.scratch
+        self._one_cache = kept is not None
+        (self._kept / "tmp").mkdir(exist_ok=True)
         self._started = 0
         self._starting = threading.Lock()
         self._met: set[str] = set()
@@ -119,7 +124,7 @@ class Launcher:
         env = environment(self.controls, settings, rendezvous.nodes if rendezvous else 1)
         # Short, as `scratch.LONGEST` allows for: where the path of a socket in TMPDIR is too long, the
         # worker processes of a DataLoader cannot hand over their batches, and it waits for them for ever.
-        env["TMPDIR"] = str(self.scratch / "tmp")
+        env["TMPDIR"] = str(self._kept / "tmp")
         self._give_cache(info, cache, env)
         if launch == CHECKS:
             env = {**PASSIVE, **env}
@@ -145,6 +150,8 @@ class Launcher:
     def _give_cache(self, info: PairInfo, cache: str, env: dict[str, str]) -> None:
         """Set the variables of torch.compile's caches, and fill a new one with `_instructions`."""
         kept = self.scratch / f"cache-{self._caches.setdefault(cache, len(self._caches))}"
+        if self._one_cache and cache.startswith(WARM):
+            kept = self._kept / "cache"
         env |= {"TORCHINDUCTOR_CACHE_DIR": str(kept / "inductor"), "TRITON_CACHE_DIR": str(kept / "triton")}
         if compiles(info) and not kept.exists():
             shutil.copytree(self._instructions(env), kept / "inductor")
@@ -155,7 +162,7 @@ class Launcher:
         torch.compile finds out by compiling six programs. It took 7.5 s of the 9 s that the first compilation of a
         GELU takes, would be done for every empty cache, and is the same for whatever is compiled.
         """
-        answer = self.scratch / "instructions"
+        answer = self._kept / "instructions"
         if not answer.exists():
             answer.mkdir()
             program = "from torch._inductor.cpu_vec_isa import pick_vec_isa; pick_vec_isa()"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import shlex
 import signal
-import subprocess
 import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +35,7 @@ from tipbench.records.fields import MalformedRecord, RunOptions, converted
 from tipbench.records.record import PairInfo, Record, Run
 from tipbench.report.rows import rules
 from tipbench.report.wording import plural, ratio
+from tipbench.suite.commit import suite_commit
 from tipbench.suite.discover import Discovery, discover
 from tipbench.suite.files import BENCHMARKS, KNOWN
 from tipbench.suite.names import written_pairs
@@ -61,11 +61,11 @@ class CannotRun(UserError):
 class Options:
     """The options of the command.
 
-    folder: where the pairs are. results: where the run is stored. place: of several nodes, which this is.
-    budget_s: seconds after which nothing more is begun; 0: until all is decided. size: of the jobs, a rung; by default
-    the one for this machine.
-    calibration: "idle" or "loaded", with a noisy neighbour, where the engine itself is measured on `files.KNOWN`.
-    given: the person's own job that the pairs are about, FILE:NAME; what it comes to is said by `tipbench.advise`.
+    folder: where the pairs are. results: where the run is stored. place: of several nodes, which this is. budget_s:
+    seconds after which nothing more is begun; 0: until all is decided. size: of the jobs, a rung; by default the one
+    for this machine. calibration: "idle" or "loaded", with a noisy neighbour, where the engine itself is measured on
+    `files.KNOWN`. given: the person's own job that the pairs are about, FILE:NAME. kept: as `Launcher` has it. first:
+    as `Plan` has it. checked: records without launches of pairs that another run has checked, and this one does not.
     """
 
     names: Sequence[str] = ()
@@ -81,6 +81,9 @@ class Options:
     size: str = ""
     calibration: str = ""
     given: str = ""
+    kept: Path | None = None
+    first: Sequence[str] = ()
+    checked: Sequence[Record] = ()
 
     @property
     def nodes(self) -> int:
@@ -100,12 +103,13 @@ def measured(options: Options) -> tuple[int, Path]:
         select(written, options.names, options.expression)  # a misspelt name is reported before torch is imported
     found, pairs = _found(options)
     listed = [*found.pairs, *(record.info for record in found.broken)]
-    every = (
-        f"They are {', '.join(info.name for info in listed)}" if options.calibration else "`tipbench list` shows all"
-    )
+    known = ", ".join(info.name for info in listed)
+    every = f"They are {known}" if options.calibration else "`tipbench list` shows all"
     chosen = select(listed, options.names, options.expression, every)
     whole = not options.names and not options.expression and options.folder == BENCHMARKS
-    planned = with_controls(chosen, [info for info in pairs if info.tip["id"] == "control"], whole)
+    # What is given has a control of its own: the job beside itself.
+    own = [info for info in pairs if info.tip["id"] == "control" and not options.given]
+    planned = with_controls(chosen, own, whole)
     controlled = {} if options.bare else controls(found.threads)
     about = describe.describe()
     with only_run(f"`{typed_command()}`"), _others(options.place, about, options.folder, controlled) as nodes:
@@ -132,16 +136,21 @@ def measured(options: Options) -> tuple[int, Path]:
             planned=tuple(info.name for info in planned),
         )
         with store.create(options.results, stored) as writer:
-            budget_s = options.budget_s or math.inf
+            checked = tuple(record for record in options.checked if record.info in planned)
+            for record in checked:
+                writer.append(record)
+            stored, budget_s = replace(stored, records=checked), options.budget_s or math.inf
             return _carry_on(stored, planned, found, options, nodes, writer, budget_s), writer.path
 
 
-def resume(path: Path, rendezvous: str = "", calibration: bool = False, more_s: float | None = None) -> int:
+def resume(
+    path: Path, rendezvous: str = "", calibration: bool = False, more_s: float | None = None, kept: Path | None = None
+) -> int:
     """Go on with a run that was interrupted, or whose time was up, without repeating what its file holds.
 
     rendezvous: where the nodes of a run on several meet now. calibration: whether the file must be one of
     `tipbench calibrate`, or must not. more_s: seconds to go on for, 0 until all is decided; None: what was left of its
-    budget. Raises UserError.
+    budget. kept: as `Options` has it. Raises UserError.
     """
     with only_run(f"`{typed_command()}`"):
         stored, writer = store.resume(path)
@@ -175,6 +184,7 @@ def resume(path: Path, rendezvous: str = "", calibration: bool = False, more_s: 
                 size=options_then.get("size", ""),
                 place=place(count, 0, rendezvous),
                 calibration=options_then.get("calibration", ""),
+                kept=kept,
             )
             here = describe.describe()
             for field in ("name", "torch", "python"):
@@ -259,7 +269,7 @@ def _carry_on(
     progress.say(
         f"{len(left)} pairs on {stored.machine['name']}, {stored.options['profile']} profile, into {writer.path}"
     )
-    launcher = Launcher(options.folder, stored.controls, nodes)
+    launcher = Launcher(options.folder, stored.controls, nodes, options.kept)
     plan = Plan(
         PROFILES[stored.options["profile"]],
         judged_by,
@@ -269,6 +279,7 @@ def _carry_on(
         at_once=1 if nodes or found.device == "cuda" else at_once(),
         room=psutil.virtual_memory().available * SHARE_PREPARED,
         budget_s=budget_s,
+        first=options.first,
     )
     go_on = store.way_on(writer.path)
     if stored.options.get("given"):  # the run is a part of an advice: DIR/PART/MACHINE/FILE
@@ -371,19 +382,6 @@ def verdict(judged: Judgement) -> str:
     if judged.p is None:
         return f"provisional {ratio(judged.speedup, judged.low, judged.high)}"
     return f"{judged.verdict} {ratio(judged.speedup, judged.low, judged.high)}"
-
-
-def suite_commit() -> str:
-    """The suite's git commit, with "-dirty" for uncommitted changes; "unavailable" outside a checkout of its own."""
-    checkout = BENCHMARKS.parent
-    if not (checkout / ".git").exists():
-        return "unavailable"  # installed, it may lie within another project's checkout
-    command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=12"]
-    try:
-        described = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError:
-        return "unavailable"
-    return described.stdout.strip() or "unavailable"
 
 
 def typed_command() -> str:

@@ -38,6 +38,9 @@ GROUP = 8
 UNKNOWN_BYTES = 3 << 29
 """What the processes of a pair are taken to need before its memory has been measured; few need more."""
 
+COMPILED = 5
+"""What has been compiled in a check is not compiled again: launches were seen to take this much less time."""
+
 IMPORTED_BYTES = 512 << 20
 """What a process needs that has imported torch and the pair's file; 320 to 450 MB were seen."""
 
@@ -54,7 +57,8 @@ class Plan:
 
     cores: of the machine, which the rule that leaves rounds out asks for. at_once: how many pairs are checked, and
     launches prepared, at a time; 1: one after another, and nothing is prepared beside a launch. room: bytes that
-    what is prepared may need. budget_s: seconds after which nothing more is begun.
+    what is prepared may need. budget_s: seconds after which nothing more is begun. first: names of pairs that are
+    checked, and launched once, before all others.
     """
 
     profile: Profile
@@ -64,6 +68,7 @@ class Plan:
     at_once: int = 1
     room: float = math.inf
     budget_s: float = math.inf
+    first: Sequence[str] = ()
 
 
 class Passing(Protocol):
@@ -152,8 +157,9 @@ class _Runner:
                 self._learnt(before)
             else:
                 to_check.append(info)
-        first = first_of_tips(to_check)
-        for part in (first, [info for info in to_check if info not in first]):
+        urgent = [info for info in to_check if info.name in self._plan.first]
+        first = [info for info in first_of_tips(to_check) if info not in urgent]
+        for part in (urgent, first, [info for info in to_check if info not in (*urgent, *first)]):
             yield from self._check(part)
             yield from self._launches(FIRST)
         yield from self._memory([record for record in self._open.values() if record.info.tip["claim"] in ALONE])
@@ -268,7 +274,8 @@ class _Runner:
         for variant in self._undecided[record.name]:
             timed = [launch for launch in record.launches if variant in launch.variant]
             effects[variant], _ = launch_effects(timed, variant, self._plan.cores)
-        cost_s = self._launch_s.get(record.name, self._check_s.get(record.name, 0.0))
+        check_s = self._check_s.get(record.name, 0.0) / (COMPILED if compiles(record.info) else 1)
+        cost_s = self._launch_s.get(record.name, check_s)
         answered = record.info.tip["id"] in self._answered
         worth = (WHOLE_JOB if answered else UNANSWERED * WHOLE_JOB) if record.info.scale == "macro" else 1.0
         return OpenPair(record.name, len(record.launches), effects, cost_s, worth)

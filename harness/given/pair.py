@@ -24,9 +24,8 @@ from tipbench.given.forms import GivenStep, job_of
 from tipbench.given.loop import GivenJob
 from tipbench.given.target import function
 from tipbench.suite.files import BENCHMARKS, load
-from tipbench.tip.counts import operations
 from tipbench.tip.job import Job, MacroPair, in_fp64
-from tipbench.tip.mechanism import Count, Mechanism
+from tipbench.tip.mechanism import Count, Mechanism, stays
 from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip, variant
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.way import Way
@@ -40,17 +39,27 @@ SETTLED = 3
 when that is there."""
 
 
-def the_tip(name: str) -> Tip:
-    """The guide's tip of that id; of a job nobody knows, what shows it at work is counted after some steps."""
-    found: Tip = _file_of(name).TIP
-    assert isinstance(found.mechanism, Mechanism)
-    return replace(found, mechanism=replace(found.mechanism, count=partial(_settled, found.mechanism.count)))
+def the_tip(name: str, kind: str = "training") -> Tip:
+    """The guide's tip of that id, which is to make a step faster. kind: of the job, as `tipbench.worker.survey` has it.
+
+    What shows it at work is counted after some steps of a job that is known, and at once in a step that may take long.
+    A command is not run for it: its process settings are those of the worker.
+    """
+    file = _file_of(name)
+    mechanism: Mechanism = next(filter(None, (way.mechanism for way in file.ON_ANY_JOB)), file.TIP.mechanism)
+    counts: dict[str, Count] = {"step": mechanism.count, "command": partial(_of_nothing, mechanism.count)}
+    count = counts.get(kind, partial(_settled, mechanism.count))
+    return replace(file.TIP, claim=Claim.FASTER, mechanism=replace(mechanism, count=count))  # type: ignore[no-any-return]
 
 
 def _settled(count: Count, step: Step) -> Any:
     for _ in range(SETTLED):
         step()
     return count(step)
+
+
+def _of_nothing(count: Count, step: Step) -> Any:
+    return count(lambda: None)
 
 
 def the_way(name: str) -> Way:
@@ -70,7 +79,7 @@ AS_IT_IS = Tip(
     title="The job beside itself",
     guide=(),
     claim=Claim.FASTER,
-    mechanism=Mechanism("operations dispatched", operations, lambda baseline, optimized: True),
+    mechanism=stays("tips that it is about", lambda step: 0),
 )
 """Of the pair that has the job on both sides, whose right verdict is that there is no difference."""
 
@@ -110,15 +119,17 @@ class _Given(Pair):
         cls.target, cls.batches, cls.compared = target, batches, compared
         if not exact:
             cls.equal = Equal.CLOSE
+        if not compared:
+            cls.equal = Equal.NOTHING
         if tolerance is not None:
             cls.tolerance = tolerance if exact else 10 * tolerance
         sides = {"baseline": baseline, "optimized": optimized, **(others or {})}
         ways = {side: [the_way(name) for name in names] for side, names in sides.items()}
         without = tuple(dict.fromkeys(name for side in ways.values() for way in side for name in way.without))
-        if any(way.changes_numbers for side in ways.values() for way in side):
+        if compared and any(way.changes_numbers for side in ways.values() for way in side):
             cls.equal, cls.tolerance = Equal.LOSSY, 1e-1
         for side, followed in ways.items():
-            builder = _builder(side, followed, without)
+            builder = _builder(side, followed, without, known=issubclass(cls, MacroPair))
             setattr(cls, side, builder if side in ("baseline", "optimized") else variant(builder))
 
     def following(self, ways: Sequence[Way]) -> Step:
@@ -175,6 +186,8 @@ def followed(target: str, names: Sequence[str]) -> Job | GivenStep:
     for way in map(the_way, names):
         if isinstance(job, Job):
             way.apply(job)
+        elif way.around:
+            _for_good.enter_context(way.around())
         _for_good.enter_context(way.switch())
     return job
 
@@ -188,13 +201,14 @@ def all_in_fp64(job: Job) -> None:
         job.convert_targets = job.convert
 
 
-def _builder(name: str, ways: Sequence[Way], without: tuple[str, ...]) -> Callable[[_Given], Step]:
+def _builder(name: str, ways: Sequence[Way], without: tuple[str, ...], known: bool) -> Callable[[_Given], Step]:
     def build(pair: _Given) -> Step:
         return pair.following(ways)
 
     build.__name__ = name
     build.settings = settings_of(ways, without)  # type: ignore[attr-defined]
-    build.switch = partial(_all_switches, [way.switch for way in ways])  # type: ignore[attr-defined]
+    around = [way.around for way in ways if way.around and not known]
+    build.switch = partial(_all_switches, [*(way.switch for way in ways), *around])  # type: ignore[attr-defined]
     build.needs = tuple(need for way in ways for need in way.needs)  # type: ignore[attr-defined]
     return build
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tipbench.advise.command import page_of
 from tipbench.compare.comparison import Comparison
 from tipbench.compare.inputs import LEAST, MOST
 from tipbench.compare.page import across
@@ -34,7 +36,8 @@ class PublishError(UserError):
 
 @dataclass(frozen=True)
 class Options:
-    """The options of the command. results: where runs are that the wiki knows already, for the comparison."""
+    """The options of the command. files: of runs, and folders that `tipbench advise` has made. results: where runs are
+    that the wiki knows already, for the comparison. own: whether pages about a person's own job may be sent."""
 
     to: str
     files: Sequence[Path]
@@ -42,6 +45,7 @@ class Options:
     public_name: str = ""
     flavour: str = ""
     results: Path = Path("results")
+    own: bool = False
 
 
 def begin(options: Options) -> int:
@@ -50,18 +54,21 @@ def begin(options: Options) -> int:
     secret = secret_for(target)
     if target.kind in EXPERIMENTAL:
         _say(f"{target.kind} is experimental: {EXPERIMENTAL[target.kind]}")
-    chosen = _chosen(options.files, options.public_name)
+    own = [_of_own_job(file, options.own) for file in options.files if file.is_dir()]
+    chosen = _chosen([file for file in options.files if not file.is_dir()], options.public_name)
     try:
         wiki = open_wiki(target, secret, options.flavour)
-        compared = _compared(wiki, chosen, options.results)  # reads the wiki: a refusal comes before all drawing
+        compared = (
+            _compared(wiki, chosen, options.results) if chosen else None
+        )  # reads the wiki: a refusal comes before all drawing
         found = [_published(one) for one in chosen]
         if options.dry_run:
-            changes = plan(wiki, found, compared)
+            changes = plan(wiki, found, compared, own)
             for line in preview(changes):
                 print(line)
             _say(f"dry run: {plural(len(changes), 'page')} would be written; nothing was sent")
             return 0
-        changes = send(wiki, found, compared)
+        changes = send(wiki, found, compared, own)
     except WikiError as error:
         raise PublishError(secret.hide(str(error))) from None
     for change in changes:
@@ -99,7 +106,10 @@ def _read(file: Path, public_name: str) -> Allowed:
     if run.options.get("calibration"):
         raise store.StoreError(f"{file} is a calibration of tipbench itself, and is not published")
     if run.options.get("given"):
-        raise store.StoreError(f"{file} is about a job of your own, and is not published")
+        raise store.StoreError(
+            f"{file} is about a job of your own, and is not published; `tipbench publish --include-own` sends the page "
+            "of an advice, whose folder you name"
+        )
     for notice in notices:
         _say(str(notice))
     found = _with_earlier(file, allowed(run, notices, public_name))
@@ -109,6 +119,13 @@ def _read(file: Path, public_name: str) -> Allowed:
     if not found.run.records:
         raise PublishError(f"{file}: no pair of the suite is finished in it, so there is nothing to publish")
     return found
+
+
+def _of_own_job(folder: Path, allowed_to: bool) -> WikiPage:
+    """The page of an advice. Raises PublishError unless pages about a person's own job may be sent, and NoJob."""
+    if not allowed_to:
+        raise PublishError(f"{folder} is about a job of your own, and is not published: add --include-own if it may be")
+    return WikiPage((f"Advice {re.sub('[^A-Za-z0-9.-]+', '-', folder.resolve().name)}",), page_of(folder))
 
 
 def _with_earlier(file: Path, found: Allowed) -> Allowed:

@@ -44,16 +44,18 @@ class Compared:
     images: Mapping[str, bytes] = field(default_factory=dict)
 
 
-def send(wiki: Wiki, runs: Sequence[Published], compared: Compared | None = None) -> list[Change]:
+def send(
+    wiki: Wiki, runs: Sequence[Published], compared: Compared | None = None, own: Sequence[WikiPage] = ()
+) -> list[Change]:
     """Write what differs, on top of what others write meanwhile. Returns what was written; [] where the wiki has
     all of it already. Raises WikiError; what was written before it stays, and sending again goes on from there."""
     written: dict[Path, Change] = {}
     for tried in range(1, TRIES + 1):
-        changes = plan(wiki, runs, compared)
+        changes = plan(wiki, runs, compared, own)
         written |= {change.path: change for change in changes}
         try:
             if changes:
-                wiki.write(changes, _summary(runs))
+                wiki.write(changes, _summary(runs, own))
             return list(written.values())
         except Conflict as conflict:
             if tried == TRIES:
@@ -62,18 +64,24 @@ def send(wiki: Wiki, runs: Sequence[Published], compared: Compared | None = None
     raise AssertionError("unreachable")
 
 
-def plan(wiki: Wiki, runs: Sequence[Published], compared: Compared | None = None) -> list[Change]:
-    """What is to be written now, in this order: runs, comparison, machines, and the index, which names them all.
+def plan(
+    wiki: Wiki, runs: Sequence[Published], compared: Compared | None = None, own: Sequence[WikiPage] = ()
+) -> list[Change]:
+    """What is to be written now, in this order: runs, comparison, machines, and the index, which names them all. Before
+    these come pages of a person's own jobs, which nothing names.
 
     The comparison is left as it is where it holds runs that `compared` lacks: they are somebody else's. Raises
     WikiError, also where the wiki's index has another run in the place of one of these.
     """
+    changes = [_change(wiki, page) for page in own]
+    if not runs:
+        return [change for change in changes if change is not None]
     # Read once: what is written over must be what the runs of others were taken from.
     index, comparison = wiki.read(tree.INDEX), wiki.read(tree.COMPARISON)
     known = _entries(wiki, index)
     listed = tree.merged(known, [found.entry for found in runs])
     _expect_places_of_their_own([found.entry for found in runs], listed)
-    changes = [_change(wiki, page) for found in runs for page in found.pages]
+    changes += [_change(wiki, page) for found in runs for page in found.pages]
     held = _compared(wiki, comparison)
     if compared is not None and set(held) <= set(compared.ids):
         page = tree.comparison(compared.page, [found for found in listed if found.id in compared.ids])
@@ -116,7 +124,9 @@ def preview(changes: Sequence[Change]) -> Iterator[str]:
             yield f"+++ {key}: image {name}, {len(content):,} bytes"
 
 
-def _summary(runs: Sequence[Published]) -> str:
+def _summary(runs: Sequence[Published], own: Sequence[WikiPage]) -> str:
+    if not runs:
+        return f"tipbench: {', '.join(page.key for page in own)}"
     if len(runs) == 1:
         return f"tipbench: the run {runs[0].entry.run} of {runs[0].entry.machine}"
     return f"tipbench: {len(runs)} runs"

@@ -58,6 +58,8 @@ class Equal(StrEnum):
     TARGET = "same target"
     """Both sides train to the same target in steps that differ on purpose, as with another batch size: what a step
     returns must have the same names and shapes on both sides, and whole trainings are counted (`Training`)."""
+    NOTHING = "nothing to compare"
+    """A person's own step that returns nothing, or a command: whether it raises is all that is seen."""
 
 
 BY_REFERENCE = (Equal.REFERENCE, Equal.AS_CLOSE, Equal.LOSSY)

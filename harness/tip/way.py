@@ -14,11 +14,12 @@ import torch
 from torch import nn
 
 from tipbench.tip.job import Job, as_it_is
+from tipbench.tip.mechanism import Mechanism
 from tipbench.tip.needs import Need
 from tipbench.tip.process import ProcessSettings
 
 
-def any_job(job: Job) -> str:
+def any_job(job: Job | None) -> str:
     return ""
 
 
@@ -26,15 +27,19 @@ def any_job(job: Job) -> str:
 class Way:
     """One way to follow a tip on any job.
 
-    apply: changes the job. applies: why the job has no use for it, or an empty word. do: what to write, where that is
-    another than the tip's. name: of a further way, such as "tcmalloc"; the first has none. settings: of its process.
-    without: controls of the harness that neither side may run with, where the tip is about one of them. switch: entered
-    around each block. needs, devices: as of a pair. changes_numbers: whether results differ by design, as with another
-    precision. one_of: what only one of several ways may do, such as "optimizer".
+    apply: changes the job. applies: why the job has no use for it, or an empty word; asked of None for a step of which
+    nothing is known, where apply changes no job. do: what to write, where that is another than the tip's. name: of a
+    further way, such as "tcmalloc"; the first has none. settings: of its process. without: controls of the harness that
+    neither side may run with, where the tip is about one of them. switch: entered around each block. needs, devices: as
+    of a pair. changes_numbers: whether results differ by design, as with another precision. one_of: what only one of
+    several ways may do, such as "optimizer". phase: of a step, "loading" or "optimizer", where the way can save time of
+    that one alone. mends: whether `applies` has seen a fault, so that the way is tried before others. around: entered
+    around a step of which nothing is known, in place of apply. mechanism: what shows it at work beside a job that has
+    nothing of the kind, where the pairs' baseline is another.
     """
 
     apply: Callable[[Job], None] = as_it_is
-    applies: Callable[[Job], str] = any_job
+    applies: Callable[[Any], str] = any_job
     do: str = ""
     name: str = ""
     settings: ProcessSettings = field(default_factory=ProcessSettings)
@@ -44,15 +49,19 @@ class Way:
     devices: tuple[str, ...] = ("cpu", "cuda")
     changes_numbers: bool = False
     one_of: str = ""
+    phase: str = ""
+    mends: bool = False
+    around: Callable[[], AbstractContextManager[Any]] | None = None
+    mechanism: Mechanism | None = None
 
 
 def that_trains(job: Job) -> str:
     return "" if job.optimizer is not None else "the job has no optimizer: it runs its model forward only"
 
 
-def with_convolutions(job: Job) -> str:
+def with_convolutions(job: Job | None) -> str:
     kinds = (nn.Conv2d, nn.ConvTranspose2d)
-    found = any(isinstance(module, kinds) for module in job.model.modules())
+    found = job is None or any(isinstance(module, kinds) for module in job.model.modules())
     return "" if found else "the model has no two-dimensional convolutions"
 
 
@@ -84,5 +93,5 @@ def loading_in_workers(job: Job) -> str:
     return "" if job.loading.get("num_workers") else "the DataLoader has no workers"
 
 
-def anomaly_mode_on(job: Job) -> str:
+def anomaly_mode_on(job: Job | None) -> str:
     return "" if torch.is_anomaly_enabled() else "anomaly mode is off"

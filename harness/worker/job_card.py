@@ -31,11 +31,16 @@ def job_card(job: Job, step: Step) -> dict[str, float]:
     step()
     counted = {"flops": flops(step), "bytes": bytes_moved(step)}
     parameters = sum(parameter.numel() for parameter in job.model.parameters())
+    return {"parameters": parameters, **counted, **phases_of(job, step)}
+
+
+def phases_of(job: Job, step: Step) -> dict[str, float]:
+    """By the names in `PHASES`, the median seconds of a step."""
     with _phases(job) as seconds:
         timed: list[dict[str, float]] = []
         while len(timed) < MOST and (len(timed) < FEWEST or sum(sum(one.values()) for one in timed) < ENOUGH_S):
             timed.append(seconds(step))
-    return {"parameters": parameters, **counted, **{phase: median(one[phase] for one in timed) for phase in PHASES}}
+    return {phase: median(one[phase] for one in timed) for phase in PHASES}
 
 
 def bytes_moved(step: Step) -> int:

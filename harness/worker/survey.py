@@ -9,7 +9,7 @@ import json
 import math
 import resource
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,19 +21,25 @@ import torch
 from tipbench.given.command import GivenCommand
 from tipbench.given.forms import GivenStep, job_of
 from tipbench.given.loop import GivenJob
-from tipbench.given.pair import BETWEEN, all_in_fp64
+from tipbench.given.pair import BETWEEN, SETTLED, all_in_fp64, followed
 from tipbench.given.target import BadJob, function, said
 from tipbench.machine import native
 from tipbench.machine.orphans import die_with_parent
+from tipbench.records.record import LOADING, PHASES
 from tipbench.suite.describe import unmet
 from tipbench.suite.files import BENCHMARKS, load, pair_files
 from tipbench.tip.job import Job, as_it_is
 from tipbench.tip.pair import Step
 from tipbench.worker.guard import seed_generators
+from tipbench.worker.job_card import job_card, phases_of
 from tipbench.worker.outputs import Outputs, Unequal, error, kinds, snapshot
 
 STEPS = 2
 """That are run of a job to see what it does; the first may be unlike all others."""
+
+WORTH_TRYING, MUCH = 0.03, 0.3
+"""Shares of a step's time: what a tip must be about to be tried at all, as one that brings less is "at most 3 %"
+whatever is measured, and what it must be about to be tried before others."""
 
 NUDGE = 1e-5
 """By how much of themselves parameters are changed, to see what a job makes of rounding. Single precision rounds to
@@ -43,7 +49,8 @@ NUDGE = 1e-5
 @dataclass(frozen=True)
 class WayHere:
     """A way to follow a tip, and why it is not tried on this job, empty where it is. name: `tip` or `tip/way`. env,
-    preload: of its process settings, libraries by their path."""
+    preload: of its process settings, libraries by their path. first: whether it is tried before others, as it mends a
+    fault that was seen or is about much of a step's time."""
 
     tip: str
     name: str
@@ -54,25 +61,29 @@ class WayHere:
     one_of: str = ""
     env: dict[str, str] = field(default_factory=dict)
     preload: list[str] = field(default_factory=list)
+    first: bool = False
 
 
 @dataclass(frozen=True)
 class Survey:
     """What was found of a job.
 
-    name: such as "train.py:job", or a command as it is written in a shell. kind: "training", "inference", "step" or
+    name: such as "train.py:job", or a command as it is written in a shell. import_s, build_s: seconds to import the
+    file, and to build the job. kind: "training", "inference", "step" or
     "command". step_s: seconds of a step that is not the first. repeats: whether a second job of the same seed returned
     the same. noise: how far it was off. rounding: how far a job is off whose parameters are changed by NUDGE. exact:
-    whether the job runs in fp64. compared: whether a step
-    returns anything that can be. workers: of its DataLoader. bytes: of main memory that its first steps and what they
-    need took. rates: of large operations here, "flops" and "bytes" a second. by_hand: id, title and what to write of
-    each tip that only changes of a person's own code can follow.
+    whether the job runs in fp64. compared: whether a step returns anything that can be. workers: of its DataLoader.
+    bytes: of main memory that its first steps and what they need took. rates: of large operations here, "flops" and
+    "bytes" a second. card: as `job_card` answers; empty where it cannot be told. by_hand: id, title and what to write
+    of each tip that only changes of a person's own code can follow.
     """
 
     name: str
     kind: str
     device: str
     step_s: float
+    import_s: float = 0.0
+    build_s: float = 0.0
     repeats: bool = True
     noise: float = 0.0
     rounding: float = 0.0
@@ -82,6 +93,7 @@ class Survey:
     bytes: int = 0
     parameters: int = 0
     rates: dict[str, float] = field(default_factory=dict)
+    card: dict[str, float] = field(default_factory=dict)
     ways: list[WayHere] = field(default_factory=list)
     by_hand: list[tuple[str, str, str]] = field(default_factory=list)
 
@@ -90,7 +102,9 @@ def survey(target: str) -> Survey:
     """Run the job of `target`, once more, and in fp64. Raises BadJob."""
     file = Path(target.rpartition(":")[0])
     name = f"{file.name}:{target.rpartition(':')[2]}"
+    began = perf_counter()
     build = function(target)
+    import_s = perf_counter() - began
 
     def calling(what: str, call: Callable[[], Any]) -> Any:
         try:
@@ -104,15 +118,17 @@ def survey(target: str) -> Survey:
         seed_generators(0)
         return calling("building the job", lambda: job_of(build()))  # type: ignore[no-any-return]
 
-    before = _peak()
+    before, began = _peak(), perf_counter()
     job = built()
+    build_s = perf_counter() - began
     name = job.name if isinstance(job, GivenCommand) else name
     outputs, step_s = calling("its step", lambda: _run(job.step))
     if isinstance(job, Job):
         _expect_gradients(name, job)
     if outputs is None and isinstance(job, Job):
         raise BadJob(f"{name}: its step returned nothing that can be compared")
-    found = Survey(name, _kind(job), _device(job), step_s, compared=outputs is not None, bytes=_peak() - before)
+    compared, size = outputs is not None, _peak() - before
+    found = Survey(name, _kind(job), _device(job), step_s, import_s, build_s, compared=compared, bytes=size)
     if outputs is None:
         return _with_ways(found, job)
     again, _ = calling("its step", lambda: _run(built().step))
@@ -128,6 +144,7 @@ def survey(target: str) -> Survey:
         "workers": int(job.loading.get("num_workers") or 0),
         "parameters": sum(parameter.numel() for parameter in job.model.parameters()),
         "rates": _rates(job.device),
+        "card": _card(lambda: job_card(job, job.step)),
     }
     return _with_ways(Survey(**{**vars(found), **known}), job)
 
@@ -223,6 +240,13 @@ def _rates(device: torch.device) -> dict[str, float]:
     return found
 
 
+def _card(read: Callable[[], dict[str, float]]) -> dict[str, float]:
+    try:
+        return read()
+    except Exception:  # where hooks of the model, or counting, do not go with a person's code
+        return {}
+
+
 def _with_ways(found: Survey, job: Job | GivenStep) -> Survey:
     for file in pair_files(BENCHMARKS):
         module = load(file, BENCHMARKS)
@@ -238,11 +262,12 @@ def _with_ways(found: Survey, job: Job | GivenStep) -> Survey:
                     name=name,
                     title=tip.title,
                     do=words.get(name) or way.do or tip.do,
-                    why_not=_why_not(way, job, found.device),
+                    why_not=_why_not(way, job, found),
                     changes_numbers=way.changes_numbers,
                     one_of=way.one_of,
                     env=dict(way.settings.env),
                     preload=[str(native.find(name) or name) for name in way.settings.preload],
+                    first=way.mends or _share(way.phase, found.card) >= MUCH,
                 )
             )
         if not hasattr(module, "ON_ANY_JOB"):
@@ -250,23 +275,50 @@ def _with_ways(found: Survey, job: Job | GivenStep) -> Survey:
     return found
 
 
-def _why_not(way: Any, job: Job | GivenStep, device: str) -> str:
+def _why_not(way: Any, job: Job | GivenStep, found: Survey) -> str:
+    device = found.device
     if device not in way.devices:
-        return f"it is about {' or '.join(way.devices)}, and the job runs on {device}"
+        return f"for {' or '.join(way.devices)}, and the job runs on {device}"
     if missing := unmet(way.needs, device):
         return missing.text
     if isinstance(job, GivenCommand) and way.switch is not nullcontext:
         return "it is set within a program, and of a command only the environment can be changed"
     if isinstance(job, GivenStep):
-        known = way.apply is as_it_is
-        return "" if known else "it changes a model, a loader or an optimizer, and what is given shows none"
-    return str(way.applies(job))
+        if way.apply is as_it_is:
+            return str(way.applies(None))
+        around = way.around is not None and not isinstance(job, GivenCommand)
+        return "" if around else "it changes a model, a loader or an optimizer, and what is given shows none"
+    return way.applies(job) or _ceiling(way.phase, found.card)
 
 
-def main(target: str, answer: str) -> None:
-    """Write {"problem"}, or a Survey, as JSON to the file `answer`."""
+def _share(phase: str, card: Mapping[str, float]) -> float:
+    """Of a step's time; 0 where it is not known."""
+    whole = sum(card.get(name, 0.0) for name in PHASES)
+    return card.get(phase, 0.0) / whole if whole else 0.0
+
+
+def _ceiling(phase: str, card: Mapping[str, float]) -> str:
+    """Why a change of this phase alone is not worth trying; empty where it may be."""
+    share = _share(phase, card)
+    if not phase or not card or share >= WORTH_TRYING:
+        return ""
+    what = "loading" if phase == LOADING else f"the {phase}"
+    return f"{what} takes {100 * share:.1f} % of a step, and no change of it alone can bring more"
+
+
+def time_with(target: str, ways: Sequence[str]) -> dict[str, float]:
+    """`phases_of` a step of a job on which ways are followed; empty where it cannot be told."""
+    job = followed(target, ways)
+    assert isinstance(job, Job)
+    for _ in range(SETTLED):
+        job.step()
+    return _card(lambda: phases_of(job, job.step))
+
+
+def main(target: str, answer: str, *ways: str) -> None:
+    """Write {"problem"}, or a Survey, as JSON to the file `answer`; with ways, what `time_with` says of them."""
     try:
-        found = asdict(survey(target))
+        found = time_with(target, ways) if ways else asdict(survey(target))
     except BadJob as bad:
         found = {"problem": str(bad)}
     Path(answer).write_text(json.dumps(found))

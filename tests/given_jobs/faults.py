@@ -3,6 +3,7 @@
 import math
 import time
 
+import numpy
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -67,7 +68,7 @@ class LoopAdam(torch.optim.Optimizer):
 
 
 def loop_optimizer():
-    model = nn.Sequential(*[nn.Linear(64, 64) for _ in range(64)])
+    model = nn.Sequential(*[nn.Linear(64, 64) for _ in range(16)])
     data = TensorDataset(torch.randn(256, 64), torch.randn(256, 64))
     return model, DataLoader(data, batch_size=8), nn.MSELoss(), LoopAdam(model.parameters(), 1e-3)
 
@@ -88,7 +89,7 @@ class Attention(nn.Module):
 
 
 def attention_by_hand():
-    model = nn.Sequential(*[Attention() for _ in range(4)])
+    model = nn.Sequential(*[Attention() for _ in range(4)]).requires_grad_(False)
     return model, torch.randn(4, 256, 64)
 
 
@@ -106,3 +107,23 @@ def anomaly_mode():
 def one_thread():
     torch.set_num_threads(1)
     return no_fault()
+
+
+class Decoded(torch.utils.data.Dataset):
+    """Each item keeps a core busy, as decoding a picture does."""
+
+    def __len__(self):
+        return 256
+
+    def __getitem__(self, index):
+        pixels = numpy.random.default_rng(index).standard_normal(40_000)
+        for _ in range(12):
+            pixels = numpy.sort(numpy.abs(numpy.fft.rfft(pixels))[:20_000].repeat(2))
+        return torch.from_numpy(pixels[:512]).float() % 1, index % 10
+
+
+def two_that_interfere():
+    """One thread, and loading that keeps a core busy: workers bring much, and so does a second thread, but not both."""
+    torch.set_num_threads(1)
+    model = perceptron(width=512, layers=6)
+    return Job(model, Decoded(), optimizer=torch.optim.SGD(model.parameters(), 0.01), batch_size=8)

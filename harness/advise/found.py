@@ -1,0 +1,136 @@
+"""What was found of a person's job, and what is concluded: which tips together, and what they bring."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tipbench.advise.pairs import AS_IT_IS, sides_alone
+from tipbench.advise.surveyed import Survey
+from tipbench.advise.together import WITHOUT, Stack, costs, mean_of
+from tipbench.records.record import Run
+from tipbench.report.effect import Effect, effects
+from tipbench.report.rows import CONTROL
+from tipbench.report.wording import percent, plural, ratio
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found of a job. alone: the run of every tip by itself. members: the ways to follow tips that are left
+    together. stack: their pair, measured anew: by side what it takes beside the whole stack; empty without members.
+    left_out: by way that was with them and is no more, what doing without it took beside the whole stack of then. time:
+    seconds that the phases of a step take with these members, where that is known."""
+
+    survey: Survey
+    alone: Run
+    members: Stack
+    stack: dict[str, Effect]
+    left_out: Mapping[str, Effect] = field(default_factory=dict)
+    time: Mapping[str, float] = field(default_factory=dict)
+
+
+def pays(found: Found) -> bool:
+    """Whether the changes together are known to pay, or seem to, from too few launches to know."""
+    whole = found.stack.get("optimized")
+    if whole is None or not found.members:
+        return False
+    return costs(whole)
+
+
+def gain(found: Found) -> str:
+    """`1.83x [1.76, 1.90] with 2 changes`, from launches that chose nothing."""
+    whole = found.stack["optimized"]
+    more = "" if whole.mean is not None else f", from {_launches(whole.launches)}: no verdict yet"
+    return f"{inverse_of(whole)} with {plural(len(found.members), 'change')}{more}"
+
+
+def conclusion(found: Found) -> str:
+    """What to do, in one sentence without its full stop."""
+    if pays(found):
+        return gain(found)
+    aside = {AS_IT_IS, CONTROL, *(way["tip"] for way in found.survey["ways"] if way["changes_numbers"])}
+    ends = [effect.high for effect in effects(found.alone) if effect.measured and effect.tip not in aside]
+    known = [end for end in ends if end is not None]
+    if not known or len(known) < len(ends):
+        return "Nothing worth changing was found yet"
+    most = max(0.0, *map(math.expm1, known))
+    return f"Nothing worth changing: no tip that leaves the results as they are brings more than {percent(most)}"
+
+
+def changes(found: Found) -> list[str]:
+    """What each member brings on top of the others, what those brought that were left out, and what may not be in."""
+    return [*(_members(found) if pays(found) else []), *_kept_out(found)]
+
+
+def _members(found: Found) -> list[str]:
+    do = {way["name"]: way["do"].rstrip(":") for way in found.survey["ways"]}
+    alone, said = by_name(found), []
+    for name in found.members:
+        if len(found.members) == 1:
+            said.append(do[name])
+        elif (beside := found.stack.get(f"{WITHOUT}{name}")) is not None:
+            nothing = "" if costs(beside) else ", where it may bring nothing"
+            said.append(f"{do[name]}: {inverse_of(beside)} on top of the others{nothing}")
+        else:
+            said.append(f"{do[name]}: {speedup_of(alone[name])} alone")
+    left = found.left_out.items()
+    return [*said, *(f"Left out: {do[name]}, {inverse_of(effect)} on top of these" for name, effect in left)]
+
+
+def _kept_out(found: Found) -> list[str]:
+    alone = by_name(found)
+    return [
+        f"Left out, as it changes results: {way['do'].rstrip(':')}, {speedup_of(alone[way['name']])} alone; "
+        "`--allow numerics` lets it in"
+        for way in found.survey["ways"]
+        if way["changes_numbers"] and way["name"] not in found.members
+        if way["name"] in alone and alone[way["name"]].verdict == "faster"
+    ]
+
+
+def interplay(found: Found) -> str:
+    """Whether the members bring more together, or less, than the product of what each brings on top of the others;
+    empty where that is not known, or is so within two standard errors."""
+    whole = found.stack.get("optimized")
+    others = [found.stack.get(f"{WITHOUT}{name}") for name in found.members]
+    known = [
+        (one.mean, one.error) for one in (whole, *others) if one and one.mean is not None and one.error is not None
+    ]
+    if len(others) < 2 or len(known) <= len(others):
+        return ""
+    (all_s, _), *each = known
+    more = sum(mean for mean, _ in each) - all_s
+    if abs(more) <= 2 * math.hypot(*(error for _, error in known)):
+        return ""
+    if more > 0:
+        return "In part they save the same time: each brings more alone than on top of the others."
+    return "They help each other: each brings more on top of the others than alone."
+
+
+def by_name(found: Found) -> dict[str, Effect]:
+    """By way, what it was found to bring alone."""
+    sides = sides_alone(found.survey)
+    measured = [one for one in effects(found.alone) if one.tip in sides and one.variant in sides[one.tip]]
+    return {sides[one.tip][one.variant]["name"]: one for one in measured}
+
+
+def speedup_of(effect: Effect) -> str:
+    mean = mean_of(effect)
+    if mean is None:
+        return effect.reason if not effect.measured else "not measured yet"
+    if effect.mean is None or effect.low is None or effect.high is None:
+        return f"{ratio(math.exp(mean), None, None)} from {_launches(effect.launches)}"
+    return ratio(*map(math.exp, (effect.mean, effect.low, effect.high)))
+
+
+def inverse_of(effect: Effect) -> str:
+    """What the baseline brings over this side."""
+    if effect.mean is None or effect.low is None or effect.high is None:
+        mean = mean_of(effect)
+        return "not measured" if mean is None else ratio(math.exp(-mean), None, None)
+    return ratio(*(math.exp(-end) for end in (effect.mean, effect.high, effect.low)))
+
+
+def _launches(count: int) -> str:
+    return "1 launch" if count == 1 else f"{count} launches"

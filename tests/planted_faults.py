@@ -1,0 +1,97 @@
+"""Whether `tipbench advise` names the faults that are planted in tests/given_jobs/faults.py, and finds none where there
+is none:
+
+    python -m tests.planted_faults --repeat 10 --budget 3m
+
+Each repetition is an advice of its own, with launches and seeds of its own, into the folder of --out. It takes the
+budget for each job and some seconds more, so four hours and a half in all; what is there already is not measured again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+FILE = Path(__file__).parent / "given_jobs" / "faults.py"
+
+MENDED_BY = {
+    "slow_loading": ("async-loading",),
+    "loop_optimizer": ("compiled-optimizer",),
+    "attention_by_hand": ("compile-modes", "regional-compile"),
+    "forgotten_no_grad": ("no-grad",),
+    "anomaly_mode": ("no-debug-apis",),
+    "one_thread": ("openmp-threads",),
+    "two_that_interfere": ("async-loading", "openmp-threads"),
+    "no_fault": (),
+}
+"""By job, the tips of which one must be the first advice, and no other be given beside it."""
+
+
+def advice(fault: str, number: int, budget: str, out: Path) -> dict[str, Any]:
+    """What one advice found, measured unless it is in `out`. Raises CalledProcessError."""
+    place = out / f"{fault}-{number}"
+    if not list(place.glob("*/advice.json")):
+        command = ["advise", f"{FILE}:{fault}", "--budget", budget, "--seed", str(1000 * number), "--out", str(place)]
+        subprocess.run([sys.executable, "-m", "tipbench", *command], check=True, stdout=subprocess.DEVNULL)
+    (found,) = place.glob("*/advice.json")
+    return json.loads(found.read_text())  # type: ignore[no-any-return]
+
+
+def advised(found: dict[str, Any]) -> list[str]:
+    """The tips that an advice says to follow, the one that brings most first."""
+    members = found["together"]["members"] if found["together"] else []
+    members = sorted(members, key=lambda member: -(member["gain"] or member["alone"]))
+    return [str(member["name"]).partition("/")[0] for member in members]
+
+
+def is_right(fault: str, found: dict[str, Any]) -> bool:
+    tips, mended_by = advised(found), MENDED_BY[fault]
+    if not mended_by:
+        return not tips
+    return tips[:1] != [] and tips[0] in mended_by and sum(tip in mended_by for tip in tips) == 1
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeat", type=int, default=10)
+    parser.add_argument("--budget", default="3m")
+    parser.add_argument("--out", type=Path, default=Path("planted"))
+    parser.add_argument("fault", nargs="*", default=list(MENDED_BY))
+    options = parser.parse_args()
+    said: dict[str, list[dict[str, Any]]] = {}
+    for number in range(1, options.repeat + 1):
+        for fault in options.fault:
+            found = advice(fault, number, options.budget, options.out)
+            said.setdefault(fault, []).append(found)
+            print(f"{fault} {number}: {', '.join(advised(found)) or 'nothing'}: {found['conclusion']}", flush=True)
+    print()
+    for fault, listed in said.items():
+        right = [one for one in listed if is_right(fault, one)]
+        print(f"{fault}: {len(right)} of {len(listed)} right; {held(right)}")
+
+
+def held(listed: list[dict[str, Any]]) -> str:
+    """How often an advice's interval holds the mean that the others with the same members found."""
+    of_members: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for one in listed:
+        if one["together"] and one["together"]["low"]:
+            members = tuple(member["name"] for member in one["together"]["members"])
+            of_members.setdefault(members, []).append(one["together"])
+    inside = total = 0
+    for alike in of_members.values():
+        for one in alike:
+            others = [math.log(other["gain"]) for other in alike if other is not one]
+            if others:
+                total += 1
+                inside += one["low"] <= math.exp(fmean(others)) <= one["high"]
+    return f"{inside} of {total} intervals hold what the other repetitions found"
+
+
+if __name__ == "__main__":
+    main()

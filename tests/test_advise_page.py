@@ -1,0 +1,99 @@
+"""What is said of tips that are followed together, from made-up effects."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from tests.made_up import info, measured, run, tip
+from tests.test_together import EFFECT
+from tipbench.advise.found import Found, interplay
+from tipbench.advise.page import lines
+from tipbench.advise.surveyed import Survey, WayHere
+from tipbench.advise.together import WITHOUT
+from tipbench.report.effect import Effect
+
+
+def way(name: str) -> WayHere:
+    return {
+        "tip": name,
+        "name": name,
+        "title": name,
+        "do": f"do {name}",
+        "why_not": "",
+        "changes_numbers": False,
+        "one_of": "",
+        "env": {},
+        "preload": [],
+        "first": False,
+    }
+
+
+SURVEY: Survey = {
+    "name": "train.py:job",
+    "kind": "training",
+    "device": "cpu",
+    "step_s": 0.05,
+    "import_s": 1.0,
+    "build_s": 1.0,
+    "repeats": True,
+    "noise": 0.0,
+    "rounding": 0.0,
+    "exact": True,
+    "compared": True,
+    "workers": 0,
+    "bytes": 0,
+    "parameters": 1000,
+    "rates": {},
+    "card": {},
+    "ways": [way(name) for name in "abc"],
+    "by_hand": [],
+}
+
+
+def speedup(factor: float) -> Effect:
+    """Of the job with all members over the job without something."""
+    mean = -math.log(factor)
+    return replace(EFFECT, mean=mean, low=mean - 0.02, high=mean + 0.02, error=0.01)
+
+
+def together(whole: float, *, left_out: dict[str, Effect] | None = None, **on_top: float) -> Found:
+    alone = run([measured(info("Alone", tip=tip(name)), {"optimized": 0.1}) for name in "abc"])
+    each = {f"{WITHOUT}{name}": speedup(factor) for name, factor in on_top.items()}
+    return Found(SURVEY, alone, tuple(on_top), {"optimized": speedup(whole), **each}, left_out or {})
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (together(1.5, a=1.2, b=1.25), ""),
+        (
+            together(1.5, a=1.1, b=1.0),
+            "In part they save the same time: each brings more alone than on top of the others.",
+        ),
+        (together(1.5, a=1.5, b=1.5), "They help each other: each brings more on top of the others than alone."),
+        (together(1.5, a=1.5), ""),
+    ],
+)
+def test_whether_members_bring_the_same_is_said(found: Found, said: str) -> None:
+    assert interplay(found) == said
+
+
+def test_members_and_what_was_left_out_are_named_with_what_they_bring() -> None:
+    found = together(1.5, a=1.3, b=1.01, left_out={"c": speedup(1.0)})
+    assert lines(found)[2:6] == [
+        "1.50x [1.47, 1.53] with 2 changes",
+        "  do a: 1.30x [1.27, 1.33] on top of the others",
+        "  do b: 1.01x [0.99, 1.03] on top of the others, where it may bring nothing",
+        "  Left out: do c, 1.00x [0.98, 1.02] on top of these",
+    ]
+
+
+def test_what_changes_results_is_named_though_it_is_left_out() -> None:
+    found = replace(
+        together(1.5, a=1.5), survey={**SURVEY, "ways": [way("a"), way("b"), {**way("c"), "changes_numbers": True}]}
+    )
+    assert lines(found)[3:5] == [
+        "  do a",
+        "  Left out, as it changes results: do c, 1.105x [1.101, 1.110] alone; `--allow numerics` lets it in",
+    ]
