@@ -18,7 +18,7 @@ from tipbench.engine.launcher import Launcher
 from tipbench.machine.controls import controls
 from tipbench.records.record import Record
 from tipbench.suite.discover import discover
-from tipbench.suite.files import BENCHMARKS, load, pair_files
+from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
 
 JOBS = Path(__file__).parent / "given_jobs"
 TOO_LITTLE = re.compile(r" takes \d\.\d % of a step, and no change of it alone can bring more$")
@@ -130,8 +130,12 @@ def test_what_makes_every_measurement_long_is_said() -> None:
 
 def test_every_tip_is_tried_or_named_with_what_to_write() -> None:
     survey = surveyed(f"{JOBS / 'faults.py'}:no_fault")
-    tips = {load(file, BENCHMARKS).TIP.id for file in pair_files(BENCHMARKS)} - {"control", "limit"}
-    assert {way["tip"] for way in survey["ways"]} | {tip for tip, _, _ in survey["by_hand"]} == tips
+    modules = [load(file, BENCHMARKS) for file in pair_files(BENCHMARKS)]
+    tips = {module.TIP.id for module in modules} - {"control", "limit"}
+    for_gpus = {module.TIP.id for module in modules if {pair.devices for pair in pair_classes(module)} == {("cuda",)}}
+    by_hand = {tip for tip, _, _ in survey["by_hand"]}
+    assert not by_hand & for_gpus
+    assert {way["tip"] for way in survey["ways"]} | by_hand | for_gpus == tips
     assert all(do for _, _, do in survey["by_hand"])
 
 

@@ -27,7 +27,7 @@ from tipbench.machine import native
 from tipbench.machine.orphans import die_with_parent
 from tipbench.records.record import LOADING, PHASES
 from tipbench.suite.describe import unmet
-from tipbench.suite.files import BENCHMARKS, load, pair_files
+from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
 from tipbench.tip.job import Job, as_it_is
 from tipbench.tip.pair import Step
 from tipbench.worker.guard import seed_generators
@@ -75,7 +75,7 @@ class Survey:
     whether the job runs in fp64. compared: whether a step returns anything that can be. workers: of its DataLoader.
     bytes: of main memory that its first steps and what they need took. rates: of large operations here, "flops" and
     "bytes" a second. card: as `job_card` answers; empty where it cannot be told. by_hand: id, title and what to write
-    of each tip that only changes of a person's own code can follow.
+    of each tip for this device that only changes of a person's own code can follow.
     """
 
     name: str
@@ -270,7 +270,8 @@ def _with_ways(found: Survey, job: Job | GivenStep) -> Survey:
                     first=way.mends or _share(way.phase, found.card) >= MUCH,
                 )
             )
-        if not hasattr(module, "ON_ANY_JOB"):
+        here = any(found.device in pair.devices for pair in pair_classes(module))
+        if here and not hasattr(module, "ON_ANY_JOB"):
             found.by_hand.append((tip.id, tip.title, tip.do))
     return found
 

@@ -73,24 +73,35 @@ def loop_optimizer():
     return model, DataLoader(data, batch_size=8), nn.MSELoss(), LoopAdam(model.parameters(), 1e-3)
 
 
-class Attention(nn.Module):
-    """By the formula."""
+class Head(nn.Module):
+    """Causal attention by the formula."""
 
-    def __init__(self, width=64, heads=4):
+    def __init__(self, width, size, tokens):
         super().__init__()
-        self.heads = heads
-        self.project = nn.Linear(width, 3 * width)
+        self.query, self.key, self.value = (nn.Linear(width, size, bias=False) for _ in range(3))
+        self.register_buffer("seen", torch.tril(torch.ones(tokens, tokens, dtype=torch.bool)))
 
     def forward(self, x):
-        batch, tokens, width = x.shape
-        q, k, v = self.project(x).view(batch, tokens, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
-        scores = q @ k.transpose(-2, -1) / math.sqrt(width // self.heads)
-        return (scores.softmax(-1) @ v).transpose(1, 2).reshape(batch, tokens, width)
+        q, k, v = self.query(x), self.key(x), self.value(x)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(k.shape[-1])
+        return scores.masked_fill(~self.seen, float("-inf")).softmax(-1) @ v
+
+
+class Attention(nn.Module):
+    """One head after the other."""
+
+    def __init__(self, width=64, heads=8, tokens=32):
+        super().__init__()
+        self.heads = nn.ModuleList(Head(width, width // heads, tokens) for _ in range(heads))
+        self.project = nn.Linear(width, width)
+
+    def forward(self, x):
+        return x + self.project(torch.cat([head(x) for head in self.heads], dim=-1))
 
 
 def attention_by_hand():
     model = nn.Sequential(*[Attention() for _ in range(4)]).requires_grad_(False)
-    return model, torch.randn(4, 256, 64)
+    return model, torch.randn(8, 32, 64)
 
 
 def forgotten_no_grad():
