@@ -28,7 +28,7 @@ MENDED_BY = {
     "anomaly_mode": ("no-debug-apis",),
     "one_thread": ("openmp-threads",),
     "two_that_interfere": ("async-loading", "openmp-threads"),
-    "no_fault": (),
+    "nothing_to_gain": (),
 }
 """By job, the tips of which one must be the first advice, and no other be given beside it."""
 

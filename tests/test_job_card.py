@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 import torch
 from torch import nn
 from torch.utils.data import TensorDataset
@@ -15,7 +16,8 @@ from tipbench.report.figures import alts
 from tipbench.report.jobs import section
 from tipbench.report.rows import rows
 from tipbench.tip.job import Job
-from tipbench.worker.job_card import bytes_moved, job_card
+from tipbench.worker import job_card as job_card_file
+from tipbench.worker.job_card import bytes_moved, job_card, phases_of
 
 BATCH, WIDTH, CLASSES = 4, 8, 3
 
@@ -43,6 +45,27 @@ def test_an_inference_has_neither_a_backward_pass_nor_an_optimizer() -> None:
     assert card["loading"] > 0
     assert card["forward"] > 0
     assert card["backward"] == card["optimizer"] == 0
+
+
+def test_time_to_compile_is_not_in_the_phases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiled model is compiled anew at the first step that has hooks."""
+    found, now = job(train=True), 0
+
+    def clock() -> int:
+        nonlocal now
+        now += 1
+        return now
+
+    def compiles(*_: object) -> None:
+        nonlocal now
+        if now < 1000:
+            now += 1000
+
+    found.model.register_forward_pre_hook(compiles)
+    monkeypatch.setattr(job_card_file, "perf_counter", clock)
+    phases = phases_of(found, found.step)
+    assert now > 1000
+    assert all(seconds < 10 for seconds in phases.values())
 
 
 def test_no_hook_is_left() -> None:

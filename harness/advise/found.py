@@ -50,11 +50,12 @@ def conclusion(found: Found) -> str:
     if pays(found):
         return gain(found)
     aside = {AS_IT_IS, CONTROL, *(way["tip"] for way in found.survey["ways"] if way["changes_numbers"])}
-    ends = [effect.high for effect in effects(found.alone) if effect.measured and effect.tip not in aside]
-    known = [end for end in ends if end is not None]
-    if not known or len(known) < len(ends):
-        return "Nothing worth changing was found yet"
-    most = max(0.0, *map(math.expm1, known))
+    measured = [effect for effect in effects(found.alone) if effect.measured and effect.tip not in aside]
+    open_tips = {effect.tip for effect in measured if effect.high is None}
+    if open_tips or not measured:
+        of_what = f": of {plural(len({effect.tip for effect in measured}), 'tip')} {len(open_tips)} need more launches"
+        return f"Nothing worth changing was found yet{of_what if measured else ''}"
+    most = max(0.0, *(math.expm1(effect.high) for effect in measured if effect.high is not None))
     return f"Nothing worth changing: no tip that leaves the results as they are brings more than {percent(most)}"
 
 

@@ -109,7 +109,7 @@ def surveyed(target: str) -> Survey:
 
 
 def time_with(target: str, ways: Sequence[WayHere]) -> dict[str, float]:
-    """Seconds that the phases of a step take where these ways are followed; empty where that cannot be told."""
+    """Seconds that the phases of a step take where these ways are followed; empty where that is not known."""
     preload = ":".join(library for way in ways for library in way["preload"])
     env = {name: value for way in ways for name, value in way["env"].items()}
     env |= {"LD_PRELOAD": preload} if preload else {}

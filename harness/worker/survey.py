@@ -74,7 +74,7 @@ class Survey:
     the same. noise: how far it was off. rounding: how far a job is off whose parameters are changed by NUDGE. exact:
     whether the job runs in fp64. compared: whether a step returns anything that can be. workers: of its DataLoader.
     bytes: of main memory that its first steps and what they need took. rates: of large operations here, "flops" and
-    "bytes" a second. card: as `job_card` answers; empty where it cannot be told. by_hand: id, title and what to write
+    "bytes" a second. card: as `job_card` answers; empty where it is not known. by_hand: id, title and what to write
     of each tip for this device that only changes of a person's own code can follow.
     """
 
@@ -308,7 +308,7 @@ def _ceiling(phase: str, card: Mapping[str, float]) -> str:
 
 
 def time_with(target: str, ways: Sequence[str]) -> dict[str, float]:
-    """`phases_of` a step of a job on which ways are followed; empty where it cannot be told."""
+    """`phases_of` a step of a job on which ways are followed; empty where it is not known."""
     job = followed(target, ways)
     assert isinstance(job, Job)
     for _ in range(SETTLED):

@@ -30,6 +30,11 @@ def no_fault():
     )
 
 
+def nothing_to_gain():
+    """An inference whose time is that of its matrix products."""
+    return perceptron(1024, 6).eval().requires_grad_(False), torch.randn(16, 1024)
+
+
 class Slow(torch.utils.data.Dataset):
     """Each item waits for its storage."""
 
