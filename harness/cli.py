@@ -135,6 +135,11 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--allow", choices=("numerics",), help="numerics: changes together may include those of precision"
     )
+    command.add_argument(
+        "--check",
+        metavar="FUNCTION",
+        help="of the same file: takes the model and returns a score; those of precision that keep it may be included",
+    )
     command.add_argument("--resume", type=Path, metavar="DIR", help="go on with an advice that was begun")
 
     command = commands.add_parser("report", help="render stored runs; without FILE the newest under results/")
@@ -305,12 +310,13 @@ def _advise(options: argparse.Namespace) -> int:
     from tipbench.advise import command
 
     if options.resume:
-        if options.job or options.allow:
-            raise UserError("--resume goes on with an advice as it was begun: give it no job and no --allow")
+        if options.job or options.allow or options.check:
+            raise UserError("--resume goes on with an advice as it was begun: give it no job, --allow or --check")
         return command.resume(options.resume, options.budget)
     budget_s = ADVICE_S if options.budget is None else options.budget
     numerics = options.allow == "numerics"
-    return command.begin(command.Options(options.job, options.out, budget_s, numerics, options.seed))
+    check = options.check or ""
+    return command.begin(command.Options(options.job, options.out, budget_s, numerics, check, options.seed))
 
 
 def _report(options: argparse.Namespace) -> int:

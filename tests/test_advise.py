@@ -4,11 +4,13 @@ import json
 import re
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.git_server import git
+from tipbench.advise import scores
 from tipbench.advise.page import VISIBLE, slow
 from tipbench.advise.pairs import sides_alone, write_alone
 from tipbench.advise.surveyed import NoJob, absolute, surveyed, write_command
@@ -228,6 +230,42 @@ def test_a_command_can_follow_what_is_set_in_its_environment(tmp_path: Path) -> 
 def test_a_command_that_fails_is_said_in_one_sentence(tmp_path: Path, command: list[str], said: str) -> None:
     with pytest.raises(NoJob, match=said):
         surveyed(f"{write_command(tmp_path, command)}:job")
+
+
+def test_what_changes_results_is_scored_by_a_function_of_theirs(tmp_path: Path) -> None:
+    target = f"{JOBS / 'digits.py'}:job"
+    survey = surveyed(target)
+    (amp,) = (way for way in survey["ways"] if way["name"] == "amp")
+    found = scores.write(tmp_path, target, survey, "accuracy", [amp], budget_s=6 * 60 * survey["step_s"] + 6)
+    assert found == scores.read(tmp_path)
+    assert found.of.keys() == {scores.AS_IT_IS, "amp"}
+    for one in found.of.values():
+        assert len(one) == scores.SEEDS
+        assert len(set(one)) > 1
+        assert min(one) > 0.5  # of ten digits, after some sixty steps
+    lower = replace(found, of={scores.AS_IT_IS: (0.9, 0.91), "amp": (0.85, 0.92)})
+    assert (found.keeps("none"), lower.keeps("amp"), replace(lower, of={**lower.of, "amp": (0.9,)}).keeps("amp")) == (
+        False,
+        False,
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("job", "check", "said"),
+    [
+        ("digits.py:job", "missing", "digits.py has no missing"),
+        ("digits.py:job", "nothing", "digits.py:nothing, after 0 steps, returned a NoneType: it must return"),
+        ("digits.py:job", "not_finite", "digits.py:not_finite, after 0 steps, returned nan: it must return a finite"),
+        ("digits.py:job", "accurate", "digits.py:accurate raised AttributeError: .* \\(digits.py, line 31\\)"),
+    ],
+)
+def test_a_score_that_is_none_is_said_before_anything_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], job: str, check: str, said: str
+) -> None:
+    assert main(["advise", f"{JOBS / job}", "--check", check, "--out", str(tmp_path / "advice")]) == 2
+    assert re.search(said, capsys.readouterr().err)
+    assert not (tmp_path / "advice").exists()
 
 
 def test_the_command_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,8 @@ import pytest
 from tests.made_up import info, measured, run, tip
 from tests.test_together import EFFECT
 from tipbench.advise.found import Found, interplay
-from tipbench.advise.page import lines
+from tipbench.advise.page import as_json, lines
+from tipbench.advise.scores import AS_IT_IS, Scores
 from tipbench.advise.surveyed import Survey, WayHere
 from tipbench.advise.together import WITHOUT
 from tipbench.report.effect import Effect
@@ -89,11 +90,32 @@ def test_members_and_what_was_left_out_are_named_with_what_they_bring() -> None:
     ]
 
 
-def test_what_changes_results_is_named_though_it_is_left_out() -> None:
-    found = replace(
-        together(1.5, a=1.5), survey={**SURVEY, "ways": [way("a"), way("b"), {**way("c"), "changes_numbers": True}]}
-    )
-    assert lines(found)[3:5] == [
-        "  do a",
-        "  Left out, as it changes results: do c, 1.105x [1.101, 1.110] alone; `--allow numerics` lets it in",
-    ]
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        (
+            Scores(),
+            ["  Left out, as it changes results: do c, 1.105x [1.101, 1.110] alone; `--allow numerics` lets it in"],
+        ),
+        (
+            Scores(200, {AS_IT_IS: (0.90, 0.91, 0.92), "c": (0.89, 0.90, 0.88)}),
+            [
+                "  Left out, as it lowers the score: do c, 1.105x [1.101, 1.110] alone; score 0.89 (0.88 to 0.9) after "
+                "200 steps, as it is 0.91 (0.9 to 0.92)"
+            ],
+        ),
+        (Scores(200, {AS_IT_IS: (0.90, 0.91, 0.92), "c": (0.89, 0.90, 0.93)}), []),
+    ],
+)
+def test_what_changes_results_is_named_though_it_is_left_out(scores: Scores, said: list[str]) -> None:
+    survey: Survey = {**SURVEY, "ways": [way("a"), way("b"), {**way("c"), "changes_numbers": True}]}
+    found = replace(together(1.5, a=1.5), survey=survey, scores=scores)
+    assert lines(found)[3:-4] == ["  do a", *said]
+
+
+def test_what_launches_that_chose_nothing_say_of_a_tip_counts_more_than_what_it_brings_alone() -> None:
+    found = together(1.5, a=1.3, b=1.01)
+    gains = {one["tip"]: (one["answer"], one["gain"]) for one in as_json(found)["tips"]}  # type: ignore[attr-defined]
+    alone = gains["c"][1]
+    assert gains["a"] == ("use it", f"1.30x [1.27, 1.33] on top of the others; alone {alone}")
+    assert gains["b"][1] == alone

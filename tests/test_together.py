@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tipbench.advise.together import WITHOUT, Candidate, Stack, first_stack, next_stack
+from tipbench.advise.together import WITHOUT, Candidate, Stack, clear, first_stack, next_stack
 from tipbench.report.effect import Effect
 
 EFFECT = Effect(
     tip="together",
     title="",
     claim="less time",
-    pair="Stack",
+    pair="WithoutAll",
     variant="",
     device="cpu",
     scale="macro",
@@ -23,34 +23,38 @@ EFFECT = Effect(
 )
 
 
-def candidate(name: str, mean: float, one_of: str = "", verdict: str = "", changes_numbers: bool = False) -> Candidate:
-    return Candidate(name, one_of, mean, verdict, changes_numbers)
+def candidate(name: str, mean: float, one_of: str = "", verdict: str = "", allowed: bool = True) -> Candidate:
+    return Candidate(name, one_of, mean, verdict, allowed)
 
 
 def test_a_stack_starts_with_all_that_do_not_harm_in_their_order() -> None:
     found = [candidate("b", 0.2), candidate("a", 0.5), candidate("c", -0.1), candidate("d", 0.1, verdict="slower")]
-    assert first_stack(found, numerics=False, most=9) == ("b", "a")
+    assert first_stack(found, most=9) == ("b", "a")
 
 
 def test_who_is_not_known_to_be_faster_must_bring_more_than_the_job_beside_itself() -> None:
     found = [candidate("a", 0.02), candidate("b", 0.02, verdict="faster"), candidate("c", 0.2)]
-    assert first_stack(found, numerics=False, most=9, noise=0.05) == ("b", "c")
+    assert first_stack(found, most=9, noise=0.05) == ("b", "c")
+
+
+def test_without_time_to_leave_each_out_only_those_stay_that_clearly_pay() -> None:
+    found = [candidate("a", 0.06), candidate("b", 0.3), candidate("c", 0.02, verdict="faster"), candidate("d", 0.2)]
+    assert clear(("a", "b", "c", "d"), found) == ("b", "c", "d")
+    assert clear(("a",), found) == ("a",)
 
 
 def test_of_those_that_exclude_each_other_the_best_is_in() -> None:
     found = [candidate("compiled", 0.1, "optimizer"), candidate("fused", 0.3, "optimizer"), candidate("a", 0.01)]
-    assert first_stack(found, numerics=False, most=9) == ("fused", "a")
+    assert first_stack(found, most=9) == ("fused", "a")
 
 
 def test_what_memory_does_not_hold_is_left_out() -> None:
     found = [candidate("a", 0.1), candidate("b", 0.3), candidate("c", 0.2)]
-    assert first_stack(found, numerics=False, most=2) == ("b", "c")
+    assert first_stack(found, most=2) == ("b", "c")
 
 
-def test_what_changes_numbers_is_in_only_where_that_is_allowed() -> None:
-    found = [candidate("amp", 0.5, changes_numbers=True), candidate("a", 0.1)]
-    assert first_stack(found, numerics=False, most=9) == ("a",)
-    assert first_stack(found, numerics=True, most=9) == ("amp", "a")
+def test_what_may_not_change_results_is_left_out() -> None:
+    assert first_stack([candidate("amp", 0.5, allowed=False), candidate("a", 0.1)], most=9) == ("a",)
 
 
 def without(stack: Stack, alone: str = "", *, found: Mapping[str, Effect]) -> Stack:

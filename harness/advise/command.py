@@ -19,11 +19,22 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from tipbench.advise import page, tuned
+from tipbench.advise import page, scores, tuned
 from tipbench.advise.found import Found, gain, pays
 from tipbench.advise.pairs import ALONE_PAIR, AS_IT_IS, TOGETHER, is_known, sides_alone, write_alone, write_together
-from tipbench.advise.surveyed import NoJob, Survey, absolute, is_command, surveyed, time_with, write_command
-from tipbench.advise.together import WITHOUT, Candidate, Stack, first_stack, mean_of, next_stack
+from tipbench.advise.scores import Scores
+from tipbench.advise.surveyed import (
+    NoJob,
+    Survey,
+    WayHere,
+    absolute,
+    is_command,
+    scored,
+    surveyed,
+    time_with,
+    write_command,
+)
+from tipbench.advise.together import WITHOUT, Candidate, Stack, clear, first_stack, mean_of, next_stack
 from tipbench.engine import run
 from tipbench.engine.scratch import scratch_folder
 from tipbench.machine.limits import memory_bytes
@@ -42,6 +53,9 @@ OF_ALL, KEPT, OF_WHAT_IS_LEFT = 0.45, 0.3, 0.6
 """Shares of the time: for every tip by itself, and kept to confirm; of what is left, for each search, and to
 confirm before members are taken out."""
 
+OF_SCORES, SCORES_S = 0.1, 120.0
+"""Share of the time in which the person's own function scores the job, and seconds where there is no end of it."""
+
 LEAST_S = 30.0
 """For a part, however little time is left."""
 
@@ -55,12 +69,14 @@ SHORT_S = 300.0
 class Options:
     """The options of the command. job: FILE:NAME alone, or the words of a command. out: where the folder of this advice
     is made. budget_s: seconds after which nothing more is begun; 0: until all is decided. numerics: whether ways that
-    change results by design may be in the stack."""
+    change results by design may be in the stack. check: a function of the job's file that scores a model; those that
+    keep the score may then be in it too."""
 
     job: Sequence[str]
     out: Path = Path("advice")
     budget_s: float = 1200.0
     numerics: bool = False
+    check: str = ""
     seed: int = 0
 
 
@@ -68,6 +84,8 @@ def begin(options: Options) -> int:
     """Say which tips pay on a person's job, and which of them together. Returns the exit code; raises UserError."""
     out = Path(os.path.realpath(options.out))
     if is_command(options.job):
+        if options.check:
+            raise NoJob("a command shows no model that --check could score: name a function that builds the job")
         folder = _made(out, Path(next((word for word in options.job if word.endswith(".py")), options.job[0])).stem)
         target = f"{write_command(folder, options.job)}:job"
         try:
@@ -79,9 +97,19 @@ def begin(options: Options) -> int:
         target = absolute(options.job[0] if options.job else "")
         found = surveyed(target)
         file, _, name = target.rpartition(":")
+        if options.check:  # what is wrong with it is said before anything is measured
+            if not is_known(found):
+                raise NoJob(f"{found['name']} is a step of which no model is known: --check has nothing to score")
+            scored(target, options.check, steps=0, seeds=1)
         folder = _made(out, f"{Path(file).stem}-{name}")
     print("\n".join([page.about(found), *page.slow(found)]), file=sys.stderr)
-    about = {"target": target, "numerics": options.numerics, "seed": options.seed, "survey": found}
+    about = {
+        "target": target,
+        "numerics": options.numerics,
+        "check": options.check,
+        "seed": options.seed,
+        "survey": found,
+    }
     write_file(folder / "job.json", json.dumps(about, indent=1).encode())
     print(f"{plural(len(sides_alone(found)), 'tip')} to try, into {folder}", file=sys.stderr)
     return _go_on(folder, about, options.budget_s)
@@ -132,6 +160,7 @@ class _Advice:
     kept: Path
     target: str
     numerics: bool
+    check: str
     seed: int
     survey: Survey
 
@@ -142,10 +171,13 @@ class _Advice:
         code = self._alone(OF_ALL * budget_s)
         if code == 130:
             return code
+        if self.check and scores.read(self.folder) is None:
+            self._score(OF_SCORES * budget_s or SCORES_S)
         stack = self._first_stack()
-        if not stack and (left_s := searched_until - time.monotonic()) > LEAST_S:
-            code = self._alone(left_s)
-            stack = self._first_stack()
+        for further in (searched_until, until - LEAST_S):  # as long as there is nothing to measure together
+            if not stack and code != 130 and (left_s := further - time.monotonic()) > LEAST_S:
+                code = self._alone(left_s)
+                stack = self._first_stack()
         if stack and code != 130:
             stack, code = self._searched(stack, searched_until)
         if stack and code != 130:
@@ -158,9 +190,22 @@ class _Advice:
             write_alone(place / "pairs", self.target, self.survey)
         return self._measured(place, budget_s)
 
+    def _score(self, budget_s: float) -> None:
+        """By the person's own function, what changes results and may pay. Raises NoJob."""
+        usable = [way for way in self.survey["ways"] if not way["why_not"] and way["changes_numbers"]]
+        bring = {one.name: one.mean for one in self._candidates() if one.verdict != "slower"}
+        ways = [way for way in usable if bring.get(way["name"], 0.0) > 0.0]
+        scores.write(self.folder, self.target, self.survey, self.check, ways, budget_s)
+
     def _first_stack(self) -> Stack:
         """Raises NoJob."""
-        return first_stack(self._candidates(), self.numerics, self._most(), abs(self._beside_itself()))
+        return first_stack(self._candidates(), self._most(), abs(self._beside_itself()))
+
+    def _is_allowed(self, way: WayHere) -> bool:
+        return not way["changes_numbers"] or self.numerics or self._scores().keeps(way["name"])
+
+    def _scores(self) -> Scores:
+        return scores.read(self.folder) or Scores()
 
     def _beside_itself(self) -> float:
         """`mean_of` the job beside itself, 0 where it has not been measured yet. Raises NoJob where it cannot be, which
@@ -171,10 +216,18 @@ class _Advice:
         return next(filter(None, map(mean_of, own)), 0.0)
 
     def _searched(self, stack: Stack, until: float) -> tuple[Stack, int]:
-        """The members that pay beside the others, as far as searches find in their time."""
+        """The members that pay beside the others, as far as searches find in their time; where there is none for a
+        search, those that clearly pay alone. What has been confirmed is not searched again."""
         alone = self._candidates()
+
+        def is_time(number: int) -> bool:
+            is_left = until - time.monotonic() >= LEAST_S and not (self.folder / CONFIRMED).exists()
+            return is_left or self._place(number).exists()
+
+        if not is_time(1):
+            return clear(stack, alone), 0
         for number in range(1, MOST_SEARCHES + 1):
-            if len(stack) <= 1 or until - time.monotonic() < LEAST_S:
+            if len(stack) <= 1 or not is_time(number):
                 break
             code = self._together(self._place(number).name, stack, OF_WHAT_IS_LEFT * _left(until))
             if code == 130:
@@ -262,10 +315,8 @@ class _Advice:
             for side, way in sides.items():
                 effect = measured.get((tip, side))
                 if effect is not None and (mean := mean_of(effect)) is not None:
-                    known = effect.mean is not None
-                    found.append(
-                        Candidate(way["name"], way["one_of"], mean, effect.verdict, way["changes_numbers"], known)
-                    )
+                    allowed, known = self._is_allowed(way), effect.mean is not None
+                    found.append(Candidate(way["name"], way["one_of"], mean, effect.verdict, allowed, known))
         return found
 
     def _beside(self, place: Path) -> dict[str, Effect]:
@@ -284,7 +335,7 @@ class _Advice:
             if (name := side.removeprefix(WITHOUT)) not in (*stack, side)
         }
         confirmed = stacks[-1] if stack else {}
-        return Found(self.survey, store.read(alone)[0], stack, confirmed, left_out, time or {})
+        return Found(self.survey, store.read(alone)[0], stack, confirmed, left_out, time or {}, self._scores())
 
     def _concluded(self, stack: Stack) -> int:
         """Write the pages, and say what was found. Returns the exit code."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tipbench.advise.pairs import AS_IT_IS, sides_alone
+from tipbench.advise.scores import Scores
 from tipbench.advise.surveyed import Survey
 from tipbench.advise.together import WITHOUT, Stack, costs, mean_of
 from tipbench.records.record import Run
@@ -20,7 +21,7 @@ class Found:
     """What was found of a job. alone: the run of every tip by itself. members: the ways to follow tips that are left
     together. stack: their pair, measured anew: by side what it takes beside the whole stack; empty without members.
     left_out: by way that was with them and is no more, what doing without it took beside the whole stack of then. time:
-    seconds that the phases of a step take with these members, where that is known."""
+    seconds that the phases of a step take with these members, where that is known. scores: by a function of theirs."""
 
     survey: Survey
     alone: Run
@@ -28,6 +29,7 @@ class Found:
     stack: dict[str, Effect]
     left_out: Mapping[str, Effect] = field(default_factory=dict)
     time: Mapping[str, float] = field(default_factory=dict)
+    scores: Scores = field(default_factory=Scores)
 
 
 def pays(found: Found) -> bool:
@@ -80,14 +82,18 @@ def _members(found: Found) -> list[str]:
 
 
 def _kept_out(found: Found) -> list[str]:
-    alone = by_name(found)
-    return [
-        f"Left out, as it changes results: {way['do'].rstrip(':')}, {speedup_of(alone[way['name']])} alone; "
-        "`--allow numerics` lets it in"
-        for way in found.survey["ways"]
-        if way["changes_numbers"] and way["name"] not in found.members
-        if way["name"] in alone and alone[way["name"]].verdict == "faster"
-    ]
+    """What pays alone and is not among the members because it changes results."""
+    alone, said = by_name(found), []
+    for way in found.survey["ways"]:
+        name, do = way["name"], way["do"].rstrip(":")
+        if not way["changes_numbers"] or name not in alone or alone[name].verdict != "faster":
+            continue
+        if name in found.members or name in found.left_out or found.scores.keeps(name):
+            continue
+        score = found.scores.words(name)
+        why, more = ("lowers the score", score) if score else ("changes results", "`--allow numerics` lets it in")
+        said.append(f"Left out, as it {why}: {do}, {speedup_of(alone[name])} alone; {more}")
+    return said
 
 
 def interplay(found: Found) -> str:

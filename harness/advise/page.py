@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tipbench.advise.found import Found, by_name, changes, conclusion, interplay, pays, speedup_of
+from tipbench.advise.found import Found, by_name, changes, conclusion, interplay, inverse_of, pays, speedup_of
 from tipbench.advise.pairs import AS_IT_IS, sides_alone
 from tipbench.advise.surveyed import Survey
-from tipbench.advise.together import WITHOUT, mean_of
+from tipbench.advise.together import WITHOUT, costs, mean_of
 from tipbench.records.record import PHASES
 from tipbench.report.advice import USE, Advice, Gain, advise
 from tipbench.report.answers import noise
@@ -117,7 +117,7 @@ def as_json(found: Found) -> dict[str, object]:
                 "answer": one.answer,
                 "do": one.do,
                 "gain": _gain(one),
-                "price": _price(one, survey),
+                "price": _price(one, found),
             }
             for one in _given(found)
         ],
@@ -144,20 +144,26 @@ def ceilings(found: Found) -> list[str]:
         for phase, what in ((LOADING, "loading"), (OPTIMIZER, "the optimizer")):
             if VISIBLE_SHARE <= shares.get(phase, 0.0) < 1:
                 said.append(f"A change of {what} alone can bring no more than {1 / (1 - shares[phase]):.2f}x.")
-    flops, rate = card.get("flops", 0.0), found.survey["rates"].get("flops", 0.0)
-    least = flops / rate if rate else 0.0
-    if least > whole:  # counting operations has its faults: those of grouped convolutions are too many
-        least = 0.0
-    if least and whole:
+    least, moving = _at_best(found.survey, "flops", whole), _at_best(found.survey, "bytes", whole)
+    if least:
+        copied = f", and at that of a large copy what they read and write {seconds(moving)}" if moving else ""
         said.append(
-            f"At the rate of a large matrix product the step's operations would take {seconds(least)} of its "
-            f"{seconds(whole)}."
+            f"At the rate of a large matrix product the operations of a step would take {seconds(least)}{copied}, of "
+            f"its {seconds(whole)}."
         )
     if pays(found) and (after := _shares(found.time)):
         left = sum(found.time.values())
         times = f"; what is left is {left / least:.1f} times what its operations would take" if least else ""
         said.append(f"With the changes {_spent(after)}{times}.")
     return said
+
+
+def _at_best(survey: Survey, work: str, whole: float) -> float:
+    """Seconds for this part of a step's work at the rate of a large operation. 0 where it is not known, or is more than
+    the whole step: operations of grouped convolutions are counted too often, and caches are faster than memory."""
+    rate = survey["rates"].get(work, 0.0)
+    least = survey["card"].get(work, 0.0) / rate if rate else 0.0
+    return least if least <= whole else 0.0
 
 
 def _shares(seconds_of: Mapping[str, float]) -> dict[str, float]:
@@ -176,7 +182,7 @@ def page(found: Found) -> Page:
     given = _given(found)
     survey = found.survey
     body: list[list[Line | str]] = [
-        [one.answer, one.title, (Literal(one.do),) if one.do else "", _gain(one), _price(one, survey)] for one in given
+        [one.answer, one.title, (Literal(one.do),) if one.do else "", _gain(one), _price(one, found)] for one in given
     ]
     own = [row for row in rows(found.alone) if row.tip == AS_IT_IS and row.judgement.p is not None]
     listed = tuple((line,) for line in changes(found))
@@ -214,7 +220,8 @@ def _not_tried(survey: Survey) -> dict[str, str]:
 
 
 def _given(found: Found) -> list[Advice]:
-    """One advice a tip that was tried, without the job beside itself, what seems to bring most first."""
+    """One advice a tip that was tried, without the job beside itself, what seems to bring most first. What the launches
+    that confirmed the changes say of a tip counts more than what it brings alone."""
     of_tip: dict[str, list[Row]] = {}
     for row in rows(found.alone):
         of_tip.setdefault(row.tip, []).append(row)
@@ -226,11 +233,26 @@ def _given(found: Found) -> list[Advice]:
     answered = [given for given in advise([measured]) if given.tip not in (AS_IT_IS, CONTROL)]
     answered.sort(key=lambda given: -bring[given.tip])
     return [
-        replace(given, do=_do(given, found.survey, measured), gains=_gains(given, found.survey, measured))
+        _in_the_stack(
+            replace(given, do=_do(given, found.survey, measured), gains=_gains(given, found.survey, measured)), found
+        )
         if any(row.measured for row in of_tip[given.tip])
         else _failed(given, of_tip[given.tip])
         for given in answered
     ]
+
+
+def _in_the_stack(given: Advice, found: Found) -> Advice:
+    """The advice on a tip that is known to pay with the others, as that says; any other as it is."""
+    ways = {way["name"]: way for way in found.survey["ways"] if way["tip"] == given.tip}
+    for name in ways.keys() & set(found.members):
+        alone = len(found.members) == 1
+        beside = found.stack.get("optimized" if alone else f"{WITHOUT}{name}")
+        if pays(found) and beside is not None and beside.mean is not None and costs(beside):
+            said = Gain(f"{inverse_of(beside)} {'confirmed' if alone else 'on top of the others'}")
+            gains = (said, Gain(f"alone {_gain(given)}"))
+            return replace(given, kind=USE, answer=USE, do=ways[name]["do"], gains=gains)
+    return given
 
 
 def _gains(given: Advice, survey: Survey, measured: Sequence[Effect]) -> tuple[Gain, ...]:
@@ -265,9 +287,10 @@ def _gain(given: Advice) -> str:
     return "; ".join(gain.text.removeprefix("Alone ") for gain in given.gains)
 
 
-def _price(given: Advice, survey: Survey) -> str:
-    changes = any(way["changes_numbers"] for way in survey["ways"] if way["tip"] == given.tip)
-    return "; ".join(filter(None, (given.price, "results change" if changes and given.kind == USE else "")))
+def _price(given: Advice, found: Found) -> str:
+    changing = [way["name"] for way in found.survey["ways"] if way["tip"] == given.tip and way["changes_numbers"]]
+    scores = filter(None, map(found.scores.words, changing))
+    return "; ".join(filter(None, (given.price, "results change" if changing and given.kind == USE else "", *scores)))
 
 
 def _differs(survey: Survey) -> str:

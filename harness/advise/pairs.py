@@ -12,7 +12,7 @@ from tipbench.advise.together import WITHOUT, Stack, left_out
 AS_IT_IS, TOGETHER = "as-it-is", "together"
 """The tips of the pair that has the job on both sides, and of those of a stack."""
 
-ALONE_PAIR, STACK = "Alone", "Stack"
+ALONE_PAIR, WITHOUT_ALL = "Alone", "WithoutAll"
 """The pair of a tip, and that of a stack: its baseline is the whole stack, `optimized` the job as it is; of its other
 sides each does without one member."""
 
@@ -74,7 +74,7 @@ def write_together(folder: Path, target: str, survey: Survey, stack: Stack, each
     if each and len(stack) > 1:
         sides |= {f"{WITHOUT}{name}": left_out(stack, {name}) for name in stack}
     title = f"{survey['name']}: {', '.join(stack)}"
-    _write(folder, target, survey, TOGETHER, "TOGETHER", title, {STACK: sides})
+    _write(folder, target, survey, TOGETHER, "TOGETHER", title, {WITHOUT_ALL: sides})
 
 
 def _write(

@@ -23,6 +23,9 @@ from tipbench.report.wording import size
 DEADLINE_S = 600.0
 """Building a job four times, of which one may take a minute, and two steps of each."""
 
+SCORED_S = 3600.0
+"""Steps of several jobs, whose time was planned by that of one step, and a score of each, whose time is not known."""
+
 
 class NoJob(UserError):
     """What was named is no job that can be measured; the message says why."""
@@ -110,22 +113,38 @@ def surveyed(target: str) -> Survey:
 
 def time_with(target: str, ways: Sequence[WayHere]) -> dict[str, float]:
     """Seconds that the phases of a step take where these ways are followed; empty where that is not known."""
-    preload = ":".join(library for way in ways for library in way["preload"])
-    env = {name: value for way in ways for name, value in way["env"].items()}
-    env |= {"LD_PRELOAD": preload} if preload else {}
     try:
-        found: dict[str, float] = _answer(target, cleaned() | env, *(way["name"] for way in ways))
+        found: dict[str, float] = _answer(target, _settings_of(ways), *(way["name"] for way in ways))
     except NoJob:
         return {}
     return found
 
 
-def _answer(target: str, env: Mapping[str, str], *ways: str) -> Any:
-    """What a process of `tipbench.worker.survey` writes. Raises NoJob, and TemporaryFolderFull."""
+def scored(target: str, check: str, steps: int, seeds: int, ways: Sequence[WayHere] = ()) -> list[float]:
+    """What the function `check` of the job's file says of its model after so many steps with these ways followed, once
+    for each seed. Raises NoJob, and TemporaryFolderFull."""
+    words = (check, str(steps), str(seeds), *(way["name"] for way in ways))
+    found = _answer(target, _settings_of(ways), *words, module="scores", deadline_s=SCORED_S)
+    return found["scores"]  # type: ignore[no-any-return]
+
+
+def _settings_of(ways: Sequence[WayHere]) -> dict[str, str]:
+    """The environment of a process that follows these ways."""
+    preload = ":".join(library for way in ways for library in way["preload"])
+    env = {name: value for way in ways for name, value in way["env"].items()}
+    return cleaned() | env | ({"LD_PRELOAD": preload} if preload else {})
+
+
+def _answer(
+    target: str, env: Mapping[str, str], *words: str, module: str = "survey", deadline_s: float | None = None
+) -> Any:
+    """What a process of `tipbench.worker.survey`, or of another module beside it, writes. Raises NoJob, and
+    TemporaryFolderFull."""
+    deadline_s = deadline_s or DEADLINE_S
     place, shown = temporary_folder(), target.rpartition("/")[2]
     with writing_to(place), tempfile.TemporaryDirectory(prefix=f"tipbench-{os.getpid()}-", dir=place) as scratch:
         answer, log = Path(scratch, "answer.json"), Path(scratch, "output")
-        command = [sys.executable, "-P", "-m", "tipbench.worker.survey", target, str(answer), *ways]
+        command = [sys.executable, "-P", "-m", f"tipbench.worker.{module}", target, str(answer), *words]
         with log.open("wb") as output:
             process = subprocess.Popen(
                 command,
@@ -136,10 +155,10 @@ def _answer(target: str, env: Mapping[str, str], *ways: str) -> Any:
                 start_new_session=True,
             )
             try:
-                code = process.wait(DEADLINE_S)
+                code = process.wait(deadline_s)
             except subprocess.TimeoutExpired:
                 raise NoJob(
-                    f"{shown}: building the job and running its first steps took over {DEADLINE_S:.0f} s; what runs a "
+                    f"{shown}: building the job and running its steps took over {deadline_s:.0f} s; what runs a "
                     'training belongs below `if __name__ == "__main__":`, as the file is imported'
                 ) from None
             finally:  # with all that it has started

@@ -18,36 +18,39 @@ WITHOUT = "without "
 LEAST = math.log(1.05)
 """What a way must seem to bring from a few launches, which are off by some per cent."""
 
+CLEARLY = math.log(1.15)
+"""What a way must seem to bring to be in a stack where there is no time to leave each out in turn: single launches of
+tips that did nothing were seen to bring 5 %."""
+
 Stack = tuple[str, ...]
 """Names of ways, in the order in which they are followed."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A way that was measured alone. mean: ln of the job's time over that of the job that follows it. known: whether
-    there are launches enough for a verdict."""
+    """A way that was measured alone. mean: ln of the job's time over that of the job that follows it. allowed: whether
+    it leaves the results as they are, or may change them. known: whether there are launches enough for a verdict."""
 
     name: str
     one_of: str
     mean: float
     verdict: str
-    changes_numbers: bool
+    allowed: bool = True
     known: bool = True
 
 
-def first_stack(candidates: Sequence[Candidate], numerics: bool, most: int, noise: float = 0.0) -> Stack:
-    """All that do not seem to harm; of those that exclude each other the one that brings most.
+def first_stack(candidates: Sequence[Candidate], most: int, noise: float = 0.0) -> Stack:
+    """All that are allowed and do not seem to harm; of those that exclude each other the one that brings most.
 
-    numerics: whether ways that change results by design may be among them. most: how many there may be; of more those
-    that bring least are left out. noise: how far the job was off beside itself; who is not known to be faster must seem
-    to bring more, and from fewer launches than a verdict needs LEAST.
+    most: how many there may be; of more those that bring least are left out. noise: how far the job was off beside
+    itself; who is not known to be faster must seem to bring more, and from fewer launches than a verdict needs LEAST.
     """
     usable = [
         one
         for one in candidates
-        if (one.verdict == "faster" or one.mean > max(noise, 0.0 if one.known else LEAST))
+        if one.allowed
+        and (one.verdict == "faster" or one.mean > max(noise, 0.0 if one.known else LEAST))
         and one.verdict != "slower"
-        and (numerics or not one.changes_numbers)
     ]
     best: dict[str, Candidate] = {}
     for one in usable:
@@ -56,6 +59,13 @@ def first_stack(candidates: Sequence[Candidate], numerics: bool, most: int, nois
             best[kind] = one
     kept = sorted(best.values(), key=lambda one: -one.mean)[:most]
     return tuple(one.name for one in usable if one in kept)
+
+
+def clear(stack: Stack, alone: Sequence[Candidate]) -> Stack:
+    """Those that bring something alone beyond doubt, and the one that brings most."""
+    bring = {one.name: one.mean for one in alone}
+    sure = {one.name for one in alone if one.verdict == "faster" or one.mean > CLEARLY}
+    return tuple(name for name in stack if name in sure or name == max(stack, key=bring.__getitem__))
 
 
 def left_out(stack: Stack, names: Collection[str]) -> Stack:

@@ -267,7 +267,8 @@ def _carry_on(
     broken = {record.name: record for record in found.broken}
     progress = Progress(len(left), budget_s)
     progress.say(
-        f"{len(left)} pairs on {stored.machine['name']}, {stored.options['profile']} profile, into {writer.path}"
+        f"{plural(len(left), 'pair')} on {stored.machine['name']}, {stored.options['profile']} profile, "
+        f"into {writer.path}"
     )
     launcher = Launcher(options.folder, stored.controls, nodes, options.kept)
     plan = Plan(

@@ -1,0 +1,65 @@
+"""The process that scores a person's job after some steps, by a function of theirs: with tips that change its results,
+and without.
+
+Started by `tipbench.advise`, which reads what it writes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tipbench.given.pair import followed
+from tipbench.given.target import BadJob, function, said
+from tipbench.machine.orphans import die_with_parent
+from tipbench.report.wording import plural
+from tipbench.tip.job import Job
+from tipbench.worker.guard import seed_generators
+
+
+def scores(target: str, check: str, steps: int, seeds: int, ways: list[str]) -> list[float]:
+    """What the function `check` of the same file says of the model after so many steps, once for each seed. Raises
+    BadJob."""
+    file = Path(target.rpartition(":")[0])
+    score: Callable[..., Any] = function(f"{file}:{check}")
+    found = []
+    for seed in range(seeds):
+        seed_generators(seed)
+        job = followed(target, ways)
+        assert isinstance(job, Job)
+        for _ in range(steps):
+            job.step()
+        try:
+            given = score(job.model)
+        except BaseException as error:
+            raise BadJob(f"{file.name}:{check} raised {said(error, file)}") from error
+        found.append(_number(given, f"{file.name}:{check}, after {plural(steps, 'step')},"))
+    return found
+
+
+def _number(given: Any, who: str) -> float:
+    try:
+        number = float(given)
+    except (TypeError, ValueError, RuntimeError):  # the last of a tensor that holds several
+        raise BadJob(f"{who} returned a {type(given).__name__}: it must return one number, better if higher") from None
+    if not math.isfinite(number):
+        raise BadJob(f"{who} returned {number}: it must return a finite number")
+    return number
+
+
+def main(target: str, answer: str, check: str, steps: str, seeds: str, *ways: str) -> None:
+    """Write {"problem"}, or {"scores"}, as JSON to the file `answer`."""
+    try:
+        found: dict[str, object] = {"scores": scores(target, check, int(steps), int(seeds), list(ways))}
+    except BadJob as bad:
+        found = {"problem": str(bad)}
+    Path(answer).write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    die_with_parent()
+    main(*sys.argv[1:])
