@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from tipbench.given.forms import GivenStep, job_of
 from tipbench.given.target import BadJob, function
 from tipbench.tip.job import Job
+from tipbench.worker import survey as survey_file
 from tipbench.worker.survey import survey
 
 JOBS = Path(__file__).parent / "given_jobs"
@@ -115,6 +116,12 @@ def test_what_is_no_job_is_said_in_one_sentence(name: str, said: str) -> None:
         survey(f"{BAD}:{name}")
     assert said in str(bad.value)
     assert "\n" not in str(bad.value)
+
+
+def test_a_job_that_does_not_fit_twice_is_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survey_file, "memory_bytes", lambda: 6 << 20)
+    with pytest.raises(BadJob, match=r"bad.py:large takes .*, and both sides of a comparison do not fit into the 6"):
+        survey(f"{BAD}:large")
 
 
 def test_a_file_that_raises_is_named_with_its_line(tmp_path: Path) -> None:

@@ -281,7 +281,8 @@ class _Advice:
             parts = self._parts()
             if any(part.exists() for part in parts[parts.index(place) + 1 :]):
                 return 0
-            return run.resume(file, more_s=0.0 if math.isinf(budget_s) else budget_s, kept=self.kept)
+            more_s, side_bytes = 0.0 if math.isinf(budget_s) else budget_s, self.survey["bytes"]
+            return run.resume(file, more_s=more_s, kept=self.kept, side_bytes=side_bytes)
         short = 0 < budget_s < SHORT_S or place.name.startswith(SEARCH)
         options = run.Options(
             folder=place / "pairs",
@@ -292,6 +293,7 @@ class _Advice:
             given=self.target,
             profile="quick" if short else "full",
             kept=self.kept,
+            side_bytes=self.survey["bytes"],
             checked=self._checked(place),
             first=tuple(f"{way['tip']}.{ALONE_PAIR}" for way in self.survey["ways"] if way["first"]),
         )

@@ -64,8 +64,8 @@ class Options:
     folder: where the pairs are. results: where the run is stored. place: of several nodes, which this is. budget_s:
     seconds after which nothing more is begun; 0: until all is decided. size: of the jobs, a rung; by default the one
     for this machine. calibration: "idle" or "loaded", with a noisy neighbour, where the engine itself is measured on
-    `files.KNOWN`. given: the person's own job that the pairs are about, FILE:NAME. kept: as `Launcher` has it. first:
-    as `Plan` has it. checked: records without launches of pairs that another run has checked, and this one does not.
+    `files.KNOWN`. given: the person's own job that the pairs are about, FILE:NAME. kept: as `Launcher` has it. first,
+    side_bytes: as `Plan` has them. checked: records without launches of pairs that another run has checked.
     """
 
     names: Sequence[str] = ()
@@ -83,6 +83,7 @@ class Options:
     given: str = ""
     kept: Path | None = None
     first: Sequence[str] = ()
+    side_bytes: int = 0
     checked: Sequence[Record] = ()
 
     @property
@@ -144,13 +145,18 @@ def measured(options: Options) -> tuple[int, Path]:
 
 
 def resume(
-    path: Path, rendezvous: str = "", calibration: bool = False, more_s: float | None = None, kept: Path | None = None
+    path: Path,
+    rendezvous: str = "",
+    calibration: bool = False,
+    more_s: float | None = None,
+    kept: Path | None = None,
+    side_bytes: int = 0,
 ) -> int:
     """Go on with a run that was interrupted, or whose time was up, without repeating what its file holds.
 
     rendezvous: where the nodes of a run on several meet now. calibration: whether the file must be one of
     `tipbench calibrate`, or must not. more_s: seconds to go on for, 0 until all is decided; None: what was left of its
-    budget. kept: as `Options` has it. Raises UserError.
+    budget. kept, side_bytes: as `Options` has them. Raises UserError.
     """
     with only_run(f"`{typed_command()}`"):
         stored, writer = store.resume(path)
@@ -185,6 +191,7 @@ def resume(
                 place=place(count, 0, rendezvous),
                 calibration=options_then.get("calibration", ""),
                 kept=kept,
+                side_bytes=side_bytes,
             )
             here = describe.describe()
             for field in ("name", "torch", "python"):
@@ -277,8 +284,9 @@ def _carry_on(
         stored.options["seed"],
         cores,
         # One card has no room for several pairs, and other nodes are spoken to by one thread.
-        at_once=1 if nodes or found.device == "cuda" else at_once(),
+        at_once=1 if nodes or found.device == "cuda" else at_once(options.side_bytes),
         room=psutil.virtual_memory().available * SHARE_PREPARED,
+        side_bytes=options.side_bytes,
         budget_s=budget_s,
         first=options.first,
     )
@@ -317,9 +325,11 @@ def _carry_on(
     return _conclude(replace(stored, records=tuple(records.values())), writer.path)
 
 
-def at_once() -> int:
-    """How many pairs are checked, and launches prepared, at a time: as many as there are cores, and memory for them."""
-    return max(1, min(available_cores(), MOST_AT_ONCE, psutil.virtual_memory().available // CHECK_BYTES))
+def at_once(side_bytes: int = 0) -> int:
+    """How many pairs are checked, and launches prepared, at a time: as many as there are cores, and memory for them.
+    side_bytes: as `Plan` has it."""
+    each = max(CHECK_BYTES, 2 * side_bytes)
+    return max(1, min(available_cores(), MOST_AT_ONCE, psutil.virtual_memory().available // each))
 
 
 def _begun(stored: Run, writer: store.Writer) -> dict[str, Record]:

@@ -57,8 +57,9 @@ class Plan:
 
     cores: of the machine, which the rule that leaves rounds out asks for. at_once: how many pairs are checked, and
     launches prepared, at a time; 1: one after another, and nothing is prepared beside a launch. room: bytes that
-    what is prepared may need. budget_s: seconds after which nothing more is begun. first: names of pairs that are
-    checked, and launched once, before all others.
+    what is prepared may need. side_bytes: what one side of a pair needs, where that is known before it is measured.
+    budget_s: seconds after which nothing more is begun. first: names of pairs that are checked, and launched once,
+    before all others.
     """
 
     profile: Profile
@@ -67,6 +68,7 @@ class Plan:
     cores: int
     at_once: int = 1
     room: float = math.inf
+    side_bytes: int = 0
     budget_s: float = math.inf
     first: Sequence[str] = ()
 
@@ -255,7 +257,7 @@ class _Runner:
         group: list[NextLaunch] = []
         for name in names:
             record = self._open[name]
-            room -= _bytes(record)
+            room -= _bytes(record, plan.side_bytes)
             if room < 0 and group:
                 continue
             timed = "baseline", *self._undecided[name]
@@ -330,7 +332,7 @@ def _lacks_memory(record: Record) -> bool:
     )
 
 
-def _bytes(record: Record) -> float:
-    """What its processes need at most, all its sides in memory at a time."""
+def _bytes(record: Record, side_bytes: int) -> float:
+    """What its processes need at most, all its sides in memory at a time. side_bytes: as `Plan` has it."""
     peaks = [max(found.memory.values()) for found in record.variants.values() if found.memory]
-    return sum(peaks) if peaks else UNKNOWN_BYTES
+    return sum(peaks) if peaks else max(UNKNOWN_BYTES, side_bytes * len(measurable(record)))

@@ -24,8 +24,10 @@ from tipbench.given.loop import GivenJob
 from tipbench.given.pair import BETWEEN, SETTLED, all_in_fp64, followed
 from tipbench.given.target import BadJob, function, said
 from tipbench.machine import native
+from tipbench.machine.limits import memory_bytes
 from tipbench.machine.orphans import die_with_parent
 from tipbench.records.record import LOADING, PHASES
+from tipbench.report.wording import size
 from tipbench.suite.describe import unmet
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
 from tipbench.tip.job import Job, as_it_is
@@ -127,8 +129,13 @@ def survey(target: str) -> Survey:
         _expect_gradients(name, job)
     if outputs is None and isinstance(job, Job):
         raise BadJob(f"{name}: its step returned nothing that can be compared")
-    compared, size = outputs is not None, _peak() - before
-    found = Survey(name, _kind(job), _device(job), step_s, import_s, build_s, compared=compared, bytes=size)
+    compared, needed, memory = outputs is not None, _peak() - before, memory_bytes()
+    if 2 * needed > memory:
+        raise BadJob(
+            f"{name} takes {size(needed)}, and both sides of a comparison do not fit into the {size(memory)} of this "
+            "machine: give it a smaller batch or a smaller model"
+        )
+    found = Survey(name, _kind(job), _device(job), step_s, import_s, build_s, compared=compared, bytes=needed)
     if outputs is None:
         return _with_ways(found, job)
     again, _ = calling("its step", lambda: _run(built().step))
@@ -140,7 +147,8 @@ def survey(target: str) -> Survey:
         "repeats": noise == 0.0,
         "noise": noise,
         "rounding": _apart(outputs, other) if other is not None else math.inf,
-        "exact": _runs_in_fp64(build),
+        # In double precision it needs twice the memory, beside the first one.
+        "exact": 3 * needed <= memory and _runs_in_fp64(build),
         "workers": int(job.loading.get("num_workers") or 0),
         "parameters": sum(parameter.numel() for parameter in job.model.parameters()),
         "rates": _rates(job.device),

@@ -1,0 +1,195 @@
+"""The course of an advice, from the tips alone to its page, where what each tip brings is known and measuring is made
+up: only the time that it would take passes, on a clock of the test's own."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.made_up import info, measured, run, stored, tip
+from tests.test_advise_page import SURVEY, way
+from tipbench.advise import command, scores
+from tipbench.advise.surveyed import Survey
+from tipbench.engine import run as run_file
+from tipbench.verdict.rules import OF_NEW_RUNS
+
+Gain = Callable[[frozenset[str]], float]
+"""ln of what tips that are followed together bring over the job as it is."""
+
+
+class Machine:
+    """Takes the place of `engine.run`, and of the clock.
+
+    gain: what tips bring here. parts: the parts of advices that were begun, and those that were gone on with. short: of
+    these parts nothing but a first launch is made.
+    """
+
+    Options = run_file.Options
+
+    def __init__(self, gain: Gain, short: Iterable[str] = ()) -> None:
+        self.gain = gain
+        self.short = set(short)
+        self.parts: list[str] = []
+        self.further: list[str] = []
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def measured(self, options: run_file.Options) -> tuple[int, Path]:
+        self.now += options.budget_s
+        self.parts.append(options.results.name)
+        launches = 1 if options.results.name in self.short else 6
+        records = []
+        for file in sorted(options.folder.glob("*.py")):
+            for name, sides in _pairs(file):
+                found = {side: self._gain(sides[side]) - self._gain(sides["baseline"]) for side in sides}
+                effects = {side: effect for side, effect in found.items() if side != "baseline"}
+                about = info(name, list(effects), tip=tip(file.stem.replace("_", "-")), scale="macro")
+                records.append(measured(about, effects, launches=launches))
+        return 0, stored(options.results, run(records, options=OF_NEW_RUNS))
+
+    def resume(self, path: Path, more_s: float, **_: Any) -> int:
+        self.now += more_s
+        self.further.append(path.parents[1].name)
+        return 0
+
+    def _gain(self, ways: Iterable[str]) -> float:
+        return self.gain(frozenset(ways))
+
+
+def _pairs(file: Path) -> list[tuple[str, dict[str, tuple[str, ...]]]]:
+    """By pair, the ways that its sides follow, as the file says them."""
+    found = []
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, ast.ClassDef):
+            words = {word.arg: ast.literal_eval(word.value) for word in node.keywords}
+            found.append((node.name, {"baseline": (), "optimized": words["optimized"]} | words.get("others", {})))
+            found[-1][1]["baseline"] = words.get("baseline", ())
+    return found
+
+
+def summed(**brings: float) -> Gain:
+    return lambda ways: sum(brings.get(name, 0.0) for name in ways)
+
+
+@pytest.fixture
+def on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callable[..., dict[str, Any]]]:
+    """For a machine: what makes an advice there or goes on with one, and returns what `advice.json` says."""
+    (tmp_path / "train.py").touch()
+    folders = tmp_path / "advice"
+
+    def machine(made: Machine, survey: Survey = SURVEY) -> Callable[..., dict[str, Any]]:
+        monkeypatch.setattr(command, "run", made)
+        monkeypatch.setattr(command, "time", made)
+        monkeypatch.setattr(command, "surveyed", lambda target: survey)
+        monkeypatch.setattr(command, "time_with", lambda target, ways: {})
+
+        def advice(budget_s: float = 1200.0, resume: bool = False, **options: Any) -> dict[str, Any]:
+            if resume:
+                assert command.resume(next(folders.iterdir()), budget_s) == 0
+            else:
+                job = [f"{tmp_path / 'train.py'}:job"]
+                assert command.begin(command.Options(job, folders, budget_s, **options)) == 0
+            (file,) = folders.glob("*/advice.json")
+            return json.loads(file.read_text())  # type: ignore[no-any-return]
+
+        return advice
+
+    return machine
+
+
+def members(said: Mapping[str, Any]) -> list[str]:
+    return [member["name"] for member in said["together"]["members"]] if said["together"] else []
+
+
+def test_the_tips_that_pay_are_searched_and_confirmed(on: Callable[..., Any]) -> None:
+    machine = Machine(summed(a=0.3, b=0.2))
+    said = on(machine)()
+    assert machine.parts == ["alone", "search-1", "confirmed"]
+    assert members(said) == ["a", "b"]
+    assert said["together"]["gain"] == pytest.approx(math.exp(0.5), rel=1e-3)
+    assert said["together"]["low"] < said["together"]["gain"] < said["together"]["high"]
+    gains = [member["gain"] for member in said["together"]["members"]]
+    assert gains == pytest.approx([math.exp(0.3), math.exp(0.2)], rel=1e-3)
+    assert [one["answer"] for one in said["tips"] if one["tip"] in "ab"] == ["use it", "use it"]
+
+
+def test_of_two_that_lose_together_what_each_gains_one_is_left(on: Callable[..., Any]) -> None:
+    brings = {frozenset("a"): 0.4, frozenset("b"): 0.3, frozenset("ab"): 0.1}
+    said = on(Machine(lambda ways: brings.get(ways, 0.0)))()
+    assert members(said) == ["a"]
+    assert said["together"]["gain"] == pytest.approx(math.exp(0.4), rel=1e-3)
+
+
+def test_who_brings_what_another_brings_already_is_left_out_and_named(
+    on: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = on(Machine(lambda ways: max([{"a": 0.4, "b": 0.3}.get(name, 0.0) for name in ways] or [0.0])))()
+    assert members(said) == ["a"]
+    assert "Left out: do b, 1.00" in capsys.readouterr().out
+
+
+def test_where_nothing_pays_all_the_time_is_for_the_tips_alone(on: Callable[..., Any]) -> None:
+    machine = Machine(summed(a=-0.2))
+    said = on(machine)(budget_s=600.0)
+    assert (machine.parts, machine.further) == (["alone"], ["alone", "alone"])
+    assert 600.0 - command.LEAST_S <= machine.now <= 600.0
+    assert said["together"] is None
+    assert said["conclusion"].startswith(
+        "Nothing worth changing: no tip that leaves the results as they are brings more"
+    )
+
+
+def test_where_too_few_launches_say_what_pays_that_is_said(on: Callable[..., Any]) -> None:
+    said = on(Machine(summed(a=-0.2), short=["alone"]))()
+    assert said["conclusion"] == "Nothing worth changing was found yet: of 3 tips 3 need more launches"
+
+
+def test_a_short_time_is_not_for_a_search_and_more_time_does_not_search_what_was_confirmed(
+    on: Callable[..., Any],
+) -> None:
+    """More time once led to a search of what had been confirmed, and to its members beside the figures of others."""
+    machine = Machine(summed(a=0.3, b=0.06), short=["alone"])
+    advice = on(machine)
+    assert members(advice(budget_s=60.0)) == ["a"]
+    assert machine.parts == ["alone", "confirmed"]
+    said = advice(budget_s=1200.0, resume=True)
+    assert machine.parts == ["alone", "confirmed"]
+    assert members(said) == ["a"]
+    assert said["together"]["gain"] == pytest.approx(math.exp(0.3), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "score", "expected"),
+    [
+        ({}, 0.0, ["a"]),
+        ({"numerics": True}, 0.0, ["a", "c"]),
+        ({"check": "accuracy"}, 0.9, ["a", "c"]),
+        ({"check": "accuracy"}, 0.8, ["a"]),
+    ],
+)
+def test_what_changes_results_is_followed_only_where_that_is_allowed(
+    on: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, Any],
+    score: float,
+    expected: list[str],
+) -> None:
+    def scored(target: str, check: str, steps: int, seeds: int, ways: Any = ()) -> list[float]:
+        assert check == "accuracy"
+        return [score if ways else 0.9] * seeds
+
+    monkeypatch.setattr(command, "scored", scored)
+    monkeypatch.setattr(scores, "scored", scored)
+    survey: Survey = {**SURVEY, "ways": [way("a"), way("b"), {**way("c"), "changes_numbers": True}]}
+    said = on(Machine(summed(a=0.3, c=0.5)), survey)(**options)
+    assert members(said) == expected
+    prices = {one["tip"]: one["price"] for one in said["tips"]}
+    assert ("score 0" in prices["c"]) == ("check" in options)
