@@ -149,7 +149,7 @@ def test_where_nothing_pays_all_the_time_is_for_the_tips_alone(on: Callable[...,
 
 def test_where_too_few_launches_say_what_pays_that_is_said(on: Callable[..., Any]) -> None:
     said = on(Machine(summed(a=-0.2), short=["alone"]))()
-    assert said["conclusion"] == "Nothing worth changing was found yet: of 3 tips 3 need more launches"
+    assert said["conclusion"] == "Nothing worth changing was found yet: 3 of 3 tips need more launches"
 
 
 def test_a_short_time_is_not_for_a_search_and_more_time_does_not_search_what_was_confirmed(

@@ -6,13 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tipbench.advise.pairs import AS_IT_IS, sides_alone
+from tipbench.advise.pairs import sides_alone
 from tipbench.advise.scores import Scores
 from tipbench.advise.surveyed import Survey
 from tipbench.advise.together import WITHOUT, Stack, costs, mean_of
 from tipbench.records.record import Run
 from tipbench.report.effect import Effect, effects
-from tipbench.report.rows import CONTROL
 from tipbench.report.wording import percent, plural, ratio
 
 
@@ -51,13 +50,18 @@ def conclusion(found: Found) -> str:
     """What to do, in one sentence without its full stop."""
     if pays(found):
         return gain(found)
-    aside = {AS_IT_IS, CONTROL, *(way["tip"] for way in found.survey["ways"] if way["changes_numbers"])}
-    measured = [effect for effect in effects(found.alone) if effect.measured and effect.tip not in aside]
-    open_tips = {effect.tip for effect in measured if effect.high is None}
-    if open_tips or not measured:
-        of_what = f": of {plural(len({effect.tip for effect in measured}), 'tip')} {len(open_tips)} need more launches"
-        return f"Nothing worth changing was found yet{of_what if measured else ''}"
-    most = max(0.0, *(math.expm1(effect.high) for effect in measured if effect.high is not None))
+    aside = {way["tip"] for way in found.survey["ways"] if way["changes_numbers"]}
+    tips = sides_alone(found.survey).keys() - aside
+    of_tips = [effect for effect in effects(found.alone) if effect.tip in tips]
+    measured = [effect for effect in of_tips if effect.measured]
+    unknown = tips - {effect.tip for effect in of_tips} | {effect.tip for effect in measured if effect.high is None}
+    if unknown:
+        count = f"{len(unknown)} of {plural(len(tips), 'tip')} need{'s' * (len(unknown) == 1)} more launches"
+        return f"Nothing worth changing was found yet: {count}"
+    known = [math.expm1(effect.high) for effect in measured if effect.high is not None]
+    if not known:
+        return "Nothing worth changing was found: no tip that leaves the results as they are could be measured"
+    most = max(0.0, *known)
     return f"Nothing worth changing: no tip that leaves the results as they are brings more than {percent(most)}"
 
 

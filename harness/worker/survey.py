@@ -43,6 +43,9 @@ WORTH_TRYING, MUCH = 0.03, 0.3
 """Shares of a step's time: what a tip must be about to be tried at all, as one that brings less is "at most 3 %"
 whatever is measured, and what it must be about to be tried before others."""
 
+PIECE = 1 << 24
+"""Numbers of a parameter that are changed at a time."""
+
 NUDGE = 1e-5
 """By how much of themselves parameters are changed, to see what a job makes of rounding. Single precision rounds to
 6e-8; a sum of many numbers in another order, as of batch normalisation in channels_last, was seen to be off by this."""
@@ -214,10 +217,17 @@ def _nudged(job: Job | GivenStep) -> Job | GivenStep:
     if isinstance(job, Job):
         generator = torch.Generator().manual_seed(0)
         with torch.no_grad():
-            for parameter in job.model.parameters():
-                change = 1 + NUDGE * torch.randn(parameter.shape, generator=generator)
-                parameter.mul_(change.to(parameter.device, parameter.dtype))
+            for part in (part for parameter in job.model.parameters() for part in _parts(parameter)):
+                change = 1 + NUDGE * torch.randn(part.shape, generator=generator)
+                part.mul_(change.to(part.device, part.dtype))
     return job
+
+
+def _parts(parameter: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """A parameter of gigabytes in pieces: what changes it would be as large once more, and twice."""
+    whole = torch.atleast_1d(parameter)
+    rows = PIECE * len(whole) // max(1, whole.numel())
+    return torch.split(whole, max(1, rows))
 
 
 def _runs_in_fp64(build: Callable[[], Any]) -> bool:
