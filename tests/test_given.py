@@ -1,13 +1,17 @@
 """What a person's function may return, and what is said where it returns something else."""
 
+import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from tipbench.given.draws import draw_alike, shuffle_alike
 from tipbench.given.forms import GivenStep, job_of
 from tipbench.given.target import BadJob, function
 from tipbench.tip.job import Job
@@ -89,6 +93,63 @@ def test_a_loader_can_be_made_anew_with_other_workers() -> None:
     anew = [inputs for inputs, _ in job.loader()]
     torch.manual_seed(1)
     assert [list(map(torch.equal, anew, [inputs for inputs, _ in loader]))] == [[True, True]]
+
+
+class Augmented(TensorDataset):
+    """Draws for each item from all generators that people use."""
+
+    def __getitem__(self, number: int) -> Any:
+        inputs, targets = super().__getitem__(number)
+        return inputs + torch.rand(()) + random.random() + numpy.random.rand(), targets.float()
+
+
+def masked(items: list[Any]) -> Any:
+    inputs, targets = torch.utils.data.default_collate(items)
+    return inputs * (torch.rand(inputs.shape) > 0.2), targets
+
+
+def plain(workers: int) -> Job:
+    model = nn.Linear(4, 1)
+    data = Augmented(*pairs_of_numbers().tensors)
+    return Job(model, data, loss=nn.MSELoss(), batch_size=3, shuffle=True, num_workers=workers)
+
+
+def loader(workers: int) -> Job:
+    """With a generator, which the sampler shares."""
+    loader = DataLoader(
+        Augmented(*pairs_of_numbers().tensors),
+        batch_size=3,
+        shuffle=True,
+        collate_fn=masked,
+        generator=torch.Generator().manual_seed(3),
+        num_workers=workers,
+    )
+    return job_of((nn.Linear(4, 1), loader))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("build", [plain, loader])
+def test_workers_draw_what_a_loader_without_them_draws(build: Callable[[int], Job]) -> None:
+    """In the second epoch too, whose order depends on how often was drawn before."""
+    taken = []
+    for workers in (0, 2):
+        torch.manual_seed(1)
+        job = build(workers)
+        shuffle_alike(job)
+        draw_alike(job)
+        if workers:
+            job.loading["persistent_workers"] = True
+        batches = [inputs for _ in range(3) for inputs, _ in job.loader()]
+        taken.append([*batches, torch.rand(3)])
+    assert len(taken[0]) == 10
+    assert all(map(torch.equal, *taken))
+
+
+def test_nothing_is_put_around_data_that_draw_nothing() -> None:
+    data = pairs_of_numbers()
+    job = Job(nn.Linear(4, 1), data, batch_size=4)
+    draw_alike(job)
+    assert job.data is data
+    assert "collate_fn" not in job.loading
 
 
 def test_a_callable_is_a_step() -> None:

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from tipbench.given.draws import draw_alike, shuffle_alike
 from tipbench.given.forms import GivenStep, job_of
 from tipbench.given.loop import GivenJob
 from tipbench.given.target import function
@@ -146,6 +147,9 @@ class OnGivenJob(_Given, MacroPair):
     def job(self) -> Job:
         found = job_of(function(self.target)())
         assert isinstance(found, Job)
+        shuffle_alike(found)
+        if self.batches:
+            draw_alike(found)
         return found
 
     def step_of(self, job: Job) -> Step:
