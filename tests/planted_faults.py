@@ -77,7 +77,8 @@ def main() -> None:
 
 
 def held(listed: list[dict[str, Any]]) -> str:
-    """How often an advice's interval holds the mean that the others with the same members found."""
+    """How often an advice's interval holds the mean that the others with the same members found, weighted by their
+    intervals: some are ten times as wide as others."""
     of_members: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for one in listed:
         if one["together"] and one["together"]["low"]:
@@ -86,10 +87,12 @@ def held(listed: list[dict[str, Any]]) -> str:
     inside = total = 0
     for alike in of_members.values():
         for one in alike:
-            others = [math.log(other["gain"]) for other in alike if other is not one]
+            others = [other for other in alike if other is not one]
             if others:
+                weights = [math.log(other["high"] / other["low"]) ** -2 for other in others]
+                mean = math.exp(fmean((math.log(other["gain"]) for other in others), weights))
                 total += 1
-                inside += one["low"] <= math.exp(fmean(others)) <= one["high"]
+                inside += one["low"] <= mean <= one["high"]
     return f"{inside} of {total} intervals hold what the other repetitions found"
 
 

@@ -7,6 +7,7 @@ import ast
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,14 @@ class Machine:
     """Takes the place of `engine.run`, and of the clock.
 
     gain: what tips bring here. parts: the parts of advices that were begun, and those that were gone on with. short: of
-    these parts nothing but a first launch is made.
+    these parts nothing but a first launch is made, which takes launch_s for each pair.
     """
 
     Options = run_file.Options
 
-    def __init__(self, gain: Gain, short: Iterable[str] = ()) -> None:
+    def __init__(self, gain: Gain, short: Iterable[str] = (), launch_s: float = 5.0) -> None:
         self.gain = gain
+        self.launch_s = launch_s
         self.short = set(short)
         self.parts: list[str] = []
         self.further: list[str] = []
@@ -52,7 +54,8 @@ class Machine:
                 found = {side: self._gain(sides[side]) - self._gain(sides["baseline"]) for side in sides}
                 effects = {side: effect for side, effect in found.items() if side != "baseline"}
                 about = info(name, list(effects), tip=tip(file.stem.replace("_", "-")), scale="macro")
-                records.append(measured(about, effects, launches=launches))
+                wall_s = launches * self.launch_s
+                records.append(replace(measured(about, effects, launches=launches), wall_s=wall_s))
         return 0, stored(options.results, run(records, options=OF_NEW_RUNS))
 
     def resume(self, path: Path, more_s: float, **_: Any) -> int:
@@ -164,6 +167,15 @@ def test_a_short_time_is_not_for_a_search_and_more_time_does_not_search_what_was
     assert machine.parts == ["alone", "confirmed"]
     assert members(said) == ["a"]
     assert said["together"]["gain"] == pytest.approx(math.exp(0.3), rel=1e-3)
+
+
+@pytest.mark.parametrize(("launch_s", "searches"), [(10.0, ["search-1"]), (20.0, [])])
+def test_a_search_is_begun_only_where_a_launch_of_all_members_is_expected_to_fit(
+    on: Callable[..., Any], launch_s: float, searches: list[str]
+) -> None:
+    machine = Machine(summed(a=0.3, b=0.2), short=["alone"], launch_s=launch_s)
+    assert members(on(machine)(budget_s=240.0)) == ["a", "b"]
+    assert machine.parts == ["alone", *searches, "confirmed"]
 
 
 @pytest.mark.parametrize(

@@ -221,8 +221,8 @@ class _Advice:
         alone = self._candidates()
 
         def is_time(number: int) -> bool:
-            is_left = until - time.monotonic() >= LEAST_S and not (self.folder / CONFIRMED).exists()
-            return is_left or self._place(number).exists()
+            is_left = until - time.monotonic() >= max(LEAST_S, self._launch_s(stack))
+            return self._place(number).exists() or (is_left and not (self.folder / CONFIRMED).exists())
 
         if not is_time(1):
             return clear(stack, alone), 0
@@ -237,6 +237,15 @@ class _Advice:
                 break
             stack = fewer
         return stack, 0
+
+    def _launch_s(self, stack: Stack) -> float:
+        """Seconds that a launch of these members together may take: twice as long as one of each alone, checks
+        included, as it has sides without each of them too."""
+        file = _file_of(self.folder / ALONE)
+        tips = {way["tip"] for way in self.survey["ways"] if way["name"] in stack}
+        records = store.read(file)[0].records if file else ()
+        alone = (record.wall_s / max(1, len(record.launches)) for record in records if record.info.tip["id"] in tips)
+        return 2 * sum(alone)
 
     def _confirmed(self, stack: Stack, until: float) -> tuple[Stack, int]:
         """The members that pay by launches that chose nothing. Without those that bring nothing for certain beside the
