@@ -98,6 +98,11 @@ def test_who_seems_to_bring_something_stays_until_more_is_known() -> None:
     assert without(("a", "b"), found={"a": provisional(0.7), "b": provisional(1.02)}) == ("a",)
 
 
+def test_of_two_that_may_do_the_same_one_leaves_before_more_is_known() -> None:
+    found = {"a": provisional(0.45), "b": provisional(0.986), "c": provisional(0.985)}
+    assert without(("a", "b", "c"), alone="a b c", found=found) == ("a", "c")
+
+
 def test_who_was_not_measured_stays() -> None:
     assert without(("a", "b"), found={"a": known(-0.1)}) == ("a", "b")
 
