@@ -171,12 +171,12 @@ class _Advice:
         code = self._alone(OF_ALL * budget_s)
         if code == 130:
             return code
-        if self.check and scores.read(self.folder) is None:
-            self._score(OF_SCORES * budget_s or SCORES_S)
+        self._score(OF_SCORES * budget_s or SCORES_S)
         stack = self._first_stack()
         for further in (searched_until, until - LEAST_S):  # as long as there is nothing to measure together
             if not stack and code != 130 and (left_s := further - time.monotonic()) > LEAST_S:
                 code = self._alone(left_s)
+                self._score(OF_SCORES * budget_s or SCORES_S)
                 stack = self._first_stack()
         if stack and code != 130:
             stack, code = self._searched(stack, searched_until)
@@ -191,11 +191,15 @@ class _Advice:
         return self._measured(place, budget_s)
 
     def _score(self, budget_s: float) -> None:
-        """By the person's own function, what changes results and may pay. Raises NoJob."""
+        """By the person's own function, what changes results and may pay; once, and not when a stack has been chosen by
+        that. Raises NoJob."""
+        if not self.check or any(part.exists() for part in self._parts()[1:]):
+            return
         usable = [way for way in self.survey["ways"] if not way["why_not"] and way["changes_numbers"]]
         bring = {one.name: one.mean for one in self._candidates() if one.verdict != "slower"}
         ways = [way for way in usable if bring.get(way["name"], 0.0) > 0.0]
-        scores.write(self.folder, self.target, self.survey, self.check, ways, budget_s)
+        if any(way["name"] not in self._scores().of for way in ways):
+            scores.write(self.folder, self.target, self.survey, self.check, ways, budget_s)
 
     def _first_stack(self) -> Stack:
         """Raises NoJob."""

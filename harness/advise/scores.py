@@ -52,15 +52,13 @@ def write(folder: Path, target: str, survey: Survey, check: str, ways: Sequence[
     """Score the job with each of these ways, and without any, within about so many seconds. Raises NoJob where the job
     as it is cannot be scored; a way with which it cannot be has no score."""
     trainings = SEEDS * (1 + len(ways))
-    steps = max(1, int((budget_s / trainings - survey["build_s"]) / survey["step_s"])) if ways else 0
-    found = Scores(steps)
-    if ways:
-        of: dict[str, Sequence[float]] = {AS_IT_IS: scored(target, check, steps, SEEDS)}
-        for way in ways:
-            try:
-                of[way["name"]] = scored(target, check, steps, SEEDS, (way,))
-            except NoJob as why:
-                print(f"tipbench: not scored with {way['do'].rstrip(':')}: {why}", file=sys.stderr)
-        found = Scores(steps, of)
+    steps = max(1, int((budget_s / trainings - survey["build_s"]) / survey["step_s"]))
+    of: dict[str, Sequence[float]] = {AS_IT_IS: scored(target, check, steps, SEEDS)}
+    for way in ways:
+        try:
+            of[way["name"]] = scored(target, check, steps, SEEDS, (way,))
+        except NoJob as why:
+            print(f"tipbench: not scored with {way['do'].rstrip(':')}: {why}", file=sys.stderr)
+    found = Scores(steps, of)
     write_file(folder / FILE, json.dumps(asdict(found)).encode())
     return found
