@@ -40,6 +40,7 @@ class Machine:
         self.parts: list[str] = []
         self.further: list[str] = []
         self.now = 0.0
+        self._begun: dict[str, run_file.Options] = {}
 
     def monotonic(self) -> float:
         return self.now
@@ -47,6 +48,20 @@ class Machine:
     def measured(self, options: run_file.Options) -> tuple[int, Path]:
         self.now += options.budget_s
         self.parts.append(options.results.name)
+        self._begun[options.results.name] = options
+        return 0, self._launched(options)
+
+    def resume(self, path: Path, more_s: float, **_: Any) -> int:
+        """Launches that find what there is to gain by now."""
+        self.now += more_s
+        part = path.parents[1].name
+        self.further.append(part)
+        if part in self._begun:
+            path.unlink()
+            self._launched(self._begun[part])
+        return 0
+
+    def _launched(self, options: run_file.Options) -> Path:
         launches = 1 if options.results.name in self.short else 6
         records = []
         for file in sorted(options.folder.glob("*.py")):
@@ -56,12 +71,7 @@ class Machine:
                 about = info(name, list(effects), tip=tip(file.stem.replace("_", "-")), scale="macro")
                 wall_s = launches * self.launch_s
                 records.append(replace(measured(about, effects, launches=launches), wall_s=wall_s))
-        return 0, stored(options.results, run(records, options=OF_NEW_RUNS))
-
-    def resume(self, path: Path, more_s: float, **_: Any) -> int:
-        self.now += more_s
-        self.further.append(path.parents[1].name)
-        return 0
+        return stored(options.results, run(records, options=OF_NEW_RUNS))
 
     def _gain(self, ways: Iterable[str]) -> float:
         return self.gain(frozenset(ways))
@@ -178,6 +188,20 @@ def test_a_search_is_begun_only_where_a_launch_of_all_members_is_expected_to_fit
     assert machine.parts == ["alone", *searches, "confirmed"]
 
 
+C_CHANGES_RESULTS: Survey = {**SURVEY, "ways": [way("a"), way("b"), {**way("c"), "changes_numbers": True}]}
+
+
+def score_with(changed: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job as it is scores 0.9, and with a tip `changed`."""
+
+    def scored(target: str, check: str, steps: int, seeds: int, ways: Any = ()) -> list[float]:
+        assert check == "accuracy"
+        return [changed if ways else 0.9] * seeds
+
+    monkeypatch.setattr(command, "scored", scored)
+    monkeypatch.setattr(scores, "scored", scored)
+
+
 @pytest.mark.parametrize(
     ("options", "score", "expected"),
     [
@@ -194,14 +218,19 @@ def test_what_changes_results_is_followed_only_where_that_is_allowed(
     score: float,
     expected: list[str],
 ) -> None:
-    def scored(target: str, check: str, steps: int, seeds: int, ways: Any = ()) -> list[float]:
-        assert check == "accuracy"
-        return [score if ways else 0.9] * seeds
-
-    monkeypatch.setattr(command, "scored", scored)
-    monkeypatch.setattr(scores, "scored", scored)
-    survey: Survey = {**SURVEY, "ways": [way("a"), way("b"), {**way("c"), "changes_numbers": True}]}
-    said = on(Machine(summed(a=0.3, c=0.5)), survey)(**options)
+    score_with(score, monkeypatch)
+    said = on(Machine(summed(a=0.3, c=0.5)), C_CHANGES_RESULTS)(**options)
     assert members(said) == expected
     prices = {one["tip"]: one["price"] for one in said["tips"]}
     assert ("score 0" in prices["c"]) == ("check" in options)
+
+
+@pytest.mark.parametrize(("score", "expected"), [(0.9, ["c"]), (0.8, [])])
+def test_what_pays_only_by_further_launches_is_scored_then(
+    on: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, score: float, expected: list[str]
+) -> None:
+    score_with(score, monkeypatch)
+    machine = Machine(lambda ways: 0.5 if "c" in ways and machine.further else -0.1 * len(ways))
+    said = on(machine, C_CHANGES_RESULTS)(check="accuracy")
+    assert machine.further[0] == "alone"
+    assert members(said) == expected

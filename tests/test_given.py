@@ -129,17 +129,21 @@ def loader(workers: int) -> Job:
 
 @pytest.mark.parametrize("build", [plain, loader])
 def test_workers_draw_what_a_loader_without_them_draws(build: Callable[[int], Job]) -> None:
-    """In the second epoch too, whose order depends on how often was drawn before."""
+    """In the second epoch too, whose order depends on how often was drawn before. What the job draws itself afterwards
+    is the same too."""
     taken = []
     for workers in (0, 2):
         torch.manual_seed(1)
+        random.seed(1)
+        numpy.random.seed(1)
         job = build(workers)
         shuffle_alike(job)
         draw_alike(job)
         if workers:
             job.loading["persistent_workers"] = True
         batches = [inputs for _ in range(3) for inputs, _ in job.loader()]
-        taken.append([*batches, torch.rand(3)])
+        of_the_job = torch.tensor([random.random(), numpy.random.rand(), torch.rand(())])
+        taken.append([*batches, of_the_job])
     assert len(taken[0]) == 10
     assert all(map(torch.equal, *taken))
 
