@@ -146,14 +146,13 @@ def ceilings(found: Found) -> list[str]:
                 said.append(f"A change of {what} alone can bring no more than {1 / (1 - shares[phase]):.2f}x.")
     least, moving = _at_best(found.survey, "flops", whole), _at_best(found.survey, "bytes", whole)
     if least:
-        copied = f", and at that of a large copy what they read and write {seconds(moving)}" if moving else ""
+        copied = f", and its reads and writes {seconds(moving)} at the rate of a large copy" if moving else ""
         said.append(
-            f"At the rate of a large matrix product the operations of a step would take {seconds(least)}{copied}, of "
-            f"its {seconds(whole)}."
+            f"The arithmetic of a step would take {seconds(least)} at the rate of a large matrix product{copied}."
         )
     if pays(found) and (after := _shares(found.time)):
         left = sum(found.time.values())
-        times = f"; what is left is {left / least:.1f} times what its operations would take" if least else ""
+        times = f"; a step then takes {left / least:.1f} times what its arithmetic would" if least else ""
         said.append(f"With the changes {_spent(after)}{times}.")
     return said
 

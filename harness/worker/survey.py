@@ -74,9 +74,9 @@ class Survey:
     """What was found of a job.
 
     name: such as "train.py:job", or a command as it is written in a shell. import_s, build_s: seconds to import the
-    file, and to build the job. kind: "training", "inference", "step" or
-    "command". step_s: seconds of a step that is not the first. repeats: whether a second job of the same seed returned
-    the same. noise: how far it was off. rounding: how far a job is off whose parameters are changed by NUDGE. exact:
+    file, and to build the job. kind: "training", "inference", "step" or "command". step_s: median seconds of a step, or
+    those of the second one where its phases are not known. repeats: whether a second job of the same seed returned the
+    same. noise: how far it was off. rounding: how far a job is off whose parameters are changed by NUDGE. exact:
     whether the job runs in fp64. compared: whether a step returns anything that can be. workers: of its DataLoader.
     bytes: of main memory that its first steps and what they need took. rates: of large operations here, "flops" and
     "bytes" a second. card: as `job_card` answers; empty where it is not known. by_hand: id, title and what to write
@@ -146,7 +146,10 @@ def survey(target: str) -> Survey:
     if isinstance(job, GivenStep):
         return _with_ways(Survey(**{**vars(found), "repeats": noise == 0.0, "noise": noise}), job)
     other, _ = calling("its step", lambda: _run(_nudged(built()).step))
+    card = _card(lambda: job_card(job, job.step))
     known = {
+        # The second step of all is seen to take up to a third longer than later ones.
+        "step_s": _seconds(card) or step_s,
         "repeats": noise == 0.0,
         "noise": noise,
         "rounding": _apart(outputs, other) if other is not None else math.inf,
@@ -155,7 +158,7 @@ def survey(target: str) -> Survey:
         "workers": int(job.loading.get("num_workers") or 0),
         "parameters": sum(parameter.numel() for parameter in job.model.parameters()),
         "rates": _rates(job.device),
-        "card": _card(lambda: job_card(job, job.step)),
+        "card": card,
     }
     return _with_ways(Survey(**{**vars(found), **known}), job)
 
@@ -310,9 +313,14 @@ def _why_not(way: Any, job: Job | GivenStep, found: Survey) -> str:
     return way.applies(job) or _ceiling(way.phase, found.card)
 
 
+def _seconds(card: Mapping[str, float]) -> float:
+    """Of a step; 0 where it is not known."""
+    return sum(card.get(phase, 0.0) for phase in PHASES)
+
+
 def _share(phase: str, card: Mapping[str, float]) -> float:
     """Of a step's time; 0 where it is not known."""
-    whole = sum(card.get(name, 0.0) for name in PHASES)
+    whole = _seconds(card)
     return card.get(phase, 0.0) / whole if whole else 0.0
 
 
