@@ -113,9 +113,30 @@ def test_what_changes_results_is_named_though_it_is_left_out(scores: Scores, sai
     assert lines(found)[3:-4] == ["  do a", *said]
 
 
+def answers(found: Found) -> dict[str, tuple[str, str]]:
+    return {one["tip"]: (one["answer"], one["gain"]) for one in as_json(found)["tips"]}  # type: ignore[attr-defined]
+
+
 def test_what_launches_that_chose_nothing_say_of_a_tip_counts_more_than_what_it_brings_alone() -> None:
     found = together(1.5, a=1.3, b=1.01)
-    gains = {one["tip"]: (one["answer"], one["gain"]) for one in as_json(found)["tips"]}  # type: ignore[attr-defined]
-    alone = gains["c"][1]
-    assert gains["a"] == ("use it", f"1.30x [1.27, 1.33] on top of the others; alone {alone}")
-    assert gains["b"][1] == alone
+    alone = answers(found)["c"][1]
+    assert answers(found)["a"] == ("use it", f"1.30x [1.27, 1.33] on top of the others; alone {alone}")
+    assert answers(found)["b"] == ("use it", alone)
+
+
+def test_a_tip_that_pays_alone_and_not_beside_the_changes_is_not_to_be_used() -> None:
+    found = together(1.5, a=1.3, b=1.2)
+    alone = answers(found)["c"][1]
+    assert answers(found)["c"] == ("use it", alone)
+    out = replace(found, left_out={"c": speedup(1.0)})
+    assert answers(out)["c"] == ("don't", f"1.00x [0.98, 1.02] on top of the changes; alone {alone}")
+    survey: Survey = {**SURVEY, "ways": [{**way(name), "one_of": "optimizer"} for name in "abc"]}
+    excluded = replace(together(1.5, a=1.3), survey=survey)
+    assert answers(excluded)["c"] == ("don't", f"cannot be used with do a; alone {alone}")
+
+
+def test_members_that_were_not_left_out_in_turn_are_answered_with_what_all_bring() -> None:
+    found = replace(together(1.5, a=1.3, b=1.2), stack={"optimized": speedup(1.5)})
+    alone = answers(found)["c"][1]
+    assert answers(found)["a"] == ("use it", f"1.50x [1.47, 1.53] with all changes; alone {alone}")
+    assert interplay(found).startswith("There was no time to leave each out")

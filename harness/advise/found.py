@@ -101,10 +101,15 @@ def _kept_out(found: Found) -> list[str]:
 
 
 def interplay(found: Found) -> str:
-    """Whether the members bring more together, or less, than the product of what each brings on top of the others;
-    empty where that is not known, or is so within two standard errors."""
+    """Whether the members bring more together, or less, than the product of what each brings on top of the others, or
+    that none was left out; empty where that is not known, or is so within two standard errors."""
     whole = found.stack.get("optimized")
     others = [found.stack.get(f"{WITHOUT}{name}") for name in found.members]
+    if pays(found) and len(others) > 1 and not any(others):
+        return (
+            "There was no time to leave each out in turn, so what each brings on top of the others is not known; a "
+            "longer budget shows that."
+        )
     known = [
         (one.mean, one.error) for one in (whole, *others) if one and one.mean is not None and one.error is not None
     ]

@@ -11,7 +11,7 @@ from tipbench.advise.pairs import AS_IT_IS, sides_alone
 from tipbench.advise.surveyed import Survey
 from tipbench.advise.together import WITHOUT, costs, mean_of
 from tipbench.records.record import PHASES
-from tipbench.report.advice import USE, Advice, Gain, advise
+from tipbench.report.advice import DO_NOT, USE, Advice, Gain, advise
 from tipbench.report.answers import noise
 from tipbench.report.cells import table
 from tipbench.report.document import Block, Bullets, Heading, Line, Literal, Page, Paragraph, Strong
@@ -232,7 +232,7 @@ def _given(found: Found) -> list[Advice]:
     answered = [given for given in advise([measured]) if given.tip not in (AS_IT_IS, CONTROL)]
     answered.sort(key=lambda given: -bring[given.tip])
     return [
-        _in_the_stack(
+        _beside_the_changes(
             replace(given, do=_do(given, found.survey, measured), gains=_gains(given, found.survey, measured)), found
         )
         if any(row.measured for row in of_tip[given.tip])
@@ -241,17 +241,34 @@ def _given(found: Found) -> list[Advice]:
     ]
 
 
-def _in_the_stack(given: Advice, found: Found) -> Advice:
-    """The advice on a tip that is known to pay with the others, as that says; any other as it is."""
-    ways = {way["name"]: way for way in found.survey["ways"] if way["tip"] == given.tip}
+def _beside_the_changes(given: Advice, found: Found) -> Advice:
+    """The advice on a tip as the changes that pay together say it; as it is where these say nothing of it."""
+    if not pays(found):
+        return given
+    all_ways = {way["name"]: way for way in found.survey["ways"]}
+    ways = {name: way for name, way in all_ways.items() if way["tip"] == given.tip}
+    alone = Gain(f"alone {_gain(given)}")
     for name in ways.keys() & set(found.members):
-        alone = len(found.members) == 1
-        beside = found.stack.get("optimized" if alone else f"{WITHOUT}{name}")
-        if pays(found) and beside is not None and beside.mean is not None and costs(beside):
-            said = Gain(f"{inverse_of(beside)} {'confirmed' if alone else 'on top of the others'}")
-            gains = (said, Gain(f"alone {_gain(given)}"))
-            return replace(given, kind=USE, answer=USE, do=ways[name]["do"], gains=gains)
+        if said := _as_a_member(name, found):
+            return replace(given, kind=USE, answer=USE, do=ways[name]["do"], gains=(Gain(said), alone))
+        return given
+    why_not = [f"{inverse_of(found.left_out[name])} on top of the changes" for name in ways if name in found.left_out]
+    taken = {all_ways[name]["one_of"]: all_ways[name]["do"] for name in found.members if all_ways[name]["one_of"]}
+    why_not += [f"cannot be used with {taken[way['one_of']]}" for way in ways.values() if way["one_of"] in taken]
+    if given.kind == USE and why_not:
+        return replace(given, kind=DO_NOT, answer=DO_NOT, do="", gains=(Gain(why_not[0]), alone))
     return given
+
+
+def _as_a_member(name: str, found: Found) -> str:
+    """What is known to be gained with this change among the others; empty where that is not known."""
+    whole = found.stack["optimized"]
+    beside = whole if len(found.members) == 1 else found.stack.get(f"{WITHOUT}{name}")
+    if beside is None:
+        return f"{inverse_of(whole)} with all changes" if whole.mean is not None else ""
+    if beside.mean is None or not costs(beside):
+        return ""
+    return f"{inverse_of(beside)} {'confirmed' if beside is whole else 'on top of the others'}"
 
 
 def _gains(given: Advice, survey: Survey, measured: Sequence[Effect]) -> tuple[Gain, ...]:
