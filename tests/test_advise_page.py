@@ -140,3 +140,13 @@ def test_members_that_were_not_left_out_in_turn_are_answered_with_what_all_bring
     alone = answers(found)["c"][1]
     assert answers(found)["a"] == ("use it", f"1.50x [1.47, 1.53] with all changes; alone {alone}")
     assert interplay(found).startswith("There was no time to leave each out")
+
+
+def test_changes_that_may_bring_less_than_counts_are_no_advice() -> None:
+    """A setting of the allocator was advised for 1.01x [1.00, 1.03]."""
+    little = replace(speedup(1.014), low=-0.028, high=-0.001)
+    found = replace(together(1.5, a=1.3), stack={"optimized": little})
+    assert as_json(found)["together"] is None
+    assert lines(found)[2].startswith("Nothing worth changing")
+    tried = "Seemed to pay, but not more than 1 % for certain when measured anew: do a, 1.01x [1.00, 1.03]"
+    assert lines(found)[3] == f"  {tried}"

@@ -125,11 +125,12 @@ def page_of(folder: Path) -> Page:
     about = _begun(folder)
     try:
         said = json.loads((folder / "advice.json").read_text())
-    except OSError:
-        raise NoJob(f"{folder} has no advice yet: go on with `tipbench advise --resume {folder}`") from None
-    members = said["together"]["members"] if said["together"] else []
-    stack = tuple(member["name"] for member in members)
-    return page.page(_Advice(folder, folder, **about).found(stack, said["time_with_changes"]))
+        stack, time_s = tuple(said["measured_anew"]), said["time_with_changes"]
+    except (OSError, KeyError):
+        raise NoJob(
+            f"{folder} has no advice of this version yet: go on with `tipbench advise --resume {folder}`"
+        ) from None
+    return page.page(_Advice(folder, folder, **about).found(stack, time_s))
 
 
 def _begun(folder: Path) -> dict[str, Any]:

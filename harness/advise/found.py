@@ -13,6 +13,7 @@ from tipbench.advise.together import WITHOUT, Stack, costs, mean_of
 from tipbench.records.record import Run
 from tipbench.report.effect import Effect, effects
 from tipbench.report.wording import percent, plural, ratio
+from tipbench.verdict.rules import MARGIN
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,12 @@ class Found:
 
 
 def pays(found: Found) -> bool:
-    """Whether the changes together are known to pay, or seem to, from too few launches to know."""
+    """Whether the changes together are known to bring more than the 1 % that counts as no difference, or seem to pay,
+    from too few launches to know."""
     whole = found.stack.get("optimized")
     if whole is None or not found.members:
         return False
-    return costs(whole)
+    return costs(whole) if whole.high is None else whole.high < -MARGIN
 
 
 def gain(found: Found) -> str:
@@ -67,12 +69,24 @@ def conclusion(found: Found) -> str:
 
 def changes(found: Found) -> list[str]:
     """What each member brings on top of the others, what those brought that were left out, and what may not be in."""
-    return [*(_members(found) if pays(found) else []), *_kept_out(found)]
+    return [*(_members(found) if pays(found) else _tried(found)), *_kept_out(found)]
+
+
+def _do(found: Found) -> dict[str, str]:
+    return {way["name"]: way["do"].rstrip(":") for way in found.survey["ways"]}
+
+
+def _tried(found: Found) -> list[str]:
+    """What seemed to pay alone, and does not for certain by launches that chose nothing."""
+    whole = found.stack.get("optimized")
+    if whole is None or mean_of(whole) is None:
+        return []
+    tried = " and ".join(_do(found)[name] for name in found.members)
+    return [f"Seemed to pay, but not more than 1 % for certain when measured anew: {tried}, {inverse_of(whole)}"]
 
 
 def _members(found: Found) -> list[str]:
-    do = {way["name"]: way["do"].rstrip(":") for way in found.survey["ways"]}
-    alone, said = by_name(found), []
+    do, alone, said = _do(found), by_name(found), []
     for name in found.members:
         if len(found.members) == 1:
             said.append(do[name])

@@ -82,12 +82,12 @@ def lines(found: Found) -> list[str]:
 
 
 def as_json(found: Found) -> dict[str, object]:
-    """{"job", "kind", "device", "step_s", "conclusion", "together", "time_with_changes", "tips", "not_tried",
-    "by_hand"}.
+    """{"job", "kind", "device", "step_s", "conclusion", "measured_anew", "together", "time_with_changes", "tips",
+    "not_tried", "by_hand"}.
 
-    together: null where nothing pays, else {"gain", "low", "high", "members": [{"name", "do", "alone",
-    "gain", "low", "high"}]} with factors of the job's speed, those of a member beside the others but for "alone"; null
-    where too few launches say.
+    measured_anew: names of what was left at the end, whether that pays or not. together: null where nothing pays, else
+    {"gain", "low", "high", "members": [{"name", "do", "alone", "gain", "low", "high"}]} with factors of the job's
+    speed, those of a member beside the others but for "alone"; null where too few launches say.
     tips: [{"tip", "title", "answer", "do", "gain", "price"}].
     not_tried: [{"name", "why"}]. by_hand: [{"tip", "title", "do"}].
     """
@@ -108,6 +108,7 @@ def as_json(found: Found) -> dict[str, object]:
         "device": survey["device"],
         "step_s": survey["step_s"],
         "conclusion": conclusion(found),
+        "measured_anew": list(found.members),
         "together": stack,
         "time_with_changes": dict(found.time),
         "tips": [
