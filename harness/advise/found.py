@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tipbench.advise.once import price_once
 from tipbench.advise.pairs import sides_alone
 from tipbench.advise.scores import Scores
 from tipbench.advise.surveyed import Survey
@@ -92,7 +93,8 @@ def _members(found: Found) -> list[str]:
             said.append(do[name])
         elif (beside := found.stack.get(f"{WITHOUT}{name}")) is not None:
             nothing = "" if costs(beside) else ", where it may bring nothing"
-            said.append(f"{do[name]}: {inverse_of(beside)} on top of the others{nothing}")
+            price = f"; costs {once}" if (once := price_once(beside)) else ""
+            said.append(f"{do[name]}: {inverse_of(beside)} on top of the others{nothing}{price}")
         else:
             said.append(f"{do[name]}: {speedup_of(alone[name])} alone")
     left = found.left_out.items()
@@ -136,6 +138,17 @@ def interplay(found: Found) -> str:
     if more > 0:
         return "In part they save the same time: each brings more alone than on top of the others."
     return "They help each other: each brings more on top of the others than alone."
+
+
+def paid_back(found: Found) -> str:
+    """What all changes take once, and how many steps pay for it; empty where every training has as many steps."""
+    whole = found.stack.get("optimized")
+    if whole is None or not pays(found):
+        return ""
+    if whole.one_off is None:
+        return "What the changes take once, such as to compile, was not measured; a longer budget shows that."
+    price, one = price_once(whole), len(found.members) == 1
+    return f"{'This change costs' if one else 'Together the changes cost'} {price}." if price else ""
 
 
 def by_name(found: Found) -> dict[str, Effect]:

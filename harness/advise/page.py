@@ -6,7 +6,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tipbench.advise.found import Found, by_name, changes, conclusion, interplay, inverse_of, pays, speedup_of
+from tipbench.advise.found import (
+    Found,
+    by_name,
+    changes,
+    conclusion,
+    interplay,
+    inverse_of,
+    paid_back,
+    pays,
+    speedup_of,
+)
+from tipbench.advise.once import once, price_once
 from tipbench.advise.pairs import AS_IT_IS, sides_alone
 from tipbench.advise.surveyed import Survey
 from tipbench.advise.together import WITHOUT, costs, mean_of
@@ -77,7 +88,7 @@ def lines(found: Found) -> list[str]:
     width = max((len(plain(one.answer)) for one in given), default=0)
     said = [f"{plain(one.answer):<{width}}  {plain(one.title)}: {plain(_gain(one))}" for one in given]
     listed = [f"  {line}" for line in changes(found)]
-    more = [f"  {overlap}"] if (overlap := interplay(found)) else []
+    more = [f"  {line}" for line in (interplay(found), paid_back(found)) if line]
     return [about(found.survey), *ceilings(found), "", conclusion(found), *listed, *more, "", *said]
 
 
@@ -86,8 +97,9 @@ def as_json(found: Found) -> dict[str, object]:
     "not_tried", "by_hand"}.
 
     measured_anew: names of what was left at the end, whether that pays or not. together: null where nothing pays, else
-    {"gain", "low", "high", "members": [{"name", "do", "alone", "gain", "low", "high"}]} with factors of the job's
-    speed, those of a member beside the others but for "alone"; null where too few launches say.
+    {"gain", "low", "high", "once_s", "pays_after_steps", "members": [{"name", "do", "alone", "gain", "low", "high",
+    "once_s", "pays_after_steps"}]} with factors of the job's speed, those of a member beside the others but for
+    "alone"; null where too few launches say, or that was not measured.
     tips: [{"tip", "title", "answer", "do", "gain", "price"}].
     not_tried: [{"name", "why"}]. by_hand: [{"tip", "title", "do"}].
     """
@@ -128,12 +140,14 @@ def as_json(found: Found) -> dict[str, object]:
 
 
 def _factors(effect: Effect | None) -> dict[str, float | None]:
-    """How much faster the baseline is than this side, with the interval."""
+    """How much faster the baseline is than this side, with the interval, and what it takes once."""
     if effect is None:
-        return dict.fromkeys(("gain", "low", "high"))
+        return dict.fromkeys(("gain", "low", "high", "once_s", "pays_after_steps"))
     mean = mean_of(effect)
     ends = (mean, effect.high, effect.low)
-    return dict(zip(("gain", "low", "high"), (None if end is None else math.exp(-end) for end in ends), strict=True))
+    once_s, steps = once(effect) or (None, None)
+    factors = (None if end is None else math.exp(-end) for end in ends)
+    return dict(zip(("gain", "low", "high"), factors, strict=True)) | {"once_s": once_s, "pays_after_steps": steps}
 
 
 def ceilings(found: Found) -> list[str]:
@@ -190,7 +204,7 @@ def page(found: Found) -> Page:
         Paragraph((f"{about(found.survey)}. {versions(found.alone.machine)}; {machine_words(found.alone.machine)}.",)),
         Paragraph((Strong(f"{conclusion(found)}."),)),
         *([Bullets(listed)] if listed else []),
-        *([Paragraph((overlap,))] if (overlap := interplay(found)) else []),
+        *(Paragraph((line,)) for line in (interplay(found), paid_back(found)) if line),
         *([Paragraph((" ".join(known),))] if (known := ceilings(found)) else []),
         *([Paragraph(noise(own))] if own else []),
         *([Paragraph((" ".join(said),))] if (said := slow(survey)) else []),
@@ -261,10 +275,14 @@ def _beside_the_changes(given: Advice, found: Found) -> Advice:
     return given
 
 
+def _beside_the_others(name: str, found: Found) -> Effect | None:
+    """The job with all members but this one; None where it was not left out in turn."""
+    return found.stack.get("optimized" if len(found.members) == 1 else f"{WITHOUT}{name}")
+
+
 def _as_a_member(name: str, found: Found) -> str:
     """What is known to be gained with this change among the others; empty where that is not known."""
-    whole = found.stack["optimized"]
-    beside = whole if len(found.members) == 1 else found.stack.get(f"{WITHOUT}{name}")
+    whole, beside = found.stack["optimized"], _beside_the_others(name, found)
     if beside is None:
         return f"{inverse_of(whole)} with all changes" if whole.mean is not None else ""
     if beside.mean is None or not costs(beside):
@@ -307,7 +325,11 @@ def _gain(given: Advice) -> str:
 def _price(given: Advice, found: Found) -> str:
     changing = [way["name"] for way in found.survey["ways"] if way["tip"] == given.tip and way["changes_numbers"]]
     scores = filter(None, map(found.scores.words, changing))
-    return "; ".join(filter(None, (given.price, "results change" if changing and given.kind == USE else "", *scores)))
+    here = [way["name"] for way in found.survey["ways"] if way["tip"] == given.tip and way["name"] in found.members]
+    beside = _beside_the_others(here[0], found) if here and pays(found) else None
+    once_more = price_once(beside) if beside else ""
+    results = "results change" if changing and given.kind == USE else ""
+    return "; ".join(filter(None, (given.price, once_more, results, *scores)))
 
 
 def _differs(survey: Survey) -> str:
