@@ -142,9 +142,9 @@ def test_members_that_were_not_left_out_in_turn_are_answered_with_what_all_bring
     assert interplay(found).startswith("There was no time to leave each out")
 
 
-def test_what_changes_cost_once_is_said_with_the_steps_that_pay_for_it() -> None:
+def test_what_changes_cost_once_and_in_memory_is_said_with_the_steps_that_pay_for_it() -> None:
     """Compiling for 57 s was advised for 4 % of a step of 0.1 s, and nothing was said of the 57 s."""
-    whole = speedup(1.5, once=(60.0, 3.0))
+    whole = replace(speedup(1.5, once=(60.0, 3.0)), tree=(130, 100), memory_before=95, memory_after=100)
     each = {
         f"{WITHOUT}a": speedup(1.3, once=(60.0, 59.0)),
         f"{WITHOUT}b": speedup(1.15, once=(60.0, 2.0)),
@@ -153,7 +153,8 @@ def test_what_changes_cost_once_is_said_with_the_steps_that_pay_for_it() -> None
     assert lines(found)[3:6] == [
         "  do a: 1.30x [1.27, 1.33] on top of the others",
         "  do b: 1.15x [1.13, 1.17] on top of the others; costs 58.0 s once, paid back after about 3,900 steps",
-        "  Together the changes cost 57.0 s once, paid back after about 1,100 steps.",
+        "  Together the changes cost 57.0 s once, paid back after about 1,100 steps, "
+        "and +30 % memory of all processes.",
     ]
     said = as_json(found)
     prices = {one["tip"]: one["price"] for one in said["tips"]}  # type: ignore[attr-defined]

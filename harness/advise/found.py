@@ -12,6 +12,7 @@ from tipbench.advise.scores import Scores
 from tipbench.advise.surveyed import Survey
 from tipbench.advise.together import WITHOUT, Stack, costs, mean_of
 from tipbench.records.record import Run
+from tipbench.report.advice import more_memory
 from tipbench.report.effect import Effect, effects
 from tipbench.report.wording import percent, plural, ratio
 from tipbench.verdict.rules import MARGIN
@@ -140,15 +141,18 @@ def interplay(found: Found) -> str:
     return "They help each other: each brings more on top of the others than alone."
 
 
-def paid_back(found: Found) -> str:
-    """What all changes take once, and how many steps pay for it; empty where every training has as many steps."""
+def price(found: Found) -> str:
+    """What all changes cost once, with the steps that pay for it, and in memory; empty where that is nothing."""
     whole = found.stack.get("optimized")
     if whole is None or not pays(found):
         return ""
     if whole.one_off is None:
         return "What the changes take once, such as to compile, was not measured; a longer budget shows that."
-    price, one = price_once(whole), len(found.members) == 1
-    return f"{'This change costs' if one else 'Together the changes cost'} {price}." if price else ""
+    live = [(whole.memory_after, whole.memory_before)] if whole.memory_before and whole.memory_after else []
+    trees = [(whole.tree[1], whole.tree[0])] if whole.tree else []
+    costs = [*filter(None, [price_once(whole)]), *more_memory(live, trees)]
+    what = "This change costs" if len(found.members) == 1 else "Together the changes cost"
+    return f"{what} {', and '.join(costs)}." if costs else ""
 
 
 def by_name(found: Found) -> dict[str, Effect]:

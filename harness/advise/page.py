@@ -13,8 +13,8 @@ from tipbench.advise.found import (
     conclusion,
     interplay,
     inverse_of,
-    paid_back,
     pays,
+    price,
     speedup_of,
 )
 from tipbench.advise.once import once, price_once
@@ -88,7 +88,7 @@ def lines(found: Found) -> list[str]:
     width = max((len(plain(one.answer)) for one in given), default=0)
     said = [f"{plain(one.answer):<{width}}  {plain(one.title)}: {plain(_gain(one))}" for one in given]
     listed = [f"  {line}" for line in changes(found)]
-    more = [f"  {line}" for line in (interplay(found), paid_back(found)) if line]
+    more = [f"  {line}" for line in (interplay(found), price(found)) if line]
     return [about(found.survey), *ceilings(found), "", conclusion(found), *listed, *more, "", *said]
 
 
@@ -97,8 +97,8 @@ def as_json(found: Found) -> dict[str, object]:
     "not_tried", "by_hand"}.
 
     measured_anew: names of what was left at the end, whether that pays or not. together: null where nothing pays, else
-    {"gain", "low", "high", "once_s", "pays_after_steps", "members": [{"name", "do", "alone", "gain", "low", "high",
-    "once_s", "pays_after_steps"}]} with factors of the job's speed, those of a member beside the others but for
+    {"gain", "low", "high", "once_s", "pays_after_steps", "price", "members": [{"name", "do", "alone", "gain", "low",
+    "high", "once_s", "pays_after_steps"}]} with factors of the job's speed, those of a member beside the others but for
     "alone"; null where too few launches say, or that was not measured.
     tips: [{"tip", "title", "answer", "do", "gain", "price"}].
     not_tried: [{"name", "why"}]. by_hand: [{"tip", "title", "do"}].
@@ -113,7 +113,7 @@ def as_json(found: Found) -> dict[str, object]:
             {"name": name, "do": ways[name]["do"], "alone": alone[name], **_factors(effect)}
             for name, effect in beside.items()
         ]
-        stack = {**_factors(whole), "members": listed}
+        stack = {**_factors(whole), "price": price(found), "members": listed}
     return {
         "job": found.survey["name"],
         "kind": survey["kind"],
@@ -204,7 +204,7 @@ def page(found: Found) -> Page:
         Paragraph((f"{about(found.survey)}. {versions(found.alone.machine)}; {machine_words(found.alone.machine)}.",)),
         Paragraph((Strong(f"{conclusion(found)}."),)),
         *([Bullets(listed)] if listed else []),
-        *(Paragraph((line,)) for line in (interplay(found), paid_back(found)) if line),
+        *(Paragraph((line,)) for line in (interplay(found), price(found)) if line),
         *([Paragraph((" ".join(known),))] if (known := ceilings(found)) else []),
         *([Paragraph(noise(own))] if own else []),
         *([Paragraph((" ".join(said),))] if (said := slow(survey)) else []),

@@ -354,13 +354,20 @@ def _price(effects: Sequence[Effect]) -> list[str]:
         ends = dict.fromkeys(f"{time:.2f}x" for time in (slower[0], slower[-1]))
         price.append(f"{' to '.join(ends)} the time")
     live = [(one.memory_before, one.memory_after) for one in effects if one.memory_before and one.memory_after]
-    # Worker processes hide their memory from the count of live tensors.
-    trees = [one.tree for one in effects if one.tree is not None]
-    for sides, what in ((live, "memory") if claim != Claim.LEANER else ([], ""), (trees, "memory of all processes")):
-        before, after = max(sides, key=lambda both: both[1] / both[0], default=(1, 1))
-        price += [f"{change(before, after)} {what}"] if after >= (1 + MEMORY_MARGIN) * before else []
+    price += more_memory(live if claim != Claim.LEANER else [], [one.tree for one in effects if one.tree])
     steps = max((one.break_even_steps or 0 for one in effects), default=0)
     return [*price, f"pays after {plural(steps, 'step')}"] if steps > SOON else price
+
+
+def more_memory(live: Sequence[tuple[int, int]], trees: Sequence[tuple[int, int]]) -> list[str]:
+    """`+25 % memory of all processes`, the most of all; what grows by less than MEMORY_MARGIN is left out.
+
+    live: bytes of live tensors, before and after; worker processes hide theirs. trees: bytes of all processes."""
+    price = []
+    for sides, what in ((live, "memory"), (trees, "memory of all processes")):
+        before, after = max(sides, key=lambda both: both[1] / both[0], default=(1, 1))
+        price += [f"{change(before, after)} {what}"] if after >= (1 + MEMORY_MARGIN) * before else []
+    return price
 
 
 def _nothing(effects: Sequence[Effect]) -> Advice:
