@@ -77,7 +77,7 @@ def slow(survey: Survey) -> list[str]:
     if survey["build_s"] >= SLOW_S:
         said.append(
             f"Building the job takes {seconds(survey['build_s'])}, and it is built about six times to check a tip and "
-            "twice for each launch: a budget of minutes holds few of these."
+            "twice for each launch: give a budget of hours, or let it read from a file what it prepares."
         )
     return said
 
