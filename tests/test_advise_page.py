@@ -70,9 +70,9 @@ def together(whole: float, *, left_out: dict[str, Effect] | None = None, **on_to
         (together(1.5, a=1.2, b=1.25), ""),
         (
             together(1.5, a=1.1, b=1.0),
-            "In part they save the same time: each brings more alone than on top of the others.",
+            "In part they save the same time: where one is left out, the others bring some of its gain.",
         ),
-        (together(1.5, a=1.5, b=1.5), "They help each other: each brings more on top of the others than alone."),
+        (together(1.5, a=1.5, b=1.5), "They help each other: where one is left out, the others bring less."),
         (together(1.5, a=1.5), ""),
     ],
 )

@@ -118,8 +118,9 @@ def _kept_out(found: Found) -> list[str]:
 
 
 def interplay(found: Found) -> str:
-    """Whether the members bring more together, or less, than the product of what each brings on top of the others, or
-    that none was left out; empty where that is not known, or is so within two standard errors."""
+    """Whether what each member brings on top of the others multiplies to less than what all bring, or to more, or that
+    none was left out; empty where that is not known, or is so within two standard errors. Of more than two members
+    this says nothing of a single one: it may still bring less than alone where they help each other."""
     whole = found.stack.get("optimized")
     others = [found.stack.get(f"{WITHOUT}{name}") for name in found.members]
     if pays(found) and len(others) > 1 and not any(others):
@@ -137,8 +138,8 @@ def interplay(found: Found) -> str:
     if abs(more) <= 2 * math.hypot(*(error for _, error in known)):
         return ""
     if more > 0:
-        return "In part they save the same time: each brings more alone than on top of the others."
-    return "They help each other: each brings more on top of the others than alone."
+        return "In part they save the same time: where one is left out, the others bring some of its gain."
+    return "They help each other: where one is left out, the others bring less."
 
 
 def price(found: Found) -> str:
