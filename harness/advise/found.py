@@ -94,8 +94,8 @@ def _members(found: Found) -> list[str]:
             said.append(do[name])
         elif (beside := found.stack.get(f"{WITHOUT}{name}")) is not None:
             nothing = "" if costs(beside) else ", where it may bring nothing"
-            price = f"; costs {once}" if (once := price_once(beside)) else ""
-            said.append(f"{do[name]}: {inverse_of(beside)} on top of the others{nothing}{price}")
+            more = f"; costs {once}" if (once := price_once(beside)) else ""
+            said.append(f"{do[name]}: {inverse_of(beside)} on top of the others{nothing}{more}")
         else:
             said.append(f"{do[name]}: {speedup_of(alone[name])} alone")
     left = found.left_out.items()
@@ -151,9 +151,13 @@ def price(found: Found) -> str:
         return "What the changes take once, such as to compile, was not measured; a longer budget shows that."
     live = [(whole.memory_after, whole.memory_before)] if whole.memory_before and whole.memory_after else []
     trees = [(whole.tree[1], whole.tree[0])] if whole.tree else []
-    costs = [*filter(None, [price_once(whole)]), *more_memory(live, trees)]
+    once = price_once(whole)
+    listed = [*([once] if once else []), *more_memory(live, trees)]
+    if not listed:
+        return ""
     what = "This change costs" if len(found.members) == 1 else "Together the changes cost"
-    return f"{what} {', and '.join(costs)}." if costs else ""
+    cached = " Compile caches were empty: a later run finds there what is compiled, and starts sooner." if once else ""
+    return f"{what} {', and '.join(listed)}.{cached}"
 
 
 def by_name(found: Found) -> dict[str, Effect]:

@@ -18,7 +18,8 @@ def once(beside: Effect) -> tuple[float, int] | None:
     if beside.one_off is None or beside.step_s is None or mean is None or mean >= 0:
         return None
     whole_s, without_s = beside.one_off
-    return whole_s - without_s, steps_to_pay(without_s, whole_s, beside.step_s * math.expm1(-mean))
+    extra_s = whole_s - without_s
+    return extra_s, steps_to_pay(extra_s, without_s, beside.step_s * math.expm1(-mean))
 
 
 def price_once(beside: Effect) -> str:

@@ -6,17 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tipbench.advise.found import (
-    Found,
-    by_name,
-    changes,
-    conclusion,
-    interplay,
-    inverse_of,
-    pays,
-    price,
-    speedup_of,
-)
+from tipbench.advise.found import Found, by_name, changes, conclusion, interplay, inverse_of, pays, price, speedup_of
 from tipbench.advise.once import once, price_once
 from tipbench.advise.pairs import AS_IT_IS, sides_alone
 from tipbench.advise.surveyed import Survey
@@ -107,7 +97,7 @@ def as_json(found: Found) -> dict[str, object]:
     ways = {way["name"]: way for way in survey["ways"]}
     stack = None
     if whole is not None:
-        beside = {name: found.stack.get(f"{WITHOUT}{name}") for name in found.members}
+        beside = {name: _beside_the_others(name, found) for name in found.members}
         alone = {name: math.exp(mean_of(effect) or 0.0) for name, effect in by_name(found).items()}
         listed = [
             {"name": name, "do": ways[name]["do"], "alone": alone[name], **_factors(effect)}

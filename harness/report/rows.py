@@ -190,15 +190,15 @@ def _break_even(judgement: Judgement, step_s: float | None, one_off_s: float | N
     if judgement.verdict != "faster" or judgement.speedup is None or step_s is None or one_off_s is None:
         return None
     before_s = math.fsum(_baseline(judgement.record).one_off.values())
-    return steps_to_pay(before_s, before_s + one_off_s, step_s - step_s / judgement.speedup)
+    return steps_to_pay(one_off_s, before_s, step_s - step_s / judgement.speedup)
 
 
-def steps_to_pay(before_s: float, after_s: float, saved_s: float) -> int:
-    """After how many steps, each shorter by saved_s, a rise of the one-off cost is earned back; 0 where the rise is
-    within noise."""
-    if after_s - before_s <= max(ONE_OFF_NOISE_S, ONE_OFF_NOISE_SHARE * before_s):
+def steps_to_pay(extra_s: float, before_s: float, saved_s: float) -> int:
+    """Steps, each shorter by saved_s, that save what a variant needs once beyond the before_s of the baseline; 0 where
+    that is within noise."""
+    if extra_s <= max(ONE_OFF_NOISE_S, ONE_OFF_NOISE_SHARE * before_s):
         return 0
-    return math.ceil((after_s - before_s) / saved_s)
+    return math.ceil(extra_s / saved_s)
 
 
 def _extra(variant: Mapping[str, float], baseline: Mapping[str, float]) -> float | None:
