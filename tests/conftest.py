@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from tipbench.engine.launcher import PASSIVE
-
 SLOW = {
     "test_bad_luck": "runs in which everything goes wrong, and full disks",
     "test_channel": "workers whose connection is disturbed in every way",
@@ -41,14 +39,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def own_environment() -> Iterator[None]:
-    """A lock of the tests' own, OpenMP's threads that sleep, and no word of pytest-xdist: what the commands that tests
-    start inherit."""
+    """A lock of the tests' own, and no word of pytest-xdist: what the commands they start inherit."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("TIPBENCH_LOCK", os.path.join(folder, "lock"))
-        # Tests run two at a time. Threads that spin at each barrier, on a core that others need, were seen to make a
-        # training step of 0.2 s one of 10 s.
-        for name, value in PASSIVE.items():
-            patch.setenv(name, value)
         # By this one pytest-benchmark, in a pytest that a test starts, would know of other tests at the same time.
         patch.delenv("PYTEST_XDIST_WORKER", raising=False)
         # Ignored where pytest was started in the background, and so it would be by the commands under test.

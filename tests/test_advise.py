@@ -16,8 +16,8 @@ from tipbench.advise.pairs import sides_alone, write_alone
 from tipbench.advise.surveyed import NoJob, absolute, surveyed, write_command
 from tipbench.cli import main
 from tipbench.engine.checks import checked
-from tipbench.engine.launcher import Launcher
-from tipbench.machine.controls import controls
+from tipbench.engine.launcher import PASSIVE, Launcher
+from tipbench.machine.controls import cleaned, controls
 from tipbench.records.record import Record
 from tipbench.suite.discover import discover
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
@@ -45,6 +45,13 @@ def job():
     model = torch.nn.Linear(4, 1)
     return model, DataLoader(Storage(), batch_size=2), torch.nn.MSELoss(), torch.optim.AdamW(model.parameters())
 """
+
+
+@pytest.fixture(autouse=True)
+def threads_that_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests run two at a time, and OpenMP's threads that spin on a core that others need made a training step of 0.2 s
+    one of 10 s. The command gives a survey none of the caller's settings, so the tests' own come in here."""
+    monkeypatch.setattr("tipbench.advise.surveyed.cleaned", lambda: cleaned() | PASSIVE)
 
 
 def record_of(folder: Path, target: str, tip: str) -> Record:

@@ -151,7 +151,8 @@ def _answer(
             except subprocess.TimeoutExpired:
                 raise NoJob(
                     f"{shown}: building the job and running its steps took over {deadline_s:.0f} s; what runs a "
-                    'training belongs below `if __name__ == "__main__":`, as the file is imported'
+                    'training belongs below `if __name__ == "__main__":`, as the file is imported, and a program that '
+                    "keeps the same cores busy can slow it down as much"
                 ) from None
             finally:  # with all that it has started
                 with suppress(ProcessLookupError):
