@@ -79,11 +79,9 @@ gpu: setup ## all that a borrowed GPU machine is good for: its checks, the opera
 	$(MAKE) measure PROFILE="quick -k micro --device cuda --budget $(BUDGET)" || { status=$$?; [ $$status -le $$worst ] || worst=$$status; }; \
 	exit $$worst
 
-# The package `tipbench` is the folder harness/: a link says so to mypy, and to an editor that is given .venv/names.
 lint: setup ## ruff, mypy, which room may import which, and no file over 400 lines
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
-	@mkdir -p $(VENV)/names && ln -sfn ../../harness $(VENV)/names/tipbench
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@find harness benchmarks -name '*.py' -exec awk 'END { if (FNR > 400) print FILENAME ": " FNR " lines, over 400" }' {} \; | \

@@ -145,7 +145,7 @@ def run_until_decided(rng: random.Random, mean: float, spread: float) -> Mean:
 
 @pytest.mark.parametrize(("mean", "spread"), [(0.03, 0.04), (0.03, 0.02)])
 def test_two_runs_that_stopped_early_are_called_different_a_little_too_often(mean: float, spread: float) -> None:
-    """See harness/compare/README.md: 1500 tries found 7.9 % below 0.05 and 1.3 % below 0.005."""
+    """See harness/tipbench/compare/README.md: 1500 tries found 7.9 % below 0.05 and 1.3 % below 0.005."""
     rng, tries = random.Random(1), 600
     p = [heterogeneity([run_until_decided(rng, mean, spread) for _ in range(2)]).p for _ in range(tries)]
     assert 0.03 < sum(one < 0.05 for one in p) / tries < 0.11

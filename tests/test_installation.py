@@ -139,10 +139,10 @@ def project(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 def test_the_wheel_holds_every_room_and_every_tip_and_nothing_else(wheel: Path) -> None:
     held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    ours = {f"tipbench/{file.relative_to(HOME / 'harness')}" for file in files("harness")}
+    ours = {f"tipbench/{file.relative_to(HOME / 'harness/tipbench')}" for file in files("harness/tipbench")}
     pairs = {f"tipbench/guide_pairs/{file.relative_to(HOME)}" for file in files("benchmarks")}
     assert held == ours | pairs
-    assert {"tipbench/constraints.txt", "tipbench/guide_pairs/benchmarks/general/no_grad.py"} <= held
+    assert {"tipbench/guide_pairs/benchmarks/general/no_grad.py"} <= held
 
 
 def files(folder: str) -> list[Path]:

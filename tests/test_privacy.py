@@ -388,7 +388,7 @@ def test_every_need_of_the_committed_runs_is_published() -> None:
 def given() -> Iterator[tuple[str, set[str]]]:
     """(code, names of fields) of every reason that stands in the harness's files."""
     rooms = ("tip", "engine", "worker", "suite", "calibrate")
-    for tree in (ast.parse(file.read_text()) for room in rooms for file in Path("harness", room).glob("*.py")):
+    for tree in (ast.parse(file.read_text()) for room in rooms for file in Path("harness/tipbench", room).glob("*.py")):
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or getattr(node.func, "id", "") not in ("Failed", "Reason", "Unequal"):
                 continue

@@ -12,14 +12,16 @@ from types import ModuleType
 from tipbench.errors import UserError
 from tipbench.tip.pair import Pair
 
-ROOT = Path(__file__).parent.parent
+PACKAGE = Path(__file__).parent.parent
 
 BENCHMARKS = next(
-    folder for folder in (ROOT / "guide_pairs" / "benchmarks", ROOT.parent / "benchmarks") if folder.exists()
+    folder
+    for folder in (PACKAGE / "guide_pairs" / "benchmarks", PACKAGE.parent.parent / "benchmarks")
+    if folder.exists()
 )
 """The guides' tips: inside an installed package, or beside `harness/` in a checkout."""
 
-KNOWN = ROOT / "calibrate" / "pairs"
+KNOWN = PACKAGE / "calibrate" / "pairs"
 """Pairs whose truth is known, by which the engine is calibrated."""
 
 

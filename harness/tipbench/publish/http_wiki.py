@@ -235,6 +235,6 @@ class _Authorization(AuthBase):
 def shown_width(png: bytes) -> int:
     """How wide a figure is to be shown, in dots; 0 where the file does not say. Its header comes first in a PNG.
 
-    Figures are drawn for dense screens: harness/report/figures has 192 pixels an inch, browsers have 96 dots."""
+    Figures are drawn for dense screens: tipbench.report.figures has 192 pixels an inch, browsers have 96 dots."""
     is_png = png.startswith(b"\x89PNG\r\n\x1a\n") and png[12:16] == b"IHDR"
     return int.from_bytes(png[16:20]) // 2 if is_png else 0

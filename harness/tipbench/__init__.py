@@ -1,6 +1,6 @@
 """Runs a tip's untuned and tuned code against each other and says, with an interval, what the tip brings.
 
-The folder `harness/` is this package, `tipbench`. Its rooms, from the doors down; each imports only what is below it:
+Its rooms, from the doors down; each imports only what is below it:
 
 - `cli`, `pytest_plugin`: the doors
 - `publish`: runs and comparisons on a team's wiki
