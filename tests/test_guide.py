@@ -2,6 +2,7 @@
 
 import ast
 import re
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,9 @@ from tipbench.report import as_markdown, guides
 from tipbench.suite.catalog import coverage
 from tipbench.suite.discover import discover
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
-from tipbench.tip.guide import ITEMS, SOURCES, answers
+from tipbench.tip.guide import ITEMS, SOURCES, Item, Sentence, answers
 from tipbench.tip.pair import Claim, Equal, Pair, Tip, variants
 from tipbench.tip.reason import Reason
-from tipbench.tip.sentence import Sentence
 
 FILES = [file for file in pair_files(BENCHMARKS) if file.stem not in ("control", "limit")]
 
@@ -37,6 +37,7 @@ def test_each_item_of_the_guides_has_a_tip() -> None:
 
 def test_items_are_distinct_and_have_a_source() -> None:
     assert len({item.id for item in ITEMS}) == len(ITEMS)
+    assert [chapter for chapter, _ in groupby(item.source for item in ITEMS)] == list(SOURCES.values())
     assert all(item.source in SOURCES.values() and item.title for item in ITEMS)
 
 
@@ -95,28 +96,22 @@ def test_each_sentence_of_the_guides_names_what_is_there_or_says_why_nothing_is(
         for variant in variants(pair)
         for which in ("", f"[{variant.name}]", f"[{variant.name.partition('=')[0]}]")
     }
-    for sentence in guides.SENTENCES:
-        assert set(sentence.tried) <= there, sentence.text
-        assert sentence.tried or sentence.untried, sentence.text
+    for sentence in [sentence for item in ITEMS for sentence in item.sentence]:
+        assert set(sentence.tried) <= there, sentence.says
+        assert sentence.tried or sentence.untried, sentence.says
 
 
 @pytest.mark.parametrize(("tip", "pairs"), TIPS, ids=[tip.id for tip, _ in TIPS])
 def test_some_sentence_of_each_item_is_tried_by_each_tip_that_answers_it(tip: Tip, pairs: list[type[Pair]]) -> None:
     """But for practice since the guides were written, which no guide has a sentence on."""
     tried = {
-        sentence.item
-        for sentence in guides.SENTENCES
+        item.id
+        for item in ITEMS
+        for sentence in item.sentence
         for name in sentence.tried
         if name.partition("[")[0] in {f"{tip.id}.{pair.__name__}" for pair in pairs}
     }
     assert {item for item in tip.guide if not item.startswith("M")} <= tried
-
-
-def test_the_guides_sentences_stand_in_the_order_of_their_items() -> None:
-    order = [item.id for item in ITEMS if not item.id.startswith("M")]
-    items = list(dict.fromkeys(sentence.item for sentence in guides.SENTENCES))
-    assert sorted(items, key=order.index) == sorted(order, key=order.index)
-    assert items == sorted(items, key=lambda item: (item[0] == "B", order.index(item)))
 
 
 def test_the_readme_s_sentences_are_what_list_prints_of_its_run() -> None:
@@ -128,7 +123,7 @@ def test_the_readme_s_sentences_are_what_list_prints_of_its_run() -> None:
     assert shown == as_markdown.blocks(guides.sentences(found))
 
 
-def findings(monkeypatch: pytest.MonkeyPatch, *sentences: Sentence) -> list[list[str]]:
+def findings(*sentences: Sentence) -> list[list[str]]:
     """The cells of the one table that a made-up run gives."""
     about = tip("amp", guide=["A3.6"])
     sweep = tip("async-loading", guide=["A1.1"])
@@ -141,39 +136,35 @@ def findings(monkeypatch: pytest.MonkeyPatch, *sentences: Sentence) -> list[list
             Record(info("Training", tip=about), "skipped", Reason("needs.c++-compiler")),
         ]
     )
-    monkeypatch.setattr(guides, "SENTENCES", sentences)
-    _, table = as_markdown.blocks(guides.sentences(found)).strip().split("\n\n")
+    _, table = as_markdown.blocks(guides.sentences(found, [Item("A3.6", "", sentences)])).strip().split("\n\n")
     return [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
 
 
-def test_a_sentence_is_judged_by_what_it_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sentence_is_judged_by_what_it_promises() -> None:
     time, memory = findings(
-        monkeypatch,
-        Sentence("A3.6", "It is `faster`.", ("amp.Linear",)),
-        Sentence("A3.6", "It is leaner.", ("amp.Linear",), claim=Claim.LEANER),
+        Sentence("It is `faster`.", ("amp.Linear",)),
+        Sentence("It is leaner.", ("amp.Linear",), claim=Claim.LEANER),
     )
     assert time[:3] == ["A3.6", "It is `faster`.", "`amp.Linear`"]
     assert time[3].startswith("Linear 2.01")
     assert memory[3].startswith("Linear -50 %")
 
 
-def test_a_sentence_has_the_variant_or_the_sweep_that_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sentence_has_the_variant_or_the_sweep_that_it_names() -> None:
     one, swept = findings(
-        monkeypatch,
-        Sentence("A3.6", "One.", ("amp.Linear[half]",)),
-        Sentence("A3.6", "Several.", ("async-loading.Epoch[n]",)),
+        Sentence("One.", ("amp.Linear[half]",)),
+        Sentence("Several.", ("async-loading.Epoch[n]",)),
     )
     assert one[3].startswith("Linear (half) 1.22")
     assert [line.split(" ")[1] for line in swept[3].split("<br>")] == ["(n=1)", "(n=4)"]
 
 
-def test_of_a_sentence_that_was_not_tried_the_reason_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_sentence_that_was_not_tried_the_reason_is_shown() -> None:
     skipped, absent, untried, partly = findings(
-        monkeypatch,
-        Sentence("A3.6", "Skipped.", ("amp.Training",)),
-        Sentence("A3.6", "Absent.", ("amp.Elsewhere",)),
-        Sentence("A3.6", "Untried.", untried="no card"),
-        Sentence("A3.6", "Partly.", ("amp.Elsewhere",), untried="one card alone"),
+        Sentence("Skipped.", ("amp.Training",)),
+        Sentence("Absent.", ("amp.Elsewhere",)),
+        Sentence("Untried.", untried="no card"),
+        Sentence("Partly.", ("amp.Elsewhere",), untried="one card alone"),
     )
     assert skipped[3].replace("\\", "") == Reason("needs.c++-compiler").text
     assert absent[3] == "not in this run"

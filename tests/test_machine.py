@@ -16,6 +16,7 @@ import pytest
 
 from tests.made_up import files
 from tipbench.machine import activity, describe, gpu, limits, microarchitecture, proc
+from tipbench.machine.fields import CARD_FIELDS, MACHINE_FIELDS, publishable
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,7 @@ CACHES = (("1", "Data", "32K"), ("1", "Instruction", "32K"), ("2", "Unified", "1
             },
             {"cpu_max_mhz": 3500.0, "cpu_limit_mhz": 2000.0},
         ),
-        # What macOS looks like, and a sandbox that hides /proc and /sys.
+        # A sandbox that hides /proc and /sys.
         (
             {},
             dict.fromkeys(
@@ -184,7 +185,7 @@ def test_the_state_of_a_machine_that_withholds_it_is_unavailable(
         raise OSError
 
     monkeypatch.setattr(psutil, "process_iter", lambda: iter(()))
-    monkeypatch.setattr(psutil, "cpu_times_percent", lambda interval: SimpleNamespace(user=90.0))  # as on macOS
+    monkeypatch.setattr(psutil, "cpu_times_percent", lambda interval: SimpleNamespace(user=90.0))
     assert activity.watch(0)[0] == "unavailable"
     monkeypatch.setattr(psutil, "cpu_times_percent", refuse)
     monkeypatch.setattr(psutil, "getloadavg", refuse)
@@ -435,15 +436,24 @@ def test_gpus_that_a_cgroup_keeps_from_us_leave_the_others(monkeypatch: pytest.M
 
 
 @pytest.mark.usefixtures("four_cards")
-def test_whoever_compares_or_publishes_machines_has_decided_on_every_field_of_a_gpu() -> None:
-    from tipbench.publish import forms
-    from tipbench.report import grade
+def test_every_field_that_is_recorded_is_in_the_table() -> None:
+    """Comparisons, pages and `publish` go by the table: a field that is not in it is nowhere."""
+    cards = gpu.gpus({})
+    assert isinstance(cards, list)
+    assert list(cards[0]) == list(CARD_FIELDS)
+    assert [*describe.describe(), "nodes"] == list(MACHINE_FIELDS)
 
-    found = gpu.gpus({})
-    assert isinstance(found, list)
-    assert set(found[0]) - {"index"} == set(forms.CARD)
-    compared = {field for fields in grade.CARD.values() for field in fields}
-    assert set(found[0]) - {"index", "readings"} == compared
+
+def test_only_what_a_rule_lets_through_leaves_the_machine() -> None:
+    card = {"index": 0, "name": "NVIDIA H200", "driver": "580.1-build-of-alice", "serial": "1234", "mig": "denied"}
+    recorded = {
+        **{"name": "alices-laptop", "cpu": "AMD EPYC", "cores": "2", "memory_bytes": 1 << 34, "hostname": "alice"},
+        **{"gpus": [card, {"name": "a card of alice"}, "alice"], "virtual": "unavailable", "kernel": "6.1.0-alice"},
+    }
+    assert publishable(recorded, MACHINE_FIELDS) == {
+        **{"cpu": "AMD EPYC", "memory_bytes": 1 << 34, "virtual": "unavailable", "kernel": "6.1.0"},
+        "gpus": [{"name": "NVIDIA H200", "driver": "580.1", "mig": "denied"}, {"name": "unavailable"}],
+    }
 
 
 def test_the_description_of_this_machine_is_json_and_holds_nothing_private() -> None:

@@ -1,7 +1,7 @@
 """What this machine is, and what disturbs measurements on it now.
 
-Every field is a value, or says why there is none: "unavailable" (this platform does not report it) or
-"denied" (it does, but not us); nothing is guessed. What is described here is stored and published,
+Every field is a value, or says why there is none: "unavailable" (this machine does not report it) or
+"denied" (it does, but not to us); nothing is guessed. What is described here is stored and published,
 so it holds nothing that names a person or one particular machine: no hostname, user, path, address,
 serial number or GPU UUID.
 
@@ -16,7 +16,6 @@ import platform
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +40,9 @@ GIB = 1 << 30
 
 
 def describe(root: Path = ROOT) -> dict[str, Any]:
-    """What this machine is, as plain JSON. Takes about half a second; not to be called while timing.
+    """What this machine is, as plain JSON: `MACHINE_FIELDS` without its nodes.
 
-    microarchitecture: "zen4", see there; family, model, stepping: the processor's numbers, of x86.
-    cores: logical cores this process may use. memory_bytes: installed, or the cgroup's limit where
-    that is lower. quota_cores: processor time the cgroup grants, in cores. caches: bytes of one
-    cache of each level, as the first core sees them. cpu_max_mhz: the highest clock that any core can
-    have; cpu_limit_mhz: that it may have now. smt: whether cores run several threads, as the kernel
-    words it ("on", "off", "forceoff", "notsupported", "notimplemented"). swap_bytes: 0 without any.
+    Takes about half a second; not to be called while timing.
     """
     model, processor = cpu_model(root), identity(root)
     architecture = microarchitecture(processor, root)
@@ -66,6 +60,7 @@ def describe(root: Path = ROOT) -> dict[str, Any]:
         "cores": available_cores(),
         "physical_cores": physical,
         "logical_cores": psutil.cpu_count() or UNAVAILABLE,
+        "smt": read(root / "sys/devices/system/cpu/smt/control"),
         "quota_cores": quota,
         "memory_bytes": memory,
         "caches": caches(root),
@@ -79,7 +74,6 @@ def describe(root: Path = ROOT) -> dict[str, Any]:
         "libc": " ".join(platform.libc_ver()).strip() or UNAVAILABLE,
         "governor": governor(root),
         "turbo": turbo(root),
-        "smt": read(root / "sys/devices/system/cpu/smt/control"),
         "cpu_max_mhz": highest_mhz("cpuinfo_max_freq", root),
         "cpu_limit_mhz": highest_mhz("scaling_max_freq", root),
         "swap_bytes": swap_bytes(),
@@ -177,7 +171,5 @@ def _chosen(text: str) -> str:
 
 
 def _os_name(root: Path) -> str:
-    if sys.platform == "darwin":
-        return f"macOS {platform.mac_ver()[0]}"
     found = re.search(r'^PRETTY_NAME="?([^"\n]+)', read(root / "etc/os-release"), re.MULTILINE)
     return found[1] if found else platform.system() or UNAVAILABLE

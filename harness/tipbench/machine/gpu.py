@@ -35,17 +35,15 @@ GPU_SETTINGS: dict[str, Callable[[Any, Any], Any]] = {
     "mig": lambda nvml, card: bool(nvml.nvmlDeviceGetMigMode(card)[0]),
     "compute_mode": lambda nvml, card: COMPUTE_MODES[nvml.nvmlDeviceGetComputeMode(card)],
 }
-"""What a card can, and how it is set: the highest clocks, those that applications are given, whether memory corrects
-errors (which takes bandwidth from some cards), whether the card is split into instances, and one of COMPUTE_MODES."""
+"""What a card can, and how it is set, as `tipbench.machine.fields.CARD_FIELDS` describes it."""
 
 
 def gpus(env: Mapping[str, str] = os.environ) -> list[dict[str, Any]] | str:
     """NVIDIA GPUs that `env` lets CUDA see, in the driver's words; [] for a driver without any.
 
-    All of them where CUDA_VISIBLE_DEVICES is not set, in the driver's order, which is that of the PCI bus. index: the
-    driver's number of the card, as nvidia-smi takes it. memory_bytes: total. power_limit_w: watts enforced now. Beside
-    them are those of GPU_SETTINGS. readings: those of GPU_READINGS at this moment. Each is a value, or why the driver
-    does not give it. Of a card that is split into instances (MIG) it is the whole card that is described.
+    All of them where CUDA_VISIBLE_DEVICES is not set, in the driver's order, which is that of the PCI bus. Each has the
+    fields of `tipbench.machine.fields.CARD_FIELDS`: a value, or why the driver gives none. Of a card that is split into
+    instances (MIG) it is the whole card that is described.
     """
     try:
         import pynvml

@@ -18,23 +18,11 @@ from signal import Signals
 from typing import Any
 
 from tipbench.machine.describe import name as hardware_name
+from tipbench.machine.fields import MACHINE_FIELDS, publishable
+from tipbench.machine.forms import flag, number, numbers, one_of, version
 from tipbench.machine.gpu import GPU_READINGS
 from tipbench.machine.proc import DENIED, UNAVAILABLE
-from tipbench.publish.forms import (
-    CONTROLS,
-    EQUAL,
-    JOB_CARD,
-    MACHINE,
-    MEMORY,
-    OPTIONS,
-    fields,
-    flag,
-    measured,
-    number,
-    numbers,
-    one_of,
-    version,
-)
+from tipbench.publish.forms import CONTROLS, EQUAL, JOB_CARD, MEMORY, OPTIONS, fields, measured
 from tipbench.publish.suite import WORD, KnownTip, known
 from tipbench.records.record import Launch, Outcome, PairInfo, Record, Run, VariantInfo, VariantRecord
 from tipbench.records.store import Notice
@@ -137,7 +125,7 @@ def _date(found: str) -> str:
 
 
 def _machine(found: Mapping[str, Any], public_name: str) -> dict[str, Any]:
-    kept = fields(found, MACHINE)
+    kept = publishable(found, MACHINE_FIELDS)
     return {"name": public_name or _name(kept), **kept}
 
 

@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tipbench.machine.fields import CARD_FIELDS, MACHINE_FIELDS, PARTS, of_part
 from tipbench.machine.proc import DENIED, UNAVAILABLE
 from tipbench.records.record import Run
-from tipbench.report.wording import size, value
+from tipbench.report.wording import size
+from tipbench.report.wording import value as as_text
 
 SAME, STATE, HARDWARE, NOT = (
     "same machine and state",
@@ -31,29 +33,8 @@ MEMORY_SLACK = 0.03
 ESSENTIAL = ("cpu", "memory_bytes")
 """Hardware is never called the same where one of these is unknown."""
 
-CONTROL = "control "
-"""How the name of a field begins that is one of `Run.controls`."""
-
-FIELDS: dict[str, tuple[str, ...]] = {
-    "hardware": (
-        "cpu", "microarchitecture", "family", "model", "stepping", "physical_cores", "memory_bytes", "caches", "flags",
-        "numa_nodes", "virtual", "architecture", "cpu_max_mhz",
-    ),
-    "state": (
-        "cores", "logical_cores", "smt", "quota_cores", "governor", "turbo", "cpu_limit_mhz", "swap_bytes",
-        "transparent_huge_pages", "address_randomisation",
-    ),
-    "software": ("os", "kernel", "libc", "python", "torch", "torchvision", "numpy", "triton", "compiler"),
-}  # fmt: skip
-"""Fields of `tipbench.machine.describe.describe` by what they are a part of."""
-
-CARD: dict[str, tuple[str, ...]] = {
-    "hardware": ("name", "memory_bytes", "capability", "max_sm_mhz", "max_memory_mhz"),
-    "state": ("power_limit_w", "application_sm_mhz", "application_memory_mhz", "ecc", "mig", "compute_mode"),
-    "software": ("driver",),
-}
-"""The same of each card in `gpus`. Not its readings: they are of one moment."""
-
+CONTROL, CARD = "control ", "gpu "
+"""How the name of a field begins that is one of `Run.controls`, or one of the cards."""
 
 Facts = Mapping[tuple[str, str], Any]
 """By part and field what is compared of a run."""
@@ -61,7 +42,14 @@ Facts = Mapping[tuple[str, str], Any]
 
 @dataclass(frozen=True)
 class Difference:
-    """A field with its values in two runs. part: hardware, state, software, suite, code or profile."""
+    """A field that two runs do not share, or not for certain.
+
+    Attributes:
+        part: hardware, state, software, suite, code or profile.
+        field: its name, with `CONTROL` or `CARD` before that of a control or of the cards.
+        left: its value in the first run.
+        right: its value in the second run.
+    """
 
     part: str
     field: str
@@ -75,7 +63,13 @@ class Difference:
 
 @dataclass(frozen=True)
 class Grade:
-    """differing: known on both sides, and not equal. unknown: not known on one side or both."""
+    """How far two runs may be compared.
+
+    Attributes:
+        grade: SAME, STATE, HARDWARE or NOT.
+        differing: fields that both runs recorded, with different values.
+        unknown: fields that at least one run did not record.
+    """
 
     grade: str
     differing: tuple[Difference, ...]
@@ -86,28 +80,28 @@ class Grade:
         return f"{self.grade}, as far as recorded" if self.grade == SAME and self.unknown else self.grade
 
 
-def grade(one: Facts, other: Facts) -> Grade:
+def grade(left: Facts, right: Facts) -> Grade:
     """The grade of a comparison of two runs, from the `facts` of each.
 
-    Another version of the suite, `--bare` on one side only, or another number of nodes: not comparable, as the code
-    or its process settings were others. Other versions of torch, of a driver or of anything else are another state.
-    Named without lowering the grade: quick and full profiles, and the rules by which verdicts are made, as all time
-    the same steps, if not equally often, as the intervals show; the sizes of `--size`, and the suite's commit, as most
-    commits leave most pairs alone (each pair's sizes and file are compared beside this).
+    Not comparable: another version of the suite, `--bare` on one side only, or another number of nodes, as the code
+    or its process settings differ. Another state: also other versions of torch, of a driver or of anything else.
+    Named without lowering the grade: the profile and the rules of verdicts, which change how often the same steps are
+    timed, as the intervals show; `--size` and the suite's commit, since most commits leave most pairs alone (each
+    pair's sizes and code are compared as well).
     """
     differing, unknown = [], []
-    for place in dict.fromkeys([*one, *other]):
+    for place in dict.fromkeys([*left, *right]):
         part, field = place
-        if not field.startswith(CONTROL) and (place not in one or place not in other):
-            continue  # of cards or nodes that only one has, which `gpus` and `nodes` say already; sizes of an older run
-        values = one.get(place, NOT_SET), other.get(place, NOT_SET)
-        found = Difference(part, field, *values)
+        if not field.startswith(CONTROL) and (place not in left or place not in right):
+            continue  # cards or nodes that only one has, which `gpus` and `nodes` show; sizes, which older runs lack
+        values = left.get(place, NOT_SET), right.get(place, NOT_SET)
+        difference = Difference(part, field, *values)
         if any(map(is_unknown, values)):
-            unknown.append(found)
+            unknown.append(difference)
         elif not _alike(field, *values):
-            differing.append(found)
-    parts = {found.part for found in differing}
-    blind = any(found.part == "hardware" and found.field in ESSENTIAL for found in unknown)
+            differing.append(difference)
+    parts = {difference.part for difference in differing}
+    blind = any(difference.part == "hardware" and difference.field in ESSENTIAL for difference in unknown)
     word = SAME
     if "suite" in parts:
         word = NOT
@@ -127,11 +121,10 @@ def _facts(run: Run) -> Iterator[tuple[tuple[str, str], Any]]:
     yield ("suite", "suite"), run.suite
     yield ("suite", "bare"), bool(run.options.get("bare"))
     yield ("suite", "nodes"), _nodes(run)
-    for part, fields in FIELDS.items():
-        for field in fields:
+    for part in PARTS:
+        for field in of_part(part, MACHINE_FIELDS):
             yield (part, field), run.machine.get(field, NOT_RECORDED)
-    for part, field, found in _cards(run.machine):
-        yield (part, field), found
+    yield from _cards(run.machine)
     nodes = run.machine.get("nodes")
     if isinstance(nodes, list) and len(nodes) > 1:
         yield ("hardware", "nodes' machines"), [_get(node, "name") for node in nodes]
@@ -156,32 +149,39 @@ def hardware(run: Run) -> str:
     return ", ".join(words)
 
 
-def is_unknown(found: Any) -> bool:
-    """Also where one card's or node's field is not recorded."""
-    return any(map(is_unknown, found)) if isinstance(found, list) else isinstance(found, str) and found in UNKNOWN
+def is_unknown(value: Any) -> bool:
+    """Whether a value, or that of any card or node, is not recorded."""
+    return any(map(is_unknown, value)) if isinstance(value, list) else isinstance(value, str) and value in UNKNOWN
 
 
-def shown(field: str, found: Any) -> str:
-    if field.endswith("memory_bytes") or field == "swap_bytes":
-        listed = found if isinstance(found, list) else [found]
-        return ", ".join(size(one) if _is_count(one) else value(one) for one in listed)
-    return value(found)
+def shown(field: str, value: Any) -> str:
+    """A field's value as a person reads it. field: its name, with `CARD` before it where it is one of the cards."""
+    fields, name = (CARD_FIELDS, field.removeprefix(CARD)) if field.startswith(CARD) else (MACHINE_FIELDS, field)
+    return _in_bytes(value) if name in fields and fields[name].in_bytes else as_text(value)
+
+
+def _in_bytes(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_in_bytes, value))
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_in_bytes(item)}" for name, item in value.items())
+    return size(value) if _is_count(value) else as_text(value)
 
 
 def _nodes(run: Run) -> int:
-    listed, wanted = run.machine.get("nodes"), run.options.get("nnodes")
-    return len(listed) if isinstance(listed, list) else wanted if isinstance(wanted, int) else 1
+    nodes, option = run.machine.get("nodes"), run.options.get("nnodes")
+    return len(nodes) if isinstance(nodes, list) else option if isinstance(option, int) else 1
 
 
-def _cards(machine: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+def _cards(machine: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]]:
     cards = machine.get("gpus", NOT_RECORDED)
     if not isinstance(cards, list):
-        yield "hardware", "gpus", cards
+        yield ("hardware", "gpus"), cards
         return
-    yield "hardware", "gpus", len(cards)
-    for part, fields in CARD.items():
-        for field in fields if cards else ():
-            yield part, f"gpu {field}", [_get(card, field) for card in cards]
+    yield ("hardware", "gpus"), len(cards)
+    for part in PARTS if cards else ():
+        for field in of_part(part, CARD_FIELDS):
+            yield (part, f"{CARD}{field}"), [_get(card, field) for card in cards]
 
 
 def _get(found: Any, field: str) -> Any:
@@ -196,5 +196,5 @@ def _alike(field: str, left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-def _is_count(found: Any) -> bool:
-    return isinstance(found, int) and not isinstance(found, bool)
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -11,27 +11,22 @@ from tipbench.report.advice import gain_of, jobs_of
 from tipbench.report.cells import between, table
 from tipbench.report.document import Block, Break, Heading, Line, Literal, Span
 from tipbench.report.effect import Effect, effects
-from tipbench.tip.guide import ITEMS
-from tipbench.tip.official_guide import OFFICIAL_GUIDE
+from tipbench.tip.guide import ITEMS, Item, Sentence
 from tipbench.tip.pair import Claim
-from tipbench.tip.sentence import Sentence
-from tipbench.tip.ten_tricks import TEN_TRICKS
-
-SENTENCES = (*OFFICIAL_GUIDE, *TEN_TRICKS)
 
 
-def sentences(run: Run | None) -> list[Block]:
-    """A heading and a table a chapter. run: whose findings are shown; without one the tables have no such column."""
-    found = {} if run is None else _by_name(effects(run))
+def sentences(run: Run | None, items: Sequence[Item] = ITEMS) -> list[Block]:
+    """A heading and a table a chapter. run: whose results are shown; without one the tables have no such column."""
+    results = {} if run is None else _by_name(effects(run))
     head = ("item", "the guide says", "tried by", *(["found"] if run else []))
-    source = {item.id: item.source for item in ITEMS}
     shown: list[Block] = []
-    for chapter, group in groupby(SENTENCES, key=lambda sentence: source[sentence.item]):
+    for chapter, group in groupby(items, key=lambda item: item.source):
         rows: list[list[Line | str]] = [
-            [sentence.item, _spans(sentence.text), _tried(sentence), *([_found(sentence, found)] if run else [])]
-            for sentence in group
+            [item.id, _spans(sentence.says), _tried(sentence), *([_found(sentence, results)] if run else [])]
+            for item in group
+            for sentence in item.sentence
         ]
-        shown += [Heading(chapter, 3), table(f"sentences-{len(shown) // 2}", head, rows)]
+        shown += [Heading(chapter, 3), table(f"sentences-{len(shown) // 2}", head, rows)] if rows else []
     return shown
 
 

@@ -11,7 +11,8 @@ from tipbench.machine.proc import DENIED, UNAVAILABLE
 from tipbench.records.record import Run
 from tipbench.report.cells import table
 from tipbench.report.document import Block, Heading, Line, Literal, Paragraph
-from tipbench.report.wording import plural, size, value
+from tipbench.report.grade import shown
+from tipbench.report.wording import plural, size
 
 
 def machine_words(machine: Mapping[str, Any]) -> str:
@@ -41,8 +42,9 @@ def in_brief(run: Run) -> Iterator[Line]:
     """At most five lines and those of further nodes."""
     machine = run.machine
     cores = machine.get("cores")
-    caches = ", ".join(f"{name} {size(found)}" for name, found in _flat(machine.get("caches")) if _is_count(found))
-    yield from _line("Processor", machine.get("cpu"), plural(cores, "core") if isinstance(cores, int) else None, caches)
+    caches = machine.get("caches")
+    levels = shown("caches", caches) if isinstance(caches, Mapping) and caches else None
+    yield from _line("Processor", machine.get("cpu"), plural(cores, "core") if isinstance(cores, int) else None, levels)
     memory = machine.get("memory_bytes")
     yield from _line("Memory", size(memory) if isinstance(memory, int) else None, *_gpus(machine))
     kernel = f"kernel {machine['kernel']}" if machine.get("kernel") else None
@@ -81,9 +83,7 @@ def _nodes(machine: Mapping[str, Any]) -> Iterator[Line]:
 
 def all_fields(run: Run) -> list[Block]:
     """Everything that is recorded of the machine, and what was set for every worker."""
-    described = (
-        (key, size(found) if _is_count(found) and _in_bytes(key) else value(found)) for key, found in _flat(run.machine)
-    )
+    described = [(name, shown(name, recorded)) for name, recorded in run.machine.items()]
     blocks: list[Block] = [
         Heading("The machine, all that is recorded"),
         table("machine", ("field", "value"), described),
@@ -92,19 +92,3 @@ def all_fields(run: Run) -> list[Block]:
         blocks.append(Paragraph(("Set for every worker, the same on both sides:",)))
         blocks.append(table("settings", ("variable", "value"), run.controls.items()))
     return blocks
-
-
-def _is_count(found: object) -> bool:
-    return isinstance(found, int) and not isinstance(found, bool)
-
-
-def _in_bytes(key: str) -> bool:
-    return key.endswith("_bytes") or key.startswith("caches.")
-
-
-def _flat(found: object, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, item in found.items() if isinstance(found, Mapping) else ():
-        if isinstance(item, Mapping) and item:
-            yield from _flat(item, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", item
