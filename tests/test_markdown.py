@@ -1,85 +1,111 @@
-"""A page as Markdown: every block and span, and foreign text that stays text."""
+"""Pages as Markdown: whatever a template inserts is shown as it is, and numbers have units."""
 
 from __future__ import annotations
 
+import math
+
+import jinja2
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
-from tipbench.report.as_markdown import blocks, render
-from tipbench.report.document import (
-    Block,
-    Break,
-    Bullets,
-    Cell,
-    Code,
-    Figure,
-    Folded,
-    Heading,
-    Link,
-    Literal,
-    Page,
-    Paragraph,
-    Quote,
-    SideBySide,
-    Strong,
-    Table,
-    figures,
-)
+from tipbench.report.markdown import environment, text
+from tipbench.report.wording import lines_of, plain
 
-
-def shown(*listed: Block) -> str:
-    return blocks(listed)
+FRIGHTENING = st.text(st.sampled_from("ab1.2)#>-+=*_~`|[](){}!<>&\\$:/@ \n\r\t\x1b\u202e\ud800"), max_size=30)
+PLACES = {
+    "a paragraph": "{{ x }}\n",
+    "an item": "- {{ x }}\n",
+    "a quotation": "> {{ x }}\n",
+    "a heading": "## {{ x }}\n",
+    "words in bold": "a {{ x | strong }} b\n",
+    "a link": "a {{ x | link('https://example.org/') }} b\n",
+    "a picture": "a {{ x | image('a.svg') }} b\n",
+    "a cell": "| a | b |\n| --- | --- |\n| c | {{ x }} |\n",
+    "code in a cell": "| a | b |\n| --- | --- |\n| c | {{ x | code_cell }} |\n",
+    "code": "a {{ x | code }} b\n",
+    "a list of words": "a {{ [x, x] | join }} b\n",
+}
 
 
-def test_each_block_in_its_markup() -> None:
-    assert shown(Heading("Tip", 3)) == "### Tip\n"
-    assert shown(Paragraph(("a ", Strong("b"), ", ", Literal("c"), Break(), "d"))) == "a **b**, `c`<br>d\n"
-    assert shown(Quote((("one",), ("two",)))) == "> one<br>\n> two\n"
-    assert shown(Bullets((("one",), ("two",)))) == "- one\n- two\n"
-    assert shown(Code("x = 1\n", "python")) == "```python\nx = 1\n```\n"
-    assert shown(Table("t", ("a", "b"), ((Cell(("1",)), Cell((Literal("x|y"),))), (Cell(()), Cell(("|",)))))) == (
-        "| a | b |\n| --- | --- |\n| 1 | `x\\|y` |\n|   | \\| |\n"
+def markdown(template: str, **context: object) -> str:
+    return environment().from_string(template).render(context)
+
+
+def parsed(markdown: str) -> list[Token]:
+    return MarkdownIt("commonmark", {"html": False}).enable("table").parse(markdown)
+
+
+def shape(tokens: list[Token]) -> list[str]:
+    """What the Markdown is made of, without its text."""
+    inside = [child.type for token in tokens for child in token.children or [] if child.type != "text"]
+    return [*(token.type for token in tokens), *inside]
+
+
+def words(tokens: list[Token]) -> str:
+    return "".join(
+        words([child]) if child.children else child.content for each in tokens for child in each.children or []
     )
-    both = SideBySide(("baseline", "optimized"), Code("a"), Code("b"))
-    assert shown(both) == "**baseline**\n\n```\na\n```\n\n**optimized**\n\n```\nb\n```\n"
-    assert shown(Folded("More", (Paragraph(("x",)),))) == ("<details><summary>More</summary>\n\nx\n\n</details>\n")
-    assert render(Page("Title", (Paragraph(("x",)),))) == "# Title\n\nx\n"
 
 
-def test_figures_are_pictures_where_they_have_a_place_and_words_elsewhere() -> None:
-    figure = Figure("speedups", "2 faster [both]", "Dots are launches.")
-    assert shown(figure) == "Figure: 2 faster [both]\n\nDots are launches.\n"
-    drawn = blocks([figure], image=lambda name: f"run/{name}.svg")
-    assert drawn == "![2 faster [both\\]](run/speedups.svg)\n\nDots are launches.\n"
-    page = Page("Title", (figure, Folded("More", (Figure("two", "b"),)), Figure("three", "c")))
-    assert [found.name for found in figures(page)] == ["speedups", "two", "three"]
+@pytest.mark.parametrize("place", PLACES)
+@given(foreign=FRIGHTENING.filter(lambda foreign: plain(foreign) != ""))
+def test_foreign_text_is_shown_as_it_is_wherever_it_is_inserted(place: str, foreign: str) -> None:
+    shown, harmless = (parsed(markdown(PLACES[place], x=inserted)) for inserted in (foreign, "x"))
+    assert shape(shown) == shape(harmless)
+    expected = plain(foreign).replace("`", "'") if place.startswith("code") else plain(foreign)
+    assert words(shown) == words(parsed(markdown(PLACES[place], x="X"))).replace("X", expected)
 
 
-def test_links_lead_within_the_page_to_others_and_to_the_web() -> None:
-    line = Link("a", "#tip"), " ", Link("b", "Benchmarks/x"), " ", Link("c", 'https://a.b/c_(d) e">')
-    assert blocks([Paragraph(line)], link=lambda key: f"../{key}.md") == (
-        "[a](#tip) [b](../Benchmarks/x.md) [c](https://a.b/c_%28d%29%20e%22%3E)\n"
-    )
+def test_what_other_renderers_would_read_is_escaped_too() -> None:
+    assert text("[[page]] $x$ ~~gone~~ #1") == r"\[[page]] \$x\$ \~\~gone\~\~ #1"
+    assert text("-49 %") == "-49 %", "a number needs no escape"
+
+
+@given(code=st.text(st.sampled_from("ab `~\n<>\t\x1b"), max_size=40))
+def test_code_does_not_end_its_own_block(code: str) -> None:
+    tokens = parsed(markdown("{{ x | fence('python') }}\n\nafter\n", x=code))
+    assert [token.type for token in tokens] == ["fence", "paragraph_open", "inline", "paragraph_close"]
+    assert tokens[0].content.rstrip("\n") == lines_of(code).rstrip("\n")
 
 
 @pytest.mark.parametrize(
-    ("text", "as_text"),
+    ("address", "leads"),
     [
-        ("# no heading", "\\# no heading"),
-        ("- no bullet", "\\- no bullet"),
-        ("> no quote", "\\> no quote"),
-        ("1. no list", "1\\. no list"),
-        ("1) no list", "1\\) no list"),
-        ("=== no rule", "\\=== no rule"),
-        ("2026.jsonl", "2026.jsonl"),
-        ("1.5x", "1.5x"),
+        ("#tip", True),
+        ("run/a b.md#tip", True),
+        ("../run.md", True),
+        ('https://a.b/c_(d) e">', True),
+        ("javascript:alert(1)", False),
+        ("JavaScript:alert(1)//", False),
+        ("data:text/html,x", False),
+        ("//elsewhere.org/x", False),
+        ("/etc/passwd", False),
+        ("\\\\elsewhere.org", False),
+        ("", False),
     ],
 )
-def test_the_beginning_of_a_line_is_no_markup(text: str, as_text: str) -> None:
-    assert shown(Paragraph((text,))) == f"{as_text}\n"
-    assert shown(Bullets(((text,),))) == f"- {as_text}\n"
+def test_links_lead_to_pages_beside_and_to_the_web_alone(address: str, leads: bool) -> None:
+    shown = parsed(markdown("{{ 'word' | link(address) }}", address=address))
+    assert words(shown) == "word"
+    assert ("link_open" in shape(shown)) == leads
 
 
-def test_code_does_not_end_its_own_fence() -> None:
-    inside = "a\n```\n<script>\n````"
-    assert shown(Code(inside, "py`<thon")) == f"`````python\n{inside}\n`````\n"
-    assert shown(Code("a\r\n\tb\x1b[31m\u202e", "")) == "```\na\n    b [31m\n```\n"
+def test_a_number_is_shown_in_its_unit_or_not_at_all() -> None:
+    assert markdown("{{ 0.0123 | seconds }} {{ 1024 | size }} {{ 1.35 | ratio(1.33, 1.38) }}") == (
+        "12.3 ms 1.00 KiB 1.35x [1.33, 1.38]"
+    )
+    assert markdown(
+        "{{ n | seconds }} {{ n | ratio(1.0, 2.0) }} {{ 1.5 | ratio(n, n) }} {{ missing }}", n=math.nan, missing=None
+    ) == ("- - about 1.50x -")
+    with pytest.raises(TypeError, match="without a filter"):
+        markdown("{{ x }}", x=0.5)
+    with pytest.raises(jinja2.UndefinedError):
+        markdown("{{ misspelt }}")
+
+
+def test_macros_and_joined_words_are_escaped_once() -> None:
+    template = "{% macro cell(x) %}**{{ x }}**{% endmacro %}{{ cell('a|b') }} {{ ['<', 'b'|code] | join(' & ') }}"
+    assert markdown(template) == r"**a\|b** &lt; & `b`"

@@ -1,0 +1,131 @@
+"""What both figures share: how they are saved, so that equal results give equal bytes, their marks and their axis."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+import matplotlib
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+
+from tipbench.report.palette import PALETTE
+from tipbench.report.wording import plain
+
+Format = Literal["svg", "png"]
+
+LIGHT = {name: light for name, (light, _) in PALETTE.items()}
+
+SETTINGS: dict[Any, Any] = {
+    "figure.facecolor": LIGHT["paper"],
+    "axes.edgecolor": LIGHT["muted"],
+    "axes.grid": True,
+    "axes.labelcolor": LIGHT["ink"],
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 8,
+    "axes.titleweight": "bold",
+    "font.size": 8,
+    "grid.color": LIGHT["grid"],
+    "grid.linewidth": 0.6,
+    "text.color": LIGHT["ink"],
+    "text.parse_math": False,  # names may hold dollar signs
+    "xtick.color": LIGHT["ink"],
+    "ytick.color": LIGHT["ink"],
+    "legend.frameon": False,
+    "savefig.dpi": 150,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "tipbench",
+}
+
+TICKS = (
+    0.01,
+    0.02,
+    0.05,
+    0.1,
+    0.2,
+    0.35,
+    0.5,
+    0.7,
+    0.8,
+    0.9,
+    0.95,
+    1,
+    1.05,
+    1.1,
+    1.2,
+    1.4,
+    1.7,
+    2,
+    3,
+    5,
+    10,
+    20,
+    50,
+    100,
+)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure before it is painted.
+
+    Attributes:
+        name: of its files, in letters, digits and dashes.
+        alt: what it shows, in a sentence, for who cannot see it.
+        paint: makes it.
+    """
+
+    name: str
+    alt: str
+    paint: Callable[[], Figure]
+
+
+def save(drawing: Drawing, format: Format) -> bytes:
+    """The figure as an SVG whose ids no other figure has, or as a PNG. Equal drawings give equal bytes."""
+    content = io.BytesIO()
+    with warnings.catch_warnings(), matplotlib.rc_context():
+        warnings.filterwarnings("ignore", "Glyph", UserWarning)  # a foreign name may need letters that the font lacks
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(SETTINGS)
+        if format == "png":
+            drawing.paint().savefig(content, format="png", metadata={"Software": None})
+            return content.getvalue()
+        drawing.paint().savefig(content, format="svg", metadata={"Date": None, "Creator": None})
+    return re.sub(rb'( id="|url\(#|href="#)', rb"\g<1>%b-" % drawing.name.encode(), content.getvalue())
+
+
+def ratio_axis(axis: Axis, ends: Sequence[float]) -> None:
+    """Label an axis with round ratios between its ends, 1x always among them, none too near to another."""
+    low, high = ends
+    ticks = [tick for tick in TICKS if low <= tick <= high] or [1]
+    room = (high / low) ** 0.07
+    while True:
+        crowded = next((pair for pair in pairwise(ticks) if pair[1] / pair[0] < room), None)
+        if crowded is None:
+            break
+        ticks.remove(crowded[1] if crowded[0] == 1 else crowded[0])
+    axis.set_ticks(ticks, [f"{tick:g}x" for tick in ticks])
+    axis.set_minor_locator(NullLocator())
+
+
+def ratio_limits(ratios: Sequence[float], ends: Sequence[float]) -> tuple[float, float]:
+    """Of a logarithmic axis: all ratios fit, 1x too, and the ends of intervals unless they lie three times as far."""
+    low, high = min(0.95, *ratios), max(1.05, *ratios)
+    low, high = max(min([low, *ends]), low / 3), min(max([high, *ends]), high * 3)
+    room = (high / low) ** 0.03
+    return low / room, high * room
+
+
+def shown(text: str, longest: int = 60) -> str:
+    """Foreign text as one line of at most so many letters, without the two characters that XML forbids besides."""
+    line = plain(text).translate({0xFFFE: "?", 0xFFFF: "?"})
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
