@@ -19,7 +19,7 @@ from tipbench.publish import tree
 from tipbench.publish.allowed import Allowed, allowed, with_earlier
 from tipbench.records import store
 from tipbench.records.record import Record, Run
-from tipbench.report import earlier_effects, one_liners, render
+from tipbench.report import earlier_runs, one_liners, render
 from tipbench.report.advice import ANSWERS, advise
 from tipbench.report.earlier import MOST, earlier
 from tipbench.report.effect import effects
@@ -74,8 +74,7 @@ def test_copies_count_once_and_files_that_cannot_be_read_not_at_all(tmp_path: Pa
     first.with_name("damaged.jsonl").write_text("{}")
     first.with_name("folder.jsonl").mkdir()
     assert len(earlier(last, on_day(2))) == 1
-    (found,) = earlier_effects(last, on_day(2))
-    assert list(found) == effects(on_day(1))
+    assert [run.id for run in earlier_runs(last, on_day(2))] == [on_day(1).id]
 
 
 def test_of_many_runs_the_latest_count(tmp_path: Path) -> None:
@@ -104,12 +103,12 @@ def test_earlier_runs_count_in_a_report_unless_it_is_of_the_run_alone(tmp_path: 
     (together,), (alone,) = answers(file), answers(file, "--alone")
     assert (together["kind"], together["runs"]) == ("use it", 3)
     assert (alone["kind"], alone["runs"]) == ("at most", 1)
-    line, of_runs = one_liners(edge, earlier_effects(file, edge))
+    line, of_runs = one_liners(edge, earlier_runs(file, edge))
     assert line.startswith("use it")
     assert of_runs == "The answers are from 3 runs of this machine: 1 of 1 rest on more than this one."
     assert one_liners(edge)[0].startswith("at most")
     for format in ("md", "html"):
-        assert "3 runs" in render(edge, [], format, earlier_effects(file, edge)).decode()
+        assert "3 runs" in render(edge, [], format, earlier_runs(file, edge)).decode()
 
 
 def test_a_run_of_other_code_is_none_of_those_that_count(tmp_path: Path) -> None:
@@ -149,7 +148,7 @@ def test_the_page_of_a_run_and_the_comparison_give_the_same_answer_for_every_tip
     for place, machine in enumerate(everything.machines):
         file = everything.runs[machine.speaks].file
         read, notices = store.read(file)
-        report = json.loads(render(read, notices, "json", earlier_effects(file, read)))
+        report = json.loads(render(read, notices, "json", earlier_runs(file, read)))
         own = {found.pop("tip"): found for found in report["answers"]}
         there = {found["tip"]: found["answers"][place] for found in compared if found["answers"][place]["kind"]}
         assert there.keys() == own.keys()

@@ -17,4 +17,20 @@ Its rooms, from the doors down; each imports only what is below it:
 - `errors`: the error that a person is shown as one sentence
 """
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tipbench.report.table import load
+
 __version__ = "0.1.0"
+
+__all__ = ["__version__", "load"]
+
+
+def __getattr__(name: str) -> object:
+    """`tipbench.load`, imported when it is asked for: `tipbench --help` answers at once."""
+    if name == "load":
+        from tipbench.report.table import load
+
+        return load
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

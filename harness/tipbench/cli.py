@@ -331,7 +331,7 @@ def _report(options: argparse.Namespace) -> int:
             )
         for notice in notices:
             print(f"tipbench: {notice}", file=sys.stderr)
-        earlier = [] if options.alone else report.earlier_effects(file, run)
+        earlier = [] if options.alone else report.earlier_runs(file, run)
         for format in options.format or ["md"]:
             written = report.write(run, notices, format, options.out, earlier)
             if written is not None:

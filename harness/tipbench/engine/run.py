@@ -33,7 +33,7 @@ from tipbench.machine.temporary import TemporaryFolderFull
 from tipbench.records import store
 from tipbench.records.fields import MalformedRecord, RunOptions, converted
 from tipbench.records.record import PairInfo, Record, Run
-from tipbench.report.rows import rules
+from tipbench.report.results import rules
 from tipbench.report.wording import plural, ratio
 from tipbench.suite.commit import suite_commit
 from tipbench.suite.discover import Discovery, discover
@@ -353,7 +353,7 @@ def _conclude(stored: Run, path: Path) -> int:
     still_open = unfinished - {record.name for record in stored.records if answered(record, judged_by, cores)}
     of_suite = not stored.options.get("calibration") and not stored.options.get("given")
     if of_suite:
-        print("\n".join(["", *report.one_liners(stored, report.earlier_effects(path, stored)), ""]))
+        print("\n".join(["", *report.one_liners(stored, report.earlier_runs(path, stored)), ""]))
     if unfinished and not stored.options.get("given"):
         lack_memory = len(unfinished) - len(still_open)
         lacking = [

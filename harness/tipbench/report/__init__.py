@@ -10,32 +10,37 @@ from pathlib import Path
 
 from tipbench.records.record import Run
 from tipbench.records.store import Notice, file_name, folder_name
-from tipbench.report import as_csv, as_html, as_json, as_markdown, one_run
-from tipbench.report.advice import advise, of_runs
+from tipbench.report import as_html, as_json, as_markdown, one_run
+from tipbench.report.answer import answers, by_tip, of_runs
 from tipbench.report.document import Parted
-from tipbench.report.earlier import earlier_effects
-from tipbench.report.effect import Effect, effects
+from tipbench.report.earlier import earlier_runs
+from tipbench.report.effect import effects
 from tipbench.report.output import ReportError, print_bytes, write_file
+from tipbench.report.results import results
 from tipbench.report.rows import Row, rows
+from tipbench.report.table import csv
 from tipbench.report.wording import plain
 
-__all__ = ["FORMATS", "ReportError", "Row", "earlier_effects", "one_liners", "render", "rows", "write"]
+__all__ = ["FORMATS", "ReportError", "Row", "earlier_runs", "one_liners", "render", "rows", "write"]
 
-Earlier = Sequence[Sequence[Effect]]
-"""What earlier runs of the machine found, which the answers count too: `earlier_effects`."""
+Earlier = Sequence[Run]
+"""Earlier runs of the machine, which the answers count too: `earlier_runs`."""
 
 
 def _html(run: Run, notices: Sequence[Notice], earlier: Earlier) -> str:
     from tipbench.report.figures import draw
 
-    return as_html.render(one_run.page(run, notices, earlier=earlier), draw(rows(run), "svg"))
+    page = one_run.page(run, notices, earlier=list(map(effects, earlier)))
+    return as_html.render(page, draw(rows(run), "svg"))
 
 
 FORMATS: dict[str, Callable[[Run, Sequence[Notice], Earlier], str]] = {
-    "md": lambda run, notices, earlier: as_markdown.render(one_run.page(run, notices, {}, earlier, sides=False)),
+    "md": lambda run, notices, earlier: as_markdown.render(
+        one_run.page(run, notices, {}, list(map(effects, earlier)), sides=False)
+    ),
     "html": _html,
-    "json": as_json.render,
-    "csv": lambda run, notices, _: as_csv.render(run, notices),
+    "json": lambda run, notices, earlier: as_json.render(run, notices, list(map(results, earlier))),
+    "csv": lambda run, notices, earlier: csv(results(run)),
 }
 
 
@@ -59,7 +64,7 @@ def write(
     path = out / folder_name(run.machine) / f"{file_name(run)}.{format}"
     if format == "md":
         _write_figures(run, path.with_suffix(""))
-        _write_pages(one_run.parted(run, path.stem, notices, earlier=earlier), path)
+        _write_pages(one_run.parted(run, path.stem, notices, earlier=list(map(effects, earlier))), path)
     else:
         write_file(path, render(run, notices, format, earlier))
     return path
@@ -85,11 +90,11 @@ def _write_figures(run: Run, folder: Path) -> None:
 def one_liners(run: Run, earlier: Earlier = ()) -> list[str]:
     """One line of plain text a tip, the answers that ask for action first; then, where earlier runs count, of how many
     runs they are."""
-    found = advise([*earlier, effects(run)])
-    answers = max((len(plain(advice.answer)) for advice in found), default=0)
-    tips = max((len(plain(advice.tip)) for advice in found), default=0)
-    lines = [
-        f"{plain(a.answer):<{answers}}  {plain(a.tip):<{tips}}  {plain('; '.join(filter(None, (a.gain, a.price))))}"
-        for a in found
-    ]
-    return [*lines, of_runs(found)] if earlier else lines
+    rows = answers([*map(results, earlier), results(run)])
+    answer_width = max((len(plain(row.answer)) for row in rows), default=0)
+    tip_width = max((len(plain(row.tip)) for row in rows), default=0)
+    lines = []
+    for tip, of_tip in by_tip(rows).items():
+        gains = "; ".join(filter(None, (*(row.gain for row in of_tip), of_tip[0].price)))
+        lines.append(f"{plain(of_tip[0].answer):<{answer_width}}  {plain(tip):<{tip_width}}  {plain(gains)}")
+    return [*lines, of_runs(rows)] if earlier else lines

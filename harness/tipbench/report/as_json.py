@@ -55,15 +55,14 @@ from typing import Any
 
 from tipbench.records.record import Run
 from tipbench.records.store import Notice
-from tipbench.report.advice import Advice, advise
-from tipbench.report.effect import Effect, effect
-from tipbench.report.limit import Rates, rates, shares
-from tipbench.report.rows import Row, counts, rows
+from tipbench.report.answer import Answer, answers, by_tip
+from tipbench.report.results import Result, counts, results
+
+SIDES = ("baseline", "variant")
 
 
-def render(run: Run, notices: Sequence[Notice], earlier: Sequence[Sequence[Effect]] = ()) -> str:
-    found = rows(run)
-    reached = rates(found)
+def render(run: Run, notices: Sequence[Notice], earlier: Sequence[Sequence[Result]] = ()) -> str:
+    rows = results(run)
     document = {
         "run": {
             "id": run.id,
@@ -76,50 +75,47 @@ def render(run: Run, notices: Sequence[Notice], earlier: Sequence[Sequence[Effec
         },
         "machine": run.machine,
         "controls": run.controls,
-        "pairs": [_pair(row, reached) for row in found],
-        "answers": [_answer(given) for given in advise([*earlier, list(map(effect, found))])],
+        "pairs": [_pair(row) for row in rows],
+        "answers": [_answer(tip) for tip in by_tip(answers([*earlier, rows])).values()],
     }
     return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
-def _answer(given: Advice) -> dict[str, Any]:
-    names = ("tip", "title", "kind", "answer", "do", "gain", "price", "runs")
-    return {name: getattr(given, name) for name in names}
+def _answer(tip: Sequence[Answer]) -> dict[str, Any]:
+    first = tip[0]
+    names = ("tip", "title", "kind", "answer", "do")
+    gain = "; ".join(row.gain for row in tip)
+    return {name: getattr(first, name) for name in names} | {"gain": gain, "price": first.price, "runs": first.runs}
 
 
-def _pair(row: Row, reached: Rates) -> dict[str, Any]:
-    judgement = row.judgement
+def _pair(row: Result) -> dict[str, Any]:
+    trainings = row.baseline_trainings, row.variant_trainings
     return {
         "tip": row.tip,
-        "pair": row.info.pair,
-        "scale": row.info.scale,
+        "pair": row.pair,
+        "scale": row.scale,
         "variant": row.variant,
-        "device": row.info.device,
+        "device": row.device,
         "verdict": row.verdict,
-        "speedup": judgement.speedup,
-        "low": judgement.low,
-        "high": judgement.high,
-        "launches": judgement.launches,
-        "memory": row.memory,
-        "equal": judgement.found.equal or None,
-        "mechanism": judgement.found.mechanism or None,
-        "trainings": row.trainings and dict(zip(("baseline", "variant"), map(asdict, row.trainings), strict=True)),
+        "speedup": row.speedup,
+        "low": row.low,
+        "high": row.high,
+        "launches": row.launches,
+        "memory": {"baseline": row.baseline_memory, "variant": row.variant_memory},
+        "equal": row.equal or None,
+        "mechanism": row.mechanism or None,
+        "trainings": {side: asdict(one) for side, one in zip(SIDES, trainings, strict=True) if one} or None,
         "one_off_s": row.one_off_s,
         "break_even_steps": row.break_even_steps,
-        "reason": judgement.reason,
-        "remedy": judgement.remedy,
+        "reason": row.reason,
+        "remedy": row.remedy,
         "gpu": _gpu(row),
-        "limit": {
-            share.kind: {"baseline": share.baseline, "variant": share.variant, "rate": share.rate}
-            for share in shares(row, reached)
-        },
+        "limit": {kind: asdict(share) for kind, share in row.limits.items()},
     }
 
 
-def _gpu(row: Row) -> dict[str, Any] | None:
-    if row.info.device != "cuda" or not row.measured:
+def _gpu(row: Result) -> dict[str, Any] | None:
+    if not row.gpu:
         return None
-    described = {
-        name: sides and dict(zip(("baseline", "variant"), sides, strict=True)) for name, sides in row.gpu_sides.items()
-    }
-    return {**described, "l2_emptied": row.info.flush_l2}
+    readings = {name: sides and dict(zip(SIDES, sides, strict=True)) for name, sides in row.gpu.items()}
+    return {**readings, "l2_emptied": row.cold}

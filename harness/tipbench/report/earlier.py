@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from tipbench.records import store
 from tipbench.records.record import Run
 from tipbench.records.store import CALIBRATION, StoreError
-from tipbench.report.effect import Effect, effects
 from tipbench.report.grade import SAME, facts, grade
 
 MOST = 9
@@ -40,6 +38,6 @@ def earlier(file: Path, run: Run) -> list[Path]:
     return [path for _, path in sorted(found.values())[-MOST:]]
 
 
-def earlier_effects(file: Path, run: Run) -> list[Sequence[Effect]]:
-    """What the runs in those files found, oldest first."""
-    return [effects(store.read(path)[0]) for path in earlier(file, run)]
+def earlier_runs(file: Path, run: Run) -> list[Run]:
+    """The runs in those files, oldest first."""
+    return [store.read(path)[0] for path in earlier(file, run)]

@@ -7,6 +7,7 @@ import statistics
 from dataclasses import dataclass
 
 from tipbench.records.record import Trainings
+from tipbench.report.results import Result
 from tipbench.report.rows import Row
 from tipbench.report.wording import ratio, seconds, value
 from tipbench.verdict.pooling import Mean
@@ -45,12 +46,11 @@ class Trained:
         return self.baseline.reached > 0 and self.variant.reached > 0
 
 
-def trained(row: Row) -> Trained | None:
-    """None where no trainings were counted."""
-    sides = row.trainings
-    if sides is None:
+def trained(result: Result | Row) -> Trained | None:
+    """None if no trainings were counted."""
+    if result.trainings is None:
         return None
-    before, after = sides
+    before, after = result.trainings
     return Trained(fewer_steps(before, after), score_change(before, after), _side(before), _side(after), before.target)
 
 
@@ -91,7 +91,7 @@ def _factor(fewer: Mean) -> str:
     return ratio(math.exp(fewer.mean), math.exp(low), math.exp(high))
 
 
-def in_full(row: Row) -> str:
+def in_full(row: Result | Row) -> str:
     """All of a row's trainings as a sentence without its full stop; empty where none were counted."""
     found = trained(row)
     if found is None:

@@ -1,0 +1,420 @@
+"""From the results of a machine's runs to one answer a tip: what to write, what it brings in whole jobs, what it costs.
+
+An answer is about the tip as the guide words it, judged by what the guide promises, in whole jobs. Operations alone
+explain; they answer only if a tip has no whole job. Other ways to follow it that pay are named as alternatives.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+from tipbench.report.results import (
+    CONTROL,
+    MEMORY_KINDS,
+    MEMORY_MARGIN,
+    ONE_OFF_NOISE_S,
+    Key,
+    Result,
+)
+from tipbench.report.trained import in_ratio, in_short, score_kept, trained
+from tipbench.report.wording import change, plural, ratio, seconds, size, value
+from tipbench.tip.pair import Claim
+from tipbench.verdict.pooling import SURE, TIMES, Mean, Spread, State, pooled, state
+from tipbench.verdict.rules import BOUND, MARGIN
+from tipbench.verdict.trainings import both
+from tipbench.verdict.verdict import in_percent
+
+USE, USE_IF, DEPENDS, DEFAULT, SMALL, DO_NOT, UNCLEAR, IMPOSSIBLE = KINDS = (
+    "use it",
+    "use it if",
+    "depends",
+    "already the default",
+    "at most",
+    "don't",
+    "can't tell",
+    "not possible here",
+)
+"""The kinds of answers, those that ask for action first. Two are shown with more: `use it if memory is short`,
+`at most 3 %`."""
+
+Role = Literal["job", "alternative", "remark"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One row of the answers: a tip, and what it brings by one way in one job, or a remark on it.
+
+    Attributes:
+        tip, title, claim: of the tip.
+        kind: one of KINDS. answer: as it is shown.
+        do: what to write; empty if the run does not say, or nothing is to be done.
+        price: what following the tip costs.
+        brings: the mean over its jobs by what it claims, as ln of the baseline over the variant; 0 if not known.
+        runs: how many runs the answer rests on, the last one included.
+        role: a job that the answer is made of, an alternative way that pays, or a remark.
+        gain: what it brings in that job, in words that name it; or the remark.
+        key: of the job and way; None of a remark.
+        state: gain, loss, within or open; empty of a remark.
+        speedup, low, high: of that job over all runs, if time is claimed and known.
+        short: the gain as a signed change such as `+29 %`, without the job's name.
+    """
+
+    tip: str
+    title: str
+    claim: str
+    kind: str
+    answer: str
+    do: str
+    price: str
+    brings: float
+    runs: int
+    role: Role
+    gain: str
+    key: Key | None = None
+    state: str = ""
+    speedup: float | None = None
+    low: float | None = None
+    high: float | None = None
+    short: str = ""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How a claim is judged.
+
+    Attributes:
+        of: ln of what the baseline takes over what the variant takes, in one run; None if not known.
+        margin: effects within +-margin are of no practical size.
+        spread: between runs of one machine.
+        bounds: what else is tried, as `pooling.state` has them.
+    """
+
+    of: Callable[[Result], Mean | None]
+    margin: float
+    spread: Spread
+    bounds: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What the runs of a machine say of one pair by one variant.
+
+    Attributes:
+        newest: the last run's result.
+        means: one for each run that has it.
+        measure: by which it is judged.
+    """
+
+    newest: Result
+    means: tuple[Mean, ...]
+    measure: Measure
+
+    @cached_property
+    def state(self) -> State:
+        return state(self.means, self.measure.spread, self.measure.margin, self.measure.bounds)
+
+    @cached_property
+    def mean(self) -> Mean | None:
+        return pooled(self.means, self.measure.spread) if self.means else None
+
+    @property
+    def may_cost(self) -> bool:
+        """Whether a loss of practical size cannot be excluded. What is known to be at most 3 % either way costs none
+        (harness/decisions.md, "When a job may cost")."""
+        if self.state.word == "within" and self.state.bound <= math.expm1(BOUND):
+            return False
+        return self.mean is None or self.mean.above(-self.measure.margin) < SURE
+
+
+def answers(runs: Sequence[Sequence[Result]]) -> list[Answer]:
+    """The answers on the tips of the last run, controls left out: tips in the order of KINDS, then by what they bring,
+    and of each tip one row a job or remark.
+
+    runs: results of runs of one machine with the same versions, in the order in which they were made. Of the earlier
+    ones that counts which the last one has too, of the same code at the same sizes.
+    """
+    tips: dict[str, list[Result]] = {}
+    for result in runs[-1] if runs else ():
+        if result.tip != CONTROL:
+            tips.setdefault(result.tip, []).append(result)
+    known = effects(runs)
+    rows = [_of_tip(results, known) for results in tips.values()]
+    return [row for tip in sorted(rows, key=lambda tip: (KINDS.index(tip[0].kind), -tip[0].brings)) for row in tip]
+
+
+def by_tip(rows: Iterable[Answer]) -> dict[str, list[Answer]]:
+    tips: dict[str, list[Answer]] = {}
+    for row in rows:
+        tips.setdefault(row.tip, []).append(row)
+    return tips
+
+
+def effects(runs: Sequence[Sequence[Result]]) -> dict[Key, Effect]:
+    """What the runs say of each pair and variant that the last one measured, the controls' included."""
+    earlier: dict[tuple[Key, str], list[Result]] = {}
+    for result in (result for run in runs[:-1] for result in run if result.is_measured):
+        earlier.setdefault((result.key, result.work), []).append(result)
+    pooled_effects = {}
+    for result in (result for run in runs[-1:] for result in run if result.is_measured):
+        measure, quantity = MEASURES.get(result.claim, TIME), _quantity(result, result.claim)
+        before = earlier.get((result.key, result.work), ())
+        replicates = [one for one in before if _quantity(one, result.claim) == quantity]
+        means = [measure.of(one) for one in (*replicates, result)]
+        pooled_effects[result.key] = Effect(result, tuple(mean for mean in means if mean is not None), measure)
+    return pooled_effects
+
+
+def _quantity(result: Result, claim: str) -> str:
+    """What was read or counted for the claim: older versions read and counted other things."""
+    return result.memory_kind if claim == Claim.LEANER else result.counted if claim == Claim.STEADIER else ""
+
+
+def of_runs(rows: Sequence[Answer]) -> str:
+    """A sentence on how many runs the answers are from."""
+    tips = [tip[0] for tip in by_tip(rows).values()]
+    most = max((tip.runs for tip in tips), default=1)
+    if most == 1:
+        return "The answers are from this run alone."
+    answered = [tip for tip in tips if tip.kind != IMPOSSIBLE]
+    several = sum(tip.runs > 1 for tip in answered)
+    return f"The answers are from {most} runs of this machine: {several} of {len(answered)} rest on more than this one."
+
+
+# ---- what is judged, by claim ----
+
+
+def _time(result: Result) -> Mean | None:
+    """With the verdict's own interval, which is wider than 95 % of one look would be."""
+    if result.log_low is None or result.log_high is None or result.error is None:
+        return None
+    return Mean.of_interval(result.log_low, result.log_high, result.launches - 1.0)
+
+
+def _memory(result: Result) -> Mean | None:
+    sides = result.memory_sides
+    return _reading(*sides) if sides and all(sides) else None
+
+
+def _one_off(result: Result) -> Mean | None:
+    """A difference that single readings have by chance counts as next to none."""
+    sides = result.one_off_sides
+    return None if sides is None else _reading(*(side + ONE_OFF_NOISE_S for side in sides))
+
+
+def _counted(result: Result) -> Mean | None:
+    """Half a count more on both sides, as there may be none."""
+    return None if result.counts is None else _reading(*(side + 0.5 for side in result.counts))
+
+
+def _reading(before: float, after: float) -> Mean:
+    """One reading a run: only further runs show how far it is off."""
+    return Mean(math.log(before / after), 0.0, math.inf)
+
+
+def _steps(result: Result) -> Mean | None:
+    trainings = trained(result)
+    return None if trainings is None else trainings.fewer
+
+
+def _to_target(result: Result) -> Mean | None:
+    """What a step takes, times how many are needed."""
+    step, steps = _time(result), _steps(result)
+    return None if step is None or steps is None else both(step, steps)
+
+
+TIME = Measure(_time, MARGIN, TIMES, (0.02, 0.03, 0.05))
+
+SOON = 100
+"""Steps within which nobody minds when the tip is paid for: every training has more."""
+
+STEPS_MARGIN = math.log(1.05)
+"""Steps to a target within 5 % are of no practical size."""
+
+MEASURES: Mapping[str, Measure] = {
+    Claim.FASTER: TIME,
+    # Of 288 peaks in two runs of three 95 % were alike to 0.01 %, and the others differed by up to 11 %.
+    Claim.LEANER: Measure(_memory, -math.log(1 - MEMORY_MARGIN), Spread(0.015), (0.05, 0.10)),
+    # Of the same pairs half differed by 7 %, and one in twenty by 35 %.
+    Claim.SOONER: Measure(_one_off, math.log(1.1), Spread(0.11), (0.5,)),
+    # Runs draw other seeds, and what that changes is in the error of each.
+    Claim.FEWER_STEPS: Measure(_steps, STEPS_MARGIN, Spread(0.005), (0.10, 0.20)),
+    Claim.SOONER_AT_TARGET: Measure(_to_target, STEPS_MARGIN, TIMES, (0.10, 0.20)),
+    Claim.STEADIER: Measure(_counted, math.log(2), Spread(0.3), ()),
+}
+
+
+def _claim(results: Sequence[Result]) -> str:
+    """Time, if an older version promised something else."""
+    claim = results[0].claim
+    return claim if claim in MEASURES else str(Claim.FASTER)
+
+
+# ---- the answer ----
+
+
+def _of_tip(results: Sequence[Result], known: Mapping[Key, Effect]) -> list[Answer]:
+    pairs: dict[tuple[str, str], list[Effect]] = {}
+    for result in results:
+        if result.is_measured:
+            pairs.setdefault((result.pair, result.device), []).append(known[result.key])
+    if not pairs:
+        return [_nothing(results)]
+    headlines = [_headline(ways) for ways in pairs.values()]
+    whole = [effect for effect in headlines if effect.newest.scale == "macro"]
+    jobs = whole or headlines
+    kind, more = _kind(jobs)
+    status = results[0].status
+    price = _price([job.newest for job in jobs])
+    if _claim(results) == Claim.FASTER:  # of other claims the gain says how trainings went
+        price += [score_kept(counted) for effect in headlines if (counted := trained(effect.newest))]
+    price += [status] if status not in ("", "current") and kind != DEFAULT else []
+    tip = Answer(
+        tip=results[0].tip,
+        title=results[0].title,
+        claim=_claim(results),
+        kind=kind,
+        answer=f"{kind} {more}".strip(),
+        do=results[0].do if kind in (USE, USE_IF, DEPENDS, UNCLEAR) else "",
+        price="; ".join(price),
+        brings=statistics.fmean([job.mean.mean for job in jobs if job.mean is not None] or [0.0]),
+        runs=max(1, *(len(job.means) for job in jobs)),
+        role="remark",
+        gain="",
+    )
+    rows = [in_job(tip, job) for job in sorted(jobs, key=lambda job: job.state.word != "gain")]
+    rows += [] if whole else [replace(tip, gain="the operation alone: no whole job measured")]
+    for way in _alternatives(pairs.values(), jobs) if kind not in (USE, USE_IF) else []:
+        row = in_job(tip, way)
+        rows.append(replace(row, role="alternative", gain=f"instead: {row.gain}"))
+    failed = dict.fromkeys(result.pair or "its file" for result in results if result.verdict == "failed")
+    return rows + [replace(tip, gain=f"{name} failed") for name in failed]
+
+
+def _headline(ways: Sequence[Effect]) -> Effect:
+    """The headline variant; for a sweep with no named value, the fastest."""
+    means = [way.mean.mean if way.mean is not None else -math.inf for way in ways]
+    way, _ = max(zip(ways, means, strict=True), key=lambda pair: (pair[0].newest.is_headline, pair[1]))
+    return way
+
+
+def _alternatives(pairs: Iterable[Sequence[Effect]], headlines: Sequence[Effect]) -> list[Effect]:
+    """Ways that pay in jobs in which the headline variant does not."""
+    ways = []
+    for effects in pairs:
+        headline = next((effect for effect in effects if any(effect is one for one in headlines)), None)
+        if headline is not None and headline.state.word != "gain":
+            ways += [effect for effect in effects if effect.state.word == "gain"]
+    return ways
+
+
+def _kind(jobs: Sequence[Effect]) -> tuple[str, str]:
+    """(kind, what is shown after it)."""
+    if jobs[0].newest.status.startswith("default now"):
+        return DEFAULT, ""
+    known = [job for job in jobs if job.means]
+    words = [job.state.word for job in known]
+    gains, losses, when = words.count("gain"), words.count("loss"), jobs[0].newest.when
+    if gains and losses:
+        return DEPENDS, ""
+    if losses:
+        return DO_NOT, ""
+    if gains and when:
+        return USE_IF, when
+    if gains:
+        return (USE if 2 * gains >= len(known) and not any(job.may_cost for job in known) else DEPENDS), ""
+    if known and set(words) == {"within"}:
+        return SMALL, f"{100 * max(job.state.bound for job in known):.0f} %"
+    return UNCLEAR, ""
+
+
+def in_job(tip: Answer, effect: Effect) -> Answer:
+    """The row of the tip on one job: what it brings there, by the tip's claim."""
+    result, mean = effect.newest, effect.mean
+    name = result.pair if result.variant == "optimized" else f"{result.pair} ({result.variant})"
+    row = replace(tip, role="job", key=result.key, state=effect.state.word)
+    counted = trained(result) if result.claim == Claim.SOONER_AT_TARGET else None
+    if effect.measure is not TIME and (counted is None or not counted.both_reach):
+        readings = _readings(result, mean) if effect.means else ""
+        short = _change(result, mean) if readings else ""
+        return replace(row, gain=f"{name} {readings or 'not measured yet'}", short=short)
+    if mean is None:
+        return replace(row, gain=f"{name} {_so_far(result)}")
+    low, middle, high = (math.exp(end) for end in (mean.interval()[0], mean.mean, mean.interval()[1]))
+    row = replace(row, speedup=middle, low=low, high=high)
+    more = f" to the target ({in_short(counted)})" if counted else ""
+    if effect.state.word == "open":
+        undecided = f"{name} undecided, between {in_percent(math.log(low))} and {in_percent(math.log(high))}{more}"
+        return replace(row, gain=undecided, short=f"{change(1, low)} to {change(1, high)}")
+    return replace(row, gain=f"{name} {ratio(middle, low, high)}{more}", short=change(1, middle))
+
+
+def _readings(result: Result, mean: Mean | None) -> str:
+    """What is not time, of both sides in the newest run. mean: of all runs, if it has an interval."""
+    sides, counted = result.memory_sides, trained(result)
+    if result.claim == Claim.LEANER and sides:
+        return f"{change(*sides)} {MEMORY_KINDS[result.memory_kind]} ({size(sides[0])} -> {size(sides[1])})"
+    if result.claim == Claim.SOONER and result.one_off_sides is not None:
+        return "once {} -> {}".format(*map(seconds, result.one_off_sides))
+    if counted is not None:
+        return in_ratio(counted, mean if result.claim == Claim.FEWER_STEPS else None)
+    return f"{' -> '.join(map(value, result.counts or ()))} {result.counted}"
+
+
+def _change(result: Result, mean: Mean | None) -> str:
+    """The same as a change, if a share says it."""
+    sides = result.memory_sides
+    if result.claim == Claim.LEANER and sides:
+        return f"{change(*sides)} memory"
+    return _readings(result, mean)
+
+
+def _so_far(result: Result) -> str:
+    if result.speedup is None or not result.is_provisional:
+        return "not measured yet"
+    launches = f"{result.launches} launch{'es' * (result.launches > 1)}"
+    return f"{ratio(result.speedup, result.low, result.high)} from {launches}: too few to say"
+
+
+def _price(results: Sequence[Result]) -> list[str]:
+    """What following the tip costs, the most of all jobs: time if that is not claimed, memory, and one-off costs."""
+    claim, price = results[0].claim, []
+    times = [-result.log_speedup for result in results if result.verdict == "slower" and result.log_speedup is not None]
+    slower = sorted(map(math.exp, times))
+    if slower and claim not in (Claim.FASTER, Claim.SOONER_AT_TARGET):
+        ends = dict.fromkeys(f"{time:.2f}x" for time in (slower[0], slower[-1]))
+        price.append(f"{' to '.join(ends)} the time")
+    live = [sides for result in results if (sides := result.memory_sides) and all(sides)]
+    trees = [sides for result in results if (sides := result.tree_sides)]
+    price += more_memory(live if claim != Claim.LEANER else [], trees)
+    steps = max((result.break_even_steps or 0 for result in results), default=0)
+    return [*price, f"pays after {plural(steps, 'step')}"] if steps > SOON else price
+
+
+def more_memory(live: Sequence[tuple[int, int]], trees: Sequence[tuple[int, int]]) -> list[str]:
+    """`+25 % memory of all processes`, the most of all; growth by less than MEMORY_MARGIN is left out.
+
+    live: bytes of live tensors, before and after; worker processes hide theirs. trees: bytes of all processes."""
+    price = []
+    for sides, what in ((live, "memory"), (trees, "memory of all processes")):
+        before, after = max(sides, key=lambda pair: pair[1] / pair[0], default=(1, 1))
+        price += [f"{change(before, after)} {what}"] if after >= (1 + MEMORY_MARGIN) * before else []
+    return price
+
+
+def _nothing(results: Sequence[Result]) -> Answer:
+    """Nothing was measured: a failure leaves the question open, a skip answers it for this machine."""
+    failed = next((result for result in results if result.verdict == "failed"), None)
+    if failed is not None:
+        kind, why = UNCLEAR, f"{failed.pair or 'its file'} failed: {failed.reason}"
+    else:
+        reasons = dict.fromkeys(result.reason for result in results if result.reason)
+        remedies = dict.fromkeys(result.remedy for result in results if result.remedy)
+        kind, why = IMPOSSIBLE, "; ".join(reasons) or "skipped without a reason"
+        why += f" (remedy: {'; '.join(remedies)})" if remedies else ""
+    first = results[0]
+    return Answer(first.tip, first.title, _claim(results), kind, kind, "", "", 0.0, 1, "remark", why)
