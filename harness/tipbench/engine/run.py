@@ -38,7 +38,6 @@ from tipbench.report.wording import plural, ratio
 from tipbench.suite.commit import suite_commit
 from tipbench.suite.discover import Discovery, discover
 from tipbench.suite.files import BENCHMARKS, KNOWN
-from tipbench.suite.names import written_pairs
 from tipbench.suite.selection import select, with_controls
 from tipbench.tip.needs import available_cores
 from tipbench.verdict.rules import OF_NEW_RUNS, Rules
@@ -100,8 +99,6 @@ def begin(options: Options) -> int:
 
 def measured(options: Options) -> tuple[int, Path]:
     """Measure anew, on this machine or as its first node. Returns the exit code and the file; raises UserError."""
-    if options.folder == BENCHMARKS and (written := written_pairs()):
-        select(written, options.names, options.expression)  # a misspelt name is reported before torch is imported
     found, pairs = _found(options)
     listed = [*found.pairs, *(record.info for record in found.broken)]
     known = ", ".join(info.name for info in listed)
