@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 
 from tipbench.machine import native
@@ -56,7 +55,7 @@ NETWORK = (
 
 def controls(threads: int) -> dict[str, str]:
     """What is set for every worker; `threads` is torch's own default here, made explicit. With the caller's NETWORK."""
-    heap = {"MALLOC_TRIM_THRESHOLD_": HEAP_KEPT, "MALLOC_MMAP_THRESHOLD_": HEAP_KEPT} if sys.platform == "linux" else {}
+    heap = {"MALLOC_TRIM_THRESHOLD_": HEAP_KEPT, "MALLOC_MMAP_THRESHOLD_": HEAP_KEPT}
     network = {name: os.environ[name] for name in NETWORK if name in os.environ}
     return {**heap, "OMP_NUM_THREADS": str(threads), "PYTHONHASHSEED": "0", **network}
 

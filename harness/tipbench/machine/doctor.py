@@ -228,18 +228,15 @@ def _native(described: Mapping[str, Any]) -> list[Finding]:
     if described["compiler"] == UNAVAILABLE:
         text = "none of $CXX, g++, c++, clang++ found; torch.compile needs one"
         findings.append(Finding("C++ compiler", text, "install g++ (`apt-get install g++`, as root) or clang++"))
-    if sys.platform == "linux":
-        for name in native.NAMES:
-            if native.find(name) is None:
-                topic = name if name == "numactl" else f"lib{name}"
-                findings.append(Finding(topic, "not found", "run `make native`, which says why if it cannot get it"))
+    for name in native.NAMES:
+        if native.find(name) is None:
+            topic = name if name == "numactl" else f"lib{name}"
+            findings.append(Finding(topic, "not found", "run `make native`, which says why if it cannot get it"))
     return findings
 
 
 def _readings(root: Path) -> list[Finding]:
     """Files the memory pass reads or writes; sandboxes and old kernels withhold them."""
-    if sys.platform != "linux":
-        return [Finding("peak memory of steps", "only Linux's /proc can reset the peak", "run on Linux")]
     findings = []
     for file, mode, what in (
         ("clear_refs", "w", "resident peaks are left out"),

@@ -128,10 +128,7 @@ def _elf_kind(path: Path) -> tuple[int, bytes] | None:
 def fetch(say: Callable[[str], None] = print) -> list[Fetched]:
     """Fetch what is missing into the cache folder, one line to `say` for each. Never raises for a
     missing network, package or permission: the line says what is missing, why, and the remedy."""
-    if sys.platform != "linux":
-        results = [Fetched(name, None, "preloading and binding are tried on Linux only") for name in NAMES]
-    else:
-        results = [_fetch_one(name) for name in NAMES]
+    results = [_fetch_one(name) for name in NAMES]
     width = max(len(name) for name in NAMES)
     for result in results:
         say(f"  {result.name:<{width}}  {result.text}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,8 +68,8 @@ def cores(count: int) -> Need:
 
 
 def available_cores() -> int:
-    """Cores in this process's affinity mask; all cores where the platform has no mask."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores in this process's affinity mask."""
+    return len(os.sched_getaffinity(0))
 
 
 def compiler() -> Need:
@@ -102,21 +101,7 @@ def _triton_unmet() -> Reason | None:
 def library(name: str) -> Need:
     """A native library that can be preloaded, such as "jemalloc"."""
 
-    def unmet(device: str) -> Reason | None:
-        if sys.platform != "linux":
-            return Reason("needs.preloading")
-        return None
-
-    return Need(f"lib{name}", unmet, native=f"lib{name}")
-
-
-def linux() -> Need:
-    """The Linux kernel's /proc, which the mechanism is read from."""
-
-    def unmet(device: str) -> Reason | None:
-        return None if sys.platform == "linux" else Reason("needs.proc")
-
-    return Need("Linux", unmet)
+    return Need(f"lib{name}", lambda device: None, native=f"lib{name}")
 
 
 def numa_nodes(count: int) -> Need:

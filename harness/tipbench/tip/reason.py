@@ -85,7 +85,6 @@ NEEDS = "needs"
 RAISED = Sentence("{detail}", unnamed=WITHHELD)
 """What a person's code raised or returned, which says it itself."""
 
-LINUX = "run on Linux"
 NEWER_GPUS = "run on newer GPUs"
 WITH_GPUS = "run on a machine with {wanted:GPU} and a CUDA build of torch"
 
@@ -106,14 +105,12 @@ NEEDS_SENTENCES = {
     "bfloat16-cpu": Sentence(
         "needs AVX512-BF16 or AMX, which multiply bfloat16", "run on a newer processor, or on a GPU"
     ),
-    "preloading": Sentence("LD_PRELOAD is tried on Linux only", LINUX),
-    "proc": Sentence("reads /proc, which only Linux has", LINUX),
     "numa-nodes": Sentence("{found:NUMA node}; needs {wanted}", "run on a machine with several sockets"),
     "native": Sentence("{library} not found", "run `make native`"),
     "package": Sentence("the Python package {package} is not installed", "pip install {package}"),
     "torchvision": Sentence("torchvision cannot be imported{detail}", "install the torchvision that fits this torch"),
     "onednn-fusion": Sentence("this torch has no torch.jit.enable_onednn_fusion", "use torch.compile"),
-    "onednn-graph": Sentence("this build of torch has no oneDNN Graph", "run on Linux, with a torch that has oneDNN"),
+    "onednn-graph": Sentence("this build of torch has no oneDNN Graph", "install a torch that has oneDNN"),
     "ranks": Sentence("has no ranks, so nothing of it would run on other nodes", "run it without --nnodes"),
     "even-ranks": Sentence(
         "{ranks} ranks cannot be shared out evenly among {nodes} nodes", "run it with another --nnodes"
