@@ -61,7 +61,7 @@ class Options:
     """The options of the command.
 
     folder: where the pairs are. results: where the run is stored. place: of several nodes, which this is. budget_s:
-    seconds after which nothing more is begun; 0: until all is decided. size: of the jobs, a rung; by default the one
+    seconds after which nothing more is begun; 0: until all is decided. size: of the jobs, a tier; by default the one
     for this machine. calibration: "idle" or "loaded", with a noisy neighbour, where the engine itself is measured on
     `files.KNOWN`. given: the person's own job that the pairs are about, FILE:NAME. kept: as `Launcher` has it. first,
     side_bytes: as `Plan` has them. checked: records without launches of pairs that another run has checked.

@@ -9,9 +9,8 @@ from tipbench.machine import native
 from tipbench.tip.process import ProcessSettings
 
 HEAP_KEPT = str(1 << 34)
-"""16 GiB, above any tensor here. glibc otherwise lands, by heap layout, in a mode that faults fresh
-pages at every large temporary or in one that does not; the two differ by up to 2.5x. Both thresholds
-must be raised: setting one alone turns off glibc's own adjustment and makes it worse."""
+"""16 GiB, above any tensor in the suite, for both of glibc's thresholds: see "glibc keeps its heap" in
+harness/decisions.md."""
 
 FOREIGN = (
     "OMP_",
@@ -41,16 +40,16 @@ FOREIGN = (
     "ROCBLAS_",
     "MIOPEN_",
 )
-"""Variables by these prefixes change what is measured; a person's shell must not decide that unseen."""
+"""Variables with these prefixes change what is measured, so a person's shell must not set them unnoticed."""
 
 NEEDED = ("TORCHINDUCTOR_CXX", "TORCH_HOME", "TRITON_PTXAS_PATH", "TRITON_LIBCUDA_PATH", "TRITON_HOME")
-"""Of these prefixes the variables without which a compiler or a library is not found."""
+"""Variables with these prefixes that compilers and libraries need to work at all."""
 
 NETWORK = (
     *("NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_IB_DISABLE", "NCCL_IB_GID_INDEX", "NCCL_NET", "NCCL_NET_PLUGIN"),
     *("NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"),
 )
-"""What a machine's NCCL may need to work at all, and what changes its speed: kept, and recorded with the run."""
+"""What NCCL may need to work at all, and what changes its speed: passed on, and recorded with the run."""
 
 
 def controls(threads: int) -> dict[str, str]:
@@ -84,5 +83,5 @@ def cleaned() -> dict[str, str]:
 
 
 def callers() -> dict[str, str]:
-    """The caller's variables, and output that is written at once: the last words of a process that dies count."""
+    """The caller's variables, and unbuffered output, so that what a dying process printed last is not lost."""
     return {**os.environ, "PYTHONUNBUFFERED": "1"}

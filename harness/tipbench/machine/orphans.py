@@ -18,8 +18,8 @@ SIGKILL_WITH_PARENT = 1
 def die_with_parent(parent: int | None = None) -> None:
     """Have the kernel end this process, and those it forks, with the one that started them, as after `kill -9`.
 
-    parent: the process id of the one that started this, where it is known: it may have ended before the
-    kernel was asked to, and then nothing would end this one.
+    parent: the process id of the one that started this, if the caller knows it. If that has ended before the kernel was
+    asked, nothing would end this one, so it exits.
     """
     _ask_kernel()
     os.register_at_fork(after_in_child=_ask_kernel)
