@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
 ifeq ($(OS),Windows_NT)
-$(error Windows is not supported. Linux is the home; macOS runs what it can. Under WSL this is Linux)
+$(error Only Linux is supported; Windows runs it under WSL)
 endif
 
 # The first interpreter of a supported version; `make clean setup PYTHON=/path/to/python3.12` takes another.

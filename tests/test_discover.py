@@ -14,7 +14,6 @@ from tipbench.records.record import PairInfo
 from tipbench.suite import discover as discovery
 from tipbench.suite.discover import Discovery, NoTorch, discover
 from tipbench.suite.files import BENCHMARKS, NoFolder, explain, load, pair_files
-from tipbench.suite.names import written_pairs
 
 HEAD = """
 import shared
@@ -201,11 +200,6 @@ def test_files_of_benchmarks_are_imported_under_their_package_name() -> None:
     module = load(BENCHMARKS / "control.py", BENCHMARKS)
     assert module.__name__ == "benchmarks.control"
     assert load(BENCHMARKS / "control.py", BENCHMARKS) is module
-
-
-def test_the_texts_of_benchmarks_show_the_pairs_that_importing_them_finds() -> None:
-    described = [(info.name, info.scale, info.file, info.tip["title"]) for info in discover(BENCHMARKS, "cpu").pairs]
-    assert [(pair.name, pair.scale, pair.file, pair.tip["title"]) for pair in written_pairs()] == described
 
 
 def test_a_package_of_others_named_benchmarks_takes_nothing_over(tmp_path: Path) -> None:

@@ -341,16 +341,16 @@ def sides(pair: type[Pair]) -> list[Variant]:
 def full_size(name: str) -> bool:
     """Whether a pair is tried at the size that it has on a card. Where a CPU has the same, tiny ones do as well."""
     pair = {**PAIRS, **MADE_UP}[name]
-    return name not in TINY and (bool(pair.sizes.ladder[L]) or "cpu" not in pair.devices)
+    return name not in TINY and (bool(pair.sizes.by_tier[L]) or "cpu" not in pair.devices)
 
 
-def tried(rung: str, names: Sequence[str]) -> Everything:
+def tried(tier: str, names: Sequence[str]) -> Everything:
     """Build each side of some pairs on a made-up card and step it twice, in a process that does nothing else."""
     torch.set_num_threads(1)
-    return {(name, side.name): _tried(name, side, rung) for name in names for side in sides({**PAIRS, **MADE_UP}[name])}
+    return {(name, side.name): _tried(name, side, tier) for name in names for side in sides({**PAIRS, **MADE_UP}[name])}
 
 
-def _tried(name: str, side: Variant, rung: str) -> Tried:
+def _tried(name: str, side: Variant, tier: str) -> Tried:
     torch.manual_seed(0)
     card = Card()
     with contextlib.ExitStack() as stack:
@@ -363,7 +363,7 @@ def _tried(name: str, side: Variant, rung: str) -> Tried:
         try:
             with card:
                 pair_class = {**PAIRS, **MADE_UP}[name]
-                pair = pair_class(torch.device("cuda"), pair_class.sizes.on(rung), for_test=not full_size(name))
+                pair = pair_class(torch.device("cuda"), pair_class.sizes.on(tier), for_test=not full_size(name))
                 return _stepped(pair, side, card)
         except Exception as error:
             return Tried(f"{type(error).__name__}: {error}")
@@ -395,12 +395,12 @@ def largest() -> Everything:
     return sides_of(ON_THE_LARGEST, XL)
 
 
-def sides_of(names: Sequence[str], rung: str) -> Everything:
+def sides_of(names: Sequence[str], tier: str) -> Everything:
     """In processes of their own: what fakes leave behind in torch ends with them."""
     # Those with alike models in one process: there torch remembers what an operation made of which shapes.
     halves = [[name for name in names if ("GPT" in name) == gpt] for gpt in (True, False)]
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as processes:
-        return {case: result for half in processes.map(partial(tried, rung), halves) for case, result in half.items()}
+        return {case: result for half in processes.map(partial(tried, tier), halves) for case, result in half.items()}
 
 
 def skip_without_torchvision(name: str) -> None:
@@ -467,7 +467,7 @@ def test_a_pair_fits_the_card_and_its_check_the_host(everything: Everything, nam
     assert host <= HOST_BYTES
 
 
-ON_THE_LARGEST = [name for name, pair in PAIRS.items() if pair.sizes.ladder[XL] and full_size(name)]
+ON_THE_LARGEST = [name for name, pair in PAIRS.items() if pair.sizes.by_tier[XL] and full_size(name)]
 
 
 @pytest.mark.slow
@@ -492,7 +492,7 @@ def test_what_cannot_be_tried_still_cannot(everything: Everything, case: str) ->
 
 
 def test_what_is_tried_at_tiny_size_is_for_cards() -> None:
-    assert TINY.keys() <= {name for name, pair in PAIRS.items() if pair.sizes.ladder[L] or "cpu" not in pair.devices}
+    assert TINY.keys() <= {name for name, pair in PAIRS.items() if pair.sizes.by_tier[L] or "cpu" not in pair.devices}
 
 
 def test_what_is_wrong_on_a_card_is_found(everything: Everything) -> None:

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import multiprocessing
-import sys
 import threading
 import time
 import warnings
@@ -20,8 +19,6 @@ from torch.utils.checkpoint import checkpoint
 from tipbench.tip import counts as mechanism
 
 GOLDEN = Path(__file__).parent / "golden"
-
-linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, which only Linux has")
 
 
 def gelu(x: torch.Tensor) -> torch.Tensor:
@@ -171,13 +168,11 @@ def test_working_children_count_those_that_worked() -> None:
             child.join()
 
 
-@linux
 def test_mapped_library() -> None:
     assert mechanism.mapped_library(("no-such-library",)) is None
     assert mechanism.mapped_library(("no-such-library", "libtorch_cpu")) == "libtorch_cpu"
 
 
-@linux
 def test_page_faults() -> None:
     import mmap
 

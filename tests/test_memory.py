@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +16,6 @@ from tipbench.worker.memory import STEPS, least_tensor_peaks, process_peaks, ten
 
 MIB = 1 << 20
 CPU = torch.device("cpu")
-
-linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, which only Linux has; remedy: run on Linux")
 
 
 def planted() -> None:
@@ -112,7 +109,6 @@ def touched(size: int) -> mmap.mmap:
     return pages
 
 
-@linux
 def test_the_resident_peak_holds_what_a_step_touched_and_let_go() -> None:
     idle = process_peaks(lambda: None, CPU)["resident_peak"]
     busy = process_peaks(lambda: touched(64 * MIB).close(), CPU)["resident_peak"]
@@ -120,14 +116,12 @@ def test_the_resident_peak_holds_what_a_step_touched_and_let_go() -> None:
     assert 48 * MIB < busy - idle < 96 * MIB
 
 
-@linux
 def test_the_resident_peak_forgets_what_came_before() -> None:
     with touched(256 * MIB):
         high = process_peaks(lambda: None, CPU)["resident_peak"]
     assert high - process_peaks(lambda: None, CPU)["resident_peak"] > 200 * MIB
 
 
-@linux
 def test_the_trees_share_is_of_the_order_of_the_process() -> None:
     found = process_peaks(lambda: None, CPU)
     assert found.keys() == {"resident_peak", "tree"}

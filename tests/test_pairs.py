@@ -36,7 +36,7 @@ from tipbench.tip.needs import available_cores, gpu
 from tipbench.tip.pair import Claim, Equal, Pair, Tip, Variant, variants
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
-from tipbench.tip.sizes import RUNGS, rung_here
+from tipbench.tip.sizes import TIERS, tier_here
 from tipbench.worker import checks
 from tipbench.worker.checks import Results
 from tipbench.worker.guard import REFERENCE, Guard
@@ -415,10 +415,10 @@ def test_why_there_is_no_gpu(
     assert missing.text == f"needs 1 CUDA GPU: {expected}"
 
 
-def described(name: str, device: str, nodes: int = 1, rung: str = "S") -> PairInfo:
+def described(name: str, device: str, nodes: int = 1, tier: str = "S") -> PairInfo:
     """A pair as a run on a device would have it, with such a GPU there or not."""
     file = Path(inspect.getfile(PAIRS[name]))
-    return info(PAIRS[name], load(file, BENCHMARKS).TIP, file, BENCHMARKS.parent, device, nodes, rung)
+    return info(PAIRS[name], load(file, BENCHMARKS).TIP, file, BENCHMARKS.parent, device, nodes, tier)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
@@ -445,29 +445,29 @@ def test_the_sizes_of_a_rung_are_recorded() -> None:
         {"batch": 2, "heads": 4, "tokens": 256, "width": 32},
         {"batch": 8, "heads": 16, "tokens": 2048, "width": 64},
     )
-    assert [described("sdpa.Attention", "cpu", rung=rung).sizes for rung in RUNGS] == [small, small, large, large]
+    assert [described("sdpa.Attention", "cpu", tier=tier).sizes for tier in TIERS] == [small, small, large, large]
     assert pair(torch.device("cpu")).size == small
     assert pair(torch.device("cpu"), large).size == large
     assert pair(torch.device("cpu"), large, for_test=True).size == {**large, **pair.sizes.test}
 
 
 @pytest.mark.parametrize(
-    ("gibibytes", "rung"), [((79,), "XL"), ((60,), "L"), ((14.6,), "L"), ((79, 11), "M"), ((7.5,), "M")]
+    ("gibibytes", "tier"), [((79,), "XL"), ((60,), "L"), ((14.6,), "L"), ((79, 11), "M"), ((7.5,), "M")]
 )
 def test_the_smallest_card_decides_on_the_rung(
-    monkeypatch: pytest.MonkeyPatch, gibibytes: tuple[float, ...], rung: str
+    monkeypatch: pytest.MonkeyPatch, gibibytes: tuple[float, ...], tier: str
 ) -> None:
     cards = [SimpleNamespace(total_memory=int(gib * 2**30)) for gib in gibibytes]
     monkeypatch.setattr(torch.cuda, "device_count", lambda: len(cards))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda card: cards[card])
-    assert rung_here("cuda", cores=2, memory_bytes=8 << 30) == rung
+    assert tier_here("cuda", cores=2, memory_bytes=8 << 30) == tier
 
 
 @pytest.mark.parametrize(
-    ("cores", "gib", "rung"), [(2, 24, "S"), (16, 16, "S"), (7, 64, "S"), (8, 32, "M"), (64, 512, "M")]
+    ("cores", "gib", "tier"), [(2, 24, "S"), (16, 16, "S"), (7, 64, "S"), (8, 32, "M"), (64, 512, "M")]
 )
-def test_cores_and_memory_decide_on_the_rung_of_a_processor(cores: int, gib: int, rung: str) -> None:
-    assert rung_here("cpu", cores, gib << 30) == rung
+def test_cores_and_memory_decide_on_the_rung_of_a_processor(cores: int, gib: int, tier: str) -> None:
+    assert tier_here("cpu", cores, gib << 30) == tier
 
 
 def test_the_cache_is_emptied_where_memory_is_what_a_step_waits_for() -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-from pathlib import Path
 
 import pytest
 
 from tipbench.suite.discover import discover
 from tipbench.suite.files import BENCHMARKS
-from tipbench.suite.source import SHARED, at_commit, sides
+from tipbench.suite.source import SHARED, sides
 
 FILE = '''
 import torch
@@ -97,15 +95,6 @@ def test_of_a_job_that_is_nowhere_the_tip_is_shown_alone_or_nothing() -> None:
     assert sides(FILE.replace("untuned=", "other="), "Job") == {}
 
 
-def test_sides_of_before_classes_named_them_are_still_cut_out() -> None:
-    """Pages of stored runs are made from the code at their commit."""
-    text = "class Old(MacroPair):\n    def job(self):\n        return 1\n\n    def apply(self, job):\n        tip(job)"
-    assert sides(text, "Old") == {
-        "baseline": "def job(self):\n    return 1",
-        "optimized": "def apply(self, job):\n    tip(job)",
-    }
-
-
 def test_what_all_sides_use_is_shown_by_itself_and_marks_stay() -> None:
     found = sides(FILE, "Alone")
     assert list(found) == ["baseline", "optimized", "other", SHARED]
@@ -129,36 +118,3 @@ def test_every_pair_of_the_suite_shows_both_sides() -> None:
         assert all(ast.parse(text).body for text in info.code.values()), info.name
         further = {variant.name for variant in info.variants if "=" not in variant.name}
         assert further <= {*info.code, "optimized"}, info.name
-
-
-def test_code_of_a_commit_is_read_from_the_checkout_that_has_it() -> None:
-    known = subprocess.run(
-        ["git", "-C", str(BENCHMARKS), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-    )
-    if known.returncode:
-        assert at_commit("0" * 40, "benchmarks/control.py") == ""
-        return
-    commit = known.stdout.strip()
-    shown = subprocess.run(
-        ["git", "-C", str(BENCHMARKS), "show", f"{commit}:benchmarks/control.py"], capture_output=True, text=True
-    )
-    assert at_commit(commit[:12], "benchmarks/control.py") == shown.stdout != ""
-
-
-@pytest.mark.parametrize(
-    ("commit", "file"),
-    [
-        ("HEAD", "benchmarks/control.py"),
-        ("0123456-dirty", "benchmarks/control.py"),
-        ("--output=x", "benchmarks/control.py"),
-        ("0" * 40, "benchmarks/control.py"),
-        ("0123456", "/etc/passwd"),
-        ("0123456", "mine.py"),
-    ],
-)
-def test_what_no_checkout_has_is_no_error(
-    commit: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert at_commit(commit, file) == ""
-    assert list(tmp_path.iterdir()) == []

@@ -33,7 +33,6 @@ from tipbench.tip.words import (
     Tip,
     Way,
     library,
-    linux,
     mapped_library,
     page_faults,
     process_settings,
@@ -103,7 +102,6 @@ class Temporaries(_Allocator):
     Up to 32 MB glibc adjusts itself to what it has seen, and the result depends on the heap's history.
     """
 
-    needs = (linux(),)
     sizes = Sizes(dict(elements=10 * 2**20), test=dict(elements=1000))
 
     def build(self) -> Step:
@@ -125,7 +123,6 @@ class Temporaries(_Allocator):
 class ResNet50Inference(_Allocator, RunResNet):
     """ResNet-50, the guide's own example, run over JPEG files, loading included."""
 
-    needs = (linux(), *RunResNet.needs)
     sizes = Sizes(dict(batch=4, pixels=224), M=dict(batch=32), test=dict(batch=1, pixels=32))
 
     def job(self) -> Job:
@@ -138,7 +135,6 @@ class ResNet50Inference(_Allocator, RunResNet):
 class TransformerEpoch(_Allocator, MacroPair):
     """A small Transformer run over lines of text. Each batch is as long as its longest line, so sizes change."""
 
-    needs = (linux(),)
     sizes = Sizes(
         dict(lines=128, batch=32, layers=2, width=256),
         M=dict(lines=512, batch=64, layers=4, width=512),

@@ -35,7 +35,6 @@ from tipbench.tip.words import (
     Way,
     cores,
     library,
-    linux,
     mapped_library,
     process_settings,
     sweep,
@@ -74,7 +73,7 @@ class _OpenMP(Pair):
     """The same step, in processes with different OpenMP runtimes, or with settings of Intel's."""
 
     devices = ("cpu",)
-    needs: ClassVar[tuple[Need, ...]] = (linux(), cores(2), library("iomp5"))
+    needs: ClassVar[tuple[Need, ...]] = (cores(2), library("iomp5"))
 
     def build(self) -> Step:
         raise NotImplementedError

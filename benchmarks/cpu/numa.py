@@ -32,7 +32,6 @@ from tipbench.tip.words import (
     Step,
     Tip,
     available_cores,
-    linux,
     numa_nodes,
     pages_by_node,
     process_settings,
@@ -83,7 +82,7 @@ class _Binding(Pair):
     """The same step, in a process that is bound to a node and in one that is not."""
 
     devices = ("cpu",)
-    needs: ClassVar[tuple[Need, ...]] = (linux(), numa_nodes(2))
+    needs: ClassVar[tuple[Need, ...]] = (numa_nodes(2),)
 
     def build(self) -> Step:
         raise NotImplementedError

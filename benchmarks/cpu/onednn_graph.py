@@ -17,7 +17,6 @@ The guide shows bfloat16 too. There both sides are in bfloat16, so that fusing a
 brings by itself is the tip amp.
 """
 
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -82,7 +81,7 @@ def onednn_graph_fuser() -> Need:
     def unmet(device: str) -> Reason | None:
         if not hasattr(torch.jit, "enable_onednn_fusion"):
             return Reason("needs.onednn-fusion")
-        if sys.platform != "linux" or not torch.backends.mkldnn.is_available():
+        if not torch.backends.mkldnn.is_available():
             return Reason("needs.onednn-graph")
         return None
 

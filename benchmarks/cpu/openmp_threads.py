@@ -20,7 +20,6 @@ Threads are set before the process starts, so each variant runs in a process of 
 """
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -49,7 +48,6 @@ from tipbench.tip.words import (
     cores,
     falls,
     flops,
-    linux,
     process_settings,
     sweep,
     variant,
@@ -82,7 +80,7 @@ CORES = available_cores()
 DEFAULT = min(CORES, psutil.cpu_count(logical=False) or CORES)
 THREADS = tuple(sorted({1, CORES // 2, CORES} - {0, DEFAULT}))
 """One thread, half the cores, all cores: less the one that is the default anyway."""
-MY_CORES = " ".join(map(str, sorted(os.sched_getaffinity(0)))) if sys.platform == "linux" else ""
+MY_CORES = " ".join(map(str, sorted(os.sched_getaffinity(0))))
 
 
 def chain(operations: int, elements: int) -> Step:
@@ -143,7 +141,7 @@ class BoundThreads(Pair):
     """Many operations just large enough that PyTorch uses threads for them, each thread on a core of its own."""
 
     devices = ("cpu",)
-    needs = (linux(), cores(2))
+    needs = (cores(2),)
     sizes = Sizes(dict(operations=100, elements=40_000), test=dict(operations=3))
     mechanism = appears("threads that may run on one core only", bound_threads)
 

@@ -29,8 +29,8 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. A UserError is printed as one line."""
-    if sys.platform == "win32":
-        print("tipbench: Windows is not supported; under WSL this is Linux", file=sys.stderr)
+    if sys.platform != "linux":
+        print("tipbench: only Linux is supported; Windows runs it under WSL", file=sys.stderr)
         return 2
     options = _parser().parse_args(arguments)
     try:

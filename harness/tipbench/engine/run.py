@@ -38,7 +38,6 @@ from tipbench.report.wording import plural, ratio
 from tipbench.suite.commit import suite_commit
 from tipbench.suite.discover import Discovery, discover
 from tipbench.suite.files import BENCHMARKS, KNOWN
-from tipbench.suite.names import written_pairs
 from tipbench.suite.selection import select, with_controls
 from tipbench.tip.needs import available_cores
 from tipbench.verdict.rules import OF_NEW_RUNS, Rules
@@ -62,7 +61,7 @@ class Options:
     """The options of the command.
 
     folder: where the pairs are. results: where the run is stored. place: of several nodes, which this is. budget_s:
-    seconds after which nothing more is begun; 0: until all is decided. size: of the jobs, a rung; by default the one
+    seconds after which nothing more is begun; 0: until all is decided. size: of the jobs, a tier; by default the one
     for this machine. calibration: "idle" or "loaded", with a noisy neighbour, where the engine itself is measured on
     `files.KNOWN`. given: the person's own job that the pairs are about, FILE:NAME. kept: as `Launcher` has it. first,
     side_bytes: as `Plan` has them. checked: records without launches of pairs that another run has checked.
@@ -100,8 +99,6 @@ def begin(options: Options) -> int:
 
 def measured(options: Options) -> tuple[int, Path]:
     """Measure anew, on this machine or as its first node. Returns the exit code and the file; raises UserError."""
-    if options.folder == BENCHMARKS and (written := written_pairs()):
-        select(written, options.names, options.expression)  # a misspelt name is reported before torch is imported
     found, pairs = _found(options)
     listed = [*found.pairs, *(record.info for record in found.broken)]
     known = ", ".join(info.name for info in listed)

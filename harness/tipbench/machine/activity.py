@@ -18,12 +18,15 @@ BUSY = 10.0
 
 
 def state(root: Path = ROOT, sample_s: float = 0.5) -> dict[str, Any]:
-    """What disturbs measurements now; sleeps `sample_s` seconds to see steal and busy processes.
+    """What disturbs measurements now; sleeps `sample_s` seconds to watch steal and busy processes.
 
-    load: runnable processes, mean of a minute. cpu_pressure_percent: share of the last 10 s in which
-    some task waited for a core. steal_percent: share of all cores' time that the hypervisor took.
-    throttled_periods, throttled_s: since the cgroup began. busy_processes: how many others use more
-    than 10 % of a core.
+    - load: runnable processes, mean of a minute
+    - cpu_pressure_percent: share of the last 10 s in which some task waited for a core
+    - steal_percent: share of all cores' time that the hypervisor took
+    - governor: the frequency governor
+    - throttled_periods, throttled_s: since the cgroup began
+    - free_bytes: memory that is available
+    - busy_processes: how many other processes use more than 10 % of a core
     """
     stolen, busy = watch(sample_s)
     periods, seconds = throttling(root)
@@ -50,22 +53,23 @@ def load() -> float | str:
 def cpu_pressure(root: Path = ROOT) -> float | str:
     """Percent of the last 10 s in which some task waited for a core."""
     text = read(root / "proc/pressure/cpu")
-    found = re.search(r"^some avg10=([\d.]+)", text, re.MULTILINE)
-    return float(found[1]) if found else DENIED if text == DENIED else UNAVAILABLE
+    mean = re.search(r"^some avg10=([\d.]+)", text, re.MULTILINE)
+    return float(mean[1]) if mean else DENIED if text == DENIED else UNAVAILABLE
 
 
 def watch(seconds: float = 0.5) -> tuple[float | str, list[str]]:
     """Percent of all cores' time stolen by the hypervisor while this sleeps for `seconds`, and the
     names of other processes that were busy meanwhile, busiest first."""
-    others = [process for process in psutil.process_iter() if process.pid != os.getpid()]
-    for process in others:
+    processes = [process for process in psutil.process_iter() if process.pid != os.getpid()]
+    for process in processes:
         _percent(process)
     try:
-        steal = getattr(psutil.cpu_times_percent(interval=seconds), "steal", UNAVAILABLE)  # only Linux counts it
+        steal = getattr(psutil.cpu_times_percent(interval=seconds), "steal", UNAVAILABLE)  # old kernels count none
     except OSError:
         steal = UNAVAILABLE
-    used = sorted(((_percent(process), process) for process in others), key=lambda one: -one[0])
-    return steal, [_process_name(process) for percent, process in used if percent > BUSY]
+    used = {process: _percent(process) for process in processes}
+    busy = sorted((process for process in processes if used[process] > BUSY), key=lambda process: -used[process])
+    return steal, [_process_name(process) for process in busy]
 
 
 def _percent(process: psutil.Process) -> float:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 
 from tipbench.machine import native
 from tipbench.tip.process import ProcessSettings
 
 HEAP_KEPT = str(1 << 34)
-"""16 GiB, above any tensor here. glibc otherwise lands, by heap layout, in a mode that faults fresh
-pages at every large temporary or in one that does not; the two differ by up to 2.5x. Both thresholds
-must be raised: setting one alone turns off glibc's own adjustment and makes it worse."""
+"""16 GiB, above any tensor in the suite, for both of glibc's thresholds: see "glibc keeps its heap" in
+harness/decisions.md."""
 
 FOREIGN = (
     "OMP_",
@@ -42,21 +40,21 @@ FOREIGN = (
     "ROCBLAS_",
     "MIOPEN_",
 )
-"""Variables by these prefixes change what is measured; a person's shell must not decide that unseen."""
+"""Variables with these prefixes change what is measured, so a person's shell must not set them unnoticed."""
 
 NEEDED = ("TORCHINDUCTOR_CXX", "TORCH_HOME", "TRITON_PTXAS_PATH", "TRITON_LIBCUDA_PATH", "TRITON_HOME")
-"""Of these prefixes the variables without which a compiler or a library is not found."""
+"""Variables with these prefixes that compilers and libraries need to work at all."""
 
 NETWORK = (
     *("NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_IB_DISABLE", "NCCL_IB_GID_INDEX", "NCCL_NET", "NCCL_NET_PLUGIN"),
     *("NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"),
 )
-"""What a machine's NCCL may need to work at all, and what changes its speed: kept, and recorded with the run."""
+"""What NCCL may need to work at all, and what changes its speed: passed on, and recorded with the run."""
 
 
 def controls(threads: int) -> dict[str, str]:
     """What is set for every worker; `threads` is torch's own default here, made explicit. With the caller's NETWORK."""
-    heap = {"MALLOC_TRIM_THRESHOLD_": HEAP_KEPT, "MALLOC_MMAP_THRESHOLD_": HEAP_KEPT} if sys.platform == "linux" else {}
+    heap = {"MALLOC_TRIM_THRESHOLD_": HEAP_KEPT, "MALLOC_MMAP_THRESHOLD_": HEAP_KEPT}
     network = {name: os.environ[name] for name in NETWORK if name in os.environ}
     return {**heap, "OMP_NUM_THREADS": str(threads), "PYTHONHASHSEED": "0", **network}
 
@@ -85,5 +83,5 @@ def cleaned() -> dict[str, str]:
 
 
 def callers() -> dict[str, str]:
-    """The caller's variables, and output that is written at once: the last words of a process that dies count."""
+    """The caller's variables, and unbuffered output, so that what a dying process printed last is not lost."""
     return {**os.environ, "PYTHONUNBUFFERED": "1"}

@@ -166,10 +166,10 @@ def compiler() -> str:
 
 def _chosen(text: str) -> str:
     """Of "always [madvise] never" the word in brackets."""
-    found = re.search(r"\[(\w+)\]", text)
-    return found[1] if found else text
+    word = re.search(r"\[(\w+)\]", text)
+    return word[1] if word else text
 
 
 def _os_name(root: Path) -> str:
-    found = re.search(r'^PRETTY_NAME="?([^"\n]+)', read(root / "etc/os-release"), re.MULTILINE)
-    return found[1] if found else platform.system() or UNAVAILABLE
+    pretty = re.search(r'^PRETTY_NAME="?([^"\n]+)', read(root / "etc/os-release"), re.MULTILINE)
+    return pretty[1] if pretty else platform.system() or UNAVAILABLE

@@ -24,31 +24,35 @@ OLDEST_PYTHON, NEWEST_PYTHON = (3, 11), (3, 13)
 
 PROBE = """
 import json, sys
-said = {}
+facts = {}
 try:
     import torch
-    said["torch"] = torch.__version__
-    said["threads"] = torch.get_num_threads()
-    said["built_for"] = "CUDA " + torch.version.cuda if torch.version.cuda else "ROCm" if torch.version.hip else ""
+    facts["torch"] = torch.__version__
+    facts["threads"] = torch.get_num_threads()
+    facts["built_for"] = "CUDA " + torch.version.cuda if torch.version.cuda else "ROCm" if torch.version.hip else ""
     # The driver alone counts cards that this torch cannot use: a driver too old for it, for one.
-    said["gpus"] = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    said["accelerator"] = torch.accelerator.current_accelerator().type if torch.accelerator.is_available() else ""
+    facts["gpus"] = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    facts["accelerator"] = torch.accelerator.current_accelerator().type if torch.accelerator.is_available() else ""
     try:
         import torchvision
     except Exception as error:
-        said["torchvision_error"] = str(error).strip() or type(error).__name__
+        facts["torchvision_error"] = str(error).strip() or type(error).__name__
 except Exception as error:
-    said["torch_error"] = str(error).strip() or type(error).__name__
-print("\\n" + json.dumps(said))
+    facts["torch_error"] = str(error).strip() or type(error).__name__
+print("\\n" + json.dumps(facts))
 """
-"""Asked of a child process, so that doctor itself needs no torch and survives one that crashes."""
+"""Runs in a child process, so that doctor itself needs no torch and survives one that crashes."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is missing or disturbs, what follows from it, and what to do.
+    """One thing that is missing or disturbs.
 
-    blocks: nothing at all can be measured until it is fixed.
+    Attributes:
+        topic: what it is about, in a word or two.
+        text: what is missing or disturbs, and what follows from it.
+        remedy: what to do.
+        blocks: whether nothing at all can be measured until it is fixed.
     """
 
     topic: str
@@ -59,28 +63,28 @@ class Finding:
 
 def report(stream: TextIO | None = None) -> int:
     """Write what `lines` gives. Returns 0 where measuring is possible, 1 where it is not."""
-    described, torch_said, missed, disturbing = _examine()
-    for line in lines(described, torch_said, missed, disturbing):
+    described, torch_facts, missed, disturbing = _examine()
+    for line in lines(described, torch_facts, missed, disturbing):
         print(line, file=stream or sys.stdout)
     return int(any(finding.blocks for finding in missed))
 
 
 def _examine() -> tuple[dict[str, Any], dict[str, Any], list[Finding], list[Finding]]:
-    described, torch_said = describe.describe(), ask_torch()
-    # Seen last: torch's import above is work of our own, which should have ended.
+    described, torch_facts = describe.describe(), ask_torch()
+    # Last: importing torch, above, is work of our own, which has ended by now.
     _, busy = activity.watch()
-    missed = [*missing(described, torch_said), *order_of_gpus(gpu.gpus({}))]
-    return described, torch_said, missed, disturbances(described, activity.state(), busy)
+    missed = [*missing(described, torch_facts), *order_of_gpus(gpu.gpus({}))]
+    return described, torch_facts, missed, disturbances(described, activity.state(), busy)
 
 
 def lines(
     described: Mapping[str, Any],
-    torch_said: Mapping[str, Any],
+    torch_facts: Mapping[str, Any],
     missed: list[Finding],
     disturbing: list[Finding],
 ) -> list[str]:
-    """The whole report. described: `describe.describe()`. torch_said: `ask_torch()`."""
-    rows = _about(described, torch_said)
+    """The whole report. described: `describe.describe()`. torch_facts: `ask_torch()`."""
+    rows = _rows(described, torch_facts)
     width = max(len(topic) for topic, *_ in [*rows, *((finding.topic,) for finding in [*missed, *disturbing])])
     text = ["This machine", *(f"  {topic:<{width}}  {value}" for topic, value in rows)]
     for title, none, findings in (
@@ -123,18 +127,18 @@ def ask_torch(python: str = sys.executable, timeout_s: float = 180) -> dict[str,
     except OSError as error:
         return {"torch_error": str(error)}
     try:
-        said = json.loads(done.stdout.strip().splitlines()[-1])
-        return said if isinstance(said, dict) else {"torch_error": "it said something unexpected"}
+        facts = json.loads(done.stdout.strip().splitlines()[-1])
+        return facts if isinstance(facts, dict) else {"torch_error": "it said something unexpected"}
     except (IndexError, ValueError):
         return {"torch_error": f"importing it ended the process with status {done.returncode}"}
 
 
-def missing(described: Mapping[str, Any], torch_said: Mapping[str, Any], root: Path = ROOT) -> list[Finding]:
-    """What is not there, or is there in a version that is not supported."""
+def missing(described: Mapping[str, Any], torch_facts: Mapping[str, Any], root: Path = ROOT) -> list[Finding]:
+    """What is missing, or has a version that is not supported."""
     return [
         *_python(sys.version_info[:2]),
-        *_torch(torch_said),
-        *_gpu(torch_said, described["gpus"]),
+        *_torch(torch_facts),
+        *_gpu(torch_facts, described["gpus"]),
         *_settings_of_gpus(described["gpus"]),
         *_native(described),
         *_readings(root),
@@ -142,42 +146,42 @@ def missing(described: Mapping[str, Any], torch_said: Mapping[str, Any], root: P
     ]
 
 
-def _python(found: tuple[int, ...]) -> list[Finding]:
-    written = ".".join(map(str, found))
-    if found < OLDEST_PYTHON:
+def _python(running: tuple[int, ...]) -> list[Finding]:
+    written = ".".join(map(str, running))
+    if running < OLDEST_PYTHON:
         return [Finding("Python", f"this is {written}; 3.11 to 3.13 are supported", "install Python 3.13", blocks=True)]
-    if found > NEWEST_PYTHON:
+    if running > NEWEST_PYTHON:
         return [Finding("Python", f"this is {written}; only 3.11 to 3.13 were tried", "use Python 3.13")]
     return []
 
 
-def _torch(said: Mapping[str, Any]) -> list[Finding]:
-    if "torch_error" in said:
-        why = f"torch cannot be imported: {_first_line(said['torch_error'])}"
+def _torch(facts: Mapping[str, Any]) -> list[Finding]:
+    if "torch_error" in facts:
+        why = f"torch cannot be imported: {_first_line(facts['torch_error'])}"
         return [Finding("torch", why, "run `make setup`, or `pip install torch`", blocks=True)]
     findings = []
-    number = tuple(int(part) for part in said["torch"].split(".")[:2])
+    number = tuple(int(part) for part in facts["torch"].split(".")[:2])
     if number < OLDEST_TORCH:
-        old = f"this is {said['torch']}; 2.11 to 2.15 are supported"
+        old = f"this is {facts['torch']}; 2.11 to 2.15 are supported"
         findings.append(Finding("torch", old, "run `make setup`, which installs 2.15", blocks=True))
     elif number > NEWEST_TORCH:
-        new = f"this is {said['torch']}; only 2.11 to 2.15 were tried"
+        new = f"this is {facts['torch']}; only 2.11 to 2.15 were tried"
         findings.append(Finding("torch", new, "run `make setup`, which installs 2.15"))
-    if "torchvision_error" in said:
-        why = f"cannot be imported: {_first_line(said['torchvision_error'])}"
-        findings.append(Finding("torchvision", why, f"install the torchvision that fits torch {said['torch']}"))
+    if "torchvision_error" in facts:
+        why = f"cannot be imported: {_first_line(facts['torchvision_error'])}"
+        findings.append(Finding("torchvision", why, f"install the torchvision that fits torch {facts['torch']}"))
     return findings
 
 
-def _gpu(said: Mapping[str, Any], gpus: object) -> list[Finding]:
-    if "torch_error" in said or said["gpus"]:
+def _gpu(facts: Mapping[str, Any], gpus: object) -> list[Finding]:
+    if "torch_error" in facts or facts["gpus"]:
         return []
     if isinstance(gpus, list) and gpus:
-        why = "this torch is a CPU build" if not said["built_for"] else f"torch for {said['built_for']} cannot use it"
+        why = "this torch is a CPU build" if not facts["built_for"] else f"torch for {facts['built_for']} cannot use it"
         text = f"{gpus[0]['name']} is here, but {why}"
         return [Finding("GPU", text, f"install a torch built for this driver ({gpus[0]['driver']})")]
-    if said["accelerator"]:
-        text = f"torch can use {said['accelerator']} here, but no pair is written for it"
+    if facts["accelerator"]:
+        text = f"torch can use {facts['accelerator']} here, but no pair is written for it"
         return [Finding("GPU", text, "none: pairs run on the CPU, and on GPUs of NVIDIA and AMD (ROCm)")]
     if gpus == [] and "CUDA_VISIBLE_DEVICES" in os.environ:
         text = f"CUDA_VISIBLE_DEVICES={os.environ['CUDA_VISIBLE_DEVICES']!r} hides every card from CUDA"
@@ -228,18 +232,15 @@ def _native(described: Mapping[str, Any]) -> list[Finding]:
     if described["compiler"] == UNAVAILABLE:
         text = "none of $CXX, g++, c++, clang++ found; torch.compile needs one"
         findings.append(Finding("C++ compiler", text, "install g++ (`apt-get install g++`, as root) or clang++"))
-    if sys.platform == "linux":
-        for name in native.NAMES:
-            if native.find(name) is None:
-                topic = name if name == "numactl" else f"lib{name}"
-                findings.append(Finding(topic, "not found", "run `make native`, which says why if it cannot get it"))
+    for name in native.NAMES:
+        if native.find(name) is None:
+            topic = name if name == "numactl" else f"lib{name}"
+            findings.append(Finding(topic, "not found", "run `make native`, which says why if it cannot get it"))
     return findings
 
 
 def _readings(root: Path) -> list[Finding]:
     """Files the memory pass reads or writes; sandboxes and old kernels withhold them."""
-    if sys.platform != "linux":
-        return [Finding("peak memory of steps", "only Linux's /proc can reset the peak", "run on Linux")]
     findings = []
     for file, mode, what in (
         ("clear_refs", "w", "resident peaks are left out"),
@@ -313,12 +314,12 @@ def _on_battery() -> bool:
     return sensor is not None and sensor.power_plugged is False
 
 
-def _about(described: Mapping[str, Any], said: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _rows(described: Mapping[str, Any], facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     cores = f"{described['physical_cores']} cores, {described['logical_cores']} threads, {described['cores']} usable"
     flags = described["flags"]
     virtual = ["virtual machine"] if described["virtual"] is True else []
     gpus = described["gpus"]
-    built = said.get("built_for") or "CPU only"
+    built = facts.get("built_for") or "CPU only"
     return [
         ("name", described["name"]),
         ("processor", _listed(described["cpu"], cores, *virtual)),
@@ -330,7 +331,10 @@ def _about(described: Mapping[str, Any], said: Mapping[str, Any]) -> list[tuple[
         ("governor", f"{described['governor']}, turbo {described['turbo']}"),
         ("huge pages", described["transparent_huge_pages"]),
         ("Python", described["python"]),
-        ("torch", f"{said['torch']} ({built}), {said['threads']} threads" if "torch" in said else described["torch"]),
+        (
+            "torch",
+            f"{facts['torch']} ({built}), {facts['threads']} threads" if "torch" in facts else described["torch"],
+        ),
         ("torchvision", described["torchvision"]),
         ("C++ compiler", described["compiler"]),
     ]

@@ -34,7 +34,7 @@ SYSTEM = re.compile(
     r"(Debian GNU/Linux|Ubuntu|Fedora(?: Linux)?|CentOS(?: Linux| Stream)?|Red Hat Enterprise Linux(?: Server)?|"
     r"Rocky Linux|AlmaLinux|Amazon Linux|Oracle Linux(?: Server)?|openSUSE (?:Leap|Tumbleweed)|"
     r"SUSE Linux Enterprise Server|Arch Linux|Alpine Linux|Linux Mint|NixOS|Gentoo(?: Linux)?|"
-    r"Pop!_OS|macOS|Linux|Darwin)"
+    r"Pop!_OS|Linux)"
     r"(?: v?(\d{1,4}(?:\.\d{1,3}){0,2}))?(?: .*)?"
 )
 COMPILER = re.compile(

@@ -55,8 +55,8 @@ def gpus(env: Mapping[str, str] = os.environ) -> list[dict[str, Any]] | str:
         driver = _text(_ask(pynvml.nvmlSystemGetDriverVersion))
         count = pynvml.nvmlDeviceGetCount()
         # The driver also counts cards that a cgroup keeps from this process; it gives no handle for them.
-        found = [(index, _ask(pynvml.nvmlDeviceGetHandleByIndex, index)) for index in range(count)]
-        cards = [(index, handle) for index, handle in found if handle not in (UNAVAILABLE, DENIED)]
+        indexed = [(index, _ask(pynvml.nvmlDeviceGetHandleByIndex, index)) for index in range(count)]
+        cards = [(index, handle) for index, handle in indexed if handle not in (UNAVAILABLE, DENIED)]
         if "CUDA_VISIBLE_DEVICES" in env:
             handles = [handle for _, handle in cards]
             cards = [cards[place] for place in _visible(pynvml, handles, env["CUDA_VISIBLE_DEVICES"])]
@@ -95,8 +95,8 @@ def _visible(nvml: Any, handles: Sequence[Any], listed: str) -> list[int]:
     chosen: list[int] = []
     for entry in map(str.strip, listed.split(",")):
         if kind:
-            wanted = entry if kind == "GPU-" else _text(_ask(_uuid_of_whole_card, nvml, entry))
-            places = [place for place, uuid in enumerate(uuids) if entry.startswith(kind) and uuid.startswith(wanted)]
+            start = entry if kind == "GPU-" else _text(_ask(_uuid_of_whole_card, nvml, entry))
+            places = [place for place, uuid in enumerate(uuids) if entry.startswith(kind) and uuid.startswith(start)]
         else:
             number = re.match(r"\+?(\d+)", entry)
             places = [int(number[1])] if number and int(number[1]) < len(handles) else []

@@ -1,4 +1,4 @@
-"""What of the machine this process may use: memory and processor time, as its cgroups limit them."""
+"""How much memory and processor time this process may use, as its cgroups limit them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def memory_bytes(root: Path = ROOT) -> int:
 def quota_cores(root: Path = ROOT) -> float | str:
     """Cores' worth of time the cgroups grant, the lowest if nested; "none" where nothing limits it."""
     quotas: list[float] = []
-    known = False
+    readable = False
     for path in cgroup_files(root, "cpu", ("cpu.max", "cpu.cfs_quota_us")):
         words = read(path).split()
         period = words[1] if len(words) == 2 else read(path.with_name("cpu.cfs_period_us"))
-        known = known or words[0] not in (UNAVAILABLE, DENIED)
+        readable = readable or words[0] not in (UNAVAILABLE, DENIED)
         if words[0].isdigit() and period.isdigit():
             quotas.append(int(words[0]) / int(period))
-    return min(quotas) if quotas else "none" if known else UNAVAILABLE
+    return min(quotas) if quotas else "none" if readable else UNAVAILABLE
 
 
 def throttling(root: Path = ROOT) -> tuple[int | str, float | str]:

@@ -54,7 +54,14 @@ XEONS = {"cooperlake": 10, "cascadelake": 5, "skylake_avx512": 0}
 
 @dataclass(frozen=True)
 class Identity:
-    """The numbers by which an x86 processor says what it is; "unavailable" on others."""
+    """The numbers that identify an x86 processor; "unavailable" on others.
+
+    Attributes:
+        vendor: such as "AuthenticAMD".
+        family: its family's number.
+        model: its model's number.
+        stepping: its stepping's number.
+    """
 
     vendor: str = UNAVAILABLE
     family: int | str = UNAVAILABLE
@@ -65,11 +72,11 @@ class Identity:
 def identity(root: Path = ROOT) -> Identity:
     """Of the first processor in /proc/cpuinfo."""
     first = read(root / "proc/cpuinfo").partition("\n\n")[0]
-    found = dict(re.findall(r"^(vendor_id|cpu family|model|stepping)[ \t]*: *(\S+)$", first, re.MULTILINE))
-    numbers = [found.get(key, "") for key in ("cpu family", "model", "stepping")]
+    fields = dict(re.findall(r"^(vendor_id|cpu family|model|stepping)[ \t]*: *(\S+)$", first, re.MULTILINE))
+    numbers = [fields.get(key, "") for key in ("cpu family", "model", "stepping")]
     if not all(number.isdigit() for number in numbers):
         return Identity()
-    return Identity(found.get("vendor_id", UNAVAILABLE), *map(int, numbers))
+    return Identity(fields.get("vendor_id", UNAVAILABLE), *map(int, numbers))
 
 
 def microarchitecture(processor: Identity, root: Path = ROOT) -> str:
@@ -89,7 +96,7 @@ def microarchitecture(processor: Identity, root: Path = ROOT) -> str:
 
 @cache
 def known_names() -> frozenset[str]:
-    """All that `microarchitecture` may answer, but for processors that are in no table."""
+    """All names that `microarchitecture` may return, except those made of numbers."""
     import archspec.cpu
 
     by_numbers = {*INTEL.values(), *XEONS, *(name for models in AMD.values() for name in models.values())}

@@ -20,7 +20,7 @@ from pathlib import Path
 from platformdirs import user_cache_path
 
 INTEL_OPENMP = "2026.2.0"
-"""A wheel of 50 MB, of which libiomp5.so (2.8 MB) is kept."""
+"""A wheel of 50 MB, of which only libiomp5.so (2.8 MB) stays."""
 
 LIBRARIES = {
     "jemalloc": ("libjemalloc.so*",),
@@ -31,7 +31,7 @@ LIBRARIES = {
 """File names by library, preferred first. No pair needs numa itself: numactl does."""
 
 NAMES = ("jemalloc", "tcmalloc", "iomp5", "numactl")
-"""What `find` knows."""
+"""What `find` looks for."""
 
 APT = {
     "jemalloc": ("libjemalloc2",),
@@ -55,7 +55,13 @@ class NotFetched(Exception):
 
 @dataclass(frozen=True)
 class Fetched:
-    """What became of one library: `path` is None where it is missing, and `text` says why."""
+    """What became of one library.
+
+    Attributes:
+        name: one of NAMES.
+        path: where it is; None if it is missing.
+        text: what was done, or why it is missing.
+    """
 
     name: str
     path: Path | None
@@ -63,7 +69,7 @@ class Fetched:
 
 
 def cache_folder() -> Path:
-    """Where fetched libraries are: on Linux `$XDG_CACHE_HOME/tipbench/native` or `~/.cache/tipbench/native`."""
+    """Where fetched libraries are: `$XDG_CACHE_HOME/tipbench/native` or `~/.cache/tipbench/native`."""
     return user_cache_path("tipbench") / "native"
 
 
@@ -75,8 +81,8 @@ def find(name: str, root: Path = Path("/")) -> Path | None:
     """
     if name == "numactl":
         wrapper = cache_folder() / name
-        found = str(wrapper) if os.access(wrapper, os.X_OK) else shutil.which(name)
-        return Path(found) if found else None
+        program = str(wrapper) if os.access(wrapper, os.X_OK) else shutil.which(name)
+        return Path(program) if program else None
     for folder in _folders(root):
         for pattern in LIBRARIES[name]:
             for path in sorted(folder.glob(pattern)):
@@ -87,8 +93,8 @@ def find(name: str, root: Path = Path("/")) -> Path | None:
 
 def with_path(prefix: Sequence[str]) -> list[str]:
     """Words to put before a command; numactl by its path, as one that was fetched is not on the PATH."""
-    found = find("numactl") if prefix and prefix[0] == "numactl" else None
-    return [str(found), *prefix[1:]] if found else list(prefix)
+    numactl = find("numactl") if prefix and prefix[0] == "numactl" else None
+    return [str(numactl), *prefix[1:]] if numactl else list(prefix)
 
 
 def _folders(root: Path) -> Iterator[Path]:
@@ -128,10 +134,7 @@ def _elf_kind(path: Path) -> tuple[int, bytes] | None:
 def fetch(say: Callable[[str], None] = print) -> list[Fetched]:
     """Fetch what is missing into the cache folder, one line to `say` for each. Never raises for a
     missing network, package or permission: the line says what is missing, why, and the remedy."""
-    if sys.platform != "linux":
-        results = [Fetched(name, None, "preloading and binding are tried on Linux only") for name in NAMES]
-    else:
-        results = [_fetch_one(name) for name in NAMES]
+    results = [_fetch_one(name) for name in NAMES]
     width = max(len(name) for name in NAMES)
     for result in results:
         say(f"  {result.name:<{width}}  {result.text}")
@@ -139,9 +142,9 @@ def fetch(say: Callable[[str], None] = print) -> list[Fetched]:
 
 
 def _fetch_one(name: str) -> Fetched:
-    found = find(name)
-    if found:
-        return Fetched(name, found, f"already there: {found}")
+    path = find(name)
+    if path:
+        return Fetched(name, path, f"already there: {path}")
     try:
         cache_folder().mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="tipbench-") as scratch:
@@ -150,8 +153,8 @@ def _fetch_one(name: str) -> Fetched:
         return Fetched(name, None, f"not fetched: {error}")
     except (OSError, subprocess.SubprocessError) as error:
         return Fetched(name, None, f"not fetched: {error}")
-    found = find(name)
-    return Fetched(name, found, f"fetched from {source}" if found else f"not fetched: {source} does not hold it")
+    path = find(name)
+    return Fetched(name, path, f"fetched from {source}" if path else f"not fetched: {source} does not hold it")
 
 
 def _from_apt(name: str, scratch: Path) -> str:
@@ -211,18 +214,18 @@ def _from_wheel(scratch: Path) -> str:
         raise NotFetched("Intel builds it for x86-64 only")
     import zipfile  # only here: `find` is on the path of every worker, and this import is not free
 
-    wanted = f"intel-openmp=={INTEL_OPENMP}"
+    requirement = f"intel-openmp=={INTEL_OPENMP}"
     done = _run(sys.executable, "-P", "-m", "pip", "download", "-qq", "--disable-pip-version-check", "--no-deps",
-                "--only-binary=:all:", "-d", str(scratch), wanted, timeout=600)  # fmt: skip
+                "--only-binary=:all:", "-d", str(scratch), requirement, timeout=600)  # fmt: skip
     wheels = list(scratch.glob("*.whl"))
     if not wheels:
-        raise NotFetched(f"pip could not download {wanted}: {_last_line(done.stderr)}")
+        raise NotFetched(f"pip could not download {requirement}: {_last_line(done.stderr)}")
     with zipfile.ZipFile(wheels[0]) as wheel:
         inside = [member for member in wheel.namelist() if member.endswith("/libiomp5.so")]
         if not inside:
             raise NotFetched(f"{wheels[0].name} holds no libiomp5.so")
         _place(Path(wheel.extract(inside[0], scratch)), cache_folder() / "libiomp5.so")
-    return f"the wheel {wanted}"
+    return f"the wheel {requirement}"
 
 
 def _library(name: str, folder: Path) -> Path:

@@ -16,16 +16,15 @@ SIGKILL_WITH_PARENT = 1
 
 
 def die_with_parent(parent: int | None = None) -> None:
-    """Have the kernel end this process, and those it forks, with the one that started them (Linux), as after `kill -9`.
+    """Have the kernel end this process, and those it forks, with the one that started them, as after `kill -9`.
 
-    parent: the process id of the one that started this, where it is known: it may have ended before the
-    kernel was asked to, and then nothing would end this one.
+    parent: the process id of the one that started this, if the caller knows it. If that has ended before the kernel was
+    asked, nothing would end this one, so it exits.
     """
-    if sys.platform == "linux":
-        _ask_kernel()
-        os.register_at_fork(after_in_child=_ask_kernel)
-        if parent is not None and os.getppid() != parent:
-            sys.exit("the process that started this one has ended")
+    _ask_kernel()
+    os.register_at_fork(after_in_child=_ask_kernel)
+    if parent is not None and os.getppid() != parent:
+        sys.exit("the process that started this one has ended")
 
 
 def _ask_kernel() -> None:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 UNAVAILABLE = "unavailable"
-"""In place of a value that this platform does not give."""
+"""In place of a value that this machine does not report."""
 
 DENIED = "denied"
-"""In place of a value that this platform does not give to us."""
+"""In place of a value that this machine does not report to us."""
 
 ROOT = Path("/")
 

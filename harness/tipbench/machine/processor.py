@@ -12,11 +12,9 @@ FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "asimd", "
 
 
 def cpu_model(root: Path = ROOT) -> str:
-    """The processor's name. Linux on x86 gives it; elsewhere py-cpuinfo knows where to look."""
-    for line in read(root / "proc/cpuinfo").splitlines():
-        key, _, value = line.partition(":")
-        if key.strip() == "model name" and value.strip():
-            return value.strip()
+    """The processor's name. On x86 the kernel gives it; py-cpuinfo knows where else to look."""
+    if named := re.search(r"^model name\s*:[ \t]*(\S.*?)\s*$", read(root / "proc/cpuinfo"), re.MULTILINE):
+        return named[1]
     if root != ROOT:
         return UNAVAILABLE
     try:
@@ -29,17 +27,17 @@ def cpu_model(root: Path = ROOT) -> str:
 
 def cpu_flags(root: Path = ROOT) -> list[str] | str:
     """Which of `FLAGS` the processor has."""
-    found = re.search(r"^(?:flags|Features)\s*:(.*)$", read(root / "proc/cpuinfo"), re.MULTILINE)
-    if not found:
+    line = re.search(r"^(?:flags|Features)\s*:(.*)$", read(root / "proc/cpuinfo"), re.MULTILINE)
+    if line is None:
         return UNAVAILABLE
-    present = set(found[1].split())
+    present = set(line[1].split())
     return [flag for flag in FLAGS if flag in present]
 
 
 def virtual(root: Path = ROOT) -> bool | str:
     """Whether a hypervisor runs this; only x86 processors say so."""
-    found = re.search(r"^flags\s*:(.*)$", read(root / "proc/cpuinfo"), re.MULTILINE)
-    return "hypervisor" in found[1].split() if found else UNAVAILABLE
+    line = re.search(r"^flags\s*:(.*)$", read(root / "proc/cpuinfo"), re.MULTILINE)
+    return "hypervisor" in line[1].split() if line else UNAVAILABLE
 
 
 def caches(root: Path = ROOT) -> dict[str, int] | str:
@@ -55,24 +53,24 @@ def caches(root: Path = ROOT) -> dict[str, int] | str:
 
 def governor(root: Path = ROOT) -> str:
     """The frequency governor; several, joined by "+", where cores differ."""
-    found = {read(path) for path in (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")}
-    return "+".join(sorted(found)) or UNAVAILABLE
+    governors = {read(path) for path in (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")}
+    return "+".join(sorted(governors)) or UNAVAILABLE
 
 
 def turbo(root: Path = ROOT) -> str:
     """Whether cores may run above their nominal clock: "on" or "off"."""
     cpu = root / "sys/devices/system/cpu"
     for path, on in ((cpu / "intel_pstate/no_turbo", "0"), (cpu / "cpufreq/boost", "1")):
-        found = read(path)
-        if found in ("0", "1"):
-            return "on" if found == on else "off"
-        if found == DENIED:
+        bit = read(path)
+        if bit in ("0", "1"):
+            return "on" if bit == on else "off"
+        if bit == DENIED:
             return DENIED
     return UNAVAILABLE
 
 
 def highest_mhz(file: str, root: Path = ROOT) -> float | str:
     """The highest clock of all cores that a file of their cpufreq folders holds, in kHz there."""
-    found = [read(path) for path in (root / "sys/devices/system/cpu").glob(f"cpu[0-9]*/cpufreq/{file}")]
-    limits = [int(text) for text in found if text.isdigit()]
-    return max(limits) / 1000 if limits else DENIED if DENIED in found else UNAVAILABLE
+    texts = [read(path) for path in (root / "sys/devices/system/cpu").glob(f"cpu[0-9]*/cpufreq/{file}")]
+    limits = [int(text) for text in texts if text.isdigit()]
+    return max(limits) / 1000 if limits else DENIED if DENIED in texts else UNAVAILABLE

@@ -1,7 +1,7 @@
 """The temporary folder, and whether anything can still be written there.
 
 What meets a full one fails in its own way (half a line of JSON, an archive that cannot be written, a process that
-waits for another which has ended), so whoever meets such a failure asks here.
+waits for another which has ended), so code that meets such a failure checks here.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class TemporaryFolderFull(UserError):
 
 
 def full(folder: Path) -> str:
-    """That nothing more can be written into `folder`, and what to do; an empty string where something can.
+    """Why nothing more can be written into `folder`, and what to do; "" if something can.
 
-    It is tried, as a quota shows in no other way. A folder of a run's own is called by what holds it.
+    It is tried, because nothing else shows a quota. A run's own folder is named by the folder it lies in.
     """
     try:
-        with tempfile.TemporaryFile(dir=folder) as tried:
-            tried.write(bytes(LEAST))
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(LEAST))
     except OSError as error:
         if error.errno in NO_ROOM:
             ours = re.compile(r"tipbench-\d+-")

@@ -27,7 +27,6 @@ from tipbench.publish.suite import WORD, KnownTip, known
 from tipbench.records.record import Launch, Outcome, PairInfo, Record, Run, VariantInfo, VariantRecord
 from tipbench.records.store import Notice
 from tipbench.report.effect import Effect, effects
-from tipbench.suite.source import sides_at
 from tipbench.tip.pair import Equal
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import BLIND, NEEDS, SENTENCES, WITHHELD, Reason, field_names
@@ -163,7 +162,7 @@ def _record(run: Run, record: Record) -> Record | None:
     if not all(map(tip.variant, names)):
         return None
     return Record(
-        info=_info(run, record.info, tip),
+        info=_info(record.info, tip),
         outcome=_outcome(record.outcome),
         why=_why(record.why, tip),
         steps=record.steps,
@@ -178,7 +177,7 @@ def _outcome(found: str) -> Outcome:
     return "measured" if found == "measured" else "skipped" if found == "skipped" else "failed"
 
 
-def _info(run: Run, info: PairInfo, tip: KnownTip) -> PairInfo:
+def _info(info: PairInfo, tip: KnownTip) -> PairInfo:
     return PairInfo(
         tip=tip.about,
         pair=info.pair,
@@ -202,16 +201,13 @@ def _info(run: Run, info: PairInfo, tip: KnownTip) -> PairInfo:
         flush_l2=info.flush_l2,
         worded=info.worded if tip.variant(info.worded) else "",
         job=info.job if info.job.removeprefix(f"{tip.about['id']}.") in tip.words else "",
-        code=_code(run, info, tip),
+        code=_code(info, tip),
     )
 
 
-def _code(run: Run, info: PairInfo, tip: KnownTip) -> Mapping[str, str]:
-    """The code that was measured where the suite's file says the same, now or at the run's commit; else none."""
-    if not info.code:
-        return {}
-    is_ours = info.code == tip.code(info.pair) or info.code == sides_at(run.commit, tip.file, info.pair)
-    return info.code if is_ours else {}
+def _code(info: PairInfo, tip: KnownTip) -> Mapping[str, str]:
+    """The code that was measured where the suite's file says the same; else none."""
+    return info.code if info.code == tip.code(info.pair) else {}
 
 
 def _variant(found: VariantRecord, tip: KnownTip) -> VariantRecord:

@@ -13,7 +13,7 @@ from tipbench.machine.controls import HEAP_KEPT
 from tipbench.machine.forms import Rule, flag, number, one_of
 from tipbench.records.record import PHASES
 from tipbench.tip.pair import Equal
-from tipbench.tip.sizes import RUNGS
+from tipbench.tip.sizes import TIERS
 
 
 def measured(value: Any) -> int | float | str | None:
@@ -31,7 +31,7 @@ CONTROLS: Mapping[str, Rule] = {
 
 OPTIONS: Mapping[str, Rule] = {
     "profile": one_of("quick", "full"),
-    "size": one_of(*RUNGS),
+    "size": one_of(*TIERS),
     "budget_s": number,
     "rules": number,
     "device": one_of("auto", "cpu", "cuda"),

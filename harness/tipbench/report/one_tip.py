@@ -9,7 +9,7 @@ from typing import Any
 from tipbench.records.record import Run
 from tipbench.report.advice import Advice
 from tipbench.report.cells import between, speedup, table, verdict_cell
-from tipbench.report.code_link import code_places, place_of
+from tipbench.report.code_link import code_places
 from tipbench.report.document import (
     Block,
     Break,
@@ -32,7 +32,7 @@ from tipbench.report.limit import Rates, Share, shares
 from tipbench.report.rows import JOULES, MEMORY_KINDS, Row, judged_memory, promise_kept
 from tipbench.report.trained import in_full
 from tipbench.report.wording import change, equal_work, percent, plural, seconds, size, value
-from tipbench.suite.source import SHARED, sides_at
+from tipbench.suite.source import SHARED
 from tipbench.tip.pair import Claim
 
 GPU_WORDS = {
@@ -69,7 +69,7 @@ def evidence(
         _evidence(key, found),
         Bullets(tuple(_facts(run, about, found, reached))),
         *(Figure(name, drawn[name]) for name in curves(found, drawn)),
-        *(_code(run, found) if sides else []),
+        *(_code(found) if sides else []),
     ]
 
 
@@ -243,11 +243,11 @@ def _command(run: Run, name: str) -> str:
     return f"tipbench run {name.removesuffix('.')}{options}"  # a file that cannot be imported has no pair's name
 
 
-def _code(run: Run, found: Sequence[Row]) -> list[Block]:
+def _code(found: Sequence[Row]) -> list[Block]:
     """Each pair's two sides, its further variants, and what all of them use, where they are known."""
     blocks: list[Block] = []
     for info in {row.info.name: row.info for row in found}.values():
-        code = dict(info.code or sides_at(run.commit, place_of(info.file), info.pair))
+        code = dict(info.code)
         if not {"baseline", "optimized"} <= set(code):
             continue
         left, right, shared = code.pop("baseline"), code.pop("optimized"), code.pop(SHARED, "")

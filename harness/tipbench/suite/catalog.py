@@ -12,14 +12,14 @@ from tipbench.suite.discover import Discovery
 from tipbench.tip.guide import ITEMS, Answer, answers
 
 
-def as_json(found: Discovery) -> str:
+def as_json(discovery: Discovery) -> str:
     """{"tips": [{"tip", "title", "guide", "claim", "status", "pairs": [{"pair", "scale", "variants",
     "needs", "runnable", "reason", "remedy"}]}]}, and "broken": [{"file", "reason"}]. A public format."""
     tips = []
-    for tip, pairs in _tips(found):
-        about = {"tip": tip["id"], **{name: tip[name] for name in ("title", "guide", "claim", "status")}}
-        tips.append({**about, "pairs": [_pair(info) for info in pairs]})
-    broken = [{"file": record.info.file, "reason": record.reason} for record in found.broken]
+    for tip, pairs in _tips(discovery):
+        fields = {"tip": tip["id"], **{name: tip[name] for name in ("title", "guide", "claim", "status")}}
+        tips.append({**fields, "pairs": [_pair(info) for info in pairs]})
+    broken = [{"file": record.info.file, "reason": record.reason} for record in discovery.broken]
     return json.dumps({"tips": tips, "broken": broken}, indent=2, ensure_ascii=False)
 
 
@@ -46,10 +46,10 @@ def _obstacle(info: PairInfo) -> tuple[str, str]:
     return "", ""
 
 
-def as_text(found: Discovery) -> str:
+def as_text(discovery: Discovery) -> str:
     """For people: a block a tip, a line a pair."""
     lines = []
-    for tip, pairs in _tips(found):
+    for tip, pairs in _tips(discovery):
         guide = f"  [{', '.join(tip['guide'])}]" if tip["guide"] else ""
         status = "" if tip["status"] == "current" else f"  ({tip['status']})"
         lines += ["", f"{tip['id']}: {tip['title']}{guide}{status}"]
@@ -63,25 +63,25 @@ def as_text(found: Discovery) -> str:
             for variant in info.variants if not reason else ():
                 if variant.reason:
                     lines.append(f"  {'':<{width}}  without {variant.name}: {variant.reason}; remedy: {variant.remedy}")
-    lines += [f"\nbroken: {record.reason}" for record in found.broken]
-    runnable = sum(not _obstacle(info)[0] for info in found.pairs)
-    counted = f"{len(found.pairs)} pair{'s' * (len(found.pairs) != 1)}"
-    lines += ["", f"{counted}, {runnable} run here (torch {found.torch}, {found.device})"]
+    lines += [f"\nbroken: {record.reason}" for record in discovery.broken]
+    runnable = sum(not _obstacle(info)[0] for info in discovery.pairs)
+    counted = f"{len(discovery.pairs)} pair{'s' * (len(discovery.pairs) != 1)}"
+    lines += ["", f"{counted}, {runnable} run here (torch {discovery.torch}, {discovery.device})"]
     return "\n".join(lines).lstrip("\n")
 
 
-def coverage(found: Discovery) -> str:
+def coverage(discovery: Discovery) -> str:
     """Which pairs answer which item of the guides, as a Markdown table. Raises ValueError for an unknown item."""
-    answered = answers((tip, [(info.scale, info.pair) for info in pairs]) for tip, pairs in _tips(found))
+    answered = answers((tip, [(info.scale, info.pair) for info in pairs]) for tip, pairs in _tips(discovery))
     lines = ["| item | the advice | tip | micro | macro |", "| --- | --- | --- | --- | --- |"]
     for item in ITEMS:
-        found_for = answered[item.id] or [Answer("not yet", "", "")]
-        lines += [f"| {item.id} | {item.title} | {each.tip} | {each.micro} | {each.macro} |" for each in found_for]
+        of_item = answered[item.id] or [Answer("not yet", "", "")]
+        lines += [f"| {item.id} | {item.title} | {each.tip} | {each.micro} | {each.macro} |" for each in of_item]
     with_tip = sum(map(bool, answered.values()))
     return "\n".join([*lines, "", f"{with_tip} of the guides' {len(ITEMS)} items have a tip."])
 
 
-def _tips(found: Discovery) -> Iterator[tuple[dict[str, Any], list[PairInfo]]]:
-    for _, group in groupby(found.pairs, key=lambda info: info.file):
+def _tips(discovery: Discovery) -> Iterator[tuple[dict[str, Any], list[PairInfo]]]:
+    for _, group in groupby(discovery.pairs, key=lambda info: info.file):
         pairs = list(group)
         yield dict(pairs[0].tip), pairs

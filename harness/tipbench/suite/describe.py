@@ -18,12 +18,12 @@ from tipbench.suite.files import BENCHMARKS, explain, load, pair_classes
 from tipbench.suite.source import sides
 from tipbench.tip.device import NoDevice, torch_here
 from tipbench.tip.needs import Need, available_cores, gpu, other_device
-from tipbench.tip.pair import Pair, variants, worded
+from tipbench.tip.pair import Pair, headline_variant, variants
 from tipbench.tip.reason import Reason
-from tipbench.tip.sizes import rung_here
+from tipbench.tip.sizes import tier_here
 
 
-def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes: int, rung: str) -> PairInfo:
+def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes: int, tier: str) -> PairInfo:
     missing = unmet(pair.needs, device)
     if device not in pair.devices and (not missing or device == "cuda"):
         # Without a GPU, that there is none says more; on one, a remedy for something else would lead nowhere.
@@ -48,22 +48,22 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes:
         file=str(file.relative_to(root)),
         line=inspect.getsourcelines(pair)[1],
         device=device,
-        sizes=pair.sizes.on(rung),
+        sizes=pair.sizes.on(tier),
         equal=str(pair.equal),
         deadline=pair.deadline,
         variants=tuple(listed),
         needs=tuple(need.text for need in pair.needs),
         why=missing,
         flush_l2=pair.flush_l2 and device == "cuda",
-        worded=worded(pair),
+        worded=headline_variant(pair),
         job=job_of(pair, tip.id),
         code=sides(file.read_text(), pair.__name__),
     )
 
 
 def job_of(pair: type[Pair], tip: str) -> str:
-    """What a whole job is called, alike for pairs with the same one: the class from elsewhere that builds it, or the
-    tip's own where its file changes what is built or stepped; empty for an operation alone."""
+    """What a whole job is called, alike for pairs with the same one: the class that builds it elsewhere, or the
+    tip's own class if its file changes what is built or stepped; empty for an operation alone."""
     from tipbench.tip.job import MacroPair  # with torch, which a file may replace: that is found out later
 
     if not issubclass(pair, MacroPair):
@@ -75,7 +75,7 @@ def job_of(pair: type[Pair], tip: str) -> str:
 
 
 def unmet(needs: Sequence[Need], device: str) -> Reason | None:
-    """What is missing of the first need that is not met on a device; None where all are."""
+    """Why the first need that a device does not meet is not met; None if all are."""
     for need in needs:
         if missing := need.unmet(device):
             return missing
@@ -84,7 +84,7 @@ def unmet(needs: Sequence[Need], device: str) -> Reason | None:
     return None
 
 
-def main(device: str, nodes: str, rung: str, folder: str, answered: str, *files: str) -> None:
+def main(device: str, nodes: str, tier: str, folder: str, answered: str, *files: str) -> None:
     """Write one JSON line a file to `answered`: {"file", "pairs"} or {"file", "error"}."""
     with Path(answered).open("w") as out:
 
@@ -92,12 +92,12 @@ def main(device: str, nodes: str, rung: str, folder: str, answered: str, *files:
             print(json.dumps(fields), file=out, flush=True)
 
         try:
-            here = torch_here(device)
+            torch = torch_here(device)
         except NoDevice as error:
             answer(unusable=str(error))
             return
-        rung = rung or rung_here(here.device, available_cores(), memory_bytes())
-        answer(**asdict(here), size=rung)
+        tier = tier or tier_here(torch.device, available_cores(), memory_bytes())
+        answer(**asdict(torch), size=tier)
         for name in files:
             file = Path(name)
             answer(importing=name)
@@ -107,7 +107,7 @@ def main(device: str, nodes: str, rung: str, folder: str, answered: str, *files:
                     continue
                 root = BENCHMARKS if file.is_relative_to(BENCHMARKS) else Path(folder)
                 pairs = [
-                    info(pair, module.TIP, file, root.parent, here.device, int(nodes), rung).to_json()
+                    info(pair, module.TIP, file, root.parent, torch.device, int(nodes), tier).to_json()
                     for pair in pair_classes(module)
                 ]
                 for pair in pairs:

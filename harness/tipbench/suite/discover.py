@@ -1,7 +1,7 @@
 """Finds the pairs in a folder: no registry, no list to edit. A pair is a class in a file with a TIP.
 
 The files are imported in a process of their own, because a file may do anything at import: what
-breaks there becomes a failed record of that file, and the rest is still found.
+breaks there becomes a failed record of that file, and the other files count.
 """
 
 from __future__ import annotations
@@ -31,10 +31,15 @@ IMPORT_DEADLINE = 120.0
 
 @dataclass(frozen=True)
 class Discovery:
-    """What a folder holds: its pairs in the guide's order, and a failed record of each broken file.
+    """What a folder holds.
 
-    threads: torch's default number of threads on this machine. torch: its version. device: the
-    device that "auto" came to. size: the rung of the pairs' sizes, one of `tipbench.tip.sizes.RUNGS`.
+    Attributes:
+        pairs: what files describe, in the guide's order.
+        broken: a failed record of each file that cannot be imported.
+        threads: torch's default number of threads on this machine.
+        torch: its version.
+        device: "cpu" or "cuda"; what "auto" came to.
+        size: the tier of the pairs' sizes, one of `tipbench.tip.sizes.TIERS`.
     """
 
     pairs: tuple[PairInfo, ...]
@@ -46,13 +51,13 @@ class Discovery:
 
 
 class NoTorch(UserError):
-    """torch cannot be imported, or the wanted device is not there; the message says which."""
+    """torch cannot be imported, or the device is missing; the message says which."""
 
 
 def discover(folder: Path, device: str = "auto", nodes: int = 1, size: str = "") -> Discovery:
     """Import every file of `folder` in a process of its own and describe its pairs for `device`.
 
-    nodes: how many machines the ranks are spread over. size: a rung; by default the one for this machine.
+    nodes: how many machines the ranks are spread over. size: a tier; by default the one for this machine.
 
     Raises NoFolder, NoTorch where nothing could run, and TemporaryFolderFull.
     """
@@ -74,8 +79,8 @@ def discover(folder: Path, device: str = "auto", nodes: int = 1, size: str = "")
             files.remove(file)
     pairs = [PairInfo.from_json(pair) for answer in answers for pair in answer.get("pairs", ())]
     broken += [_broken(Path(answer["file"]), device, answer["error"]) for answer in answers if "error" in answer]
-    about = answers[0]
-    return Discovery(tuple(pairs), tuple(broken), about["threads"], about["torch"], about["device"], about["size"])
+    first = answers[0]
+    return Discovery(tuple(pairs), tuple(broken), first["threads"], first["torch"], first["device"], first["size"])
 
 
 def _describe(
@@ -84,18 +89,8 @@ def _describe(
     """(answers, last lines of output, how the process ended). Raises TemporaryFolderFull."""
     answered, log = scratch / "answers.jsonl", scratch / "output"
     answered.write_text("")
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "tipbench.suite.describe",
-        device,
-        str(nodes),
-        size,
-        str(folder),
-        str(answered),
-    ]
-    command += map(str, files)
+    describe = [sys.executable, "-P", "-m", "tipbench.suite.describe"]
+    command = [*describe, device, str(nodes), size, *map(str, (folder, answered, *files))]
     with log.open("wb") as output:
         # Its own session: what a file starts at import ends with it.
         process = subprocess.Popen(

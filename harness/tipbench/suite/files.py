@@ -77,12 +77,12 @@ def load(file: Path, folder: Path) -> ModuleType:
         sys.path += [str(place) for place in (root, Path.cwd()) if str(place) not in sys.path]
     if name in sys.modules:
         return sys.modules[name]
-    found = importlib.util.spec_from_file_location(name, file)
-    if found is None or found.loader is None:
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
         raise ImportError(f"{file} is no Python file")
-    module = importlib.util.module_from_spec(found)
+    module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    found.loader.exec_module(module)
+    spec.loader.exec_module(module)
     return module
 
 

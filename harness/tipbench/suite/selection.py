@@ -5,51 +5,35 @@ from __future__ import annotations
 import ast
 import difflib
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Sequence
 
 from tipbench.errors import UserError
 from tipbench.records.record import PairInfo
 
 
 class NothingSelected(UserError):
-    """The words a person gave select no pair; the message says what is near."""
-
-
-class Named(Protocol):
-    """What names and expressions look at, of a described pair or of one that is known from its file's text alone."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def tip(self) -> Mapping[str, Any]: ...
-    @property
-    def scale(self) -> str: ...
-    @property
-    def file(self) -> str: ...
-
-
-Pairs = TypeVar("Pairs", bound=Named)
+    """The words a person typed select no pair; the message says what is near."""
 
 
 def select(
-    pairs: Sequence[Pairs], names: Sequence[str], expression: str = "", all_of_them: str = "`tipbench list` shows all"
-) -> list[Pairs]:
+    pairs: Sequence[PairInfo], names: Sequence[str], expression: str = "", remedy: str = "`tipbench list` shows all"
+) -> list[PairInfo]:
     """The pairs named `tip` or `tip.Pair` (all, without names) that `expression` keeps, in their order.
 
-    Raises NothingSelected for an unknown name, which is answered with `all_of_them`, a broken expression, or an
-    empty result.
+    remedy: what to say to a name that does not exist, after the nearest one that does.
+
+    Raises NothingSelected for an unknown name, a broken expression, or an empty result.
     """
-    known = {info.name for info in pairs} | {str(info.tip["id"]) for info in pairs}
+    existing = {info.name for info in pairs} | {str(info.tip["id"]) for info in pairs}
     for name in names:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+        if name not in existing:
+            near = difflib.get_close_matches(name, existing, n=1, cutoff=0.4)
             hint = f"did you mean {near[0]}? " if near else ""
-            raise NothingSelected(f"no tip or pair is named {name!r}; {hint}{all_of_them}")
+            raise NothingSelected(f"no tip or pair is named {name!r}; {hint}{remedy}")
     chosen = [info for info in pairs if not names or info.name in names or info.tip["id"] in names]
     if expression:
-        wanted = _Expression(expression)
-        chosen = [info for info in chosen if wanted.matches(info)]
+        keeps = _Expression(expression)
+        chosen = [info for info in chosen if keeps.matches(info)]
     if not chosen:
         raise NothingSelected(
             f"-k {expression!r} selects none of the pairs" if expression else "there are no pairs here"
@@ -65,27 +49,27 @@ class _Expression:
         """Raises NothingSelected where the text is no such expression."""
         self._words: list[str] = []
         try:
-            # The three words have the precedence of Python's own, so Python parses them; all others become names.
+            # The three operators have the precedence of Python's own, so Python parses them; words become names.
             self._tree = ast.parse(re.sub(r"[\w:+\-.\[\]/\\]+", self._name, text).strip(), mode="eval").body
             self._holds(self._tree, "")
         except (SyntaxError, RecursionError, MemoryError):
             raise NothingSelected(f"-k {text!r} is no expression of words with and, or, not") from None
 
-    def _name(self, found: re.Match[str]) -> str:
-        if found[0] in ("and", "or", "not"):
-            return found[0]
-        self._words.append(found[0].lower())
+    def _name(self, match: re.Match[str]) -> str:
+        if match[0] in ("and", "or", "not"):
+            return match[0]
+        self._words.append(match[0].lower())
         return f"w{len(self._words) - 1}"
 
-    def matches(self, info: Named) -> bool:
+    def matches(self, info: PairInfo) -> bool:
         return self._holds(self._tree, f"{info.name} {info.scale} {info.file} {info.tip['title']}".lower())
 
     def _holds(self, node: ast.expr, text: str) -> bool:
-        """Raises SyntaxError for what Python knows beyond the three words, such as a call."""
+        """Raises SyntaxError for what Python knows beyond the three operators, such as a call."""
         match node:
             case ast.BoolOp():
-                holding = [self._holds(part, text) for part in node.values]
-                return all(holding) if isinstance(node.op, ast.And) else any(holding)
+                parts = [self._holds(part, text) for part in node.values]
+                return all(parts) if isinstance(node.op, ast.And) else any(parts)
             case ast.UnaryOp(op=ast.Not()):
                 return not self._holds(node.operand, text)
             case ast.Name():

@@ -1,15 +1,11 @@
-"""The code of a pair's two sides, cut out of its file: what a report shows beside the figures. Nothing is run."""
+"""The code of a pair's two sides, cut out of its file and stored with its record. Nothing is run."""
 
 from __future__ import annotations
 
 import ast
-import re
-import subprocess
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
-from pathlib import Path
 
 from tipbench.suite.files import BENCHMARKS
 from tipbench.suite.files import text as text_of
@@ -20,12 +16,17 @@ SHARED = "shared"
 """The key of what all sides use."""
 
 Read = Callable[[str], str]
-"""From a file's path within the suite, such as "benchmarks/jobs/images.py", to its text; "" where there is none."""
+"""From a file's path within the suite, such as "benchmarks/jobs/images.py", to its text; "" where it is missing."""
 
 
 @dataclass(frozen=True)
 class Code:
-    """A function or a class, and the lines of the file that it is in."""
+    """A function or a class.
+
+    Attributes:
+        node: its definition.
+        lines: those of the file that it is in.
+    """
 
     node: Definition
     lines: tuple[str, ...]
@@ -42,12 +43,12 @@ def of_suite(file: str) -> str:
 
 
 def sides(text: str, pair: str, read: Read = of_suite) -> dict[str, str]:
-    """By builder ("baseline", "optimized", the names of variants) the source of it and of what it alone uses of its
-    file, and by `SHARED` what all of them use. The sides of a MacroPair are its `job`, and the functions that its class
-    names as `untuned` and `apply`.
+    """The code of each side by the method that builds it ("baseline", "optimized", further variants), with what only
+    that side uses of its file; by `SHARED` what all of them use.
 
-    Base classes count as far as they are in the same file, or in one of `benchmarks/jobs` that `read` has. {} where the
-    text is no Python or holds no such class.
+    The sides of a MacroPair are its `job`, and the functions that its class names as `untuned` and `apply`. Base
+    classes count as far as they are in the same file, or in one of `benchmarks/jobs` that `read` has. {} where the
+    text is not Python or holds no such class.
     """
     if not text:
         return {}
@@ -58,46 +59,26 @@ def sides(text: str, pair: str, read: Read = of_suite) -> dict[str, str]:
     bases = _bases(tree, read) | top
     methods, applied = _members(pair, bases)
 
-    def side(own: Sequence[str], keyword: str) -> list[Code]:
+    def side(builders: Sequence[str], keyword: str) -> list[Code]:
         """The methods that make the side, and what the class names for it."""
-        made = [methods[name] for name in own if name in methods]
-        return made + [top[name] for name in _names(applied.get(keyword)) if name in top]
+        own = [methods[name] for name in builders if name in methods]
+        return own + [top[name] for name in _names(applied.get(keyword)) if name in top]
 
     job = [name for name in ("job", "step_of") if name in methods]
     builders = {
         "baseline": side(("baseline", *job), "untuned"),
-        # Until November 2026 `apply` was a method.
-        "optimized": side(("optimized",) if "optimized" in methods else ("apply",), "apply"),
+        "optimized": side(("optimized",), "apply"),
         **{name: [code] for name, code in methods.items() if _is_further_variant(code.node)},
     }
     if not builders["baseline"] or not builders["optimized"]:
         return {}
     used = {name: _used(roots, methods, top) for name, roots in builders.items()}
-    common = [code for code in used["baseline"] if all(code in found for found in used.values())]
-    found = {name: _joined(code for code in codes if code not in common) for name, codes in used.items()}
+    common = [code for code in used["baseline"] if all(code in codes for codes in used.values())]
+    texts = {name: _joined(code for code in codes if code not in common) for name, codes in used.items()}
     for name, keyword in (("baseline", "untuned"), ("optimized", "apply")):
         if keyword in applied:
-            found[name] = f"{keyword} = {ast.unparse(applied[keyword])}\n\n{found[name]}".strip()
-    return found | ({SHARED: _joined(common)} if common else {})
-
-
-def sides_at(commit: str, file: str, pair: str) -> dict[str, str]:
-    """`sides` of a pair of this suite as it was at a commit; {} where this is no checkout that has it."""
-    return sides(at_commit(commit, file), pair, partial(at_commit, commit))
-
-
-@cache
-def at_commit(commit: str, file: str) -> str:
-    """The text of a file of this suite at a commit, "" where this is no checkout that has it: runs of before
-    `PairInfo.code` was stored say only where their code is."""
-    if not re.fullmatch("[0-9a-f]{7,40}", commit) or not file.startswith("benchmarks/"):
-        return ""
-    command = ["git", "-C", str(Path(__file__).parent), "show", f"{commit}:{file}"]
-    try:
-        shown = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
-    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
-        return ""
-    return shown.stdout if shown.returncode == 0 else ""
+            texts[name] = f"{keyword} = {ast.unparse(applied[keyword])}\n\n{texts[name]}".strip()
+    return texts | ({SHARED: _joined(common)} if common else {})
 
 
 def _parsed(text: str) -> ast.Module:
@@ -114,17 +95,17 @@ def _definitions(tree: ast.Module, text: str) -> dict[str, Code]:
 
 def _bases(tree: ast.Module, read: Read) -> dict[str, Code]:
     """The classes that the file imports from `benchmarks/jobs`."""
-    found: dict[str, Code] = {}
+    classes: dict[str, Code] = {}
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("benchmarks.jobs."):
             text = read(f"{(node.module or '').replace('.', '/')}.py")
-            known = _definitions(_parsed(text), text)
-            found |= {name.name: known[name.name] for name in node.names if name.name in known}
-    return {name: code for name, code in found.items() if isinstance(code.node, ast.ClassDef)}
+            defined = _definitions(_parsed(text), text)
+            classes |= {name.name: defined[name.name] for name in node.names if name.name in defined}
+    return {name: code for name, code in classes.items() if isinstance(code.node, ast.ClassDef)}
 
 
 def _members(name: str, classes: Mapping[str, Code]) -> tuple[dict[str, Code], dict[str, ast.expr]]:
-    """The methods of a class and of its bases, and the keywords its definition is given, the class's own first."""
+    """The methods of a class and of its bases, and the keywords of its definition, the class's own first."""
     code = classes.get(name)
     if code is None or not isinstance(code.node, ast.ClassDef):
         return {}, {}
@@ -135,21 +116,20 @@ def _members(name: str, classes: Mapping[str, Code]) -> tuple[dict[str, Code], d
     others = {key: classes[key] for key in classes if key != name}
     for base in code.node.bases:
         if isinstance(base, ast.Name):
-            inherited, given = _members(base.id, others)
-            methods, keywords = {**inherited, **methods}, {**given, **keywords}
+            inherited, base_keywords = _members(base.id, others)
+            methods, keywords = {**inherited, **methods}, {**base_keywords, **keywords}
     return methods, keywords
 
 
 def _is_further_variant(node: Definition) -> bool:
-    """Marked with `@variant`, which was `@arm` before November 2026: code of older commits is read too."""
-    return any(isinstance(mark, ast.Name) and mark.id in ("variant", "arm") for mark in node.decorator_list)
+    return any(isinstance(mark, ast.Name) and mark.id == "variant" for mark in node.decorator_list)
 
 
 def _used(roots: Sequence[Code], methods: Mapping[str, Code], top: Mapping[str, Code]) -> list[Code]:
     """The roots, then all that they reach of their class and its file, in the file's order."""
     reached = list(roots)
     for code in reached:
-        reached += [found for found in dict.fromkeys(_named(code.node, methods, top)) if found not in reached]
+        reached += [used for used in dict.fromkeys(_named(code.node, methods, top)) if used not in reached]
     return [*roots, *sorted(reached[len(roots) :], key=lambda code: code.node.lineno)]
 
 

@@ -1,7 +1,7 @@
 """What a step does, counted without a clock: operations, graph nodes, bytes, calls, workers, pages.
 
-Each count is exact on a given version of torch unless its docstring says otherwise, so tests assert
-numbers. None of them changes what the step computes.
+Each count is exact for one version of torch unless its docstring says otherwise, so tests assert
+numbers. No count changes what the step computes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import functools
 import multiprocessing
 import re
 import resource
-import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +19,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-import psutil
 import torch
 from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
@@ -39,8 +37,8 @@ VIEWS = (
 )
 ALLOCATIONS = ("empty", "empty_like", "empty_strided", "resize_", "set_")
 NO_WORK = frozenset(f"aten::{name}" for name in VIEWS + ALLOCATIONS)
-"""Operations that compute nothing where they are called for themselves. `contiguous`, `flatten`,
-`reshape` and `to` may copy: then the copy inside them is counted."""
+"""Operations that compute nothing by themselves. `contiguous`, `flatten`, `reshape` and `to` may copy: then the copy
+inside them counts."""
 
 TENSOR_CORES = re.compile(r"[hs](884|1688|16816)|hmma|gmma|tensorop|tf32|bf16gemm|nvjet|xmma_\w*?_b?f16")
 """In the names of kernels of cuBLAS, cuDNN and CUTLASS, whose others say "sgemm", "simt" or "xmma_gemm_f32f32_f32f32";
@@ -48,7 +46,7 @@ cuBLAS for Hopper says "nvjet". After the list of NVIDIA's plugin for TensorBoar
 
 
 class Unseen(Exception):
-    """What a mechanism is counted with does not work on this machine; says nothing about the tip."""
+    """A mechanism cannot be counted on this machine, which says nothing about the tip."""
 
 
 COMPILED_GRAPH = "## Call CompiledFxGraph"
@@ -69,10 +67,10 @@ def _ancestors(event: Any) -> Iterator[Any]:
 
 
 def operations(step: Step) -> int:
-    """Operations one warm step dispatches, forward and backward: the outermost of nested ones.
+    """Operations that one warm step dispatches, forward and backward: the outermost of nested ones.
 
-    `x * 0.5` is one operation, though it converts 0.5 to a tensor inside. Views and allocations are
-    none. A compiled graph counts as one, whatever it calls.
+    `x * 0.5` is one operation, though it converts 0.5 to a tensor inside. Views and allocations do not
+    count. A compiled graph counts as one, whatever it calls.
     """
 
     def computes(event: Any) -> bool:
@@ -90,9 +88,9 @@ def calls(step: Step, *operations: str) -> int:
 
 
 def flops(step: Step) -> int:
-    """Floating-point operations of one step's matrix products, convolutions and attention, as torch reckons them.
+    """Floating-point operations of one step's matrix products, convolutions and attention, as torch counts them.
 
-    Those whose results selective checkpointing has kept are not among them.
+    Operations whose results selective checkpointing stored are not counted again.
     """
     with FlopCounterMode(display=False) as counter:
         step()
@@ -106,7 +104,12 @@ def all_reduces(step: Step) -> int:
 
 @dataclass(frozen=True)
 class GpuWork:
-    """What the profiler saw of one step: names of `calls` on the host, and of `done` on the GPU, kernels and copies."""
+    """What the profiler recorded of one step.
+
+    Attributes:
+        calls: names of calls on the host.
+        done: names of what ran on the GPU, kernels and copies.
+    """
 
     calls: tuple[str, ...]
     done: tuple[str, ...]
@@ -167,7 +170,7 @@ def tensor_core_kernels(step: Step) -> int:
 def first_kernels(step: Step) -> int:
     """Kernels that a step runs as the first of its thread, for which cuDNN has chosen nothing yet.
 
-    Its plans are kept for each thread. Whoever may try out several to choose one runs that many more.
+    cuDNN stores its plans per thread. If it may try several plans to choose one, it runs that many kernels more.
     """
     with ThreadPoolExecutor(1) as thread:
         done = _gpu_work(lambda: thread.submit(step).result()).done
@@ -183,13 +186,13 @@ def copies_to_device(step: Step) -> dict[str, int]:
 def synchronisations(step: Step) -> int:
     """How often one warm step makes the processor wait for the GPU, by torch's own count.
 
-    It does not know of `torch.cuda.synchronize`, which says by its name that it waits.
+    That count leaves out `torch.cuda.synchronize`, which says by its name that it waits.
     """
     step()
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
-            # Itself it warns that it is a prototype: where warnings are errors, after the mode was set.
+            # It warns that it is a prototype: if warnings are errors, only after the mode was set.
             torch.cuda.set_sync_debug_mode("warn")
             step()
         finally:
@@ -201,12 +204,12 @@ def graph_nodes(output: Any) -> Iterator[Any]:
     """The nodes of the autograd graph behind a tensor, or behind each of several."""
     tensors = [output] if isinstance(output, torch.Tensor) else list(output)
     waiting = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
-    seen = set(waiting)
+    visited = set(waiting)
     while waiting:
         node = waiting.pop()
         yield node
-        following = {parent for parent, _ in node.next_functions if parent is not None} - seen
-        seen |= following
+        following = {parent for parent, _ in node.next_functions if parent is not None} - visited
+        visited |= following
         waiting += following
 
 
@@ -236,30 +239,30 @@ def stack_traces(step: Step) -> int:
     nodes: set[Any] = set()  # a graph holds those of the modules before
 
     def new_traces(module: nn.Module, inputs: Any, output: Any) -> int:
-        found = set(graph_nodes(output)) - nodes if isinstance(output, torch.Tensor) else set()
-        nodes.update(found)
-        return sum("traceback_" in node.metadata for node in found)
+        new = set(graph_nodes(output)) - nodes if isinstance(output, torch.Tensor) else set()
+        nodes.update(new)
+        return sum("traceback_" in node.metadata for node in new)
 
     return over_modules(step, new_traces)
 
 
 def saved_bytes(step: Step) -> int:
     """Bytes that the forward pass keeps for the backward pass, parameters apart; each tensor once."""
-    kept: dict[int, torch.UntypedStorage] = {}  # holding them all keeps addresses from being used twice
+    storages: dict[int, torch.UntypedStorage] = {}  # holding them all keeps addresses from being used twice
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
         if not isinstance(tensor, nn.Parameter) and not isinstance(tensor._base, nn.Parameter):
             storage = tensor.untyped_storage()
-            kept[storage.data_ptr()] = storage
+            storages[storage.data_ptr()] = storage
         return tensor
 
     with saved_tensors_hooks(keep, lambda tensor: tensor):
         step()
-    return sum(storage.nbytes() for storage in kept.values())
+    return sum(storage.nbytes() for storage in storages.values())
 
 
 def not_channels_last(step: Step) -> int:
-    """Modules whose output, of four dimensions, is in another layout than channels_last."""
+    """Calls of modules whose four-dimensional output is not in the channels_last layout."""
 
     def is_other(module: nn.Module, inputs: Any, output: Any) -> bool:
         image_like = isinstance(output, torch.Tensor) and output.dim() == 4
@@ -269,7 +272,7 @@ def not_channels_last(step: Step) -> int:
 
 
 def low_precision_outputs(step: Step) -> int:
-    """Modules whose output has numbers of 16 bits, over all calls."""
+    """Calls of modules whose output is in bfloat16 or float16."""
 
     def is_low(module: nn.Module, inputs: Any, output: Any) -> bool:
         return isinstance(output, torch.Tensor) and output.dtype in (torch.bfloat16, torch.float16)
@@ -290,7 +293,7 @@ def forward_passes(step: Step) -> int:
 
 
 def working_children(step: Step, threshold: float = 0.0005) -> int:
-    """Processes started by multiprocessing that used a core during one warm step, for `threshold` s or more.
+    """Processes started by multiprocessing that used a core for at least `threshold` seconds in one warm step.
 
     A DataLoader's worker that waits uses next to nothing; one that decodes a single photo uses more
     than twice the threshold.
@@ -302,20 +305,18 @@ def working_children(step: Step, threshold: float = 0.0005) -> int:
 
 
 def _cpu_seconds(pid: int | None) -> float:
-    if sys.platform == "linux":  # nanoseconds; what psutil reads there has steps of 10 ms
-        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
-    else:
-        return float(sum(psutil.Process(pid).cpu_times()[:2]))
+    # In nanoseconds; what psutil reads has steps of 10 ms.
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
 
 
 def mapped_library(names: Iterable[str]) -> str | None:
-    """The first of `names` that a library loaded into this process carries in its file name, or None (Linux)."""
+    """The first of `names` that a library loaded into this process carries in its file name, or None."""
     files = {Path(line.split()[-1]).name for line in Path("/proc/self/maps").read_text().splitlines() if "/" in line}
     return next((name for name in names if any(name in file for file in files)), None)
 
 
 def page_faults(step: Step, steps: int = 5) -> float:
-    """Fresh pages the kernel had to map in, a step, once warm. Nearly exact: the interpreter needs some too."""
+    """Pages that the kernel maps in per warm step. Nearly exact: the interpreter needs some too."""
     for _ in range(3):
         step()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -327,7 +328,7 @@ def page_faults(step: Step, steps: int = 5) -> float:
 def pages_by_node(maps: str) -> dict[int, int]:
     """Pages of a process's own memory on each NUMA node that holds any, from the text of /proc/self/numa_maps.
 
-    Pages of files are left out: they lie where whoever read the file first has put them.
+    Pages of files do not count: they lie on the node that read the file first.
     """
     pages: dict[int, int] = {}
     for line in maps.splitlines():

@@ -6,12 +6,18 @@ from dataclasses import dataclass
 
 
 class NoDevice(Exception):
-    """The wanted device is not there; the message says so, and what to do."""
+    """The device asked for is missing; the message says so, and what to do."""
 
 
 @dataclass(frozen=True)
 class Torch:
-    """torch as it is here. threads: its default number of them. device: "cpu" or "cuda"."""
+    """torch on this machine.
+
+    Attributes:
+        torch: its version.
+        threads: its default number of threads.
+        device: the device of the run, "cpu" or "cuda".
+    """
 
     torch: str
     threads: int
@@ -19,7 +25,7 @@ class Torch:
 
 
 def torch_here(device: str) -> Torch:
-    """device: "cpu", "cuda" or "auto", a GPU where there is one. Raises NoDevice where there is no such device."""
+    """device: "cpu", "cuda" or "auto", which takes a GPU if there is one. Raises NoDevice."""
     import torch
 
     has_gpu = torch.cuda.is_available()

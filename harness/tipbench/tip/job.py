@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Any, ClassVar
 
 import torch
@@ -16,13 +17,14 @@ from tipbench.tip.pair import Pair, Step
 class Job:
     """Model, data, loss and optimizer in the loop people write, open for tips to change.
 
-    model: its `forward` takes one batch of inputs.
-    data: a map-style dataset of (inputs, targets).
-    device: where batches are brought to; by default where the model is.
-    loss: takes (outputs, targets); unused without an optimizer.
-    optimizer: None makes it an inference job.
-    loading: keyword arguments of the DataLoader (batch_size, num_workers, ...).
-    non_blocking: whether copies to the device may be handed over instead of waited for.
+    Attributes:
+        model: its `forward` takes one batch of inputs.
+        data: a map-style dataset of (inputs, targets).
+        device: where batches are copied to; by default where the model is.
+        loss: takes (outputs, targets); unused without an optimizer.
+        optimizer: None makes it an inference job.
+        loading: keyword arguments of the DataLoader (batch_size, num_workers, ...).
+        non_blocking: whether copies to the device are asynchronous.
     """
 
     def __init__(
@@ -85,15 +87,15 @@ class Job:
 
 def device_of(model: nn.Module) -> torch.device:
     """Where its first parameter or buffer is."""
-    tensors = (tensor for found in (model.parameters(), model.buffers()) for tensor in found)
-    return next((tensor.device for tensor in tensors), torch.device("cpu"))
+    first = next(chain(model.parameters(), model.buffers()), None)
+    return torch.device("cpu") if first is None else first.device
 
 
 def as_it_is(job: Job) -> None:
-    """Nothing is done to the job."""
+    """Leave the job unchanged."""
 
 
-def not_given(job: Job) -> None:
+def no_tip(job: Job) -> None:
     raise NotImplementedError
 
 
@@ -102,13 +104,15 @@ class MacroPair(Pair):
 
         class GPTTraining(TrainGPT, apply=grad_none): ...
 
-    apply: the function that applies the tip to a job. untuned: where people write something else than the job as it
-    is, the function that makes it so for the baseline. `job` is defined by the classes of `benchmarks/jobs`, with
-    the tolerance and the needs that go with it.
+    The classes of `benchmarks/jobs` define `job`, with the tolerance and the needs that go with it.
+
+    Attributes:
+        apply: applies the tip to a job.
+        untuned: changes the job to what people write without the tip, if that is not the job as it is.
     """
 
     scale = "macro"
-    apply: ClassVar[Callable[[Job], None]] = staticmethod(not_given)
+    apply: ClassVar[Callable[[Job], None]] = staticmethod(no_tip)
     untuned: ClassVar[Callable[[Job], None]] = staticmethod(as_it_is)
 
     def __init_subclass__(
@@ -144,11 +148,11 @@ class MacroPair(Pair):
         return self.applied(in_fp64)
 
     def work(self) -> Mapping[str, int]:
-        """The operations of the job as it is; unknown where the pair has a `baseline` of its own."""
+        """The operations of the job as it is; {} if the pair defines its own `baseline`."""
         return {"flops": flops(self.step_of(self.job()))} if type(self).baseline is MacroPair.baseline else {}
 
 
 def in_fp64(job: Job) -> None:
-    """The job in double precision, inputs included where they are no integers."""
+    """Make the job compute in double precision, floating-point inputs included."""
     job.model.double()
     job.convert_inputs(lambda inputs: inputs.double() if inputs.is_floating_point() else inputs)

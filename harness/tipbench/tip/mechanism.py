@@ -15,8 +15,13 @@ Count = Callable[[Callable[[], Any]], Any]
 
 @dataclass(frozen=True)
 class Mechanism:
-    """what: the count's name, as a report shows it. count: takes a step. shows: takes the counts of the baseline and
-    of the other side, and says whether the tip is at work; `falls` and its like fill it in."""
+    """What is counted, and which change of the count shows the tip at work.
+
+    Attributes:
+        what: the count's name, as a report shows it.
+        count: takes a step.
+        shows: takes the counts of the baseline and of the tuned side; whether the tip is at work.
+    """
 
     what: str
     count: Count
@@ -24,25 +29,25 @@ class Mechanism:
 
 
 def falls(what: str, count: Count) -> Mechanism:
-    """The tip makes it less."""
+    """The tip lowers the count."""
     return Mechanism(what, count, lambda baseline, optimized: bool(optimized < baseline))
 
 
 def rises(what: str, count: Count) -> Mechanism:
-    """The tip makes it more."""
+    """The tip raises the count."""
     return Mechanism(what, count, lambda baseline, optimized: bool(optimized > baseline))
 
 
 def appears(what: str, count: Count) -> Mechanism:
-    """Without the tip there is none of it."""
+    """The count is 0 without the tip, and above 0 with it."""
     return Mechanism(what, count, lambda baseline, optimized: bool(optimized > baseline == 0))
 
 
 def changes(what: str, count: Count) -> Mechanism:
-    """The tip makes it another, to either side."""
+    """The tip changes the count, up or down."""
     return Mechanism(what, count, lambda baseline, optimized: bool(optimized != baseline))
 
 
 def stays(what: str, count: Count) -> Mechanism:
-    """There is no tip, or none that this could show; what can be checked is that both sides do the same."""
+    """The count is the same on both sides: there is no tip, or none that this count could show."""
     return Mechanism(what, count, lambda baseline, optimized: bool(optimized == baseline))

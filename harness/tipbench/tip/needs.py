@@ -1,11 +1,10 @@
-"""What a pair or a variant needs of the machine, and what to do where that is missing."""
+"""What a pair or a variant needs of the machine, and what to do if it is missing."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import shutil
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +16,11 @@ from tipbench.tip.reason import Reason
 class Need:
     """One thing that must be there.
 
-    unmet: called with the device of a run, "cpu" or "cuda"; returns why it cannot run on it, or None;
-    code "needs.own", with a `detail` and a `fix`, for what the suite itself never needs.
-    native: the library or program outside Python, such as "libjemalloc" or "numactl", that must be found besides.
+    Attributes:
+        text: what it is, as lists show it.
+        unmet: takes the device of a run, "cpu" or "cuda"; why it cannot run on it, or None. The reason's code is
+            "needs.own", with a `detail` and a `fix`, for a need that the suite itself does not have.
+        native: the library or program outside Python, such as "libjemalloc" or "numactl", that must exist as well.
     """
 
     text: str
@@ -34,14 +35,15 @@ def gpu(count: int = 1) -> Need:
         import torch
 
         # A driver that is too old for this torch still counts its cards.
-        found = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        if found >= count:
+        usable = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if usable >= count:
             return None if device == "cuda" else other_device(("cuda",), device)
-        other = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-        more = f", and no pair is written for {other.type}" if other and other.type != "cuda" else ""
+        accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        foreign = accelerator is not None and accelerator.type != "cuda"
+        more = f", and no pair is written for {accelerator.type}" if accelerator and foreign else ""
         if not torch.version.cuda and not torch.version.hip:
             return Reason("needs.cuda", {"wanted": count}, more)
-        return Reason("needs.gpus", {"wanted": count, "found": found}, more)
+        return Reason("needs.gpus", {"wanted": count, "found": usable}, more)
 
     return Need(f"{count} GPU{'s' * (count > 1)}", unmet)
 
@@ -60,17 +62,15 @@ def cores(count: int) -> Need:
     """`count` processor cores that this process may use."""
 
     def unmet(device: str) -> Reason | None:
-        found = available_cores()
-        if found >= count:
-            return None
-        return Reason("needs.cores", {"wanted": count, "found": found})
+        available = available_cores()
+        return None if available >= count else Reason("needs.cores", {"wanted": count, "found": available})
 
     return Need(f"{count} cores", unmet)
 
 
 def available_cores() -> int:
-    """Cores in this process's affinity mask; all cores where the platform has no mask."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores in this process's affinity mask."""
+    return len(os.sched_getaffinity(0))
 
 
 def compiler() -> Need:
@@ -79,8 +79,7 @@ def compiler() -> Need:
     def unmet(device: str) -> Reason | None:
         if device == "cuda":
             return _triton_unmet()
-        wanted = os.environ.get("CXX", "")
-        if any(shutil.which(name) for name in (wanted, "g++", "c++", "clang++") if name):
+        if any(shutil.which(name) for name in (os.environ.get("CXX", ""), "g++", "c++", "clang++") if name):
             return None
         return Reason("needs.c++-compiler")
 
@@ -102,31 +101,15 @@ def _triton_unmet() -> Reason | None:
 def library(name: str) -> Need:
     """A native library that can be preloaded, such as "jemalloc"."""
 
-    def unmet(device: str) -> Reason | None:
-        if sys.platform != "linux":
-            return Reason("needs.preloading")
-        return None
-
-    return Need(f"lib{name}", unmet, native=f"lib{name}")
-
-
-def linux() -> Need:
-    """The Linux kernel's /proc, which the mechanism is read from."""
-
-    def unmet(device: str) -> Reason | None:
-        return None if sys.platform == "linux" else Reason("needs.proc")
-
-    return Need("Linux", unmet)
+    return Need(f"lib{name}", lambda device: None, native=f"lib{name}")
 
 
 def numa_nodes(count: int) -> Need:
     """`count` NUMA nodes, and numactl to bind to one."""
 
     def unmet(device: str) -> Reason | None:
-        found = len(list(Path("/sys/devices/system/node").glob("node[0-9]*")))
-        if found < count:
-            return Reason("needs.numa-nodes", {"found": found, "wanted": count})
-        return None
+        nodes = len(list(Path("/sys/devices/system/node").glob("node[0-9]*")))
+        return None if nodes >= count else Reason("needs.numa-nodes", {"found": nodes, "wanted": count})
 
     return Need(f"{count} NUMA nodes", unmet, native="numactl")
 

@@ -63,19 +63,26 @@ class Equal(StrEnum):
 
 
 BY_REFERENCE = (Equal.REFERENCE, Equal.AS_CLOSE, Equal.LOSSY)
-"""Both sides are compared with `Pair.reference`."""
+"""Ways to compare both sides with `Pair.reference`."""
 
 
 @dataclass(frozen=True)
 class Tip:
     """One piece of advice of a guide.
 
-    do: what to write, in one line of code or setting. when: for whom it pays, where it has a price: the answer then
-    reads "use it if <when>". guide: the guide's items, such as ("A1.5",). published: the guide's own figures, with
-    their source. status: "current", or what became of the advice since ("default now", "deprecated: ...").
-    mechanism: the evidence that the tip is at work, for all pairs of the file that have none of their own.
-    note: what the guides get wrong, shown beside the verdict. why_not: why the gain may stay out, shown
-    where it did. no_micro: why the operation alone makes no pair; empty where it does.
+    Attributes:
+        id: its name in commands and files, such as "no-grad".
+        title: the advice in one sentence.
+        guide: the guide's items that it answers, such as ("A1.5",).
+        claim: what the guide promises.
+        mechanism: evidence that the tip is at work, for all pairs of the file that have none of their own.
+        published: the guide's own figures, with their source.
+        status: "current", or what became of the advice since ("default now", "deprecated: ...").
+        note: what the guides get wrong, shown next to the verdict.
+        why_not: why there may be no gain, shown if there was none.
+        no_micro: why there is no pair of the operation alone; empty if there is one.
+        do: what to write, in one line of code or setting.
+        when: for whom it pays, if it has a price: the answer is then "use it if <when>".
     """
 
     id: str
@@ -94,7 +101,16 @@ class Tip:
 
 @dataclass(frozen=True)
 class Variant:
-    """One side of a pair: the builder's name, and what it is built and launched with."""
+    """One side of a pair.
+
+    Attributes:
+        name: "baseline", "optimized", a further variant's name, or of a sweep "num_workers=4".
+        builder: the name of the method that builds it.
+        arguments: what a sweep passes to the builder, by name.
+        settings: of its process.
+        switch: a context entered before each of its blocks and left after it.
+        needs: what this variant alone needs.
+    """
 
     name: str
     builder: str
@@ -105,7 +121,7 @@ class Variant:
 
 
 def variant(builder: Builder) -> Builder:
-    """Mark a method as a further variant, beside `optimized`: a second way to do it."""
+    """Mark a method as a further variant: a second way to follow the tip."""
     builder.further_variant = True  # type: ignore[attr-defined]
     return builder
 
@@ -113,7 +129,7 @@ def variant(builder: Builder) -> Builder:
 def sweep(**points: Iterable[Any]) -> Callable[[Builder], Builder]:
     """Make one variant of each value: `@sweep(num_workers=(1, 2, 4))`, passed to the builder by name.
 
-    On `optimized` the builder's default is the value that the guide names: the tip's answer is about that one.
+    On `optimized` the builder's default is the value that the guide names, which makes the headline variant.
 
     Raises TypeError unless exactly one name is swept.
     """
@@ -129,7 +145,7 @@ def sweep(**points: Iterable[Any]) -> Callable[[Builder], Builder]:
 
 
 def requires(*needs: Need) -> Callable[[Builder], Builder]:
-    """Skip this variant alone, with the reason, where a need is not met."""
+    """Skip only this variant, with the reason, if a need is not met."""
 
     def mark(builder: Builder) -> Builder:
         builder.needs = needs  # type: ignore[attr-defined]
@@ -145,7 +161,7 @@ def no_mechanism() -> Mechanism:
 class Pair:
     """A tip twice: `baseline` is what people write without it, `optimized` what they write with it.
 
-    A subclass defines both methods, and `sizes` where they have any. Each method builds everything from
+    A subclass defines both methods, and `sizes` if they have any. Each method builds everything from
     scratch on `self.device`, of the sizes in `self.size`, and returns the step. Before a builder is called
     the harness seeds Python, NumPy and torch, so both sides draw the same weights and inputs.
     """
@@ -160,10 +176,10 @@ class Pair:
     trainings: ClassVar[int] = 0
     """Whole trainings of each side that are counted, where the builders return a `Training`."""
     seeded: ClassVar[bool] = True
-    """Whether results depend on the seed, as they do where inputs or weights are drawn from the generators of random,
-    numpy.random or torch. False: there is nothing to draw, and results that are alike for every seed are right."""
+    """Whether results depend on the seed, because inputs or weights are drawn from the generators of random,
+    numpy.random or torch. False: nothing is drawn, and equal results for every seed are right."""
     sets_switches: ClassVar[bool] = False
-    """Whether its file and its builders may change switches of the process, which then hold for all sides."""
+    """Whether its file and its builders may change switches of the process, for all sides."""
     sizes: ClassVar[Sizes] = Sizes({})
     flush_l2: ClassVar[bool] = False
     """On a GPU: empty its L2 cache before every step, and time each step by itself. For steps bound by memory: one
@@ -172,15 +188,15 @@ class Pair:
     """Seconds the worker may take to answer one request before it is ended."""
 
     def __init__(self, device: torch.device, size: Mapping[str, int] | None = None, for_test: bool = False) -> None:
-        """size: those in force; by default those of the lowest rung. for_test: what exact tests have is another."""
+        """size: by name; by default those of tier S. for_test: override them by `sizes.test`."""
         self.device = device
         self.size = {**(size or self.sizes.on(S)), **(self.sizes.test if for_test else {})}
 
     def __init_subclass__(cls) -> None:
-        """Raises TypeError where a method has a setting's name, which would be lost unseen, or `sizes` is no Sizes."""
+        """Raises TypeError if a method hides a setting by having its name, or if `sizes` is not a Sizes."""
         super().__init_subclass__()
-        judged = "scale", "needs", "devices", "equal", "tolerance", "trainings", "seeded", "sets_switches"
-        for name in (*judged, "mechanism", "sizes", "flush_l2", "deadline"):
+        settings = "scale", "needs", "devices", "equal", "tolerance", "trainings", "seeded", "sets_switches"
+        for name in (*settings, "mechanism", "sizes", "flush_l2", "deadline"):
             if callable(vars(cls).get(name)):
                 raise TypeError(f"{cls.__name__}.{name} is a method, but {name} is a setting of Pair: rename it")
         if not isinstance(cls.sizes, Sizes):
@@ -197,18 +213,18 @@ class Pair:
     @property
     def mechanism(self) -> Mechanism:
         """The evidence that the tip is at work: that of the file's TIP, unless the pair has one of its own."""
-        found: Mechanism | None = sys.modules[type(self).__module__].TIP.mechanism
-        return found or no_mechanism()
+        of_tip: Mechanism | None = sys.modules[type(self).__module__].TIP.mechanism
+        return of_tip or no_mechanism()
 
     def before_step(self) -> None:
         """What every step starts from, restored outside the clock, such as an allocator that keeps no memory.
 
-        Where a pair defines it, its steps are timed one by one.
+        If a pair defines it, its steps are timed one at a time.
         """
 
     def work(self) -> Mapping[str, int]:
-        """What a step must do at least, where that is known: "flops", its floating-point operations, or "bytes", what
-        it reads and writes. Alike on both sides. The report sets it against what `benchmarks/limit.py` reaches."""
+        """The least work of a step on either side, if known: "flops" (floating-point operations) or "bytes" (read and
+        written). The report compares it with the rates that `benchmarks/limit.py` reaches."""
         return {}
 
     def reference(self) -> Step:
@@ -216,9 +232,9 @@ class Pair:
         raise NotImplementedError
 
 
-def worded(pair: type[Pair]) -> str:
-    """The variant that the tip's answer is about, as the guide words it: `optimized`, or of a sweep the value that the
-    builder has by default; empty where it has none."""
+def headline_variant(pair: type[Pair]) -> str:
+    """The variant that the tip's answer is about: `optimized`, or the value of a sweep that is the builder's default;
+    empty if it has no default."""
     swept, _ = getattr(pair.optimized, "sweep", (None, ()))
     if swept is None:
         return "optimized"

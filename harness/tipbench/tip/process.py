@@ -18,12 +18,13 @@ Builder = TypeVar("Builder", bound=Callable[..., Any])
 class ProcessSettings:
     """What must be in place before a variant's process starts.
 
-    env: variables set for the process.
-    without: controls of the harness (variable names) that must not be set. torchrun does not set them either.
-    preload: libraries for LD_PRELOAD, by the names `tipbench.machine.native` finds them under.
-    prefix: words before the interpreter, such as ("numactl", "--membind=0").
-    ranks: processes started by torchrun; 1 means a plain process.
-    own_process: the variant's name where it shares its process with no other, though nothing else differs.
+    Attributes:
+        env: variables set for the process.
+        without: controls of the harness (variable names) that must not be set. torchrun does not set them either.
+        preload: libraries for LD_PRELOAD, by the names `tipbench.machine.native` finds them under.
+        prefix: words before the interpreter, such as ("numactl", "--membind=0").
+        ranks: processes started by torchrun; 1 means a plain process.
+        own_process: the variant's name if it must not share its process; else empty.
     """
 
     env: tuple[tuple[str, str], ...] = ()

@@ -15,8 +15,13 @@ WITHHELD = "why is kept on the machine that measured"
 
 
 class Sentence(NamedTuple):
-    """text, remedy: with the names of fields in braces, and {detail}. unnamed: what stands for a detail that is not
-    known here."""
+    """A sentence with the names of fields in braces, and {detail}.
+
+    Attributes:
+        text: what happened.
+        remedy: what to do; may be empty.
+        unnamed: replaces the detail where it is missing.
+    """
 
     text: str
     remedy: str = ""
@@ -27,11 +32,12 @@ class Sentence(NamedTuple):
 class Reason:
     """Why something has no result.
 
-    code: a key of SENTENCES; any other, of another version, is worded by its detail alone. Before its dot stands the
-    kind of a failure, or "needs" for what cannot run here.
-    fields: numbers and words that the sentence names; with "rank", it says of which. detail: the part of it that is
-    a person's own.
-    fix: what to do, where that names something of a person's; else the sentence has a remedy, or there is none.
+    Attributes:
+        code: a key of SENTENCES; a code of another version shows its detail alone. The part before the dot is the kind
+            of failure, or "needs" for what cannot run here.
+        fields: numbers and words that the sentence names, and "rank", the rank it is about.
+        detail: the part of the sentence that is a person's own.
+        fix: what to do, if that names something of a person's; else the sentence's remedy holds.
     """
 
     code: str
@@ -49,14 +55,14 @@ class Reason:
     def text(self) -> str:
         """The sentence."""
         rank = " (rank {rank})" if "rank" in self.fields else ""
-        return self._worded(SENTENCES.get(self.code, RAISED).text + rank)
+        return self._filled(SENTENCES.get(self.code, RAISED).text + rank)
 
     @property
     def remedy(self) -> str:
         """What a person can do about it; may be empty."""
-        return self.fix or self._worded(SENTENCES.get(self.code, RAISED).remedy)
+        return self.fix or self._filled(SENTENCES.get(self.code, RAISED).remedy)
 
-    def _worded(self, text: str) -> str:
+    def _filled(self, text: str) -> str:
         unnamed = SENTENCES.get(self.code, RAISED).unnamed
         return _WORDS.vformat(text, (), {**self.fields, "detail": self.detail or unnamed})
 
@@ -80,12 +86,11 @@ class _Words(string.Formatter):
 _WORDS = _Words()
 
 NEEDS = "needs"
-"""What codes begin with that are no failures."""
+"""The first part of codes that are not failures."""
 
 RAISED = Sentence("{detail}", unnamed=WITHHELD)
 """What a person's code raised or returned, which says it itself."""
 
-LINUX = "run on Linux"
 NEWER_GPUS = "run on newer GPUs"
 WITH_GPUS = "run on a machine with {wanted:GPU} and a CUDA build of torch"
 
@@ -106,14 +111,12 @@ NEEDS_SENTENCES = {
     "bfloat16-cpu": Sentence(
         "needs AVX512-BF16 or AMX, which multiply bfloat16", "run on a newer processor, or on a GPU"
     ),
-    "preloading": Sentence("LD_PRELOAD is tried on Linux only", LINUX),
-    "proc": Sentence("reads /proc, which only Linux has", LINUX),
     "numa-nodes": Sentence("{found:NUMA node}; needs {wanted}", "run on a machine with several sockets"),
     "native": Sentence("{library} not found", "run `make native`"),
     "package": Sentence("the Python package {package} is not installed", "pip install {package}"),
     "torchvision": Sentence("torchvision cannot be imported{detail}", "install the torchvision that fits this torch"),
     "onednn-fusion": Sentence("this torch has no torch.jit.enable_onednn_fusion", "use torch.compile"),
-    "onednn-graph": Sentence("this build of torch has no oneDNN Graph", "run on Linux, with a torch that has oneDNN"),
+    "onednn-graph": Sentence("this build of torch has no oneDNN Graph", "install a torch that has oneDNN"),
     "ranks": Sentence("has no ranks, so nothing of it would run on other nodes", "run it without --nnodes"),
     "even-ranks": Sentence(
         "{ranks} ranks cannot be shared out evenly among {nodes} nodes", "run it with another --nnodes"

@@ -1,4 +1,4 @@
-"""How much work a pair does: a ladder of sizes, from two cores to a large GPU, and a tiny one for exact tests."""
+"""How much work a pair does: tiers of size, from two cores to a large GPU, and tiny sizes for exact tests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import inf
 from types import MappingProxyType
 
-RUNGS = S, M, L, XL = "S", "M", "L", "XL"
+TIERS = S, M, L, XL = "S", "M", "L", "XL"
 """For two cores, for a workstation, for a card of 16 GB, for one of 80 GB."""
 
 WORKSTATION_CORES = 8
@@ -22,8 +22,8 @@ XL_BYTES = 72 << 30
 class Sizes:
     """Named sizes: `Sizes(dict(batch=4, pixels=160), M=dict(batch=16), L=dict(batch=64), test=dict(pixels=8))`.
 
-    The first are those of rung S; M, L and XL have what is another than on the rung below. test: what is another in
-    the exact tests, never in a run. Raises TypeError where one of them names no size.
+    `sizes` are for tier S; `M`, `L` and `XL` override what changes on that tier and above, `test` what changes in exact
+    tests. Raises TypeError where an override names a size that `sizes` lacks.
     """
 
     def __init__(
@@ -35,19 +35,21 @@ class Sizes:
         XL: Mapping[str, int] = MappingProxyType({}),
         test: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        self.ladder = dict(zip(RUNGS, (dict(sizes), dict(M), dict(L), dict(XL)), strict=True))
+        self.by_tier = dict(zip(TIERS, (dict(sizes), dict(M), dict(L), dict(XL)), strict=True))
         self.test = dict(test)
         if unknown := sorted({*M, *L, *XL, *test} - set(sizes)):
-            raise TypeError(f"{unknown[0]} is given for another rung or for tests, but is no size: {', '.join(sizes)}")
+            raise TypeError(
+                f"{unknown[0]} is set for a tier or for tests, but is not among the sizes: {', '.join(sizes)}"
+            )
 
-    def on(self, rung: str) -> dict[str, int]:
-        """The sizes of a rung, one of RUNGS."""
-        below = RUNGS[: RUNGS.index(rung) + 1]
-        return {name: size for one in below for name, size in self.ladder[one].items()}
+    def on(self, tier: str) -> dict[str, int]:
+        """The sizes on a tier, one of TIERS."""
+        up_to = TIERS[: TIERS.index(tier) + 1]
+        return {name: size for lower in up_to for name, size in self.by_tier[lower].items()}
 
 
-def rung_here(device_type: str, cores: int, memory_bytes: float) -> str:
-    """The rung of a run on "cpu", by its cores and memory, or on "cuda", by the smallest card of this machine."""
+def tier_here(device_type: str, cores: int, memory_bytes: float) -> str:
+    """The tier of a run on "cpu", by its cores and memory, or on "cuda", by the smallest card of this machine."""
     if device_type == "cuda":
         card = smallest_card()
         return XL if card >= XL_BYTES else L if card >= L_BYTES else M

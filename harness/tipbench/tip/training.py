@@ -12,8 +12,13 @@ SET_ASIDE = range(1000)
 
 @dataclass(frozen=True)
 class Trained:
-    """How one training went. steps: optimizer steps until it reached its target, or until it was given up.
-    score: how good it was in the end, such as the share of held-out images it had right."""
+    """How one training went.
+
+    Attributes:
+        steps: optimizer steps until it reached its target, or until it was stopped.
+        reached: whether it reached its target.
+        score: its score in the end, such as the accuracy on held-out images.
+    """
 
     steps: int
     reached: bool
@@ -22,11 +27,14 @@ class Trained:
 
 @dataclass(frozen=True)
 class Training:
-    """What a builder returns whose tip is about training to a target: the step, and the training it is a part of.
+    """What the builders of a tip about training to a target return. `Pair.trainings` says how many are counted.
 
-    step: is timed. train: trains from a seed, untimed. target: what the score must reach, from either side. batch:
-    samples of an optimizer step. steps: optimizer steps within the timed step, so that both sides process equally many
-    samples in it. `Pair.trainings` says how many of them are counted.
+    Attributes:
+        step: the part that is timed.
+        train: trains from a seed, untimed.
+        target: what the score must reach, from either side.
+        batch: samples of an optimizer step.
+        steps: optimizer steps within the timed step, so that it has equally many samples on both sides.
     """
 
     step: Callable[[], Any]

@@ -27,15 +27,23 @@ def any_job(job: Job | None) -> str:
 class Way:
     """One way to follow a tip on any job.
 
-    apply: changes the job. applies: why the job has no use for it, or an empty word; asked of None for a step of which
-    nothing is known, where apply changes no job. do: what to write, where that is another than the tip's. name: of a
-    further way, such as "tcmalloc"; the first has none. settings: of its process. without: controls of the harness that
-    neither side may run with, where the tip is about one of them. switch: entered around each block. needs, devices: as
-    of a pair. changes_numbers: whether results differ by design, as with another precision. one_of: what only one of
-    several ways may do, such as "optimizer". phase: of a step, "loading" or "optimizer", where the way can save time of
-    that one alone. mends: whether `applies` has seen a fault, so that the way is tried before others. around: entered
-    around a step of which nothing is known, in place of apply. mechanism: what shows it at work beside a job that has
-    nothing of the kind, where the pairs' baseline is another.
+    Attributes:
+        apply: changes the job.
+        applies: why the job has no use for it, or ""; called with None for a step that is no Job, unless apply
+            changes one.
+        do: what to write, if not the tip's `do`.
+        name: of a further way, such as "tcmalloc"; the first has none.
+        settings: of its process.
+        without: controls of the harness that neither side may run with, if the tip is about one of them.
+        switch: a context entered around each block.
+        needs: as of a pair.
+        devices: as of a pair.
+        changes_numbers: whether results differ by design, as with another precision.
+        one_of: what only one of several ways may do, such as "optimizer".
+        phase: "loading" or "optimizer", if the way can save time only in that phase of a step.
+        mends: whether `applies` detects a fault, so that the way is tried before others.
+        around: a context entered around a step that is no Job, in place of apply.
+        mechanism: what shows it at work against a plain job, if the pairs' baseline is not one.
     """
 
     apply: Callable[[Job], None] = as_it_is
@@ -61,8 +69,8 @@ def that_trains(job: Job) -> str:
 
 def with_convolutions(job: Job | None) -> str:
     kinds = (nn.Conv2d, nn.ConvTranspose2d)
-    found = job is None or any(isinstance(module, kinds) for module in job.model.modules())
-    return "" if found else "the model has no two-dimensional convolutions"
+    convolves = job is None or any(isinstance(module, kinds) for module in job.model.modules())
+    return "" if convolves else "the model has no two-dimensional convolutions"
 
 
 def with_repeated_blocks(job: Job) -> str:
@@ -70,13 +78,13 @@ def with_repeated_blocks(job: Job) -> str:
 
 
 def repeated_blocks(model: nn.Module) -> list[nn.Module]:
-    """The members of the longest `nn.ModuleList` or `nn.Sequential` in which all are of one class that has modules of
-    its own; empty where there is none."""
+    """The members of the longest `nn.ModuleList` or `nn.Sequential` whose members are all of one class and have modules
+    of their own; empty if there is none."""
     lists = [list(module) for module in model.modules() if isinstance(module, nn.ModuleList | nn.Sequential)]
-    alike = [
-        found for found in lists if len(found) > 1 and len(set(map(type, found))) == 1 and any(found[0].children())
+    repeated = [
+        blocks for blocks in lists if len(blocks) > 1 and len(set(map(type, blocks))) == 1 and any(blocks[0].children())
     ]
-    return max(alike, key=len, default=[])
+    return max(repeated, key=len, default=[])
 
 
 def loading_with_a_loader(job: Job) -> str:

@@ -14,7 +14,7 @@ import numpy
 import torch
 
 from tipbench.suite.files import explain, load, pair_classes
-from tipbench.tip.job import MacroPair, not_given
+from tipbench.tip.job import MacroPair, no_tip
 from tipbench.tip.pair import Pair, Step, Variant, no_mechanism, variants
 from tipbench.tip.process import ProcessSettings
 from tipbench.worker import switches
@@ -32,7 +32,7 @@ TO_DEFINE = {
     no_mechanism: "give TIP a mechanism, which counts what the tip changes: mechanism=falls(WHAT, COUNT)",
     Pair.reference: "define reference(self), which builds the same work in fp64 and returns its step, a callable",
     MacroPair.job: "define job(self), which builds the job without the tip and returns it, a Job",
-    not_given: "name the function that applies the tip to the job: class NAME(MacroPair, apply=FUNCTION)",
+    no_tip: "name the function that applies the tip to the job: class NAME(MacroPair, apply=FUNCTION)",
 }
 """What somebody who writes a pair must define, and what it must return."""
 
