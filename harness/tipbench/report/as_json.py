@@ -56,7 +56,8 @@ from typing import Any
 from tipbench.records.record import Run
 from tipbench.records.store import Notice
 from tipbench.report.answer import Answer, answers, by_tip
-from tipbench.report.results import Result, counts, results
+from tipbench.report.result import Result
+from tipbench.report.results import counts, results
 
 SIDES = ("baseline", "variant")
 

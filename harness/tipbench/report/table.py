@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tipbench.records import store
-from tipbench.report.results import JOULES, LIMITS, MEMORY, READINGS, Result, results
+from tipbench.report.result import JOULES, LIMITS, MEMORY, READINGS, Result
+from tipbench.report.results import results
 from tipbench.report.wording import equal_work, plain, value
 
 if TYPE_CHECKING:

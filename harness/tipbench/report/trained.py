@@ -7,7 +7,7 @@ import statistics
 from dataclasses import dataclass
 
 from tipbench.records.record import Trainings
-from tipbench.report.results import Result
+from tipbench.report.result import Result
 from tipbench.report.rows import Row
 from tipbench.report.wording import ratio, seconds, value
 from tipbench.verdict.pooling import Mean

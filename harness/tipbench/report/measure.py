@@ -1,0 +1,146 @@
+"""How each claim is judged, and what all runs of a machine say of each pair and way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tipbench.report.result import MEMORY_MARGIN, ONE_OFF_NOISE_S, Key, Result
+from tipbench.report.trained import trained
+from tipbench.tip.pair import Claim
+from tipbench.verdict.pooling import SURE, TIMES, Mean, Spread, State, pooled, state
+from tipbench.verdict.rules import BOUND, MARGIN
+from tipbench.verdict.trainings import both
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How a claim is judged.
+
+    Attributes:
+        of: ln of what the baseline takes over what the variant takes, in one run; None if not known.
+        margin: effects within +-margin are of no practical size.
+        spread: between runs of one machine.
+        bounds: what else is tried, as `pooling.state` has them.
+    """
+
+    of: Callable[[Result], Mean | None]
+    margin: float
+    spread: Spread
+    bounds: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What the runs of a machine say of one pair by one variant.
+
+    Attributes:
+        newest: the last run's result.
+        means: one for each run that has it.
+        measure: by which it is judged.
+    """
+
+    newest: Result
+    means: tuple[Mean, ...]
+    measure: Measure
+
+    @cached_property
+    def state(self) -> State:
+        return state(self.means, self.measure.spread, self.measure.margin, self.measure.bounds)
+
+    @cached_property
+    def mean(self) -> Mean | None:
+        return pooled(self.means, self.measure.spread) if self.means else None
+
+    @property
+    def may_cost(self) -> bool:
+        """Whether a loss of practical size cannot be excluded. What is known to be at most 3 % either way costs none
+        (harness/decisions.md, "When a job may cost")."""
+        if self.state.word == "within" and self.state.bound <= math.expm1(BOUND):
+            return False
+        return self.mean is None or self.mean.above(-self.measure.margin) < SURE
+
+
+def effects(runs: Sequence[Sequence[Result]]) -> dict[Key, Effect]:
+    """What the runs say of each pair and variant that the last one measured, the controls' included."""
+    earlier: dict[tuple[Key, str], list[Result]] = {}
+    for result in (result for run in runs[:-1] for result in run if result.is_measured):
+        earlier.setdefault((result.key, result.work), []).append(result)
+    pooled_effects = {}
+    for result in (result for run in runs[-1:] for result in run if result.is_measured):
+        measure, quantity = MEASURES.get(result.claim, TIME), _quantity(result, result.claim)
+        before = earlier.get((result.key, result.work), ())
+        replicates = [one for one in before if _quantity(one, result.claim) == quantity]
+        means = [measure.of(one) for one in (*replicates, result)]
+        pooled_effects[result.key] = Effect(result, tuple(mean for mean in means if mean is not None), measure)
+    return pooled_effects
+
+
+def _quantity(result: Result, claim: str) -> str:
+    """What was read or counted for the claim: older versions read and counted other things."""
+    return result.memory_kind if claim == Claim.LEANER else result.counted if claim == Claim.STEADIER else ""
+
+
+def _time(result: Result) -> Mean | None:
+    """With the verdict's own interval, which is wider than 95 % of one look would be."""
+    if result.log_low is None or result.log_high is None or result.error is None:
+        return None
+    return Mean.of_interval(result.log_low, result.log_high, result.launches - 1.0)
+
+
+def _memory(result: Result) -> Mean | None:
+    sides = result.memory_sides
+    return _reading(*sides) if sides and all(sides) else None
+
+
+def _one_off(result: Result) -> Mean | None:
+    """A difference that single readings have by chance counts as next to none."""
+    sides = result.one_off_sides
+    return None if sides is None else _reading(*(side + ONE_OFF_NOISE_S for side in sides))
+
+
+def _counted(result: Result) -> Mean | None:
+    """Half a count more on both sides, as there may be none."""
+    return None if result.counts is None else _reading(*(side + 0.5 for side in result.counts))
+
+
+def _reading(before: float, after: float) -> Mean:
+    """One reading a run: only further runs show how far it is off."""
+    return Mean(math.log(before / after), 0.0, math.inf)
+
+
+def _steps(result: Result) -> Mean | None:
+    trainings = trained(result)
+    return None if trainings is None else trainings.fewer
+
+
+def _to_target(result: Result) -> Mean | None:
+    """What a step takes, times how many are needed."""
+    step, steps = _time(result), _steps(result)
+    return None if step is None or steps is None else both(step, steps)
+
+
+TIME = Measure(_time, MARGIN, TIMES, (0.02, 0.03, 0.05))
+
+STEPS_MARGIN = math.log(1.05)
+"""Steps to a target within 5 % are of no practical size."""
+
+MEASURES: Mapping[str, Measure] = {
+    Claim.FASTER: TIME,
+    # Of 288 peaks in two runs of three 95 % were alike to 0.01 %, and the others differed by up to 11 %.
+    Claim.LEANER: Measure(_memory, -math.log(1 - MEMORY_MARGIN), Spread(0.015), (0.05, 0.10)),
+    # Of the same pairs half differed by 7 %, and one in twenty by 35 %.
+    Claim.SOONER: Measure(_one_off, math.log(1.1), Spread(0.11), (0.5,)),
+    # Runs draw other seeds, and what that changes is in the error of each.
+    Claim.FEWER_STEPS: Measure(_steps, STEPS_MARGIN, Spread(0.005), (0.10, 0.20)),
+    Claim.SOONER_AT_TARGET: Measure(_to_target, STEPS_MARGIN, TIMES, (0.10, 0.20)),
+    Claim.STEADIER: Measure(_counted, math.log(2), Spread(0.3), ()),
+}
+
+
+def claim_of(results: Sequence[Result]) -> str:
+    """Time, if an older version promised something else."""
+    claim = results[0].claim
+    return claim if claim in MEASURES else str(Claim.FASTER)

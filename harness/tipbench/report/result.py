@@ -1,0 +1,280 @@
+"""One row of a run's results: a pair and variant, with all that a page or a format says of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from tipbench.records.record import Trainings
+from tipbench.tip.pair import Claim
+
+CONTROL = "control"
+"""Id of the tip whose pairs have identical sides."""
+
+READINGS = ("sm_mhz", "memory_mhz", "celsius", "milliwatts")
+"""Of `Launch.gpu`, what a row has: the median over the blocks of a side."""
+
+JOULES = "joules_a_step"
+"""The key of `VariantRecord.energy`."""
+
+MEMORY = ("tensor_peak", "steady_peak", "resident_peak", "tree", "allocated_peak", "reserved_peak", "device_used")
+"""The keys of `VariantRecord.memory`."""
+
+MEMORY_KINDS = {
+    "allocated_peak": "GPU memory",
+    "steady_peak": "live tensors",
+    "tensor_peak": "live tensors, build included",
+    "resident_peak": "resident memory",
+}
+"""What a memory claim is judged by, best first, if both sides have it."""
+
+MEMORY_MARGIN = 0.05
+"""Peaks within +-5 % are of no practical size."""
+
+ONE_OFF_NOISE_S = 0.1
+ONE_OFF_NOISE_SHARE = 0.1
+"""One-off costs are measured once a variant. Identical sides (the controls, 24 pairs on 2 cores) differed by
+up to 0.056 s: an excess of up to 0.1 s, or a tenth of the baseline's own, earns no "pays after N steps"."""
+
+LIMITS = {"flops": "MatrixProduct", "bytes": "Copy"}
+"""By kind of work, the control of `benchmarks/limit.py` that shows what rate of it this machine reaches."""
+
+Key = tuple[str, str, str, str]
+"""What is compared with its like: tip, pair, variant, device."""
+
+Sides = tuple[float, float]
+"""Of the baseline and the variant."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """How near both sides of a pair come to a rate that the machine reaches.
+
+    Attributes:
+        baseline, variant: shares of the rate, 1 for all of it. Arithmetic of 16 bits can reach more.
+        rate: floating-point operations or bytes a second.
+    """
+
+    baseline: float
+    variant: float
+    rate: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """One pair and variant in one run. None: not known, or not measured.
+
+    Attributes:
+        run_id, started, suite, commit, profile: of the run; started in ISO 8601, UTC.
+        machine: the readable name of its hardware.
+        tip, title, claim, guide, published, note, why_not, status, do, when: as `tipbench.tip.pair.Tip` has them.
+        pair, variant, device: what was measured; device is "cpu" or "cuda".
+        scale: "micro" for an operation alone, "macro" for a whole job.
+        is_headline: whether the guide words the tip so.
+        job: of a whole job, its name; pairs of equal job and sizes do the same work.
+        sizes: the pair's, as JSON with sorted keys.
+        file, line: where the pair is written.
+        code: by side its source code, if the run stored it.
+        cold: whether a GPU's L2 cache was emptied before every step.
+        work: a digest of code, sizes and `cold`: results of equal key and work are replicates.
+        verdict: faster, slower, no difference, at most 3 %, inconclusive, skipped or failed.
+        speedup, low, high: time of the baseline over the variant's, with the 95 % interval the verdict rests on.
+        is_provisional: whether these are from too few launches for a verdict; then low and high may be None.
+        launches: behind the speedup.
+        effects: ln of the speedup in each of these launches, in the order in which they ran.
+        p: of the test against +-1 %.
+        error: standard error of ln speedup.
+        smallest: for an inconclusive verdict the smallest speedup that this run could have told from none.
+        quarantined: rounds that were left out as disturbed.
+        step_s: seconds of a step of the baseline, the median over its blocks.
+        baseline_memory, variant_memory: peaks in bytes, by kind (MEMORY).
+        baseline_one_off_s, variant_one_off_s: seconds needed once: build and warm-up, with cold caches.
+        break_even_steps: steps after which a faster variant has saved what it needs once; 0: at once.
+        mechanism: what was counted and on both sides, as `VariantRecord.mechanism` has it.
+        equal: how equal work was checked, as `VariantRecord.equal` has it.
+        baseline_trainings, variant_trainings: whole trainings that were counted.
+        gpu: by READINGS and JOULES, what a GPU's driver reported of both sides.
+        limits: by kind of work (LIMITS), how near both sides come to what the machine reaches.
+        job_profile: of the first launch of a job, as `tipbench.worker.job_card` has it.
+        reason_code, reason, remedy: why there is no clear answer, and what to do about it.
+    """
+
+    run_id: str
+    started: str
+    suite: str
+    commit: str
+    profile: str
+    machine: str
+    tip: str
+    title: str
+    claim: str
+    guide: tuple[str, ...]
+    published: str
+    note: str
+    why_not: str
+    status: str
+    do: str
+    when: str
+    pair: str
+    scale: str
+    variant: str
+    device: str
+    is_headline: bool
+    job: str
+    sizes: str
+    file: str
+    line: int
+    code: Mapping[str, str]
+    cold: bool
+    work: str
+    verdict: str
+    speedup: float | None = None
+    low: float | None = None
+    high: float | None = None
+    is_provisional: bool = False
+    launches: int = 0
+    effects: tuple[float, ...] = ()
+    p: float | None = None
+    error: float | None = None
+    smallest: float | None = None
+    quarantined: int = 0
+    step_s: float | None = None
+    baseline_memory: Mapping[str, int] = field(default_factory=dict)
+    variant_memory: Mapping[str, int] = field(default_factory=dict)
+    baseline_one_off_s: float | None = None
+    variant_one_off_s: float | None = None
+    break_even_steps: int | None = None
+    mechanism: Mapping[str, Any] = field(default_factory=dict)
+    equal: Mapping[str, Any] = field(default_factory=dict)
+    baseline_trainings: Trainings | None = None
+    variant_trainings: Trainings | None = None
+    gpu: Mapping[str, Sides | None] = field(default_factory=dict)
+    limits: Mapping[str, Share] = field(default_factory=dict)
+    job_profile: Mapping[str, float] = field(default_factory=dict)
+    reason_code: str = ""
+    reason: str = ""
+    remedy: str = ""
+
+    @property
+    def key(self) -> Key:
+        return self.tip, self.pair, self.variant, self.device
+
+    @property
+    def pair_name(self) -> str:
+        """As `Run.planned` has it."""
+        return f"{self.tip}.{self.pair}" if self.pair else self.tip
+
+    @property
+    def is_measured(self) -> bool:
+        return self.verdict not in ("skipped", "failed")
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether there is an interval that a verdict rests on."""
+        return self.log_speedup is not None
+
+    @property
+    def log_speedup(self) -> float | None:
+        """ln of the speedup, of a verdict; None of a provisional one."""
+        has_interval = self.speedup is not None and self.low is not None and self.high is not None
+        return math.log(self.speedup) if self.speedup and has_interval and not self.is_provisional else None
+
+    @property
+    def log_low(self) -> float | None:
+        return math.log(self.low) if self.low is not None and self.is_decided else None
+
+    @property
+    def log_high(self) -> float | None:
+        return math.log(self.high) if self.high is not None and self.is_decided else None
+
+    @property
+    def log_speedup_so_far(self) -> float | None:
+        """ln of the speedup from however few launches."""
+        return None if self.speedup is None else math.log(self.speedup)
+
+    @property
+    def variant_step_s(self) -> float | None:
+        """Seconds of a step of the variant: the baseline's over the speedup, so that both agree."""
+        return None if self.step_s is None or self.speedup is None else self.step_s / self.speedup
+
+    @property
+    def one_off_s(self) -> float | None:
+        """Seconds that the variant needs once beyond the baseline; negative: it needs less."""
+        sides = self.one_off_sides
+        return sides[1] - sides[0] if sides and self.is_measured else None
+
+    @property
+    def one_off_sides(self) -> Sides | None:
+        sides = self.baseline_one_off_s, self.variant_one_off_s
+        return None if sides[0] is None or sides[1] is None else (sides[0], sides[1])
+
+    @property
+    def trainings(self) -> tuple[Trainings, Trainings] | None:
+        """Of the baseline and the variant; None if none were counted."""
+        before, after = self.baseline_trainings, self.variant_trainings
+        return None if before is None or after is None else (before, after)
+
+    @cached_property
+    def memory_kind(self) -> str:
+        """The best of MEMORY_KINDS that both sides have; empty if there is none."""
+        if not self.is_measured:
+            return ""
+        both = (kind for kind in MEMORY_KINDS if self.baseline_memory.get(kind) and kind in self.variant_memory)
+        return next(both, "")
+
+    @property
+    def memory_sides(self) -> tuple[int, int] | None:
+        """Bytes of `memory_kind`."""
+        kind = self.memory_kind
+        return (self.baseline_memory[kind], self.variant_memory[kind]) if kind else None
+
+    @property
+    def tree_sides(self) -> tuple[int, int] | None:
+        """Bytes of all processes together."""
+        sides = self.baseline_memory.get("tree", 0), self.variant_memory.get("tree", 0)
+        return sides if all(sides) else None
+
+    @property
+    def counted(self) -> str:
+        """What the mechanism counted."""
+        return readable(str(self.mechanism.get("what", "")))
+
+    @property
+    def counts(self) -> tuple[int, int] | None:
+        """What the mechanism counted, if that is a number on both sides."""
+        before, after = self.mechanism.get("baseline"), self.mechanism.get("optimized")
+        if not isinstance(before, int) or not isinstance(after, int) or min(before, after) < 0:
+            return None
+        return before, after
+
+
+def steps_to_pay(extra_s: float, before_s: float, saved_s: float) -> int:
+    """Steps, each shorter by saved_s, that save what a variant needs once beyond the before_s of the baseline; 0 if
+    that is within noise."""
+    if extra_s <= max(ONE_OFF_NOISE_S, ONE_OFF_NOISE_SHARE * before_s):
+        return 0
+    return math.ceil(extra_s / saved_s)
+
+
+def promise_kept(result: Result) -> bool | None:
+    """Whether a row shows what the guide promises; None if that is not a gain in a step's time or memory."""
+    if result.claim not in (Claim.FASTER, Claim.LEANER) or not result.is_measured:
+        return None
+    if result.claim == Claim.FASTER:
+        return result.verdict == "faster"
+    sides = result.memory_sides
+    return sides is not None and sides[1] <= (1 - MEMORY_MARGIN) * sides[0]
+
+
+def memory_change(result: Result) -> float | None:
+    """The variant's peak over the baseline's; None if not known."""
+    sides = result.memory_sides
+    return sides[1] / sides[0] if sides else None
+
+
+def readable(text: str) -> str:
+    """The text without the halves of surrogate pairs, which JSON can hold and no file can."""
+    return text.encode("utf-8", "replace").decode()
