@@ -14,6 +14,8 @@ from tipbench.report.document import Block, Heading, Line, Literal, Paragraph
 from tipbench.report.grade import shown
 from tipbench.report.wording import plural, size
 
+UNKNOWN = (UNAVAILABLE, DENIED)
+
 
 def machine_words(machine: Mapping[str, Any]) -> str:
     """`AMD EPYC (Zen 4), 2 cores, 24 GiB, no GPU`, or its name where the description is another."""
@@ -36,6 +38,46 @@ def versions(machine: Mapping[str, Any]) -> str:
     """`torch 2.15.0, Python 3.11.7`, as far as they are known."""
     named = {"torch": "torch", "python": "Python"}
     return ", ".join(f"{shown} {machine[name]}" for name, shown in named.items() if machine.get(name))
+
+
+def brief_lines(machine: Mapping[str, Any]) -> list[str]:
+    """Four lines, one more where several machines share the ranks; what a machine does not tell is left out."""
+    cores, memory, kernel = machine.get("cores"), machine.get("memory_bytes"), machine.get("kernel")
+    caches = machine.get("caches")
+    parts: dict[str, list[Any]] = {
+        "Processor": [
+            machine.get("cpu"),
+            plural(cores, "core") if isinstance(cores, int) else None,
+            shown("caches", caches) if isinstance(caches, Mapping) and caches else None,
+        ],
+        "Memory": [size(memory) if isinstance(memory, int) else None, *_gpus(machine)],
+        "System": [machine.get("os"), kernel and f"kernel {kernel}", machine.get("libc"), machine.get("compiler")],
+        "Software": [
+            f"{name} {machine[name]}"
+            for name in ("torch", "torchvision", "numpy", "triton", "python")
+            if machine.get(name)
+        ],
+    }
+    told = {label: [str(part) for part in listed if part and part not in UNKNOWN] for label, listed in parts.items()}
+    return [*(f"{label}: {', '.join(listed)}." for label, listed in told.items() if listed), *_node_lines(machine)]
+
+
+def _node_lines(machine: Mapping[str, Any]) -> list[str]:
+    """Each of several machines with the network it is reached through."""
+    nodes = machine.get("nodes")
+    listed = [node for node in nodes if isinstance(node, Mapping)] if isinstance(nodes, list) else []
+    if len(listed) < 2:
+        return []
+    named = [
+        f"{node.get('name')} by {node.get('interface')}" + (f" ({node['mbit']} Mbit/s)" if node.get("mbit") else "")
+        for node in listed
+    ]
+    return [f"{len(listed)} machines share the ranks of a variant, node 0 first: {', '.join(named)}."]
+
+
+def field_rows(machine: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """(field, value) of everything that is recorded of the machine."""
+    return [(name, shown(name, recorded)) for name, recorded in machine.items()]
 
 
 def in_brief(run: Run) -> Iterator[Line]:

@@ -99,8 +99,11 @@ def save(drawing: Drawing, format: Format) -> bytes:
         if format == "png":
             drawing.paint().savefig(content, format="png", metadata={"Software": None})
             return content.getvalue()
-        drawing.paint().savefig(content, format="svg", metadata={"Date": None, "Creator": None})
-    return re.sub(rb'( id="|url\(#|href="#)', rb"\g<1>%b-" % drawing.name.encode(), content.getvalue())
+        metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        drawing.paint().savefig(content, format="svg", metadata=metadata)
+    svg = re.sub(r"\d+\.\d\d+", lambda number: f"{float(number[0]):.1f}", content.getvalue().decode())
+    svg = re.sub(r"\n\s*", "\n", svg)
+    return re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{drawing.name}-", svg).encode()
 
 
 def ratio_axis(axis: Axis, ends: Sequence[float]) -> None:

@@ -1,0 +1,329 @@
+"""The pages of a run: a first one that says what to do, one of evidence a tip, and one of the run as a whole.
+
+All that is in them is from the results table, the answers table and the run's own facts; the words are in `pages/`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tipbench.records.record import PHASES, Run
+from tipbench.records.store import Notice
+from tipbench.report import markdown
+from tipbench.report.advice import ANSWERS, IMPOSSIBLE, SMALL
+from tipbench.report.code_places import code_of
+from tipbench.report.evidence import Row, facts, reason
+from tipbench.report.figures.draw import draw
+from tipbench.report.figures.drawing import Drawing
+from tipbench.report.machine_words import brief_lines, field_rows, machine_words, versions
+from tipbench.report.rows import CONTROL, MEMORY_KINDS, counts, rules
+from tipbench.report.wording import plural, ratio, seconds, value
+from tipbench.suite.source import SHARED
+from tipbench.verdict.rules import AT_MOST
+from tipbench.verdict.statistics import serial
+
+WHOLE_RUN = "the-run"
+"""The name of the page that belongs to no tip. No tip's page is called so."""
+
+VERDICTS = ("faster", "slower", "no difference", AT_MOST, "inconclusive", "skipped", "failed")
+
+PEAKS = {**MEMORY_KINDS, "resident_peak": "resident", "tree": "all processes"}
+"""By kind of memory, its name. Of those that `MEMORY_KINDS` names, the one that a tip is judged by is shown."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the pages of a run name each other.
+
+    Attributes:
+        below: what addresses of evidence and of figures begin with on the first page; None where pages have no
+            addresses, so that titles are no links and figures are put in words.
+        ending: of addresses of pages.
+        home: the address of the first page on pages of evidence; empty for none.
+    """
+
+    below: str | None = None
+    ending: str = ".md"
+    home: str = ""
+
+
+@dataclass(frozen=True)
+class Pages:
+    """All pages of a run, as Markdown.
+
+    Attributes:
+        title: of the first page.
+        front: the first page.
+        below: by name, which is also its address without ending, each page of evidence.
+        drawings: the figures that the pages show.
+    """
+
+    title: str
+    front: str
+    below: Mapping[str, str]
+    drawings: Sequence[Drawing]
+
+
+def pages(run: Run, results: Sequence[Row], answers: Sequence[Row], notices: Sequence[Notice], layout: Layout) -> Pages:
+    """results: the rows of this run, in the order of their table. answers: all rows of its answers."""
+    tips = _by_tip(results)
+    controls = tips.pop(CONTROL, [])
+    names = {tip: _page_name(tip, number) for number, tip in enumerate(tips, 1)}
+    answer_of = {tip: _answer(rows) for tip, rows in _by_tip(answers).items()}
+    jobs, sweeps = draw(results, answers)
+
+    def address(name: str) -> str:
+        return "" if layout.below is None else f"{layout.below}{name}{layout.ending}"
+
+    of_run = _run(run)
+    title = f"PyTorch tuning tips on {machine_words(run.machine)}"
+    front = markdown.render(
+        "run.md.j2",
+        title=title,
+        run=of_run,
+        count=_count(list(answer_of.values())),
+        runs=max((answer["runs"] for answer in answer_of.values()), default=1),
+        controls=noise(controls),
+        widening=_serial(run, results)["widening"],
+        notices=[f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices],
+        answers=[
+            {**answer, "address": address(names[tip])}
+            for tip, answer in answer_of.items()
+            if answer["kind"] != IMPOSSIBLE
+        ],
+        impossible=_impossible(answer_of, lambda tip: address(names[tip])),
+        folder=layout.below,
+        figures=jobs,
+        jobs=job_profiles(results),
+        whole_run=address(WHOLE_RUN),
+    )
+    shared: dict[str, Any] = {"home": layout.home, "folder": None if layout.below is None else "", "run": of_run}
+    below = {
+        names[tip]: markdown.render(
+            "tip.md.j2", **shared, **_tip(run, rows), answer=answer_of.get(tip), figures=sweeps.get(tip, ())
+        )
+        for tip, rows in tips.items()
+    }
+    below[WHOLE_RUN] = markdown.render("whole_run.md.j2", **shared, **_whole_run(run, results, controls))
+    return Pages(title, front, below, [*jobs, *(drawing for drawings in sweeps.values() for drawing in drawings)])
+
+
+def _by_tip(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    by_tip: dict[str, list[Row]] = {}
+    for row in rows:
+        by_tip.setdefault(row["tip"], []).append(row)
+    return by_tip
+
+
+def _page_name(tip: str, number: int) -> str:
+    """The tip's id where it can name a file and an anchor; ids are free text in a file edited by hand."""
+    return tip if re.fullmatch(r"[a-z0-9-]{1,80}", tip) and tip not in (WHOLE_RUN, "content") else f"tip-{number}"
+
+
+def _run(run: Run) -> dict[str, Any]:
+    budget_s = run.options.get("budget_s")
+    missing = list((Counter(run.planned) - Counter(record.name for record in run.records)).elements())
+    return {
+        "id": run.id,
+        "started": run.started,
+        "date": run.started[:10],
+        "suite": run.suite,
+        "commit": run.commit[:12],
+        "versions": versions(run.machine),
+        "profile": str(run.options.get("profile", "full")),
+        "minutes": f"{budget_s / 60:g}" if isinstance(budget_s, int | float) and budget_s > 0 else "",
+        "bare": bool(run.options.get("bare")),
+        "settings": " ".join(f"{name}={setting}" for name, setting in run.controls.items()),
+        "controls": list(run.controls.items()),
+        "machine": brief_lines(run.machine),
+        "fields": field_rows(run.machine),
+        "counts": counts(run),
+        "missing": [*missing[:10], *["..."] * (len(missing) > 10)],
+    }
+
+
+# ---- the first page ----
+
+
+def noise(controls: Sequence[Row]) -> dict[str, Any]:
+    """What identical code on both sides says of the effects that a run can detect: what the macro `noise` of
+    `parts.md.j2` takes.
+
+    measured, judged: how many controls were measured, and had enough launches for a verdict. wrong: pair, verdict and
+    ratio of those that were called different. smallest, largest: effects, as shares of 1, that the median control and
+    the noisiest one cannot tell from none; None where no control has an interval.
+    """
+    measured = [row for row in controls if row["verdict"] not in ("skipped", "failed")]
+    reach = {row["pair"]: max(1 / row["low"], row["high"]) - 1 for row in measured if row["low"] and row["high"]}
+    noisiest = max(reach, key=lambda pair: reach[pair], default="")
+    return {
+        "measured": len(measured),
+        "judged": sum(row["p"] is not None for row in measured),
+        "wrong": [(row["pair"], row["verdict"], _speedup(row)) for row in measured if row["verdict"] in VERDICTS[:2]],
+        "smallest": statistics.median(reach.values()) if reach else None,
+        "noisiest": noisiest if len(reach) > 1 else "",
+        "largest": reach.get(noisiest),
+    }
+
+
+def _count(answers: Sequence[Row]) -> dict[str, Any]:
+    """How many tips got which answer; those that cannot be tried on this machine apart."""
+    counted = Counter(answer["kind"] for answer in answers)
+    impossible = counted.pop(IMPOSSIBLE, 0)
+    shown = {kind: f"{kind} x %" if kind == SMALL else kind for kind in ANSWERS}
+    return {
+        "tried": counted.total(),
+        "kinds": [f"{counted[kind]} {words}" for kind, words in shown.items() if counted[kind]],
+        "impossible": impossible,
+    }
+
+
+def _answer(rows: Sequence[Row]) -> dict[str, Any]:
+    """The answer on one tip, and of each job what the tip brings there."""
+    shared = {name: rows[0][name] for name in ("tip", "title", "kind", "answer", "do", "price", "runs")}
+    return {**shared, "gains": [row["gain"] for row in rows]}
+
+
+def _impossible(answer_of: Mapping[str, Row], address: Callable[[str], str]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """By why they cannot be tried here, (title, address) of tips."""
+    by_reason: dict[str, list[tuple[str, str]]] = {}
+    for tip, answer in answer_of.items():
+        if answer["kind"] == IMPOSSIBLE:
+            by_reason.setdefault("; ".join(answer["gains"]), []).append((answer["title"], address(tip)))
+    return list(by_reason.items())
+
+
+def job_profiles(results: Sequence[Row]) -> list[dict[str, Any]]:
+    """How large each job is and where its time goes, one a job, device and sizes; pairs: how many are about it."""
+    first: dict[tuple[str, str], Row] = {}
+    for row in results:
+        if row["job"]:
+            first.setdefault((row["pair_name"], row["device"]), row)
+    keys = [json.dumps([row["job"], row["device"], row["sizes"]], sort_keys=True) for row in first.values()]
+    pairs = Counter(keys)
+    profiles: dict[str, dict[str, Any]] = {}
+    for key, row in zip(keys, first.values(), strict=True):
+        if row["job_card"]:
+            profiles[key] = {**_profile(row["job_card"]), "name": row["job"], "sizes": value(row["sizes"])}
+            profiles[key]["pairs"] = pairs[key]
+    return list(profiles.values())
+
+
+def _profile(card: Mapping[str, float]) -> dict[str, Any]:
+    from matplotlib.ticker import EngFormatter
+
+    phases = [card.get(phase, 0.0) for phase in PHASES]
+    step_s = sum(phases)
+    count = EngFormatter(places=1)
+    return {
+        **{name: str(count(card.get(name, 0.0))) for name in ("parameters", "flops", "bytes")},
+        "step_s": step_s,
+        "shares": " / ".join(f"{100 * phase / step_s:.0f}" for phase in phases) if step_s else "",
+    }
+
+
+# ---- the pages of evidence ----
+
+
+def _tip(run: Run, rows: Sequence[Row]) -> dict[str, Any]:
+    pairs = {row["pair_name"]: row for row in rows}
+    return {
+        "title": rows[0]["title"],
+        "rows": [_cells(row) for row in rows],
+        "memory": [peak for row in rows for peak in _peaks(row)],
+        "facts": facts(rows),
+        "code": code_of(run.commit, [(row["file"], row["line"]) for row in pairs.values()]),
+        "commands": [_command(run, name) for name in pairs],
+        "listings": [(row["pair"], sides) for row in pairs.values() if (sides := _sides(row["code"] or {}))],
+    }
+
+
+def _cells(row: Row) -> dict[str, str | None]:
+    """What tables of verdicts show of a row; None for what is not known."""
+    launches = f"{row['launches']}" if row["launches"] else None
+    if row["quarantined_rounds"]:
+        launches = f"{launches or 0} ({plural(row['quarantined_rounds'], 'disturbed round')} left out)"
+    steps = row["baseline_step_s"], row["variant_step_s"]
+    return {
+        "pair": row["pair"],
+        "scale": ", ".join(filter(None, (row["scale"], row["device"]))),
+        "variant": row["variant"],
+        "verdict": row["verdict"],
+        "speedup": _speedup(row),
+        "step": None if None in steps else " -> ".join(map(seconds, steps)),
+        "one_off": _one_off(row["one_off_s"], row["break_even_steps"]),
+        "launches": launches,
+        "reason": reason(row),
+    }
+
+
+def _speedup(row: Row) -> str | None:
+    return None if row["speedup"] is None else ratio(row["speedup"], row["low"], row["high"])
+
+
+def _one_off(extra_s: float | None, break_even_steps: int | None) -> str | None:
+    """`+1.10 s, pays after 161 steps`: what the variant costs once beyond the baseline."""
+    if extra_s is None:
+        return None
+    cost = f"{'+' * (extra_s >= 0)}{seconds(extra_s)}"
+    if break_even_steps is None:
+        return cost
+    return f"{cost}, pays after {plural(break_even_steps, 'step')}" if break_even_steps else f"{cost}, pays at once"
+
+
+def _peaks(row: Row) -> list[dict[str, Any]]:
+    """Peaks of memory on both sides: the one that a tip is judged by, then what the operating system reported."""
+    kinds = dict.fromkeys(filter(None, (row["memory_kind"], "resident_peak", "tree")))
+    sides = {kind: (row[f"baseline_{kind}_bytes"], row[f"variant_{kind}_bytes"]) for kind in kinds}
+    return [
+        {"pair": row["pair"], "variant": row["variant"], "kind": PEAKS[kind], "before": before, "after": after}
+        for kind, (before, after) in sides.items()
+        if before is not None and after is not None
+    ]
+
+
+def _command(run: Run, name: str) -> str:
+    """What measures the pair again; of a file that cannot be imported, all of it."""
+    options = " --profile quick" * (run.options.get("profile") == "quick") + " --bare" * bool(run.options.get("bare"))
+    if isinstance(nodes := run.options.get("nnodes"), int) and nodes > 1:
+        options += f" --nnodes {nodes} --rdzv HOST:PORT"
+    return f"tipbench run {name}{options}"
+
+
+def _sides(code: Mapping[str, str]) -> list[tuple[str, str]]:
+    """(name, lines) of both sides, of further variants and of what all of them use; nothing where a side is missing."""
+    if not {"baseline", "optimized"} <= set(code):
+        return []
+    order = ["baseline", "optimized", *(name for name in code if name not in ("baseline", "optimized", SHARED))]
+    shared = [("used by all of them", code[SHARED])] if code.get(SHARED) else []
+    return [*((name, code[name]) for name in order), *shared]
+
+
+def _whole_run(run: Run, results: Sequence[Row], controls: Sequence[Row]) -> dict[str, Any]:
+    verdicts = Counter(row["verdict"] for row in results)
+    return {
+        "comparisons": len(results),
+        "verdicts": [f"{verdicts[verdict]} {verdict}" for verdict in VERDICTS if verdicts[verdict]],
+        "controls": [_cells(row) for row in controls],
+        "serial": _serial(run, results),
+        "bounded": rules(run)[0].bounded,
+    }
+
+
+def _serial(run: Run, results: Sequence[Row]) -> dict[str, Any]:
+    """How alike consecutive launches were, and by what share every interval was widened for it; None if by none."""
+    alike = serial(row["effects"] for row in results if row["p"] is not None) if rules(run)[0].guarded else None
+    if alike is None or alike.widening <= 1:
+        return {"widening": None}
+    return {
+        "widening": alike.widening - 1,
+        "correlation": f"{alike.correlation:.2f}",
+        "pairs": alike.pairs,
+        "z": f"{alike.z:.1f}",
+    }

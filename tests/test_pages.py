@@ -1,0 +1,359 @@
+"""The pages of a run: what a stranger reads, as Markdown and as HTML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests import browser as chromium
+from tests.browser import Window
+from tests.made_up import CLOSE, both, info, measured, realistic, run, tip
+from tests.test_html import check_by_axe
+from tipbench.records.record import Launch, PairInfo, Record, Run, VariantRecord
+from tipbench.records.store import Notice, read
+from tipbench.report import render, write
+from tipbench.report import wording as words
+from tipbench.report.code_places import code_of
+from tipbench.report.rows import rows
+from tipbench.tip.pair import Claim
+from tipbench.tip.reason import Reason
+
+browser, window = chromium.browser, chromium.window
+
+RESULTS = Path(__file__).parent.parent / "results"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+OURS = "benchmarks/general/grad_none.py"
+MACRO: dict[str, Any] = {"scale": "macro"}
+
+
+@pytest.fixture(scope="module")
+def made() -> Run:
+    return realistic()
+
+
+@pytest.fixture(scope="module")
+def newest() -> tuple[Run, list[Notice]]:
+    """The last run that is committed."""
+    return read(sorted(RESULTS.glob("*/[0-9]*.jsonl"))[-1])
+
+
+def markdown(shown: Run, *notices: Notice) -> str:
+    """All pages in one text, as they are printed."""
+    return render(shown, notices, "md").decode()
+
+
+# ---- the first page ----
+
+
+def test_what_to_do_comes_before_how_to_read_it_before_the_evidence(made: Run) -> None:
+    parts = (
+        *("# PyTorch tuning tips on ", "tips tried: ", "1 more cannot be tried here.", "in 3 controls", "interrupted"),
+        *("Limits.", "| answer | tip | what to write | gain | price |", "| **use it** | ", "## Not possible here"),
+        *("## The machine", "## How to read this", "## This run", "17 pairs planned"),
+        *("# Use the channels_last", "(A/A controls)", "How to read a verdict"),
+    )
+    places = list(map(markdown(made).index, parts))
+    assert places == sorted(places)
+
+
+def test_counts_add_up(made: Run) -> None:
+    text = markdown(made)
+    assert "17 pairs planned = 13 measured + 1 skipped + 1 failed + 2 not reached (no-grad.Chain, " in text
+    comparisons = re.search(r"(\d+) comparisons [^:]*: (.*)\.", text)
+    assert comparisons is not None
+    assert int(comparisons[1]) == sum(int(part.split()[0]) for part in comparisons[2].split(", "))
+    empty = markdown(run(planned=("tip.Pair",)))
+    assert "1 pair planned = 0 measured + 0 skipped + 0 failed + 1 not reached" in empty
+    assert "No tip was tried." in empty
+
+
+def test_a_tip_with_several_jobs_has_several_rows_and_no_markup_of_html(made: Run) -> None:
+    jobs = [measured(info(pair, **MACRO), {"optimized": 0.3}) for pair in ("One", "Two")]
+    rows_of_tip = re.findall(
+        r"^\| \*\*use it\*\* \| Do so\. \|.*\| (\w+) [\d.]+x \[", markdown(run(jobs)), re.MULTILINE
+    )
+    assert rows_of_tip == ["One", "Two"]
+    assert not re.search(r"<[a-z/]", markdown(made))
+
+
+def test_controls_that_call_identical_code_different_warn() -> None:
+    wrong = measured(info("Pointwise", tip=tip("control")), {"optimized": 0.3})
+    shown = markdown(run([wrong, measured(info(tip=tip("control")), {"optimized": 0.0})]))
+    assert re.search(r"\*\*Identical code was called different \(Pointwise faster, 1\.35x .*: distrust small", shown)
+    assert "the noise floor of this run is unknown" in markdown(run())
+
+
+def test_identical_code_that_was_timed_too_seldom_vouches_for_nothing() -> None:
+    few = [measured(info(pair, tip=tip("control")), {"optimized": 0.0}, launches=2) for pair in ("One", "Two")]
+    shown = markdown(run([*few, measured(info("Three", tip=tip("control")), {"optimized": 0.0})]))
+    assert "1 of 3 controls with identical code on both sides had enough launches for a verdict" in shown
+
+
+def test_the_noise_floor_is_how_far_from_equal_the_intervals_of_identical_code_reach() -> None:
+    spreads = (("Narrow", 0.001), ("Middle", 0.004), ("Wide", 0.03))
+    controls = [measured(info(pair, tip=tip("control")), {"optimized": 0.0}, spread) for pair, spread in spreads]
+    shown = run(controls)
+    reach = {row.info.pair: max(row.judgement.high or 0, 1 / (row.judgement.low or 1)) - 1 for row in rows(shown)}
+    middle, wide = (words.percent(reach[pair]) for pair in ("Middle", "Wide"))
+    assert f"can detect effects of {middle} or more ({wide} in Wide, the noisiest)" in markdown(shown)
+
+
+def test_bare_and_quick_runs_say_so_and_repeat_so() -> None:
+    options = {"profile": "quick", "bare": True}
+    shown = markdown(run([measured(info(), {"optimized": 0.3})], options=options, controls={}))
+    assert "Measured with `--bare`" in shown
+    assert "the run was made with `--bare`" in shown, "in place of the table of controls"
+    assert "`tipbench run made-up.Pair --profile quick --bare`" in shown
+
+
+def test_a_run_on_several_nodes_names_them_and_how_it_is_repeated(made: Run) -> None:
+    first = {"name": "amd-2c", "interface": "eth0", "mbit": 10000}
+    machine = {**made.machine, "nodes": [first, {**first, "interface": "eth1", "mbit": 0}]}
+    shown = markdown(replace(made, machine=machine, options={**made.options, "nnodes": 2}))
+    assert "amd-2c by eth0 (10000 Mbit/s), amd-2c by eth1" in shown
+    assert "`tipbench run channels-last.Convolution --nnodes 2 --rdzv HOST:PORT`" in shown
+    assert "--nnodes" not in markdown(made)
+
+
+def test_notices_are_shown_by_file_and_line(made: Run) -> None:
+    shown = markdown(made, Notice(Path("/home/someone/2026.jsonl"), 12, "truncated: | <b>lost</b>"))
+    assert "- 2026.jsonl, line 12: truncated: \\| &lt;b>lost&lt;/b>" in shown
+    assert "/home/someone" not in shown
+
+
+# ---- the evidence of a tip ----
+
+
+@pytest.mark.parametrize(
+    ("claim", "variants", "more", "message"),
+    [
+        (Claim.FASTER, (0.0, -0.5), {}, r"promises: Pair\. Why, we think: It is cold\."),
+        (Claim.FASTER, (-0.5, 0.5), {}, ""),  # one way keeps the promise
+        (Claim.FASTER, (-0.5,), {"launches": 1}, ""),  # which says nothing yet
+        (Claim.LEANER, (0.5,), {"memory": both(800, 500)}, r"promises: Pair\."),
+        (Claim.LEANER, (-0.5,), {"memory": both(500, 500)}, ""),
+        (Claim.SOONER, (-0.5,), {}, ""),  # what no step can show is not held against a step
+        (Claim.STEADIER, (-0.5,), {}, ""),
+        (Claim.FEWER_STEPS, (-0.5,), {}, ""),
+        (Claim.SOONER_AT_TARGET, (-0.5,), {}, ""),
+    ],
+)
+def test_a_promise_that_is_not_kept_is_reported_once_with_the_reason(
+    claim: Claim, variants: tuple[float, ...], more: Any, message: str
+) -> None:
+    effects = dict(zip(("optimized", "other"), variants, strict=False))
+    about = info(variants=list(effects), tip=tip(claim=claim, why_not="It is cold."))
+    shown = markdown(run([measured(about, effects, **more)]))
+    assert ("Not as the guide promises: " in shown) == bool(message)
+    assert re.search(message, shown)
+
+
+def test_every_fact_of_a_tip_is_on_its_page(made: Run) -> None:
+    section = markdown(made).split("# Use the channels_last")[1].split("\n# ")[0]
+    assert "| Convolution | micro, cpu | optimized | **faster** | 1.52x [" in section
+    assert "| 2.00 ms -> 1.31 ms | +110 ms, pays after 161 steps | 4 |" in section
+    assert "| Convolution | optimized | live tensors, build included | 800 MiB | 800 MiB | same |" in section
+    assert "| Convolution | optimized | resident | 1,000 MiB | 1,004 MiB |" in section
+    for fact in ("26-76 % on Xeon 8380", "pytorch#82699", "2.38e-07", "62 -> 0", "run channels-last.Convolution`"):
+        assert fact in section
+    for fact in ("Status: default now", "512 MiB -> 64.0 MiB", "run \\`make native\\`", "no answer within 300 s"):
+        assert fact in markdown(made)
+
+
+def test_no_float_is_shown_with_many_digits(made: Run) -> None:
+    assert re.findall(r"\d+\.\d{4,}", markdown(made)) == ["0.0001"] * markdown(made).count("0.0001 allowed")
+
+
+def test_what_all_variants_have_in_common_is_said_once() -> None:
+    names = ["n=1", "n=2"]
+    counts_of = {name: {"what": "workers", "baseline": 0, "optimized": index} for index, name in enumerate(names, 1)}
+    more: dict[str, Any] = {"equal": dict.fromkeys(names, CLOSE), "mechanism": counts_of}
+    both_pairs = [measured(info(pair, names), {"n=1": 0.3, "n=2": 0.4}, **more) for pair in ("One", "Two")]
+    shown = markdown(run(both_pairs))
+    assert shown.count("results differ by at most") == 1
+    assert "- Equal work, One, Two: results differ" in shown
+    assert "- Mechanism, One, Two: workers: 0 -> 1 (n=1); 0 -> 2 (n=2)." in shown
+
+
+def test_disturbed_rounds_are_counted() -> None:
+    record = measured(info(), {"optimized": 0.3})
+    first = replace(record.launches[0], throttled_us=(9,) + (0,) * 15)
+    shown = markdown(run([replace(record, launches=(first, *record.launches[1:]))]))
+    assert "| 4 (1 disturbed round left out) |" in shown
+
+
+def test_a_mechanism_that_cannot_be_counted_says_so() -> None:
+    mechanism = {"what": "kernels", "baseline": {"unseen": "no CUPTI"}, "optimized": {"unseen": "no CUPTI"}}
+    shown = run([measured(info(), {"optimized": 0.3}, mechanism={"optimized": mechanism})])
+    assert "kernels: not seen, as no CUPTI" in markdown(shown)
+
+
+def test_a_gpus_readings_are_shown_by_side() -> None:
+    record = measured(info(device="cuda"), {"optimized": 0.3})
+    sm, joules = {"baseline": 1980, "optimized": 1755}, {"baseline": 1.25, "optimized": 0.875}
+
+    def readings(launch: Launch) -> dict[str, tuple[int, ...]]:
+        blocks = len(launch.variant)
+        return {
+            "sm_mhz": tuple(sm[name] for name in launch.variant),
+            "celsius": (40,) * blocks,
+            "milliwatts": (-1,) * blocks,
+        }
+
+    launches = tuple(replace(launch, gpu=readings(launch)) for launch in record.launches)
+    variants = {name: replace(side, energy={"joules_a_step": joules[name]}) for name, side in record.variants.items()}
+    text = markdown(run([replace(record, launches=launches, variants=variants)]))
+    for reading in (
+        "1980 -> 1755 MHz",
+        "memory clock unavailable",
+        "40 -> 40 C",
+        "power unavailable",
+        "1.25 -> 0.875 J",
+    ):
+        assert reading in text
+    flush_l2 = replace(record, info=replace(record.info, flush_l2=True))
+    assert "its L2 cache emptied" in markdown(run([flush_l2]))
+    assert "- GPU" not in markdown(run([measured(info(), {"optimized": 0.3})]))
+
+
+def with_work(about: PairInfo, effect: float, work: Mapping[str, Any], baseline_s: float) -> Record:
+    """One step a block, whose baseline takes `baseline_s`."""
+    record = measured(about, {"optimized": effect}, baseline_s=baseline_s, steps=1)
+    return replace(record, variants={**record.variants, "baseline": VariantRecord("measured", work=work)})
+
+
+def test_shares_of_the_machines_limit_are_shown() -> None:
+    product = with_work(info("MatrixProduct", tip=tip("control")), 0.0, {"flops": 2_000_000_000}, 0.02)
+    job = with_work(info("Job", **MACRO), 0.6931472, {"flops": 500_000_000}, 0.01)
+    assert re.search(r"limit, Job: .*\(100 GFLOP/s\): 50 % -> 100 %\.", markdown(run([product, job])))
+    assert "Share of this machine" not in markdown(run([job]))
+
+
+def test_both_sides_code_is_shown_where_the_run_stored_it() -> None:
+    code = {"baseline": "old()", "optimized": "new()", "half": "half()", "shared": "```shared()"}
+    shown = markdown(run([measured(info(code=code), {"optimized": 0.3})]))
+    assert "**baseline**\n\n```python\nold()\n```\n\n**optimized**\n\n```python\nnew()\n```" in shown
+    assert "**half**" in shown
+    assert "````python\n```shared()\n````" in shown
+    assert "The code of" not in markdown(run([measured(info(), {"optimized": 0.3})]))
+
+
+def test_paths_of_the_measuring_machine_stay_there() -> None:
+    def shown(file: str) -> str:
+        return markdown(run([measured(info(file=file), {"optimized": 0.3})]))
+
+    mine = shown("/home/someone/tipbench/benchmarks/general/grad_none.py")
+    assert "Code: `benchmarks/general/grad_none.py`, line 12 (commit 0123456789ab)." in mine
+    assert "Code: `mine.py`, line 12." in shown("/home/someone/secret/mine.py")
+
+
+@pytest.mark.parametrize(
+    ("repository", "commit", "file", "address"),
+    [
+        ("https://github.com/a/b", COMMIT, OURS, f"https://github.com/a/b/blob/{COMMIT}/{OURS}"),
+        ("https://codeberg.org/a/b/", COMMIT, OURS, f"https://codeberg.org/a/b/src/commit/{COMMIT}/{OURS}"),
+        ("https://github.com/a/b", f"{COMMIT}-dirty", OURS, ""),  # what was measured is on no server
+        ("https://github.com/a/b", "unknown", OURS, ""),
+        ("https://github.com/a/b", COMMIT, "benchmarks/general/of_somebody.py", ""),
+        ("https://github.com/a/b", COMMIT, "/home/someone/mine.py", ""),
+        ("", COMMIT, OURS, ""),
+    ],
+)
+def test_code_is_linked_at_the_runs_commit_where_an_address_leads_to_it(
+    repository: str, commit: str, file: str, address: str
+) -> None:
+    (place,) = code_of(commit, [(file, 12), (file, 90)], repository).places
+    assert (place.address, place.lines) == (address, (12, 90))
+    assert "/home" not in place.file
+
+
+# ---- hostile text ----
+
+HOSTILE = (
+    "</td><script>alert(1)</script> | a | b\n# head\r\n[x](http://evil) ![i](j) [[w]] `c` **b** _i_ "
+    "\x1b[31m \u202e \ud800 =1+1"
+)
+
+
+def hostile() -> Run:
+    everywhere = dict.fromkeys(("id", "title", "claim", "published", "status", "note", "why_not"), HOSTILE)
+    about = info(
+        HOSTILE, [HOSTILE], tip={**everywhere, "guide": [HOSTILE]}, scale=HOSTILE, file=HOSTILE, device=HOSTILE,
+        sizes={HOSTILE: 1},
+    )  # fmt: skip
+    seen = {"what": HOSTILE, "baseline": HOSTILE, "optimized": [HOSTILE], "engaged": True}
+    good = measured(about, {HOSTILE: 0.3}, mechanism={HOSTILE: seen}, equal={HOSTILE: {"worst": HOSTILE}})
+    bad = Record(replace(about, pair="Bad"), "failed", Reason(HOSTILE, {}, HOSTILE, HOSTILE))
+    machine = {"name": HOSTILE, "torch": HOSTILE, HOSTILE: HOSTILE, "gpus": [{"name": HOSTILE}]}
+    return run([good, bad], machine=machine, controls={HOSTILE: HOSTILE}, commit=HOSTILE, suite=HOSTILE)
+
+
+def test_hostile_text_stays_text_in_markdown_and_html() -> None:
+    shown = markdown(hostile(), Notice(Path("a"), 1, HOSTILE))
+    assert "alert(1)" in shown
+    outside_code = re.sub(r"`[^`\n]*`", "", shown.replace("\\`", ""))
+    assert "<script" not in outside_code
+    assert "](http" not in outside_code.replace("\\](", "")
+    assert "**b**" not in outside_code
+    assert not re.search(r"^# head", shown, re.MULTILINE)
+    assert not re.search("[\x1b\r\u202e\ud800]", shown)
+    for table in re.findall(r"(?:^\|.*\|\n)+", shown, re.MULTILINE):
+        assert len({len(re.split(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
+    html = render(hostile(), [Notice(Path("a"), 1, HOSTILE)], "html").decode()
+    assert html.count("<script") == 1
+    assert not re.search(r'<img|href="http://evil', html)
+
+
+# ---- files ----
+
+
+def test_markdown_in_files_is_a_short_page_and_all_evidence_one_link_away(made: Run, tmp_path: Path) -> None:
+    path = write(made, [], "md", tmp_path)
+    assert path is not None
+    below = sorted((path.parent / path.stem).glob("*.md"))
+    assert {page.stem for page in below} == {row.tip for row in rows(made)} - {"control"} | {"the-run"}
+    linked: set[Path] = set()
+    for page in (path, *below):
+        targets = re.findall(r"(?<!!)\[[^]]*\]\(([^)#]+)\)", page.read_text())
+        assert all((page.parent / target).is_file() for target in targets), page
+        linked |= {(page.parent / target).resolve() for target in targets if page == path}
+        assert page == path or f"../{path.name}" in targets
+    assert linked == {page.resolve() for page in below}
+    figures = [
+        (page.parent / file).resolve()
+        for page in (path, *below)
+        for file in re.findall(r"^!\[.+\]\((.+)\)$", page.read_text(), re.MULTILINE)
+    ]
+    written = sorted(file.resolve() for file in path.parent.rglob("*.svg"))
+    assert sorted(figures) == written
+    assert f"({path.stem}/jobs.svg)" in path.read_text()
+    assert sorted(path.parent.rglob("*.png")) == [file.with_suffix(".png") for file in written]
+
+
+def test_the_first_page_of_a_whole_run_is_short(newest: tuple[Run, list[Notice]], tmp_path: Path) -> None:
+    path = write(*newest, "md", tmp_path)
+    assert path is not None
+    assert len(path.read_text().splitlines()) <= 150
+
+
+def test_a_whole_run_in_a_browser(newest: tuple[Run, list[Notice]], window: Window, tmp_path: Path) -> None:
+    path = write(*newest, "html", tmp_path)
+    assert path is not None
+    opened = window(color_scheme="dark").new_page()
+    opened.goto(path.as_uri())
+    link = opened.locator("main table a").first
+    target = opened.locator(f'[id="{(link.get_attribute("href") or "")[1:]}"]')
+    expect(target).to_be_hidden()
+    link.click()
+    expect(target).to_be_in_viewport()
+    check_by_axe(opened)
+    phone = window(viewport={"width": 375, "height": 740}, is_mobile=True, has_touch=True).new_page()
+    phone.goto(path.as_uri())
+    phone.locator("details").evaluate_all("all => all.forEach(each => { each.open = true })")
+    assert phone.evaluate("document.documentElement.scrollWidth") == 375
