@@ -10,12 +10,11 @@ from pathlib import Path
 
 from tipbench.records.record import Run
 from tipbench.records.store import Notice, file_name, folder_name
-from tipbench.report import as_html, as_json, as_markdown, one_run
+from tipbench.report import as_json, html
 from tipbench.report.answer import answers, by_tip, of_runs
-from tipbench.report.document import Parted
 from tipbench.report.earlier import earlier_runs
-from tipbench.report.effect import effects
 from tipbench.report.output import ReportError, print_bytes, write_file
+from tipbench.report.pages import Layout, Pages, pages
 from tipbench.report.results import results
 from tipbench.report.rows import Row, rows
 from tipbench.report.table import csv
@@ -27,17 +26,25 @@ Earlier = Sequence[Run]
 """Earlier runs of the machine, which the answers count too: `earlier_runs`."""
 
 
-def _html(run: Run, notices: Sequence[Notice], earlier: Earlier) -> str:
-    from tipbench.report.figures import draw
+def _pages(run: Run, notices: Sequence[Notice], earlier: Earlier, layout: Layout) -> Pages:
+    return pages(run, [*map(results, earlier), results(run)], notices, layout)
 
-    page = one_run.page(run, notices, earlier=list(map(effects, earlier)))
-    return as_html.render(page, draw(rows(run), "svg"))
+
+def _markdown(run: Run, notices: Sequence[Notice], earlier: Earlier) -> str:
+    """All pages in one text."""
+    made = _pages(run, notices, earlier, Layout())
+    return "\n".join([made.front, *made.below.values()])
+
+
+def _html(run: Run, notices: Sequence[Notice], earlier: Earlier) -> str:
+    from tipbench.report.figures.drawing import save
+
+    made = _pages(run, notices, earlier, Layout(below=""))
+    return html.render(made.front, made.title, {each.name: save(each, "svg") for each in made.drawings}, made.below)
 
 
 FORMATS: dict[str, Callable[[Run, Sequence[Notice], Earlier], str]] = {
-    "md": lambda run, notices, earlier: as_markdown.render(
-        one_run.page(run, notices, {}, list(map(effects, earlier)), sides=False)
-    ),
+    "md": _markdown,
     "html": _html,
     "json": lambda run, notices, earlier: as_json.render(run, notices, list(map(results, earlier))),
     "csv": lambda run, notices, earlier: csv(results(run)),
@@ -62,29 +69,21 @@ def write(
         print_bytes(render(run, notices, format, earlier))
         return None
     path = out / folder_name(run.machine) / f"{file_name(run)}.{format}"
-    if format == "md":
-        _write_figures(run, path.with_suffix(""))
-        _write_pages(one_run.parted(run, path.stem, notices, earlier=list(map(effects, earlier))), path)
-    else:
+    if format != "md":
         write_file(path, render(run, notices, format, earlier))
+        return path
+    from tipbench.report.figures.drawing import FORMATS as PICTURES
+    from tipbench.report.figures.drawing import save
+
+    made = _pages(run, notices, earlier, Layout(below=f"{path.stem}/", home=f"../{path.name}"))
+    below = path.with_suffix("")
+    for drawing in made.drawings:
+        for picture in PICTURES:
+            write_file(below / f"{drawing.name}.{picture}", save(drawing, picture))
+    for name, page in made.below.items():
+        write_file(below / f"{name}.md", page.encode("utf-8", "replace"))
+    write_file(path, made.front.encode("utf-8", "replace"))
     return path
-
-
-def _write_pages(found: Parted, front: Path) -> None:
-    for key, page in found.below.items():
-        shown = as_markdown.render(page, lambda key: f"../{as_markdown.beside(key)}", lambda name: f"{name}.svg")
-        write_file(front.parent / f"{key}.md", shown.encode("utf-8", "replace"))
-    shown = as_markdown.render(found.front, as_markdown.beside, lambda name: f"{front.stem}/{name}.svg")
-    write_file(front, shown.encode("utf-8", "replace"))
-
-
-def _write_figures(run: Run, folder: Path) -> None:
-    from tipbench.report.figures import draw
-
-    found = rows(run)
-    for format in ("svg", "png"):
-        for name, content in draw(found, format).items():
-            write_file(folder / f"{name}.{format}", content)
 
 
 def one_liners(run: Run, earlier: Earlier = ()) -> list[str]:

@@ -16,13 +16,13 @@ from typing import Any
 from tipbench.records.record import PHASES, Run
 from tipbench.records.store import Notice
 from tipbench.report import markdown
-from tipbench.report.advice import ANSWERS, IMPOSSIBLE, SMALL
+from tipbench.report.answer import IMPOSSIBLE, KINDS, SMALL, Answer, answers, by_tip, effects
 from tipbench.report.code_places import code_of
-from tipbench.report.evidence import Row, facts, reason
+from tipbench.report.evidence import facts, reason
 from tipbench.report.figures.draw import draw
 from tipbench.report.figures.drawing import Drawing
 from tipbench.report.machine_words import brief_lines, field_rows, machine_words, versions
-from tipbench.report.rows import CONTROL, MEMORY_KINDS, counts, rules
+from tipbench.report.results import CONTROL, MEMORY_KINDS, Result, counts, rules
 from tipbench.report.wording import plural, ratio, seconds, value
 from tipbench.suite.source import SHARED
 from tipbench.verdict.rules import AT_MOST
@@ -34,7 +34,7 @@ WHOLE_RUN = "the-run"
 VERDICTS = ("faster", "slower", "no difference", AT_MOST, "inconclusive", "skipped", "failed")
 
 PEAKS = {**MEMORY_KINDS, "resident_peak": "resident", "tree": "all processes"}
-"""By kind of memory, its name. Of those that `MEMORY_KINDS` names, the one that a tip is judged by is shown."""
+"""By kind of memory, its name."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,16 @@ class Pages:
     drawings: Sequence[Drawing]
 
 
-def pages(run: Run, results: Sequence[Row], answers: Sequence[Row], notices: Sequence[Notice], layout: Layout) -> Pages:
-    """results: the rows of this run, in the order of their table. answers: all rows of its answers."""
-    tips = _by_tip(results)
+def pages(run: Run, runs: Sequence[Sequence[Result]], notices: Sequence[Notice], layout: Layout) -> Pages:
+    """runs: the results of earlier runs that count in the answers, oldest first, and last those of this run."""
+    tips: dict[str, list[Result]] = {}
+    for result in runs[-1]:
+        tips.setdefault(result.tip, []).append(result)
     controls = tips.pop(CONTROL, [])
     names = {tip: _page_name(tip, number) for number, tip in enumerate(tips, 1)}
-    answer_of = {tip: _answer(rows) for tip, rows in _by_tip(answers).items()}
-    jobs, sweeps = draw(results, answers)
+    rows_of_answers = answers(runs)
+    answer_of = {tip: _answer(rows) for tip, rows in by_tip(rows_of_answers).items()}
+    jobs, sweeps = draw(runs[-1], rows_of_answers, effects(runs))
 
     def address(name: str) -> str:
         return "" if layout.below is None else f"{layout.below}{name}{layout.ending}"
@@ -90,7 +93,7 @@ def pages(run: Run, results: Sequence[Row], answers: Sequence[Row], notices: Seq
         count=_count(list(answer_of.values())),
         runs=max((answer["runs"] for answer in answer_of.values()), default=1),
         controls=noise(controls),
-        widening=_serial(run, results)["widening"],
+        widening=_serial(run, runs[-1])["widening"],
         notices=[f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices],
         answers=[
             {**answer, "address": address(names[tip])}
@@ -100,7 +103,7 @@ def pages(run: Run, results: Sequence[Row], answers: Sequence[Row], notices: Seq
         impossible=_impossible(answer_of, lambda tip: address(names[tip])),
         folder=layout.below,
         figures=jobs,
-        jobs=job_profiles(results),
+        jobs=job_profiles(runs[-1]),
         whole_run=address(WHOLE_RUN),
     )
     shared: dict[str, Any] = {"home": layout.home, "folder": None if layout.below is None else "", "run": of_run}
@@ -110,15 +113,8 @@ def pages(run: Run, results: Sequence[Row], answers: Sequence[Row], notices: Seq
         )
         for tip, rows in tips.items()
     }
-    below[WHOLE_RUN] = markdown.render("whole_run.md.j2", **shared, **_whole_run(run, results, controls))
+    below[WHOLE_RUN] = markdown.render("whole_run.md.j2", **shared, **_whole_run(run, runs[-1], controls))
     return Pages(title, front, below, [*jobs, *(drawing for drawings in sweeps.values() for drawing in drawings)])
-
-
-def _by_tip(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    by_tip: dict[str, list[Row]] = {}
-    for row in rows:
-        by_tip.setdefault(row["tip"], []).append(row)
-    return by_tip
 
 
 def _page_name(tip: str, number: int) -> str:
@@ -151,32 +147,38 @@ def _run(run: Run) -> dict[str, Any]:
 # ---- the first page ----
 
 
-def noise(controls: Sequence[Row]) -> dict[str, Any]:
+def noise(controls: Sequence[Result]) -> dict[str, Any]:
     """What identical code on both sides says of the effects that a run can detect: what the macro `noise` of
     `parts.md.j2` takes.
 
     measured, judged: how many controls were measured, and had enough launches for a verdict. wrong: pair, verdict and
     ratio of those that were called different. smallest, largest: effects, as shares of 1, that the median control and
-    the noisiest one cannot tell from none; None where no control has an interval.
+    the noisiest one cannot tell from none; None if no control has an interval.
     """
-    measured = [row for row in controls if row["verdict"] not in ("skipped", "failed")]
-    reach = {row["pair"]: max(1 / row["low"], row["high"]) - 1 for row in measured if row["low"] and row["high"]}
+    measured = [control for control in controls if control.is_measured]
+    reach = {
+        control.pair: max(1 / control.low, control.high) - 1 for control in measured if control.low and control.high
+    }
     noisiest = max(reach, key=lambda pair: reach[pair], default="")
     return {
         "measured": len(measured),
-        "judged": sum(row["p"] is not None for row in measured),
-        "wrong": [(row["pair"], row["verdict"], _speedup(row)) for row in measured if row["verdict"] in VERDICTS[:2]],
+        "judged": sum(control.p is not None for control in measured),
+        "wrong": [
+            (control.pair, control.verdict, _speedup(control))
+            for control in measured
+            if control.verdict in ("faster", "slower")
+        ],
         "smallest": statistics.median(reach.values()) if reach else None,
         "noisiest": noisiest if len(reach) > 1 else "",
         "largest": reach.get(noisiest),
     }
 
 
-def _count(answers: Sequence[Row]) -> dict[str, Any]:
+def _count(tips: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """How many tips got which answer; those that cannot be tried on this machine apart."""
-    counted = Counter(answer["kind"] for answer in answers)
+    counted = Counter(tip["kind"] for tip in tips)
     impossible = counted.pop(IMPOSSIBLE, 0)
-    shown = {kind: f"{kind} x %" if kind == SMALL else kind for kind in ANSWERS}
+    shown = {kind: f"{kind} x %" if kind == SMALL else kind for kind in KINDS}
     return {
         "tried": counted.total(),
         "kinds": [f"{counted[kind]} {words}" for kind, words in shown.items() if counted[kind]],
@@ -184,13 +186,15 @@ def _count(answers: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _answer(rows: Sequence[Row]) -> dict[str, Any]:
+def _answer(rows: Sequence[Answer]) -> dict[str, Any]:
     """The answer on one tip, and of each job what the tip brings there."""
-    shared = {name: rows[0][name] for name in ("tip", "title", "kind", "answer", "do", "price", "runs")}
-    return {**shared, "gains": [row["gain"] for row in rows]}
+    shared = {name: getattr(rows[0], name) for name in ("tip", "title", "kind", "answer", "do", "price", "runs")}
+    return {**shared, "gains": [row.gain for row in rows]}
 
 
-def _impossible(answer_of: Mapping[str, Row], address: Callable[[str], str]) -> list[tuple[str, list[tuple[str, str]]]]:
+def _impossible(
+    answer_of: Mapping[str, Mapping[str, Any]], address: Callable[[str], str]
+) -> list[tuple[str, list[tuple[str, str]]]]:
     """By why they cannot be tried here, (title, address) of tips."""
     by_reason: dict[str, list[tuple[str, str]]] = {}
     for tip, answer in answer_of.items():
@@ -199,19 +203,22 @@ def _impossible(answer_of: Mapping[str, Row], address: Callable[[str], str]) -> 
     return list(by_reason.items())
 
 
-def job_profiles(results: Sequence[Row]) -> list[dict[str, Any]]:
+def job_profiles(results: Sequence[Result]) -> list[dict[str, Any]]:
     """How large each job is and where its time goes, one a job, device and sizes; pairs: how many are about it."""
-    first: dict[tuple[str, str], Row] = {}
-    for row in results:
-        if row["job"]:
-            first.setdefault((row["pair_name"], row["device"]), row)
-    keys = [json.dumps([row["job"], row["device"], row["sizes"]], sort_keys=True) for row in first.values()]
-    pairs = Counter(keys)
-    profiles: dict[str, dict[str, Any]] = {}
-    for key, row in zip(keys, first.values(), strict=True):
-        if row["job_card"]:
-            profiles[key] = {**_profile(row["job_card"]), "name": row["job"], "sizes": value(row["sizes"])}
-            profiles[key]["pairs"] = pairs[key]
+    first: dict[tuple[str, str], Result] = {}
+    for result in results:
+        if result.job:
+            first.setdefault((result.pair_name, result.device), result)
+    jobs = {place: (result.job, result.device, result.sizes) for place, result in first.items()}
+    pairs = Counter(jobs.values())
+    profiles: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for place, result in first.items():
+        if result.job_profile:
+            job = jobs[place]
+            sizes = value(json.loads(result.sizes))
+            profiles.setdefault(
+                job, {**_profile(result.job_profile), "name": job[0], "sizes": sizes, "pairs": pairs[job]}
+            )
     return list(profiles.values())
 
 
@@ -231,60 +238,68 @@ def _profile(card: Mapping[str, float]) -> dict[str, Any]:
 # ---- the pages of evidence ----
 
 
-def _tip(run: Run, rows: Sequence[Row]) -> dict[str, Any]:
-    pairs = {row["pair_name"]: row for row in rows}
+def _tip(run: Run, rows: Sequence[Result]) -> dict[str, Any]:
+    pairs = {row.pair_name: row for row in rows}
     return {
-        "title": rows[0]["title"],
+        "title": rows[0].title,
         "rows": [_cells(row) for row in rows],
         "memory": [peak for row in rows for peak in _peaks(row)],
         "facts": facts(rows),
-        "code": code_of(run.commit, [(row["file"], row["line"]) for row in pairs.values()]),
+        "code": code_of(run.commit, [(row.file, row.line) for row in pairs.values()]),
         "commands": [_command(run, name) for name in pairs],
-        "listings": [(row["pair"], sides) for row in pairs.values() if (sides := _sides(row["code"] or {}))],
+        "listings": [(row.pair, sides) for row in pairs.values() if (sides := _sides(row.code))],
     }
 
 
-def _cells(row: Row) -> dict[str, str | None]:
+def _cells(row: Result) -> dict[str, str | None]:
     """What tables of verdicts show of a row; None for what is not known."""
-    launches = f"{row['launches']}" if row["launches"] else None
-    if row["quarantined_rounds"]:
-        launches = f"{launches or 0} ({plural(row['quarantined_rounds'], 'disturbed round')} left out)"
-    steps = row["baseline_step_s"], row["variant_step_s"]
+    launches = f"{row.launches}" if row.launches else None
+    if row.quarantined:
+        launches = f"{row.launches} ({plural(row.quarantined, 'disturbed round')} left out)"
+    steps = (row.step_s, row.variant_step_s)
     return {
-        "pair": row["pair"],
-        "scale": ", ".join(filter(None, (row["scale"], row["device"]))),
-        "variant": row["variant"],
-        "verdict": row["verdict"],
+        "pair": row.pair,
+        "scale": ", ".join(filter(None, (row.scale, row.device))),
+        "variant": row.variant,
+        "verdict": row.verdict,
         "speedup": _speedup(row),
-        "step": None if None in steps else " -> ".join(map(seconds, steps)),
-        "one_off": _one_off(row["one_off_s"], row["break_even_steps"]),
+        "step": " -> ".join(seconds(step) for step in steps if step is not None) if None not in steps else None,
+        "one_off": _one_off(row),
         "launches": launches,
         "reason": reason(row),
     }
 
 
-def _speedup(row: Row) -> str | None:
-    return None if row["speedup"] is None else ratio(row["speedup"], row["low"], row["high"])
+def _speedup(row: Result) -> str | None:
+    return None if row.speedup is None else ratio(row.speedup, row.low, row.high)
 
 
-def _one_off(extra_s: float | None, break_even_steps: int | None) -> str | None:
+def _one_off(row: Result) -> str | None:
     """`+1.10 s, pays after 161 steps`: what the variant costs once beyond the baseline."""
-    if extra_s is None:
+    if row.one_off_s is None:
         return None
-    cost = f"{'+' * (extra_s >= 0)}{seconds(extra_s)}"
-    if break_even_steps is None:
+    cost = f"{'+' * (row.one_off_s >= 0)}{seconds(row.one_off_s)}"
+    if row.break_even_steps is None:
         return cost
-    return f"{cost}, pays after {plural(break_even_steps, 'step')}" if break_even_steps else f"{cost}, pays at once"
+    return (
+        f"{cost}, pays after {plural(row.break_even_steps, 'step')}"
+        if row.break_even_steps
+        else f"{cost}, pays at once"
+    )
 
 
-def _peaks(row: Row) -> list[dict[str, Any]]:
+def _peaks(row: Result) -> list[dict[str, Any]]:
     """Peaks of memory on both sides: the one that a tip is judged by, then what the operating system reported."""
-    kinds = dict.fromkeys(filter(None, (row["memory_kind"], "resident_peak", "tree")))
-    sides = {kind: (row[f"baseline_{kind}_bytes"], row[f"variant_{kind}_bytes"]) for kind in kinds}
     return [
-        {"pair": row["pair"], "variant": row["variant"], "kind": PEAKS[kind], "before": before, "after": after}
-        for kind, (before, after) in sides.items()
-        if before is not None and after is not None
+        {
+            "pair": row.pair,
+            "variant": row.variant,
+            "kind": PEAKS[kind],
+            "before": row.baseline_memory[kind],
+            "after": row.variant_memory[kind],
+        }
+        for kind in dict.fromkeys(filter(None, (row.memory_kind, "resident_peak", "tree")))
+        if kind in row.baseline_memory and kind in row.variant_memory
     ]
 
 
@@ -297,28 +312,28 @@ def _command(run: Run, name: str) -> str:
 
 
 def _sides(code: Mapping[str, str]) -> list[tuple[str, str]]:
-    """(name, lines) of both sides, of further variants and of what all of them use; nothing where a side is missing."""
+    """(name, lines) of both sides, of further variants and of what all of them use; nothing if a side is missing."""
     if not {"baseline", "optimized"} <= set(code):
         return []
-    order = ["baseline", "optimized", *(name for name in code if name not in ("baseline", "optimized", SHARED))]
+    names = ["baseline", "optimized", *(name for name in code if name not in ("baseline", "optimized", SHARED))]
     shared = [("used by all of them", code[SHARED])] if code.get(SHARED) else []
-    return [*((name, code[name]) for name in order), *shared]
+    return [*((name, code[name]) for name in names), *shared]
 
 
-def _whole_run(run: Run, results: Sequence[Row], controls: Sequence[Row]) -> dict[str, Any]:
-    verdicts = Counter(row["verdict"] for row in results)
+def _whole_run(run: Run, results: Sequence[Result], controls: Sequence[Result]) -> dict[str, Any]:
+    verdicts = Counter(result.verdict for result in results)
     return {
         "comparisons": len(results),
         "verdicts": [f"{verdicts[verdict]} {verdict}" for verdict in VERDICTS if verdicts[verdict]],
-        "controls": [_cells(row) for row in controls],
+        "controls": [_cells(control) for control in controls],
         "serial": _serial(run, results),
         "bounded": rules(run)[0].bounded,
     }
 
 
-def _serial(run: Run, results: Sequence[Row]) -> dict[str, Any]:
+def _serial(run: Run, results: Sequence[Result]) -> dict[str, Any]:
     """How alike consecutive launches were, and by what share every interval was widened for it; None if by none."""
-    alike = serial(row["effects"] for row in results if row["p"] is not None) if rules(run)[0].guarded else None
+    alike = serial(result.effects for result in results if result.p is not None) if rules(run)[0].guarded else None
     if alike is None or alike.widening <= 1:
         return {"widening": None}
     return {

@@ -1,41 +1,47 @@
-"""The figures of a run, from its tables."""
+"""The figures of a run, from its results and answers."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from tipbench.report.answer import Answer, Effect
+from tipbench.report.figures import sweeps, whole_jobs
 from tipbench.report.figures.drawing import Drawing
 from tipbench.report.figures.sweeps import Point
-from tipbench.report.figures.sweeps import drawings as curves
-from tipbench.report.figures.whole_jobs import Bar, drawing
-
-Row = Mapping[str, Any]
+from tipbench.report.figures.whole_jobs import Bar
+from tipbench.report.results import CONTROL, Key, Result
 
 
-def draw(results: Sequence[Row], answers: Sequence[Row]) -> tuple[list[Drawing], dict[str, list[Drawing]]]:
-    """(what the tips bring in whole jobs; by tip, the curves of its sweeps). results, answers: rows of these tables."""
-    bars = [
-        Bar(f"{row['tip']}: {_job(row)}", row["claim"], row["state"], *_interval(row))
-        for row in answers
-        if row["role"] == "answers" and row["scale"] == "macro" and row["speedup"] is not None
-    ]
+def draw(
+    results: Sequence[Result], answers: Sequence[Answer], effects: Mapping[Key, Effect]
+) -> tuple[list[Drawing], dict[str, list[Drawing]]]:
+    """(what the tips bring in whole jobs; by tip, the curves of its sweeps).
+
+    results: of the run. answers, effects: what it and the earlier runs say, as `tipbench.report.answer` has them.
+    """
+    jobs = [(answer, effects[answer.key]) for answer in answers if answer.role == "job" and answer.key is not None]
+    bars = [bar for answer, effect in jobs if effect.newest.scale == "macro" for bar in _bars(answer, effect)]
     points = [
-        Point(row["tip"], row["pair"], row["device"], row["variant"], row["verdict"], *_interval(row))
-        for row in results
-        if row["speedup"] is not None and row["tip"] != "control"
+        Point(
+            result.tip, result.pair, result.device, result.variant, result.verdict, *_interval(result, result.speedup)
+        )
+        for result in results
+        if result.speedup is not None and result.tip != CONTROL
     ]
-    by_tip: dict[str, list[Drawing]] = {}
-    for (tip, _), made in curves(points).items():
-        by_tip.setdefault(tip, []).extend(made)
-    return drawing(bars), by_tip
+    return whole_jobs.drawing(bars), sweeps.drawings(points)
 
 
-def _job(row: Row) -> str:
-    return str(row["pair"]) if row["variant"] == "optimized" else f"{row['pair']} ({row['variant']})"
+def _bars(answer: Answer, effect: Effect) -> list[Bar]:
+    result, mean = effect.newest, effect.mean
+    if mean is None:
+        return []
+    job = result.pair if result.variant == "optimized" else f"{result.pair} ({result.variant})"
+    low, high = mean.interval()
+    ratios = (math.exp(end) for end in (mean.mean, low, high))
+    return [Bar(f"{result.tip}: {job}", answer.claim, effect.state.word, *ratios)]
 
 
-def _interval(row: Row) -> tuple[float, float, float]:
-    """The middle and both ends; three times the middle where there is no interval."""
-    middle = row["speedup"]
-    return middle, row["low"] or middle, row["high"] or middle
+def _interval(result: Result, speedup: float) -> tuple[float, float, float]:
+    """The speedup and the ends of its interval, equal to it if there is none."""
+    return speedup, result.low or speedup, result.high or speedup

@@ -19,6 +19,7 @@ from tipbench.report.palette import PALETTE
 from tipbench.report.wording import plain
 
 Format = Literal["svg", "png"]
+FORMATS: tuple[Format, ...] = ("svg", "png")
 
 LIGHT = {name: light for name, (light, _) in PALETTE.items()}
 

@@ -41,22 +41,22 @@ class Point:
     high: float
 
 
-def drawings(points: Sequence[Point]) -> dict[tuple[str, str], list[Drawing]]:
-    """By tip and pair, one curve a device and setting."""
+def drawings(points: Sequence[Point]) -> dict[str, list[Drawing]]:
+    """By tip, one curve a pair, device and setting."""
     curves: dict[tuple[str, str, str, str], dict[float, Point]] = {}
     for point in points:
         match = SETTING.fullmatch(point.variant)
         if match:
             key = (point.tip, point.pair, point.device, match[1])
             curves.setdefault(key, {}).setdefault(float(match[2]), point)
-    drawn: dict[tuple[str, str], list[Drawing]] = {}
+    drawn: dict[str, list[Drawing]] = {}
     for number, ((tip, pair, device, setting), curve) in enumerate(curves.items(), 1):
         if len(curve) >= LEAST:
             title = f"{tip} {pair} on {device} by {setting}"
             # the number keeps apart what foreign names make alike
             name = "sweep-" + re.sub(r"[^A-Za-z0-9]+", "-", f"{number}-{tip}-{pair}").strip("-")[:80]
             made = Drawing(name, _alt(title, curve), partial(_paint, title, curve))
-            drawn.setdefault((tip, pair), []).append(made)
+            drawn.setdefault(tip, []).append(made)
     return drawn
 
 
