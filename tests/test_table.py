@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tipbench
-from tests.made_up import MIB, both, count, info, measured, realistic, run, stored
+from tests.made_up import MIB, both, count, info, measured, realistic, run, stored, trainings
 from tipbench.records.store import StoreError
 from tipbench.report.table import COLUMNS
 
@@ -31,6 +31,7 @@ def test_a_row_has_both_sides_of_its_pair(tmp_path: Path) -> None:
     assert row["verdict"] == "faster"
     assert not row["is_provisional"]
     assert row["low"] < row["speedup"] < row["high"]
+    assert sum(row["effects"]) / row["launches"] == pytest.approx(math.log(row["speedup"]))
     assert math.log(row["speedup"]) == pytest.approx(0.1, abs=0.01)
     assert row["variant_step_s"] == pytest.approx(row["baseline_step_s"] / row["speedup"])
     assert (row["baseline_tensor_peak_bytes"], row["variant_tensor_peak_bytes"]) == (800 * MIB, 400 * MIB)
@@ -38,6 +39,19 @@ def test_a_row_has_both_sides_of_its_pair(tmp_path: Path) -> None:
     assert (row["baseline_one_off_s"], row["variant_one_off_s"], row["one_off_s"]) == (0.5, 2.5, 2.0)
     saved = row["baseline_step_s"] - row["variant_step_s"]
     assert row["break_even_steps"] == math.ceil(2.0 / saved)
+
+
+def test_whole_trainings_are_in_it_as_what_they_came_to(tmp_path: Path) -> None:
+    sides = trainings(baseline=(600, 600, 600), optimized=(300, None, 300))
+    with_trainings = measured(info("Trained"), {"optimized": 0.1}, trainings=sides)
+    without = measured(info("Untrained"), {"optimized": 0.1})
+    one, none = tipbench.load(stored(tmp_path, run([with_trainings, without]))).to_dict("records")
+    assert (one["trainings"], one["baseline_reached"], one["variant_reached"]) == (3, 3, 2)
+    assert one["baseline_steps_to_target"] == 600
+    assert one["variant_steps_to_target"] == (300 + 1000 + 300) / 2, "what failed is paid by those that succeed"
+    assert one["fewer_steps_low"] < one["fewer_steps"] < one["fewer_steps_high"]
+    assert one["fewer_steps"] == pytest.approx(600 / 800)
+    assert all(math.isnan(none[name]) for name in ("fewer_steps", "baseline_steps_to_target", "variant_score"))
 
 
 def test_runs_follow_one_another_and_every_column_has_its_type(tmp_path: Path) -> None:
