@@ -5,6 +5,7 @@ One row a run, pair, variant and device. COLUMNS documents each column; columns 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tipbench.records import store
 from tipbench.report.result import JOULES, LIMITS, MEMORY, READINGS, Result
 from tipbench.report.results import results
+from tipbench.report.trained import Trained, trained
 from tipbench.report.wording import equal_work, plain, value
 
 if TYPE_CHECKING:
@@ -74,6 +76,55 @@ def _share(side: str, kind: str) -> dict[str, Column]:
     return {f"{side}_share_of_{kind}": Column("float64", meaning, of)}
 
 
+def _rate(kind: str) -> dict[str, Column]:
+    def of(result: Result) -> float | None:
+        share = result.limits.get(kind)
+        return share.rate if share else None
+
+    return {f"rate_of_{kind}": Column("float64", f"{kind} a second that this machine reaches", of)}
+
+
+def _trained(name: str, dtype: str, meaning: str, of: Callable[[Trained], Any]) -> dict[str, Column]:
+    """Of what whole trainings came to; missing in rows without any."""
+
+    def of_row(result: Result) -> Any:
+        found = trained(result)
+        return None if found is None else of(found)
+
+    return {name: Column(dtype, meaning, of_row)}
+
+
+def _trained_side(side: str) -> dict[str, Column]:
+    return {
+        **_trained(
+            f"{side}_steps_to_target",
+            "float64",
+            f"optimizer steps that the {side} is expected to take to the target, failed trainings included",
+            lambda result: getattr(result, side).steps,
+        ),
+        **_trained(
+            f"{side}_reached",
+            "Int64",
+            f"how many trainings of the {side} reached the target",
+            lambda result: getattr(result, side).reached,
+        ),
+        **_trained(
+            f"{side}_score",
+            "float64",
+            f"score of the {side} after training, the mean over its trainings",
+            lambda result: getattr(result, side).score,
+        ),
+    }
+
+
+def _fewer_steps(result: Trained, at: int) -> float | None:
+    """The ratio at the lower end of its interval (-1), in its middle (0) or at the upper end (1)."""
+    if not result.both_reach:
+        return None
+    low, high = result.fewer.interval()
+    return math.exp((low, result.fewer.mean, high)[at + 1])
+
+
 COLUMNS: Mapping[str, Column] = {
     "run": Column("string", "id of the run", _field("run_id")),
     **_text("started", "when the run began, ISO 8601 in UTC"),
@@ -84,7 +135,12 @@ COLUMNS: Mapping[str, Column] = {
     **_text("tip", "id of the tip"),
     **_text("title", "the tip in words"),
     **_text("claim", "what the guide promises"),
+    "guide": Column("string", "the guides' items that give the advice", lambda row: ", ".join(row.guide)),
+    **_text("published", "the guide's own figures, with their source"),
+    **_text("note", "what the guides get wrong"),
     **_text("status", "current, or what became of the advice since"),
+    **_text("do", "what to write to follow the tip"),
+    **_text("when", "for whom the tip pays, if it has a price"),
     **_text("pair", "name of the pair"),
     **_text("scale", "micro: an operation alone; macro: a whole job"),
     **_text("variant", "name of the variant"),
@@ -94,6 +150,8 @@ COLUMNS: Mapping[str, Column] = {
     **_text("sizes", "sizes of the work, as JSON"),
     **_text("file", "where the pair is written"),
     **_count("line", "at which line"),
+    "code": Column("object", "by side its source code, if the run stored it", _field("code")),
+    **_flag("cold", "whether a GPU's L2 cache was emptied before every step"),
     **_text("work", "digest of code and sizes: rows of equal tip, pair, variant, device and work are replicates"),
     **_text("verdict", "faster, slower, no difference, at most 3 %, inconclusive, skipped or failed"),
     **_number("speedup", "time of the baseline over the variant's"),
@@ -101,7 +159,8 @@ COLUMNS: Mapping[str, Column] = {
     **_number("high", "upper end of its 95 % interval"),
     **_flag("is_provisional", "whether the speedup is from too few launches for a verdict"),
     **_count("launches", "launches behind the speedup"),
-    **_number("p", "of the test against +-1 %"),
+    "effects": Column("object", "ln of the speedup in each of these launches, in their order", _field("effects")),
+    **_number("p", "p-value of the test against +-1 %"),
     **_number("error", "standard error of ln speedup"),
     **_number("smallest", "of an inconclusive verdict: the smallest speedup that could have been told from none"),
     **_count("quarantined", "rounds left out as disturbed"),
@@ -118,7 +177,20 @@ COLUMNS: Mapping[str, Column] = {
     **_number("variant_one_off_s", "the same of the variant"),
     **_number("one_off_s", "seconds the variant needs once beyond the baseline"),
     **_count("break_even_steps", "steps after which a faster variant has saved what it needs once; 0: at once"),
+    **_trained("trainings", "Int64", "whole trainings of each side, by seed", lambda result: result.baseline.trainings),
+    **_trained_side("baseline"),
+    **_trained_side("variant"),
+    **_trained(
+        "fewer_steps",
+        "float64",
+        "timed steps to the target of the baseline over the variant's",
+        lambda result: _fewer_steps(result, 0),
+    ),
+    **_trained("fewer_steps_low", "float64", "lower end of its 95 % interval", lambda result: _fewer_steps(result, -1)),
+    **_trained("fewer_steps_high", "float64", "upper end of its 95 % interval", lambda result: _fewer_steps(result, 1)),
+    **{name: column for kind in LIMITS for name, column in _rate(kind).items()},
     **{name: column for kind in LIMITS for side in SIDES for name, column in _share(side, kind).items()},
+    "job_profile": Column("object", "work of a whole job's step, and seconds of its phases", _field("job_profile")),
     **{name: column for key in (*READINGS, JOULES) for side in (0, 1) for name, column in _gpu(side, key).items()},
     **_text("reason_code", "why there is no result, as a code"),
     **_text("reason", "why there is no clear answer"),
@@ -149,8 +221,11 @@ def frame(rows: Sequence[Result]) -> pd.DataFrame:
 
 
 def csv(rows: Sequence[Result]) -> str:
-    """The table as CSV. Text that a spreadsheet would run as a formula gets an apostrophe, which makes it text."""
-    table = frame(rows)
+    """The table as CSV, without the columns of objects.
+
+    Text that a spreadsheet would run as a formula gets an apostrophe, which makes it text.
+    """
+    table = frame(rows).select_dtypes(exclude="object")
     for name in (name for name, column in COLUMNS.items() if column.dtype == "string"):
         table[name] = table[name].map(_safe, na_action="ignore")
     return str(table.to_csv(index=False, lineterminator="\n"))

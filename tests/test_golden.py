@@ -1,0 +1,100 @@
+"""What the reports of the stored runs say stays the same to the last digit.
+
+`python -m tests.test_golden` writes the expected tables anew: only for a change that is meant to move numbers, and the
+commit says which.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tipbench.cli import main
+
+RESULTS = Path(__file__).parents[1] / "results"
+GOLDEN = Path(__file__).parent / "golden"
+RUNS = (
+    "amd-epyc-zen3-2c-24g/2026-11-23-17229356",
+    "amd-epyc-zen3-2c-24g/2026-11-23-677eacb3",
+    "amd-epyc-zen4-2c-24g/2026-11-23-d6ae0db3",
+    "amd-epyc-zen4-2c-24g/2026-11-23-e0aae6ce",
+    "amd-epyc-zen4-2c-24g/2026-11-23-5917d0d7",
+    "amd-epyc-zen4-2c-24g/2026-11-23-c89c4793",
+)
+"""The complete runs that the current rules looked at."""
+
+NEWEST = RUNS[1], RUNS[-1]
+"""The pairs of these are compared one by one; of all runs the answers are."""
+
+PAIR = ("tip", "pair", "variant", "device", "verdict", "speedup", "low", "high", "launches", "one_off_s",
+        "break_even_steps")  # fmt: skip
+
+Table = list[list[str]]
+
+
+def _pairs(folder: Path) -> Iterator[list[object]]:
+    yield ["run", *PAIR]
+    for run in NEWEST:
+        report = _report(folder, run, "--alone")
+        yield from ([Path(run).name, *(pair[name] for name in PAIR)] for pair in report["pairs"])
+
+
+def _answers(folder: Path) -> Iterator[list[object]]:
+    """By tip the answer of each run alone, and that of the run with all earlier ones that count, and how many do."""
+    yield ["run", "tip", "alone", "with earlier runs", "runs"]
+    for run in RUNS:
+        alone = {answer["tip"]: answer["answer"] for answer in _report(folder, run, "--alone")["answers"]}
+        for answer in _report(folder, run)["answers"]:
+            yield [Path(run).name, answer["tip"], alone[answer["tip"]], answer["answer"], answer["runs"]]
+
+
+def _report(folder: Path, run: str, *options: str) -> dict[str, list[dict[str, object]]]:
+    with tempfile.TemporaryDirectory() as out:
+        assert main(["report", f"{folder / run}.jsonl", "--format", "json", "--out", out, *options]) == 0
+        (written,) = Path(out).rglob("*.json")
+        return dict(json.loads(written.read_text()))
+
+
+TABLES = {"pairs.csv": _pairs, "answers.csv": _answers}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """These runs alone: which others are stored beside them changes what a report of one counts."""
+    return _copied(tmp_path_factory.mktemp("results"))
+
+
+def _copied(folder: Path) -> Path:
+    for run in RUNS:
+        (folder / run).parent.mkdir(exist_ok=True)
+        shutil.copy(RESULTS / f"{run}.jsonl", folder / f"{run}.jsonl")
+    return folder
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_no_number_and_no_answer_of_a_stored_run_changed(name: str, folder: Path) -> None:
+    with (GOLDEN / name).open(newline="") as file:
+        expected = list(csv.reader(file))
+    assert _as_text(TABLES[name](folder)) == expected
+
+
+def _as_text(rows: Iterator[list[object]]) -> Table:
+    return [["" if cell is None else str(cell) for cell in row] for row in rows]
+
+
+def _write() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        _copied(Path(folder))
+        for name, table in TABLES.items():
+            with (GOLDEN / name).open("w", newline="") as file:
+                csv.writer(file, lineterminator="\n").writerows(_as_text(table(Path(folder))))
+
+
+if __name__ == "__main__":
+    _write()
