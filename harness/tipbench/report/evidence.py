@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from tipbench.report.results import Result, promise_kept
+from tipbench.report.result import Result, promise_kept
 from tipbench.report.trained import in_full
 from tipbench.report.wording import equal_work, percent, size, value
 from tipbench.tip.pair import Claim

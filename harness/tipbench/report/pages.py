@@ -16,13 +16,15 @@ from typing import Any
 from tipbench.records.record import PHASES, Run
 from tipbench.records.store import Notice
 from tipbench.report import markdown
-from tipbench.report.answer import IMPOSSIBLE, KINDS, SMALL, Answer, answers, by_tip, effects
+from tipbench.report.answer import IMPOSSIBLE, KINDS, SMALL, Answer, answers, by_tip
 from tipbench.report.code_places import code_of
 from tipbench.report.evidence import facts, reason
 from tipbench.report.figures.draw import draw
 from tipbench.report.figures.drawing import Drawing
 from tipbench.report.machine_words import brief_lines, field_rows, machine_words, versions
-from tipbench.report.results import CONTROL, MEMORY_KINDS, Result, counts, rules
+from tipbench.report.measure import effects
+from tipbench.report.result import CONTROL, MEMORY_KINDS, Result
+from tipbench.report.results import counts, rules
 from tipbench.report.wording import plural, ratio, seconds, value
 from tipbench.suite.source import SHARED
 from tipbench.verdict.rules import AT_MOST

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from tipbench.report.answer import Answer, Effect
+from tipbench.report.answer import Answer
 from tipbench.report.figures import sweeps, whole_jobs
 from tipbench.report.figures.drawing import Drawing
 from tipbench.report.figures.sweeps import Point
 from tipbench.report.figures.whole_jobs import Bar
-from tipbench.report.results import CONTROL, Key, Result
+from tipbench.report.measure import Effect
+from tipbench.report.result import CONTROL, Key, Result
 
 
 def draw(
