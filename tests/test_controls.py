@@ -12,10 +12,10 @@ from tipbench.machine.controls import controls, environment
 from tipbench.tip.process import ProcessSettings
 
 
-def test_threads_hash_seed_and_on_linux_both_of_glibcs_thresholds_are_fixed() -> None:
-    found = controls(3)
-    assert (found["OMP_NUM_THREADS"], found["PYTHONHASHSEED"]) == ("3", "0")
-    thresholds = [name for name in found if name.startswith("MALLOC_")]
+def test_threads_hash_seed_and_both_of_glibcs_thresholds_are_fixed() -> None:
+    fixed = controls(3)
+    assert (fixed["OMP_NUM_THREADS"], fixed["PYTHONHASHSEED"]) == ("3", "0")
+    thresholds = [name for name in fixed if name.startswith("MALLOC_")]
     assert thresholds == ["MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"]
 
 

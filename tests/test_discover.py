@@ -11,7 +11,6 @@ import pytest
 
 from tests.made_up import files
 from tipbench.records.record import PairInfo
-from tipbench.suite import discover as discovery
 from tipbench.suite.discover import Discovery, NoTorch, discover
 from tipbench.suite.files import BENCHMARKS, NoFolder, explain, load, pair_files
 
@@ -68,13 +67,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(folder: Path) -> Discovery:
+def discovery(folder: Path) -> Discovery:
     return discover(folder, "cpu")
 
 
-def pair(found: Discovery, name: str) -> PairInfo:
-    (one,) = [info for info in found.pairs if info.name == name]
-    return one
+def pair(discovery: Discovery, name: str) -> PairInfo:
+    (named,) = [info for info in discovery.pairs if info.name == name]
+    return named
 
 
 # ---- a folder ----
@@ -112,16 +111,16 @@ def test_no_folder_or_no_pairs_in_it_is_refused(tmp_path: Path, make: bool) -> N
         discover(tmp_path / "own")
 
 
-def test_pairs_of_a_file_come_in_its_order_without_shared_bases_and_imported_ones(found: Discovery) -> None:
-    assert not found.broken
+def test_pairs_of_a_file_come_in_its_order_without_shared_bases_and_imported_ones(discovery: Discovery) -> None:
+    assert not discovery.broken
     names = ["again.Own", *("variety.Plain", "variety.Many", "variety.Nowhere", "variety.OnlyOnGPUs"), "fast.One"]
-    assert [info.name for info in found.pairs] == ["own-control.Same", *names]
-    assert (found.device, found.torch[:2]) == ("cpu", "2.")
-    assert found.threads >= 1
+    assert [info.name for info in discovery.pairs] == ["own-control.Same", *names]
+    assert (discovery.device, discovery.torch[:2]) == ("cpu", "2.")
+    assert discovery.threads >= 1
 
 
-def test_a_pair_is_described_with_its_tip_and_settings(found: Discovery, folder: Path) -> None:
-    info = pair(found, "variety.Plain")
+def test_a_pair_is_described_with_its_tip_and_settings(discovery: Discovery, folder: Path) -> None:
+    info = pair(discovery, "variety.Plain")
     assert info.tip == {
         **{"id": "variety", "title": "Do so", "guide": ["A1.1", "B3"], "claim": "less memory"},
         **{"published": "", "status": "current", "note": "not always", "why_not": "", "no_micro": ""},
@@ -131,29 +130,29 @@ def test_a_pair_is_described_with_its_tip_and_settings(found: Discovery, folder:
     assert (info.device, info.reason, info.needs) == ("cpu", "", ())
     assert info.file == "own/general/variety.py", "and not where the person works"
     assert (folder / "general/variety.py").read_text().splitlines()[info.line - 1].startswith("class Plain")
-    assert pair(found, "variety.Many").scale == "macro"
+    assert pair(discovery, "variety.Many").scale == "macro"
 
 
-def test_variants_are_the_baseline_the_sweep_and_the_arms(found: Discovery) -> None:
-    listed = [(variant.name, variant.settings.env) for variant in pair(found, "variety.Many").variants]
+def test_variants_are_the_baseline_the_sweep_and_further_variants(discovery: Discovery) -> None:
+    listed = [(variant.name, variant.settings.env) for variant in pair(discovery, "variety.Many").variants]
     threads = [(f"threads={n}", (("OMP_NUM_THREADS", str(n)),)) for n in (1, 2)]
     assert listed == [("baseline", ()), *threads, ("other", ())]
-    worded = {name: pair(found, f"variety.{name}").worded for name in ("Plain", "Many")}
-    assert worded == {"Plain": "optimized", "Many": "threads=2"}
+    headlines = {name: pair(discovery, f"variety.{name}").worded for name in ("Plain", "Many")}
+    assert headlines == {"Plain": "optimized", "Many": "threads=2"}
 
 
-def test_a_need_that_is_not_met_is_named_with_its_remedy(found: Discovery) -> None:
-    whole = pair(found, "variety.Nowhere")
-    *others, last = pair(found, "variety.Many").variants
+def test_a_need_that_is_not_met_is_named_with_its_remedy(discovery: Discovery) -> None:
+    whole = pair(discovery, "variety.Nowhere")
+    *others, last = pair(discovery, "variety.Many").variants
     for lacking in (whole, last):
         assert (lacking.needs, lacking.reason, lacking.remedy) == (("a unicorn",), "no unicorn found", "buy one")
     assert not any(variant.reason for variant in others)
-    elsewhere = pair(found, "variety.OnlyOnGPUs")
+    elsewhere = pair(discovery, "variety.OnlyOnGPUs")
     assert (elsewhere.reason, elsewhere.remedy) == ("runs on cuda, not on cpu", "--device cuda")
 
 
-def test_a_description_survives_storing(found: Discovery) -> None:
-    for info in found.pairs:
+def test_a_description_survives_storing(discovery: Discovery) -> None:
+    for info in discovery.pairs:
         assert PairInfo.from_json(info.to_json()) == info
 
 
@@ -179,7 +178,7 @@ def test_a_file_that_never_ends_its_import_is_given_up(tmp_path: Path, monkeypat
     )
     (tmp_path / "endless.py").write_text("import time\nTIP = None\ntime.sleep(600)\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(discovery, "IMPORT_DEADLINE", 3.0)
+    monkeypatch.setattr("tipbench.suite.discover.IMPORT_DEADLINE", 3.0)
     (broken,) = discover(tmp_path / "endless.py").broken
     assert broken.kind == "import error"
     assert "endless.py" in broken.reason

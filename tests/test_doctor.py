@@ -1,4 +1,4 @@
-"""What doctor finds and what it advises, on described machines; torch is imported only once, for real."""
+"""What doctor reports and what it advises, on described machines; torch is imported only once, for real."""
 
 import io
 import os
@@ -34,7 +34,6 @@ CARD: dict[str, Any] = {
 @pytest.fixture
 def complete(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A machine on which nothing is missing, whatever the tests run on; returns its root."""
-    monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(sys, "version_info", (3, 12, 1))
     monkeypatch.setattr(native, "find", lambda name: Path(name))
     monkeypatch.setattr(psutil, "sensors_battery", lambda: None, raising=False)
@@ -60,18 +59,18 @@ def test_a_complete_and_quiet_machine_is_ready(complete: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "topic", "text", "blocks"),
+    ("facts", "topic", "text", "blocks"),
     [
         ({"torch_error": "No module named 'torch'"}, "torch", "cannot be imported: No module named 'torch'", True),
         ({**TORCH, "torch": "2.10.1"}, "torch", "2.10.1; 2.11 to 2.15 ", True),
         ({**TORCH, "torch": "2.16.0a0+git1"}, "torch", "2.16.0a0+git1; only 2.11 to 2.15 ", False),
         ({**TORCH, "torchvision_error": "no nms\nmore"}, "torchvision", "cannot be imported: no nms", False),
         ({**TORCH, "gpus": 0}, "GPU", "none found", False),
-        ({**TORCH, "gpus": 0, "accelerator": "mps"}, "GPU", "use mps here", False),
+        ({**TORCH, "gpus": 0, "accelerator": "xpu"}, "GPU", "use xpu here", False),
     ],
 )
-def test_torch(complete: Path, said: dict[str, Any], topic: str, text: str, blocks: bool) -> None:
-    (finding,) = doctor.missing(DESCRIBED, said, complete)
+def test_torch(complete: Path, facts: dict[str, Any], topic: str, text: str, blocks: bool) -> None:
+    (finding,) = doctor.missing(DESCRIBED, facts, complete)
     assert finding.topic == topic
     assert text in finding.text
     assert "more" not in finding.text
@@ -87,7 +86,7 @@ CPU_BUILD, TOO_OLD = {**TORCH, "gpus": 0, "built_for": ""}, {**TORCH, "gpus": 0,
 
 
 @pytest.mark.parametrize(
-    ("cards", "said", "topic", "text", "remedy"),
+    ("cards", "facts", "topic", "text", "remedy"),
     [
         ([{}], CPU_BUILD, "GPU", "NVIDIA H100 is here, but this torch is a CPU build", ""),
         ([{}], TOO_OLD, "GPU", "NVIDIA H100 is here, but torch for CUDA 13.2 cannot use it", ""),
@@ -105,9 +104,9 @@ CPU_BUILD, TOO_OLD = {**TORCH, "gpus": 0, "built_for": ""}, {**TORCH, "gpus": 0,
     ],
 )
 def test_gpus_that_cannot_be_used_as_they_are(
-    complete: Path, cards: list[dict[str, Any]], said: dict[str, Any], topic: str, text: str, remedy: str
+    complete: Path, cards: list[dict[str, Any]], facts: dict[str, Any], topic: str, text: str, remedy: str
 ) -> None:
-    (finding,) = doctor.missing(with_cards(*cards), said, complete)
+    (finding,) = doctor.missing(with_cards(*cards), facts, complete)
     assert finding.topic == topic
     assert text in finding.text
     assert remedy in finding.remedy
@@ -133,7 +132,7 @@ def test_gpus_that_a_variable_hides_are_not_called_missing(
 
 
 @pytest.mark.parametrize(
-    ("names", "env", "found"),
+    ("names", "env", "ambiguous"),
     [
         (["NVIDIA H100", "NVIDIA H100"], {}, False),
         (["NVIDIA L4", "NVIDIA H100"], {}, True),
@@ -145,11 +144,11 @@ def test_gpus_that_a_variable_hides_are_not_called_missing(
     ],
 )
 def test_indices_may_mean_other_gpus_to_cuda_where_they_differ(
-    names: list[str], env: dict[str, str], found: bool
+    names: list[str], env: dict[str, str], ambiguous: bool
 ) -> None:
     findings = doctor.order_of_gpus([{**CARD, "name": name} for name in names], env)
-    assert bool(findings) is found
-    if found:
+    assert bool(findings) is ambiguous
+    if ambiguous:
         assert "cards differ (NVIDIA H100 and NVIDIA L4)" in findings[0].text
         assert findings[0].remedy == "export CUDA_DEVICE_ORDER=PCI_BUS_ID"
     assert doctor.order_of_gpus("unavailable", env) == []
@@ -171,14 +170,14 @@ def test_gpus_that_cuda_does_not_see_count_where_their_order_matters(monkeypatch
     assert "cards differ (NVIDIA H100 and NVIDIA L4)" in stream.getvalue()
 
 
-@pytest.mark.parametrize(("total", "found"), [((1 << 30) - 1, True), (1 << 30, False)])
+@pytest.mark.parametrize(("total", "too_small"), [((1 << 30) - 1, True), (1 << 30, False)])
 def test_shared_memory_that_is_too_small(
-    complete: Path, monkeypatch: pytest.MonkeyPatch, total: int, found: bool
+    complete: Path, monkeypatch: pytest.MonkeyPatch, total: int, too_small: bool
 ) -> None:
     disks = {complete / "dev/shm": SimpleNamespace(total=total)}
     monkeypatch.setattr(shutil, "disk_usage", disks.__getitem__)
     missed = doctor.missing(DESCRIBED, TORCH, complete)
-    assert topics(missed) == ["shared memory"] * found
+    assert topics(missed) == ["shared memory"] * too_small
     assert all("--shm-size" in finding.remedy and "--ipc=host" in finding.remedy for finding in missed)
 
 
@@ -268,8 +267,8 @@ def test_a_gpu_that_only_the_driver_counts_is_none_for_torch(tmp_path: Path, mon
     )
     (tmp_path / "torchvision.py").touch()
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    said = doctor.ask_torch()
-    assert said == {"torch": "2.15.0", "threads": 2, "built_for": "CUDA 13.2", "gpus": 0, "accelerator": ""}
+    facts = doctor.ask_torch()
+    assert facts == {"torch": "2.15.0", "threads": 2, "built_for": "CUDA 13.2", "gpus": 0, "accelerator": ""}
 
 
 def test_the_whole_report_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,8 +31,8 @@ TIPS = [tip_and_pairs(file) for file in FILES]
 
 
 def test_each_item_of_the_guides_has_a_tip() -> None:
-    found = answers((vars(tip), [(pair.scale, pair.__name__) for pair in pairs]) for tip, pairs in TIPS)
-    assert not {item for item, tips in found.items() if not tips}
+    by_item = answers((vars(tip), [(pair.scale, pair.__name__) for pair in pairs]) for tip, pairs in TIPS)
+    assert not {item for item, tips in by_item.items() if not tips}
 
 
 def test_items_are_distinct_and_have_a_source() -> None:
@@ -76,8 +76,8 @@ def test_a_pair_checks_equal_work_and_mechanism(pair: type[Pair]) -> None:
 
 
 def test_a_reason_takes_the_place_of_a_micro_pair_and_an_item_of_no_guide_is_named() -> None:
-    found = answers([({"id": "mine", "guide": ("B7",), "no_micro": "it is a loop"}, [("macro", "One")])])
-    assert [(answer.micro, answer.macro) for answer in found["B7"]] == [("none: it is a loop", "One")]
+    by_item = answers([({"id": "mine", "guide": ("B7",), "no_micro": "it is a loop"}, [("macro", "One")])])
+    assert [(answer.micro, answer.macro) for answer in by_item["B7"]] == [("none: it is a loop", "One")]
     with pytest.raises(ValueError, match="mine names the guide item Z9"):
         answers([({"id": "mine", "guide": ("Z9",)}, [("micro", "One")])])
 
@@ -119,8 +119,8 @@ def test_the_readme_s_sentences_are_what_list_prints_of_its_run() -> None:
     ((file, shown),) = re.findall(
         r"<!-- sentences: `tipbench list --found (\S+)`.*? -->\n(.*?)<!-- end of sentences -->", readme, re.DOTALL
     )
-    found, _ = read(BENCHMARKS.parent / file)
-    assert shown == as_markdown.blocks(guides.sentences(found))
+    stored, _ = read(BENCHMARKS.parent / file)
+    assert shown == as_markdown.blocks(guides.sentences(stored))
 
 
 def findings(*sentences: Sentence) -> list[list[str]]:
@@ -129,14 +129,14 @@ def findings(*sentences: Sentence) -> list[list[str]]:
     sweep = tip("async-loading", guide=["A1.1"])
     ways = {"optimized": 0.7, "half": 0.2}
     points = {"n=1": 0.1, "n=4": 0.3}
-    found = run(
+    results = run(
         [
             measured(info("Linear", list(ways), tip=about), ways, memory=both(400, 1000)),
             measured(info("Epoch", list(points), tip=sweep), points),
             Record(info("Training", tip=about), "skipped", Reason("needs.c++-compiler")),
         ]
     )
-    _, table = as_markdown.blocks(guides.sentences(found, [Item("A3.6", "", sentences)])).strip().split("\n\n")
+    _, table = as_markdown.blocks(guides.sentences(results, [Item("A3.6", "", sentences)])).strip().split("\n\n")
     return [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
 
 

@@ -73,8 +73,8 @@ CACHES = (("1", "Data", "32K"), ("1", "Instruction", "32K"), ("2", "Unified", "1
         (
             {
                 f"{CORE}/cpu0/cache/index{index}/{name}": text
-                for index, found in enumerate(CACHES)
-                for name, text in zip(("level", "type", "size"), found, strict=True)
+                for index, cache in enumerate(CACHES)
+                for name, text in zip(("level", "type", "size"), cache, strict=True)
             },
             {"caches": {"L1d": 32 << 10, "L1i": 32 << 10, "L2": 1 << 20, "L3": 32 << 20}},
         ),
@@ -241,9 +241,9 @@ def test_a_microarchitecture_is_known_by_the_processor_s_numbers(
 ) -> None:
     first = f"vendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\nmodel name\t: AMD EPYC\n"
     files(tmp_path, {"proc/cpuinfo": f"{first}stepping\t: {stepping}\n\nvendor_id\t: Other\nstepping\t: 99\n"})
-    found = microarchitecture.identity(tmp_path)
-    assert found == microarchitecture.Identity(vendor, family, model, stepping)
-    assert microarchitecture.microarchitecture(found) == expected
+    processor = microarchitecture.identity(tmp_path)
+    assert processor == microarchitecture.Identity(vendor, family, model, stepping)
+    assert microarchitecture.microarchitecture(processor) == expected
 
 
 def test_archspec_knows_processors_without_such_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,10 +352,10 @@ def four_cards(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def indices(env: dict[str, str]) -> list[int]:
-    found = gpu.gpus(env)
-    assert isinstance(found, list)
-    assert [card["name"] for card in found] == [MODELS[card["index"]] for card in found]
-    return [card["index"] for card in found]
+    cards = gpu.gpus(env)
+    assert isinstance(cards, list)
+    assert [card["name"] for card in cards] == [MODELS[card["index"]] for card in cards]
+    return [card["index"] for card in cards]
 
 
 VISIBLE = [

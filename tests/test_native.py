@@ -1,4 +1,4 @@
-"""Where native libraries are found, and what is said where they cannot be fetched. No network."""
+"""Where native libraries are looked for, and what a person is told if they cannot be fetched. No network."""
 
 import os
 import platform
@@ -106,10 +106,10 @@ def test_the_wrapper_puts_its_own_libnuma_first(cache: Path) -> None:
         path.write_text(text)
         path.chmod(0o755)
     env = {"PATH": "/usr/bin:/bin", "LD_LIBRARY_PATH": "/other"}
-    said = subprocess.run(
+    wrapped = subprocess.run(
         [cache / "numactl", "--membind=0", "a b"], env=env, capture_output=True, text=True, check=True
     )
-    assert said.stdout == f"{cache}/numa:/other|--membind=0 a b\n"
+    assert wrapped.stdout == f"{cache}/numa:/other|--membind=0 a b\n"
 
 
 def test_fetch_unpacks_what_is_missing_and_leaves_the_rest(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,24 +133,24 @@ def test_fetch_unpacks_what_is_missing_and_leaves_the_rest(cache: Path, monkeypa
     started = answering(monkeypatch, answer)
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     jemalloc = a_library(cache / "libjemalloc.so.2")
-    said: list[str] = []
-    results = {result.name: result for result in native.fetch(said.append)}
+    lines: list[str] = []
+    results = {result.name: result for result in native.fetch(lines.append)}
     for line, words in zip(
-        said, ("already there: ", "package libtcmalloc", "could not download", "numactl"), strict=True
+        lines, ("already there: ", "package libtcmalloc", "could not download", "numactl"), strict=True
     ):
         assert words in line
     assert not any("jemalloc" in command for command in started)
     assert results["iomp5"].path is None
     assert (results["jemalloc"].path, results["numactl"].path) == (jemalloc, cache / "numactl")
-    kept = sorted(str(path.relative_to(cache)) for path in cache.rglob("*") if path.is_file())
-    assert kept == ["libjemalloc.so.2", "libtcmalloc_minimal.so.4", "numa/libnuma.so.1", "numa/numactl", "numactl"]
+    files = sorted(str(path.relative_to(cache)) for path in cache.rglob("*") if path.is_file())
+    assert files == ["libjemalloc.so.2", "libtcmalloc_minimal.so.4", "numa/libnuma.so.1", "numa/numactl", "numactl"]
 
 
 def fetched() -> dict[str, str]:
-    """What is said of each library."""
-    said: list[str] = []
-    native.fetch(said.append)
-    return {line.split()[0]: line for line in said}
+    """The line about each library."""
+    lines: list[str] = []
+    native.fetch(lines.append)
+    return {line.split()[0]: line for line in lines}
 
 
 @pytest.mark.parametrize("root", [True, False])

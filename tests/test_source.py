@@ -96,14 +96,14 @@ def test_of_a_job_that_is_nowhere_the_tip_is_shown_alone_or_nothing() -> None:
 
 
 def test_what_all_sides_use_is_shown_by_itself_and_marks_stay() -> None:
-    found = sides(FILE, "Alone")
-    assert list(found) == ["baseline", "optimized", "other", SHARED]
-    assert found[SHARED] == "def data(self):\n    return torch.ones(2)"
-    assert found["baseline"] == "def baseline(self):\n    data = self.data()\n    return lambda: data + 1"
-    assert found["optimized"].startswith("@sweep(threads=(1, 2))\ndef optimized(self, threads):")
-    assert "def deeper(job)" in found["optimized"]
-    assert found["other"].startswith("@variant\ndef other(self):")
-    assert not any("unused" in text or "mechanism" in text for text in found.values())
+    code = sides(FILE, "Alone")
+    assert list(code) == ["baseline", "optimized", "other", SHARED]
+    assert code[SHARED] == "def data(self):\n    return torch.ones(2)"
+    assert code["baseline"] == "def baseline(self):\n    data = self.data()\n    return lambda: data + 1"
+    assert code["optimized"].startswith("@sweep(threads=(1, 2))\ndef optimized(self, threads):")
+    assert "def deeper(job)" in code["optimized"]
+    assert code["other"].startswith("@variant\ndef other(self):")
+    assert not any("unused" in text or "mechanism" in text for text in code.values())
 
 
 @pytest.mark.parametrize("text", ["", "class Alone(:", "x = 1", "class Alone(Alone): pass", "\0", "(" * 100_000])
@@ -112,8 +112,7 @@ def test_what_holds_no_such_pair_has_no_sides(text: str) -> None:
 
 
 def test_every_pair_of_the_suite_shows_both_sides() -> None:
-    found = discover(BENCHMARKS)
-    for info in (info for info in found.pairs if info.tip["id"] != "control"):  # whose sides are the same
+    for info in (info for info in discover(BENCHMARKS).pairs if info.tip["id"] != "control"):  # its sides are one
         assert {"baseline", "optimized"} <= set(info.code), info.name
         assert all(ast.parse(text).body for text in info.code.values()), info.name
         further = {variant.name for variant in info.variants if "=" not in variant.name}

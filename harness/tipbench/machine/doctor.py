@@ -116,7 +116,7 @@ def ask_torch(python: str = sys.executable, timeout_s: float = 180) -> dict[str,
     """What torch says of itself, in a child process.
 
     Keys: torch (version), threads, built_for ("CUDA 13.0", "ROCm", or "" for a CPU build), gpus (how many it can use),
-    accelerator ("cuda", which ROCm is as well, "mps", "xpu" ..., or "");
+    accelerator ("cuda", which ROCm is as well, "xpu" ..., or "");
     torchvision_error and torch_error, each only where the import fails.
     """
     try:

@@ -184,8 +184,8 @@ def _cards(machine: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]]:
             yield (part, f"{CARD}{field}"), [_get(card, field) for card in cards]
 
 
-def _get(found: Any, field: str) -> Any:
-    return found.get(field, NOT_RECORDED) if isinstance(found, Mapping) else NOT_RECORDED
+def _get(values: Any, field: str) -> Any:
+    return values.get(field, NOT_RECORDED) if isinstance(values, Mapping) else NOT_RECORDED
 
 
 def _alike(field: str, left: Any, right: Any) -> bool:
