@@ -11,7 +11,7 @@ import torch
 from tests.made_up import both, info, measured, run, tip
 from tipbench.records.record import Record
 from tipbench.records.store import read
-from tipbench.report import as_markdown, guides
+from tipbench.report import guides
 from tipbench.suite.catalog import coverage
 from tipbench.suite.discover import discover
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
@@ -120,7 +120,7 @@ def test_the_readme_s_sentences_are_what_list_prints_of_its_run() -> None:
         r"<!-- sentences: `tipbench list --found (\S+)`.*? -->\n(.*?)<!-- end of sentences -->", readme, re.DOTALL
     )
     stored, _ = read(BENCHMARKS.parent / file)
-    assert shown == as_markdown.blocks(guides.sentences(stored))
+    assert shown == guides.sentences(stored)
 
 
 def findings(*sentences: Sentence) -> list[list[str]]:
@@ -136,7 +136,7 @@ def findings(*sentences: Sentence) -> list[list[str]]:
             Record(info("Training", tip=about), "skipped", Reason("needs.c++-compiler")),
         ]
     )
-    _, table = as_markdown.blocks(guides.sentences(results, [Item("A3.6", "", sentences)])).strip().split("\n\n")
+    _, table = guides.sentences(results, [Item("A3.6", "", sentences)]).strip().split("\n\n")
     return [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
 
 
@@ -156,7 +156,7 @@ def test_a_sentence_has_the_variant_or_the_sweep_that_it_names() -> None:
         Sentence("Several.", ("async-loading.Epoch[n]",)),
     )
     assert one[3].startswith("Linear (half) 1.22")
-    assert [line.split(" ")[1] for line in swept[3].split("<br>")] == ["(n=1)", "(n=4)"]
+    assert [line.split(" ")[1] for line in swept[3].split("; ")] == ["(n=1)", "(n=4)"]
 
 
 def test_of_a_sentence_that_was_not_tried_the_reason_is_shown() -> None:
@@ -169,4 +169,4 @@ def test_of_a_sentence_that_was_not_tried_the_reason_is_shown() -> None:
     assert skipped[3].replace("\\", "") == Reason("needs.c++-compiler").text
     assert absent[3] == "not in this run"
     assert untried[2:] == ["none: no card", "-"]
-    assert partly[2] == "`amp.Elsewhere`<br>but one card alone"
+    assert partly[2] == "`amp.Elsewhere`, but one card alone"

@@ -11,10 +11,7 @@ from torch.utils.data import TensorDataset
 
 from tests.made_up import info, measured, run
 from tipbench.records.record import PHASES
-from tipbench.report.document import Table
-from tipbench.report.figures import alts
-from tipbench.report.jobs import section
-from tipbench.report.rows import rows
+from tipbench.report import render
 from tipbench.tip.job import Job
 from tipbench.worker import job_card as job_card_file
 from tipbench.worker.job_card import bytes_moved, job_card, phases_of
@@ -100,11 +97,7 @@ def test_a_job_is_shown_once_with_all_its_pairs() -> None:
         for name, job, scale in (("One", "TrainGPT", "macro"), ("Two", "TrainGPT", "macro"), ("Alone", "", "micro"))
     )
     records = [replace(one, launches=(replace(one.launches[0], card=card), *one.launches[1:])), two, micro]
-    found = rows(run(records))
-    _, _, table = section(found)
-    assert isinstance(table, Table)
-    (row,) = table.rows
-    shown = [cell.line[0] for cell in row]
-    assert shown[2:] == ["5.0 M", "17.5 G", "800.0 M", "10.0 s", "10 / 20 / 50 / 20", "2 pairs"]
-    assert alts(found)["job-time"].endswith("TrainGPT: loading 10 %, forward 20 %, backward 50 %, optimizer 20 %.")
-    assert section(rows(run(records[1:]))) == []
+    text = render(run(records), [], "md").decode()
+    row = "| TrainGPT | batch 32 | 5.0 M | 17.5 G | 800.0 M | 10.0 s | 10 / 20 / 50 / 20 | 2 pairs |"
+    assert text.count("| TrainGPT |") == text.count(row) == 1
+    assert "## The jobs" not in render(run(records[1:]), [], "md").decode()

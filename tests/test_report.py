@@ -16,20 +16,15 @@ from typing import Any
 
 import pytest
 
-from tests.made_up import CLOSE, both, count, info, measured, realistic, run, tip
+from tests.made_up import CLOSE, count, info, measured, realistic, run, tip
 from tipbench.records.record import Launch, PairInfo, Record, Run, VariantRecord
 from tipbench.records.store import Notice
-from tipbench.report import FORMATS, ReportError, one_liners, one_run, render, rows, write
+from tipbench.report import FORMATS, ReportError, one_liners, render, rows, write
 from tipbench.report import wording as words
-from tipbench.report.code_link import code_places
-from tipbench.report.document import Bullets, Link, Paragraph, Quote
 from tipbench.report.rows import counts
-from tipbench.tip.pair import Claim
 from tipbench.tip.reason import Reason
 
 GOLDEN = Path(__file__).parent / "golden" / "schema-1.jsonl"
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
-OURS = "benchmarks/general/grad_none.py"
 MACRO: dict[str, Any] = {"scale": "macro"}
 
 
@@ -171,132 +166,6 @@ def test_counts_add_up(made: Run) -> None:
     for shown in (made, run(), replace(made, planned=()), replace(made, records=made.records[:4])):
         found = counts(shown)
         assert found.planned == found.measured + found.skipped + found.failed + found.not_reached
-    text = markdown(made)
-    assert "17 pairs planned = 13 measured + 1 skipped + 1 failed + 2 not reached (no-grad.Chain, " in text
-    comparisons = re.search(r"(\d+) comparisons [^:]*: (.*)\.", text)
-    assert comparisons is not None
-    assert int(comparisons[1]) == sum(int(part.split()[0]) for part in comparisons[2].split(", "))
-
-
-# ---- Markdown ----
-
-
-def test_markdown_puts_what_to_do_before_how_to_read_it_before_the_evidence(made: Run) -> None:
-    parts = (
-        *("# ", "tips tried: ", "1 more needs a GPU.", "against itself 3 times", "interrupted: 2 pairs", "Limits."),
-        *("| answer | tip | what to write | gain | price |", "| **use it** | [", "| **not possible here** | ["),
-        *("## The machine", "## How to read this", "## This run", "17 pairs planned", "## The evidence"),
-        *("### channels-last", "### cuda-graphs", "### the-run", "(A/A controls)", "How to read a verdict"),
-    )
-    places = list(map(markdown(made).index, parts))
-    assert places == sorted(places)
-
-
-SPREADS = (("Narrow", 0.001), ("Middle", 0.004), ("Wide", 0.03))
-TWO_WAYS = ("optimized", "other")
-
-
-@pytest.mark.parametrize(
-    ("claim", "variants", "more", "said"),
-    [
-        (Claim.FASTER, (0.0, -0.5), {}, r"promises: Pair\. Why, we think: It is cold\."),
-        (Claim.FASTER, (-0.5, 0.5), {}, ""),  # one way keeps the promise
-        (Claim.FASTER, (-0.5,), {"launches": 1}, ""),  # which says nothing yet
-        (Claim.LEANER, (0.5,), {"memory": both(800, 500)}, r"promises: Pair\."),
-        (Claim.LEANER, (-0.5,), {"memory": both(500, 500)}, ""),
-        (Claim.SOONER, (-0.5,), {}, ""),  # what no step can show is not held against a step
-        (Claim.STEADIER, (-0.5,), {}, ""),
-        (Claim.FEWER_STEPS, (-0.5,), {}, ""),
-        (Claim.SOONER_AT_TARGET, (-0.5,), {}, ""),
-    ],
-)
-def test_where_the_promise_was_not_found_the_report_says_so_once_and_why(
-    claim: Claim, variants: tuple[float, ...], more: Any, said: str
-) -> None:
-    effects = dict(zip(TWO_WAYS, variants, strict=False))
-    about = info(variants=list(effects), tip=tip(claim=claim, why_not="It is cold."))
-    shown = markdown(run([measured(about, effects, **more)]))
-    assert ("Not as the guide promises: " in shown) == bool(said)
-    assert re.search(said, shown)
-
-
-def test_markdown_has_every_fact_of_a_tip(made: Run) -> None:
-    section = markdown(made).split("### channels-last\n")[1].split("</details>")[0]
-    assert "| Convolution | micro, cpu | optimized | **faster** | 1.52x [" in section
-    memory = "live tensors, build included 800 MiB -> 800 MiB (same)<br>resident 1,000 MiB -> 1,004 MiB"
-    assert f"| 2.00 ms -> 1.31 ms | {memory}" in section
-    assert "| +110 ms | 161 steps | 4 |" in section
-    for fact in ("26-76 % on Xeon 8380", "pytorch#82699", "2.38e-07", "62 -> 0", "run channels-last.Convolution`"):
-        assert fact in section
-    for fact in ("Status: default now", "512 MiB -> 64.0 MiB", "run \\`make native\\`", "no answer within 300 s"):
-        assert fact in markdown(made)
-
-
-def test_markdown_shows_no_float_with_many_digits(made: Run) -> None:
-    assert re.findall(r"\d+\.\d{4,}", markdown(made)) == ["0.0001"] * markdown(made).count("0.0001 allowed")
-
-
-def test_every_table_has_as_many_cells_in_each_line(made: Run) -> None:
-    tables = re.findall(r"(?:^\|.*\|\n)+", markdown(made), re.MULTILINE)
-    assert tables
-    for table in tables:
-        assert len({len(re.split(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
-
-
-def test_controls_that_call_identical_code_different_warn() -> None:
-    wrong = measured(info("Pointwise", tip=tip("control")), {"optimized": 0.3})
-    shown = markdown(run([wrong, measured(info(tip=tip("control")), {"optimized": 0.0})]))
-    assert re.search(r"\*\*Identical code was called different \(Pointwise faster, 1\.35x .*: distrust small", shown)
-    assert "the noise floor of this run is unknown" in markdown(run())
-
-
-def test_identical_code_that_was_timed_too_seldom_vouches_for_nothing() -> None:
-    few = [measured(info(pair, tip=tip("control")), {"optimized": 0.0}, launches=2) for pair in ("One", "Two")]
-    shown = markdown(run([*few, measured(info("Three", tip=tip("control")), {"optimized": 0.0})]))
-    assert "against itself in 3 pairs. Of the 1 with launches enough for a verdict none was called different." in shown
-
-
-def test_what_all_variants_have_in_common_is_said_once() -> None:
-    names = ["n=1", "n=2"]
-    counts_of = {name: {"what": "workers", "baseline": 0, "optimized": index} for index, name in enumerate(names, 1)}
-    more: dict[str, Any] = {"equal": dict.fromkeys(names, CLOSE), "mechanism": counts_of}
-    both_pairs = [measured(info(pair, names), {"n=1": 0.3, "n=2": 0.4}, **more) for pair in ("One", "Two")]
-    shown = markdown(run(both_pairs))
-    assert shown.count("results differ by at most") == 1
-    assert "- Equal work, One, Two: results differ" in shown
-    assert "- Mechanism, One, Two: workers: 0 -> 1 (n=1); 0 -> 2 (n=2)." in shown
-
-
-def test_the_noise_floor_is_how_far_from_equal_the_intervals_of_identical_code_reach() -> None:
-    controls = [measured(info(pair, tip=tip("control")), {"optimized": 0.0}, spread) for pair, spread in SPREADS]
-    shown = run(controls)
-    reach = {row.info.pair: max(row.judgement.high or 0, 1 / (row.judgement.low or 1)) - 1 for row in rows(shown)}
-    said = f"under {words.percent(reach['Middle'])} can hardly be seen, in the noisiest (Wide) under "
-    assert f"{said}{words.percent(reach['Wide'])}." in markdown(shown)
-    assert "against itself 3 times, was never called different" in markdown(shown)
-
-
-def test_bare_and_quick_runs_say_so_and_repeat_so() -> None:
-    options = {"profile": "quick", "bare": True}
-    shown = markdown(run([measured(info(), {"optimized": 0.3})], options=options, controls={}))
-    assert "Measured with `--bare`" in shown
-    assert "the run was made with `--bare`" in shown, "in place of the table of controls"
-    assert "`tipbench run made-up.Pair --profile quick --bare`" in shown
-
-
-def test_quarantined_rounds_are_counted() -> None:
-    record = measured(info(), {"optimized": 0.3})
-    first = replace(record.launches[0], throttled_us=(9,) + (0,) * 15)
-    shown = markdown(run([replace(record, launches=(first, *record.launches[1:]))]))
-    assert "| 4 (1 disturbed round left out) |" in shown
-
-
-def test_a_mechanism_that_cannot_be_seen_says_so_instead_of_a_count() -> None:
-    mechanism = {"what": "kernels", "baseline": {"unseen": "no CUPTI"}, "optimized": {"unseen": "no CUPTI"}}
-    shown = run([measured(info(), {"optimized": 0.3}, mechanism={"optimized": mechanism})])
-    assert "kernels: not seen, as no CUPTI" in markdown(shown)
-    (row,) = pairs(shown)
-    assert (row["verdict"], row["mechanism"]) == ("faster", mechanism)
 
 
 def test_a_gpus_readings_are_shown_by_side_and_what_is_refused_is_called_unavailable() -> None:
@@ -326,58 +195,6 @@ def test_a_gpus_readings_are_shown_by_side_and_what_is_refused_is_called_unavail
     (line,) = csv.DictReader(io.StringIO(render(shown, [], "csv").decode()))
     assert (line["baseline_sm_mhz"], line["variant_sm_mhz"]) == ("1980.0", "1755.0")
     assert (line["baseline_memory_mhz"], line["variant_joules_a_step"]) == ("", "0.875")
-    text = markdown(shown)
-    for said in ("1980 -> 1755 MHz", "memory clock unavailable", "40 -> 40 C", "power unavailable", "1.25 -> 0.875 J"):
-        assert said in text
-    assert "energy a step unavailable" in markdown(run([replace(record, launches=launches)]))
-    flush_l2 = replace(record, info=replace(record.info, flush_l2=True))
-    assert "its L2 cache emptied" in markdown(run([flush_l2]))
-    assert "- GPU" not in markdown(run([measured(info(), {"optimized": 0.3})]))
-
-
-def test_a_run_on_several_nodes_names_them_and_how_it_is_repeated(made: Run) -> None:
-    first = {"name": "amd-2c", "interface": "eth0", "mbit": 10000}
-    machine = {**made.machine, "nodes": [first, {**first, "interface": "eth1", "mbit": 0}]}
-    shown = markdown(replace(made, machine=machine, options={**made.options, "nnodes": 2}))
-    assert "amd-2c by eth0 (10000 Mbit/s), amd-2c by eth1" in shown
-    assert "`tipbench run channels-last.Convolution --nnodes 2 --rdzv HOST:PORT`" in shown
-    assert "--nnodes" not in markdown(made)
-
-
-def test_notices_are_shown_by_file_and_line(made: Run) -> None:
-    shown = markdown(made, Notice(Path("/home/someone/2026.jsonl"), 12, "truncated: | <b>lost</b>"))
-    assert "- 2026.jsonl, line 12: truncated: \\| &lt;b>lost&lt;/b>" in shown
-    assert "/home/someone" not in shown
-
-
-def test_paths_of_the_measuring_machine_stay_there() -> None:
-    def shown(file: str) -> str:
-        return markdown(run([measured(info(file=file), {"optimized": 0.3})]))
-
-    mine = shown("/home/someone/tipbench/benchmarks/general/grad_none.py")
-    assert "Code: `benchmarks/general/grad_none.py`, line 12 (commit 0123456789ab)." in mine
-    assert "Code: `mine.py`, line 12." in shown("/home/someone/secret/mine.py")
-
-
-@pytest.mark.parametrize(
-    ("repository", "commit", "file", "address"),
-    [
-        ("https://github.com/a/b", COMMIT, OURS, f"https://github.com/a/b/blob/{COMMIT}/{OURS}"),
-        ("https://codeberg.org/a/b/", COMMIT, OURS, f"https://codeberg.org/a/b/src/commit/{COMMIT}/{OURS}"),
-        ("https://github.com/a/b", f"{COMMIT}-dirty", OURS, ""),  # what was measured is on no server
-        ("https://github.com/a/b", "unknown", OURS, ""),
-        ("https://github.com/a/b", COMMIT, "benchmarks/general/of_somebody.py", ""),
-        ("https://github.com/a/b", COMMIT, "/home/someone/mine.py", ""),
-        ("", COMMIT, OURS, ""),
-    ],
-)
-def test_code_is_linked_at_the_runs_commit_where_an_address_leads_to_it(
-    repository: str, commit: str, file: str, address: str
-) -> None:
-    shown = code_places(commit, [info("One", file=file, line=12), info("Two", file=file, line=90)], repository)
-    linked = [span.to for span in shown if isinstance(span, Link)]
-    assert linked == ([address, f"{address}#L12", f"{address}#L90"] if address else [])
-    assert not any("/home" in str(span) for span in shown)
 
 
 def test_an_empty_run_is_a_report_too() -> None:
@@ -406,8 +223,6 @@ def test_shares_are_of_what_the_controls_of_the_same_run_reach() -> None:
         "flops": {"baseline": pytest.approx(0.5), "variant": pytest.approx(1.0), "rate": pytest.approx(1e11)},
         "bytes": {"baseline": pytest.approx(0.01), "variant": pytest.approx(0.02), "rate": pytest.approx(12.8e9)},
     }
-    assert re.search(r"limit, Job: .*\(100 GFLOP/s\): 50 % -> 100 %\.", markdown(made))
-    assert re.search(r"limit, Job: .*\(12\.8 GB/s, read and written\): 1\.0 % -> 2\.0 %\.", markdown(made))
 
 
 def test_without_a_control_of_the_same_device_the_share_is_unknown() -> None:
@@ -415,7 +230,6 @@ def test_without_a_control_of_the_same_device_the_share_is_unknown() -> None:
     product = with_work(info("MatrixProduct", tip=tip("control"), device="cuda"), 0.0, {"flops": 2_000_000_000}, 0.02)
     for made in (run([job]), run([product, job]), run([replace(product, outcome="failed"), job])):
         assert next(pair for pair in pairs(made) if pair["pair"] == "Job")["limit"] == {}
-        assert "Share of this machine" not in markdown(made)
 
 
 # ---- hostile text ----
@@ -437,21 +251,6 @@ def hostile() -> Run:
     bad = Record(replace(about, pair="Bad"), "failed", Reason(HOSTILE, {}, HOSTILE, HOSTILE))
     machine = {"name": HOSTILE, "torch": HOSTILE, HOSTILE: HOSTILE, "gpus": [{"name": HOSTILE}]}
     return run([good, bad], machine=machine, controls={HOSTILE: HOSTILE}, commit=HOSTILE, suite=HOSTILE)
-
-
-def test_hostile_text_stays_text_in_markdown() -> None:
-    shown = markdown(hostile(), Notice(Path("a"), 1, HOSTILE))
-    assert "alert(1)" in shown
-    outside_code = re.sub(r"`[^`\n]*`", "", shown.replace("\\`", ""))
-    assert "<script" not in outside_code
-    assert "</td" not in outside_code
-    assert "](http" not in outside_code.replace("\\](", "")
-    assert "[[w" not in outside_code.replace("\\[", "")
-    assert "**b**" not in outside_code
-    assert not re.search(r"^# head", shown, re.MULTILINE)
-    assert not re.search("[\x1b\r\u202e\ud800]", shown)
-    for table in re.findall(r"(?:^\|.*\|\n)+", shown, re.MULTILINE):
-        assert len({len(re.split(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
 
 
 def test_hostile_text_is_harmless_in_a_terminal_and_unchanged_in_json() -> None:
@@ -508,40 +307,6 @@ def test_reports_are_named_by_machine_and_run(tmp_path: Path, format: str) -> No
     beside = [path.stem] if format == "md" else []
     assert sorted(file.name for file in path.parent.iterdir()) == [*beside, path.name]
     assert write(made, [], format, tmp_path) == path
-
-
-def test_what_people_read_first_has_short_sentences(made: Run) -> None:
-    front = one_run.parted(made, "home").front
-    blocks = [block for block in front.blocks if isinstance(block, Paragraph | Bullets | Quote)]
-    lines = [line for block in blocks for line in ([block.line] if isinstance(block, Paragraph) else block.lines)]
-    texts = ["".join(span if isinstance(span, str) else getattr(span, "text", "") for span in line) for line in lines]
-    long = [part for text in texts for part in re.split("(?<=[.:;]) ", text) if len(part.split()) > 20]
-    assert len(lines) > 10
-    assert long == []
-
-
-def test_markdown_in_files_is_a_short_page_and_all_evidence_one_link_away(made: Run, tmp_path: Path) -> None:
-    path = write(made, [], "md", tmp_path)
-    assert path is not None
-    below = sorted((path.parent / path.stem).glob("*.md"))
-    assert {page.stem for page in below} == {row.tip for row in rows(made)} - {"control"} | {"the-run"}
-    assert len(path.read_text().splitlines()) <= 150
-    linked: set[Path] = set()
-    for page in (path, *below):
-        targets = re.findall(r"(?<!!)\[[^]]*\]\(([^)#]+)\)", page.read_text())
-        assert all((page.parent / target).is_file() for target in targets), page
-        linked |= {(page.parent / target).resolve() for target in targets if page == path}
-        assert page == path or f"../{path.name}" in targets
-    assert linked == {page.resolve() for page in below}
-    figures = [
-        (page.parent / shown).resolve()
-        for page in (path, *below)
-        for shown in re.findall(r"^!\[.+\]\((.+)\)$", page.read_text(), re.MULTILINE)
-    ]
-    written = sorted(file.resolve() for file in path.parent.rglob("*.svg"))
-    assert sorted(figures) == written
-    assert f"({path.stem}/jobs.svg)" in path.read_text()
-    assert sorted(path.parent.rglob("*.png")) == [file.with_suffix(".png") for file in written]
 
 
 def test_without_a_folder_the_report_is_printed(made: Run, capfd: pytest.CaptureFixture[str]) -> None:

@@ -266,9 +266,9 @@ def _list(options: argparse.Namespace) -> int:
 
 def _sentences(file: Path | None) -> str:
     from tipbench.records import store
-    from tipbench.report import as_markdown, guides
+    from tipbench.report import guides
 
-    return as_markdown.blocks(guides.sentences(None if file is None else store.read(file)[0]))
+    return guides.sentences(None if file is None else store.read(file)[0])
 
 
 def _doctor(options: argparse.Namespace) -> int:

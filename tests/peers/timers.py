@@ -26,9 +26,6 @@ from tipbench.errors import UserError
 from tipbench.machine.controls import controls, environment
 from tipbench.machine.orphans import die_with_parent
 from tipbench.records.record import PairInfo, Record
-from tipbench.report.as_markdown import blocks
-from tipbench.report.cells import table
-from tipbench.report.document import Paragraph
 from tipbench.report.wording import ratio, seconds
 from tipbench.suite.discover import discover
 from tipbench.suite.files import BENCHMARKS
@@ -135,7 +132,9 @@ def main(device: str = "auto") -> None:
         finally:
             launcher.close()
     head = ("pair", "other timer", "harness, a step", "other, a step", "harness / other")
-    print(blocks([Paragraph((ABOUT,)), table("timers", head, rows)]), end="")
+    print(f"{ABOUT}\n")
+    for row in (head, ["---"] * len(head), *rows):
+        print(f"| {' | '.join(row)} |")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The guides sentence by sentence: which pair tries it, and what a run found."""
+"""The guides sentence by sentence: which pair tries it, and what a run showed."""
 
 from __future__ import annotations
 
@@ -7,62 +7,57 @@ from dataclasses import replace
 from itertools import groupby
 
 from tipbench.records.record import Run
-from tipbench.report.advice import gain_of, jobs_of
-from tipbench.report.cells import between, table
-from tipbench.report.document import Block, Break, Heading, Line, Literal, Span
-from tipbench.report.effect import Effect, effects
+from tipbench.report import markdown
+from tipbench.report.answer import answers
+from tipbench.report.result import Result
+from tipbench.report.results import results
 from tipbench.tip.guide import ITEMS, Item, Sentence
 from tipbench.tip.pair import Claim
 
 
-def sentences(run: Run | None, items: Sequence[Item] = ITEMS) -> list[Block]:
-    """A heading and a table a chapter. run: whose results are shown; without one the tables have no such column."""
-    results = {} if run is None else _by_name(effects(run))
-    head = ("item", "the guide says", "tried by", *(["found"] if run else []))
-    shown: list[Block] = []
-    for chapter, group in groupby(items, key=lambda item: item.source):
-        rows: list[list[Line | str]] = [
-            [item.id, _spans(sentence.says), _tried(sentence), *([_found(sentence, results)] if run else [])]
+def sentences(run: Run | None, items: Sequence[Item] = ITEMS) -> str:
+    """A heading and a table a chapter, as Markdown. run: whose results are shown; without one the tables have no such
+    column."""
+    by_name = {} if run is None else _by_name(results(run))
+    chapters = {
+        chapter: [
+            {
+                "item": item.id,
+                "says": sentence.says,
+                "tried": sentence.tried,
+                "untried": sentence.untried,
+                "results": _results(sentence, by_name),
+            }
             for item in group
             for sentence in item.sentence
         ]
-        shown += [Heading(chapter, 3), table(f"sentences-{len(shown) // 2}", head, rows)] if rows else []
-    return shown
+        for chapter, group in groupby(items, key=lambda item: item.source)
+    }
+    return markdown.render("guides.md.j2", chapters=chapters, has_results=run is not None)
 
 
-def _by_name(listed: Sequence[Effect]) -> dict[str, list[Effect]]:
-    """By the names that sentences have. A pair of which nothing is as the guide words it has all of its variants."""
-    pairs: dict[str, list[Effect]] = {}
-    for effect in listed:
-        pairs.setdefault(effect.pair_name, []).append(effect)
-    names = {pair: [effect for effect in of if effect.worded] or of for pair, of in pairs.items()}
-    for effect in listed:
-        for variant in {effect.variant, effect.variant.partition("=")[0]}:
-            names.setdefault(f"{effect.pair_name}[{variant}]", []).append(effect)
+def _by_name(run: Sequence[Result]) -> dict[str, list[Result]]:
+    """By the names that sentences have. A pair without a headline variant has all of its variants."""
+    pairs: dict[str, list[Result]] = {}
+    for result in run:
+        pairs.setdefault(result.pair_name, []).append(result)
+    names = {pair: [way for way in ways if way.is_headline] or ways for pair, ways in pairs.items()}
+    for result in run:
+        for variant in {result.variant, result.variant.partition("=")[0]}:
+            names.setdefault(f"{result.pair_name}[{variant}]", []).append(result)
     return names
 
 
-def _spans(text: str) -> Line:
-    """Code is between backticks."""
-    return tuple(Literal(part) if odd % 2 else part for odd, part in enumerate(text.split("`")) if part)
+def _results(sentence: Sentence, by_name: Mapping[str, Sequence[Result]]) -> list[str]:
+    tried = [result for name in sentence.tried for result in by_name.get(name, [None])]
+    return list(dict.fromkeys(_words(sentence.claim, result) for result in tried))
 
 
-def _tried(sentence: Sentence) -> Line:
-    lines: list[Span] = [Literal(name) for name in sentence.tried]
-    why = f"{'but ' if lines else 'none: '}{sentence.untried}" if sentence.untried else ""
-    return (*between(lines, Break()), *([Break()] if lines and why else []), *_spans(why))
-
-
-def _found(sentence: Sentence, found: Mapping[str, Sequence[Effect]]) -> Line:
-    tried = [effect for name in sentence.tried for effect in found.get(name, [None])]
-    lines = dict.fromkeys(_finding(sentence.claim, effect) for effect in tried)
-    return tuple(between(list(lines), Break())) or ("-",)
-
-
-def _finding(claim: Claim, effect: Effect | None) -> str:
-    if effect is None:
+def _words(claim: Claim, result: Result | None) -> str:
+    """What a result shows of a claim, which may be another than its tip's."""
+    if result is None:
         return "not in this run"
-    if not effect.measured:
-        return effect.reason or effect.verdict
-    judged = replace(effect, claim=claim)
-    return gain_of(jobs_of([[judged]])[judged.key]).text
+    if not result.is_measured:
+        return result.reason or result.verdict
+    job, *_ = answers([[replace(result, claim=claim)]])
+    return job.gain

@@ -50,6 +50,7 @@ def environment() -> jinja2.Environment:
         image=image,
         join=join,
         link=link,
+        prose=prose,
         strong=strong,
         change=_number(wording.change),
         percent=_number(wording.percent),
@@ -103,6 +104,18 @@ def code_cell(foreign: object) -> Markup:
     return Markup(code(foreign).replace("|", r"\|"))
 
 
+def prose(foreign: str) -> Markup:
+    """Text in which code stands between backticks, in a table too."""
+    parts = foreign.split("`")
+    return Markup("").join(code_cell(part) if odd % 2 else _kept_apart(part) for odd, part in enumerate(parts))
+
+
+def _kept_apart(part: str) -> Markup:
+    """Escaped, with the blanks at its ends, which part it from code beside it."""
+    before, after = (" " * part[end : end + 1 or None].isspace() for end in (0, -1))
+    return Markup(f"{before}{text(part)}{after}" if part.strip() else " " * bool(part))
+
+
 def fence(foreign: object, language: str = "") -> Markup:
     """Lines of code as a block that they cannot end."""
     lines = wording.lines_of(str(foreign))
@@ -141,11 +154,9 @@ def join(listed: Iterable[object], separator: str = ", ") -> Markup:
 
 def ratio(value: float | None, low: float | None = None, high: float | None = None) -> Markup:
     """`1.35x [1.33, 1.38]`; `about 1.35x` without an interval."""
-    if _is_missing(value):
+    if value is None or math.isnan(value):
         return NOTHING
-    low, high = (None if _is_missing(end) else end for end in (low, high))
-    assert value is not None
-    return safe(wording.ratio(value, low, high))
+    return safe(wording.ratio(value, *(None if _is_missing(end) else end for end in (low, high))))
 
 
 def _number(show: Callable[..., str]) -> Callable[..., Markup]:

@@ -19,8 +19,8 @@ from tipbench.report import markdown
 from tipbench.report.answer import IMPOSSIBLE, KINDS, SMALL, Answer, answers, by_tip
 from tipbench.report.code_places import code_of
 from tipbench.report.evidence import facts, reason
-from tipbench.report.figures.draw import draw
 from tipbench.report.figures.drawing import Drawing
+from tipbench.report.figures.run_figures import run_figures
 from tipbench.report.machine_words import brief_lines, field_rows, machine_words, versions
 from tipbench.report.measure import effects
 from tipbench.report.result import CONTROL, MEMORY_KINDS, Result
@@ -81,7 +81,7 @@ def pages(run: Run, runs: Sequence[Sequence[Result]], notices: Sequence[Notice],
     names = {tip: _page_name(tip, number) for number, tip in enumerate(tips, 1)}
     rows_of_answers = answers(runs)
     answer_of = {tip: _answer(rows) for tip, rows in by_tip(rows_of_answers).items()}
-    jobs, sweeps = draw(runs[-1], rows_of_answers, effects(runs))
+    jobs, sweeps = run_figures(runs[-1], rows_of_answers, effects(runs))
 
     def address(name: str) -> str:
         return "" if layout.below is None else f"{layout.below}{name}{layout.ending}"

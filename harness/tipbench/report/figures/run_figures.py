@@ -14,7 +14,7 @@ from tipbench.report.measure import Effect
 from tipbench.report.result import CONTROL, Key, Result
 
 
-def draw(
+def run_figures(
     results: Sequence[Result], answers: Sequence[Answer], effects: Mapping[Key, Effect]
 ) -> tuple[list[Drawing], dict[str, list[Drawing]]]:
     """(what the tips bring in whole jobs; by tip, the curves of its sweeps).
