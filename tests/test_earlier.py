@@ -58,7 +58,6 @@ def test_runs_of_the_same_machine_that_began_before_are_found_oldest_first(tmp_p
         {"suite": "0.2.0"},
         {"controls": {}},
         {"options": {"profile": "full", "bare": True}},
-        {"options": {"profile": "full", "calibration": "idle"}},
     ],
 )
 def test_runs_of_another_machine_state_or_suite_do_not_count(tmp_path: Path, other: dict[str, Any]) -> None:

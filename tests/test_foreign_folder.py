@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tipbench.engine.noise import noise
+from tests.noise import noise
 from tipbench.machine import doctor
 
 

@@ -10,19 +10,19 @@ import sys
 import psutil
 import pytest
 
-from tipbench.engine.noise import NoNoise, bursts, noise
+from tests.noise import NoNoise, bursts, noise
 from tipbench.machine.controls import callers
 
 
 def burning(parent: int = 0) -> list[psutil.Process]:
     """The neighbours that a process has started; without one this."""
     children = psutil.Process(parent or os.getpid()).children()
-    return [child for child in children if "tipbench.engine.noise" in child.cmdline()]
+    return [child for child in children if "noise.py" in " ".join(child.cmdline())]
 
 
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
 def test_it_ends_with_its_parent(ending: signal.Signals) -> None:
-    code = "import time\nfrom tipbench.engine.noise import noise\nwith noise(1): print(1, flush=True); time.sleep(600)"
+    code = "import time\nfrom tests.noise import noise\nwith noise(1): print(1, flush=True); time.sleep(600)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=callers()) as parent:
         assert parent.stdout is not None
         parent.stdout.readline()
@@ -53,7 +53,7 @@ def test_that_it_ended_by_itself_is_noticed() -> None:
 
 
 def test_one_whose_parent_is_another_leaves_at_once() -> None:
-    command = [sys.executable, "-m", "tipbench.engine.noise", "1", "3"]
+    command = [sys.executable, "-m", "tests.noise", "1", "3"]
     done = subprocess.run(command, capture_output=True, text=True, env=callers())
     assert (done.returncode, done.stdout, done.stderr) == (0, "burning\n", "")
 

@@ -8,9 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from tests.made_up import info
-from tipbench.calibrate.findings import truth
-from tipbench.calibrate.pairs import memory, planted
+from tests.planted import memory, planted
 from tipbench.suite.files import pair_classes
 from tipbench.tip.pair import Pair, Step
 from tipbench.worker.memory import tensor_peaks
@@ -44,11 +42,11 @@ def test_both_sides_compute_the_same(pair_class: type[Pair]) -> None:
 @pytest.mark.parametrize("pair_class", SINES)
 def test_the_truth_is_the_ratio_of_the_sines_that_the_sides_compute(pair_class: type[Pair]) -> None:
     baseline, optimized = counted(pair_class(torch.device("cpu")))
-    assert truth(info(sizes=pair_class.sizes.on("S"))) == math.log(baseline / optimized)
+    assert pair_class.truth == {"optimized": baseline / optimized}
 
 
 def test_every_amount_is_planted_as_often_on_one_side_as_on_the_other() -> None:
-    truths = [truth(info(sizes=pair.sizes.on("S"))) or 0.0 for pair in SINES]
+    truths = [math.log(pair.truth["optimized"]) for pair in SINES]
     assert sorted(round(100 * math.expm1(abs(one)), 6) for one in truths) == [0, 0.5, 1, 1.5, 2, 3, 5, 5, 10]
     assert sum(one > 0 for one in truths) == sum(one < 0 for one in truths) == 4
 
@@ -59,7 +57,7 @@ def test_what_is_drawn_falls_on_one_side_or_on_none(
 ) -> None:
     monkeypatch.setattr(planted, "DRAWN", drawn)
     assert counted(planted.AtRandom(torch.device("cpu"))) == sides
-    assert truth(info(sizes=planted.AtRandom.sizes.on("S"))) is None
+    assert planted.AtRandom.truth == {}
 
 
 @pytest.mark.parametrize("pair_class", pair_classes(memory))

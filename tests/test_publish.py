@@ -490,13 +490,11 @@ def test_files_that_cannot_be_published(wiki: Path, tmp_path: Path, capsys: pyte
     lines = good.read_text().splitlines()
     header = json.loads(lines[0])
     newer = {**header, "schema": 99}
-    calibration = {**header, "options": {**header["options"], "calibration": "idle"}}
     made = {
         "newer.jsonl": (json.dumps(newer), "written by a newer tipbench (schema 99"),
         "empty.jsonl": ("", "is empty"),
         "header.jsonl": (f"{lines[0]}\n", "no pair of the suite is finished in it"),
         "truncated-header.jsonl": (lines[0][:50], "the header is not readable"),
-        "renamed.jsonl": (f"{json.dumps(calibration)}\n", "is a calibration"),
     }
     for name, (text, why) in made.items():
         (tmp_path / name).write_text(text)

@@ -16,9 +16,9 @@ import pytest
 from scipy.special import stdtr, stdtrit
 from scipy.stats import norm
 
+from tests.calibrate import contradicts
 from tests.made_up import info, launch, measured, run, tip
 from tipbench import compare
-from tipbench.calibrate.findings import contradicts
 from tipbench.compare.comparison import Comparison
 from tipbench.compare.consistency import consistencies
 from tipbench.compare.gate import gate

@@ -4,7 +4,6 @@ Its rooms, from the doors down; each imports only what is below it:
 
 - `cli`, `pytest_plugin`: the doors
 - `publish`: runs and comparisons on a team's wiki
-- `calibrate`: the engine measured by itself, on pairs of known truth
 - `compare`: runs set against each other
 - `engine`: the parent's side of a run: it starts workers, schedules their blocks and stores what they answer
 - `worker`: the measured process

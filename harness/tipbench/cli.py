@@ -199,25 +199,6 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--flavour", default="", metavar="KIND", help="of a git wiki: github, gitlab, gitea or azure; else by its host"
     )
-
-    command = commands.add_parser(
-        "calibrate",
-        help="measure the engine itself, on pairs whose truth is known, and write a page of it",
-        epilog="exit codes: 0 done, 1 a verdict was wrong or a pair failed, 2 usage or a file that cannot be used, "
-        "130 interrupted",
-    )
-    command.set_defaults(command=_calibrate)
-    command.add_argument("names", nargs="*", metavar="NAME", help="tip or tip.Pair, such as control; all without one")
-    command.add_argument("--profile", choices=["quick", "full"], default="quick", help="of the runs; default: quick")
-    command.add_argument("--repeat", type=_count, default=1, metavar="N", help="runs, with one page of all; default: 1")
-    command.add_argument("--loaded", action="store_true", help="measure beside a noisy neighbour")
-    command.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="default: results")
-    command.add_argument("--reports", type=Path, default=Path("reports"), metavar="DIR", help="default: reports")
-    _add_device(command)
-    command.add_argument("--seed", type=_seed, default=0, metavar="N", help="of inputs, weights, block order and noise")
-    stored = command.add_mutually_exclusive_group()
-    stored.add_argument("--resume", type=Path, metavar="FILE", help="go on with an interrupted run, as it was begun")
-    stored.add_argument("--page", nargs="+", type=Path, metavar="FILE", help="write one page of stored calibrations")
     return parser
 
 
@@ -325,10 +306,6 @@ def _report(options: argparse.Namespace) -> int:
 
     for file in options.files or [store.newest(Path("results"))]:
         run, notices = store.read(file)
-        if run.options.get("calibration"):
-            raise store.StoreError(
-                f"{file} is a calibration: its page is written by `tipbench calibrate --page {file}`"
-            )
         for notice in notices:
             print(f"tipbench: {notice}", file=sys.stderr)
         earlier = [] if options.alone else report.earlier_runs(file, run)
@@ -361,35 +338,6 @@ def _publish(options: argparse.Namespace) -> int:
             public_name=options.public_name,
             flavour=options.flavour,
             own=options.include_own,
-        )
-    )
-
-
-def _calibrate(options: argparse.Namespace) -> int:
-    from tipbench.calibrate import command
-    from tipbench.engine.run import CannotRun
-
-    if options.resume or options.page:
-        begun = vars(_parser().parse_args(["calibrate"]))
-        if any(
-            getattr(options, name) != value
-            for name, value in begun.items()
-            if name not in ("resume", "page", "reports")
-        ):
-            raise CannotRun("--resume and --page take a run as it was begun: only --reports may be given beside them")
-        if options.page:
-            return command.write_page(options.page, options.reports)
-        return command.resume(options.resume, options.reports)
-    return command.begin(
-        command.Options(
-            names=options.names,
-            profile=options.profile,
-            repeat=options.repeat,
-            loaded=options.loaded,
-            results=options.results,
-            reports=options.reports,
-            device=options.device,
-            seed=options.seed,
         )
     )
 

@@ -2,11 +2,11 @@
 
 Every tool times the steps that these pairs build. The first four are the controls of
 `benchmarks/control.py` whose sides share a process; the last two are of the kind that
-`tipbench calibrate` measures.
+`python -m tests.calibrate` measures.
 """
 
 from benchmarks import control
-from tipbench.calibrate.pairs import planted
+from tests.planted import planted
 from tipbench.tip.pair import Claim, Tip
 
 TIP = Tip(

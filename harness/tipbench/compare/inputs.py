@@ -101,14 +101,11 @@ def _usable(files: dict[Path, bool], notes: list[str]) -> list[Path]:
 
 
 def _check_header(file: Path) -> None:
-    """Raises the StoreError of `read`, which tells an empty file from a damaged one, and one for a calibration; records
-    are not read."""
+    """Raises the StoreError of `read`, which tells an empty file from a damaged one; no record is read."""
     try:
-        found = header(file)
+        header(file)
     except StoreError:
-        found, _ = read(file)
-    if found.options.get("calibration"):
-        raise StoreError(f"{file} is a calibration of tipbench itself, and is not compared")
+        read(file)
 
 
 def _finished(runs: Sequence[Stored], files: dict[Path, bool], notes: list[str]) -> list[Stored]:

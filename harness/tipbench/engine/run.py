@@ -8,7 +8,7 @@ import signal
 import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +22,6 @@ from tipbench.engine.follower import follow
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.lock import only_run
 from tipbench.engine.nodes import NodeLost, Nodes, Place, digest, gathered, place
-from tipbench.engine.noise import NoNoise, noise
 from tipbench.engine.profiles import PROFILES
 from tipbench.engine.progress import Progress
 from tipbench.engine.runner import Plan, answered, complete, run
@@ -37,7 +36,7 @@ from tipbench.report.results import rules
 from tipbench.report.wording import plural, ratio
 from tipbench.suite.commit import suite_commit
 from tipbench.suite.discover import Discovery, discover
-from tipbench.suite.files import BENCHMARKS, KNOWN
+from tipbench.suite.files import BENCHMARKS
 from tipbench.suite.selection import select, with_controls
 from tipbench.tip.needs import available_cores
 from tipbench.verdict.rules import OF_NEW_RUNS, Rules
@@ -62,9 +61,8 @@ class Options:
 
     folder: where the pairs are. results: where the run is stored. place: of several nodes, which this is. budget_s:
     seconds after which nothing more is begun; 0: until all is decided. size: of the jobs, a tier; by default the one
-    for this machine. calibration: "idle" or "loaded", with a noisy neighbour, where the engine itself is measured on
-    `files.KNOWN`. given: the person's own job that the pairs are about, FILE:NAME. kept: as `Launcher` has it. first,
-    side_bytes: as `Plan` has them. checked: records without launches of pairs that another run has checked.
+    for this machine. given: the person's own job that the pairs are about, FILE:NAME. kept: as `Launcher` has it.
+    first, side_bytes: as `Plan` has them. checked: records without launches of pairs that another run has checked.
     """
 
     names: Sequence[str] = ()
@@ -78,7 +76,6 @@ class Options:
     place: Place | None = None
     budget_s: float = 0.0
     size: str = ""
-    calibration: str = ""
     given: str = ""
     kept: Path | None = None
     first: Sequence[str] = ()
@@ -100,10 +97,9 @@ def begin(options: Options) -> int:
 def measured(options: Options) -> tuple[int, Path]:
     """Measure anew, on this machine or as its first node. Returns the exit code and the file; raises UserError."""
     found, pairs = _found(options)
-    listed = [*found.pairs, *(record.info for record in found.broken)]
-    known = ", ".join(info.name for info in listed)
-    every = f"They are {known}" if options.calibration else "`tipbench list` shows all"
-    chosen = select(listed, options.names, options.expression, every)
+    # Controls that come along with another folder are measured if they are named.
+    listed = [*(pairs if options.names else found.pairs), *(record.info for record in found.broken)]
+    chosen = select(listed, options.names, options.expression)
     whole = not options.names and not options.expression and options.folder == BENCHMARKS
     # What is given has a control of its own: the job beside itself.
     own = [info for info in pairs if info.tip["id"] == "control" and not options.given]
@@ -124,11 +120,10 @@ def measured(options: Options) -> tuple[int, Path]:
                 "size": found.size,
                 "seed": options.seed,
                 "bare": options.bare,
-                "folder": "" if options.calibration or options.folder == BENCHMARKS else str(options.folder),
+                "folder": "" if options.folder == BENCHMARKS else str(options.folder),
                 "nnodes": options.nodes,
                 "budget_s": options.budget_s,
                 **OF_NEW_RUNS,
-                **({"calibration": options.calibration} if options.calibration else {}),
                 **({"given": options.given} if options.given else {}),
             },
             planned=tuple(info.name for info in planned),
@@ -144,23 +139,18 @@ def measured(options: Options) -> tuple[int, Path]:
 def resume(
     path: Path,
     rendezvous: str = "",
-    calibration: bool = False,
     more_s: float | None = None,
     kept: Path | None = None,
     side_bytes: int = 0,
 ) -> int:
     """Go on with a run that was interrupted, or whose time was up, without repeating what its file holds.
 
-    rendezvous: where the nodes of a run on several meet now. calibration: whether the file must be one of
-    `tipbench calibrate`, or must not. more_s: seconds to go on for, 0 until all is decided; None: what was left of its
-    budget. kept, side_bytes: as `Options` has them. Raises UserError.
+    rendezvous: where the nodes of a run on several meet now. more_s: seconds to go on for, 0 until
+    all is decided; None: what was left of its budget. kept, side_bytes: as `Options` has them. Raises UserError.
     """
     with only_run(f"`{typed_command()}`"):
         stored, writer = store.resume(path)
         with writer:
-            if calibration != bool(stored.options.get("calibration")):
-                kind, command = ("no calibration", "run") if calibration else ("a calibration", "calibrate")
-                raise CannotRun(f"{path} is {kind}: go on with `tipbench {command} --resume {shlex.quote(str(path))}`")
             for notice in writer.notices:
                 print(f"tipbench: {notice}", file=sys.stderr)
             try:
@@ -175,7 +165,7 @@ def resume(
             if budget_s <= 0:
                 print(f"{path}: its time was up")
                 return _conclude(stored, path)
-            folder = Path(options_then["folder"]) if options_then["folder"] else KNOWN if calibration else BENCHMARKS
+            folder = Path(options_then["folder"]) if options_then["folder"] else BENCHMARKS
             count = options_then.get("nnodes", 1)
             if count > 1 and not rendezvous:
                 raise CannotRun(f"{path} was begun on {count} nodes: give --rdzv HOST:PORT beside --resume")
@@ -186,7 +176,6 @@ def resume(
                 device=options_then["device"],
                 size=options_then.get("size", ""),
                 place=place(count, 0, rendezvous),
-                calibration=options_then.get("calibration", ""),
                 kept=kept,
                 side_bytes=side_bytes,
             )
@@ -240,13 +229,12 @@ def _identity(about: Mapping[str, Any], folder: Path) -> dict[str, str]:
 
 
 def _found(options: Options) -> tuple[Discovery, list[PairInfo]]:
-    """Discover the folder; beside another than `benchmarks/` come its controls, in a calibration as pairs of it."""
+    """Discover the folder; beside another than `benchmarks/` come its controls."""
     found = discover(options.folder, options.device, options.nodes, options.size)
     if options.folder == BENCHMARKS:
         return found, list(found.pairs)
     own = discover(BENCHMARKS / "control.py", found.device, options.nodes, found.size)
-    pairs = [*own.pairs, *found.pairs]
-    return (replace(found, pairs=tuple(pairs)) if options.calibration else found), pairs
+    return found, [*own.pairs, *found.pairs]
 
 
 def _budget_left(stored: Run, budget_s: float) -> float:
@@ -294,12 +282,10 @@ def _carry_on(
         go_on += f" --rdzv {options.place.address}"
     # `kill` ends a run as Ctrl-C does: records are safe, workers are ended, the way to go on is printed.
     before = signal.signal(signal.SIGTERM, _interrupt)
-    beside = noise(plan.seed) if options.calibration == "loaded" else nullcontext(lambda: None)
     try:
         learning = run(left, launcher.start, plan, progress.show, broken, begun)
-        with beside as check_that_it_lasts, closing(learning):
+        with closing(learning):
             for record in learning:
-                check_that_it_lasts()
                 known = records.get(record.name)
                 writer.append(record)
                 records[record.name] = record
@@ -311,8 +297,8 @@ def _carry_on(
     except KeyboardInterrupt:
         progress.say(f"interrupted: {_safe(writer, planned)}\ngo on with: {go_on}")
         return 130
-    except (TemporaryFolderFull, NoNoise) as cut:
-        raise type(cut)(f"{cut}; {_safe(writer, planned)}\ngo on with: {go_on}", exit_code=1) from None
+    except TemporaryFolderFull as cut:
+        raise TemporaryFolderFull(f"{cut}; {_safe(writer, planned)}\ngo on with: {go_on}", exit_code=1) from None
     except NodeLost as lost:
         further = f"go on with: {go_on}, and on the other nodes as before"
         raise NodeLost(f"{lost}; {_safe(writer, planned)}\n{further}") from None
@@ -344,11 +330,11 @@ def _safe(writer: store.Writer, planned: Sequence[PairInfo]) -> str:
 
 
 def _conclude(stored: Run, path: Path) -> int:
-    """Say what a complete run found and where its report is; a calibration has a page. Returns the exit code."""
+    """Say what a complete run found and where its report is. Returns the exit code."""
     judged_by, cores = rules(stored)
     unfinished = set(stored.planned) - {record.name for record in stored.records if complete(record, judged_by, cores)}
     still_open = unfinished - {record.name for record in stored.records if answered(record, judged_by, cores)}
-    of_suite = not stored.options.get("calibration") and not stored.options.get("given")
+    of_suite = not stored.options.get("given")
     if of_suite:
         print("\n".join(["", *report.one_liners(stored, report.earlier_runs(path, stored)), ""]))
     if unfinished and not stored.options.get("given"):

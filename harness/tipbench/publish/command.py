@@ -103,8 +103,6 @@ def _chosen(files: Sequence[Path], public_name: str) -> list[Allowed]:
 def _read(file: Path, public_name: str) -> Allowed:
     """What may be published of a file. What stays here is named on stderr."""
     run, notices = store.read(file)
-    if run.options.get("calibration"):
-        raise store.StoreError(f"{file} is a calibration of tipbench itself, and is not published")
     if run.options.get("given"):
         raise store.StoreError(
             f"{file} is about a job of your own, and is not published; `tipbench publish --include-own` sends the page "

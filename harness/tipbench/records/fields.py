@@ -19,6 +19,7 @@ Whole = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST - 1)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST - 1)]
 Positive = Annotated[int, msgspec.Meta(ge=1, le=LARGEST - 1)]
 Number = Annotated[float, msgspec.Meta(gt=-float(LARGEST), lt=float(LARGEST))]
+Ratio = Annotated[float, msgspec.Meta(gt=1e-12, lt=1e12)]
 Seconds = Annotated[float, msgspec.Meta(gt=1e-12, lt=1e12)]
 """Of a block: the bounds keep every ratio of two, and its exponential, a finite number."""
 
@@ -49,7 +50,7 @@ class Header(TypedDict):
 
 
 class RunOptions(TypedDict):
-    """Of `Header.options` what going on with a run needs. calibration: in a calibration of the engine alone.
+    """Of `Header.options` what going on with a run needs.
     given: where the pairs are about a person's own job. rules: by which it is judged; those of the first runs have no
     number. budget_s: 0 for none, as the first runs had.
     """
@@ -63,7 +64,6 @@ class RunOptions(TypedDict):
     nnodes: NotRequired[int]
     budget_s: NotRequired[Number]
     rules: NotRequired[Literal[2]]
-    calibration: NotRequired[Literal["idle", "loaded"]]
     given: NotRequired[str]
 
 

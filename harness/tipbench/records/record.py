@@ -14,6 +14,7 @@ from tipbench.records.fields import (
     Mechanism,
     Number,
     Positive,
+    Ratio,
     Seconds,
     StoredTip,
     Whole,
@@ -64,7 +65,8 @@ class PairInfo(_Explained):
     folder of pairs (`benchmarks/general/no_grad.py`), so that no path of a person is stored. flush_l2: a GPU's
     L2 cache was emptied before every step. worded: the variant that the tip's answer is about; empty where that is the
     best of a sweep, or not recorded. job: what `tipbench.suite.describe.job_of` calls a whole job; pairs with the
-    same job and sizes do the same work. code: what `tipbench.suite.source.sides` cut out of the file.
+    same job and sizes do the same work. truth: `tipbench.tip.pair.Pair.truth`.
+    code: what `tipbench.suite.source.sides` cut out of the file.
     """
 
     tip: Mapping[str, Any]
@@ -82,6 +84,7 @@ class PairInfo(_Explained):
     flush_l2: bool = False
     worded: str = ""
     job: str = ""
+    truth: Mapping[str, Ratio] = field(default_factory=dict)
     code: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -42,10 +42,10 @@ from tipbench.records.record import Record, Run
 SCHEMA = 3
 """Version of the lines written. Raise it when their meaning changes, and keep the old reader and its golden file."""
 
-CALIBRATION = "calibration-"
-"""How the files of `tipbench calibrate` begin, which lie beside the runs of the guides' tips."""
-
 LOST_RECORD = "record ({}); this pair's measurement"
+
+RUN_FILES = "????-??-??-*.jsonl"
+"""The pattern of the names of runs: a folder of results may hold other files."""
 
 HEADER = tuple(Header.__annotations__)
 """The fields of a header, in their order."""
@@ -131,18 +131,13 @@ class Writer:
 
 
 def file_name(run: Run) -> str:
-    """<YYYY-MM-DD>-<8 characters of the id>, without an ending; after CALIBRATION where the run is one.
-
-    Reports of the run use it too.
-    """
-    kind = CALIBRATION if run.options.get("calibration") else ""
-    return f"{kind}{_safe(run.started[:10])}-{_safe(run.id[:8])}"
+    """<YYYY-MM-DD>-<8 characters of the id>, without an ending. Reports of the run use it too."""
+    return f"{_safe(run.started[:10])}-{_safe(run.id[:8])}"
 
 
 def way_on(path: Path) -> str:
     """The command that goes on with the run in a file."""
-    command = "calibrate" if path.name.startswith(CALIBRATION) else "run"
-    return f"tipbench {command} --resume {shlex.quote(str(path))}"
+    return f"tipbench run --resume {shlex.quote(str(path))}"
 
 
 def folder_name(machine: Mapping[str, Any]) -> str:
@@ -266,7 +261,7 @@ def _whole(path: Path) -> Iterator[str]:
 
 def newest(folder: Path) -> Path:
     """The results file under `folder` whose run began last. Raises StoreError where there is none."""
-    files = sorted(file for file in folder.rglob("*.jsonl") if not file.name.startswith(CALIBRATION))
+    files = sorted(folder.rglob(RUN_FILES))
     if not files:
         raise StoreError(f"no results under {folder}: measure first, with `make bench` or `tipbench run`")
     day = max(file.name[:10] for file in files)
@@ -304,8 +299,6 @@ def _header(path: Path, line: bytes) -> tuple[Run, Callable[[Mapping[str, Any]],
         data = parsed(line)
     except ValueError as error:
         raise StoreError(f"{path}, line 1: the header is not readable ({error}); {advice}") from error
-    if "calibration" in data:
-        raise StoreError(f"{path} is a calibration of an older version of tipbench: its page is under reports/")
     schema = data.get("schema")
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
         raise StoreError(f"{path}, line 1: no schema version, so this is no results file of tipbench; {advice}")

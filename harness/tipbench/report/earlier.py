@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tipbench.records import store
 from tipbench.records.record import Run
-from tipbench.records.store import CALIBRATION, StoreError
+from tipbench.records.store import RUN_FILES, StoreError
 from tipbench.report.grade import SAME, facts, grade
 
 MOST = 9
@@ -23,17 +23,14 @@ def earlier(file: Path, run: Run) -> list[Path]:
     """
     known = facts(run)
     found: dict[str, tuple[str, Path]] = {}
-    for beside in sorted(file.absolute().parent.glob("*.jsonl"), reverse=True):
-        if beside.name.startswith(CALIBRATION):
-            continue
+    for beside in sorted(file.absolute().parent.glob(RUN_FILES), reverse=True):
         if len(found) >= MOST and beside.name[:DAY] < sorted(found.values())[-MOST][0][:DAY]:
             break  # stored runs are named by their day: all that follow began before
         try:
             other = store.header(beside)
         except StoreError:
             continue
-        calibration = other.options.get("calibration")
-        if not calibration and other.started < run.started and grade(facts(other), known).grade == SAME:
+        if other.started < run.started and grade(facts(other), known).grade == SAME:
             found[other.id] = other.started, beside  # a copy is the same run once more
     return [path for _, path in sorted(found.values())[-MOST:]]
 

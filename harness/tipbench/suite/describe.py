@@ -57,6 +57,7 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes:
         flush_l2=pair.flush_l2 and device == "cuda",
         worded=headline_variant(pair),
         job=job_of(pair, tip.id),
+        truth=dict(pair.truth),
         code=sides(file.read_text(), pair.__name__),
     )
 

@@ -21,9 +21,6 @@ BENCHMARKS = next(
 )
 """The guides' tips: inside an installed package, or beside `harness/` in a checkout."""
 
-KNOWN = PACKAGE / "calibrate" / "pairs"
-"""Pairs whose truth is known, by which the engine is calibrated."""
-
 
 class NoFolder(UserError):
     """The folder to take pairs from does not exist, or holds none."""

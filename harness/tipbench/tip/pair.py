@@ -184,6 +184,9 @@ class Pair:
     flush_l2: ClassVar[bool] = False
     """On a GPU: empty its L2 cache before every step, and time each step by itself. For steps bound by memory: one
     of many short kernels would have them launched while the cache is being emptied, and look cheaper than it is."""
+    truth: ClassVar[Mapping[str, float]] = {}
+    """True speedup by variant (ratio, 1.0: no difference), where it is known because it was planted, such as
+    {"optimized": 1.03}. It decides nothing: reports print it beside the verdict, and `tests/calibrate.py` counts."""
     deadline: ClassVar[float] = 300.0
     """Seconds the worker may take to answer one request before it is ended."""
 
@@ -196,7 +199,7 @@ class Pair:
         """Raises TypeError if a method hides a setting by having its name, or if `sizes` is not a Sizes."""
         super().__init_subclass__()
         settings = "scale", "needs", "devices", "equal", "tolerance", "trainings", "seeded", "sets_switches"
-        for name in (*settings, "mechanism", "sizes", "flush_l2", "deadline"):
+        for name in (*settings, "mechanism", "sizes", "flush_l2", "truth", "deadline"):
             if callable(vars(cls).get(name)):
                 raise TypeError(f"{cls.__name__}.{name} is a method, but {name} is a setting of Pair: rename it")
         if not isinstance(cls.sizes, Sizes):

@@ -2,7 +2,7 @@
 
 It plays the other tenant of a shared machine. Bursts and pauses last 20 to 500 ms each, drawn
 evenly from a seeded generator, so the core is busy half of the time; in a burst it adds up numbers and
-rewrites 64 MiB, more than the caches hold. Started as `python -m tipbench.engine.noise PARENT SEED`,
+rewrites 64 MiB, more than the caches hold. Started as `python tests/noise.py PARENT SEED`,
 where PARENT is the process it must not outlive.
 """
 
@@ -36,7 +36,7 @@ class NoNoise(UserError):
 def noise(seed: int) -> Iterator[Callable[[], None]]:
     """Have the machine disturbed. Yields, once it is, what raises NoNoise as soon as it no longer is."""
     with subprocess.Popen(
-        [sys.executable, "-P", "-m", "tipbench.engine.noise", str(os.getpid()), str(seed)],
+        [sys.executable, "-P", __file__, str(os.getpid()), str(seed)],
         env=callers(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

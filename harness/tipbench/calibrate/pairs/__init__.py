@@ -1,1 +1,0 @@
-"""Pairs whose truth is known: what `tipbench calibrate` measures, beside the controls of `benchmarks/control.py`."""
