@@ -342,6 +342,7 @@ def test_the_first_page_of_a_whole_run_is_short(newest: tuple[Run, list[Notice]]
     assert len(path.read_text().splitlines()) <= 150
 
 
+@pytest.mark.slow
 def test_a_whole_run_in_a_browser(newest: tuple[Run, list[Notice]], window: Window, tmp_path: Path) -> None:
     path = write(*newest, "html", tmp_path)
     assert path is not None

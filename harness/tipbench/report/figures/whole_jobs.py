@@ -29,7 +29,7 @@ STATES = {
 }
 """By state, its name, its colour and its mark."""
 
-LINE, AROUND = 0.17, 0.55
+LINE, AROUND = 0.19, 0.6
 """Inches from line to line, and around each group."""
 
 
