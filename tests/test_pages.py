@@ -287,8 +287,8 @@ def hostile() -> Run:
         HOSTILE, [HOSTILE], tip={**everywhere, "guide": [HOSTILE]}, scale=HOSTILE, file=HOSTILE, device=HOSTILE,
         sizes={HOSTILE: 1},
     )  # fmt: skip
-    seen = {"what": HOSTILE, "baseline": HOSTILE, "optimized": [HOSTILE], "engaged": True}
-    good = measured(about, {HOSTILE: 0.3}, mechanism={HOSTILE: seen}, equal={HOSTILE: {"worst": HOSTILE}})
+    counted = {"what": HOSTILE, "baseline": HOSTILE, "optimized": [HOSTILE], "engaged": True}
+    good = measured(about, {HOSTILE: 0.3}, mechanism={HOSTILE: counted}, equal={HOSTILE: {"worst": HOSTILE}})
     bad = Record(replace(about, pair="Bad"), "failed", Reason(HOSTILE, {}, HOSTILE, HOSTILE))
     machine = {"name": HOSTILE, "torch": HOSTILE, HOSTILE: HOSTILE, "gpus": [{"name": HOSTILE}]}
     return run([good, bad], machine=machine, controls={HOSTILE: HOSTILE}, commit=HOSTILE, suite=HOSTILE)

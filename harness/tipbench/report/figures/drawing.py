@@ -90,7 +90,7 @@ def ratio_axis(axis: Axis, ends: Sequence[float]) -> None:
     low, high = ends
     ticks: list[float] = []
     for tick in TICKS:
-        is_apart = all(abs(math.log(tick / other)) > 0.07 * math.log(high / low) for other in ticks)
+        is_apart = all(abs(math.log(tick / chosen)) > 0.07 * math.log(high / low) for chosen in ticks)
         if low <= tick <= high and is_apart:
             ticks.append(tick)
     ticks.sort()
