@@ -235,13 +235,18 @@ def test_shares_of_the_machines_limit_are_shown() -> None:
     assert "Share of this machine" not in markdown(run([job]))
 
 
-def test_both_sides_code_is_shown_where_the_run_stored_it() -> None:
+def test_both_sides_code_is_shown_where_the_run_stored_it(tmp_path: Path) -> None:
     code = {"baseline": "old()", "optimized": "new()", "half": "half()", "shared": "```shared()"}
-    shown = markdown(run([measured(info(code=code), {"optimized": 0.3})]))
-    assert "**baseline**\n\n```python\nold()\n```\n\n**optimized**\n\n```python\nnew()\n```" in shown
-    assert "**half**" in shown
-    assert "````python\n```shared()\n````" in shown
-    assert "The code of" not in markdown(run([measured(info(), {"optimized": 0.3})]))
+    stored, bare = (run([measured(info(code=each), {"optimized": 0.3})]) for each in (code, {}))
+    path = write(stored, [], "md", tmp_path)
+    assert path is not None
+    page = path.with_suffix("") / "made-up.md"
+    assert "**baseline**\n\n```python\nold()\n```\n\n**optimized**\n\n```python\nnew()\n```" in page.read_text()
+    assert "**half**" in page.read_text()
+    assert "````python\n```shared()\n````" in page.read_text()
+    assert "old()" not in markdown(stored), "printed it would be too long"
+    assert write(bare, [], "md", tmp_path) == path
+    assert "The code of" not in page.read_text()
 
 
 def test_paths_of_the_measuring_machine_stay_there() -> None:

@@ -44,8 +44,8 @@ class Layout:
     """How the pages of a run name each other.
 
     Attributes:
-        below: what addresses of evidence and of figures begin with on the first page; None where pages have no
-            addresses, so that titles are no links and figures are put in words.
+        below: what addresses of evidence and of figures begin with on the first page; None where pages are printed, so
+            that titles are no links, figures are put in words and code is left out.
         ending: of addresses of pages.
         home: the address of the first page on pages of evidence; empty for none.
     """
@@ -111,7 +111,12 @@ def pages(run: Run, runs: Sequence[Sequence[Result]], notices: Sequence[Notice],
     shared: dict[str, Any] = {"home": layout.home, "folder": None if layout.below is None else "", "run": of_run}
     below = {
         names[tip]: markdown.render(
-            "tip.md.j2", **shared, **_tip(run, rows), answer=answer_of.get(tip), figures=sweeps.get(tip, ())
+            "tip.md.j2",
+            **shared,
+            **_tip(run, rows),
+            answer=answer_of.get(tip),
+            figures=sweeps.get(tip, ()),
+            listings=[] if layout.below is None else _listings(rows),
         )
         for tip, rows in tips.items()
     }
@@ -249,7 +254,6 @@ def _tip(run: Run, rows: Sequence[Result]) -> dict[str, Any]:
         "facts": facts(rows),
         "code": code_of(run.commit, [(row.file, row.line) for row in pairs.values()]),
         "commands": [_command(run, name) for name in pairs],
-        "listings": [(row.pair, sides) for row in pairs.values() if (sides := _sides(row.code))],
     }
 
 
@@ -311,6 +315,12 @@ def _command(run: Run, name: str) -> str:
     if isinstance(nodes := run.options.get("nnodes"), int) and nodes > 1:
         options += f" --nnodes {nodes} --rdzv HOST:PORT"
     return f"tipbench run {name}{options}"
+
+
+def _listings(rows: Sequence[Result]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Of each pair whose code the run stored, the pair and `_sides`."""
+    code = {row.pair: row.code for row in rows}
+    return [(pair, sides) for pair, stored in code.items() if (sides := _sides(stored))]
 
 
 def _sides(code: Mapping[str, str]) -> list[tuple[str, str]]:
