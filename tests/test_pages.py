@@ -181,6 +181,12 @@ def test_what_all_variants_have_in_common_is_said_once() -> None:
     assert "- Mechanism, One, Two: workers: 0 -> 1 (n=1); 0 -> 2 (n=2)." in shown
 
 
+def test_a_planted_truth_is_shown_beside_the_verdict() -> None:
+    planted = measured(info(truth={"optimized": 1.03}), {"optimized": 0.03})
+    assert "| **faster** | 1.03x | 1.0" in markdown(run([planted]))
+    assert "truth" not in markdown(run([measured(info(), {"optimized": 0.03})]))
+
+
 def test_disturbed_rounds_are_counted() -> None:
     record = measured(info(), {"optimized": 0.3})
     first = replace(record.launches[0], throttled_us=(9,) + (0,) * 15)

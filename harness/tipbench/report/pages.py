@@ -250,6 +250,7 @@ def _tip(run: Run, rows: Sequence[Result]) -> dict[str, Any]:
     return {
         "title": rows[0].title,
         "rows": [_cells(row) for row in rows],
+        "is_planted": any(row.truth is not None for row in rows),
         "memory": [peak for row in rows for peak in _peaks(row)],
         "facts": facts(rows),
         "code": code_of(run.commit, [(row.file, row.line) for row in pairs.values()]),
@@ -269,6 +270,7 @@ def _cells(row: Result) -> dict[str, str | None]:
         "variant": row.variant,
         "verdict": row.verdict,
         "speedup": _speedup(row),
+        "truth": None if row.truth is None else f"{row.truth:g}x",
         "step": " -> ".join(seconds(step) for step in steps if step is not None) if None not in steps else None,
         "one_off": _one_off(row),
         "launches": launches,
