@@ -369,3 +369,8 @@ def test_a_whole_run_in_a_browser(newest: tuple[Run, list[Notice]], window: Wind
     phone.goto(path.as_uri())
     phone.locator("details").evaluate_all("all => all.forEach(each => { each.open = true })")
     assert phone.evaluate("document.documentElement.scrollWidth") == 375
+    sheet = window(viewport={"width": 702, "height": 1000}).new_page()  # A4 between its margins
+    sheet.goto(path.as_uri())
+    sheet.emulate_media(media="print")
+    is_cut = "all => all.filter(part => part.checkVisibility() && part.scrollWidth > part.clientWidth).length"
+    assert sheet.locator(".table, .drawing").evaluate_all(is_cut) == 0
