@@ -20,7 +20,7 @@ from tipbench.records.store import Notice, read
 from tipbench.report import render, write
 from tipbench.report import wording as words
 from tipbench.report.code_places import code_of
-from tipbench.report.rows import rows
+from tipbench.report.results import results
 from tipbench.tip.pair import Claim
 from tipbench.tip.reason import Reason
 
@@ -99,7 +99,7 @@ def test_the_noise_floor_is_how_far_from_equal_the_intervals_of_identical_code_r
     spreads = (("Narrow", 0.001), ("Middle", 0.004), ("Wide", 0.03))
     controls = [measured(info(pair, tip=tip("control")), {"optimized": 0.0}, spread) for pair, spread in spreads]
     shown = run(controls)
-    reach = {row.info.pair: max(row.judgement.high or 0, 1 / (row.judgement.low or 1)) - 1 for row in rows(shown)}
+    reach = {row.pair: max(row.high or 0, 1 / (row.low or 1)) - 1 for row in results(shown)}
     middle, wide = (words.percent(reach[pair]) for pair in ("Middle", "Wide"))
     assert f"can detect effects of {middle} or more ({wide} in Wide, the noisiest)" in markdown(shown)
 
@@ -328,7 +328,7 @@ def test_markdown_in_files_is_a_short_page_and_all_evidence_one_link_away(made: 
     path = write(made, [], "md", tmp_path)
     assert path is not None
     below = sorted((path.parent / path.stem).glob("*.md"))
-    assert {page.stem for page in below} == {row.tip for row in rows(made)} - {"control"} | {"the-run"}
+    assert {page.stem for page in below} == {row.tip for row in results(made)} - {"control"} | {"the-run"}
     linked: set[Path] = set()
     for page in (path, *below):
         targets = re.findall(r"(?<!!)\[[^]]*\]\(([^)#]+)\)", page.read_text())
