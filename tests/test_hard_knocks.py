@@ -247,7 +247,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Long]:
         before = Held.now()
         launcher = Launcher(folder, controls(1))
 
-        def start(info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None = None) -> Worker:
+        def start(info: PairInfo, settings: ProcessSettings, cache: str, purpose: Purpose, launch: int | None = None) -> Worker:
             # Also those that measure memory are forked: importing torch anew for them would be most of this test.
             return launcher.start(info, settings, cache, launch or 0)
 

@@ -46,7 +46,7 @@ class FakeWorker:
     """Answers as a worker does, from the numbers of its machine, and notes every request."""
 
     def __init__(
-        self, machine: FakeMachine, pair: str, settings: ProcessSettings, cache: str, launch: int | None = None
+        self, machine: FakeMachine, pair: str, settings: ProcessSettings, cache: str, purpose: Purpose, launch: int | None = None
     ) -> None:
         self.machine = machine
         self.pair = pair
@@ -159,7 +159,7 @@ class FakeMachine:
         self.workers: list[FakeWorker] = []
         self.requests: list[tuple[FakeWorker, str, dict[str, Any]]] = []
 
-    def start(self, info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None = None) -> FakeWorker:
+    def start(self, info: PairInfo, settings: ProcessSettings, cache: str, purpose: Purpose, launch: int | None = None) -> FakeWorker:
         worker = FakeWorker(self, info.pair, settings, cache, launch)
         self.workers.append(worker)
         return worker
@@ -922,7 +922,7 @@ def test_a_pair_that_has_changed_since_it_was_interrupted_begins_anew(machine: F
 def test_nothing_is_begun_once_the_time_is_up(machine: FakeMachine, budget_s: float) -> None:
     started = []
 
-    def start(info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None = None) -> FakeWorker:
+    def start(info: PairInfo, settings: ProcessSettings, cache: str, purpose: Purpose, launch: int | None = None) -> FakeWorker:
         started.append(machine.now)
         return machine.start(info, settings, cache, launch)
 

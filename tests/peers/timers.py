@@ -50,7 +50,7 @@ def compared(info: PairInfo, launcher: Launcher) -> tuple[str, list[float], list
     They take turns, so that a drift of the machine hits both alike. Raises WorkerFailed and UserError.
     """
 
-    def fresh(info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None = None) -> WorkerHandle:
+    def fresh(info: PairInfo, settings: ProcessSettings, cache: str, purpose: Purpose, launch: int | None = None) -> WorkerHandle:
         # The other timer's processes are not forked, so the harness's are not either.
         return launcher.start(info, settings, cache)
 

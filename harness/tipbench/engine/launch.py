@@ -13,7 +13,7 @@ from itertools import islice
 from statistics import median
 from typing import Any
 
-from tipbench.engine.checks import WARM, Start
+from tipbench.engine.checks import Purpose, WARM, Start
 from tipbench.engine.handle import WorkerFailed, WorkerHandle
 from tipbench.engine.launcher import compiles
 from tipbench.engine.profiles import Profile
@@ -92,7 +92,7 @@ class NextLaunch:
         alike = len({variant.settings for variant in info.variants}) == 1
         launch = len(self._record.launches) if alike else None
         for settings in dict.fromkeys(variant.settings for variant in self._variants):
-            self._workers[settings] = self._start(info, settings, f"{WARM}{self.name}", launch=launch)
+            self._workers[settings] = self._start(info, settings, f"{WARM}{self.name}", Purpose.LAUNCH, launch)
         first = compiles(info)
         for variant in self._variants:  # processes of their own build at once
             self._workers[variant.settings].begin("build", variant=variant.name, seed=self._seed, first=first)

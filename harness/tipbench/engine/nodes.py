@@ -23,6 +23,7 @@ from typing import Any
 
 import psutil
 
+from tipbench.engine.checks import Purpose
 from tipbench.errors import UserError
 from tipbench.records.record import PairInfo
 from tipbench.tip.process import ProcessSettings
@@ -202,12 +203,13 @@ class Nodes:
         self._groups = 0
 
     def start(
-        self, info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None
+        self, info: PairInfo, settings: ProcessSettings, cache: str, purpose: Purpose, launch: int | None
     ) -> tuple[Rendezvous, list[RemoteRanks]]:
         """Have every other node start its share of the ranks. Raises NodeLost."""
         self._groups += 1
         here = Rendezvous(self.count, 0, self._host, _free_port(self._host), self._interface)
-        group = {"info": info.to_json(), "settings": asdict(settings), "cache": cache, "launch": launch}
+        group = {"info": info.to_json(), "settings": asdict(settings), "cache": cache}
+        group |= {"purpose": purpose.value, "launch": launch}
         for node in self.others:
             rendezvous = asdict(replace(here, node=node.number, interface=node.about["interface"]))
             node.ask(start=self._groups, **group, rendezvous=rendezvous)
