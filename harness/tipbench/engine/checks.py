@@ -8,11 +8,11 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
 from tipbench.engine.handle import WorkerFailed, WorkerHandle
+from tipbench.engine.purpose import Purpose
 from tipbench.engine.scratch import scratch_folder
 from tipbench.records.fields import converted
 from tipbench.records.record import PairInfo, Record, Trainings, VariantInfo, VariantRecord
@@ -22,14 +22,6 @@ from tipbench.tip.reason import Reason
 
 CHECK_SEEDS = 2
 """Fresh random inputs that both sides' outputs are compared on: enough to see that outputs follow their inputs."""
-
-
-class Purpose(Enum):
-    """What a worker is started for."""
-
-    CHECK = "check"
-    MEMORY = "memory"
-    LAUNCH = "launch"
 
 
 WARM = "warm-"

@@ -9,10 +9,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from tipbench.engine.checks import Purpose
 from tipbench.engine.handle import Worker
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.nodes import NodeLost, Place, Rendezvous, joined
+from tipbench.engine.purpose import Purpose
 from tipbench.records.fields import converted
 from tipbench.records.record import PairInfo
 from tipbench.tip.process import ProcessSettings

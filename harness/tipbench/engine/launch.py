@@ -13,10 +13,11 @@ from itertools import islice
 from statistics import median
 from typing import Any
 
-from tipbench.engine.checks import Purpose, WARM, Start
+from tipbench.engine.checks import WARM, Start
 from tipbench.engine.handle import WorkerFailed, WorkerHandle
 from tipbench.engine.launcher import compiles
 from tipbench.engine.profiles import Profile
+from tipbench.engine.purpose import Purpose
 from tipbench.records.record import Launch, Record, VariantInfo
 from tipbench.tip.process import ProcessSettings
 from tipbench.verdict.launches import round_effects

@@ -13,10 +13,11 @@ from typing import Literal
 
 import psutil
 
-from tipbench.engine.checks import WARM, Purpose
+from tipbench.engine.checks import WARM
 from tipbench.engine.fork_server import AVAILABLE, ForkServer, ServerGone
 from tipbench.engine.handle import Worker, WorkerFailed, preloaded
 from tipbench.engine.nodes import Nodes, RemoteRanks, Rendezvous
+from tipbench.engine.purpose import Purpose
 from tipbench.engine.scratch import scratch_folder
 from tipbench.machine.controls import environment
 from tipbench.machine.temporary import TemporaryFolderFull, writing_to
@@ -140,7 +141,7 @@ class Launcher:
         folder = self.folder if file.is_relative_to(self.folder) and file.exists() else BENCHMARKS
         if purpose is not Purpose.CHECK and ranks > 1:
             launch = launch or 0  # what is forked is torchrun alone; the ranks it starts are fresh processes
-        served = Purpose.CHECK if purpose is Purpose.CHECK else launch
+        served: Served | None = purpose if purpose is Purpose.CHECK else launch
         if served is not None and self._has_server(served) and settings == ProcessSettings(ranks=ranks):
             try:
                 server = self._server(served, env)

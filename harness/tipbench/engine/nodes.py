@@ -23,7 +23,7 @@ from typing import Any
 
 import psutil
 
-from tipbench.engine.checks import Purpose
+from tipbench.engine.purpose import Purpose
 from tipbench.errors import UserError
 from tipbench.records.record import PairInfo
 from tipbench.tip.process import ProcessSettings
@@ -208,7 +208,7 @@ class Nodes:
         """Have every other node start its share of the ranks. Raises NodeLost."""
         self._groups += 1
         here = Rendezvous(self.count, 0, self._host, _free_port(self._host), self._interface)
-        group = {"info": info.to_json(), "settings": asdict(settings), "cache": cache}
+        group: dict[str, Any] = {"info": info.to_json(), "settings": asdict(settings), "cache": cache}
         group |= {"purpose": purpose.value, "launch": launch}
         for node in self.others:
             rendezvous = asdict(replace(here, node=node.number, interface=node.about["interface"]))

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import TypeVar
 
-from tipbench.engine.checks import Purpose, Start
+from tipbench.engine.checks import Start
 from tipbench.engine.handle import WorkerHandle
+from tipbench.engine.purpose import Purpose
 from tipbench.records.record import PairInfo
 from tipbench.tip.process import ProcessSettings
 
@@ -39,7 +40,9 @@ class Team:
         self._listing = threading.Lock()
         self._over = threading.Event()
 
-    def start(self, info: PairInfo, settings: ProcessSettings, cache: str, purpose: Purpose, launch: int | None = None) -> WorkerHandle:
+    def start(
+        self, info: PairInfo, settings: ProcessSettings, cache: str, purpose: Purpose, launch: int | None = None
+    ) -> WorkerHandle:
         """As `Start`. Raises Interrupted once the team is closed."""
         if self._over.is_set():
             raise Interrupted
