@@ -22,7 +22,7 @@ from tests import tiny
 from tests.made_up import files
 from tipbench.engine import fork_server
 from tipbench.engine.channel import Channel
-from tipbench.engine.fork_server import AVAILABLE, Forked, ForkServer, ServerGone
+from tipbench.engine.fork_server import Forked, ForkServer, ServerGone
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.purpose import Purpose
 from tipbench.machine.controls import callers, controls, environment
@@ -30,8 +30,6 @@ from tipbench.records.record import PairInfo
 from tipbench.suite.discover import discover
 from tipbench.suite.files import BENCHMARKS
 from tipbench.tip.process import ProcessSettings
-
-pytestmark = pytest.mark.skipif(not AVAILABLE, reason="forks only where the kernel has pidfd (Linux)")
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from typing import Literal
 import psutil
 
 from tipbench.engine.checks import WARM
-from tipbench.engine.fork_server import AVAILABLE, ForkServer, ServerGone
+from tipbench.engine.fork_server import ForkServer, ServerGone
 from tipbench.engine.handle import Worker, WorkerFailed, preloaded
 from tipbench.engine.nodes import Nodes, RemoteRanks, Rendezvous
 from tipbench.engine.purpose import Purpose
@@ -81,7 +81,7 @@ class Launcher:
         self._caches: dict[str, int] = {}
         self._servers: dict[Served, ForkServer] = {}
         room = psutil.virtual_memory().available - LEFT_FOR_PAIRS
-        self._launches_with_server = max(0, room // SERVER_BYTES) if AVAILABLE else 0
+        self._launches_with_server = max(0, room // SERVER_BYTES)
 
     def start(
         self,

@@ -46,7 +46,7 @@ def _unless_bound(reader: Callable[[], Any]) -> Any:
 
 
 def _affinity() -> Any:
-    return sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else "unknown"
+    return sorted(os.sched_getaffinity(0))
 
 
 def _precision(*path: str) -> Any:
