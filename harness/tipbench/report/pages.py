@@ -25,7 +25,7 @@ from tipbench.report.machine_words import brief_lines, field_rows, machine_words
 from tipbench.report.measure import effects
 from tipbench.report.result import CONTROL, MEMORY_KINDS, Result
 from tipbench.report.results import counts, rules
-from tipbench.report.wording import plural, ratio, seconds, value
+from tipbench.report.wording import change, plural, ratio, seconds, value
 from tipbench.suite.source import SHARED
 from tipbench.verdict.rules import AT_MOST
 from tipbench.verdict.statistics import serial
@@ -120,7 +120,16 @@ def pages(run: Run, runs: Sequence[Sequence[Result]], notices: Sequence[Notice],
         )
         for tip, rows in tips.items()
     }
-    below[WHOLE_RUN] = markdown.render("whole_run.md.j2", **shared, **_whole_run(run, runs[-1], controls))
+    below[WHOLE_RUN] = markdown.render(
+        "whole_run.md.j2",
+        **shared,
+        **_whole_run(run, runs[-1], controls),
+        results=[
+            {**_cells(row), "tip": tip, "address": "" if layout.below is None else f"{names[tip]}{layout.ending}"}
+            for tip, rows in tips.items()
+            for row in rows
+        ],
+    )
     return Pages(title, front, below, [*jobs, *(drawing for drawings in curves.values() for drawing in drawings)])
 
 
@@ -272,6 +281,7 @@ def _cells(row: Result) -> dict[str, str | None]:
         "speedup": _speedup(row),
         "truth": None if row.truth is None else f"{row.truth:g}x",
         "step": " -> ".join(seconds(step) for step in steps if step is not None) if None not in steps else None,
+        "memory": change(*row.memory_sides) if row.memory_sides else None,
         "one_off": _one_off(row),
         "launches": launches,
         "reason": reason(row),
