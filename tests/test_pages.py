@@ -166,6 +166,13 @@ def test_every_fact_of_a_tip_is_on_its_page(made: Run) -> None:
         assert fact in markdown(made)
 
 
+def test_all_results_are_in_one_table(made: Run) -> None:
+    table = markdown(made).split("## All results\n\n")[1].split("\n\n")[0].splitlines()[2:]
+    assert len(table) == sum(row.tip != "control" for row in results(made))
+    assert "| channels-last | Convolution | micro, cpu | optimized | **faster** | 1.52x [" in table[0]
+    assert table[0].endswith("| same | +110 ms, pays after 161 steps |")
+
+
 def test_no_float_is_shown_with_many_digits(made: Run) -> None:
     assert re.findall(r"\d+\.\d{4,}", markdown(made)) == ["0.0001"] * markdown(made).count("0.0001 allowed")
 
