@@ -1,6 +1,6 @@
 """Made-up records with known effects, and a small run of them such as a machine would store.
 
-`python -m tests.made_up FILE` writes that run; tests/golden/schema-3.jsonl was made so.
+`python -m tests.made_up FILE` writes that run, as tests/golden/run.jsonl.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ def files(root: Path, texts: Mapping[str, str]) -> Path:
 
 
 def stored(folder: Path, of: Run) -> Path:
-    """The results file of a run beneath `folder`, each record in one line."""
+    """The results file of a run beneath `folder`."""
     with create(folder, of) as writer:
         for record in of.records:
             writer.append(record)

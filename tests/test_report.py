@@ -24,7 +24,7 @@ from tipbench.report import wording as words
 from tipbench.report.results import counts, results
 from tipbench.tip.reason import Reason
 
-GOLDEN = Path(__file__).parent / "golden" / "schema-1.jsonl"
+GOLDEN = Path(__file__).parent / "golden" / "run.jsonl"
 MACRO: dict[str, Any] = {"scale": "macro"}
 
 
