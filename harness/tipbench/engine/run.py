@@ -39,7 +39,7 @@ from tipbench.suite.discover import Discovery, discover
 from tipbench.suite.files import BENCHMARKS
 from tipbench.suite.selection import select, with_controls
 from tipbench.tip.needs import available_cores
-from tipbench.verdict.rules import OF_NEW_RUNS, Rules
+from tipbench.verdict.rules import RULES_OPTION, Rules
 from tipbench.verdict.verdict import Judgement, judge
 
 CHECK_BYTES = 3 << 30
@@ -123,7 +123,7 @@ def measured(options: Options) -> tuple[int, Path]:
                 "folder": "" if options.folder == BENCHMARKS else str(options.folder),
                 "nnodes": options.nodes,
                 "budget_s": options.budget_s,
-                **OF_NEW_RUNS,
+                **RULES_OPTION,
                 **({"given": options.given} if options.given else {}),
             },
             planned=tuple(info.name for info in planned),
