@@ -61,7 +61,7 @@ def test_a_verdict_is_wrong_if_it_contradicts_the_truth(
         (MORE, math.log(1.06), "faster", False, False),  # its direction is right, its size is not
         (MORE, 0.0, "no difference", True, False),
         (RANDOM, 0.05, "faster", True, None),
-        (RANDOM, 0.01, "inconclusive", False, None),
+        (RANDOM, 0.01, "at most 3 %", False, None),
     ],
 )
 def test_a_verdict_on_time_is_set_against_the_truth(
