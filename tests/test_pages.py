@@ -169,7 +169,7 @@ def test_every_fact_of_a_tip_is_on_its_page(made: Run) -> None:
 def test_all_results_are_in_one_table(made: Run) -> None:
     table = markdown(made).split("## All results\n\n")[1].split("\n\n")[0].splitlines()[2:]
     assert len(table) == sum(row.tip != "control" for row in results(made))
-    assert "| channels-last | Convolution | micro, cpu | optimized | **faster** | 1.52x [" in table[0]
+    assert "| channels-last | Convolution | micro, cpu | optimized | **faster** | 1.522x [" in table[0]
     assert table[0].endswith("| same | +110 ms, pays after 161 steps |")
 
 
