@@ -421,7 +421,7 @@ def test_another_question_contradicts_no_answer(other: Record) -> None:
     assert [said.alike for said in found.said] == [False, True, True]
     assert (found.word, found.agreed) == ("pays on all", True)
     text = compare.render(against(on("A", other), on("B", a(0.3), id="x"), on("C", a(0.3))), "md")
-    assert "(another question)" in text
+    assert "(different question)" in text
 
 
 def test_what_older_versions_claimed_is_time() -> None:
@@ -512,9 +512,8 @@ def test_what_none_can_try_is_a_line_and_no_row() -> None:
     assert "**Not possible on any of them:** Use cards." in text
     _, rows = first_screen(against(on("A", a(0.3)), on("B", a(0.3), nowhere)))
     assert ["Use cards", "not in this run", "**not possible here**"] not in rows
-    assert "Skipped in all runs: 1 comparison" in compare.render(
-        against(on("A", a(0.3), nowhere), on("B", a(0.3))), "md"
-    )
+    text = compare.render(against(on("A", a(0.3), nowhere), on("B", a(0.3))), "md")
+    assert "Skipped in all runs: cards " in text
 
 
 def test_memory_and_what_is_undecided_are_shown_as_they_are() -> None:
@@ -572,7 +571,7 @@ def test_the_sizes_of_most_runs_are_those_compared() -> None:
 
 def test_cells_show_uncertainty_and_memory_together() -> None:
     comparison = against(on("A", a(0.3, memory=both(400, 1000))), on("B", a(0.3)))
-    assert "**faster** 1.35x [1.31, 1.39]<br>live tensors, build included -50 % |" in compare.render(comparison, "md")
+    assert "**faster** 1.35x [1.31, 1.39], live tensors, build included -50 % |" in compare.render(comparison, "md")
 
 
 def test_columns_are_named_by_machine_and_by_day_where_that_is_not_enough() -> None:
@@ -930,10 +929,3 @@ def test_the_same_runs_give_the_same_bytes_and_printing_them_imports_little(tmp_
         for seed in "12"
     )
     assert first.stdout == second.stdout != b""
-
-
-def test_figures_are_written_beside_the_page_that_names_them(tmp_path: Path) -> None:
-    written = compare.show(against(on("A", a(0.3)), on("B", a(-0.3))), "md", tmp_path)
-    assert sorted(path.name for path in written) == ["comparison-across.png", "comparison-across.svg", "comparison.md"]
-    assert all(path.stat().st_size for path in written)
-    assert "(comparison-across.svg)" in (tmp_path / "comparison.md").read_text()
