@@ -7,13 +7,21 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tipbench.compare.comparison import MISSING, NOT_REACHED, Cell, Comparison, Machine
-from tipbench.compare.consistency import NEVER, REVERSES, WORDS, Consistency, Said, TipAcross, consistencies, tips
+from tipbench.compare.consistency import (
+    NEVER,
+    REVERSES,
+    WORDS,
+    Consistency,
+    MachineAnswer,
+    TipAcross,
+    consistencies,
+    tips,
+)
 from tipbench.records.store import file_name
-from tipbench.report.advice import IMPOSSIBLE, USE_IF
-from tipbench.report.effect import Key, memory_change
+from tipbench.report.answer import IMPOSSIBLE, USE_IF
 from tipbench.report.grade import hardware
 from tipbench.report.markdown import render
-from tipbench.report.rows import MEMORY_KINDS
+from tipbench.report.result import MEMORY_KINDS, Key
 from tipbench.report.wording import change, plural, ratio, seconds, value
 from tipbench.verdict.pooling import Mean
 
@@ -25,7 +33,7 @@ def markdown(comparison: Comparison) -> str:
     """The page."""
     across = consistencies(comparison)
     by_tip = tips(comparison)
-    decided = [tip for tip in by_tip if tip.decided]
+    decided = [tip for tip in by_tip if tip.is_decided]
     possible = [tip for tip in by_tip if not _is_impossible(tip)]
     what = "machine" if len(comparison.machines) > 1 else "run"
     measured = [key for key in comparison.cells if across[key].measured or not _is_skipped(comparison.cells[key])]
@@ -43,8 +51,8 @@ def markdown(comparison: Comparison) -> str:
         decided=len(decided),
         agreed=sum(tip.agreed for tip in decided),
         reversed=sum(tip.word == REVERSES for tip in decided),
-        other_questions=any(not answer.alike for tip in by_tip for answer in tip.said),
-        answered=[{"title": tip.title, "answers": list(map(_answer, tip.said))} for tip in possible],
+        other_questions=any(not answer.is_alike for tip in by_tip for answer in tip.answers),
+        answered=[{"title": tip.title, "answers": list(map(_answer, tip.answers))} for tip in possible],
         impossible=[tip.title for tip in by_tip if _is_impossible(tip)],
         in_words=_in_words(by_tip, what),
         limits=_limits(comparison),
@@ -81,7 +89,7 @@ def _groups(comparison: Comparison) -> Iterator[dict[str, str]]:
     """What the columns are, and of which runs."""
     for name, group, answers in zip(column_names(comparison), comparison.groups, comparison.answers, strict=True):
         run = comparison.runs[group.speaks].run
-        count = max((advice.runs for advice in answers.values()), default=1)
+        count = max((rows[0].runs for rows in answers.values()), default=1)
         newest = f"run {file_name(run)}" if count == 1 else f"{count} runs, the newest {file_name(run)}"
         yield {
             "name": name,
@@ -97,22 +105,22 @@ def _further(group: Machine) -> str:
 
 
 def _is_impossible(tip: TipAcross) -> bool:
-    return all(answer.advice is None or answer.advice.kind == IMPOSSIBLE for answer in tip.said)
+    return all(answer.kind in ("", IMPOSSIBLE) for answer in tip.answers)
 
 
-def _answer(answer: Said) -> dict[str, Any]:
-    if answer.advice is None:
+def _answer(answer: MachineAnswer) -> dict[str, Any]:
+    if not answer.rows:
         return {"words": "not in this run", "changes": "", "is_alike": True}
-    words = answer.advice.kind if answer.advice.kind == USE_IF else answer.advice.answer
-    changes = ", ".join(gain.short for gain in answer.advice.gains if gain.short and gain.key is not None)
-    return {"words": words, "changes": changes, "is_alike": answer.alike}
+    words = answer.kind if answer.kind == USE_IF else answer.rows[0].answer
+    changes = ", ".join(row.short for row in answer.rows if row.short and row.role == "job")
+    return {"words": words, "changes": changes, "is_alike": answer.is_alike}
 
 
 def _in_words(by_tip: Sequence[TipAcross], what: str) -> dict[str, list[str]]:
     """Titles of tips, with the condition of those that have one, by what all machines or runs together say of them."""
     titles: dict[str, list[str]] = {word: [] for word in WORDS if word != NEVER}
     for tip in by_tip:
-        answers = [answer.advice.answer for answer in tip.said if answer.advice and answer.advice.kind == USE_IF]
+        answers = [answer.rows[0].answer for answer in tip.answers if answer.kind == USE_IF]
         condition = f", if {answers[0].removeprefix(f'{USE_IF} ')}" if answers else ""
         if tip.word in titles:
             titles[tip.word].append(tip.title + condition)
@@ -165,16 +173,14 @@ def _pair(comparison: Comparison, key: Key, across: Consistency) -> dict[str, An
 
 
 def _cell(cell: Cell) -> dict[str, str]:
-    effect = cell.effect
-    if cell.mean is None or effect is None or effect.mean is None or effect.low is None or effect.high is None:
+    result = cell.result
+    if cell.mean is None or result is None or result.speedup is None:
         return {"word": cell.word, "speedup": "", "reason": cell.why}
     memory = ""
-    if memory_change(effect) is not None and effect.memory_before is not None and effect.memory_after is not None:
-        changed = change(effect.memory_before, effect.memory_after)
-        kind = MEMORY_KINDS.get(effect.memory_kind, effect.memory_kind) if changed != "same" else "memory"
-        memory = f"{kind} {changed}"
-    speedup = ratio(math.exp(effect.mean), math.exp(effect.low), math.exp(effect.high))
-    return {"word": cell.word, "speedup": speedup, "memory": memory}
+    if result.memory_sides:
+        changed = change(*result.memory_sides)
+        memory = f"{MEMORY_KINDS[result.memory_kind] if changed != 'same' else 'memory'} {changed}"
+    return {"word": cell.word, "speedup": ratio(result.speedup, result.low, result.high), "memory": memory}
 
 
 def _geometric_means(comparison: Comparison) -> Iterator[dict[str, Any]]:
@@ -203,10 +209,10 @@ def _times(comparison: Comparison) -> Iterator[dict[str, Any]]:
 
 
 def _step(cell: Cell) -> str:
-    effect = cell.effect
-    if cell.mean is None or effect is None or effect.step_s is None or effect.variant_step_s is None:
+    result = cell.result
+    if cell.mean is None or result is None or result.step_s is None or result.variant_step_s is None:
         return cell.word
-    return f"{seconds(effect.step_s)} -> {seconds(effect.variant_step_s)}"
+    return f"{seconds(result.step_s)} -> {seconds(result.variant_step_s)}"
 
 
 def _runs(comparison: Comparison) -> Iterator[dict[str, Any]]:
@@ -219,7 +225,7 @@ def _runs(comparison: Comparison) -> Iterator[dict[str, Any]]:
             "profile": str(run.options.get("profile", "not recorded")),
             "started": run.started,
             "id": run.id,
-            "measured": sum(effect.mean is not None for effect in stored.effects),
+            "measured": sum(result.is_decided for result in stored.results),
         }
 
 
