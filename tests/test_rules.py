@@ -454,7 +454,7 @@ def test_what_stays_inconclusive_names_the_ends_of_the_wider_interval() -> None:
 def test_the_reports_limits_say_that_intervals_were_widened() -> None:
     drifting = [recorded(alike(0.3, 0.01, 6), f"Drift{number}") for number in range(9)]
     calm = [recorded(spread(0.3, 0.01, 6), f"Calm{number}") for number in range(9)]
-    said = "Launches in a row were alike, so every interval is "
+    said = "Consecutive launches were correlated, so every interval was widened by "
     text = render(new_run(*drifting), [], "md").decode()
     assert said in text[: text.index("| answer |")]
     assert "average over 9 comparisons, z -" in text
