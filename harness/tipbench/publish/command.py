@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tipbench.advise.command import page_of
+from tipbench.advise.command import markdown_of
 from tipbench.compare.comparison import Comparison
 from tipbench.compare.inputs import LEAST, MOST
 from tipbench.compare.page import across
@@ -125,7 +125,7 @@ def _of_own_job(folder: Path, allowed_to: bool) -> WikiPage:
     """The page of an advice. Raises PublishError unless pages about a person's own job may be sent, and NoJob."""
     if not allowed_to:
         raise PublishError(f"{folder} is about a job of your own, and is not published: add --include-own if it may be")
-    return WikiPage((f"Advice {re.sub('[^A-Za-z0-9.-]+', '-', folder.resolve().name)}",), page_of(folder))
+    return WikiPage((f"Advice {re.sub('[^A-Za-z0-9.-]+', '-', folder.resolve().name)}",), markdown_of(folder))
 
 
 def _with_earlier(file: Path, found: Allowed) -> Allowed:

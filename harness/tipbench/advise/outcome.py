@@ -1,4 +1,4 @@
-"""What was found of a person's job, and what is concluded: which tips together, and what they bring."""
+"""What an advice concludes from its measurements: which changes together, what they bring and what they cost."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tipbench.advise.combination import WITHOUT, Combination, costs, mean_of
 from tipbench.advise.once import price_once
 from tipbench.advise.pairs import sides_alone
 from tipbench.advise.scores import Scores
 from tipbench.advise.surveyed import Survey
-from tipbench.advise.together import WITHOUT, Stack, costs, mean_of
 from tipbench.records.record import Run
 from tipbench.report.advice import more_memory
 from tipbench.report.effect import Effect, effects
@@ -19,44 +19,53 @@ from tipbench.verdict.rules import MARGIN
 
 
 @dataclass(frozen=True)
-class Found:
-    """What was found of a job. alone: the run of every tip by itself. members: the ways to follow tips that are left
-    together. stack: their pair, measured anew: by side what it takes beside the whole stack; empty without members.
-    left_out: by way that was with them and is no more, what doing without it took beside the whole stack of then. time:
-    seconds that the phases of a step take with these members, where that is known. scores: by a function of theirs."""
+class Outcome:
+    """What was measured of a job, and which ways to follow tips are left.
+
+    Attributes:
+        survey: of the job as it is.
+        alone: the run of every tip by itself.
+        members: names of the ways that are left together, in the order in which they are applied.
+        sides: of the combination's pair, measured anew: by side its time relative to the whole combination; empty
+            without members.
+        left_out: for each way that was removed from the combination, the time without it relative to the full
+            combination at that point.
+        phase_seconds: seconds that each phase of a step takes with the members; empty if not measured.
+        scores: by a function of the person's, with and without ways that change results.
+    """
 
     survey: Survey
     alone: Run
-    members: Stack
-    stack: dict[str, Effect]
+    members: Combination
+    sides: dict[str, Effect]
     left_out: Mapping[str, Effect] = field(default_factory=dict)
-    time: Mapping[str, float] = field(default_factory=dict)
+    phase_seconds: Mapping[str, float] = field(default_factory=dict)
     scores: Scores = field(default_factory=Scores)
 
 
-def pays(found: Found) -> bool:
+def pays(outcome: Outcome) -> bool:
     """Whether the changes together are known to bring more than the 1 % that counts as no difference, or seem to pay,
     from too few launches to know."""
-    whole = found.stack.get("optimized")
-    if whole is None or not found.members:
+    whole = outcome.sides.get("optimized")
+    if whole is None or not outcome.members:
         return False
     return costs(whole) if whole.high is None else whole.high < -MARGIN
 
 
-def gain(found: Found) -> str:
+def gain(outcome: Outcome) -> str:
     """`1.83x [1.76, 1.90] with 2 changes`, from launches that chose nothing."""
-    whole = found.stack["optimized"]
+    whole = outcome.sides["optimized"]
     more = "" if whole.mean is not None else f", from {_launches(whole.launches)}: no verdict yet"
-    return f"{inverse_of(whole)} with {plural(len(found.members), 'change')}{more}"
+    return f"{inverse_of(whole)} with {plural(len(outcome.members), 'change')}{more}"
 
 
-def conclusion(found: Found) -> str:
+def conclusion(outcome: Outcome) -> str:
     """What to do, in one sentence without its full stop."""
-    if pays(found):
-        return gain(found)
-    aside = {way["tip"] for way in found.survey["ways"] if way["changes_numbers"]}
-    tips = sides_alone(found.survey).keys() - aside
-    of_tips = [effect for effect in effects(found.alone) if effect.tip in tips]
+    if pays(outcome):
+        return gain(outcome)
+    aside = {way["tip"] for way in outcome.survey["ways"] if way["changes_numbers"]}
+    tips = sides_alone(outcome.survey).keys() - aside
+    of_tips = [effect for effect in effects(outcome.alone) if effect.tip in tips]
     measured = [effect for effect in of_tips if effect.measured]
     unknown = tips - {effect.tip for effect in of_tips} | {effect.tip for effect in measured if effect.high is None}
     if unknown:
@@ -69,61 +78,61 @@ def conclusion(found: Found) -> str:
     return f"Nothing worth changing: no tip that leaves the results as they are brings more than {percent(most)}"
 
 
-def changes(found: Found) -> list[str]:
+def changes(outcome: Outcome) -> list[str]:
     """What each member brings on top of the others, what those brought that were left out, and what may not be in."""
-    return [*(_members(found) if pays(found) else _tried(found)), *_kept_out(found)]
+    return [*(_members(outcome) if pays(outcome) else _not_confirmed(outcome)), *_excluded(outcome)]
 
 
-def _do(found: Found) -> dict[str, str]:
-    return {way["name"]: way["do"].rstrip(":") for way in found.survey["ways"]}
+def _do(outcome: Outcome) -> dict[str, str]:
+    return {way["name"]: way["do"].rstrip(":") for way in outcome.survey["ways"]}
 
 
-def _tried(found: Found) -> list[str]:
+def _not_confirmed(outcome: Outcome) -> list[str]:
     """What seemed to pay alone, and does not for certain by launches that chose nothing."""
-    whole = found.stack.get("optimized")
+    whole = outcome.sides.get("optimized")
     if whole is None or mean_of(whole) is None:
         return []
-    tried = " and ".join(_do(found)[name] for name in found.members)
+    tried = " and ".join(_do(outcome)[name] for name in outcome.members)
     return [f"Seemed to pay, but not more than 1 % for certain when measured anew: {tried}, {inverse_of(whole)}"]
 
 
-def _members(found: Found) -> list[str]:
-    do, alone, said = _do(found), by_name(found), []
-    for name in found.members:
-        if len(found.members) == 1:
-            said.append(do[name])
-        elif (beside := found.stack.get(f"{WITHOUT}{name}")) is not None:
-            nothing = "" if costs(beside) else ", where it may bring nothing"
-            more = f"; costs {once}" if (once := price_once(beside)) else ""
-            said.append(f"{do[name]}: {inverse_of(beside)} on top of the others{nothing}{more}")
+def _members(outcome: Outcome) -> list[str]:
+    do, alone, sentences = _do(outcome), by_name(outcome), []
+    for name in outcome.members:
+        if len(outcome.members) == 1:
+            sentences.append(do[name])
+        elif (without := outcome.sides.get(f"{WITHOUT}{name}")) is not None:
+            nothing = "" if costs(without) else ", where it may bring nothing"
+            more = f"; costs {once}" if (once := price_once(without)) else ""
+            sentences.append(f"{do[name]}: {inverse_of(without)} on top of the others{nothing}{more}")
         else:
-            said.append(f"{do[name]}: {speedup_of(alone[name])} alone")
-    left = found.left_out.items()
-    return [*said, *(f"Left out: {do[name]}, {inverse_of(effect)} on top of these" for name, effect in left)]
+            sentences.append(f"{do[name]}: {speedup_of(alone[name])} alone")
+    left = outcome.left_out.items()
+    return [*sentences, *(f"Left out: {do[name]}, {inverse_of(effect)} on top of these" for name, effect in left)]
 
 
-def _kept_out(found: Found) -> list[str]:
+def _excluded(outcome: Outcome) -> list[str]:
     """What pays alone and is not among the members because it changes results."""
-    alone, said = by_name(found), []
-    for way in found.survey["ways"]:
+    alone, sentences = by_name(outcome), []
+    for way in outcome.survey["ways"]:
         name, do = way["name"], way["do"].rstrip(":")
         if not way["changes_numbers"] or name not in alone or alone[name].verdict != "faster":
             continue
-        if name in found.members or name in found.left_out or found.scores.keeps(name):
+        if name in outcome.members or name in outcome.left_out or outcome.scores.keeps(name):
             continue
-        score = found.scores.words(name)
+        score = outcome.scores.words(name)
         why, more = ("lowers the score", score) if score else ("changes results", "`--allow numerics` lets it in")
-        said.append(f"Left out, as it {why}: {do}, {speedup_of(alone[name])} alone; {more}")
-    return said
+        sentences.append(f"Left out, as it {why}: {do}, {speedup_of(alone[name])} alone; {more}")
+    return sentences
 
 
-def interplay(found: Found) -> str:
+def interplay(outcome: Outcome) -> str:
     """Whether what each member brings on top of the others multiplies to less than what all bring, or to more, or that
     none was left out; empty where that is not known, or is so within two standard errors. Of more than two members
     this says nothing of a single one: it may still bring less than alone where they help each other."""
-    whole = found.stack.get("optimized")
-    others = [found.stack.get(f"{WITHOUT}{name}") for name in found.members]
-    if pays(found) and len(others) > 1 and not any(others):
+    whole = outcome.sides.get("optimized")
+    others = [outcome.sides.get(f"{WITHOUT}{name}") for name in outcome.members]
+    if pays(outcome) and len(others) > 1 and not any(others):
         return (
             "There was no time to leave each out in turn, so what each brings on top of the others is not known; a "
             "longer budget shows that."
@@ -142,10 +151,10 @@ def interplay(found: Found) -> str:
     return "They help each other: where one is left out, the others bring less."
 
 
-def price(found: Found) -> str:
+def price(outcome: Outcome) -> str:
     """What all changes cost once, with the steps that pay for it, and in memory; empty where that is nothing."""
-    whole = found.stack.get("optimized")
-    if whole is None or not pays(found):
+    whole = outcome.sides.get("optimized")
+    if whole is None or not pays(outcome):
         return ""
     if whole.one_off is None:
         return "What the changes take once, such as to compile, was not measured; a longer budget shows that."
@@ -155,15 +164,15 @@ def price(found: Found) -> str:
     listed = [*([once] if once else []), *more_memory(live, trees)]
     if not listed:
         return ""
-    what = "This change costs" if len(found.members) == 1 else "Together the changes cost"
+    what = "This change costs" if len(outcome.members) == 1 else "Together the changes cost"
     cached = " Compile caches were empty: a later run finds there what is compiled, and starts sooner." if once else ""
     return f"{what} {', and '.join(listed)}.{cached}"
 
 
-def by_name(found: Found) -> dict[str, Effect]:
+def by_name(outcome: Outcome) -> dict[str, Effect]:
     """By way, what it was found to bring alone."""
-    sides = sides_alone(found.survey)
-    measured = [one for one in effects(found.alone) if one.tip in sides and one.variant in sides[one.tip]]
+    sides = sides_alone(outcome.survey)
+    measured = [one for one in effects(outcome.alone) if one.tip in sides and one.variant in sides[one.tip]]
     return {sides[one.tip][one.variant]["name"]: one for one in measured}
 
 
