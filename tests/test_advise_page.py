@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from tests.made_up import info, measured, run, tip
-from tests.test_combination import EFFECT
+from tests.test_combination import with_speedup
 from tipbench.advise.combination import WITHOUT
 from tipbench.advise.outcome import Outcome, interplay
 from tipbench.advise.page import as_json, lines
 from tipbench.advise.scores import AS_IT_IS, Scores
 from tipbench.advise.surveyed import Survey, WayHere
-from tipbench.report.effect import Effect
+from tipbench.report.result import Result
 
 
 def way(name: str) -> WayHere:
@@ -52,13 +52,15 @@ SURVEY: Survey = {
 }
 
 
-def speedup(factor: float, once: tuple[float, float] | None = (3.0, 3.0)) -> Effect:
+def speedup(factor: float, once: tuple[float, float] | None = (3.0, 3.0)) -> Result:
     """Of the job with all members over the job without something. once: seconds that these two take once."""
-    mean = -math.log(factor)
-    return replace(EFFECT, mean=mean, low=mean - 0.02, high=mean + 0.02, error=0.01, step_s=0.1, one_off=once)
+    baseline, variant = once or (None, None)
+    return with_speedup(
+        -math.log(factor), error=0.01, step_s=0.1, baseline_one_off_s=baseline, variant_one_off_s=variant
+    )
 
 
-def together(whole: float, *, left_out: dict[str, Effect] | None = None, **on_top: float) -> Outcome:
+def together(whole: float, *, left_out: dict[str, Result] | None = None, **on_top: float) -> Outcome:
     alone = run([measured(info("Alone", tip=tip(name)), {"optimized": 0.1}) for name in "abc"])
     each = {f"{WITHOUT}{name}": speedup(factor) for name, factor in on_top.items()}
     return Outcome(SURVEY, alone, tuple(on_top), {"optimized": speedup(whole), **each}, left_out or {})
@@ -147,7 +149,11 @@ CACHES = "Compile caches were empty: a later run finds there what is compiled, a
 
 def test_what_changes_cost_once_and_in_memory_is_said_with_the_steps_that_pay_for_it() -> None:
     """Compiling for 57 s was advised for 4 % of a step of 0.1 s, and nothing was said of the 57 s."""
-    whole = replace(speedup(1.5, once=(60.0, 3.0)), tree=(130, 100), memory_before=95, memory_after=100)
+    whole = replace(
+        speedup(1.5, once=(60.0, 3.0)),
+        baseline_memory={"tree": 130, "steady_peak": 95},
+        variant_memory={"tree": 100, "steady_peak": 100},
+    )
     each = {
         f"{WITHOUT}a": speedup(1.3, once=(60.0, 59.0)),
         f"{WITHOUT}b": speedup(1.15, once=(60.0, 2.0)),
@@ -181,7 +187,7 @@ def test_what_a_single_change_costs_once_is_said_or_that_it_is_not_known() -> No
 
 def test_changes_that_may_bring_less_than_counts_are_no_advice() -> None:
     """A setting of the allocator was advised for 1.01x [1.00, 1.03]."""
-    little = replace(speedup(1.014), low=-0.028, high=-0.001)
+    little = replace(speedup(1.014), low=math.exp(-0.028), high=math.exp(-0.001))
     outcome = replace(together(1.5, a=1.3), sides={"optimized": little})
     assert as_json(outcome)["together"] is None
     assert lines(outcome)[2].startswith("Nothing worth changing")

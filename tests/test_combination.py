@@ -1,26 +1,23 @@
 """Which tips are followed together, decided from made-up effects."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
+from tests.made_up import info, measured, run, tip
 from tipbench.advise.combination import WITHOUT, Candidate, Combination, clear, first_combination, next_combination
-from tipbench.report.effect import Effect
+from tipbench.report.result import Result
+from tipbench.report.results import results
 
-EFFECT = Effect(
-    tip="together",
-    title="",
-    claim="less time",
-    pair="WithoutAll",
-    variant="",
-    device="cpu",
-    scale="macro",
-    sizes="{}",
-    code="",
-    verdict="inconclusive",
-    reason="",
-    remedy="",
-    launches=6,
-)
+(RESULT,) = results(run([measured(info("WithoutAll", tip=tip("together"), scale="macro"), {"optimized": 0.1})]))
+
+
+def with_speedup(mean: float, half: float = 0.02, **fields: Any) -> Result:
+    """A result with this ln of its speedup, and an interval that reaches so far to both sides."""
+    low, high = math.exp(mean - half), math.exp(mean + half)
+    fields = {"verdict": "inconclusive", "p": 0.5, "is_provisional": False, **fields}
+    return replace(RESULT, speedup=math.exp(mean), low=low, high=high, **fields)
 
 
 def candidate(name: str, mean: float, one_of: str = "", verdict: str = "", allowed: bool = True) -> Candidate:
@@ -57,19 +54,19 @@ def test_what_may_not_change_results_is_left_out() -> None:
     assert first_combination([candidate("amp", 0.5, allowed=False), candidate("a", 0.1)], most=9) == ("a",)
 
 
-def without(combination: Combination, alone: str = "", *, found: Mapping[str, Effect]) -> Combination:
+def without(combination: Combination, alone: str = "", *, found: Mapping[str, Result]) -> Combination:
     """The next combination, where leaving each member out was found to bring this. alone: those known to pay by
     themselves."""
-    beside = {"optimized": replace(EFFECT, mean=-0.3), **{f"{WITHOUT}{name}": one for name, one in found.items()}}
+    beside = {"optimized": with_speedup(-0.3), **{f"{WITHOUT}{name}": one for name, one in found.items()}}
     return next_combination(combination, beside, [candidate(name, 0.1, verdict="faster") for name in alone.split()])
 
 
-def known(mean: float, verdict: str = "inconclusive", half: float = 0.02) -> Effect:
-    return replace(EFFECT, verdict=verdict, mean=mean, low=mean - half, high=mean + half)
+def known(mean: float, verdict: str = "inconclusive", half: float = 0.02) -> Result:
+    return with_speedup(mean, half, verdict=verdict)
 
 
-def provisional(speedup: float) -> Effect:
-    return replace(EFFECT, so_far=(speedup, None, None))
+def provisional(speedup: float) -> Result:
+    return replace(RESULT, speedup=speedup, low=None, high=None, is_provisional=True)
 
 
 def test_the_most_harmful_member_leaves_first() -> None:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from tipbench.report.effect import Effect
+from tipbench.report.result import Result
 
 WITHOUT = "without "
 """Prefix of the name of a side that leaves out one member of a combination; the member's name follows."""
@@ -86,7 +86,7 @@ def left_out(combination: Combination, names: Collection[str]) -> Combination:
     return tuple(one for one in combination if one not in names)
 
 
-def next_combination(combination: Combination, sides: Mapping[str, Effect], alone: Sequence[Candidate]) -> Combination:
+def next_combination(combination: Combination, sides: Mapping[str, Result], alone: Sequence[Candidate]) -> Combination:
     """The combination to measure next; the same if all members pay. sides: by side of the combination's pair, its
     effect relative to the whole combination.
 
@@ -98,25 +98,20 @@ def next_combination(combination: Combination, sides: Mapping[str, Effect], alon
     if "optimized" not in sides:
         bring = {one.name: one.mean for one in alone}
         return left_out(combination, {min(combination, key=lambda name: bring.get(name, 0.0))})
-    effects = {name: sides[f"{WITHOUT}{name}"] for name in combination if f"{WITHOUT}{name}" in sides}
-    without = {name: mean for name, effect in effects.items() if (mean := mean_of(effect)) is not None}
-    harmful = [name for name in without if effects[name].verdict == "faster"]
+    results = {name: sides[f"{WITHOUT}{name}"] for name in combination if f"{WITHOUT}{name}" in sides}
+    without = {name: mean for name, result in results.items() if (mean := result.log_speedup_so_far) is not None}
+    harmful = [name for name in without if results[name].verdict == "faster"]
     if harmful:
         return left_out(combination, {max(harmful, key=without.__getitem__)})
-    idle = {name for name in without if not costs(effects[name])}
+    idle = {name for name in without if not costs(results[name])}
     little = idle - {one.name for one in alone if one.verdict == "faster" or one.mean > LEAST}
     if little and little != set(combination):
         return left_out(combination, little)
     return left_out(combination, {max(sorted(idle), key=without.__getitem__)}) if idle else combination
 
 
-def costs(effect: Effect) -> bool:
+def costs(result: Result) -> bool:
     """Whether a side is slower than the baseline: by its interval, or by more than VISIBLE where there is none yet."""
-    return effect.high < 0 if effect.high is not None else (mean_of(effect) or 0.0) < -VISIBLE
-
-
-def mean_of(effect: Effect) -> float | None:
-    """ln of the speedup, from however few launches; None from none."""
-    if effect.mean is not None:
-        return effect.mean
-    return None if effect.so_far is None else math.log(effect.so_far[0])
+    if result.log_high is not None:
+        return result.log_high < 0
+    return (result.log_speedup_so_far or 0.0) < -VISIBLE

@@ -26,7 +26,6 @@ from tipbench.advise.combination import (
     Combination,
     clear,
     first_combination,
-    mean_of,
     next_combination,
 )
 from tipbench.advise.outcome import Outcome, gain, pays
@@ -49,8 +48,9 @@ from tipbench.machine.limits import memory_bytes
 from tipbench.records import store
 from tipbench.records.record import Record
 from tipbench.report import html
-from tipbench.report.effect import Effect, effects
 from tipbench.report.output import write_file
+from tipbench.report.result import Result
+from tipbench.report.results import results
 from tipbench.report.wording import plural
 
 ALONE, SEARCH = "alone", "search"
@@ -228,12 +228,12 @@ class _Advice:
         return scores.read(self.folder) or Scores()
 
     def _noise(self) -> float:
-        """`mean_of` the job beside itself, 0 where it has not been measured yet. Raises NoJob where it cannot be, which
-        no tip can then be either."""
-        own = [effect for effect in self._effects(self.folder / ALONE) if effect.tip == AS_IT_IS]
-        if any(effect.verdict == "failed" for effect in own):
+        """ln of the speedup of the job over itself; 0 if it has not been measured yet. Raises NoJob if it cannot be
+        measured: then no tip can be either."""
+        own = [result for result in self._results(self.folder / ALONE) if result.tip == AS_IT_IS]
+        if any(result.verdict == "failed" for result in own):
             raise NoJob(f"{self.survey['name']} cannot be measured: {own[0].reason}")
-        return next(filter(None, map(mean_of, own)), 0.0)
+        return next((mean for result in own if (mean := result.log_speedup_so_far)), 0.0)
 
     def _searched(self, combination: Combination, until: float) -> tuple[Combination, int]:
         """The members that pay beside the others, as far as searches find in their time; where there is none for a
@@ -335,24 +335,24 @@ class _Advice:
         files = filter(None, map(_file_of, self._parts()[1:]))
         return tuple(replace(record, steps=0, launches=()) for file in files for record in store.read(file)[0].records)
 
-    def _effects(self, place: Path) -> list[Effect]:
+    def _results(self, place: Path) -> list[Result]:
         file = _file_of(place)
-        return effects(store.read(file)[0]) if file else []
+        return results(store.read(file)[0]) if file else []
 
     def _candidates(self) -> list[Candidate]:
-        measured = {(one.tip, one.variant): one for one in self._effects(self.folder / ALONE) if one.measured}
+        measured = {(one.tip, one.variant): one for one in self._results(self.folder / ALONE) if one.is_measured}
         found = []
         for tip, sides in sides_alone(self.survey).items():
             for side, way in sides.items():
-                effect = measured.get((tip, side))
-                if effect is not None and (mean := mean_of(effect)) is not None:
-                    allowed, decided = self._is_allowed(way), effect.mean is not None
-                    found.append(Candidate(way["name"], way["one_of"], mean, effect.verdict, allowed, decided))
+                result = measured.get((tip, side))
+                if result is not None and (mean := result.log_speedup_so_far) is not None:
+                    allowed, decided = self._is_allowed(way), result.is_decided
+                    found.append(Candidate(way["name"], way["one_of"], mean, result.verdict, allowed, decided))
         return found
 
-    def _sides(self, place: Path) -> dict[str, Effect]:
+    def _sides(self, place: Path) -> dict[str, Result]:
         """By side of a combination's pair, its effect relative to the whole combination; only what was measured."""
-        return {one.variant: one for one in self._effects(place) if one.tip == TOGETHER and one.measured}
+        return {one.variant: one for one in self._results(place) if one.tip == TOGETHER and one.is_measured}
 
     def outcome(self, combination: Combination, phase_seconds: Mapping[str, float] | None = None) -> Outcome:
         """What the parts hold about this last combination. phase_seconds: as `Outcome` has it."""
@@ -360,9 +360,9 @@ class _Advice:
         assert alone is not None
         combinations = [self._sides(part) for part in self._parts()[1:] if part.exists()]
         left_out = {
-            name: effect
+            name: result
             for sides in combinations
-            for side, effect in sides.items()
+            for side, result in sides.items()
             if (name := side.removeprefix(WITHOUT)) not in (*combination, side)
         }
         confirmed = combinations[-1] if combination else {}

@@ -6,14 +6,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tipbench.advise.combination import WITHOUT, Combination, costs, mean_of
+from tipbench.advise.combination import WITHOUT, Combination, costs
 from tipbench.advise.once import price_once
 from tipbench.advise.pairs import sides_alone
 from tipbench.advise.scores import Scores
 from tipbench.advise.surveyed import Survey
 from tipbench.records.record import Run
-from tipbench.report.advice import more_memory
-from tipbench.report.effect import Effect, effects
+from tipbench.report.answer import more_memory
+from tipbench.report.result import Result
+from tipbench.report.results import results
 from tipbench.report.wording import percent, plural, ratio
 from tipbench.verdict.rules import MARGIN
 
@@ -37,8 +38,8 @@ class Outcome:
     survey: Survey
     alone: Run
     members: Combination
-    sides: dict[str, Effect]
-    left_out: Mapping[str, Effect] = field(default_factory=dict)
+    sides: dict[str, Result]
+    left_out: Mapping[str, Result] = field(default_factory=dict)
     phase_seconds: Mapping[str, float] = field(default_factory=dict)
     scores: Scores = field(default_factory=Scores)
 
@@ -49,13 +50,13 @@ def pays(outcome: Outcome) -> bool:
     whole = outcome.sides.get("optimized")
     if whole is None or not outcome.members:
         return False
-    return costs(whole) if whole.high is None else whole.high < -MARGIN
+    return costs(whole) if whole.log_high is None else whole.log_high < -MARGIN
 
 
 def gain(outcome: Outcome) -> str:
     """`1.83x [1.76, 1.90] with 2 changes`, from launches that chose nothing."""
     whole = outcome.sides["optimized"]
-    more = "" if whole.mean is not None else f", from {_launches(whole.launches)}: no verdict yet"
+    more = "" if whole.is_decided else f", from {_launches(whole.launches)}: no verdict yet"
     return f"{inverse_of(whole)} with {plural(len(outcome.members), 'change')}{more}"
 
 
@@ -65,13 +66,13 @@ def conclusion(outcome: Outcome) -> str:
         return gain(outcome)
     aside = {way["tip"] for way in outcome.survey["ways"] if way["changes_numbers"]}
     tips = sides_alone(outcome.survey).keys() - aside
-    of_tips = [effect for effect in effects(outcome.alone) if effect.tip in tips]
-    measured = [effect for effect in of_tips if effect.measured]
-    unknown = tips - {effect.tip for effect in of_tips} | {effect.tip for effect in measured if effect.high is None}
+    of_tips = [result for result in results(outcome.alone) if result.tip in tips]
+    measured = [result for result in of_tips if result.is_measured]
+    unknown = tips - {result.tip for result in of_tips} | {result.tip for result in measured if not result.is_decided}
     if unknown:
         count = f"{len(unknown)} of {plural(len(tips), 'tip')} need{'s' * (len(unknown) == 1)} more launches"
         return f"Nothing worth changing was found yet: {count}"
-    known = [math.expm1(effect.high) for effect in measured if effect.high is not None]
+    known = [result.high - 1 for result in measured if result.high is not None and result.is_decided]
     if not known:
         return "Nothing worth changing was found: no tip that leaves the results as they are could be measured"
     most = max(0.0, *known)
@@ -90,7 +91,7 @@ def _do(outcome: Outcome) -> dict[str, str]:
 def _not_confirmed(outcome: Outcome) -> list[str]:
     """What seemed to pay alone, and does not for certain by launches that chose nothing."""
     whole = outcome.sides.get("optimized")
-    if whole is None or mean_of(whole) is None:
+    if whole is None or whole.speedup is None:
         return []
     tried = " and ".join(_do(outcome)[name] for name in outcome.members)
     return [f"Seemed to pay, but not more than 1 % for certain when measured anew: {tried}, {inverse_of(whole)}"]
@@ -108,7 +109,7 @@ def _members(outcome: Outcome) -> list[str]:
         else:
             sentences.append(f"{do[name]}: {speedup_of(alone[name])} alone")
     left = outcome.left_out.items()
-    return [*sentences, *(f"Left out: {do[name]}, {inverse_of(effect)} on top of these" for name, effect in left)]
+    return [*sentences, *(f"Left out: {do[name]}, {inverse_of(result)} on top of these" for name, result in left)]
 
 
 def _excluded(outcome: Outcome) -> list[str]:
@@ -138,7 +139,9 @@ def interplay(outcome: Outcome) -> str:
             "longer budget shows that."
         )
     known = [
-        (one.mean, one.error) for one in (whole, *others) if one and one.mean is not None and one.error is not None
+        (one.log_speedup, one.error)
+        for one in (whole, *others)
+        if one and one.log_speedup is not None and one.error is not None
     ]
     if len(others) < 2 or len(known) <= len(others):
         return ""
@@ -156,10 +159,10 @@ def price(outcome: Outcome) -> str:
     whole = outcome.sides.get("optimized")
     if whole is None or not pays(outcome):
         return ""
-    if whole.one_off is None:
+    if whole.one_off_sides is None:
         return "What the changes take once, such as to compile, was not measured; a longer budget shows that."
-    live = [(whole.memory_after, whole.memory_before)] if whole.memory_before and whole.memory_after else []
-    trees = [(whole.tree[1], whole.tree[0])] if whole.tree else []
+    live = [sides[::-1]] if (sides := whole.memory_sides) and all(sides) else []
+    trees = [sides[::-1]] if (sides := whole.tree_sides) else []
     once = price_once(whole)
     listed = [*([once] if once else []), *more_memory(live, trees)]
     if not listed:
@@ -169,28 +172,28 @@ def price(outcome: Outcome) -> str:
     return f"{what} {', and '.join(listed)}.{cached}"
 
 
-def by_name(outcome: Outcome) -> dict[str, Effect]:
+def by_name(outcome: Outcome) -> dict[str, Result]:
     """By way, what it was found to bring alone."""
     sides = sides_alone(outcome.survey)
-    measured = [one for one in effects(outcome.alone) if one.tip in sides and one.variant in sides[one.tip]]
+    measured = [one for one in results(outcome.alone) if one.tip in sides and one.variant in sides[one.tip]]
     return {sides[one.tip][one.variant]["name"]: one for one in measured}
 
 
-def speedup_of(effect: Effect) -> str:
-    mean = mean_of(effect)
-    if mean is None:
-        return effect.reason if not effect.measured else "not measured yet"
-    if effect.mean is None or effect.low is None or effect.high is None:
-        return f"{ratio(math.exp(mean), None, None)} from {_launches(effect.launches)}"
-    return ratio(*map(math.exp, (effect.mean, effect.low, effect.high)))
+def speedup_of(result: Result) -> str:
+    if result.speedup is None:
+        return result.reason if not result.is_measured else "not measured yet"
+    if not result.is_decided:
+        return f"{ratio(result.speedup, None, None)} from {_launches(result.launches)}"
+    return ratio(result.speedup, result.low, result.high)
 
 
-def inverse_of(effect: Effect) -> str:
+def inverse_of(result: Result) -> str:
     """What the baseline brings over this side."""
-    if effect.mean is None or effect.low is None or effect.high is None:
-        mean = mean_of(effect)
-        return "not measured" if mean is None else ratio(math.exp(-mean), None, None)
-    return ratio(*(math.exp(-end) for end in (effect.mean, effect.high, effect.low)))
+    if result.speedup is None:
+        return "not measured"
+    if not result.is_decided or result.low is None or result.high is None:
+        return ratio(1 / result.speedup, None, None)
+    return ratio(1 / result.speedup, 1 / result.high, 1 / result.low)
 
 
 def _launches(count: int) -> str:

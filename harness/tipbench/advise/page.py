@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tipbench.advise.combination import WITHOUT, costs, mean_of
+from tipbench.advise.combination import WITHOUT, costs
 from tipbench.advise.once import once, price_once
 from tipbench.advise.outcome import (
     Outcome,
@@ -22,11 +22,11 @@ from tipbench.advise.outcome import (
 from tipbench.advise.pairs import AS_IT_IS, sides_alone
 from tipbench.advise.surveyed import Survey
 from tipbench.records.record import PHASES
-from tipbench.report.advice import DO_NOT, USE, Advice, Gain, advise
-from tipbench.report.effect import Effect, effects
+from tipbench.report.answer import DO_NOT, USE, Answer, answers, by_tip
 from tipbench.report.machine_words import machine_words, versions
 from tipbench.report.markdown import render
-from tipbench.report.rows import CONTROL, Row, rows
+from tipbench.report.result import CONTROL, Result
+from tipbench.report.results import results
 from tipbench.report.wording import plain, seconds
 
 LOADING, FORWARD, BACKWARD, OPTIMIZER = PHASES
@@ -82,14 +82,11 @@ def slow(survey: Survey) -> list[str]:
 
 def lines(outcome: Outcome) -> list[str]:
     """For the terminal: the job, what its tips bring together, and one line a tip."""
-    answers = _answers(outcome)
-    width = max((len(plain(advice.answer)) for advice in answers), default=0)
-    sentences = [
-        f"{plain(advice.answer):<{width}}  {plain(advice.title)}: {plain(_gain(advice))}" for advice in answers
-    ]
-    listed = [f"  {line}" for line in changes(outcome)]
-    more = [f"  {line}" for line in (interplay(outcome), price(outcome)) if line]
-    return [headline(outcome.survey), *ceilings(outcome), "", conclusion(outcome), *listed, *more, "", *sentences]
+    listed = _answers(outcome)
+    width = max((len(plain(answer.answer)) for answer in listed), default=0)
+    tips = [f"{plain(answer.answer):<{width}}  {plain(answer.title)}: {plain(answer.gain)}" for answer in listed]
+    together = [f"  {line}" for line in (*changes(outcome), interplay(outcome), price(outcome)) if line]
+    return [headline(outcome.survey), *ceilings(outcome), "", conclusion(outcome), *together, "", *tips]
 
 
 def as_json(outcome: Outcome) -> dict[str, object]:
@@ -108,7 +105,7 @@ def as_json(outcome: Outcome) -> dict[str, object]:
     combination = None
     if whole is not None:
         without = {name: _without(name, outcome) for name in outcome.members}
-        alone = {name: math.exp(mean_of(effect) or 0.0) for name, effect in by_name(outcome).items()}
+        alone = {name: result.speedup or 1.0 for name, result in by_name(outcome).items()}
         listed = [
             {"name": name, "do": ways[name]["do"], "alone": alone[name], **_factors(effect)}
             for name, effect in without.items()
@@ -125,28 +122,27 @@ def as_json(outcome: Outcome) -> dict[str, object]:
         "time_with_changes": dict(outcome.phase_seconds),
         "tips": [
             {
-                "tip": advice.tip,
-                "title": advice.title,
-                "answer": advice.answer,
-                "do": advice.do,
-                "gain": _gain(advice),
-                "price": _price(advice, outcome),
+                "tip": answer.tip,
+                "title": answer.title,
+                "answer": answer.answer,
+                "do": answer.do,
+                "gain": answer.gain,
+                "price": _price(answer, outcome),
             }
-            for advice in _answers(outcome)
+            for answer in _answers(outcome)
         ],
         "not_tried": [{"name": name, "why": way["why_not"]} for name, way in ways.items() if way["why_not"]],
         "by_hand": [{"tip": tip, "title": title, "do": do} for tip, title, do in survey["by_hand"]],
     }
 
 
-def _factors(effect: Effect | None) -> dict[str, float | None]:
+def _factors(result: Result | None) -> dict[str, float | None]:
     """How much faster the baseline is than this side, with the interval, and what it takes once."""
-    if effect is None:
+    if result is None:
         return dict.fromkeys(("gain", "low", "high", "once_s", "pays_after_steps"))
-    mean = mean_of(effect)
-    ends = (mean, effect.high, effect.low)
-    once_s, steps = once(effect) or (None, None)
-    factors = (None if end is None else math.exp(-end) for end in ends)
+    ends = (result.speedup, result.high, result.low) if result.is_decided else (result.speedup, None, None)
+    once_s, steps = once(result) or (None, None)
+    factors = (None if end is None else 1 / end for end in ends)
     return dict(zip(("gain", "low", "high"), factors, strict=True)) | {"once_s": once_s, "pays_after_steps": steps}
 
 
@@ -193,7 +189,7 @@ def _spent(shares: Mapping[str, float]) -> str:
 def markdown(outcome: Outcome) -> str:
     """The page."""
     survey = outcome.survey
-    same_code = [row for row in rows(outcome.alone) if row.tip == AS_IT_IS and row.judgement.p is not None]
+    same_code = [result for result in results(outcome.alone) if result.tip == AS_IT_IS and result.is_decided]
     return render(
         "advice.md.j2",
         advice=as_json(outcome),
@@ -202,7 +198,7 @@ def markdown(outcome: Outcome) -> str:
         versions=versions(outcome.alone.machine),
         changes=changes(outcome),
         remarks=[line for line in (interplay(outcome), price(outcome), " ".join(ceilings(outcome))) if line],
-        same_code=[row.judgement for row in same_code],
+        same_code=same_code,
         warnings=[*slow(survey), *_of_comparing(survey)],
         not_tried=_not_tried(survey),
     )
@@ -219,108 +215,98 @@ def _not_tried(survey: Survey) -> dict[str, str]:
     return {why: "; ".join(dict.fromkeys(listed)) for why, listed in titles.items()}
 
 
-def _answers(outcome: Outcome) -> list[Advice]:
-    """One advice per tip that was tried, those first that seem to bring most. What the confirming launches say of a tip
+def _answers(outcome: Outcome) -> list[Answer]:
+    """One answer per tip that was tried, those first that seem to bring most. What the confirming launches say of a tip
     counts more than what it brings alone."""
-    of_tip: dict[str, list[Row]] = {}
-    for row in rows(outcome.alone):
-        of_tip.setdefault(row.tip, []).append(row)
-    measured = effects(outcome.alone)
+    measured = results(outcome.alone)
     bring: dict[str, float] = {}
-    for effect in measured:
-        mean = mean_of(effect) if effect.measured else None
-        bring[effect.tip] = max(bring.get(effect.tip, -math.inf), -math.inf if mean is None else mean)
-    answered = [advice for advice in advise([measured]) if advice.tip not in (AS_IT_IS, CONTROL)]
-    answered.sort(key=lambda advice: -bring[advice.tip])
-    return [
-        _with_the_changes(
-            replace(advice, do=_do(advice, outcome.survey, measured), gains=_gains(advice, outcome.survey, measured)),
-            outcome,
-        )
-        if any(row.measured for row in of_tip[advice.tip])
-        else _failed(advice, of_tip[advice.tip])
-        for advice in answered
-    ]
+    for result in measured:
+        mean = result.log_speedup_so_far if result.is_measured else None
+        bring[result.tip] = max(bring.get(result.tip, -math.inf), -math.inf if mean is None else mean)
+    tips = {tip: rows for tip, rows in by_tip(answers([measured])).items() if tip not in (AS_IT_IS, CONTROL)}
+    listed = []
+    for tip in sorted(tips, key=lambda tip: -bring[tip]):
+        answer, of_tip = tips[tip][0], [result for result in measured if result.tip == tip]
+        if any(result.is_measured for result in of_tip):
+            gain = _gains(tips[tip], outcome.survey, of_tip)
+            answer = replace(answer, do=_do(answer, outcome.survey, of_tip), gain=gain)
+            listed.append(_with_the_changes(answer, outcome))
+        else:
+            listed.append(_failed(answer, of_tip))
+    return listed
 
 
-def _with_the_changes(advice: Advice, outcome: Outcome) -> Advice:
-    """The advice on a tip as the changes that pay together say it; as it is where these say nothing of it."""
+def _with_the_changes(answer: Answer, outcome: Outcome) -> Answer:
+    """The answer on a tip as the changes that pay together say it; as it is if they say nothing of it."""
     if not pays(outcome):
-        return advice
+        return answer
     all_ways = {way["name"]: way for way in outcome.survey["ways"]}
-    ways = {name: way for name, way in all_ways.items() if way["tip"] == advice.tip}
-    alone = Gain(f"alone {_gain(advice)}")
+    ways = {name: way for name, way in all_ways.items() if way["tip"] == answer.tip}
     for name in ways.keys() & set(outcome.members):
-        if sentences := _as_a_member(name, outcome):
-            return replace(advice, kind=USE, answer=USE, do=ways[name]["do"], gains=(Gain(sentences), alone))
-        return advice
-    why_not = [
-        f"{inverse_of(outcome.left_out[name])} on top of the changes" for name in ways if name in outcome.left_out
-    ]
+        if gain := _as_a_member(name, outcome):
+            return replace(answer, kind=USE, answer=USE, do=ways[name]["do"], gain=f"{gain}; alone {answer.gain}")
+        return answer
+    left_out = [outcome.left_out[name] for name in ways if name in outcome.left_out]
+    why_not = [f"{inverse_of(result)} on top of the changes" for result in left_out]
     taken = {all_ways[name]["one_of"]: all_ways[name]["do"] for name in outcome.members if all_ways[name]["one_of"]}
     why_not += [f"cannot be used with {taken[way['one_of']]}" for way in ways.values() if way["one_of"] in taken]
-    if advice.kind == USE and why_not:
-        return replace(advice, kind=DO_NOT, answer=DO_NOT, do="", gains=(Gain(why_not[0]), alone))
-    return advice
+    if answer.kind == USE and why_not:
+        return replace(answer, kind=DO_NOT, answer=DO_NOT, do="", gain=f"{why_not[0]}; alone {answer.gain}")
+    return answer
 
 
-def _without(name: str, outcome: Outcome) -> Effect | None:
-    """The job with all members but this one; None where it was not left out in turn."""
+def _without(name: str, outcome: Outcome) -> Result | None:
+    """The job with all members but this one; None if it was not left out in turn."""
     return outcome.sides.get("optimized" if len(outcome.members) == 1 else f"{WITHOUT}{name}")
 
 
 def _as_a_member(name: str, outcome: Outcome) -> str:
-    """What is known to be gained with this change among the others; empty where that is not known."""
+    """What this change brings among the others; empty if not known."""
     whole, without = outcome.sides["optimized"], _without(name, outcome)
     if without is None:
-        return f"{inverse_of(whole)} with all changes" if whole.mean is not None else ""
-    if without.mean is None or not costs(without):
+        return f"{inverse_of(whole)} with all changes" if whole.is_decided else ""
+    if not without.is_decided or not costs(without):
         return ""
     return f"{inverse_of(without)} {'confirmed' if without is whole else 'on top of the others'}"
 
 
-def _gains(advice: Advice, survey: Survey, measured: Sequence[Effect]) -> tuple[Gain, ...]:
-    """What each way brings, where there are several."""
-    ways = sides_alone(survey)[advice.tip]
+def _gains(rows: Sequence[Answer], survey: Survey, of_tip: Sequence[Result]) -> str:
+    """What each way brings, if there are several."""
+    ways = sides_alone(survey)[rows[0].tip]
     if len(ways) == 1:
-        return tuple(advice.gains)
+        return "; ".join(row.gain.removeprefix("Alone ") for row in rows)
     do = {side: way["do"].rstrip(":") for side, way in ways.items()}
-    return tuple(Gain(f"{do[one.variant]}: {speedup_of(one)}") for one in measured if one.tip == advice.tip)
+    return "; ".join(f"{do[result.variant]}: {speedup_of(result)}" for result in of_tip)
 
 
-def _do(advice: Advice, survey: Survey, measured: Sequence[Effect]) -> str:
-    """What to write in this job: of the ways that pay, else of the best where the tip is not answered with no."""
-    ways = sides_alone(survey)[advice.tip]
-    own = {one.variant: one for one in measured if one.tip == advice.tip and one.variant in ways}
-    paying = [ways[side]["do"] for side, one in own.items() if one.verdict == "faster"]
-    means = {side: mean for side, one in own.items() if (mean := mean_of(one)) is not None}
-    best = max(means, key=means.__getitem__, default="optimized")
-    return "; or ".join(paying) or (ways[best]["do"] if advice.do else "")
+def _do(answer: Answer, survey: Survey, of_tip: Sequence[Result]) -> str:
+    """What to write in this job: of the ways that pay, else of the best if the tip is not answered with no."""
+    ways = sides_alone(survey)[answer.tip]
+    by_side = {result.variant: result for result in of_tip if result.variant in ways}
+    paying = [ways[side]["do"] for side, result in by_side.items() if result.verdict == "faster"]
+    speedups = {side: result.speedup for side, result in by_side.items() if result.speedup is not None}
+    best = max(speedups, key=speedups.__getitem__, default="optimized")
+    return "; or ".join(paying) or (ways[best]["do"] if answer.do else "")
 
 
-def _failed(advice: Advice, found: Sequence[Row]) -> Advice:
+def _failed(answer: Answer, of_tip: Sequence[Result]) -> Answer:
     """What kept a tip from being measured, as an answer."""
-    why = next((reason for row in found if (reason := row.judgement.record.why or row.judgement.found.why)), None)
+    why = next((result.why for result in of_tip if result.why), None)
     if why is None:
-        return advice
-    answer = {"not engaged": NO_EFFECT, "different results": OTHER_RESULTS}.get(why.kind, FAILS)
-    return replace(advice, answer=answer, do="", gains=(Gain(why.text.partition(": ")[2] or why.text),))
+        return answer
+    word = {"not engaged": NO_EFFECT, "different results": OTHER_RESULTS}.get(why.kind, FAILS)
+    return replace(answer, answer=word, do="", gain=why.text.partition(": ")[2] or why.text)
 
 
-def _gain(advice: Advice) -> str:
-    return "; ".join(gain.text.removeprefix("Alone ") for gain in advice.gains)
-
-
-def _price(advice: Advice, outcome: Outcome) -> str:
-    changing = [way["name"] for way in outcome.survey["ways"] if way["tip"] == advice.tip and way["changes_numbers"]]
+def _price(answer: Answer, outcome: Outcome) -> str:
+    changing = [way["name"] for way in outcome.survey["ways"] if way["tip"] == answer.tip and way["changes_numbers"]]
     scores = filter(None, map(outcome.scores.words, changing))
-    here = [
-        way["name"] for way in outcome.survey["ways"] if way["tip"] == advice.tip and way["name"] in outcome.members
-    ]
-    without = _without(here[0], outcome) if here and pays(outcome) else None
+    tips = {way["name"]: way["tip"] for way in outcome.survey["ways"]}
+    member = next((name for name in outcome.members if tips[name] == answer.tip), None)
+    without = _without(member, outcome) if member and pays(outcome) else None
     once_more = price_once(without) if without else ""
-    results = "results change" if changing and advice.kind == USE else ""
-    return "; ".join(filter(None, (advice.price, once_more, results, *scores)))
+    changes_results = "results change" if changing and answer.kind == USE else ""
+    return "; ".join(filter(None, (answer.price, once_more, changes_results, *scores)))
 
 
 def _of_comparing(survey: Survey) -> list[str]:
