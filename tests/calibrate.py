@@ -32,7 +32,7 @@ from tipbench.engine.profiles import PROFILES
 from tipbench.errors import UserError
 from tipbench.records import store
 from tipbench.records.record import Record, Run
-from tipbench.report.rows import rules
+from tipbench.report.results import rules
 from tipbench.verdict.rules import AT_MOST, BOUND, MARGIN
 from tipbench.verdict.verdict import Judgement, judge
 

@@ -264,8 +264,8 @@ def test_what_changes_results_is_scored_by_a_function_of_theirs(tmp_path: Path) 
     ("job", "check", "said"),
     [
         ("digits.py:job", "missing", "digits.py has no missing"),
-        ("digits.py:job", "nothing", "digits.py:nothing, after 0 steps, returned a NoneType: it must return"),
-        ("digits.py:job", "not_finite", "digits.py:not_finite, after 0 steps, returned nan: it must return a finite"),
+        ("digits.py:job", "nothing", "digits.py:nothing, at step 0, returned a NoneType: it must return"),
+        ("digits.py:job", "not_finite", "digits.py:not_finite, at step 0, returned nan: it must return a finite"),
         ("digits.py:job", "accurate", "digits.py:accurate raised AttributeError: .* \\(digits.py, line 31\\)"),
     ],
 )

@@ -15,7 +15,6 @@ import pytest
 
 from tests.tiny import PAIRS, PROFILE, RULES
 from tipbench.engine.channel import Channel, Closed, Late
-from tipbench.engine.fork_server import AVAILABLE
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.runner import Plan, run
 from tipbench.machine.controls import controls
@@ -187,7 +186,7 @@ FAILURES = {
 }
 """Pair -> (kind, part of the reason)."""
 
-HOW = [pytest.param("spawned"), pytest.param("forked", marks=pytest.mark.skipif(not AVAILABLE, reason="Linux only"))]
+HOW = ["spawned", "forked"]
 
 
 @pytest.fixture(scope="module")
@@ -206,11 +205,11 @@ def records() -> dict[str, dict[str, Record]]:
         finally:
             launcher.close()
 
-    before = set(os.listdir("/proc/self/fd")) if AVAILABLE else set()
-    ways = ["spawned", "forked"] if AVAILABLE else ["spawned"]
+    before = set(os.listdir("/proc/self/fd"))
+    ways = ["spawned", "forked"]
     with ThreadPoolExecutor(2) as pool:
         found = dict(zip(ways, pool.map(measured, ways), strict=True))
-    assert not AVAILABLE or len(os.listdir("/proc/self/fd")) <= len(before) + 1, "a connection was left open"
+    assert len(os.listdir("/proc/self/fd")) <= len(before) + 1, "a connection was left open"
     return found
 
 
@@ -227,7 +226,6 @@ def test_a_step_that_disturbs_the_connection_fails_by_name(
         assert record.reason.startswith("the worker's answer could not be read: ")
 
 
-@pytest.mark.skipif(not AVAILABLE, reason="Linux only")
 def test_the_run_goes_on_and_measures_the_next_pair(records: dict[str, dict[str, Record]]) -> None:
     assert records["forked"].keys() == {*FAILURES, "Good"}
     assert records["forked"]["Good"].outcome == "measured", records["forked"]["Good"].reason

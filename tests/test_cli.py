@@ -25,6 +25,7 @@ from tests.made_up import NO_GPU, info, measured, run, tip
 from tipbench.cli import main
 from tipbench.engine import run as running
 from tipbench.engine.launcher import Launcher
+from tipbench.engine.purpose import Purpose
 from tipbench.records import store
 from tipbench.records.record import PairInfo, Record
 from tipbench.suite import commit
@@ -340,7 +341,7 @@ def test_the_first_control_comes_along_with_a_persons_own_pairs(tmp_path: Path) 
     # Where it lies is as in a run of benchmarks/, though it was looked up alone.
     assert pairs[0].file == "benchmarks/control.py"
     with closing(Launcher(tmp_path / "mine", {})) as launcher:
-        worker = launcher.start(pairs[0], pairs[0].variants[0].settings, "warm")
+        worker = launcher.start(pairs[0], pairs[0].variants[0].settings, "warm", Purpose.LAUNCH)
         worker.ready()
         worker.end()
 

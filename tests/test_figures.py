@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from xml.etree import ElementTree
 
 import matplotlib
 import pytest
 
+from tests.made_up import info, measured, run, tip
 from tipbench.report.figures import sweeps, whole_jobs
 from tipbench.report.figures.drawing import Drawing, save
-from tipbench.report.figures.sweeps import Point
 from tipbench.report.figures.whole_jobs import Bar
 from tipbench.report.palette import PALETTE
+from tipbench.report.result import Result
+from tipbench.report.results import results
 from tipbench.tip.pair import Claim
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -28,10 +32,12 @@ BARS = [
     Bar("batch-size: Digits", Claim.SOONER_AT_TARGET, "loss", 0.6, 0.5, 0.7),
 ]
 
-CURVE = [
-    Point("loading", "Photos", "cpu", f"workers={count}", "faster", 1.0 + count / 10, 1.0, 2.0)
-    for count in (8, 1, 4, 2)
-]
+
+def curve(
+    pair: str = "Photos", counts: Sequence[int] = (8, 1, 4, 2), tip_id: str = "loading", by: str = "workers"
+) -> list[Result]:
+    effects = {f"{by}={count}": math.log(1 + count / 10) for count in counts}
+    return results(run([measured(info(pair, list(effects), tip=tip(tip_id)), effects)]))
 
 
 def drawn(bars: list[Bar]) -> Drawing:
@@ -43,8 +49,8 @@ def texts(svg: bytes) -> list[str]:
     return [element.text or "" for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
 
-def curves(points: list[Point]) -> list[Drawing]:
-    return [drawing for drawings in sweeps.drawings(points).values() for drawing in drawings]
+def curves(rows: Sequence[Result]) -> list[Drawing]:
+    return [drawing for drawings in sweeps.drawings(rows).values() for drawing in drawings]
 
 
 def test_jobs_are_grouped_by_what_their_tips_promise_and_sorted_by_what_they_bring() -> None:
@@ -66,33 +72,33 @@ def test_the_text_alternative_counts_each_group_and_names_its_ends() -> None:
 
 def test_nothing_measured_nothing_drawn() -> None:
     assert whole_jobs.drawing([]) == []
-    assert curves([]) == curves(CURVE[:3]) == [], "three points are read faster in a table"
+    assert curves([]) == curves(curve(counts=(1, 2, 4))) == [], "three points are read faster in a table"
 
 
 def test_a_sweep_is_a_curve_in_the_order_of_its_values() -> None:
-    (curve,) = curves([*CURVE, replace(CURVE[0], variant="optimized")])
-    assert curve.alt == (
+    (drawing,) = curves([*curve(), replace(curve()[0], variant="optimized"), replace(curve()[0], tip="control")])
+    assert drawing.alt == (
         "Speedup of loading Photos on cpu by workers: "
         "1.1x with 1 (faster), 1.2x with 2 (faster), 1.4x with 4 (faster), 1.8x with 8 (faster)."
     )
-    assert [text for text in texts(save(curve, "svg")) if text in "1248"] == ["1", "2", "4", "8"]
+    assert [text for text in texts(save(drawing, "svg")) if text in "1248"] == ["1", "2", "4", "8"]
 
 
 def test_sweeps_of_names_that_are_alike_in_a_folder_are_kept_apart() -> None:
-    alike = [replace(point, pair=pair) for pair in ("a/b", "a b", "A B") for point in CURVE]
-    names = [curve.name.casefold() for curve in curves(alike)]
+    alike = [row for pair in ("a/b", "a b", "A B") for row in curve(pair)]
+    names = [drawing.name.casefold() for drawing in curves(alike)]
     assert len(set(names)) == 3
 
 
 def test_equal_results_give_equal_bytes_whatever_the_settings_of_the_process() -> None:
-    before = [save(drawing, format) for drawing in (drawn(BARS), *curves(CURVE)) for format in ("svg", "png")]
+    before = [save(drawing, format) for drawing in (drawn(BARS), *curves(curve())) for format in ("svg", "png")]
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "svg.fonttype": "path"}):
-        after = [save(drawing, format) for drawing in (drawn(BARS), *curves(CURVE)) for format in ("svg", "png")]
+        after = [save(drawing, format) for drawing in (drawn(BARS), *curves(curve())) for format in ("svg", "png")]
     assert before == after
 
 
 def test_figures_share_no_id_and_load_nothing() -> None:
-    figures = [save(drawing, "svg").decode() for drawing in (drawn(BARS), *curves(CURVE))]
+    figures = [save(drawing, "svg").decode() for drawing in (drawn(BARS), *curves(curve()))]
     ids = [re.findall(r'\bid="([^"]+)"', figure) for figure in figures]
     assert all(ids)
     assert not set(ids[0]) & set(ids[1])
@@ -112,8 +118,7 @@ def test_hostile_names_are_shown_as_text_and_cut() -> None:
     (name,) = [text for text in texts(figure) if "alert" in text]
     assert name.startswith("$x^2$ \\frac{1}{2} <script>alert(1)</script> & ")
     assert len(name) == 60
-    curve = [replace(point, tip=EVIL, pair=EVIL, variant=point.variant.replace("workers", EVIL)) for point in CURVE]
-    (drawing,) = curves(curve)
+    (drawing,) = curves(curve(EVIL, tip_id=EVIL, by=EVIL))
     assert re.fullmatch(r"[A-Za-z0-9-]{1,100}", drawing.name)
     assert ElementTree.fromstring(save(drawing, "svg")) is not None
 
@@ -122,6 +127,5 @@ def test_hostile_names_are_shown_as_text_and_cut() -> None:
 def test_any_ratio_is_drawn_with_1x_on_its_axis(ratio: float) -> None:
     bars = [Bar("a: b", Claim.FASTER, "gain", ratio, ratio / 100, ratio * 100)]
     assert "1x" in texts(save(drawn(bars), "svg"))
-    points = [replace(point, speedup=ratio, low=ratio / 100, high=ratio * 100) for point in CURVE]
-    (curve,) = curves(points)
-    assert "1x" in texts(save(curve, "svg"))
+    (drawing,) = curves([replace(row, speedup=ratio, low=ratio / 100, high=ratio * 100) for row in curve()])
+    assert "1x" in texts(save(drawing, "svg"))

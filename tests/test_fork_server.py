@@ -22,15 +22,14 @@ from tests import tiny
 from tests.made_up import files
 from tipbench.engine import fork_server
 from tipbench.engine.channel import Channel
-from tipbench.engine.fork_server import AVAILABLE, Forked, ForkServer, ServerGone
+from tipbench.engine.fork_server import Forked, ForkServer, ServerGone
 from tipbench.engine.launcher import Launcher
+from tipbench.engine.purpose import Purpose
 from tipbench.machine.controls import callers, controls, environment
 from tipbench.records.record import PairInfo
 from tipbench.suite.discover import discover
 from tipbench.suite.files import BENCHMARKS
 from tipbench.tip.process import ProcessSettings
-
-pytestmark = pytest.mark.skipif(not AVAILABLE, reason="forks only where the kernel has pidfd (Linux)")
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +47,7 @@ def launcher() -> Iterator[Launcher]:
 
 def parent(launcher: Launcher, info: PairInfo, launch: int | None) -> tuple[int, int]:
     """(pid of a worker, pid of its parent)."""
-    worker = launcher.start(info, ProcessSettings(), "warm", launch)
+    worker = launcher.start(info, ProcessSettings(), "warm", Purpose.LAUNCH, launch)
     try:
         worker.ready()
         return worker.process.pid, psutil.Process(worker.process.pid).ppid()
@@ -80,7 +79,7 @@ def test_a_cold_compile_cache_knows_the_instructions_of_the_machine_and_nothing_
     compiling = replace(control, needs=("C++ compiler",))
     one_arm = replace(control, variants=(control.variants[0], replace(control.variants[1], needs=("C++ compiler",))))
     for about, found in ((compiling, ["avx2"]), (one_arm, ["avx2"]), (control, None)):
-        worker = launcher.start(about, ProcessSettings(), f"cold {found} {about.needs}")
+        worker = launcher.start(about, ProcessSettings(), f"cold {found} {about.needs}", Purpose.MEMORY)
         environ: dict[str, str] = {}
         while not environ:  # for a moment after the process was started Linux shows none
             environ = psutil.Process(worker.process.pid).environ()
@@ -106,7 +105,7 @@ def test_the_server_of_the_next_launch_is_there_already(launcher: Launcher, cont
 
 def test_a_forked_worker_does_what_a_fresh_one_does(launcher: Launcher, control: PairInfo) -> None:
     for launch in (0, None):
-        worker = launcher.start(control, ProcessSettings(), "warm", launch)
+        worker = launcher.start(control, ProcessSettings(), "warm", Purpose.LAUNCH, launch)
         worker.ask("results", variant="baseline", seeds=[1, 2])
         worker.ask("results", variant="optimized", seeds=[1, 2])
         assert worker.ask("compare", variant="optimized")["worst"] == 0.0
@@ -124,7 +123,7 @@ def gone(process: psutil.Process) -> bool:
 
 def test_of_ranks_torchrun_is_forked_and_they_themselves_are_fresh(launcher: Launcher) -> None:
     (info,) = (info for info in discover(BENCHMARKS / "distributed", "cpu").pairs if info.name == "no-sync.LargeLinear")
-    worker = launcher.start(info, info.variants[0].settings, "warm")
+    worker = launcher.start(info, info.variants[0].settings, "warm", Purpose.LAUNCH)
     try:
         worker.ask("build", variant="baseline", seed=0)
         torchrun = psutil.Process(worker.process.pid)
@@ -141,7 +140,7 @@ def test_of_ranks_torchrun_is_forked_and_they_themselves_are_fresh(launcher: Lau
 def test_ranks_may_start_as_from_a_shell_where_nothing_is_set(launcher: Launcher) -> None:
     """torchrun by itself would set OMP_NUM_THREADS to 1."""
     (info,) = (info for info in discover(BENCHMARKS / "cpu", "cpu").pairs if info.name == "openmp-threads.TwoEncoders")
-    worker = launcher.start(info, info.variants[0].settings, "warm")
+    worker = launcher.start(info, info.variants[0].settings, "warm", Purpose.LAUNCH)
     try:
         worker.ask("build", variant="baseline", seed=0)
         ranks = [rank for rank in psutil.Process(worker.process.pid).children() if "tipbench.worker" in rank.cmdline()]

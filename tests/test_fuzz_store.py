@@ -25,7 +25,7 @@ from tipbench.records import store
 from tipbench.records.record import Run
 from tipbench.records.store import Notice, StoreError
 from tipbench.report import FORMATS, one_liners, render
-from tipbench.report.rows import counts, rows
+from tipbench.report.results import counts, results
 
 SEED = 20261120
 # Of a fixed run, as the lines below are chosen from it.
@@ -107,7 +107,7 @@ def reported(run: Run, notices: list[Notice]) -> None:
     one_liners(run)
     listed = json.loads(found["json"], parse_constant=refuse_constant)
     lines = list(csv.reader(io.StringIO(found["csv"])))
-    assert len(listed["pairs"]) == len(lines) - 1 == len(rows(run))
+    assert len(listed["pairs"]) == len(lines) - 1 == len(results(run))
     assert {record.info.pair for record in run.records} == {pair["pair"] for pair in listed["pairs"]}
     for notice in notices:
         assert f"line {notice.line}: {notice.text}" in listed["run"]["notices"]

@@ -31,6 +31,7 @@ from tests.tiny import wait_for
 from tipbench.engine import run as running
 from tipbench.engine.handle import Worker
 from tipbench.engine.launcher import Launcher
+from tipbench.engine.purpose import Purpose
 from tipbench.engine.runner import Plan, run
 from tipbench.machine.controls import controls
 from tipbench.records import store
@@ -247,9 +248,11 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Long]:
         before = Held.now()
         launcher = Launcher(folder, controls(1))
 
-        def start(info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None = None) -> Worker:
+        def start(
+            info: PairInfo, settings: ProcessSettings, cache: str, purpose: Purpose, launch: int | None = None
+        ) -> Worker:
             # Also those that measure memory are forked: importing torch anew for them would be most of this test.
-            return launcher.start(info, settings, cache, launch or 0)
+            return launcher.start(info, settings, cache, purpose, launch or 0)
 
         outcomes: dict[str, str] = {}
         moments: dict[tuple[int, bool], list[Held]] = {}

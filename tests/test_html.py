@@ -294,14 +294,14 @@ def test_a_keyboard_skips_what_repeats(tab: Tab) -> None:
     assert tab.get_by_role("heading", level=1).count() == 1
 
 
-def contrast(one: tuple[int, ...], other: tuple[int, ...]) -> float:
+def contrast(left: tuple[int, ...], right: tuple[int, ...]) -> float:
     """As WCAG 2 defines it."""
 
     def luminance(color: tuple[int, ...]) -> float:
         linear = [(c / 255 / 12.92) if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in color]
         return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
-    low, high = sorted((luminance(one), luminance(other)))
+    low, high = sorted((luminance(left), luminance(right)))
     return (high + 0.05) / (low + 0.05)
 
 

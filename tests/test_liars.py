@@ -73,13 +73,10 @@ RESULTS = {
     "SkipsEvenSteps": ("idle step", "optimized: step 6 returned what an earlier step had left in a tensor"),
     "SkipsOddSteps": ("idle step", "optimized: step 5 returned what an earlier step had left in a tensor"),
     "SkipsOddStepsOfTraining": ("idle step", "optimized: step 5 returned what an earlier step had left in a tensor"),
-    "JittersEveryThirdStep": ("stale results", "optimized: step 6 returned a copy of what an earlier step had left"),
-    "WorksEveryThirdStep": ("stale results", "optimized: step 5 returned a copy of what an earlier step had left"),
-    "JittersWhatItReturned": (
+    "ReturnsWhatItReturnedTwice": (
         "stale results",
         "optimized: step 3 returned NaN, computed from what step 2 had returned",
     ),
-    "JittersEveryThirdStepOfTraining": ("different results", "optimized, step 3: output"),
 }
 """Pair -> (kind, beginning of the reason)."""
 
@@ -96,7 +93,6 @@ def test_a_step_that_does_not_work_is_found(found: dict[str, Found], name: str) 
     "name",
     [
         *("kept-results.Honest", "kept-results.CopiesItsInput", "kept-results.Accumulates"),
-        "kept-results.Approaches",
         *("switches.Honest", "switches.RestoresWhatItChanged", "switches.AloneInItsProcess"),
     ],
 )
@@ -104,7 +100,7 @@ def test_an_honest_pair_passes(found: dict[str, Found], name: str) -> None:
     assert {variant: each.reason for variant, each in found[name].items() if each.outcome != "measured"} == {}
 
 
-# ---- switches and clocks ----
+# ---- switches ----
 
 CHANGES = (
     "torch.get_default_dtype(): torch.float32 -> torch.float64",
@@ -142,23 +138,10 @@ def test_a_switch_that_a_build_leaves_changed_is_named(found: dict[str, Found], 
     assert change in variant.reason
 
 
-def test_every_replaced_clock_is_named(found: dict[str, Found]) -> None:
-    variant = found["switches.Builds"]["clocks"]
-    assert (variant.outcome, variant.kind) == ("failed", "patched clock")
-    clocks = ("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns")
-    ours = ("clock.time_block", "outputs.compare")
-    torchs = ("cuda.synchronize", "cuda.Event", "accelerator.synchronize")
-    groups = {"time": clocks, "torch": torchs, "tipbench.worker": ours}
-    assert {f"{module}.{name}" for module, names in groups.items() for name in names} <= set(
-        variant.reason.removeprefix("clocks replaced ").split(", ")
-    )
-
-
 @pytest.mark.parametrize(
     ("name", "variant", "kind", "reason"),
     [
         ("switches.Steps", "optimized", "global switch", "optimized changed and left changed: torch.get_default_dtype"),
-        ("switches.PatchesInAStep", "optimized", "patched clock", "optimized replaced time.perf_counter, "),
         ("switches.Baseline", "baseline", "global switch", "baseline changed and left changed: torch.is_anomaly"),
         ("switches.BeyondItsScope", "optimized", "global switch", "optimized changed and left changed: torch.get_num"),
         (
@@ -168,7 +151,6 @@ def test_every_replaced_clock_is_named(found: dict[str, Found]) -> None:
             "optimized changed and left changed: torch.get_num_threads",
         ),
         ("imports-dtype.Adding", "baseline", "global switch", "importing imports_dtype.py changed and left changed: "),
-        ("imports-clock.Adding", "baseline", "patched clock", "importing imports_clock.py replaced time.perf_counter"),
     ],
 )
 def test_it_is_found_wherever_it_happens(
@@ -213,4 +195,3 @@ def test_reading_changes_nothing_and_every_switch_can_be_read_here() -> None:
     first = switches.read()
     assert switches.moved(first, switches.read()) == ""
     assert [name for name, value in first.items() if value == "unknown"] == []
-    assert switches.replaced(switches.clocks(), switches.clocks()) == ""

@@ -20,7 +20,7 @@ from tipbench.records.store import Notice, read
 from tipbench.report import render, write
 from tipbench.report import wording as words
 from tipbench.report.code_places import code_of
-from tipbench.report.rows import rows
+from tipbench.report.results import results
 from tipbench.tip.pair import Claim
 from tipbench.tip.reason import Reason
 
@@ -99,7 +99,7 @@ def test_the_noise_floor_is_how_far_from_equal_the_intervals_of_identical_code_r
     spreads = (("Narrow", 0.001), ("Middle", 0.004), ("Wide", 0.03))
     controls = [measured(info(pair, tip=tip("control")), {"optimized": 0.0}, spread) for pair, spread in spreads]
     shown = run(controls)
-    reach = {row.info.pair: max(row.judgement.high or 0, 1 / (row.judgement.low or 1)) - 1 for row in rows(shown)}
+    reach = {row.pair: max(row.high or 0, 1 / (row.low or 1)) - 1 for row in results(shown)}
     middle, wide = (words.percent(reach[pair]) for pair in ("Middle", "Wide"))
     assert f"can detect effects of {middle} or more ({wide} in Wide, the noisiest)" in markdown(shown)
 
@@ -166,6 +166,13 @@ def test_every_fact_of_a_tip_is_on_its_page(made: Run) -> None:
         assert fact in markdown(made)
 
 
+def test_all_results_are_in_one_table(made: Run) -> None:
+    table = markdown(made).split("## All results\n\n")[1].split("\n\n")[0].splitlines()[2:]
+    assert len(table) == sum(row.tip != "control" for row in results(made))
+    assert "| channels-last | Convolution | micro, cpu | optimized | **faster** | 1.52x [" in table[0]
+    assert table[0].endswith("| same | +110 ms, pays after 161 steps |")
+
+
 def test_no_float_is_shown_with_many_digits(made: Run) -> None:
     assert re.findall(r"\d+\.\d{4,}", markdown(made)) == ["0.0001"] * markdown(made).count("0.0001 allowed")
 
@@ -179,6 +186,12 @@ def test_what_all_variants_have_in_common_is_said_once() -> None:
     assert shown.count("results differ by at most") == 1
     assert "- Equal work, One, Two: results differ" in shown
     assert "- Mechanism, One, Two: workers: 0 -> 1 (n=1); 0 -> 2 (n=2)." in shown
+
+
+def test_a_planted_truth_is_shown_beside_the_verdict() -> None:
+    planted = measured(info(truth={"optimized": 1.03}), {"optimized": 0.03})
+    assert "| **faster** | 1.03x | 1.0" in markdown(run([planted]))
+    assert "truth" not in markdown(run([measured(info(), {"optimized": 0.03})]))
 
 
 def test_disturbed_rounds_are_counted() -> None:
@@ -235,13 +248,18 @@ def test_shares_of_the_machines_limit_are_shown() -> None:
     assert "Share of this machine" not in markdown(run([job]))
 
 
-def test_both_sides_code_is_shown_where_the_run_stored_it() -> None:
+def test_both_sides_code_is_shown_where_the_run_stored_it(tmp_path: Path) -> None:
     code = {"baseline": "old()", "optimized": "new()", "half": "half()", "shared": "```shared()"}
-    shown = markdown(run([measured(info(code=code), {"optimized": 0.3})]))
-    assert "**baseline**\n\n```python\nold()\n```\n\n**optimized**\n\n```python\nnew()\n```" in shown
-    assert "**half**" in shown
-    assert "````python\n```shared()\n````" in shown
-    assert "The code of" not in markdown(run([measured(info(), {"optimized": 0.3})]))
+    stored, bare = (run([measured(info(code=each), {"optimized": 0.3})]) for each in (code, {}))
+    path = write(stored, [], "md", tmp_path)
+    assert path is not None
+    page = path.with_suffix("") / "made-up.md"
+    assert "**baseline**\n\n```python\nold()\n```\n\n**optimized**\n\n```python\nnew()\n```" in page.read_text()
+    assert "**half**" in page.read_text()
+    assert "````python\n```shared()\n````" in page.read_text()
+    assert "old()" not in markdown(stored), "printed it would be too long"
+    assert write(bare, [], "md", tmp_path) == path
+    assert "The code of" not in page.read_text()
 
 
 def test_paths_of_the_measuring_machine_stay_there() -> None:
@@ -287,8 +305,8 @@ def hostile() -> Run:
         HOSTILE, [HOSTILE], tip={**everywhere, "guide": [HOSTILE]}, scale=HOSTILE, file=HOSTILE, device=HOSTILE,
         sizes={HOSTILE: 1},
     )  # fmt: skip
-    seen = {"what": HOSTILE, "baseline": HOSTILE, "optimized": [HOSTILE], "engaged": True}
-    good = measured(about, {HOSTILE: 0.3}, mechanism={HOSTILE: seen}, equal={HOSTILE: {"worst": HOSTILE}})
+    counted = {"what": HOSTILE, "baseline": HOSTILE, "optimized": [HOSTILE], "engaged": True}
+    good = measured(about, {HOSTILE: 0.3}, mechanism={HOSTILE: counted}, equal={HOSTILE: {"worst": HOSTILE}})
     bad = Record(replace(about, pair="Bad"), "failed", Reason(HOSTILE, {}, HOSTILE, HOSTILE))
     machine = {"name": HOSTILE, "torch": HOSTILE, HOSTILE: HOSTILE, "gpus": [{"name": HOSTILE}]}
     return run([good, bad], machine=machine, controls={HOSTILE: HOSTILE}, commit=HOSTILE, suite=HOSTILE)
@@ -317,7 +335,7 @@ def test_markdown_in_files_is_a_short_page_and_all_evidence_one_link_away(made: 
     path = write(made, [], "md", tmp_path)
     assert path is not None
     below = sorted((path.parent / path.stem).glob("*.md"))
-    assert {page.stem for page in below} == {row.tip for row in rows(made)} - {"control"} | {"the-run"}
+    assert {page.stem for page in below} == {row.tip for row in results(made)} - {"control"} | {"the-run"}
     linked: set[Path] = set()
     for page in (path, *below):
         targets = re.findall(r"(?<!!)\[[^]]*\]\(([^)#]+)\)", page.read_text())
@@ -342,6 +360,7 @@ def test_the_first_page_of_a_whole_run_is_short(newest: tuple[Run, list[Notice]]
     assert len(path.read_text().splitlines()) <= 150
 
 
+@pytest.mark.slow
 def test_a_whole_run_in_a_browser(newest: tuple[Run, list[Notice]], window: Window, tmp_path: Path) -> None:
     path = write(*newest, "html", tmp_path)
     assert path is not None
@@ -357,3 +376,8 @@ def test_a_whole_run_in_a_browser(newest: tuple[Run, list[Notice]], window: Wind
     phone.goto(path.as_uri())
     phone.locator("details").evaluate_all("all => all.forEach(each => { each.open = true })")
     assert phone.evaluate("document.documentElement.scrollWidth") == 375
+    sheet = window(viewport={"width": 702, "height": 1000}).new_page()  # A4 between its margins
+    sheet.goto(path.as_uri())
+    sheet.emulate_media(media="print")
+    is_cut = "all => all.filter(part => part.checkVisibility() && part.scrollWidth > part.clientWidth).length"
+    assert sheet.locator(".table, .drawing").evaluate_all(is_cut) == 0

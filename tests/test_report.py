@@ -19,9 +19,9 @@ import pytest
 from tests.made_up import CLOSE, count, info, measured, realistic, run, tip
 from tipbench.records.record import Launch, PairInfo, Record, Run, VariantRecord
 from tipbench.records.store import Notice
-from tipbench.report import FORMATS, ReportError, one_liners, render, rows, write
+from tipbench.report import FORMATS, ReportError, one_liners, render, write
 from tipbench.report import wording as words
-from tipbench.report.rows import counts
+from tipbench.report.results import counts, results
 from tipbench.tip.reason import Reason
 
 GOLDEN = Path(__file__).parent / "golden" / "schema-1.jsonl"
@@ -147,19 +147,19 @@ def test_json_is_strict_even_where_a_result_was_not_finite() -> None:
 )
 def test_break_even(effect: float, baseline_s: float, variant_s: float, steps: int | None) -> None:
     one_off = {"baseline": {"build": baseline_s}, "optimized": {"build": variant_s / 2, "warm_up": variant_s / 2}}
-    (row,) = rows(run([measured(info(), {"optimized": effect}, one_off=one_off)]))
+    (row,) = results(run([measured(info(), {"optimized": effect}, one_off=one_off)]))
     assert row.one_off_s == pytest.approx(variant_s - baseline_s)
     assert row.break_even_steps == steps
     assert row.step_s == pytest.approx(0.002), "a block over its steps"
     del one_off["baseline"]
-    (row,) = rows(run([measured(info(), {"optimized": effect}, one_off=one_off)]))
+    (row,) = results(run([measured(info(), {"optimized": effect}, one_off=one_off)]))
     assert (row.one_off_s, row.break_even_steps) == (None, None)
 
 
 def test_the_profile_chooses_the_looks() -> None:
     record = measured(info(), {"optimized": 0.022}, spread=0.005)
-    assert [row.verdict for row in rows(run([record]))] == ["inconclusive"]
-    assert [row.verdict for row in rows(run([record], options={"profile": "quick"}))] == ["faster"]
+    assert [row.verdict for row in results(run([record]))] == ["inconclusive"]
+    assert [row.verdict for row in results(run([record], options={"profile": "quick"}))] == ["faster"]
 
 
 def test_counts_add_up(made: Run) -> None:

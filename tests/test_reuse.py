@@ -116,17 +116,6 @@ def test_an_input_that_was_written_to_is_a_result() -> None:
     assert is_marked(buffer)
 
 
-def test_a_copy_may_be_as_far_from_the_result_as_the_tolerance() -> None:
-    result = torch.randn(2000)
-    near, far = KeptTensors(tolerance=0.01), KeptTensors(tolerance=0.001)
-    copy = result.clone()
-    copy[-1] += 0.005 * result.abs().max()
-    assert not marked(far, result)
-    assert marked(near, result)
-    assert is_marked(copy * 1.005, tolerance=0.01)
-    assert not is_marked(copy * 1.005, tolerance=0.001)
-
-
 def test_copies_of_the_harness_are_left_alone() -> None:
     kept = KeptTensors()
     mine = torch.randn(3)

@@ -19,10 +19,11 @@ import pytest
 from tests.made_up import info, measured, tip
 from tipbench.engine import launch as launching
 from tipbench.engine import runner
-from tipbench.engine.checks import CHECK_SEEDS, CHECKS
+from tipbench.engine.checks import CHECK_SEEDS
 from tipbench.engine.handle import WorkerFailed
 from tipbench.engine.launch import TRIED, rounds_enough, rounds_of
 from tipbench.engine.profiles import PROFILES, Profile
+from tipbench.engine.purpose import Purpose
 from tipbench.engine.runner import Plan, answered, complete, measure, run
 from tipbench.records.record import Launch, PairInfo, Record, VariantInfo
 from tipbench.tip.pair import Claim, Equal
@@ -46,12 +47,19 @@ class FakeWorker:
     """Answers as a worker does, from the numbers of its machine, and notes every request."""
 
     def __init__(
-        self, machine: FakeMachine, pair: str, settings: ProcessSettings, cache: str, launch: int | None = None
+        self,
+        machine: FakeMachine,
+        pair: str,
+        settings: ProcessSettings,
+        cache: str,
+        purpose: Purpose,
+        launch: int | None = None,
     ) -> None:
         self.machine = machine
         self.pair = pair
         self.settings = settings
         self.cache = cache
+        self.purpose = purpose
         self.launch = launch
         self.seed = 0
         self.requests: list[tuple[str, dict[str, Any]]] = []
@@ -159,8 +167,10 @@ class FakeMachine:
         self.workers: list[FakeWorker] = []
         self.requests: list[tuple[FakeWorker, str, dict[str, Any]]] = []
 
-    def start(self, info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None = None) -> FakeWorker:
-        worker = FakeWorker(self, info.pair, settings, cache, launch)
+    def start(
+        self, info: PairInfo, settings: ProcessSettings, cache: str, purpose: Purpose, launch: int | None = None
+    ) -> FakeWorker:
+        worker = FakeWorker(self, info.pair, settings, cache, purpose, launch)
         self.workers.append(worker)
         return worker
 
@@ -604,7 +614,12 @@ def test_every_launch_has_a_process_that_both_variants_share_and_memory_fresh_on
     groups = list(launches(machine))
     assert [len(group) for group in groups] == [1] * 4
     assert len({id(worker) for group in groups for worker in group}) == 4
-    assert [worker.launch for worker in machine.workers] == [CHECKS, 0, 1, 2, 3, None, None], "None: not to be forked"
+    assert [(worker.purpose, worker.launch) for worker in machine.workers] == [
+        (Purpose.CHECK, None),
+        *((Purpose.LAUNCH, launch) for launch in range(4)),
+        (Purpose.MEMORY, None),
+        (Purpose.MEMORY, None),
+    ]
     assert all(worker.ended for worker in machine.workers)
 
 
@@ -922,9 +937,11 @@ def test_a_pair_that_has_changed_since_it_was_interrupted_begins_anew(machine: F
 def test_nothing_is_begun_once_the_time_is_up(machine: FakeMachine, budget_s: float) -> None:
     started = []
 
-    def start(info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None = None) -> FakeWorker:
+    def start(
+        info: PairInfo, settings: ProcessSettings, cache: str, purpose: Purpose, launch: int | None = None
+    ) -> FakeWorker:
         started.append(machine.now)
-        return machine.start(info, settings, cache, launch)
+        return machine.start(info, settings, cache, purpose, launch)
 
     found = {record.name: record for record in run(PAIRS, start, replace(PLAN, budget_s=budget_s), lambda what: None)}
     assert max(started) <= budget_s

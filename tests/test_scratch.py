@@ -18,6 +18,7 @@ import pytest
 
 from tests.tiny import PAIRS, wait_for
 from tipbench.engine.launcher import Launcher
+from tipbench.engine.purpose import Purpose
 from tipbench.engine.scratch import LONGEST, scratch_folder
 from tipbench.machine.controls import controls
 from tipbench.records import store
@@ -81,7 +82,7 @@ def test_the_sockets_of_a_workers_own_processes_fit(place: Path, monkeypatch: py
     monkeypatch.setattr(os, "getpid", lambda: 4_194_304)
     about = discover(BENCHMARKS / "control.py", "cpu").pairs[0]
     with closing(Launcher(BENCHMARKS, controls(1))) as launcher:
-        worker = launcher.start(about, ProcessSettings(), "warm")
+        worker = launcher.start(about, ProcessSettings(), "warm", Purpose.LAUNCH)
         worker.ready()
         folder = Path(psutil.Process(worker.process.pid).environ()["TMPDIR"], "pymp-12345678")
         folder.mkdir()

@@ -22,6 +22,7 @@ from tipbench.engine.launch import NextLaunch
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.lock import only_run
 from tipbench.engine.profiles import PROFILES
+from tipbench.engine.purpose import Purpose
 from tipbench.errors import UserError
 from tipbench.machine.controls import controls, environment
 from tipbench.machine.orphans import die_with_parent
@@ -50,9 +51,11 @@ def compared(info: PairInfo, launcher: Launcher) -> tuple[str, list[float], list
     They take turns, so that a drift of the machine hits both alike. Raises WorkerFailed and UserError.
     """
 
-    def fresh(info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None = None) -> WorkerHandle:
+    def fresh(
+        info: PairInfo, settings: ProcessSettings, cache: str, purpose: Purpose, launch: int | None = None
+    ) -> WorkerHandle:
         # The other timer's processes are not forked, so the harness's are not either.
-        return launcher.start(info, settings, cache)
+        return launcher.start(info, settings, cache, purpose)
 
     timer, record = "do_bench" if info.flush_l2 else "Timer", Record(info, "measured")
     ours, theirs = [], []

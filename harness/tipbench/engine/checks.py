@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tipbench.engine.handle import WorkerFailed, WorkerHandle
+from tipbench.engine.purpose import Purpose
 from tipbench.engine.scratch import scratch_folder
 from tipbench.records.fields import converted
 from tipbench.records.record import PairInfo, Record, Trainings, VariantInfo, VariantRecord
@@ -23,10 +24,6 @@ CHECK_SEEDS = 2
 """Fresh random inputs that both sides' outputs are compared on: enough to see that outputs follow their inputs."""
 
 
-CHECKS = -1
-"""In place of a launch's number: for workers that are checked and not timed."""
-
-
 WARM = "warm-"
 """What the names of compile caches begin with that hold what has been compiled before; others are empty at first."""
 
@@ -34,12 +31,12 @@ WARM = "warm-"
 class Start(Protocol):
     """Starts a worker for a pair in given process settings, with the compile cache of the given name.
 
-    launch: the launch it belongs to, or CHECKS; the workers of one may be forked from one process. None: a process
-    that has never been another.
+    launch: the number of a launch whose workers may be forked from one process, as those of all checks may; None: a
+    fresh process, as for memory.
     """
 
     def __call__(
-        self, info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None = None
+        self, info: PairInfo, settings: ProcessSettings, cache: str, purpose: Purpose, launch: int | None = None
     ) -> WorkerHandle: ...
 
 
@@ -99,7 +96,7 @@ def check(info: PairInfo, variants: Sequence[VariantInfo], start: Start, seed: i
 
     def worker_in(settings: ProcessSettings) -> WorkerHandle:
         if settings not in workers:
-            workers[settings] = start(info, settings, f"{WARM}{info.name}", launch=CHECKS)
+            workers[settings] = start(info, settings, f"{WARM}{info.name}", Purpose.CHECK)
         return workers[settings]
 
     try:
@@ -171,7 +168,7 @@ class MemoryPass:
         variants = measurable(self._record)
         for variant in variants:
             cache = f"cold-{self.name}-{variant.name}"
-            self._workers[variant.name] = self._start(self._record.info, variant.settings, cache)
+            self._workers[variant.name] = self._start(self._record.info, variant.settings, cache, Purpose.MEMORY)
         for variant in variants:
             try:
                 self._workers[variant.name].ready()

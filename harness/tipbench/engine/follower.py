@@ -12,6 +12,7 @@ from typing import Any
 from tipbench.engine.handle import Worker
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.nodes import NodeLost, Place, Rendezvous, joined
+from tipbench.engine.purpose import Purpose
 from tipbench.records.fields import converted
 from tipbench.records.record import PairInfo
 from tipbench.tip.process import ProcessSettings
@@ -77,12 +78,18 @@ class _Here:
         info: Mapping[str, Any],
         settings: Mapping[str, Any],
         cache: str,
+        purpose: str,
         launch: int | None,
         rendezvous: Mapping[str, Any],
     ) -> None:
         self.started += 1
         self._groups[group] = self._launcher.start(
-            PairInfo.from_json(info), converted(settings, ProcessSettings), cache, launch, Rendezvous(**rendezvous)
+            PairInfo.from_json(info),
+            converted(settings, ProcessSettings),
+            cache,
+            Purpose(purpose),
+            launch,
+            Rendezvous(**rendezvous),
         )
 
     def report_ended(self, death: int) -> None:

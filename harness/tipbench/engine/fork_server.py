@@ -25,8 +25,6 @@ from typing import Any
 from tipbench.engine.channel import Channel, Closed, Late
 from tipbench.worker.protocol import Unreadable
 
-AVAILABLE = sys.platform == "linux" and hasattr(os, "pidfd_open")
-
 ANSWER_S = 120.0
 """Seconds in which the server answers; what takes longest is importing torch."""
 

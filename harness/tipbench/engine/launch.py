@@ -17,6 +17,7 @@ from tipbench.engine.checks import WARM, Start
 from tipbench.engine.handle import WorkerFailed, WorkerHandle
 from tipbench.engine.launcher import compiles
 from tipbench.engine.profiles import Profile
+from tipbench.engine.purpose import Purpose
 from tipbench.records.record import Launch, Record, VariantInfo
 from tipbench.tip.process import ProcessSettings
 from tipbench.verdict.launches import round_effects
@@ -92,7 +93,7 @@ class NextLaunch:
         alike = len({variant.settings for variant in info.variants}) == 1
         launch = len(self._record.launches) if alike else None
         for settings in dict.fromkeys(variant.settings for variant in self._variants):
-            self._workers[settings] = self._start(info, settings, f"{WARM}{self.name}", launch=launch)
+            self._workers[settings] = self._start(info, settings, f"{WARM}{self.name}", Purpose.LAUNCH, launch)
         first = compiles(info)
         for variant in self._variants:  # processes of their own build at once
             self._workers[variant.settings].begin("build", variant=variant.name, seed=self._seed, first=first)

@@ -6,16 +6,18 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 import psutil
 
-from tipbench.engine.checks import CHECKS, WARM
-from tipbench.engine.fork_server import AVAILABLE, ForkServer, ServerGone
+from tipbench.engine.checks import WARM
+from tipbench.engine.fork_server import ForkServer, ServerGone
 from tipbench.engine.handle import Worker, WorkerFailed, preloaded
 from tipbench.engine.nodes import Nodes, RemoteRanks, Rendezvous
+from tipbench.engine.purpose import Purpose
 from tipbench.engine.scratch import scratch_folder
 from tipbench.machine.controls import environment
 from tipbench.machine.temporary import TemporaryFolderFull, writing_to
@@ -49,6 +51,10 @@ INSTRUCTIONS_S = 120.0
 """Seconds for finding out about the machine's vector instructions; 13 were seen."""
 
 
+Served = int | Literal[Purpose.CHECK]
+"""What the workers of one fork server are for: a launch, by its number, or checks."""
+
+
 def compiles(info: PairInfo) -> bool:
     """Whether one of its sides calls torch.compile."""
     return COMPILER in {*info.needs, *(need for variant in info.variants for need in variant.needs)}
@@ -73,15 +79,16 @@ class Launcher:
         self._starting = threading.Lock()
         self._met: set[str] = set()
         self._caches: dict[str, int] = {}
-        self._servers: dict[int, ForkServer] = {}
+        self._servers: dict[Served, ForkServer] = {}
         room = psutil.virtual_memory().available - LEFT_FOR_PAIRS
-        self._launches_with_server = max(0, room // SERVER_BYTES) if AVAILABLE else 0
+        self._launches_with_server = max(0, room // SERVER_BYTES)
 
     def start(
         self,
         info: PairInfo,
         settings: ProcessSettings,
         cache: str,
+        purpose: Purpose,
         launch: int | None = None,
         rendezvous: Rendezvous | None = None,
     ) -> Worker:
@@ -99,7 +106,7 @@ class Launcher:
             self._met.add(info.name)
             try:
                 with writing_to(self.scratch):
-                    return self._start(info, settings, cache, launch, rendezvous)
+                    return self._start(info, settings, cache, purpose, launch, rendezvous)
             except TemporaryFolderFull as full:
                 # Full at a pair's first worker already, it is so for all that come; later, the pair may have filled it.
                 if not met or rendezvous:
@@ -111,6 +118,7 @@ class Launcher:
         info: PairInfo,
         settings: ProcessSettings,
         cache: str,
+        purpose: Purpose,
         launch: int | None,
         rendezvous: Rendezvous | None,
     ) -> Worker:
@@ -120,29 +128,29 @@ class Launcher:
         ranks = settings.ranks
         remote: list[RemoteRanks] = []
         if ranks > 1 and self.nodes:
-            rendezvous, remote = self.nodes.start(info, settings, cache, launch)
+            rendezvous, remote = self.nodes.start(info, settings, cache, purpose, launch)
         env = environment(self.controls, settings, rendezvous.nodes if rendezvous else 1)
         # Short, as `scratch.LONGEST` allows for: where the path of a socket in TMPDIR is too long, the
         # worker processes of a DataLoader cannot hand over their batches, and it waits for them for ever.
         env["TMPDIR"] = str(self._kept / "tmp")
         self._give_cache(info, cache, env)
-        if launch == CHECKS:
+        if purpose is Purpose.CHECK:
             env = {**PASSIVE, **env}
         # The controls of benchmarks/ run beside pairs of a person's own folder.
         file = self.folder.parent / info.file
         folder = self.folder if file.is_relative_to(self.folder) and file.exists() else BENCHMARKS
-        if ranks > 1:
+        if purpose is not Purpose.CHECK and ranks > 1:
             launch = launch or 0  # what is forked is torchrun alone; the ranks it starts are fresh processes
-        served = launch is not None and max(launch, 0) < self._launches_with_server
-        if launch is not None and served and settings == ProcessSettings(ranks=ranks):
+        served: Served | None = purpose if purpose is Purpose.CHECK else launch
+        if served is not None and self._has_server(served) and settings == ProcessSettings(ranks=ranks):
             try:
-                server = self._server(launch, env)
+                server = self._server(served, env)
                 for package in (*preloaded(info), *(COMPILING if compiles(info) else ())):
                     server.preload(package)
                 return Worker(info, settings, env, folder, scratch, server, rendezvous, remote)
             except ServerGone:
                 # A pair may end the process it was forked from; the next one gets a new server.
-                self._servers.pop(launch).end()
+                self._servers.pop(served).end()
                 shutil.rmtree(scratch)
                 scratch.mkdir()
         return Worker(info, settings, env, folder, scratch, None, rendezvous, remote)
@@ -173,16 +181,20 @@ class Launcher:
                 subprocess.run(command, env=env, timeout=INSTRUCTIONS_S, check=False, capture_output=True)
         return answer
 
-    def _server(self, launch: int, env: Mapping[str, str]) -> ForkServer:
-        if launch not in self._servers:
-            last = CHECKS if launch == CHECKS else min(launch + SERVERS_AT_ONCE, self._launches_with_server) - 1
-            soon = range(launch, last + 1)
-            begun = {number: ForkServer(env) for number in soon if number not in self._servers}
+    def _has_server(self, served: Served) -> bool:
+        return (served if isinstance(served, int) else 0) < self._launches_with_server
+
+    def _server(self, served: Served, env: Mapping[str, str]) -> ForkServer:
+        if served not in self._servers:
+            soon: Iterable[Served] = (served,)
+            if isinstance(served, int):
+                soon = range(served, min(served + SERVERS_AT_ONCE, self._launches_with_server))
+            begun = {key: ForkServer(env) for key in soon if key not in self._servers}
             self._servers |= begun
             # Whatever still imports would take a core from the blocks to come.
             for server in begun.values():
                 server.ready()
-        return self._servers[launch]
+        return self._servers[served]
 
     def close(self) -> None:
         for server in self._servers.values():

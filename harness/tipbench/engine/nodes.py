@@ -12,7 +12,6 @@ import hashlib
 import json
 import select
 import socket
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -23,6 +22,7 @@ from typing import Any
 
 import psutil
 
+from tipbench.engine.purpose import Purpose
 from tipbench.errors import UserError
 from tipbench.records.record import PairInfo
 from tipbench.tip.process import ProcessSettings
@@ -74,8 +74,6 @@ def place(count: int, number: int, rendezvous: str) -> Place | None:
         raise NodesError("several nodes want both --nnodes (2 or more) and --rdzv HOST:PORT, on every node")
     if not 0 <= number < count:
         raise NodesError(f"--node-rank {number}: with --nnodes {count} it is 0 to {count - 1}")
-    if sys.platform != "linux":
-        raise NodesError("several nodes are measured on Linux only")
     host, _, port = rendezvous.rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise NodesError(f"--rdzv {rendezvous}: expected HOST:PORT, the address of node 0, such as 10.0.0.1:29400")
@@ -202,12 +200,13 @@ class Nodes:
         self._groups = 0
 
     def start(
-        self, info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None
+        self, info: PairInfo, settings: ProcessSettings, cache: str, purpose: Purpose, launch: int | None
     ) -> tuple[Rendezvous, list[RemoteRanks]]:
         """Have every other node start its share of the ranks. Raises NodeLost."""
         self._groups += 1
         here = Rendezvous(self.count, 0, self._host, _free_port(self._host), self._interface)
-        group = {"info": info.to_json(), "settings": asdict(settings), "cache": cache, "launch": launch}
+        group: dict[str, Any] = {"info": info.to_json(), "settings": asdict(settings), "cache": cache}
+        group |= {"purpose": purpose.value, "launch": launch}
         for node in self.others:
             rendezvous = asdict(replace(here, node=node.number, interface=node.about["interface"]))
             node.ask(start=self._groups, **group, rendezvous=rendezvous)

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from tipbench.engine.checks import Start
 from tipbench.engine.handle import WorkerHandle
+from tipbench.engine.purpose import Purpose
 from tipbench.records.record import PairInfo
 from tipbench.tip.process import ProcessSettings
 
@@ -39,11 +40,13 @@ class Team:
         self._listing = threading.Lock()
         self._over = threading.Event()
 
-    def start(self, info: PairInfo, settings: ProcessSettings, cache: str, launch: int | None = None) -> WorkerHandle:
+    def start(
+        self, info: PairInfo, settings: ProcessSettings, cache: str, purpose: Purpose, launch: int | None = None
+    ) -> WorkerHandle:
         """As `Start`. Raises Interrupted once the team is closed."""
         if self._over.is_set():
             raise Interrupted
-        worker = self._start(info, settings, cache, launch)
+        worker = self._start(info, settings, cache, purpose, launch)
         with self._listing:
             self._workers.add(worker)
         if self._over.is_set():

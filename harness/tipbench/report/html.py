@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import takewhile
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
@@ -64,6 +65,7 @@ def render(
     contents: list[tuple[str, str]] = []
     head, body = document.shown(markdown, contents=contents)
     folded = [(key, *document.shown(page, key)) for key, page in pages.items()]
+    contents += [("the-evidence", "The evidence")] if folded else []
     template = _environment().get_template("page.html.j2")
     return template.render(
         title=title, head=head, body=body, folded=folded, contents=contents, light=_colours(0), dark=_colours(1)
@@ -94,7 +96,7 @@ class _Document:
     def __init__(self, figures: Mapping[str, bytes], pages: Mapping[str, str]) -> None:
         self._figures = figures
         self._pages = pages
-        self._names = {"content", *pages}
+        self._names = {"content", "the-evidence", *pages}
         self._tables = 0
         self._parser = MarkdownIt("commonmark", {"html": False}, renderer_cls=_Renderer).enable("table")
 
@@ -184,11 +186,11 @@ def _describe_cells(table: Token, tokens: Sequence[Token]) -> None:
                 token.attrSet("data-kind", kind)
                 token.attrJoin("class", KINDS[kind])
         elif token.type == "tr_close":
-            if above[:2] == [content for _, content in row[:2]]:
-                for cell, repeated in zip(row, above, strict=False):
-                    if cell[1] == repeated != "":
-                        cell[0].attrJoin("class", "again")
-            above, row = [content for _, content in row], []
+            contents = [content for _, content in row]
+            repeated = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(above, contents, strict=False)))
+            for cell, _ in row[:repeated] if repeated > 1 else ():
+                cell.attrJoin("class", "again")
+            above, row = contents, []
     table.meta["wide"] = len(names) > STACKED
 
 

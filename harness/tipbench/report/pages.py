@@ -19,13 +19,13 @@ from tipbench.report import markdown
 from tipbench.report.answer import IMPOSSIBLE, KINDS, SMALL, Answer, answers, by_tip
 from tipbench.report.code_places import code_of
 from tipbench.report.evidence import facts, reason
+from tipbench.report.figures import sweeps, whole_jobs
 from tipbench.report.figures.drawing import Drawing
-from tipbench.report.figures.run_figures import run_figures
 from tipbench.report.machine_words import brief_lines, field_rows, machine_words, versions
 from tipbench.report.measure import effects
 from tipbench.report.result import CONTROL, MEMORY_KINDS, Result
 from tipbench.report.results import counts, rules
-from tipbench.report.wording import plural, ratio, seconds, value
+from tipbench.report.wording import change, plural, ratio, seconds, value
 from tipbench.suite.source import SHARED
 from tipbench.verdict.rules import AT_MOST
 from tipbench.verdict.statistics import serial
@@ -44,8 +44,8 @@ class Layout:
     """How the pages of a run name each other.
 
     Attributes:
-        below: what addresses of evidence and of figures begin with on the first page; None where pages have no
-            addresses, so that titles are no links and figures are put in words.
+        below: what addresses of evidence and of figures begin with on the first page; None where pages are printed, so
+            that titles are no links, figures are put in words and code is left out.
         ending: of addresses of pages.
         home: the address of the first page on pages of evidence; empty for none.
     """
@@ -81,7 +81,7 @@ def pages(run: Run, runs: Sequence[Sequence[Result]], notices: Sequence[Notice],
     names = {tip: _page_name(tip, number) for number, tip in enumerate(tips, 1)}
     rows_of_answers = answers(runs)
     answer_of = {tip: _answer(rows) for tip, rows in by_tip(rows_of_answers).items()}
-    jobs, sweeps = run_figures(runs[-1], rows_of_answers, effects(runs))
+    jobs, curves = whole_jobs.drawing(whole_jobs.bars(rows_of_answers, effects(runs))), sweeps.drawings(runs[-1])
 
     def address(name: str) -> str:
         return "" if layout.below is None else f"{layout.below}{name}{layout.ending}"
@@ -111,12 +111,26 @@ def pages(run: Run, runs: Sequence[Sequence[Result]], notices: Sequence[Notice],
     shared: dict[str, Any] = {"home": layout.home, "folder": None if layout.below is None else "", "run": of_run}
     below = {
         names[tip]: markdown.render(
-            "tip.md.j2", **shared, **_tip(run, rows), answer=answer_of.get(tip), figures=sweeps.get(tip, ())
+            "tip.md.j2",
+            **shared,
+            **_tip(run, rows),
+            answer=answer_of.get(tip),
+            figures=curves.get(tip, ()),
+            listings=[] if layout.below is None else _listings(rows),
         )
         for tip, rows in tips.items()
     }
-    below[WHOLE_RUN] = markdown.render("whole_run.md.j2", **shared, **_whole_run(run, runs[-1], controls))
-    return Pages(title, front, below, [*jobs, *(drawing for drawings in sweeps.values() for drawing in drawings)])
+    below[WHOLE_RUN] = markdown.render(
+        "whole_run.md.j2",
+        **shared,
+        **_whole_run(run, runs[-1], controls),
+        results=[
+            {**_cells(row), "tip": tip, "address": "" if layout.below is None else f"{names[tip]}{layout.ending}"}
+            for tip, rows in tips.items()
+            for row in rows
+        ],
+    )
+    return Pages(title, front, below, [*jobs, *(drawing for drawings in curves.values() for drawing in drawings)])
 
 
 def _page_name(tip: str, number: int) -> str:
@@ -245,11 +259,11 @@ def _tip(run: Run, rows: Sequence[Result]) -> dict[str, Any]:
     return {
         "title": rows[0].title,
         "rows": [_cells(row) for row in rows],
+        "is_planted": any(row.truth is not None for row in rows),
         "memory": [peak for row in rows for peak in _peaks(row)],
         "facts": facts(rows),
         "code": code_of(run.commit, [(row.file, row.line) for row in pairs.values()]),
         "commands": [_command(run, name) for name in pairs],
-        "listings": [(row.pair, sides) for row in pairs.values() if (sides := _sides(row.code))],
     }
 
 
@@ -265,7 +279,9 @@ def _cells(row: Result) -> dict[str, str | None]:
         "variant": row.variant,
         "verdict": row.verdict,
         "speedup": _speedup(row),
+        "truth": None if row.truth is None else f"{row.truth:g}x",
         "step": " -> ".join(seconds(step) for step in steps if step is not None) if None not in steps else None,
+        "memory": change(*row.memory_sides) if row.memory_sides else None,
         "one_off": _one_off(row),
         "launches": launches,
         "reason": reason(row),
@@ -311,6 +327,12 @@ def _command(run: Run, name: str) -> str:
     if isinstance(nodes := run.options.get("nnodes"), int) and nodes > 1:
         options += f" --nnodes {nodes} --rdzv HOST:PORT"
     return f"tipbench run {name}{options}"
+
+
+def _listings(rows: Sequence[Result]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Of each pair whose code the run stored, the pair and `_sides`."""
+    code = {row.pair: row.code for row in rows}
+    return [(pair, sides) for pair, stored in code.items() if (sides := _sides(stored))]
 
 
 def _sides(code: Mapping[str, str]) -> list[tuple[str, str]]:

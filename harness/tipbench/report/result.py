@@ -90,6 +90,7 @@ class Result:
         error: standard error of ln speedup.
         smallest: for an inconclusive verdict the smallest speedup that this run could have told from none.
         quarantined: rounds that were left out as disturbed.
+        truth: the true speedup, if the pair was planted and declares it.
         step_s: seconds of a step of the baseline, the median over its blocks.
         baseline_memory, variant_memory: peaks in bytes, by kind (MEMORY).
         baseline_one_off_s, variant_one_off_s: seconds needed once: build and warm-up, with cold caches.
@@ -143,6 +144,7 @@ class Result:
     error: float | None = None
     smallest: float | None = None
     quarantined: int = 0
+    truth: float | None = None
     step_s: float | None = None
     baseline_memory: Mapping[str, int] = field(default_factory=dict)
     variant_memory: Mapping[str, int] = field(default_factory=dict)

@@ -103,6 +103,7 @@ def _result(judgement: Judgement, of_run: Mapping[str, Any]) -> Result:
         error=judgement.error,
         smallest=judgement.smallest,
         quarantined=judgement.quarantined,
+        truth=info.truth.get(judgement.variant),
         step_s=step_s,
         baseline_memory=baseline.memory,
         variant_memory=variant.memory,

@@ -164,6 +164,7 @@ COLUMNS: Mapping[str, Column] = {
     **_number("error", "standard error of ln speedup"),
     **_number("smallest", "of an inconclusive verdict: the smallest speedup that could have been told from none"),
     **_count("quarantined", "rounds left out as disturbed"),
+    **_number("truth", "the true speedup, of a planted pair that declares it"),
     "baseline_step_s": Column("float64", "seconds of a step of the baseline", _field("step_s")),
     **_number("variant_step_s", "seconds of a step of the variant"),
     **{name: column for kind in MEMORY for side in SIDES for name, column in _memory(side, kind).items()},

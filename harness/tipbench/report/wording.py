@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tipbench.tip.pair import Equal
-from tipbench.verdict.rules import AT_MOST
 
 LONGEST = 600
 """Characters of one foreign text that are shown: a traceback belongs in the results file."""
@@ -19,9 +18,9 @@ def plain(text: str) -> str:
     """One line without control, direction-changing or surrogate characters: safe in a terminal."""
     if text.isascii() and text.isprintable() and "  " not in text and len(text) <= LONGEST:
         return text.strip()  # nearly all text: the rest takes ten times as long
-    kept = "".join(" " if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text)
-    kept = re.sub(r"\s+", " ", kept).strip()
-    return kept if len(kept) <= LONGEST else f"{kept[: LONGEST - 3]}..."
+    line = "".join(" " if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text)
+    line = re.sub(r"\s+", " ", line).strip()
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
 
 
 def lines_of(code: str) -> str:
@@ -41,11 +40,6 @@ def ratio(value: float, low: float | None, high: float | None) -> str:
     finest = 3 if value >= 0.1 else 5
     digits = finest if half <= 0 else min(max(-math.floor(math.log10(half)), 0 if value >= 10 else 2), finest)
     return f"{value:.{digits}f}x [{low:.{digits}f}, {high:.{digits}f}]"
-
-
-def in_prose(verdict: str) -> str:
-    """A verdict as a sentence has it: `at most 3 % either way`."""
-    return f"{verdict} either way" if verdict == AT_MOST else verdict
 
 
 def seconds(value: float) -> str:
@@ -78,21 +72,21 @@ def change(before: float, after: float) -> str:
     return f"{percent:+.1f} %" if abs(percent) < 10 else f"{percent:+,.0f} %"
 
 
-def value(found: Any) -> str:
+def value(content: Any) -> str:
     """Whatever a mechanism counted, in few characters."""
-    if isinstance(found, bool):
-        return "yes" if found else "no"
-    if found is None:
+    if isinstance(content, bool):
+        return "yes" if content else "no"
+    if content is None:
         return "none"
-    if isinstance(found, int):
-        return f"{found:,}"
-    if isinstance(found, float):
-        return f"{found:,.0f}" if found.is_integer() and abs(found) < 1e15 else f"{found:.3g}"
-    if isinstance(found, Mapping):
-        return ", ".join(f"{key} {value(item)}" for key, item in found.items()) or "none"
-    if isinstance(found, Sequence) and not isinstance(found, str):
-        return ", ".join(map(value, found)) or "none"
-    return str(found)
+    if isinstance(content, int):
+        return f"{content:,}"
+    if isinstance(content, float):
+        return f"{content:,.0f}" if content.is_integer() and abs(content) < 1e15 else f"{content:.3g}"
+    if isinstance(content, Mapping):
+        return ", ".join(f"{key} {value(item)}" for key, item in content.items()) or "none"
+    if isinstance(content, Sequence) and not isinstance(content, str):
+        return ", ".join(map(value, content)) or "none"
+    return str(content)
 
 
 def equal_work(equal: Mapping[str, Any]) -> str:

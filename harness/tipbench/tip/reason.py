@@ -145,9 +145,6 @@ FAILURES = {
     "output-flood": Sentence("printed over {mib} MiB while doing: {doing}"),
     "unreadable-answer": Sentence("the worker's answer could not be read{detail}; while doing: {doing}"),
     "temporary-folder-full": Sentence("{detail}", unnamed="make room in it"),
-    "patched-clock": Sentence(
-        "{detail}, which the harness times and judges by", unnamed="a function of torch or Python was replaced"
-    ),
     "global-switch.import": Sentence(
         "{detail}; both sides would run with it; enter and leave it with @within on the variant that is about it, or "
         "set it with @process_settings",
@@ -190,10 +187,6 @@ FAILURES = {
         "{where}: step {step} returned NaN, computed from what step {before} had returned, which the harness had "
         "overwritten meanwhile; compute it anew, or return a clone of what is updated in place, or of an input where "
         "the result is a view of one"
-    ),
-    "stale-results.copy": Sentence(
-        "{where}: step {step} returned a copy of what an earlier step had left in a tensor, but for a difference "
-        "within the tolerance; compute it anew in every step"
     ),
     "idle-step": Sentence(
         "{where}: step {step} returned what an earlier step had left in a tensor, and the harness had overwritten "

@@ -20,7 +20,7 @@ BOUND = math.log(1.03)
 """An interval within +-3 % is an answer too, by rules that have it: whatever the effect is, it is a small one."""
 
 AT_MOST = "at most 3 %"
-"""That answer as a verdict; `wording.in_prose` adds that it holds either way."""
+"""That answer as a verdict; it holds either way."""
 
 ERROR = 0.05
 """The error that all looks share."""

@@ -18,7 +18,7 @@ from tipbench.worker import switches
 from tipbench.worker.answers import expect_numbers, expect_storable
 from tipbench.worker.failed import Failed
 from tipbench.worker.guard import Guard, seed_generators
-from tipbench.worker.outputs import Outputs, Unequal, all_alike, compare, drawing_alike, exact, snapshot
+from tipbench.worker.outputs import Outputs, Unequal, compare, drawing_alike, exact, snapshot
 from tipbench.worker.reuse import (
     KeptTensors,
     floats,
@@ -51,13 +51,10 @@ class Results:
     """What a variant's steps returned, on the host.
 
     seeds: after `check_steps`, one entry a seed. further: of each of the next steps, with the last seed.
-    reused: the step that seems to have handed out a copy of an earlier result, changed within the tolerance; 0 for
-    none. Only who knows that the right result is the same in every step can say that it was not computed.
     """
 
     seeds: list[Outputs] = field(default_factory=list)
     further: list[Outputs] = field(default_factory=list)
-    reused: int = 0
 
 
 def results(guard: Guard, variant: str, seeds: Sequence[int], alone: bool) -> Results:
@@ -67,12 +64,10 @@ def results(guard: Guard, variant: str, seeds: Sequence[int], alone: bool) -> Re
     what a step has kept is too, where no other rank takes part (`alone`): see `_look_for_reuse`.
     """
     pair, found = guard.pair_class, Results()
-    # Noise whose norm is within the tolerance has larger peaks.
-    tolerance = 0.0 if pair.equal is Equal.BITWISE else 4 * pair.tolerance
     for seed in seeds if pair.seeded else seeds[-1:]:
         last = seed == seeds[-1]
         steps = _Steps(guard, variant, seed)
-        kept = KeptTensors(tolerance) if last and alone and variant != "reference" else None
+        kept = KeptTensors() if last and alone and variant != "reference" else None
         seed_generators(seed)
         with switches.cached_ones_set() as cached:
             steps.run(check_steps(pair.equal, guard.device.type))
@@ -89,7 +84,7 @@ def results(guard: Guard, variant: str, seeds: Sequence[int], alone: bool) -> Re
         found.seeds.append(taken[0])
         found.further += taken[1:]
         if kept is not None and keeps:
-            found.reused = _look_for_reuse(steps, kept, taken)
+            _look_for_reuse(steps, kept, taken)
     return found
 
 
@@ -136,12 +131,8 @@ def _tensors(taken: Sequence[Outputs]) -> list[torch.Tensor]:
     return [tensor for outputs in taken for tensor in outputs.values()]
 
 
-def _look_for_reuse(steps: _Steps, kept: KeptTensors, taken: Sequence[Outputs]) -> int:
-    """Overwrite what is kept of each result, and see whether one of the next steps hands it out; see `Results.reused`.
-
-    Raises Failed where the next step returns exactly what the copies were overwritten with.
-    """
-    reused = 0
+def _look_for_reuse(steps: _Steps, kept: KeptTensors, taken: Sequence[Outputs]) -> None:
+    """Overwrite what is kept of each result. Raises Failed if one of the next steps hands that out."""
     for _ in range(CONSECUTIVE):
         returned = floats(steps.result)
         steps.result = None  # what is alive of it now, the step keeps
@@ -149,14 +140,11 @@ def _look_for_reuse(steps: _Steps, kept: KeptTensors, taken: Sequence[Outputs]) 
         try:
             steps.run(1)
         except Failed as failure:
-            if failure.why.kind in ("global switch", "patched clock"):
+            if failure.why.kind == "global switch":
                 raise
             break  # it computes with what was overwritten, so it does compute
         if is_marked(steps.result):
             raise Failed("idle-step", where=steps.variant, step=steps.number)
-        if not reused and is_marked(steps.result, kept.tolerance):
-            reused = steps.number
-    return reused
 
 
 def compared(guard: Guard, variant: str, baseline: Results, found: Results, reference: Results) -> dict[str, Any]:
@@ -179,8 +167,6 @@ def compared(guard: Guard, variant: str, baseline: Results, found: Results, refe
             compare(pair.equal, tolerance, [before], [after], reference.further[index : index + 1])
     except Unequal as error:
         raise error.of(doing) from None
-    if found.reused and all_alike(baseline.further):
-        raise Failed("stale-results.copy", where=variant, step=found.reused)
     return equal
 
 

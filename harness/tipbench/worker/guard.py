@@ -48,12 +48,9 @@ class Guard:
     """
 
     def __init__(self, file: Path, folder: Path, pair: str, device: torch.device, size: Mapping[str, int]) -> None:
-        """Import the pair's file. Switches and clocks must stay what they are now. Raises Failed.
-
-        Nothing that times or judges may be imported after this: the pair could have replaced what it is made of.
-        """
+        """Import the pair's file. Switches must stay what they are now. Raises Failed."""
         self.file, self.device, self.size = file, device, size
-        self._clocks, self._switches = switches.clocks(), switches.read()
+        self._switches = switches.read()
         module = load(file, folder)
         (self.pair_class,) = (found for found in pair_classes(module) if found.__name__ == pair)
         self._settled = not self.pair_class.sets_switches
@@ -121,7 +118,7 @@ class Guard:
         return sum(other.settings == mine for other in self.variants.values()) != 1
 
     def expect_restored(self, variant: str) -> None:
-        """Raise Failed if the variant has left a switch or a clock changed that others run with."""
+        """Raise Failed if the variant has left a switch changed that others run with."""
         if not self._settled or not self.shares_its_process(variant):
             # Alone in its process it may change what cannot be undone: nobody else runs with it. And what the first
             # build of a job sets that may set switches, all further ones set too.
@@ -130,9 +127,7 @@ class Guard:
         self.expect_unchanged(variant, "global-switch.variant")
 
     def expect_unchanged(self, who: str, code: str) -> None:
-        """Raise Failed if a switch, or a function that times or judges, is not as it was before the pair's file."""
-        if replaced := switches.replaced(self._clocks, switches.clocks()):
-            raise Failed("patched-clock", f"{who} replaced {replaced}")
+        """Raise Failed if a switch is not as it was before the pair's file."""
         if moved := switches.moved(self._switches, switches.read()):
             raise Failed(code, f"{who} changed and left changed: {moved}")
 

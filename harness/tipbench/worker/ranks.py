@@ -31,7 +31,7 @@ def run_ranks(ranks: int, path: str, task: str) -> None:
     else:
         where, ranks_here = ["--standalone"], ranks
     # By itself gloo takes the address of the host's name, which may be that of another network, or of none.
-    interface = spread["interface"] if spread else "lo" if sys.platform == "linux" else "lo0"
+    interface = spread["interface"] if spread else "lo"
     os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
     if spread:  # on one node NCCL needs no network
         os.environ.setdefault("NCCL_SOCKET_IFNAME", interface)

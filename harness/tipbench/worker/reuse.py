@@ -53,12 +53,8 @@ class KeptTensors:
     written to since is an input, not a result.
     """
 
-    def __init__(self, tolerance: float = 0.0) -> None:
-        """Make it between the building and the first step.
-
-        tolerance: how far a copy may be from the result, relative to the result's largest value.
-        """
-        self.tolerance = tolerance
+    def __init__(self) -> None:
+        """Make it between the building and the first step."""
         self._inputs = {id(tensor): (weakref.ref(tensor), _writes(tensor)) for tensor in _living_tensors()}
 
     def find(self, results: Sequence[torch.Tensor], ours: Iterable[torch.Tensor]) -> list[torch.Tensor]:
@@ -72,7 +68,7 @@ class KeptTensors:
             for tensor in _living_tensors()
             if id(tensor) not in left_alone
             and not self._is_input(tensor)
-            and any(_is_copy(tensor, result, self.tolerance) for result in results)
+            and any(_is_copy(tensor, result) for result in results)
         ]
 
     def _is_input(self, tensor: torch.Tensor) -> bool:
@@ -88,16 +84,15 @@ def mark(tensors: Iterable[torch.Tensor]) -> None:
             tensor.detach().copy_(_marks(tensor))
 
 
-def is_marked(result: Any, tolerance: float = 0.0) -> bool:
-    """Whether all floating-point tensors a step returned are what `mark` writes, to within `tolerance` of the largest
-    mark."""
-    found = floats(result)
-    return bool(found) and all(_is_close(tensor, _marks(tensor), tolerance) for tensor in found)
+def is_marked(result: Any) -> bool:
+    """Whether all floating-point tensors a step returned are what `mark` writes."""
+    returned = floats(result)
+    return bool(returned) and all(torch.equal(tensor, _marks(tensor)) for tensor in returned)
 
 
 MARKS = (-3.7, 0.001, 3e4, -3e4, 0.37)
 """Written in turn: there is hardly an operation, even one done in place, that leaves them all as they are. They are
-finite, so that noise in proportion to them stays noise, and so that multiplying by 0 clears them."""
+finite, so that multiplying by 0 clears them."""
 
 
 def _marks(tensor: torch.Tensor) -> torch.Tensor:
@@ -128,24 +123,10 @@ def _writes(tensor: torch.Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
-def _is_copy(tensor: torch.Tensor, result: torch.Tensor, tolerance: float) -> bool:
+def _is_copy(tensor: torch.Tensor, result: torch.Tensor) -> bool:
     if tensor.dtype != result.dtype or tensor.shape != result.shape:
         return False
-    return _is_close(tensor.detach().to("cpu"), result, tolerance)
-
-
-def _is_close(tensor: torch.Tensor, expected: torch.Tensor, tolerance: float) -> bool:
-    """Whether they differ by no more than `tolerance` of the largest number expected. Both are on the host."""
-    if torch.equal(tensor, expected):
-        return True
-    if not tolerance:
-        return False
-    allowed = tolerance * expected.abs().max().item()
-    beginning, whole = slice(1000), slice(None)  # most that are not copies differ soon
-    return all(
-        (tensor.reshape(-1)[part].double() - expected.reshape(-1)[part].double()).abs().max().item() <= allowed
-        for part in (beginning, whole)
-    )
+    return torch.equal(tensor.detach().to("cpu"), result)
 
 
 def plain_tensors(result: Any) -> Iterator[torch.Tensor]:

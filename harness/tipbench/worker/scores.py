@@ -16,7 +16,6 @@ from typing import Any
 from tipbench.given.pair import followed
 from tipbench.given.target import BadJob, function, said
 from tipbench.machine.orphans import die_with_parent
-from tipbench.report.wording import plural
 from tipbench.tip.job import Job
 from tipbench.worker.guard import seed_generators
 
@@ -37,7 +36,7 @@ def scores(target: str, check: str, steps: int, seeds: int, ways: list[str]) -> 
             given = score(job.model)
         except BaseException as error:
             raise BadJob(f"{file.name}:{check} raised {said(error, file)}") from error
-        found.append(_number(given, f"{file.name}:{check}, after {plural(steps, 'step')},"))
+        found.append(_number(given, f"{file.name}:{check}, at step {steps},"))
     return found
 
 

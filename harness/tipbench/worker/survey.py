@@ -27,7 +27,6 @@ from tipbench.machine import native
 from tipbench.machine.limits import memory_bytes
 from tipbench.machine.orphans import die_with_parent
 from tipbench.records.record import LOADING, PHASES
-from tipbench.report.wording import size
 from tipbench.suite.describe import unmet
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
 from tipbench.tip.job import Job, as_it_is
@@ -135,8 +134,8 @@ def survey(target: str) -> Survey:
     compared, needed, memory = outputs is not None, _peak() - before, memory_bytes()
     if 2 * needed > memory:
         raise BadJob(
-            f"{name} takes {size(needed)}, and both sides of a comparison do not fit into the {size(memory)} of this "
-            "machine: give it a smaller batch or a smaller model"
+            f"{name} takes {needed / 2**30:.1f} GiB, and both sides of a comparison do not fit into the "
+            f"{memory / 2**30:.1f} GiB of this machine: give it a smaller batch or a smaller model"
         )
     found = Survey(name, _kind(job), _device(job), step_s, import_s, build_s, compared=compared, bytes=needed)
     if outputs is None:

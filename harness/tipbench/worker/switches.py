@@ -1,9 +1,8 @@
-"""The switches of a process that every pair in it runs with, and the functions that time and judge it.
+"""The switches of a process that every pair in it runs with.
 
 A variant that changes one and leaves it changed has changed the other side too, and then the comparison
 shows nothing. What is read here is compared after a pair's file is imported, after every build, and after
-every block, outside the clock: some 80 µs. It finds what was left changed by mistake or by habit; Python
-lets code that wants to deceive undo its traces, or reach what is not listed.
+every block, outside the clock: some 80 µs. It finds what was left changed by mistake or by habit.
 """
 
 from __future__ import annotations
@@ -11,15 +10,12 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial, reduce
 from typing import Any, cast
 
 import torch
-
-from tipbench.worker import clock, disturbance, memory, outputs, reuse
 
 Reading = dict[str, Any]
 
@@ -46,7 +42,7 @@ def _unless_bound(reader: Callable[[], Any]) -> Any:
 
 
 def _affinity() -> Any:
-    return sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else "unknown"
+    return sorted(os.sched_getaffinity(0))
 
 
 def _precision(*path: str) -> Any:
@@ -106,19 +102,6 @@ SWITCHES: dict[str, Callable[[], Any]] = {
 }
 """How each switch is read, by the name a person knows it under. None touches a GPU or computes anything."""
 
-WATCHED: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
-    ("time", time, ("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns")),
-    ("torch.cuda", torch.cuda, ("synchronize", "Event")),
-    ("torch.cuda.Event", torch.cuda.Event, ("record", "elapsed_time", "synchronize")),
-    ("torch.accelerator", torch.accelerator, ("synchronize",)),
-    *(
-        (module.__name__, module, tuple(name for name, value in vars(module).items() if callable(value)))
-        for module in (clock, disturbance, outputs, reuse, memory)
-    ),
-)
-"""What times and judges a pair: (its name, the module or class, the attributes that nobody may replace)."""
-
-
 CACHED = {"torch.backends.cudnn.benchmark": ("_get_cudnn_benchmark", "_set_cudnn_benchmark")}
 """Switches that decide what is put into a cache of the process without being part of its key, and what of `torch._C`
 reads and sets them. cuDNN's cache of plans knows a convolution by shapes, types and precision: whichever side comes
@@ -160,11 +143,6 @@ def _value(reader: Callable[[], Any]) -> Any:
         return "unknown"
 
 
-def clocks() -> Reading:
-    """The functions that time and judge, as they are now."""
-    return {f"{owner}.{name}": getattr(place, name, None) for owner, place, names in WATCHED for name in names}
-
-
 def moved(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """What differs, such as "torch.get_num_threads(): 2 -> 1"; an empty word for nothing.
 
@@ -175,8 +153,3 @@ def moved(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
         for name, value in before.items()
         if "unknown" not in (value, after[name]) and value != after[name]
     )
-
-
-def replaced(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """The names of the functions that are not those of `before`; an empty word for none."""
-    return ", ".join(name for name, function in before.items() if after[name] is not function)

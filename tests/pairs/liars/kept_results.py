@@ -103,43 +103,7 @@ class SkipsOddSteps(_Skips):
     idle = 1
 
 
-def jittered(kept: torch.Tensor) -> torch.Tensor:
-    """As rounding would change it."""
-    return kept * (1 + 1e-5 * torch.randn_like(kept))
-
-
-class JittersEveryThirdStep(_Doubling):
-    """A copy of its own, which no comparison of values can tell from the right result."""
-
-    def optimized(self) -> Step:
-        x = self.inputs()
-        calls, kept = count(1), x
-
-        def step() -> torch.Tensor:
-            nonlocal kept
-            if next(calls) % 3 == 0:
-                return jittered(kept)
-            kept = x * 2
-            return kept.clone()
-
-        return step
-
-
-class WorksEveryThirdStep(_Doubling):
-    def optimized(self) -> Step:
-        x = self.inputs()
-        calls, kept = count(), x
-
-        def step() -> torch.Tensor:
-            nonlocal kept
-            if next(calls) % 3 == 0:
-                kept = x * 2
-            return jittered(kept)
-
-        return step
-
-
-class JittersWhatItReturned(_Doubling):
+class ReturnsWhatItReturnedTwice(_Doubling):
     def optimized(self) -> Step:
         x = self.inputs()
         calls, returned = count(1), x
@@ -147,7 +111,7 @@ class JittersWhatItReturned(_Doubling):
         def step() -> torch.Tensor:
             nonlocal returned
             if next(calls) % 3 == 0:
-                return jittered(returned)
+                return returned * 1
             returned = x * 2
             return returned
 
@@ -175,22 +139,6 @@ class _Training(Pair):
 
     def baseline(self) -> Step:
         return self.training()
-
-
-class JittersEveryThirdStepOfTraining(_Training):
-    def optimized(self) -> Step:
-        train, calls = self.training(), count(1)
-        last: tuple[torch.Tensor, torch.nn.Module] | None = None
-
-        def step() -> tuple[torch.Tensor, torch.nn.Module]:
-            nonlocal last
-            if next(calls) % 3 == 0 and last is not None:
-                return jittered(last[0]), last[1]
-            loss, model = train()
-            last = loss.clone(), model
-            return loss, model
-
-        return step
 
 
 class SkipsOddStepsOfTraining(_Training):
@@ -295,27 +243,6 @@ class Accumulates(Pair):
         def step() -> tuple[torch.Tensor, ...]:
             model(inputs).square().sum().backward()
             return tuple(parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None)
-
-        return step
-
-    def baseline(self) -> Step:
-        return self.build()
-
-    def optimized(self) -> Step:
-        return self.build()
-
-
-class Approaches(Pair):
-    """Every result is the one before and a little more, less than any comparison sees; it lies in a plain tensor."""
-
-    mechanism = stays("nothing", lambda step: 0)
-
-    def build(self) -> Step:
-        target, mean = torch.randn(10, device=self.device), torch.randn(10, device=self.device)
-
-        def step() -> torch.Tensor:
-            mean.lerp_(target, 1e-6)
-            return mean.clone()
 
         return step
 

@@ -1,9 +1,8 @@
-"""Pairs that change what the other side runs with, or what they are timed by; and honest ones that change it back."""
+"""Pairs that change what the other side runs with, and honest ones that change it back."""
 
 import gc
 import os
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -11,9 +10,8 @@ from itertools import count
 import torch
 
 from tipbench.tip.mechanism import stays
-from tipbench.tip.pair import Claim, Pair, Step, Tip, variant
+from tipbench.tip.pair import Claim, Pair, Step, Tip
 from tipbench.tip.process import process_settings, within
-from tipbench.worker import clock, outputs
 
 TIP = Tip(id="switches", title="Change what the other side runs with", guide=(), claim=Claim.FASTER)
 
@@ -43,20 +41,7 @@ def change_every_switch() -> None:
     sys.setswitchinterval(1.0)
     os.nice(1)
     os.environ["OMP_NUM_THREADS"] = "64"
-    if sys.platform == "linux":
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-
-
-def replace_every_clock() -> None:
-    for module, *names in (
-        (time, "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns"),
-        (torch.cuda, "synchronize", "Event"),
-        (torch.accelerator, "synchronize"),
-        (clock, "time_block"),
-        (outputs, "compare"),
-    ):
-        for name in names:
-            setattr(module, name, lambda *told: 0.0)
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
 class _Adding(Pair):
@@ -79,12 +64,6 @@ class Builds(_Adding):
     def optimized(self) -> Step:
         step = self.build()
         change_every_switch()
-        return step
-
-    @variant
-    def clocks(self) -> Step:
-        step = self.build()
-        replace_every_clock()
         return step
 
 
@@ -113,17 +92,6 @@ class StepsLater(_Adding):
             return step()  # type: ignore[no-any-return]
 
         return changing
-
-
-class PatchesInAStep(_Adding):
-    def optimized(self) -> Step:
-        step = self.build()
-
-        def patching() -> torch.Tensor:
-            vars(time)["perf_counter"] = lambda: 0.0
-            return step()  # type: ignore[no-any-return]
-
-        return patching
 
 
 class Baseline(_Adding):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Literal
 
 import matplotlib
@@ -32,9 +32,9 @@ SETTINGS: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.titlelocation": "left",
-    "axes.titlesize": 8,
+    "axes.titlesize": 9,
     "axes.titleweight": "bold",
-    "font.size": 8,
+    "font.size": 9,
     "grid.color": LIGHT["grid"],
     "grid.linewidth": 0.6,
     "text.color": LIGHT["ink"],
@@ -48,31 +48,10 @@ SETTINGS: dict[Any, Any] = {
 }
 
 TICKS = (
-    0.01,
-    0.02,
-    0.05,
-    0.1,
-    0.2,
-    0.35,
-    0.5,
-    0.7,
-    0.8,
-    0.9,
-    0.95,
-    1,
-    1.05,
-    1.1,
-    1.2,
-    1.4,
-    1.7,
-    2,
-    3,
-    5,
-    10,
-    20,
-    50,
-    100,
+    *(1, 2, 0.5, 10, 0.1, 5, 0.2, 100, 0.01, 3, 1.4, 0.7, 20, 50, 0.05, 0.02),
+    *(1.2, 0.8, 1.1, 0.9, 1.05, 0.95, 1.7, 0.35),
 )
+"""Ratios that an axis is labelled with, those that are wanted first in front."""
 
 
 @dataclass(frozen=True)
@@ -102,21 +81,19 @@ def save(drawing: Drawing, format: Format) -> bytes:
             return content.getvalue()
         metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         drawing.paint().savefig(content, format="svg", metadata=metadata)
-    svg = re.sub(r"\d+\.\d\d+", lambda number: f"{float(number[0]):.1f}", content.getvalue().decode())
-    svg = re.sub(r"\n\s*", "\n", svg)
+    svg = re.sub(r"\n\s*", "\n", content.getvalue().decode())
     return re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{drawing.name}-", svg).encode()
 
 
 def ratio_axis(axis: Axis, ends: Sequence[float]) -> None:
     """Label an axis with round ratios between its ends, 1x always among them, none too near to another."""
     low, high = ends
-    ticks = [tick for tick in TICKS if low <= tick <= high] or [1]
-    room = (high / low) ** 0.07
-    while True:
-        crowded = next((pair for pair in pairwise(ticks) if pair[1] / pair[0] < room), None)
-        if crowded is None:
-            break
-        ticks.remove(crowded[1] if crowded[0] == 1 else crowded[0])
+    ticks: list[float] = []
+    for tick in TICKS:
+        is_apart = all(abs(math.log(tick / chosen)) > 0.07 * math.log(high / low) for chosen in ticks)
+        if low <= tick <= high and is_apart:
+            ticks.append(tick)
+    ticks.sort()
     axis.set_ticks(ticks, [f"{tick:g}x" for tick in ticks])
     axis.set_minor_locator(NullLocator())
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
 
+import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from tipbench.report.figures.drawing import LIGHT, Drawing, ratio_axis, ratio_limits, shown
+from tipbench.report.result import CONTROL, Result
 
 LEAST = 4
 """Points that make a curve: fewer are read faster in a table."""
@@ -19,36 +20,18 @@ SETTING = re.compile(r"(.+?)=(\d{1,15}(?:\.\d{1,15})?)")
 """How a point of a sweep is named."""
 
 
-@dataclass(frozen=True)
-class Point:
-    """One value of a sweep.
-
-    Attributes:
-        tip, pair, device: what is swept.
-        variant: the setting and its value, as in `num_workers=4`.
-        verdict: in a word.
-        speedup: the baseline's time over the variant's.
-        low, high: ends of its 95 % interval, equal to the speedup where there is none.
-    """
-
-    tip: str
-    pair: str
-    device: str
-    variant: str
-    verdict: str
-    speedup: float
-    low: float
-    high: float
+Curve = Mapping[float, Result]
+"""By value of a setting, what was measured with it."""
 
 
-def drawings(points: Sequence[Point]) -> dict[str, list[Drawing]]:
+def drawings(results: Sequence[Result]) -> dict[str, list[Drawing]]:
     """By tip, one curve a pair, device and setting."""
-    curves: dict[tuple[str, str, str, str], dict[float, Point]] = {}
-    for point in points:
-        match = SETTING.fullmatch(point.variant)
-        if match:
-            key = (point.tip, point.pair, point.device, match[1])
-            curves.setdefault(key, {}).setdefault(float(match[2]), point)
+    curves: dict[tuple[str, str, str, str], dict[float, Result]] = {}
+    for result in results:
+        match = SETTING.fullmatch(result.variant)
+        if match and result.speedup is not None and result.tip != CONTROL:
+            key = (result.tip, result.pair, result.device, match[1])
+            curves.setdefault(key, {}).setdefault(float(match[2]), result)
     drawn: dict[str, list[Drawing]] = {}
     for number, ((tip, pair, device, setting), curve) in enumerate(curves.items(), 1):
         if len(curve) >= LEAST:
@@ -60,32 +43,31 @@ def drawings(points: Sequence[Point]) -> dict[str, list[Drawing]]:
     return drawn
 
 
-def _paint(title: str, curve: dict[float, Point]) -> Figure:
+def _paint(title: str, curve: Curve) -> Figure:
     figure = Figure(figsize=(6, 3), layout="constrained")
     axes = figure.subplots()
     axes.set_title(shown(title, 80))
     values = sorted(curve)
-    points = [curve[value] for value in values]
+    speedups = [curve[value].speedup or 1.0 for value in values]
+    lows = [curve[value].low or speedup for value, speedup in zip(values, speedups, strict=True)]
+    highs = [curve[value].high or speedup for value, speedup in zip(values, speedups, strict=True)]
     if values[0] > 0 and values[-1] >= 4 * values[0]:  # settings such as 1, 2, 4, 8 are chosen by ratio
         axes.set_xscale("log")
     axes.set_yscale("log")
-    ends = ratio_limits(
-        [point.speedup for point in points], [end for point in points for end in (point.low, point.high)]
-    )
+    ends = ratio_limits(speedups, [*lows, *highs])
     axes.set_ylim(ends)
     ratio_axis(axes.yaxis, ends)
     axes.set_xticks(values, [f"{value:g}" for value in values])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.axhline(1, color=LIGHT["muted"], linewidth=1)
-    below = [point.speedup - point.low for point in points]
-    above = [point.high - point.speedup for point in points]
-    axes.errorbar(values, [point.speedup for point in points], yerr=[below, above], fmt="o-", color=LIGHT["good"],
-                  ecolor=LIGHT["ink"], markersize=4, linewidth=0.8, elinewidth=1.2)  # fmt: skip
+    bars = np.subtract(speedups, lows), np.subtract(highs, speedups)
+    axes.errorbar(values, speedups, yerr=bars, fmt="o-", color=LIGHT["good"], ecolor=LIGHT["ink"], markersize=4,
+                  linewidth=0.8, elinewidth=1.2)  # fmt: skip
     axes.set_xlabel("value; bars are 95 % intervals")
     axes.set_ylabel("speedup: baseline / tip")
     return figure
 
 
-def _alt(title: str, curve: dict[float, Point]) -> str:
-    points = [f"{curve[value].speedup:.3g}x with {value:g} ({curve[value].verdict})" for value in sorted(curve)]
+def _alt(title: str, curve: Curve) -> str:
+    points = [f"{result.speedup:.3g}x with {value:g} ({result.verdict})" for value, result in sorted(curve.items())]
     return f"Speedup of {shown(title, 120)}: {', '.join(points)}."

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from tipbench.report.answer import Answer
 from tipbench.report.figures.drawing import LIGHT, Drawing, ratio_axis, ratio_limits, shown
+from tipbench.report.measure import Effect
+from tipbench.report.result import Key, Result
 from tipbench.tip.pair import Claim
+from tipbench.verdict.pooling import Mean
 
 QUANTITIES = {
     Claim.FASTER: "Time of a step",
@@ -29,7 +34,7 @@ STATES = {
 }
 """By state, its name, its colour and its mark."""
 
-LINE, AROUND = 0.17, 0.55
+LINE, AROUND = 0.19, 0.6
 """Inches from line to line, and around each group."""
 
 
@@ -53,7 +58,27 @@ class Bar:
     high: float
 
 
+def bars(answers: Sequence[Answer], effects: Mapping[Key, Effect]) -> list[Bar]:
+    """Of the whole jobs that the answers are made of. effects: of the same runs, as `measure.effects` has them."""
+    jobs = [(answer.claim, effects[answer.key]) for answer in answers if answer.role == "job" and answer.key]
+    return [
+        Bar(f"{effect.newest.tip}: {_job(effect.newest)}", claim, effect.state.word, *_ratios(effect.mean))
+        for claim, effect in jobs
+        if effect.newest.scale == "macro" and effect.mean is not None
+    ]
+
+
+def _job(result: Result) -> str:
+    return result.pair if result.variant == "optimized" else f"{result.pair} ({result.variant})"
+
+
+def _ratios(mean: Mean) -> tuple[float, float, float]:
+    low, high = mean.interval()
+    return math.exp(mean.mean), math.exp(low), math.exp(high)
+
+
 def drawing(bars: Sequence[Bar]) -> list[Drawing]:
+    """One figure, none without bars."""
     groups = {
         quantity: sorted((bar for bar in bars if bar.claim == claim), key=lambda bar: bar.ratio)
         for claim, quantity in QUANTITIES.items()
