@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from tests.made_up import info, measured, run, tip
-from tests.test_together import EFFECT
-from tipbench.advise.found import Found, interplay
+from tests.test_combination import with_speedup
+from tipbench.advise.combination import WITHOUT
+from tipbench.advise.outcome import Outcome, interplay
 from tipbench.advise.page import as_json, lines
 from tipbench.advise.scores import AS_IT_IS, Scores
 from tipbench.advise.surveyed import Survey, WayHere
-from tipbench.advise.together import WITHOUT
-from tipbench.report.effect import Effect
+from tipbench.report.result import Result
 
 
 def way(name: str) -> WayHere:
@@ -52,20 +52,22 @@ SURVEY: Survey = {
 }
 
 
-def speedup(factor: float, once: tuple[float, float] | None = (3.0, 3.0)) -> Effect:
+def speedup(factor: float, once: tuple[float, float] | None = (3.0, 3.0)) -> Result:
     """Of the job with all members over the job without something. once: seconds that these two take once."""
-    mean = -math.log(factor)
-    return replace(EFFECT, mean=mean, low=mean - 0.02, high=mean + 0.02, error=0.01, step_s=0.1, one_off=once)
+    baseline, variant = once or (None, None)
+    return with_speedup(
+        -math.log(factor), error=0.01, step_s=0.1, baseline_one_off_s=baseline, variant_one_off_s=variant
+    )
 
 
-def together(whole: float, *, left_out: dict[str, Effect] | None = None, **on_top: float) -> Found:
+def together(whole: float, *, left_out: dict[str, Result] | None = None, **on_top: float) -> Outcome:
     alone = run([measured(info("Alone", tip=tip(name)), {"optimized": 0.1}) for name in "abc"])
     each = {f"{WITHOUT}{name}": speedup(factor) for name, factor in on_top.items()}
-    return Found(SURVEY, alone, tuple(on_top), {"optimized": speedup(whole), **each}, left_out or {})
+    return Outcome(SURVEY, alone, tuple(on_top), {"optimized": speedup(whole), **each}, left_out or {})
 
 
 @pytest.mark.parametrize(
-    ("found", "said"),
+    ("outcome", "sentence"),
     [
         (together(1.5, a=1.2, b=1.25), ""),
         (
@@ -76,13 +78,13 @@ def together(whole: float, *, left_out: dict[str, Effect] | None = None, **on_to
         (together(1.5, a=1.5), ""),
     ],
 )
-def test_whether_members_bring_the_same_is_said(found: Found, said: str) -> None:
-    assert interplay(found) == said
+def test_whether_members_bring_the_same_is_said(outcome: Outcome, sentence: str) -> None:
+    assert interplay(outcome) == sentence
 
 
 def test_members_and_what_was_left_out_are_named_with_what_they_bring() -> None:
-    found = together(1.5, a=1.3, b=1.01, left_out={"c": speedup(1.0)})
-    assert lines(found)[2:6] == [
+    outcome = together(1.5, a=1.3, b=1.01, left_out={"c": speedup(1.0)})
+    assert lines(outcome)[2:6] == [
         "1.50x [1.47, 1.53] with 2 changes",
         "  do a: 1.30x [1.27, 1.33] on top of the others",
         "  do b: 1.01x [0.99, 1.03] on top of the others, where it may bring nothing",
@@ -109,26 +111,26 @@ def test_members_and_what_was_left_out_are_named_with_what_they_bring() -> None:
 )
 def test_what_changes_results_is_named_though_it_is_left_out(scores: Scores, said: list[str]) -> None:
     survey: Survey = {**SURVEY, "ways": [way("a"), way("b"), {**way("c"), "changes_numbers": True}]}
-    found = replace(together(1.5, a=1.5), survey=survey, scores=scores)
-    assert lines(found)[3:-4] == ["  do a", *said]
+    outcome = replace(together(1.5, a=1.5), survey=survey, scores=scores)
+    assert lines(outcome)[3:-4] == ["  do a", *said]
 
 
-def answers(found: Found) -> dict[str, tuple[str, str]]:
-    return {one["tip"]: (one["answer"], one["gain"]) for one in as_json(found)["tips"]}  # type: ignore[attr-defined]
+def answers(outcome: Outcome) -> dict[str, tuple[str, str]]:
+    return {one["tip"]: (one["answer"], one["gain"]) for one in as_json(outcome)["tips"]}  # type: ignore[attr-defined]
 
 
 def test_what_launches_that_chose_nothing_say_of_a_tip_counts_more_than_what_it_brings_alone() -> None:
-    found = together(1.5, a=1.3, b=1.01)
-    alone = answers(found)["c"][1]
-    assert answers(found)["a"] == ("use it", f"1.30x [1.27, 1.33] on top of the others; alone {alone}")
-    assert answers(found)["b"] == ("use it", alone)
+    outcome = together(1.5, a=1.3, b=1.01)
+    alone = answers(outcome)["c"][1]
+    assert answers(outcome)["a"] == ("use it", f"1.30x [1.27, 1.33] on top of the others; alone {alone}")
+    assert answers(outcome)["b"] == ("use it", alone)
 
 
 def test_a_tip_that_pays_alone_and_not_beside_the_changes_is_not_to_be_used() -> None:
-    found = together(1.5, a=1.3, b=1.2)
-    alone = answers(found)["c"][1]
-    assert answers(found)["c"] == ("use it", alone)
-    out = replace(found, left_out={"c": speedup(1.0)})
+    outcome = together(1.5, a=1.3, b=1.2)
+    alone = answers(outcome)["c"][1]
+    assert answers(outcome)["c"] == ("use it", alone)
+    out = replace(outcome, left_out={"c": speedup(1.0)})
     assert answers(out)["c"] == ("don't", f"1.00x [0.98, 1.02] on top of the changes; alone {alone}")
     survey: Survey = {**SURVEY, "ways": [{**way(name), "one_of": "optimizer"} for name in "abc"]}
     excluded = replace(together(1.5, a=1.3), survey=survey)
@@ -136,10 +138,10 @@ def test_a_tip_that_pays_alone_and_not_beside_the_changes_is_not_to_be_used() ->
 
 
 def test_members_that_were_not_left_out_in_turn_are_answered_with_what_all_bring() -> None:
-    found = replace(together(1.5, a=1.3, b=1.2), stack={"optimized": speedup(1.5)})
-    alone = answers(found)["c"][1]
-    assert answers(found)["a"] == ("use it", f"1.50x [1.47, 1.53] with all changes; alone {alone}")
-    assert interplay(found).startswith("There was no time to leave each out")
+    outcome = replace(together(1.5, a=1.3, b=1.2), sides={"optimized": speedup(1.5)})
+    alone = answers(outcome)["c"][1]
+    assert answers(outcome)["a"] == ("use it", f"1.50x [1.47, 1.53] with all changes; alone {alone}")
+    assert interplay(outcome).startswith("There was no time to leave each out")
 
 
 CACHES = "Compile caches were empty: a later run finds there what is compiled, and starts sooner."
@@ -147,30 +149,34 @@ CACHES = "Compile caches were empty: a later run finds there what is compiled, a
 
 def test_what_changes_cost_once_and_in_memory_is_said_with_the_steps_that_pay_for_it() -> None:
     """Compiling for 57 s was advised for 4 % of a step of 0.1 s, and nothing was said of the 57 s."""
-    whole = replace(speedup(1.5, once=(60.0, 3.0)), tree=(130, 100), memory_before=95, memory_after=100)
+    whole = replace(
+        speedup(1.5, once=(60.0, 3.0)),
+        baseline_memory={"tree": 130, "steady_peak": 95},
+        variant_memory={"tree": 100, "steady_peak": 100},
+    )
     each = {
         f"{WITHOUT}a": speedup(1.3, once=(60.0, 59.0)),
         f"{WITHOUT}b": speedup(1.15, once=(60.0, 2.0)),
     }
-    found = replace(together(1.5, a=1.3, b=1.15), stack={"optimized": whole, **each})
-    assert lines(found)[3:6] == [
+    outcome = replace(together(1.5, a=1.3, b=1.15), sides={"optimized": whole, **each})
+    assert lines(outcome)[3:6] == [
         "  do a: 1.30x [1.27, 1.33] on top of the others",
         "  do b: 1.15x [1.13, 1.17] on top of the others; costs 58.0 s once, paid back after about 3,900 steps",
         "  Together the changes cost 57.0 s once, paid back after about 1,100 steps, "
         f"and +30 % memory of all processes. {CACHES}",
     ]
-    said = as_json(found)
-    prices = {one["tip"]: one["price"] for one in said["tips"]}  # type: ignore[attr-defined]
+    stored = as_json(outcome)
+    prices = {one["tip"]: one["price"] for one in stored["tips"]}  # type: ignore[attr-defined]
     assert prices == {"a": "", "b": "58.0 s once, paid back after about 3,900 steps", "c": ""}
-    stack = said["together"]
-    assert isinstance(stack, dict)
-    assert (stack["once_s"], stack["pays_after_steps"]) == (57.0, 1140)
-    assert [one["pays_after_steps"] for one in stack["members"]] == [0, 3867]
+    combination = stored["together"]
+    assert isinstance(combination, dict)
+    assert (combination["once_s"], combination["pays_after_steps"]) == (57.0, 1140)
+    assert [one["pays_after_steps"] for one in combination["members"]] == [0, 3867]
 
 
 def test_what_a_single_change_costs_once_is_said_or_that_it_is_not_known() -> None:
     def after_the_change(once: tuple[float, float] | None) -> str:
-        return lines(replace(together(1.5, a=1.5), stack={"optimized": speedup(1.5, once)}))[4]
+        return lines(replace(together(1.5, a=1.5), sides={"optimized": speedup(1.5, once)}))[4]
 
     assert (
         after_the_change((60.0, 3.0)) == f"  This change costs 57.0 s once, paid back after about 1,100 steps. {CACHES}"
@@ -181,9 +187,9 @@ def test_what_a_single_change_costs_once_is_said_or_that_it_is_not_known() -> No
 
 def test_changes_that_may_bring_less_than_counts_are_no_advice() -> None:
     """A setting of the allocator was advised for 1.01x [1.00, 1.03]."""
-    little = replace(speedup(1.014), low=-0.028, high=-0.001)
-    found = replace(together(1.5, a=1.3), stack={"optimized": little})
-    assert as_json(found)["together"] is None
-    assert lines(found)[2].startswith("Nothing worth changing")
+    little = replace(speedup(1.014), low=math.exp(-0.028), high=math.exp(-0.001))
+    outcome = replace(together(1.5, a=1.3), sides={"optimized": little})
+    assert as_json(outcome)["together"] is None
+    assert lines(outcome)[2].startswith("Nothing worth changing")
     tried = "Seemed to pay, but not more than 1 % for certain when measured anew: do a, 1.01x [1.00, 1.03]"
-    assert lines(found)[3] == f"  {tried}"
+    assert lines(outcome)[3] == f"  {tried}"

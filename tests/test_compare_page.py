@@ -43,7 +43,7 @@ def test_five_machines_fit_the_window(page: str, window: chromium.Window, width:
     opened = window(viewport={"width": width, "height": 900}).new_page()
     opened.goto(page)
     assert opened.evaluate("document.documentElement.scrollWidth") <= width
-    for cell in opened.locator("[id='table:across'] [data-kind]").all():
+    for cell in opened.locator(".table").first.locator("[data-kind]").all():
         box = cell.bounding_box()
         assert box is not None
         assert box["x"] >= 0
@@ -54,7 +54,7 @@ def test_on_a_phone_each_answer_names_its_machine(page: str, window: chromium.Wi
     opened = window(viewport={"width": 375, "height": 900}).new_page()
     opened.goto(page)
     before = "cell => getComputedStyle(cell, '::before').content"
-    first = opened.locator("[id='table:across'] tbody tr").first
+    first = opened.locator(".table").first.locator("tbody tr").first
     assert "Leave it on some" in first.inner_text()
     shown = [cell.evaluate(before) for cell in first.locator("[data-kind]").all()]
     assert [content[1:3] for content in shown] == [f"{name.lower()}:" for name in MACHINES]

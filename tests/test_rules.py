@@ -27,7 +27,7 @@ from tipbench.compare.stored import Stored
 from tipbench.engine.run import verdict
 from tipbench.records.record import Record, Run
 from tipbench.report import FORMATS, one_liners, render
-from tipbench.report.effect import effects
+from tipbench.report.results import results
 from tipbench.verdict.rules import (
     AT_MOST,
     BOUND,
@@ -73,7 +73,7 @@ def new_run(*records: Record, **more: Any) -> Run:
 
 
 def as_stored(of: Run) -> Stored:
-    return Stored(Path(f"{of.id}.jsonl"), of, 1, tuple(effects(of)), ())
+    return Stored(Path(f"{of.id}.jsonl"), of, 1, tuple(results(of)), ())
 
 
 # ---- looks ----
@@ -290,8 +290,8 @@ def test_every_format_and_figure_shows_a_provisional_number(count: int) -> None:
 @pytest.mark.parametrize("count", [3, 5])
 def test_a_provisional_number_is_not_compared(count: int) -> None:
     of = new_run(recorded(spread(0.27, 0.01, count)))
-    (found,) = effects(of)
-    assert (found.mean, found.error, found.verdict) == (None, None, "inconclusive")
+    (found,) = results(of)
+    assert (found.log_speedup, found.error, found.verdict) == (None, None, "inconclusive")
     comparison = Comparison((as_stored(of), as_stored(replace(of, id="two"))))
     ((_, why),) = gate(comparison).uncompared
     assert why == f"inconclusive (needs 6 launches, has {count}) in both"
@@ -301,7 +301,7 @@ def test_a_provisional_number_is_not_compared(count: int) -> None:
 
 def test_the_standard_error_behind_an_interval_is_found_again() -> None:
     values = spread(0.0, 0.08, 12)
-    (found,) = effects(new_run(recorded(values)))
+    (found,) = results(new_run(recorded(values)))
     assert found.launches == 12
     assert found.error == pytest.approx(np.std(values, ddof=1) / math.sqrt(12))
 

@@ -145,8 +145,8 @@ def test_a_run_is_read_as_it_is_compared(results: Path) -> None:
     assert found.run.records == ()
     assert (found.run.id, found.run.planned, found.run.machine) == (made.id, made.planned, made.machine)
     assert found.records == len(made.records)
-    assert len(found.effects) > 15
-    assert found.effects[0].verdict == "no difference"
+    assert len(found.results) > 15
+    assert found.results[0].verdict == "no difference"
     assert found.notices == ()
 
 

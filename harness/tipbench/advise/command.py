@@ -1,8 +1,8 @@
 """`tipbench advise train.py:job`, or `-- python train.py`: the command from the first word to the last.
 
 An advice is a folder. Its parts are runs, each in a folder of its own: `alone`, every tip by itself; `search-1` and
-further ones, a stack of tips beside itself without each member; `confirmed`, the stack that is left, measured anew, and
-`confirmed-2`, the same without the members that brought nothing for certain there.
+further ones, a combination with each member left out in turn; `confirmed`, the combination that is left, measured anew,
+and `confirmed-2`, the same without the members that brought nothing for certain there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,15 @@ from pathlib import Path
 from typing import Any
 
 from tipbench.advise import page, scores, tuned
-from tipbench.advise.found import Found, gain, pays
+from tipbench.advise.combination import (
+    WITHOUT,
+    Candidate,
+    Combination,
+    clear,
+    first_combination,
+    next_combination,
+)
+from tipbench.advise.outcome import Outcome, gain, pays
 from tipbench.advise.pairs import ALONE_PAIR, AS_IT_IS, TOGETHER, is_known, sides_alone, write_alone, write_together
 from tipbench.advise.scores import Scores
 from tipbench.advise.surveyed import (
@@ -34,16 +42,15 @@ from tipbench.advise.surveyed import (
     time_with,
     write_command,
 )
-from tipbench.advise.together import WITHOUT, Candidate, Stack, clear, first_stack, mean_of, next_stack
 from tipbench.engine import run
 from tipbench.engine.scratch import scratch_folder
 from tipbench.machine.limits import memory_bytes
 from tipbench.records import store
 from tipbench.records.record import Record
-from tipbench.report import as_html, as_markdown
-from tipbench.report.document import Page
-from tipbench.report.effect import Effect, effects
+from tipbench.report import html
 from tipbench.report.output import write_file
+from tipbench.report.result import Result
+from tipbench.report.results import results
 from tipbench.report.wording import plural
 
 ALONE, SEARCH = "alone", "search"
@@ -67,10 +74,16 @@ SHORT_S = 300.0
 
 @dataclass(frozen=True)
 class Options:
-    """The options of the command. job: FILE:NAME alone, or the words of a command. out: where the folder of this advice
-    is made. budget_s: seconds after which nothing more is begun; 0: until all is decided. numerics: whether ways that
-    change results by design may be in the stack. check: a function of the job's file that scores a model; those that
-    keep the score may then be in it too."""
+    """The options of the command.
+
+    Attributes:
+        job: FILE:NAME alone, or the words of a command.
+        out: the folder in which the folder of this advice is made.
+        budget_s: seconds after which nothing more is started; 0: until everything is decided.
+        numerics: whether ways that change results by design may be in the combination.
+        check: a function of the job's file that scores a model; ways that keep the score may then be in it too.
+        seed: of inputs, weights and block order.
+    """
 
     job: Sequence[str]
     out: Path = Path("advice")
@@ -86,7 +99,9 @@ def begin(options: Options) -> int:
     if is_command(options.job):
         if options.check:
             raise NoJob("a command shows no model that --check could score: name a function that builds the job")
-        folder = _made(out, Path(next((word for word in options.job if word.endswith(".py")), options.job[0])).stem)
+        folder = _new_folder(
+            out, Path(next((word for word in options.job if word.endswith(".py")), options.job[0])).stem
+        )
         target = f"{write_command(folder, options.job)}:job"
         try:
             found = surveyed(target)
@@ -101,8 +116,8 @@ def begin(options: Options) -> int:
             if not is_known(found):
                 raise NoJob(f"{found['name']} is a step of which no model is known: --check has nothing to score")
             scored(target, options.check, steps=0, seeds=1)
-        folder = _made(out, f"{Path(file).stem}-{name}")
-    print("\n".join([page.about(found), *page.slow(found)]), file=sys.stderr)
+        folder = _new_folder(out, f"{Path(file).stem}-{name}")
+    print("\n".join([page.headline(found), *page.slow(found)]), file=sys.stderr)
     about = {
         "target": target,
         "numerics": options.numerics,
@@ -112,28 +127,28 @@ def begin(options: Options) -> int:
     }
     write_file(folder / "job.json", json.dumps(about, indent=1).encode())
     print(f"{plural(len(sides_alone(found)), 'tip')} to try, into {folder}", file=sys.stderr)
-    return _go_on(folder, about, options.budget_s)
+    return _continue(folder, about, options.budget_s)
 
 
 def resume(folder: Path, more_s: float | None) -> int:
     """Go on with an advice that was interrupted, or with more time. Returns the exit code; raises UserError."""
-    return _go_on(Path(os.path.realpath(folder)), _begun(folder), Options.budget_s if more_s is None else more_s)
+    return _continue(Path(os.path.realpath(folder)), _stored(folder), Options.budget_s if more_s is None else more_s)
 
 
-def page_of(folder: Path) -> Page:
-    """The page of an advice that has come to an end. Raises NoJob where there is none."""
-    about = _begun(folder)
+def markdown_of(folder: Path) -> str:
+    """The page of an advice that has ended, as Markdown. Raises NoJob if there is none."""
+    about = _stored(folder)
     try:
         said = json.loads((folder / "advice.json").read_text())
-        stack, time_s = tuple(said["measured_anew"]), said["time_with_changes"]
+        combination, time_s = tuple(said["measured_anew"]), said["time_with_changes"]
     except (OSError, KeyError):
         raise NoJob(
             f"{folder} has no advice of this version yet: go on with `tipbench advise --resume {folder}`"
         ) from None
-    return page.page(_Advice(folder, folder, **about).found(stack, time_s))
+    return page.markdown(_Advice(folder, folder, **about).outcome(combination, time_s))
 
 
-def _begun(folder: Path) -> dict[str, Any]:
+def _stored(folder: Path) -> dict[str, Any]:
     """What `job.json` keeps of an advice. Raises NoJob."""
     try:
         about: dict[str, Any] = json.loads((folder / "job.json").read_text())
@@ -144,11 +159,11 @@ def _begun(folder: Path) -> dict[str, Any]:
     return about
 
 
-def _go_on(folder: Path, about: dict[str, Any], budget_s: float) -> int:
+def _continue(folder: Path, about: dict[str, Any], budget_s: float) -> int:
     """about: the fields of `_Advice` that `job.json` keeps."""
     kept = scratch_folder()
     try:
-        return _Advice(folder, kept, **about).go_on(budget_s)
+        return _Advice(folder, kept, **about).measure(budget_s)
     finally:
         shutil.rmtree(kept, ignore_errors=True)
 
@@ -165,7 +180,7 @@ class _Advice:
     seed: int
     survey: Survey
 
-    def go_on(self, budget_s: float) -> int:
+    def measure(self, budget_s: float) -> int:
         """All parts that are not there yet, and the last one that is. Raises NoJob where the job itself fails."""
         until = time.monotonic() + budget_s if budget_s else math.inf
         searched_until = until - KEPT * budget_s
@@ -173,17 +188,17 @@ class _Advice:
         if code == 130:
             return code
         self._score(OF_SCORES * budget_s or SCORES_S)
-        stack = self._first_stack()
+        combination = self._first_combination()
         for further in (searched_until, until - LEAST_S):  # as long as there is nothing to measure together
-            if not stack and code != 130 and (left_s := further - time.monotonic()) > LEAST_S:
+            if not combination and code != 130 and (left_s := further - time.monotonic()) > LEAST_S:
                 code = self._alone(left_s)
                 self._score(OF_SCORES * budget_s or SCORES_S)
-                stack = self._first_stack()
-        if stack and code != 130:
-            stack, code = self._searched(stack, searched_until)
-        if stack and code != 130:
-            stack, code = self._confirmed(stack, until)
-        return code if code == 130 else self._concluded(stack)
+                combination = self._first_combination()
+        if combination and code != 130:
+            combination, code = self._searched(combination, searched_until)
+        if combination and code != 130:
+            combination, code = self._confirmed(combination, until)
+        return code if code == 130 else self._concluded(combination)
 
     def _alone(self, budget_s: float) -> int:
         place = self.folder / ALONE
@@ -192,8 +207,8 @@ class _Advice:
         return self._measured(place, budget_s)
 
     def _score(self, budget_s: float) -> None:
-        """By the person's own function, what changes results and may pay; once, and not when a stack has been chosen by
-        that. Raises NoJob."""
+        """Score the ways that change results and may pay, by the person's own function; once, and not after a
+        combination was chosen by the scores. Raises NoJob."""
         if not self.check or any(part.exists() for part in self._parts()[1:]):
             return
         usable = [way for way in self.survey["ways"] if not way["why_not"] and way["changes_numbers"]]
@@ -202,9 +217,9 @@ class _Advice:
         if any(way["name"] not in self._scores().of for way in ways):
             scores.write(self.folder, self.target, self.survey, self.check, ways, budget_s)
 
-    def _first_stack(self) -> Stack:
+    def _first_combination(self) -> Combination:
         """Raises NoJob."""
-        return first_stack(self._candidates(), self._most(), abs(self._beside_itself()))
+        return first_combination(self._candidates(), self._most(), abs(self._noise()))
 
     def _is_allowed(self, way: WayHere) -> bool:
         return not way["changes_numbers"] or self.numerics or self._scores().keeps(way["name"])
@@ -212,72 +227,72 @@ class _Advice:
     def _scores(self) -> Scores:
         return scores.read(self.folder) or Scores()
 
-    def _beside_itself(self) -> float:
-        """`mean_of` the job beside itself, 0 where it has not been measured yet. Raises NoJob where it cannot be, which
-        no tip can then be either."""
-        own = [effect for effect in self._effects(self.folder / ALONE) if effect.tip == AS_IT_IS]
-        if any(effect.verdict == "failed" for effect in own):
+    def _noise(self) -> float:
+        """ln of the speedup of the job over itself; 0 if it has not been measured yet. Raises NoJob if it cannot be
+        measured: then no tip can be either."""
+        own = [result for result in self._results(self.folder / ALONE) if result.tip == AS_IT_IS]
+        if any(result.verdict == "failed" for result in own):
             raise NoJob(f"{self.survey['name']} cannot be measured: {own[0].reason}")
-        return next(filter(None, map(mean_of, own)), 0.0)
+        return next((mean for result in own if (mean := result.log_speedup_so_far)), 0.0)
 
-    def _searched(self, stack: Stack, until: float) -> tuple[Stack, int]:
+    def _searched(self, combination: Combination, until: float) -> tuple[Combination, int]:
         """The members that pay beside the others, as far as searches find in their time; where there is none for a
         search, those that clearly pay alone. What has been confirmed is not searched again."""
         alone = self._candidates()
 
         def is_time(number: int) -> bool:
-            is_left = until - time.monotonic() >= max(LEAST_S, self._launch_s(stack))
+            is_left = until - time.monotonic() >= max(LEAST_S, self._launch_s(combination))
             return self._place(number).exists() or (is_left and not (self.folder / CONFIRMED).exists())
 
         if not is_time(1):
-            return clear(stack, alone), 0
+            return clear(combination, alone), 0
         for number in range(1, MOST_SEARCHES + 1):
-            if len(stack) <= 1 or not is_time(number):
+            if len(combination) <= 1 or not is_time(number):
                 break
-            code = self._together(self._place(number).name, stack, OF_WHAT_IS_LEFT * _left(until))
+            code = self._together(self._place(number).name, combination, OF_WHAT_IS_LEFT * _left(until))
             if code == 130:
-                return stack, code
-            fewer = next_stack(stack, self._beside(self._place(number)), alone)
-            if fewer == stack:
+                return combination, code
+            fewer = next_combination(combination, self._sides(self._place(number)), alone)
+            if fewer == combination:
                 break
-            stack = fewer
-        return stack, 0
+            combination = fewer
+        return combination, 0
 
-    def _launch_s(self, stack: Stack) -> float:
+    def _launch_s(self, combination: Combination) -> float:
         """Seconds that a launch of these members together may take: twice as long as one of each alone, checks
         included, as it has sides without each of them too."""
         file = _file_of(self.folder / ALONE)
-        tips = {way["tip"] for way in self.survey["ways"] if way["name"] in stack}
+        tips = {way["tip"] for way in self.survey["ways"] if way["name"] in combination}
         records = store.read(file)[0].records if file else ()
         alone = (record.wall_s / max(1, len(record.launches)) for record in records if record.info.tip["id"] in tips)
         return 2 * sum(alone)
 
-    def _confirmed(self, stack: Stack, until: float) -> tuple[Stack, int]:
+    def _confirmed(self, combination: Combination, until: float) -> tuple[Combination, int]:
         """The members that pay by launches that chose nothing. Without those that bring nothing for certain beside the
-        others the stack is measured once more, by further launches."""
-        each = len(stack) > 1 and self._place(1).exists()
+        others the combination is measured once more, by further launches."""
+        each = len(combination) > 1 and self._place(1).exists()
         left_s = _left(until)
-        code = self._together(CONFIRMED, stack, OF_WHAT_IS_LEFT * left_s if each else left_s)
+        code = self._together(CONFIRMED, combination, OF_WHAT_IS_LEFT * left_s if each else left_s)
         is_time = until - time.monotonic() >= LEAST_S or (self.folder / CONFIRMED_AGAIN).exists()
         if not each or code == 130 or not is_time:
-            return stack, code
-        fewer = next_stack(stack, self._beside(self.folder / CONFIRMED), self._candidates())
-        if not fewer or fewer == stack:
-            return stack, self._together(CONFIRMED, stack, _left(until))
+            return combination, code
+        fewer = next_combination(combination, self._sides(self.folder / CONFIRMED), self._candidates())
+        if not fewer or fewer == combination:
+            return combination, self._together(CONFIRMED, combination, _left(until))
         return fewer, self._together(CONFIRMED_AGAIN, fewer, _left(until))
 
-    def _together(self, name: str, stack: Stack, budget_s: float) -> int:
+    def _together(self, name: str, combination: Combination, budget_s: float) -> int:
         place = self.folder / name
         if not place.exists():
             # Where there was no time for a search there is none for sides without each member: to compile a model for
             # each took all that was left.
             each = name != CONFIRMED or self._place(1).exists()
-            write_together(place / "pairs", self.target, self.survey, stack, each)
+            write_together(place / "pairs", self.target, self.survey, combination, each)
         return self._measured(place, budget_s)
 
     def _most(self) -> int:
-        """Tips that may be followed together: the job as it is, the stack, and the stack without each of them are all
-        in memory at once."""
+        """Size of a combination: the job as it is, the combination, and the combination without each member are all in
+        memory at once."""
         return max(1, int(memory_bytes() // max(1, self.survey["bytes"])) - 2)
 
     def _place(self, number: int) -> Path:
@@ -314,59 +329,62 @@ class _Advice:
         return run.measured(options)[0]
 
     def _checked(self, place: Path) -> tuple[Record, ...]:
-        """What checks of a stack have found before: the last search is of the same one, if it was the last."""
+        """What checks of a combination have found before: the last search is of the same one, if it was the last."""
         if place.name != CONFIRMED:
             return ()
         files = filter(None, map(_file_of, self._parts()[1:]))
         return tuple(replace(record, steps=0, launches=()) for file in files for record in store.read(file)[0].records)
 
-    def _effects(self, place: Path) -> list[Effect]:
+    def _results(self, place: Path) -> list[Result]:
         file = _file_of(place)
-        return effects(store.read(file)[0]) if file else []
+        return results(store.read(file)[0]) if file else []
 
     def _candidates(self) -> list[Candidate]:
-        measured = {(one.tip, one.variant): one for one in self._effects(self.folder / ALONE) if one.measured}
+        measured = {(one.tip, one.variant): one for one in self._results(self.folder / ALONE) if one.is_measured}
         found = []
         for tip, sides in sides_alone(self.survey).items():
             for side, way in sides.items():
-                effect = measured.get((tip, side))
-                if effect is not None and (mean := mean_of(effect)) is not None:
-                    allowed, known = self._is_allowed(way), effect.mean is not None
-                    found.append(Candidate(way["name"], way["one_of"], mean, effect.verdict, allowed, known))
+                result = measured.get((tip, side))
+                if result is not None and (mean := result.log_speedup_so_far) is not None:
+                    allowed, decided = self._is_allowed(way), result.is_decided
+                    found.append(Candidate(way["name"], way["one_of"], mean, result.verdict, allowed, decided))
         return found
 
-    def _beside(self, place: Path) -> dict[str, Effect]:
-        """By side, what the pair of a stack found of it beside the whole stack; only what was measured."""
-        return {one.variant: one for one in self._effects(place) if one.tip == TOGETHER and one.measured}
+    def _sides(self, place: Path) -> dict[str, Result]:
+        """By side of a combination's pair, its effect relative to the whole combination; only what was measured."""
+        return {one.variant: one for one in self._results(place) if one.tip == TOGETHER and one.is_measured}
 
-    def found(self, stack: Stack, time: Mapping[str, float] | None = None) -> Found:
-        """What the parts hold of this last stack. time: as `Found` has it."""
+    def outcome(self, combination: Combination, phase_seconds: Mapping[str, float] | None = None) -> Outcome:
+        """What the parts hold about this last combination. phase_seconds: as `Outcome` has it."""
         alone = _file_of(self.folder / ALONE)
         assert alone is not None
-        stacks = [self._beside(part) for part in self._parts()[1:] if part.exists()]
+        combinations = [self._sides(part) for part in self._parts()[1:] if part.exists()]
         left_out = {
-            name: effect
-            for beside in stacks
-            for side, effect in beside.items()
-            if (name := side.removeprefix(WITHOUT)) not in (*stack, side)
+            name: result
+            for sides in combinations
+            for side, result in sides.items()
+            if (name := side.removeprefix(WITHOUT)) not in (*combination, side)
         }
-        confirmed = stacks[-1] if stack else {}
-        return Found(self.survey, store.read(alone)[0], stack, confirmed, left_out, time or {}, self._scores())
+        confirmed = combinations[-1] if combination else {}
+        return Outcome(
+            self.survey, store.read(alone)[0], combination, confirmed, left_out, phase_seconds or {}, self._scores()
+        )
 
-    def _concluded(self, stack: Stack) -> int:
+    def _concluded(self, combination: Combination) -> int:
         """Write the pages, and say what was found. Returns the exit code."""
-        found = self.found(stack)
-        if pays(found):
+        outcome = self.outcome(combination)
+        if pays(outcome):
             ways = {way["name"]: way for way in self.survey["ways"]}
-            members = [ways[name] for name in stack]
+            members = [ways[name] for name in combination]
             if is_known(self.survey):
-                found = replace(found, time=time_with(self.target, members))
-            tuned.write(self.folder, self.target, self.survey, members, gain(found))
-        made = page.page(found)
-        write_file(self.folder / "advice.md", as_markdown.render(made).encode("utf-8", "replace"))
-        write_file(self.folder / "advice.html", as_html.render(made, {}).encode("utf-8", "replace"))
-        write_file(self.folder / "advice.json", json.dumps(page.as_json(found), indent=1).encode())
-        print("\n".join(["", *page.lines(found), "", f"page: {self.folder / 'advice.html'}"]))
+                outcome = replace(outcome, phase_seconds=time_with(self.target, members))
+            tuned.write(self.folder, self.target, self.survey, members, gain(outcome))
+        markdown = page.markdown(outcome)
+        title = f"Which tips pay for {self.survey['name']}"
+        write_file(self.folder / "advice.md", markdown.encode("utf-8", "replace"))
+        write_file(self.folder / "advice.html", html.render(markdown, title).encode("utf-8", "replace"))
+        write_file(self.folder / "advice.json", json.dumps(page.as_json(outcome), indent=1).encode())
+        print("\n".join(["", *page.lines(outcome), "", f"page: {self.folder / 'advice.html'}"]))
         return 0
 
 
@@ -379,7 +397,7 @@ def _file_of(place: Path) -> Path | None:
     return next(iter(sorted(place.glob("*/*.jsonl"), reverse=True)), None)
 
 
-def _made(out: Path, job: str) -> Path:
+def _new_folder(out: Path, job: str) -> Path:
     """A folder that is not there yet, named after the job and the day."""
     stem = f"{job}-{date.today().isoformat()}"
     for number in range(1, 1000):

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import math
 
-from tipbench.advise.together import mean_of
-from tipbench.report.advice import SOON
-from tipbench.report.effect import Effect
-from tipbench.report.rows import steps_to_pay
+from tipbench.report.answer import SOON
+from tipbench.report.result import Result, steps_to_pay
 from tipbench.report.wording import seconds
 
 
-def once(beside: Effect) -> tuple[float, int] | None:
-    """Seconds that the stack takes once beyond this side of its pair, and the steps that save as much; 0 steps where
-    the seconds are within noise. None where they were not measured, or the stack saves nothing."""
-    mean = mean_of(beside)
-    if beside.one_off is None or beside.step_s is None or mean is None or mean >= 0:
+def once(without: Result) -> tuple[float, int] | None:
+    """One-off cost of the combination over this side (seconds), and the steps needed to recoup it, 0 if the cost is
+    within noise. None if it was not measured, or the combination saves nothing."""
+    mean = without.log_speedup_so_far
+    if without.one_off_sides is None or without.step_s is None or mean is None or mean >= 0:
         return None
-    whole_s, without_s = beside.one_off
+    whole_s, without_s = without.one_off_sides
     extra_s = whole_s - without_s
-    return extra_s, steps_to_pay(extra_s, without_s, beside.step_s * math.expm1(-mean))
+    return extra_s, steps_to_pay(extra_s, without_s, without.step_s * math.expm1(-mean))
 
 
-def price_once(beside: Effect) -> str:
+def price_once(without: Result) -> str:
     """`56.8 s once, paid back after about 1,400 steps`; empty where every training has as many."""
-    known = once(beside)
-    if known is None or known[1] <= SOON:
+    cost = once(without)
+    if cost is None or cost[1] <= SOON:
         return ""
-    extra_s, steps = known
+    extra_s, steps = cost
     return f"{seconds(extra_s)} once, paid back after about {float(f'{steps:.2g}'):,.0f} steps"

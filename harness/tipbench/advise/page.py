@@ -6,19 +6,27 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tipbench.advise.found import Found, by_name, changes, conclusion, interplay, inverse_of, pays, price, speedup_of
+from tipbench.advise.combination import WITHOUT, costs
 from tipbench.advise.once import once, price_once
+from tipbench.advise.outcome import (
+    Outcome,
+    by_name,
+    changes,
+    conclusion,
+    interplay,
+    inverse_of,
+    pays,
+    price,
+    speedup_of,
+)
 from tipbench.advise.pairs import AS_IT_IS, sides_alone
 from tipbench.advise.surveyed import Survey
-from tipbench.advise.together import WITHOUT, costs, mean_of
 from tipbench.records.record import PHASES
-from tipbench.report.advice import DO_NOT, USE, Advice, Gain, advise
-from tipbench.report.answers import noise
-from tipbench.report.cells import table
-from tipbench.report.document import Block, Bullets, Heading, Line, Literal, Page, Paragraph, Strong
-from tipbench.report.effect import Effect, effects
+from tipbench.report.answer import DO_NOT, USE, Answer, answers, by_tip
 from tipbench.report.machine_words import machine_words, versions
-from tipbench.report.rows import CONTROL, Row, rows
+from tipbench.report.markdown import render
+from tipbench.report.result import CONTROL, Result
+from tipbench.report.results import results
 from tipbench.report.wording import plain, seconds
 
 LOADING, FORWARD, BACKWARD, OPTIMIZER = PHASES
@@ -34,16 +42,16 @@ NO_EFFECT, OTHER_RESULTS, FAILS = "no effect here", "other results", "fails here
 not the same with it, or it raised, hung or needed too much memory."""
 
 SLOW_S = 10.0
-"""To import or to build a job, from which on it is said."""
+"""To import or to build a job, from which on it is sentences."""
 
 VISIBLE_SHARE = 0.005
-"""Of a step's time: the least that is said of a phase."""
+"""Of a step's time: the least that is sentences of a phase."""
 
 VISIBLE = 0.05
 """What a job makes of rounding, from which on the page says so."""
 
 
-def about(survey: Survey) -> str:
+def headline(survey: Survey) -> str:
     """`train.py:job: a training of 11.2 M parameters, about 52.1 ms a step on cpu`."""
     kinds = {
         "training": "a training",
@@ -57,109 +65,105 @@ def about(survey: Survey) -> str:
 
 
 def slow(survey: Survey) -> list[str]:
-    """Sentences on what makes each measurement of this job take long, beside its steps."""
-    said, file = [], survey["name"].rpartition(":")[0]
+    """Sentences on what makes each measurement of this job take long, without its steps."""
+    sentences, file = [], survey["name"].rpartition(":")[0]
     if survey["import_s"] >= SLOW_S:
-        said.append(
+        sentences.append(
             f"Importing {file} takes {seconds(survey['import_s'])} in each process that measures: what runs a training "
             'belongs below `if __name__ == "__main__":`.'
         )
     if survey["build_s"] >= SLOW_S:
-        said.append(
+        sentences.append(
             f"Building the job takes {seconds(survey['build_s'])}, and it is built about six times to check a tip and "
             "twice for each launch: give a budget of hours, or let it read from a file what it prepares."
         )
-    return said
+    return sentences
 
 
-def lines(found: Found) -> list[str]:
+def lines(outcome: Outcome) -> list[str]:
     """For the terminal: the job, what its tips bring together, and one line a tip."""
-    given = _given(found)
-    width = max((len(plain(one.answer)) for one in given), default=0)
-    said = [f"{plain(one.answer):<{width}}  {plain(one.title)}: {plain(_gain(one))}" for one in given]
-    listed = [f"  {line}" for line in changes(found)]
-    more = [f"  {line}" for line in (interplay(found), price(found)) if line]
-    return [about(found.survey), *ceilings(found), "", conclusion(found), *listed, *more, "", *said]
+    listed = _answers(outcome)
+    width = max((len(plain(answer.answer)) for answer in listed), default=0)
+    tips = [f"{plain(answer.answer):<{width}}  {plain(answer.title)}: {plain(answer.gain)}" for answer in listed]
+    together = [f"  {line}" for line in (*changes(outcome), interplay(outcome), price(outcome)) if line]
+    return [headline(outcome.survey), *ceilings(outcome), "", conclusion(outcome), *together, "", *tips]
 
 
-def as_json(found: Found) -> dict[str, object]:
+def as_json(outcome: Outcome) -> dict[str, object]:
     """{"job", "kind", "device", "step_s", "conclusion", "measured_anew", "together", "time_with_changes", "tips",
     "not_tried", "by_hand"}.
 
     measured_anew: names of what was left at the end, whether that pays or not. together: null where nothing pays, else
     {"gain", "low", "high", "once_s", "pays_after_steps", "price", "members": [{"name", "do", "alone", "gain", "low",
-    "high", "once_s", "pays_after_steps"}]} with factors of the job's speed, those of a member beside the others but for
-    "alone"; null where too few launches say, or that was not measured.
+    "high", "once_s", "pays_after_steps"}]} with factors of the job's speed: of a member on top of the others, but for
+    "alone"; null with too few launches, or if not measured.
     tips: [{"tip", "title", "answer", "do", "gain", "price"}].
     not_tried: [{"name", "why"}]. by_hand: [{"tip", "title", "do"}].
     """
-    survey, whole = found.survey, found.stack.get("optimized") if pays(found) else None
+    survey, whole = outcome.survey, outcome.sides.get("optimized") if pays(outcome) else None
     ways = {way["name"]: way for way in survey["ways"]}
-    stack = None
+    combination = None
     if whole is not None:
-        beside = {name: _beside_the_others(name, found) for name in found.members}
-        alone = {name: math.exp(mean_of(effect) or 0.0) for name, effect in by_name(found).items()}
+        without = {name: _without(name, outcome) for name in outcome.members}
+        alone = {name: result.speedup or 1.0 for name, result in by_name(outcome).items()}
         listed = [
             {"name": name, "do": ways[name]["do"], "alone": alone[name], **_factors(effect)}
-            for name, effect in beside.items()
+            for name, effect in without.items()
         ]
-        stack = {**_factors(whole), "price": price(found), "members": listed}
+        combination = {**_factors(whole), "price": price(outcome), "members": listed}
     return {
-        "job": found.survey["name"],
+        "job": outcome.survey["name"],
         "kind": survey["kind"],
         "device": survey["device"],
         "step_s": survey["step_s"],
-        "conclusion": conclusion(found),
-        "measured_anew": list(found.members),
-        "together": stack,
-        "time_with_changes": dict(found.time),
+        "conclusion": conclusion(outcome),
+        "measured_anew": list(outcome.members),
+        "together": combination,
+        "time_with_changes": dict(outcome.phase_seconds),
         "tips": [
             {
-                "tip": one.tip,
-                "title": one.title,
-                "answer": one.answer,
-                "do": one.do,
-                "gain": _gain(one),
-                "price": _price(one, found),
+                "tip": answer.tip,
+                "title": answer.title,
+                "answer": answer.answer,
+                "do": answer.do,
+                "gain": answer.gain,
+                "price": _price(answer, outcome),
             }
-            for one in _given(found)
+            for answer in _answers(outcome)
         ],
         "not_tried": [{"name": name, "why": way["why_not"]} for name, way in ways.items() if way["why_not"]],
         "by_hand": [{"tip": tip, "title": title, "do": do} for tip, title, do in survey["by_hand"]],
     }
 
 
-def _factors(effect: Effect | None) -> dict[str, float | None]:
+def _factors(result: Result | None) -> dict[str, float | None]:
     """How much faster the baseline is than this side, with the interval, and what it takes once."""
-    if effect is None:
+    if result is None:
         return dict.fromkeys(("gain", "low", "high", "once_s", "pays_after_steps"))
-    mean = mean_of(effect)
-    ends = (mean, effect.high, effect.low)
-    once_s, steps = once(effect) or (None, None)
-    factors = (None if end is None else math.exp(-end) for end in ends)
+    ends = (result.speedup, result.high, result.low) if result.is_decided else (result.speedup, None, None)
+    once_s, steps = once(result) or (None, None)
+    factors = (None if end is None else 1 / end for end in ends)
     return dict(zip(("gain", "low", "high"), factors, strict=True)) | {"once_s": once_s, "pays_after_steps": steps}
 
 
-def ceilings(found: Found) -> list[str]:
+def ceilings(outcome: Outcome) -> list[str]:
     """Sentences on where the time goes, and what no tip can bring more than; none of a step that is not known."""
-    card, said = found.survey["card"], []
+    card, sentences = outcome.survey["card"], []
     shares, whole = _shares(card), sum(card.get(phase, 0.0) for phase in PHASES)
     if shares:
-        said.append(f"Of a step's time {_spent(shares)}.")
+        sentences.append(f"Of a step's time {_spent(shares)}.")
         for phase, what in ((LOADING, "loading"), (OPTIMIZER, "the optimizer")):
             if VISIBLE_SHARE <= shares.get(phase, 0.0) < 1:
-                said.append(f"A change of {what} alone can bring no more than {1 / (1 - shares[phase]):.2f}x.")
-    least, moving = _at_best(found.survey, "flops", whole), _at_best(found.survey, "bytes", whole)
+                sentences.append(f"Making {what} free would give at most {1 / (1 - shares[phase]):.2f}x.")
+    least, moving = _at_best(outcome.survey, "flops", whole), _at_best(outcome.survey, "bytes", whole)
     if least:
-        copied = f", and its reads and writes {seconds(moving)} at the rate of a large copy" if moving else ""
-        said.append(
-            f"The arithmetic of a step would take {seconds(least)} at the rate of a large matrix product{copied}."
-        )
-    if pays(found) and (after := _shares(found.time)):
-        left = sum(found.time.values())
+        traffic = f", {seconds(moving)} for its memory traffic" if moving else ""
+        sentences.append(f"Lower bounds for a step on this machine: {seconds(least)} for its arithmetic{traffic}.")
+    if pays(outcome) and (after := _shares(outcome.phase_seconds)):
+        left = sum(outcome.phase_seconds.values())
         times = f"; a step then takes {left / least:.1f} times what its arithmetic would" if least else ""
-        said.append(f"With the changes {_spent(after)}{times}.")
-    return said
+        sentences.append(f"With the changes {_spent(after)}{times}.")
+    return sentences
 
 
 def _at_best(survey: Survey, work: str, whole: float) -> float:
@@ -182,34 +186,22 @@ def _spent(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{words} {100 * shares[phase]:.0f} %" for phase, words in PHASE_WORDS.items() if phase in shares)
 
 
-def page(found: Found) -> Page:
-    given = _given(found)
-    survey = found.survey
-    body: list[list[Line | str]] = [
-        [one.answer, one.title, (Literal(one.do),) if one.do else "", _gain(one), _price(one, found)] for one in given
-    ]
-    own = [row for row in rows(found.alone) if row.tip == AS_IT_IS and row.judgement.p is not None]
-    listed = tuple((line,) for line in changes(found))
-    blocks: list[Block] = [
-        Paragraph((f"{about(found.survey)}. {versions(found.alone.machine)}; {machine_words(found.alone.machine)}.",)),
-        Paragraph((Strong(f"{conclusion(found)}."),)),
-        *([Bullets(listed)] if listed else []),
-        *(Paragraph((line,)) for line in (interplay(found), price(found)) if line),
-        *([Paragraph((" ".join(known),))] if (known := ceilings(found)) else []),
-        *([Paragraph(noise(own))] if own else []),
-        *([Paragraph((" ".join(said),))] if (said := slow(survey)) else []),
-        *([] if survey["repeats"] else [Paragraph((_differs(survey),))]),
-        *([Paragraph((_chaotic(survey),))] if survey["rounding"] > VISIBLE else []),
-        *([] if survey["compared"] else [Paragraph(("A step returns nothing, so results were not compared.",))]),
-        Heading("Each tip alone"),
-        table("answers", ("answer", "tip", "what to write", "gain", "price"), body),
-        Heading("Not tried"),
-        Bullets(tuple((f"{titles}: {why}.",) for why, titles in _not_tried(survey).items())),
-        Heading("What only you can try"),
-        Paragraph(("These tips change code that nobody but you knows:",)),
-        Bullets(tuple((f"{title}: ", Literal(do)) for _, title, do in survey["by_hand"])),
-    ]
-    return Page(f"Which tips pay for {found.survey['name']}", tuple(blocks))
+def markdown(outcome: Outcome) -> str:
+    """The page."""
+    survey = outcome.survey
+    same_code = [result for result in results(outcome.alone) if result.tip == AS_IT_IS and result.is_decided]
+    return render(
+        "advice.md.j2",
+        advice=as_json(outcome),
+        job=headline(survey),
+        machine=machine_words(outcome.alone.machine),
+        versions=versions(outcome.alone.machine),
+        changes=changes(outcome),
+        remarks=[line for line in (interplay(outcome), price(outcome), " ".join(ceilings(outcome))) if line],
+        same_code=same_code,
+        warnings=[*slow(survey), *_of_comparing(survey)],
+        not_tried=_not_tried(survey),
+    )
 
 
 def _not_tried(survey: Survey) -> dict[str, str]:
@@ -223,117 +215,116 @@ def _not_tried(survey: Survey) -> dict[str, str]:
     return {why: "; ".join(dict.fromkeys(listed)) for why, listed in titles.items()}
 
 
-def _given(found: Found) -> list[Advice]:
-    """One advice a tip that was tried, without the job beside itself, what seems to bring most first. What the launches
-    that confirmed the changes say of a tip counts more than what it brings alone."""
-    of_tip: dict[str, list[Row]] = {}
-    for row in rows(found.alone):
-        of_tip.setdefault(row.tip, []).append(row)
-    measured = effects(found.alone)
+def _answers(outcome: Outcome) -> list[Answer]:
+    """One answer per tip that was tried, those first that seem to bring most. What the confirming launches say of a tip
+    counts more than what it brings alone."""
+    measured = results(outcome.alone)
     bring: dict[str, float] = {}
-    for effect in measured:
-        mean = mean_of(effect) if effect.measured else None
-        bring[effect.tip] = max(bring.get(effect.tip, -math.inf), -math.inf if mean is None else mean)
-    answered = [given for given in advise([measured]) if given.tip not in (AS_IT_IS, CONTROL)]
-    answered.sort(key=lambda given: -bring[given.tip])
-    return [
-        _beside_the_changes(
-            replace(given, do=_do(given, found.survey, measured), gains=_gains(given, found.survey, measured)), found
-        )
-        if any(row.measured for row in of_tip[given.tip])
-        else _failed(given, of_tip[given.tip])
-        for given in answered
-    ]
+    for result in measured:
+        mean = result.log_speedup_so_far if result.is_measured else None
+        bring[result.tip] = max(bring.get(result.tip, -math.inf), -math.inf if mean is None else mean)
+    tips = {tip: rows for tip, rows in by_tip(answers([measured])).items() if tip not in (AS_IT_IS, CONTROL)}
+    listed = []
+    for tip in sorted(tips, key=lambda tip: -bring[tip]):
+        answer, of_tip = tips[tip][0], [result for result in measured if result.tip == tip]
+        if any(result.is_measured for result in of_tip):
+            gain = _gains(tips[tip], outcome.survey, of_tip)
+            answer = replace(answer, do=_do(answer, outcome.survey, of_tip), gain=gain)
+            listed.append(_with_the_changes(answer, outcome))
+        else:
+            listed.append(_failed(answer, of_tip))
+    return listed
 
 
-def _beside_the_changes(given: Advice, found: Found) -> Advice:
-    """The advice on a tip as the changes that pay together say it; as it is where these say nothing of it."""
-    if not pays(found):
-        return given
-    all_ways = {way["name"]: way for way in found.survey["ways"]}
-    ways = {name: way for name, way in all_ways.items() if way["tip"] == given.tip}
-    alone = Gain(f"alone {_gain(given)}")
-    for name in ways.keys() & set(found.members):
-        if said := _as_a_member(name, found):
-            return replace(given, kind=USE, answer=USE, do=ways[name]["do"], gains=(Gain(said), alone))
-        return given
-    why_not = [f"{inverse_of(found.left_out[name])} on top of the changes" for name in ways if name in found.left_out]
-    taken = {all_ways[name]["one_of"]: all_ways[name]["do"] for name in found.members if all_ways[name]["one_of"]}
+def _with_the_changes(answer: Answer, outcome: Outcome) -> Answer:
+    """The answer on a tip as the changes that pay together say it; as it is if they say nothing of it."""
+    if not pays(outcome):
+        return answer
+    all_ways = {way["name"]: way for way in outcome.survey["ways"]}
+    ways = {name: way for name, way in all_ways.items() if way["tip"] == answer.tip}
+    for name in ways.keys() & set(outcome.members):
+        if gain := _as_a_member(name, outcome):
+            return replace(answer, kind=USE, answer=USE, do=ways[name]["do"], gain=f"{gain}; alone {answer.gain}")
+        return answer
+    left_out = [outcome.left_out[name] for name in ways if name in outcome.left_out]
+    why_not = [f"{inverse_of(result)} on top of the changes" for result in left_out]
+    taken = {all_ways[name]["one_of"]: all_ways[name]["do"] for name in outcome.members if all_ways[name]["one_of"]}
     why_not += [f"cannot be used with {taken[way['one_of']]}" for way in ways.values() if way["one_of"] in taken]
-    if given.kind == USE and why_not:
-        return replace(given, kind=DO_NOT, answer=DO_NOT, do="", gains=(Gain(why_not[0]), alone))
-    return given
+    if answer.kind == USE and why_not:
+        return replace(answer, kind=DO_NOT, answer=DO_NOT, do="", gain=f"{why_not[0]}; alone {answer.gain}")
+    return answer
 
 
-def _beside_the_others(name: str, found: Found) -> Effect | None:
-    """The job with all members but this one; None where it was not left out in turn."""
-    return found.stack.get("optimized" if len(found.members) == 1 else f"{WITHOUT}{name}")
+def _without(name: str, outcome: Outcome) -> Result | None:
+    """The job with all members but this one; None if it was not left out in turn."""
+    return outcome.sides.get("optimized" if len(outcome.members) == 1 else f"{WITHOUT}{name}")
 
 
-def _as_a_member(name: str, found: Found) -> str:
-    """What is known to be gained with this change among the others; empty where that is not known."""
-    whole, beside = found.stack["optimized"], _beside_the_others(name, found)
-    if beside is None:
-        return f"{inverse_of(whole)} with all changes" if whole.mean is not None else ""
-    if beside.mean is None or not costs(beside):
+def _as_a_member(name: str, outcome: Outcome) -> str:
+    """What this change brings among the others; empty if not known."""
+    whole, without = outcome.sides["optimized"], _without(name, outcome)
+    if without is None:
+        return f"{inverse_of(whole)} with all changes" if whole.is_decided else ""
+    if not without.is_decided or not costs(without):
         return ""
-    return f"{inverse_of(beside)} {'confirmed' if beside is whole else 'on top of the others'}"
+    return f"{inverse_of(without)} {'confirmed' if without is whole else 'on top of the others'}"
 
 
-def _gains(given: Advice, survey: Survey, measured: Sequence[Effect]) -> tuple[Gain, ...]:
-    """What each way brings, where there are several."""
-    ways = sides_alone(survey)[given.tip]
+def _gains(rows: Sequence[Answer], survey: Survey, of_tip: Sequence[Result]) -> str:
+    """What each way brings, if there are several."""
+    ways = sides_alone(survey)[rows[0].tip]
     if len(ways) == 1:
-        return tuple(given.gains)
+        return "; ".join(row.gain.removeprefix("Alone ") for row in rows)
     do = {side: way["do"].rstrip(":") for side, way in ways.items()}
-    return tuple(Gain(f"{do[one.variant]}: {speedup_of(one)}") for one in measured if one.tip == given.tip)
+    return "; ".join(f"{do[result.variant]}: {speedup_of(result)}" for result in of_tip)
 
 
-def _do(given: Advice, survey: Survey, measured: Sequence[Effect]) -> str:
-    """What to write in this job: of the ways that pay, else of the best where the tip is not answered with no."""
-    ways = sides_alone(survey)[given.tip]
-    own = {one.variant: one for one in measured if one.tip == given.tip and one.variant in ways}
-    paying = [ways[side]["do"] for side, one in own.items() if one.verdict == "faster"]
-    means = {side: mean for side, one in own.items() if (mean := mean_of(one)) is not None}
-    best = max(means, key=means.__getitem__, default="optimized")
-    return "; or ".join(paying) or (ways[best]["do"] if given.do else "")
+def _do(answer: Answer, survey: Survey, of_tip: Sequence[Result]) -> str:
+    """What to write in this job: of the ways that pay, else of the best if the tip is not answered with no."""
+    ways = sides_alone(survey)[answer.tip]
+    by_side = {result.variant: result for result in of_tip if result.variant in ways}
+    paying = [ways[side]["do"] for side, result in by_side.items() if result.verdict == "faster"]
+    speedups = {side: result.speedup for side, result in by_side.items() if result.speedup is not None}
+    best = max(speedups, key=speedups.__getitem__, default="optimized")
+    return "; or ".join(paying) or (ways[best]["do"] if answer.do else "")
 
 
-def _failed(given: Advice, found: Sequence[Row]) -> Advice:
+def _failed(answer: Answer, of_tip: Sequence[Result]) -> Answer:
     """What kept a tip from being measured, as an answer."""
-    why = next((reason for row in found if (reason := row.judgement.record.why or row.judgement.found.why)), None)
+    why = next((result.why for result in of_tip if result.why), None)
     if why is None:
-        return given
-    answer = {"not engaged": NO_EFFECT, "different results": OTHER_RESULTS}.get(why.kind, FAILS)
-    return replace(given, answer=answer, do="", gains=(Gain(why.text.partition(": ")[2] or why.text),))
+        return answer
+    word = {"not engaged": NO_EFFECT, "different results": OTHER_RESULTS}.get(why.kind, FAILS)
+    return replace(answer, answer=word, do="", gain=why.text.partition(": ")[2] or why.text)
 
 
-def _gain(given: Advice) -> str:
-    return "; ".join(gain.text.removeprefix("Alone ") for gain in given.gains)
+def _price(answer: Answer, outcome: Outcome) -> str:
+    changing = [way["name"] for way in outcome.survey["ways"] if way["tip"] == answer.tip and way["changes_numbers"]]
+    scores = filter(None, map(outcome.scores.words, changing))
+    tips = {way["name"]: way["tip"] for way in outcome.survey["ways"]}
+    member = next((name for name in outcome.members if tips[name] == answer.tip), None)
+    without = _without(member, outcome) if member and pays(outcome) else None
+    once_more = price_once(without) if without else ""
+    changes_results = "results change" if changing and answer.kind == USE else ""
+    return "; ".join(filter(None, (answer.price, once_more, changes_results, *scores)))
 
 
-def _price(given: Advice, found: Found) -> str:
-    changing = [way["name"] for way in found.survey["ways"] if way["tip"] == given.tip and way["changes_numbers"]]
-    scores = filter(None, map(found.scores.words, changing))
-    here = [way["name"] for way in found.survey["ways"] if way["tip"] == given.tip and way["name"] in found.members]
-    beside = _beside_the_others(here[0], found) if here and pays(found) else None
-    once_more = price_once(beside) if beside else ""
-    results = "results change" if changing and given.kind == USE else ""
-    return "; ".join(filter(None, (given.price, once_more, results, *scores)))
-
-
-def _differs(survey: Survey) -> str:
-    return (
-        f"Two runs of the job with the same seed returned results that differ by {100 * survey['noise']:.2g} %. "
-        "Differences of that size are not taken for an error of a tip."
-    )
-
-
-def _chaotic(survey: Survey) -> str:
-    return (
-        "The job magnifies rounding: parameters changed by 0.001 % make its results or gradients differ by "
-        f"{100 * survey['rounding']:.2g} % after two steps. So a tip's may differ by three times as much."
-    )
+def _of_comparing(survey: Survey) -> list[str]:
+    """What the survey found about comparing the job's results."""
+    sentences = []
+    if not survey["repeats"]:
+        sentences.append(
+            f"Two runs of the job with the same seed returned results that differ by {100 * survey['noise']:.2g} %. "
+            "Differences of that size are not taken for an error of a tip."
+        )
+    if survey["rounding"] > VISIBLE:
+        sentences.append(
+            "The job magnifies rounding: parameters changed by 0.001 % make its results or gradients differ by "
+            f"{100 * survey['rounding']:.2g} % after two steps. So a tip's may differ by three times as much."
+        )
+    if not survey["compared"]:
+        sentences.append("A step returns nothing, so results were not compared.")
+    return sentences
 
 
 def _millions(count: int) -> str:

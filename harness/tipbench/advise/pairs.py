@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
+from tipbench.advise.combination import WITHOUT, Combination, left_out
 from tipbench.advise.surveyed import Survey, WayHere
-from tipbench.advise.together import WITHOUT, Stack, left_out
 
 AS_IT_IS, TOGETHER = "as-it-is", "together"
-"""The tips of the pair that has the job on both sides, and of those of a stack."""
+"""The tips of the pair that has the job on both sides, and of those of a combination."""
 
 ALONE_PAIR, WITHOUT_ALL = "Alone", "WithoutAll"
-"""The pair of a tip, and that of a stack: its baseline is the whole stack, `optimized` the job as it is; of its other
-sides each does without one member."""
+"""The pair of a tip, and that of a combination: its baseline is the whole combination, `optimized` the job as it is;
+each further side leaves out one member."""
 
 IN_A_ROW = 8
 """Batches of a step where worker processes load them, or might."""
@@ -67,13 +67,13 @@ def write_alone(folder: Path, target: str, survey: Survey) -> None:
         _write(folder, target, survey, tip, written, title, {ALONE_PAIR: sides})
 
 
-def write_together(folder: Path, target: str, survey: Survey, stack: Stack, each: bool) -> None:
-    """A file for the stack. each: with a side without each member. Raises OSError."""
+def write_together(folder: Path, target: str, survey: Survey, combination: Combination, each: bool) -> None:
+    """A file for the combination. each: with a side without each member. Raises OSError."""
     folder.mkdir(parents=True)
-    sides: dict[str, Stack] = {"baseline": stack, "optimized": ()}
-    if each and len(stack) > 1:
-        sides |= {f"{WITHOUT}{name}": left_out(stack, {name}) for name in stack}
-    title = f"{survey['name']}: {', '.join(stack)}"
+    sides: dict[str, Combination] = {"baseline": combination, "optimized": ()}
+    if each and len(combination) > 1:
+        sides |= {f"{WITHOUT}{name}": left_out(combination, {name}) for name in combination}
+    title = f"{survey['name']}: {', '.join(combination)}"
     _write(folder, target, survey, TOGETHER, "TOGETHER", title, {WITHOUT_ALL: sides})
 
 

@@ -21,21 +21,21 @@ From this folder, in a shell:
 
 from tipbench.given.pair import followed
 
-job = followed({target!r}, {stack!r})
+job = followed({target!r}, {combination!r})
 for _ in range(100):
     job.step()
 '''
 
 
-def write(folder: Path, target: str, survey: Survey, stack: Sequence[WayHere], gain: str) -> None:
+def write(folder: Path, target: str, survey: Survey, combination: Sequence[WayHere], gain: str) -> None:
     """The two files, of a command the settings alone. Raises ReportError."""
-    env = {name: value for way in stack for name, value in way["env"].items()}
-    if preload := list(dict.fromkeys(library for way in stack for library in way["preload"])):
+    env = {name: value for way in combination for name, value in way["env"].items()}
+    if preload := list(dict.fromkeys(library for way in combination for library in way["preload"])):
         env["LD_PRELOAD"] = ":".join(preload)
     settings = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
     write_file(folder / ENV, (settings or "# no settings of the process are among the tips that pay\n").encode())
-    count = f"{len(stack)} tip{'s' * (len(stack) > 1)}"
-    names = tuple(way["name"] for way in stack)
+    count = f"{len(combination)} tip{'s' * (len(combination) > 1)}"
+    names = tuple(way["name"] for way in combination)
     if survey["kind"] != "command":
-        text = TEXT.format(name=survey["name"], count=count, gain=gain, target=target, stack=names)
+        text = TEXT.format(name=survey["name"], count=count, gain=gain, target=target, combination=names)
         write_file(folder / PROGRAM, text.encode())

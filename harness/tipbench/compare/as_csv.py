@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 
 from tipbench.compare.comparison import Cell, Comparison
 from tipbench.compare.consistency import consistencies
-from tipbench.report.effect import memory_change
+from tipbench.report.result import memory_change
 from tipbench.report.wording import plain
 
 OF_A_RUN = ("verdict", "speedup", "low", "high", "memory", "reason")
@@ -35,11 +34,10 @@ def render(comparison: Comparison) -> str:
 
 
 def _values(cell: Cell) -> list[Value]:
-    effect = cell.effect
-    if cell.mean is None or effect is None or effect.mean is None or effect.low is None or effect.high is None:
+    result = cell.result
+    if cell.mean is None or result is None:
         return [cell.word, None, None, None, None, cell.why]
-    ends = map(math.exp, (effect.mean, effect.low, effect.high))
-    return [cell.word, *ends, memory_change(effect), effect.reason]
+    return [cell.word, result.speedup, result.low, result.high, memory_change(result), result.reason]
 
 
 def _safe(value: Value) -> Value:

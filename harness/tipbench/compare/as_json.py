@@ -32,7 +32,7 @@ import math
 from typing import Any
 
 from tipbench.compare.comparison import Cell, Comparison
-from tipbench.compare.consistency import Said, TipAcross, consistencies, tips
+from tipbench.compare.consistency import MachineAnswer, TipAcross, consistencies, tips
 from tipbench.report.grade import Difference
 
 
@@ -73,16 +73,21 @@ def render(comparison: Comparison) -> str:
 
 
 def _tip(tip: TipAcross) -> dict[str, Any]:
-    found = {"tip": tip.tip, "title": tip.title, "across": tip.word, "why": tip.why, "agreed": tip.agreed}
-    return {**found, "answers": list(map(_answer, tip.said))}
+    words = {"tip": tip.tip, "title": tip.title, "across": tip.word, "why": tip.why, "agreed": tip.agreed}
+    return {**words, "answers": list(map(_answer, tip.answers))}
 
 
-def _answer(said: Said) -> dict[str, Any]:
-    names = ("kind", "answer", "do", "gain", "price", "runs")
+def _answer(answer: MachineAnswer) -> dict[str, Any]:
+    first = answer.rows[0] if answer.rows else None
     return {
-        "machine": said.label,
-        **{name: getattr(said.advice, name, None) for name in names},
-        "alike": said.alike,
+        "machine": answer.label,
+        "kind": first and first.kind,
+        "answer": first and first.answer,
+        "do": first and first.do,
+        "gain": first and answer.gain,
+        "price": first and first.price,
+        "runs": first and first.runs,
+        "alike": answer.is_alike,
     }
 
 
@@ -117,26 +122,20 @@ def _difference(found: Difference) -> dict[str, Any]:
 
 
 def _cell(cell: Cell) -> dict[str, Any]:
-    found = cell.effect if cell.mean is not None else None
-    memory = None
-    if found is not None and found.memory_kind:
-        memory = {"kind": found.memory_kind, "baseline": found.memory_before, "variant": found.memory_after}
+    result = cell.result if cell.mean is not None else None
+    sides = result.memory_sides if result else None
     return {
         "word": cell.word,
-        "why": cell.why or (found.reason if found is not None else ""),
-        "speedup": _ratio(found.mean if found else None),
-        "low": _ratio(found.low if found else None),
-        "high": _ratio(found.high if found else None),
-        "error": found and found.error,
-        "launches": found and found.launches,
-        "memory": memory,
-        "step_s": found and found.step_s,
-        "variant_step_s": found and found.variant_step_s,
+        "why": cell.why or (result.reason if result else ""),
+        "speedup": result and result.speedup,
+        "low": result and result.low,
+        "high": result and result.high,
+        "error": result and result.error,
+        "launches": result and result.launches,
+        "memory": result and sides and {"kind": result.memory_kind, "baseline": sides[0], "variant": sides[1]},
+        "step_s": result and result.step_s,
+        "variant_step_s": result and result.variant_step_s,
     }
-
-
-def _ratio(logarithm: float | None) -> float | None:
-    return None if logarithm is None else math.exp(logarithm)
 
 
 def _mean(comparison: Comparison, index: int, scale: str) -> dict[str, Any] | None:

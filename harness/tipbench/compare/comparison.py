@@ -11,10 +11,10 @@ from functools import cached_property
 from tipbench.compare.means import mean_of
 from tipbench.compare.stored import Stored
 from tipbench.records.store import file_name, folder_name
-from tipbench.report.advice import Advice, Job, advise, jobs_of
-from tipbench.report.effect import Effect, Key
+from tipbench.report.answer import Answer, answers, by_tip
 from tipbench.report.grade import NOT, SAME, STATE, Facts, Grade, facts, grade
-from tipbench.report.rows import CONTROL
+from tipbench.report.measure import Effect, effects
+from tipbench.report.result import CONTROL, Key, Result
 from tipbench.report.wording import value
 from tipbench.verdict.pooling import TIMES, Mean, pooled
 from tipbench.verdict.rules import ERROR, RULES, decide
@@ -27,21 +27,23 @@ MISSING, NOT_REACHED, NOT_COMPARABLE = "missing", "not reached", "not comparable
 class Cell:
     """What one run says of one comparison.
 
-    word: a verdict, or skipped, failed, missing, not reached, not comparable. why: of the last five, in words.
-    effect: None where the run holds none; of a cell that is not comparable it may be there, but must not be used.
+    Attributes:
+        word: a verdict, or skipped, failed, missing, not reached, not comparable.
+        why: of the last five, in words.
+        result: the run's; None if it has none. That of a cell that is not comparable must not be used.
     """
 
     word: str
     why: str = ""
-    effect: Effect | None = None
+    result: Result | None = None
 
     @cached_property
     def mean(self) -> Mean | None:
-        """None where nothing was measured or it may not be compared."""
-        found = self.effect
-        if found is None or self.word == NOT_COMPARABLE or found.mean is None or found.error is None:
+        """None if nothing was measured or it may not be compared."""
+        result = self.result
+        if result is None or self.word == NOT_COMPARABLE or result.log_speedup is None or result.error is None:
             return None
-        return Mean(found.mean, found.error, found.launches - 1)
+        return Mean(result.log_speedup, result.error, result.launches - 1)
 
 
 @dataclass(frozen=True)
@@ -134,39 +136,39 @@ class Comparison:
     def _speaks(self, runs: Sequence[int]) -> int:
         def order(index: int) -> tuple[bool, str]:
             stored = self.runs[index]
-            return any(effect.scale == "macro" and effect.measured for effect in stored.effects), stored.run.started
+            return any(result.scale == "macro" and result.is_measured for result in stored.results), stored.run.started
 
         return max(runs, key=order)
 
     @cached_property
-    def answers(self) -> tuple[dict[str, Advice], ...]:
+    def answers(self) -> tuple[dict[str, list[Answer]], ...]:
         """By group, in their order, and by tip: what the page of the run that speaks for the group says."""
-        return tuple({advice.tip: advice for advice in advise(runs)} for runs in self._counting)
+        return tuple(by_tip(answers(runs)) for runs in self._counting)
 
     @cached_property
-    def jobs(self) -> tuple[dict[Key, Job], ...]:
+    def effects(self) -> tuple[dict[Key, Effect], ...]:
         """By group, and by comparison: what its answers are made of."""
-        return tuple(map(jobs_of, self._counting))
+        return tuple(effects(runs) for runs in self._counting)
 
     @property
-    def _counting(self) -> Iterator[Sequence[Sequence[Effect]]]:
+    def _counting(self) -> Iterator[Sequence[Sequence[Result]]]:
         speaking = (self.runs[group.speaks] for group in self.groups)
-        return ((*stored.earlier, stored.effects) for stored in speaking)
+        return ((*stored.earlier, stored.results) for stored in speaking)
 
     @cached_property
-    def references(self) -> dict[Key, Effect]:
-        """By comparison an effect whose sizes and code all others must have: those that most comparable runs
-        measured, among equals the first; the first effect where none was measured."""
-        found: dict[Key, list[Effect]] = {}
+    def references(self) -> dict[Key, Result]:
+        """By comparison a result whose sizes and code all others must have: those that most comparable runs measured,
+        among equals the first; the first result if none was measured."""
+        of_key: dict[Key, list[Result]] = {}
         for index in (*self.comparable, *(set(range(len(self.runs))) - set(self.comparable))):
-            for effect in self.runs[index].effects:
-                found.setdefault(effect.key, []).append(effect)
-        comparable = {id(effect) for index in self.comparable for effect in self.runs[index].effects}
+            for result in self.runs[index].results:
+                of_key.setdefault(result.key, []).append(result)
+        comparable = {id(result) for index in self.comparable for result in self.runs[index].results}
         chosen = {}
-        for key in sorted(found, key=self._order().__getitem__):
-            counted = [effect for effect in found[key] if effect.mean is not None and id(effect) in comparable]
-            votes = Counter((effect.sizes, effect.code) for effect in counted)
-            chosen[key] = max(counted, key=lambda effect: votes[effect.sizes, effect.code], default=found[key][0])
+        for key in sorted(of_key, key=self._order().__getitem__):
+            counted = [result for result in of_key[key] if result.is_decided and id(result) in comparable]
+            votes = Counter(map(_work, counted))
+            chosen[key] = max(counted, key=lambda result: votes[_work(result)], default=of_key[key][0])
         return chosen
 
     def _order(self) -> dict[Key, tuple[bool, int, int]]:
@@ -175,14 +177,14 @@ class Comparison:
         tips: dict[str, int] = {}
         places: dict[Key, tuple[bool, int, int]] = {}
         for stored in self.runs:
-            for effect in stored.effects:
-                tip = tips.setdefault(effect.tip, len(tips))
-                places.setdefault(effect.key, (effect.tip == CONTROL, tip, len(places)))
+            for result in stored.results:
+                tip = tips.setdefault(result.tip, len(tips))
+                places.setdefault(result.key, (result.tip == CONTROL, tip, len(places)))
         return places
 
     @cached_property
-    def _by_run(self) -> tuple[Mapping[Key, Effect], ...]:
-        return tuple({effect.key: effect for effect in stored.effects} for stored in self.runs)
+    def _by_run(self) -> tuple[Mapping[Key, Result], ...]:
+        return tuple({result.key: result for result in stored.results} for stored in self.runs)
 
     @cached_property
     def cells(self) -> dict[Key, tuple[Cell, ...]]:
@@ -190,24 +192,23 @@ class Comparison:
         return {key: tuple(self._cell(key, index) for index in range(len(self.runs))) for key in self.references}
 
     def _cell(self, key: Key, index: int) -> Cell:
-        effect, reference, run = self._by_run[index].get(key), self.references[key], self.runs[index].run
+        stored, result, reference = self.runs[index], self._by_run[index].get(key), self.references[key]
         if index not in self.comparable:
-            differing = [str(found) for found in self.grade(0, index).differing if found.part == "suite"]
-            return Cell(NOT_COMPARABLE, ", ".join(differing), effect)
-        if effect is None:
-            stopped = next((found for found in self.runs[index].effects if _covers(found, reference)), None)
+            differing = [str(field) for field in self.grade(0, index).differing if field.part == "suite"]
+            return Cell(NOT_COMPARABLE, ", ".join(differing), result)
+        if result is None:
+            stopped = next((one for one in stored.results if _covers(one, reference)), None)
             if stopped is not None:
                 return Cell(stopped.verdict, stopped.reason, stopped)
-            if reference.pair_name in run.planned and not any(
-                found.pair_name == reference.pair_name for found in self.runs[index].effects
-            ):
+            has_pair = any(one.pair_name == reference.pair_name for one in stored.results)
+            if reference.pair_name in stored.run.planned and not has_pair:
                 return Cell(NOT_REACHED, "planned, but the run ended before", None)
             return Cell(MISSING, "not in this run", None)
-        if effect.mean is not None and effect.sizes != reference.sizes:
-            return Cell(NOT_COMPARABLE, f"other sizes: {_sizes(effect)} (not {_sizes(reference)})", effect)
-        if effect.mean is not None and effect.code != reference.code:
-            return Cell(NOT_COMPARABLE, f"other code: {effect.code} (not {reference.code})", effect)
-        return Cell(effect.verdict, "" if effect.mean is not None else effect.reason, effect)
+        if result.is_decided and result.sizes != reference.sizes:
+            return Cell(NOT_COMPARABLE, f"other sizes: {_sizes(result)} (not {_sizes(reference)})", result)
+        if result.is_decided and _code(result) != _code(reference):
+            return Cell(NOT_COMPARABLE, f"other code: {_code(result)} (not {_code(reference)})", result)
+        return Cell(result.verdict, "" if result.is_decided else result.reason, result)
 
     def places(self, key: Key) -> list[Place]:
         """What each group says of a comparison."""
@@ -268,16 +269,25 @@ def verdict(mean: Mean) -> str:
     return decide(found, replace(RULES, power=1.0))
 
 
-def _covers(stopped: Effect, reference: Effect) -> bool:
-    """Whether a run's effect tells of all variants of a pair, and of all pairs of a file, that there is none:
+def _covers(stopped: Result, reference: Result) -> bool:
+    """Whether a run's result tells of all variants of a pair, and of all pairs of a file, that there is none:
     a pair that is skipped or failed may be stored without its variants."""
-    if stopped.mean is not None or stopped.tip != reference.tip or stopped.verdict not in ("skipped", "failed"):
+    if stopped.is_decided or stopped.tip != reference.tip or stopped.is_measured:
         return False
     return not stopped.pair or (stopped.pair, stopped.device) == (reference.pair, reference.device)
 
 
-def _sizes(effect: Effect) -> str:
-    return value(json.loads(effect.sizes))
+def _code(result: Result) -> str:
+    """The file it is written in, and whether a GPU's L2 cache was emptied before every step."""
+    return f"{result.file} cold" if result.cold else result.file
+
+
+def _work(result: Result) -> tuple[str, str]:
+    return result.sizes, _code(result)
+
+
+def _sizes(result: Result) -> str:
+    return value(json.loads(result.sizes))
 
 
 def _distinct(labels: Sequence[str]) -> list[str]:

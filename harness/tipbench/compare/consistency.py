@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 from tipbench.compare.comparison import NOT_COMPARABLE, Comparison, Machine, Place
 from tipbench.compare.means import Heterogeneity, heterogeneity
-from tipbench.report.advice import DEFAULT, DEPENDS, DO_NOT, IMPOSSIBLE, SMALL, UNCLEAR, USE, USE_IF, Advice
-from tipbench.report.effect import Key
-from tipbench.report.rows import CONTROL
+from tipbench.report.answer import DEFAULT, DEPENDS, DO_NOT, IMPOSSIBLE, SMALL, UNCLEAR, USE, USE_IF, Answer
+from tipbench.report.result import CONTROL, Key
 from tipbench.verdict.statistics import discoveries
 from tipbench.verdict.verdict import FALSE_DISCOVERY_RATE
 
@@ -64,50 +63,71 @@ class Consistency:
 
 
 @dataclass(frozen=True)
-class Said:
-    """What one machine says of a tip. advice: as on the page of its run; None where the run has none. alike: whether
-    it answers the same question: its sizes and code are those compared, and its claim is that of the newest run."""
+class MachineAnswer:
+    """What one machine says of a tip.
+
+    Attributes:
+        label: of the machine.
+        rows: as on the page of its run; empty if the run has none.
+        is_alike: whether it answers the same question: its sizes and code are those compared, and its claim is that of
+            the newest run.
+    """
 
     label: str
-    advice: Advice | None
-    alike: bool
+    rows: Sequence[Answer]
+    is_alike: bool
+
+    @property
+    def kind(self) -> str:
+        """Empty if the run has no answer."""
+        return self.rows[0].kind if self.rows else ""
+
+    @property
+    def gain(self) -> str:
+        return "; ".join(row.gain for row in self.rows)
 
     @property
     def counts(self) -> bool:
-        return self.alike and self.advice is not None and self.advice.kind != IMPOSSIBLE
+        return self.is_alike and self.kind not in ("", IMPOSSIBLE)
 
 
 @dataclass(frozen=True)
 class TipAcross:
-    """A tip on all machines, in the order of `Comparison.groups`. word: one of WORDS."""
+    """A tip on all machines.
+
+    Attributes:
+        tip, title: of the tip.
+        word: one of WORDS.
+        answers: in the order of `Comparison.groups`.
+    """
 
     tip: str
     title: str
     word: str
-    said: tuple[Said, ...]
+    answers: tuple[MachineAnswer, ...]
 
     @property
     def effects(self) -> list[str]:
         """What each machine that counts says alone, as EFFECTS has it."""
-        return [EFFECTS[one.advice.kind] for one in self.said if one.advice is not None and one.counts]
+        return [EFFECTS[answer.kind] for answer in self.answers if answer.counts]
 
     @property
-    def decided(self) -> bool:
+    def is_decided(self) -> bool:
         """Whether two machines or more could tell."""
         return len(_sure(self.effects)) > 1
 
     @property
     def agreed(self) -> bool:
         """Whether all machines that could tell say the same, and are several."""
-        return self.decided and len(set(_sure(self.effects))) == 1
+        return self.is_decided and len(set(_sure(self.effects))) == 1
 
     @property
     def why(self) -> str:
         """Plain text, still to be escaped."""
         return "; ".join(
-            f"{one.label}: {one.advice.answer} ({one.advice.gain}{'' if one.alike else '; another question'})"
-            for one in self.said
-            if one.advice is not None
+            f"{answer.label}: {answer.rows[0].answer} ({answer.gain}{'' if answer.is_alike else '; another question'})"
+            for answer in self.answers
+            if answer.rows
         )
 
 
@@ -126,20 +146,20 @@ def consistencies(comparison: Comparison) -> dict[Key, Consistency]:
 
 def tips(comparison: Comparison) -> list[TipAcross]:
     """One a tip, controls left out, in the order of WORDS, then by what it brings."""
-    newest: dict[str, Advice] = {}
+    newest: dict[str, list[Answer]] = {}
     groups = list(zip(comparison.groups, comparison.answers, strict=True))
-    for _, answers in sorted(groups, key=lambda one: comparison.runs[one[0].speaks].run.started):
+    for _, answers in sorted(groups, key=lambda group: comparison.runs[group[0].speaks].run.started):
         newest |= answers
-    found = []
+    listed = []
     for tip in dict.fromkeys(key[0] for key in comparison.references if key[0] != CONTROL):
-        title, claim = (newest[tip].title, newest[tip].claim) if tip in newest else (tip, "")
-        said = tuple(
-            Said(group.label, answers.get(tip), _is_alike(comparison, group, answers.get(tip), claim))
+        title, claim = (newest[tip][0].title, newest[tip][0].claim) if tip in newest else (tip, "")
+        of_machines = tuple(
+            MachineAnswer(group.label, answers.get(tip, ()), _is_alike(comparison, group, answers.get(tip, ()), claim))
             for group, answers in groups
         )
-        across = TipAcross(tip, title, "", said)
-        found.append(replace(across, word=together(across.effects)))
-    return sorted(found, key=lambda one: (WORDS.index(one.word), -_brings(one)))
+        across = TipAcross(tip, title, "", of_machines)
+        listed.append(replace(across, word=together(across.effects)))
+    return sorted(listed, key=lambda tip: (WORDS.index(tip.word), -_brings(tip)))
 
 
 def together(effects: Sequence[str]) -> str:
@@ -168,22 +188,21 @@ def _disagreement(effects: Collection[str]) -> str:
 
 
 def _states(comparison: Comparison, key: Key) -> list[str]:
-    known = zip(comparison.groups, comparison.jobs, strict=True)
-    jobs = [found[key] for group, found in known if key in found and _is_compared(comparison, group, key)]
-    return [EFFECTS[job.state.word] for job in jobs if job.means]
+    groups = zip(comparison.groups, comparison.effects, strict=True)
+    of_key = [effects[key] for group, effects in groups if key in effects and _is_compared(comparison, group, key)]
+    return [EFFECTS[effect.state.word] for effect in of_key if effect.means]
 
 
-def _is_alike(comparison: Comparison, group: Machine, advice: Advice | None, claim: str) -> bool:
-    if advice is None:
-        return True
-    keys = [gain.key for gain in advice.gains if gain.key is not None]
-    return advice.claim == claim and all(_is_compared(comparison, group, key) for key in keys)
+def _is_alike(comparison: Comparison, group: Machine, rows: Sequence[Answer], claim: str) -> bool:
+    keys = [row.key for row in rows if row.role == "job" and row.key is not None]
+    is_same_claim = not rows or rows[0].claim == claim
+    return is_same_claim and all(_is_compared(comparison, group, key) for key in keys)
 
 
 def _is_compared(comparison: Comparison, group: Machine, key: Key) -> bool:
     return comparison.cells[key][group.speaks].word != NOT_COMPARABLE
 
 
-def _brings(found: TipAcross) -> float:
-    brings = [one.advice.brings for one in found.said if one.advice is not None and one.counts]
+def _brings(tip: TipAcross) -> float:
+    brings = [answer.rows[0].brings for answer in tip.answers if answer.counts]
     return sum(brings) / len(brings) if brings else 0.0

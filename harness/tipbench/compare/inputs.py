@@ -126,7 +126,7 @@ def _distinct(runs: Sequence[Stored], notes: list[str]) -> list[Stored]:
         known = first.setdefault(stored.run.id, stored)
         if known is stored:
             continue
-        if (known.run, known.effects) != (stored.run, stored.effects):
+        if (known.run, known.results) != (stored.run, stored.results):
             raise CompareError(
                 f"two files with the run id {plain(stored.run.id)} and different contents: {known.file} and "
                 f"{stored.file}; leave one out"

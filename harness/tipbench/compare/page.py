@@ -1,236 +1,194 @@
-"""The page of a comparison: the answers of all machines, what is behind them, and how far runs may be compared."""
+"""The page of a comparison: what its template `comparison.md.j2` shows, as plain lists."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from tipbench.compare.comparison import MISSING, NOT_REACHED, Comparison
-from tipbench.compare.comparison import Cell as Found
-from tipbench.compare.consistency import Consistency, consistencies, tips
-from tipbench.compare.matrix import agreement, machines, matrix, words
-from tipbench.report.document import (
-    Block,
-    Break,
-    Bullets,
-    Cell,
-    Figure,
-    Folded,
-    Heading,
-    Line,
-    Page,
-    Paragraph,
-    Quote,
-    Strong,
-    Table,
+from tipbench.compare.comparison import MISSING, NOT_REACHED, Cell, Comparison, Machine
+from tipbench.compare.consistency import (
+    NEVER,
+    REVERSES,
+    WORDS,
+    Consistency,
+    MachineAnswer,
+    TipAcross,
+    consistencies,
+    tips,
 )
-from tipbench.report.effect import Key, memory_change
+from tipbench.records.store import file_name
+from tipbench.report.answer import IMPOSSIBLE, USE_IF
 from tipbench.report.grade import hardware
-from tipbench.report.rows import CONTROL, MEMORY_KINDS
-from tipbench.report.wording import change, plural, ratio, seconds
+from tipbench.report.markdown import render
+from tipbench.report.result import MEMORY_KINDS, Key
+from tipbench.report.wording import change, plural, ratio, seconds, value
 from tipbench.verdict.pooling import Mean
 
 MOST_GRADES = 100
 """Comparisons of two runs that the page lists; JSON has all."""
 
-HOW_TO_READ: tuple[Block, ...] = (
-    Heading("How to read this"),
-    Paragraph(
-        (
-            "A speedup is the baseline's time over the variant's, both measured on the same machine in turns: so "
-            "speedups can be set side by side where times cannot. Brackets hold 95 % intervals over launches.",
-        )
-    ),
-    Bullets(
-        (
-            (
-                Strong("pays on all"),
-                " (between runs of one machine: ",
-                Strong("pays in all"),
-                '): "use it" or "use it if" wherever it was decided, and on two machines at least. ',
-                Strong("reverses"),
-                ': so on one, and "don\'t" on another. ',
-                Strong("pays on some"),
-                ", ",
-                Strong("costs on some"),
-                ": elsewhere another answer. ",
-                Strong("little on all"),
-                ": at most so many percent everywhere. ",
-                Strong("can't tell"),
-                ": fewer than two machines decided it. Each answer is that of one run's page: the machine's newest run "
-                "with whole jobs. It counts the machine's earlier runs too. After it come the changes in whole jobs: "
-                "+29 % is a speedup of 1.29x.",
-            ),
-            (
-                Strong("differ?"),
-                " Whether the machines' speedups differ by more than their errors explain: the p-value of Welch's "
-                "test, which is Cochran's Q corrected for errors that are estimated from few launches, and I², the "
-                "share of Q that is not error. Of all that differ, 5 % are expected to be wrong at most "
-                "(Benjamini-Hochberg over all comparisons tested).",
-            ),
-            (
-                "Runs of one machine are not independent machines: they are averaged first, and what lies between "
-                "them widens the error. With one run a machine, drift from day to day counts as a difference between "
-                "machines.",
-            ),
-            (
-                "Cells show the run's own verdict and interval, and peak memory beside the baseline's. ",
-                Strong("missing"),
-                ": not in this run. ",
-                Strong("not reached"),
-                ": planned, but the run ended before. ",
-                Strong("not comparable"),
-                ": the suite is not that of the first run, or sizes or code are not those that most runs measured.",
-            ),
-        )
-    ),
-)
 
-
-def page(comparison: Comparison, alts: Mapping[str, str]) -> Page:
-    """alts: of the figures that go with it, by name, what each shows."""
-    found = consistencies(comparison)
+def markdown(comparison: Comparison) -> str:
+    """The page."""
+    across = consistencies(comparison)
+    by_tip = tips(comparison)
+    decided = [tip for tip in by_tip if tip.is_decided]
+    possible = [tip for tip in by_tip if not _is_impossible(tip)]
     what = "machine" if len(comparison.machines) > 1 else "run"
-    answered = tips(comparison)
-    return Page(
-        title=_title(comparison),
-        blocks=(
-            machines(comparison),
-            agreement(answered, what),
-            *matrix(comparison, answered),
-            Heading("The same in words"),
-            words(answered, what),
-            _limits(comparison),
-            *_notes(comparison),
-            *(Figure(name, alt) for name, alt in alts.items()),
-            Heading("Every comparison"),
-            *_evidence(comparison, found),
-            *_geometric_means(comparison),
-            *_absolute(comparison),
-            *_comparability(comparison),
-            *HOW_TO_READ,
-        ),
+    measured = [key for key in comparison.cells if across[key].measured or not _is_skipped(comparison.cells[key])]
+    count = len(comparison.runs)
+    couples = [(left, right) for left in range(count) for right in range(left + 1, count)]
+    return render(
+        "comparison.md.j2",
+        comparison=comparison,
+        title=title_of(comparison),
+        what=what,
+        groups=list(_groups(comparison)),
+        names=column_names(comparison),
+        labels=list(comparison.labels),
+        comparable_labels=[comparison.labels[index] for index in comparison.comparable],
+        decided=len(decided),
+        agreed=sum(tip.agreed for tip in decided),
+        reversed=sum(tip.word == REVERSES for tip in decided),
+        other_questions=any(not answer.is_alike for tip in by_tip for answer in tip.answers),
+        answered=[{"title": tip.title, "answers": list(map(_answer, tip.answers))} for tip in possible],
+        impossible=[tip.title for tip in by_tip if _is_impossible(tip)],
+        in_words=_in_words(by_tip, what),
+        limits=_limits(comparison),
+        pairs=[_pair(comparison, key, across[key]) for key in measured],
+        skipped=[_row_name(key) for key in comparison.cells if key not in measured],
+        means=list(_geometric_means(comparison)),
+        times=list(_times(comparison)),
+        runs=list(_runs(comparison)),
+        grades=[_grade(comparison, left, right) for left, right in couples[:MOST_GRADES]],
+        further_grades=max(0, len(couples) - MOST_GRADES),
     )
 
 
-def across(comparison: Comparison) -> list[tuple[str, list[tuple[str, float, float, float, str]]]]:
-    """What `tipbench.report.figures.draw_across` draws: machine, speedup, low, high, verdict, by comparison; of whole
-    jobs alone, where two machines measured one."""
-    found = {key: found for key, found in consistencies(comparison).items() if key[0] != CONTROL}
-    whole = {
-        key: found_across
-        for key, found_across in found.items()
-        if comparison.references[key].scale == "macro" and len(found_across.measured) > 1
-    }
-    drawn = []
-    for key, found_across in (whole or found).items():
-        effects = []
-        for place in found_across.measured:
-            if place.mean is not None:
-                low, high = place.mean.interval()
-                effects.append((place.label, math.exp(place.mean.mean), math.exp(low), math.exp(high), place.word))
-        drawn.append((_row_name(key), effects))
-    return drawn
-
-
-def _title(comparison: Comparison) -> str:
+def title_of(comparison: Comparison) -> str:
     if len(comparison.machines) > 1:
         return f"PyTorch tuning tips on {plural(len(comparison.machines), 'machine')}"
     return f"PyTorch tuning tips in {plural(len(comparison.runs), 'run')} of {comparison.machines[0].label}"
 
 
-def _limits(comparison: Comparison) -> Quote:
-    machines, runs = len(comparison.machines), len(comparison.runs)
-    few = (
-        "All runs are of one machine, or of machines with the same hardware: nothing here says what another "
-        "machine would show."
-        if machines == 1
-        else f"{plural(machines, 'machine')}: these are compared, not all there are. "
-        "What pays on all of these may not pay on the next one"
-        + ("." if machines > 4 else ", and so few cannot say how often.")
-    )
-    lines: list[Line] = [(Strong("Limits."), f" {few}")]
-    away = runs - len(comparison.comparable)
-    if away:
-        lines.append((f"{plural(away, 'run')} cannot be compared with the first one, and no statement rests on it.",))
+def column_names(comparison: Comparison) -> list[str]:
+    """The groups' labels, of machines without the words at their ends that all of them have."""
+    labels = [group.label for group in comparison.groups]
+    if len(comparison.machines) < 2:
+        return labels
+    parts = [label.split("-") for label in labels]
+    for end in (0, -1):
+        while min(map(len, parts)) > 1 and len({part[end] for part in parts}) == 1:
+            parts = [part[1:] if end == 0 else part[:-1] for part in parts]
+    names = ["-".join(part) for part in parts]
+    return names if len(set(names)) == len(names) else labels
+
+
+def _groups(comparison: Comparison) -> Iterator[dict[str, str]]:
+    """What the columns are, and of which runs."""
+    for name, group, answers in zip(column_names(comparison), comparison.groups, comparison.answers, strict=True):
+        run = comparison.runs[group.speaks].run
+        count = max((rows[0].runs for rows in answers.values()), default=1)
+        newest = f"run {file_name(run)}" if count == 1 else f"{count} runs, the newest {file_name(run)}"
+        yield {
+            "name": name,
+            "label": group.label,
+            "hardware": hardware(run),
+            "torch": value(run.machine.get("torch", "not recorded")),
+            "runs": newest + _further(group),
+        }
+
+
+def _further(group: Machine) -> str:
+    return f"; {plural(len(group.runs) - 1, 'more run')} of it below" if len(group.runs) > 1 else ""
+
+
+def _is_impossible(tip: TipAcross) -> bool:
+    return all(answer.kind in ("", IMPOSSIBLE) for answer in tip.answers)
+
+
+def _answer(answer: MachineAnswer) -> dict[str, Any]:
+    if not answer.rows:
+        return {"words": "not in this run", "changes": "", "is_alike": True}
+    words = answer.kind if answer.kind == USE_IF else answer.rows[0].answer
+    changes = ", ".join(row.short for row in answer.rows if row.short and row.role == "job")
+    return {"words": words, "changes": changes, "is_alike": answer.is_alike}
+
+
+def _in_words(by_tip: Sequence[TipAcross], what: str) -> dict[str, list[str]]:
+    """Titles of tips, with the condition of those that have one, by what all machines or runs together say of them."""
+    titles: dict[str, list[str]] = {word: [] for word in WORDS if word != NEVER}
+    for tip in by_tip:
+        answers = [answer.rows[0].answer for answer in tip.answers if answer.kind == USE_IF]
+        condition = f", if {answers[0].removeprefix(f'{USE_IF} ')}" if answers else ""
+        if tip.word in titles:
+            titles[tip.word].append(tip.title + condition)
+    return {in_runs(word) if what == "run" else word: listed for word, listed in titles.items() if listed}
+
+
+def in_runs(word: str) -> str:
+    """A word of `consistency` as it applies to runs of one machine: `pays in all`."""
+    return word.replace(" on ", " in ") if word.split(" ")[-1] in ("all", "some", "one") else word
+
+
+def _limits(comparison: Comparison) -> list[str]:
+    machines = len(comparison.machines)
+    if machines == 1:
+        first = "All runs are of one machine, or of machines with the same hardware: nothing here says what another "
+        first += "machine would show."
+    else:
+        first = (
+            f"These {machines} machines are compared, not all there are. What pays on all of them may not pay on the "
+        )
+        first += "next one."
+    limits = [f"Limits. {first}"]
+    unusable = len(comparison.runs) - len(comparison.comparable)
+    if unusable:
+        limits.append(f"{plural(unusable, 'run')} cannot be compared with the first one, and no statement rests on it.")
     if comparison.called_different:
-        named = ", ".join(comparison.called_different)
-        lines.append((Strong(f"Identical code was called different ({named}): distrust small effects there."),))
-    return Quote(tuple(lines))
+        controls = ", ".join(comparison.called_different)
+        limits.append(f"Identical code was called different ({controls}): distrust small effects there.")
+    return limits
 
 
-def _notes(comparison: Comparison) -> tuple[Block, ...]:
-    if not comparison.notes:
-        return ()
-    lines = tuple((note,) for note in comparison.notes)
-    return (Paragraph((Strong("Not everything could be used:"),)), Bullets(lines))
-
-
-def _evidence(comparison: Comparison, found: Mapping[Key, Consistency]) -> tuple[Block, ...]:
-    """What no run measured has nothing to be compared: only its names are given."""
-    head = ("tip and pair", "differ?", *comparison.labels)
-    tried = {key: cells for key, cells in comparison.cells.items() if found[key].measured or not _skipped(cells)}
-    rows = tuple((Cell((_row_name(key),)), _spread(found[key]), *map(_cell, cells)) for key, cells in tried.items())
-    nowhere = [_row_name(key) for key in comparison.cells if key not in tried]
-    left_out = Folded(f"Skipped in all runs: {plural(len(nowhere), 'comparison')}", (Paragraph((", ".join(nowhere),)),))
-    return (Table("matrix", head, rows), *([left_out] if nowhere else []))
-
-
-def _skipped(cells: Sequence[Found]) -> bool:
+def _is_skipped(cells: Sequence[Cell]) -> bool:
     return all(cell.word in ("skipped", MISSING, NOT_REACHED) for cell in cells)
 
 
 def _row_name(key: Key) -> str:
     tip, pair, variant, device = key
-    beside = [part for part in (variant, device) if part not in ("optimized", "cpu")]
+    special = [part for part in (variant, device) if part not in ("optimized", "cpu")]
     name = f"{tip} {pair}".strip()
-    return f"{name} ({', '.join(beside)})" if beside else name
+    return f"{name} ({', '.join(special)})" if special else name
 
 
-def _spread(found_across: Consistency) -> Cell:
-    spread = found_across.spread
+def _pair(comparison: Comparison, key: Key, across: Consistency) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": _row_name(key), "cells": list(map(_cell, comparison.cells[key]))}
+    spread = across.spread
     if spread is None:
-        return Cell(("-",))
-    word = "differs" if found_across.differs else "no"
-    return Cell((Strong(word), f" p {p_value(spread.p)}, I² {100 * spread.i2:.0f} %"), sort=spread.p, kind=word)
+        return {**row, "spread": False}
+    p = "< 0.0001" if spread.p < 1e-4 else f"{spread.p:.2g}"
+    return {**row, "spread": True, "differs": across.differs, "p": p, "i2": f"{100 * spread.i2:.0f}"}
 
 
-def p_value(p: float) -> str:
-    return "< 0.0001" if p < 1e-4 else f"{p:.2g}"
+def _cell(cell: Cell) -> dict[str, str]:
+    result = cell.result
+    if cell.mean is None or result is None or result.speedup is None:
+        return {"word": cell.word, "speedup": "", "reason": cell.why}
+    memory = ""
+    if result.memory_sides:
+        changed = change(*result.memory_sides)
+        memory = f"{MEMORY_KINDS[result.memory_kind] if changed != 'same' else 'memory'} {changed}"
+    return {"word": cell.word, "speedup": ratio(result.speedup, result.low, result.high), "memory": memory}
 
 
-def _cell(found: Found) -> Cell:
-    effect = found.effect
-    if found.mean is None or effect is None or effect.mean is None or effect.low is None or effect.high is None:
-        why = f": {found.why}" if found.why else ""
-        return Cell((Strong(found.word), why), kind=found.word)
-    shown = ratio(math.exp(effect.mean), math.exp(effect.low), math.exp(effect.high))
-    line: Line = (Strong(found.word), f" {shown}")
-    memory = memory_change(effect)
-    if memory is not None and effect.memory_before is not None and effect.memory_after is not None:
-        kind = MEMORY_KINDS.get(effect.memory_kind, effect.memory_kind)
-        changed = change(effect.memory_before, effect.memory_after)
-        line = (*line, Break(), f"{kind if changed != 'same' else 'memory'} {changed}")
-    return Cell(line, sort=math.exp(effect.mean), kind=found.word)
-
-
-def _geometric_means(comparison: Comparison) -> tuple[Block, ...]:
-    heading = Heading("Geometric means")
-    rows = []
+def _geometric_means(comparison: Comparison) -> Iterator[dict[str, Any]]:
     for scale, name in (("macro", "whole jobs"), ("micro", "operations alone")):
         means = [comparison.geometric_mean(index, scale) for index in comparison.comparable]
-        sentences = [mean for mean in means if mean is not None]
-        if sentences:
-            shown = (Cell((_interval(mean),), sort=math.exp(mean.mean)) for mean, _ in sentences)
-            rows.append((Cell((name,)), Cell((str(sentences[0][1]),), sort=float(sentences[0][1])), *shown))
-    if not rows:
-        return heading, Paragraph(("No pair was measured in all comparable runs, so there is none.",))
-    labels = (comparison.labels[index] for index in comparison.comparable)
-    about = (
-        "Over the pairs that all comparable runs measured, each counted once whatever the number of its variants, the "
-        "controls left out. The interval is the error of measuring these pairs; of other tips it says nothing."
-    )
-    return heading, Paragraph((about,)), Table("means", ("scale", "pairs", *labels), tuple(rows))
+        known = [mean for mean in means if mean is not None]
+        if known:
+            yield {"scale": name, "pairs": known[0][1], "intervals": [_interval(mean) for mean, _ in known]}
 
 
 def _interval(mean: Mean) -> str:
@@ -238,77 +196,45 @@ def _interval(mean: Mean) -> str:
     return ratio(math.exp(mean.mean), math.exp(low), math.exp(high))
 
 
-def _absolute(comparison: Comparison) -> tuple[Block, ...]:
-    """Seconds a step, only between runs that are graded SAME."""
-    blocks: list[Block] = [Heading("Absolute times")]
-    for number, members in enumerate(comparison.alike, 1):
+def _times(comparison: Comparison) -> Iterator[dict[str, Any]]:
+    """Seconds of a step, only between runs that are graded SAME."""
+    for members in comparison.alike:
         rows = []
         for key, cells in comparison.cells.items():
             shown = [cells[index] for index in members]
             if sum(cell.mean is not None for cell in shown) > 1:
-                rows.append((Cell((_row_name(key),)), *map(_times, shown)))
+                rows.append({"name": _row_name(key), "steps": list(map(_step, shown))})
         if rows:
-            labels = tuple(comparison.labels[index] for index in members)
-            blocks.append(Table(f"times-{number}", ("baseline -> variant, a step", *labels), tuple(rows)))
-    about = (
-        "Only between runs of the same machine in the same state. Medians, without intervals: on a shared machine "
-        "they drift by more than speedups do, so they are shown and never judged."
-        if len(blocks) > 1
-        else "None can be compared: no two runs are of the same machine in the same state and share a pair."
-    )
-    blocks.insert(1, Paragraph((about,)))
-    return (blocks[0], blocks[1], Folded("Seconds a step", tuple(blocks[2:]))) if len(blocks) > 2 else tuple(blocks)
+            yield {"labels": [comparison.labels[index] for index in members], "rows": rows}
 
 
-def _times(cell: Found) -> Cell:
-    effect = cell.effect
-    if cell.mean is None or effect is None or effect.step_s is None or effect.variant_step_s is None:
-        return Cell((cell.word,), kind=cell.word)
-    return Cell((f"{seconds(effect.step_s)} -> {seconds(effect.variant_step_s)}",), sort=effect.variant_step_s)
+def _step(cell: Cell) -> str:
+    result = cell.result
+    if cell.mean is None or result is None or result.step_s is None or result.variant_step_s is None:
+        return cell.word
+    return f"{seconds(result.step_s)} -> {seconds(result.variant_step_s)}"
 
 
-def _comparability(comparison: Comparison) -> tuple[Block, ...]:
-    count = len(comparison.runs)
-    legend = tuple(
-        (
-            Cell((label,)),
-            Cell((hardware(stored.run),)),
-            Cell(
-                (", ".join(f"{name} {stored.run.machine.get(name, 'not recorded')}" for name in ("torch", "python")),)
-            ),
-            Cell((str(stored.run.options.get("profile", "not recorded")),)),
-            Cell((f"{stored.run.started}, {stored.run.id}",)),
-            Cell((f"{len([effect for effect in stored.effects if effect.mean is not None])}",)),
-        )
-        for label, stored in zip(comparison.labels, comparison.runs, strict=True)
-    )
-    places = [(left, right) for left in range(count) for right in range(left + 1, count)]
-    graded = tuple(_graded(comparison, left, right) for left, right in places[:MOST_GRADES])
-    rest = len(places) - len(graded)
-    more = (
-        (Paragraph((f"{plural(rest, 'further comparison')} of two runs: `--format json` has all.",)),) if rest else ()
-    )
-    return (
-        Heading("What may be compared with what"),
-        Table("runs", ("run", "hardware", "versions", "profile", "begun, id", "comparisons measured"), legend),
-        Paragraph(
-            (
-                "Fields of the machine's description are compared one by one. What a machine does not report, or an "
-                "older tipbench did not record, is unknown: neither equal nor different. Machines are not identified, "
-                "so the same machine means one that looks like it. Between two commits of the suite a pair's code may "
-                "have changed: its sizes and file are compared, its lines are not.",
-            )
-        ),
-        Folded(
-            f"{plural(len(places), 'comparison')} of two runs, with what differs",
-            (Table("grades", ("run", "with", "grade", "differing (left / right)", "unknown"), graded), *more),
-        ),
-    )
+def _runs(comparison: Comparison) -> Iterator[dict[str, Any]]:
+    for label, stored in zip(comparison.labels, comparison.runs, strict=True):
+        run = stored.run
+        yield {
+            "label": label,
+            "hardware": hardware(run),
+            "versions": ", ".join(f"{name} {run.machine.get(name, 'not recorded')}" for name in ("torch", "python")),
+            "profile": str(run.options.get("profile", "not recorded")),
+            "started": run.started,
+            "id": run.id,
+            "measured": sum(result.is_decided for result in stored.results),
+        }
 
 
-def _graded(comparison: Comparison, left: int, right: int) -> tuple[Cell, ...]:
-    found = comparison.grade(left, right)
-    differing = "; ".join(map(str, found.differing)) or "nothing"
-    unknown = "; ".join(map(str, found.unknown)) or "nothing"
-    labels = (Cell((comparison.labels[left],)), Cell((comparison.labels[right],)))
-    return (*labels, Cell((Strong(found.shown),), kind=found.grade), Cell((differing,)), Cell((unknown,)))
+def _grade(comparison: Comparison, left: int, right: int) -> dict[str, str]:
+    graded = comparison.grade(left, right)
+    return {
+        "left": comparison.labels[left],
+        "right": comparison.labels[right],
+        "words": graded.shown,
+        "differing": "; ".join(map(str, graded.differing)) or "nothing",
+        "unknown": "; ".join(map(str, graded.unknown)) or "nothing",
+    }

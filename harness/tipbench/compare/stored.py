@@ -17,7 +17,8 @@ from tipbench.records import store
 from tipbench.records.record import Run
 from tipbench.records.store import StoreError
 from tipbench.report.earlier import earlier
-from tipbench.report.effect import Effect, effects, readable
+from tipbench.report.result import Result, readable
+from tipbench.report.results import results
 from tipbench.tip.needs import available_cores
 
 WORTH_A_PROCESS = 8 << 20
@@ -32,16 +33,23 @@ DATE = len("2026-03-01-")
 
 @dataclass(frozen=True)
 class Stored:
-    """A run as far as it is compared. run: without its records. records: how many the file holds.
-    notices: what in the file could not be used. earlier: what the machine's earlier runs found that its answers count
-    too, oldest first; () where nobody looked for them."""
+    """A run as far as it is compared.
+
+    Attributes:
+        file: where it is stored.
+        run: without its records.
+        records: how many the file holds.
+        results: the run's.
+        notices: what in the file could not be used.
+        earlier: results of the machine's earlier runs, which its answers count too, oldest first; () if not read.
+    """
 
     file: Path
     run: Run
     records: int
-    effects: tuple[Effect, ...]
+    results: tuple[Result, ...]
     notices: tuple[str, ...]
-    earlier: tuple[Sequence[Effect], ...] = ()
+    earlier: tuple[Sequence[Result], ...] = ()
 
 
 def beneath(folder: Path) -> list[Path]:
@@ -79,11 +87,11 @@ def read_all(files: Sequence[Path]) -> list[Stored]:
 def with_earlier(runs: Sequence[Stored], which: Collection[int]) -> list[Stored]:
     """The runs, those at these places with what the machine's earlier runs found; no file is read twice."""
     before = {index: earlier(runs[index].file, runs[index].run) for index in sorted(which)}
-    known = {stored.file: stored.effects for stored in runs}
-    more = list(dict.fromkeys(file for files in before.values() for file in files if file not in known))
-    known |= {stored.file: stored.effects for stored in read_all(more)}
+    results_by_file = {stored.file: stored.results for stored in runs}
+    more = list(dict.fromkeys(file for files in before.values() for file in files if file not in results_by_file))
+    results_by_file |= {stored.file: stored.results for stored in read_all(more)}
     return [
-        replace(stored, earlier=tuple(known[file] for file in before.get(index, ())))
+        replace(stored, earlier=tuple(results_by_file[file] for file in before.get(index, ())))
         for index, stored in enumerate(runs)
     ]
 
@@ -119,4 +127,4 @@ def _size(file: Path) -> int:
 def _read(file: Path) -> Stored:
     run, notices = store.read(file)
     notes = tuple(f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices)
-    return Stored(file, replace(run, records=()), len(run.records), tuple(effects(run)), notes)
+    return Stored(file, replace(run, records=()), len(run.records), tuple(results(run)), notes)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tipbench.records.record import Run
 from tipbench.records.store import Notice, file_name, folder_name
@@ -14,11 +15,13 @@ from tipbench.report import as_json, html
 from tipbench.report.answer import answers, by_tip, of_runs
 from tipbench.report.earlier import earlier_runs
 from tipbench.report.output import ReportError, print_bytes, write_file
-from tipbench.report.pages import Layout, Pages, pages
 from tipbench.report.results import results
 from tipbench.report.rows import Row, rows
 from tipbench.report.table import csv
 from tipbench.report.wording import plain
+
+if TYPE_CHECKING:
+    from tipbench.report.pages import Pages
 
 __all__ = ["FORMATS", "ReportError", "Row", "earlier_runs", "one_liners", "render", "rows", "write"]
 
@@ -26,20 +29,22 @@ Earlier = Sequence[Run]
 """Earlier runs of the machine, which the answers count too: `earlier_runs`."""
 
 
-def _pages(run: Run, notices: Sequence[Notice], earlier: Earlier, layout: Layout) -> Pages:
-    return pages(run, [*map(results, earlier), results(run)], notices, layout)
+def _pages(run: Run, notices: Sequence[Notice], earlier: Earlier, below: str | None = None, home: str = "") -> Pages:
+    from tipbench.report.pages import Layout, pages  # with matplotlib, which JSON, CSV and comparisons are spared
+
+    return pages(run, [*map(results, earlier), results(run)], notices, Layout(below=below, home=home))
 
 
 def _markdown(run: Run, notices: Sequence[Notice], earlier: Earlier) -> str:
     """All pages in one text."""
-    made = _pages(run, notices, earlier, Layout())
+    made = _pages(run, notices, earlier)
     return "\n".join([made.front, *made.below.values()])
 
 
 def _html(run: Run, notices: Sequence[Notice], earlier: Earlier) -> str:
     from tipbench.report.figures.drawing import save
 
-    made = _pages(run, notices, earlier, Layout(below=""))
+    made = _pages(run, notices, earlier, below="")
     return html.render(made.front, made.title, {each.name: save(each, "svg") for each in made.drawings}, made.below)
 
 
@@ -75,7 +80,7 @@ def write(
     from tipbench.report.figures.drawing import FORMATS as PICTURES
     from tipbench.report.figures.drawing import save
 
-    made = _pages(run, notices, earlier, Layout(below=f"{path.stem}/", home=f"../{path.name}"))
+    made = _pages(run, notices, earlier, f"{path.stem}/", f"../{path.name}")
     below = path.with_suffix("")
     for drawing in made.drawings:
         for picture in PICTURES:

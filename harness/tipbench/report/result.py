@@ -10,6 +10,7 @@ from typing import Any
 
 from tipbench.records.record import Trainings
 from tipbench.tip.pair import Claim
+from tipbench.tip.reason import Reason
 
 CONTROL = "control"
 """Id of the tip whose pairs have identical sides."""
@@ -100,7 +101,8 @@ class Result:
         gpu: by READINGS and JOULES, what a GPU's driver reported of both sides.
         limits: by kind of work (LIMITS), how near both sides come to what the machine reaches.
         job_profile: of the first launch of a job, as `tipbench.worker.job_card` has it.
-        reason_code, reason, remedy: why there is no clear answer, and what to do about it.
+        why: why there is no result, as data.
+        reason, remedy: why there is no clear answer, and what to do about it.
     """
 
     run_id: str
@@ -156,13 +158,17 @@ class Result:
     gpu: Mapping[str, Sides | None] = field(default_factory=dict)
     limits: Mapping[str, Share] = field(default_factory=dict)
     job_profile: Mapping[str, float] = field(default_factory=dict)
-    reason_code: str = ""
+    why: Reason | None = None
     reason: str = ""
     remedy: str = ""
 
     @property
     def key(self) -> Key:
         return self.tip, self.pair, self.variant, self.device
+
+    @property
+    def reason_code(self) -> str:
+        return readable(self.why.code) if self.why else ""
 
     @property
     def pair_name(self) -> str:

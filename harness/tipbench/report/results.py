@@ -75,7 +75,6 @@ def _result(judgement: Judgement, of_run: Mapping[str, Any]) -> Result:
     is_measured = judgement.verdict not in ("skipped", "failed")
     step_s = _step_s(record) if is_measured else None
     one_off = [math.fsum(side.one_off.values()) if side.one_off else None for side in (baseline, variant)]
-    reason = record.why or variant.why
     tip: dict[str, Any] = {name: readable(str(info.tip.get(name, ""))) for name in TIP_TEXTS}
     return Result(
         **of_run,
@@ -118,7 +117,7 @@ def _result(judgement: Judgement, of_run: Mapping[str, Any]) -> Result:
         variant_trainings=variant.trainings,
         gpu=_gpu(judgement) if info.device == "cuda" and is_measured else {},
         job_profile=record.launches[0].card if record.launches else {},
-        reason_code=readable(reason.code) if reason else "",
+        why=record.why or variant.why,
         reason=readable(judgement.reason),
         remedy=readable(judgement.remedy),
     )

@@ -1,26 +1,23 @@
 """Which tips are followed together, decided from made-up effects."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
-from tipbench.advise.together import WITHOUT, Candidate, Stack, clear, first_stack, next_stack
-from tipbench.report.effect import Effect
+from tests.made_up import info, measured, run, tip
+from tipbench.advise.combination import WITHOUT, Candidate, Combination, clear, first_combination, next_combination
+from tipbench.report.result import Result
+from tipbench.report.results import results
 
-EFFECT = Effect(
-    tip="together",
-    title="",
-    claim="less time",
-    pair="WithoutAll",
-    variant="",
-    device="cpu",
-    scale="macro",
-    sizes="{}",
-    code="",
-    verdict="inconclusive",
-    reason="",
-    remedy="",
-    launches=6,
-)
+(RESULT,) = results(run([measured(info("WithoutAll", tip=tip("together"), scale="macro"), {"optimized": 0.1})]))
+
+
+def with_speedup(mean: float, half: float = 0.02, **fields: Any) -> Result:
+    """A result with this ln of its speedup, and an interval that reaches so far to both sides."""
+    low, high = math.exp(mean - half), math.exp(mean + half)
+    fields = {"verdict": "inconclusive", "p": 0.5, "is_provisional": False, **fields}
+    return replace(RESULT, speedup=math.exp(mean), low=low, high=high, **fields)
 
 
 def candidate(name: str, mean: float, one_of: str = "", verdict: str = "", allowed: bool = True) -> Candidate:
@@ -29,12 +26,12 @@ def candidate(name: str, mean: float, one_of: str = "", verdict: str = "", allow
 
 def test_a_stack_starts_with_all_that_do_not_harm_in_their_order() -> None:
     found = [candidate("b", 0.2), candidate("a", 0.5), candidate("c", -0.1), candidate("d", 0.1, verdict="slower")]
-    assert first_stack(found, most=9) == ("b", "a")
+    assert first_combination(found, most=9) == ("b", "a")
 
 
 def test_who_is_not_known_to_be_faster_must_bring_more_than_the_job_beside_itself() -> None:
     found = [candidate("a", 0.02), candidate("b", 0.02, verdict="faster"), candidate("c", 0.2)]
-    assert first_stack(found, most=9, noise=0.05) == ("b", "c")
+    assert first_combination(found, most=9, noise=0.05) == ("b", "c")
 
 
 def test_without_time_to_leave_each_out_only_those_stay_that_clearly_pay() -> None:
@@ -45,31 +42,31 @@ def test_without_time_to_leave_each_out_only_those_stay_that_clearly_pay() -> No
 
 def test_of_those_that_exclude_each_other_the_best_is_in() -> None:
     found = [candidate("compiled", 0.1, "optimizer"), candidate("fused", 0.3, "optimizer"), candidate("a", 0.01)]
-    assert first_stack(found, most=9) == ("fused", "a")
+    assert first_combination(found, most=9) == ("fused", "a")
 
 
 def test_what_memory_does_not_hold_is_left_out() -> None:
     found = [candidate("a", 0.1), candidate("b", 0.3), candidate("c", 0.2)]
-    assert first_stack(found, most=2) == ("b", "c")
+    assert first_combination(found, most=2) == ("b", "c")
 
 
 def test_what_may_not_change_results_is_left_out() -> None:
-    assert first_stack([candidate("amp", 0.5, allowed=False), candidate("a", 0.1)], most=9) == ("a",)
+    assert first_combination([candidate("amp", 0.5, allowed=False), candidate("a", 0.1)], most=9) == ("a",)
 
 
-def without(stack: Stack, alone: str = "", *, found: Mapping[str, Effect]) -> Stack:
-    """The next stack, where leaving each member out was found to bring this. alone: those known to pay by
+def without(combination: Combination, alone: str = "", *, found: Mapping[str, Result]) -> Combination:
+    """The next combination, where leaving each member out was found to bring this. alone: those known to pay by
     themselves."""
-    beside = {"optimized": replace(EFFECT, mean=-0.3), **{f"{WITHOUT}{name}": one for name, one in found.items()}}
-    return next_stack(stack, beside, [candidate(name, 0.1, verdict="faster") for name in alone.split()])
+    beside = {"optimized": with_speedup(-0.3), **{f"{WITHOUT}{name}": one for name, one in found.items()}}
+    return next_combination(combination, beside, [candidate(name, 0.1, verdict="faster") for name in alone.split()])
 
 
-def known(mean: float, verdict: str = "inconclusive", half: float = 0.02) -> Effect:
-    return replace(EFFECT, verdict=verdict, mean=mean, low=mean - half, high=mean + half)
+def known(mean: float, verdict: str = "inconclusive", half: float = 0.02) -> Result:
+    return with_speedup(mean, half, verdict=verdict)
 
 
-def provisional(speedup: float) -> Effect:
-    return replace(EFFECT, so_far=(speedup, None, None))
+def provisional(speedup: float) -> Result:
+    return replace(RESULT, speedup=speedup, low=None, high=None, is_provisional=True)
 
 
 def test_the_most_harmful_member_leaves_first() -> None:
@@ -89,7 +86,7 @@ def test_of_those_that_may_bring_the_same_one_leaves() -> None:
 
 
 def test_where_all_may_bring_nothing_one_leaves() -> None:
-    """Intervals of few launches are wide, and a stack that was 1.5 times as fast as the job lost all at once."""
+    """Intervals of few launches are wide, and a combination that was 1.5 times as fast as the job lost all at once."""
     found = {name: known(mean, half=0.1) for name, mean in {"a": -0.06, "b": -0.03, "c": -0.05}.items()}
     assert without(("a", "b", "c"), found=found) == ("a", "c")
 
@@ -108,7 +105,7 @@ def test_who_was_not_measured_stays() -> None:
 
 
 def test_of_a_stack_that_cannot_be_measured_the_least_leaves() -> None:
-    assert next_stack(("a", "b", "c"), {}, [candidate("a", 0.1), candidate("b", 0.02), candidate("c", 0.4)]) == (
+    assert next_combination(("a", "b", "c"), {}, [candidate("a", 0.1), candidate("b", 0.02), candidate("c", 0.4)]) == (
         "a",
         "c",
     )

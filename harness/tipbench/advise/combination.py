@@ -1,0 +1,117 @@
+"""Which ways to follow tips are combined, from what each brings alone and on top of the others: pure functions.
+
+The combination starts with all compatible ways that are not known to harm, in the order in which they are applied. Each
+is left out in turn, and `next_combination` says which leave. What is left is measured once more, by launches that chose
+nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from tipbench.report.result import Result
+
+WITHOUT = "without "
+"""Prefix of the name of a side that leaves out one member of a combination; the member's name follows."""
+
+LEAST = math.log(1.05)
+"""What a way must seem to bring if it has too few launches for a verdict, as these are off by some per cent."""
+
+CLEARLY = math.log(1.15)
+"""What a way must seem to bring if there is no time to leave each out in turn: single launches of tips that did nothing
+seemed to bring 5 %."""
+
+VISIBLE = math.log(1.02)
+"""What leaving out a member must seem to cost if there are too few launches for an interval: two members that did the
+same seemed to bring 1.5 % each on top of the other."""
+
+Combination = tuple[str, ...]
+"""Names of ways, in the order in which they are followed."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A way that was measured alone.
+
+    Attributes:
+        name: of the way.
+        one_of: what it excludes: of the ways with the same word only one can be followed.
+        mean: ln of the job's time without it over the time with it.
+        verdict: of its comparison with the job as it is.
+        allowed: whether it leaves the results as they are, or may change them.
+        decided: whether it has enough launches for a verdict.
+    """
+
+    name: str
+    one_of: str
+    mean: float
+    verdict: str
+    allowed: bool = True
+    decided: bool = True
+
+
+def first_combination(candidates: Sequence[Candidate], most: int, noise: float = 0.0) -> Combination:
+    """All that are allowed and do not seem to harm; of those that exclude each other the one that brings most.
+
+    most: how many there may be; those that bring least are left out. noise: how far the job was off from itself. A way
+    not yet proven faster must seem to bring more than `noise`, and more than LEAST if it has too few launches for a
+    verdict.
+    """
+    usable = [
+        one
+        for one in candidates
+        if one.allowed
+        and (one.verdict == "faster" or one.mean > max(noise, 0.0 if one.decided else LEAST))
+        and one.verdict != "slower"
+    ]
+    best: dict[str, Candidate] = {}
+    for one in usable:
+        kind = one.one_of or one.name
+        if kind not in best or one.mean > best[kind].mean:
+            best[kind] = one
+    chosen = sorted(best.values(), key=lambda one: -one.mean)[:most]
+    return tuple(one.name for one in usable if one in chosen)
+
+
+def clear(combination: Combination, alone: Sequence[Candidate]) -> Combination:
+    """Those that bring something alone beyond doubt, and the one that brings most."""
+    bring = {one.name: one.mean for one in alone}
+    sure = {one.name for one in alone if one.verdict == "faster" or one.mean > CLEARLY}
+    return tuple(name for name in combination if name in sure or name == max(combination, key=bring.__getitem__))
+
+
+def left_out(combination: Combination, names: Collection[str]) -> Combination:
+    return tuple(one for one in combination if one not in names)
+
+
+def next_combination(combination: Combination, sides: Mapping[str, Result], alone: Sequence[Candidate]) -> Combination:
+    """The combination to measure next; the same if all members pay. sides: by side of the combination's pair, its
+    effect relative to the whole combination.
+
+    - Together they fail, or return other results: the one leaves that brings least alone.
+    - Some harm: the one leaves without which the job is fastest.
+    - Some bring nothing for certain: those leave that do not seem to bring LEAST alone either. Where these are all, or
+      none, two of them may bring the same: the one leaves whose absence costs least.
+    """
+    if "optimized" not in sides:
+        bring = {one.name: one.mean for one in alone}
+        return left_out(combination, {min(combination, key=lambda name: bring.get(name, 0.0))})
+    results = {name: sides[f"{WITHOUT}{name}"] for name in combination if f"{WITHOUT}{name}" in sides}
+    without = {name: mean for name, result in results.items() if (mean := result.log_speedup_so_far) is not None}
+    harmful = [name for name in without if results[name].verdict == "faster"]
+    if harmful:
+        return left_out(combination, {max(harmful, key=without.__getitem__)})
+    idle = {name for name in without if not costs(results[name])}
+    little = idle - {one.name for one in alone if one.verdict == "faster" or one.mean > LEAST}
+    if little and little != set(combination):
+        return left_out(combination, little)
+    return left_out(combination, {max(sorted(idle), key=without.__getitem__)}) if idle else combination
+
+
+def costs(result: Result) -> bool:
+    """Whether a side is slower than the baseline: by its interval, or by more than VISIBLE where there is none yet."""
+    if result.log_high is not None:
+        return result.log_high < 0
+    return (result.log_speedup_so_far or 0.0) < -VISIBLE

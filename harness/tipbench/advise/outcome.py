@@ -1,0 +1,200 @@
+"""What an advice concludes from its measurements: which changes together, what they bring and what they cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tipbench.advise.combination import WITHOUT, Combination, costs
+from tipbench.advise.once import price_once
+from tipbench.advise.pairs import sides_alone
+from tipbench.advise.scores import Scores
+from tipbench.advise.surveyed import Survey
+from tipbench.records.record import Run
+from tipbench.report.answer import more_memory
+from tipbench.report.result import Result
+from tipbench.report.results import results
+from tipbench.report.wording import percent, plural, ratio
+from tipbench.verdict.rules import MARGIN
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was measured of a job, and which ways to follow tips are left.
+
+    Attributes:
+        survey: of the job as it is.
+        alone: the run of every tip by itself.
+        members: names of the ways that are left together, in the order in which they are applied.
+        sides: of the combination's pair, measured anew: by side its time relative to the whole combination; empty
+            without members.
+        left_out: for each way that was removed from the combination, the time without it relative to the full
+            combination at that point.
+        phase_seconds: seconds that each phase of a step takes with the members; empty if not measured.
+        scores: by a function of the person's, with and without ways that change results.
+    """
+
+    survey: Survey
+    alone: Run
+    members: Combination
+    sides: dict[str, Result]
+    left_out: Mapping[str, Result] = field(default_factory=dict)
+    phase_seconds: Mapping[str, float] = field(default_factory=dict)
+    scores: Scores = field(default_factory=Scores)
+
+
+def pays(outcome: Outcome) -> bool:
+    """Whether the changes together are known to bring more than the 1 % that counts as no difference, or seem to pay,
+    from too few launches to know."""
+    whole = outcome.sides.get("optimized")
+    if whole is None or not outcome.members:
+        return False
+    return costs(whole) if whole.log_high is None else whole.log_high < -MARGIN
+
+
+def gain(outcome: Outcome) -> str:
+    """`1.83x [1.76, 1.90] with 2 changes`, from launches that chose nothing."""
+    whole = outcome.sides["optimized"]
+    more = "" if whole.is_decided else f", from {_launches(whole.launches)}: no verdict yet"
+    return f"{inverse_of(whole)} with {plural(len(outcome.members), 'change')}{more}"
+
+
+def conclusion(outcome: Outcome) -> str:
+    """What to do, in one sentence without its full stop."""
+    if pays(outcome):
+        return gain(outcome)
+    aside = {way["tip"] for way in outcome.survey["ways"] if way["changes_numbers"]}
+    tips = sides_alone(outcome.survey).keys() - aside
+    of_tips = [result for result in results(outcome.alone) if result.tip in tips]
+    measured = [result for result in of_tips if result.is_measured]
+    unknown = tips - {result.tip for result in of_tips} | {result.tip for result in measured if not result.is_decided}
+    if unknown:
+        count = f"{len(unknown)} of {plural(len(tips), 'tip')} need{'s' * (len(unknown) == 1)} more launches"
+        return f"Nothing worth changing was found yet: {count}"
+    known = [result.high - 1 for result in measured if result.high is not None and result.is_decided]
+    if not known:
+        return "Nothing worth changing was found: no tip that leaves the results as they are could be measured"
+    most = max(0.0, *known)
+    return f"Nothing worth changing: no tip that leaves the results as they are brings more than {percent(most)}"
+
+
+def changes(outcome: Outcome) -> list[str]:
+    """What each member brings on top of the others, what those brought that were left out, and what may not be in."""
+    return [*(_members(outcome) if pays(outcome) else _not_confirmed(outcome)), *_excluded(outcome)]
+
+
+def _do(outcome: Outcome) -> dict[str, str]:
+    return {way["name"]: way["do"].rstrip(":") for way in outcome.survey["ways"]}
+
+
+def _not_confirmed(outcome: Outcome) -> list[str]:
+    """What seemed to pay alone, and does not for certain by launches that chose nothing."""
+    whole = outcome.sides.get("optimized")
+    if whole is None or whole.speedup is None:
+        return []
+    tried = " and ".join(_do(outcome)[name] for name in outcome.members)
+    return [f"Seemed to pay, but not more than 1 % for certain when measured anew: {tried}, {inverse_of(whole)}"]
+
+
+def _members(outcome: Outcome) -> list[str]:
+    do, alone, sentences = _do(outcome), by_name(outcome), []
+    for name in outcome.members:
+        if len(outcome.members) == 1:
+            sentences.append(do[name])
+        elif (without := outcome.sides.get(f"{WITHOUT}{name}")) is not None:
+            nothing = "" if costs(without) else ", where it may bring nothing"
+            more = f"; costs {once}" if (once := price_once(without)) else ""
+            sentences.append(f"{do[name]}: {inverse_of(without)} on top of the others{nothing}{more}")
+        else:
+            sentences.append(f"{do[name]}: {speedup_of(alone[name])} alone")
+    left = outcome.left_out.items()
+    return [*sentences, *(f"Left out: {do[name]}, {inverse_of(result)} on top of these" for name, result in left)]
+
+
+def _excluded(outcome: Outcome) -> list[str]:
+    """What pays alone and is not among the members because it changes results."""
+    alone, sentences = by_name(outcome), []
+    for way in outcome.survey["ways"]:
+        name, do = way["name"], way["do"].rstrip(":")
+        if not way["changes_numbers"] or name not in alone or alone[name].verdict != "faster":
+            continue
+        if name in outcome.members or name in outcome.left_out or outcome.scores.keeps(name):
+            continue
+        score = outcome.scores.words(name)
+        why, more = ("lowers the score", score) if score else ("changes results", "`--allow numerics` lets it in")
+        sentences.append(f"Left out, as it {why}: {do}, {speedup_of(alone[name])} alone; {more}")
+    return sentences
+
+
+def interplay(outcome: Outcome) -> str:
+    """Whether what each member brings on top of the others multiplies to less than what all bring, or to more, or that
+    none was left out; empty where that is not known, or is so within two standard errors. Of more than two members
+    this says nothing of a single one: it may still bring less than alone where they help each other."""
+    whole = outcome.sides.get("optimized")
+    others = [outcome.sides.get(f"{WITHOUT}{name}") for name in outcome.members]
+    if pays(outcome) and len(others) > 1 and not any(others):
+        return (
+            "There was no time to leave each out in turn, so what each brings on top of the others is not known; a "
+            "longer budget shows that."
+        )
+    known = [
+        (one.log_speedup, one.error)
+        for one in (whole, *others)
+        if one and one.log_speedup is not None and one.error is not None
+    ]
+    if len(others) < 2 or len(known) <= len(others):
+        return ""
+    (all_s, _), *each = known
+    more = sum(mean for mean, _ in each) - all_s
+    if abs(more) <= 2 * math.hypot(*(error for _, error in known)):
+        return ""
+    if more > 0:
+        return "In part they save the same time: where one is left out, the others bring some of its gain."
+    return "They help each other: where one is left out, the others bring less."
+
+
+def price(outcome: Outcome) -> str:
+    """What all changes cost once, with the steps that pay for it, and in memory; empty where that is nothing."""
+    whole = outcome.sides.get("optimized")
+    if whole is None or not pays(outcome):
+        return ""
+    if whole.one_off_sides is None:
+        return "What the changes take once, such as to compile, was not measured; a longer budget shows that."
+    live = [sides[::-1]] if (sides := whole.memory_sides) and all(sides) else []
+    trees = [sides[::-1]] if (sides := whole.tree_sides) else []
+    once = price_once(whole)
+    listed = [*([once] if once else []), *more_memory(live, trees)]
+    if not listed:
+        return ""
+    what = "This change costs" if len(outcome.members) == 1 else "Together the changes cost"
+    cached = " Compile caches were empty: a later run finds there what is compiled, and starts sooner." if once else ""
+    return f"{what} {', and '.join(listed)}.{cached}"
+
+
+def by_name(outcome: Outcome) -> dict[str, Result]:
+    """By way, what it was found to bring alone."""
+    sides = sides_alone(outcome.survey)
+    measured = [one for one in results(outcome.alone) if one.tip in sides and one.variant in sides[one.tip]]
+    return {sides[one.tip][one.variant]["name"]: one for one in measured}
+
+
+def speedup_of(result: Result) -> str:
+    if result.speedup is None:
+        return result.reason if not result.is_measured else "not measured yet"
+    if not result.is_decided:
+        return f"{ratio(result.speedup, None, None)} from {_launches(result.launches)}"
+    return ratio(result.speedup, result.low, result.high)
+
+
+def inverse_of(result: Result) -> str:
+    """What the baseline brings over this side."""
+    if result.speedup is None:
+        return "not measured"
+    if not result.is_decided or result.low is None or result.high is None:
+        return ratio(1 / result.speedup, None, None)
+    return ratio(1 / result.speedup, 1 / result.high, 1 / result.low)
+
+
+def _launches(count: int) -> str:
+    return "1 launch" if count == 1 else f"{count} launches"
