@@ -15,28 +15,13 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from tests.made_up import BITWISE, CLOSE, MACHINE, NO_GPU, both, count, info, measured, run
-from tipbench.publish import tree
-from tipbench.publish.send import Published
-from tipbench.publish.suite import known
-from tipbench.publish.wiki import WikiError
+from tipbench.publish.index import Entry
+from tipbench.publish.send import Publication
+from tipbench.publish.suite import suite_tip
+from tipbench.publish.wiki import Page, WikiError
 from tipbench.records.record import Record, Run, VariantRecord
 from tipbench.records.store import create
-from tipbench.report.document import (
-    Bullets,
-    Cell,
-    Code,
-    Figure,
-    Folded,
-    Heading,
-    Link,
-    Literal,
-    Page,
-    Paragraph,
-    Quote,
-    SideBySide,
-    Strong,
-    Table,
-)
+from tipbench.report import markdown
 from tipbench.tip.reason import Reason
 
 TOKEN = "t0p-secret/Token+of=the&tests%41"
@@ -48,9 +33,9 @@ BOT_TOKEN = "0123456789abcdefghijklmnopqrstuv"
 
 def of(tip: str, pair: str, variants: Sequence[str] = ("optimized",), **more: Any) -> Any:
     """A PairInfo of one of the suite's own pairs."""
-    found = known(tip, pair)
-    assert found is not None
-    return info(pair, variants, tip=dict(found.about), file=found.file, **more)
+    ours = suite_tip(tip, pair)
+    assert ours is not None
+    return info(pair, variants, tip=dict(ours.fields), file=ours.file, **more)
 
 
 def suite_run(id: str = "a" * 32, faster: float = 0.3, **more: Any) -> Run:
@@ -103,23 +88,24 @@ def stored(folder: Path, found: Run) -> Path:
         return writer.path
 
 
-def entry(id: str, machine: str = "box", begun: str = "2026-03-01T09:30:00+00:00", **more: str) -> tree.Entry:
+def entry(id: str, machine: str = "box", begun: str = "2026-03-01T09:30:00+00:00", **more: str) -> Entry:
     fixed = {"torch": "2.15.0", "device": "cpu", "measured": "3", "skipped": "1", "failed": "0", "missing": "0"}
-    words = {"noise": "0.990..1.010", "answers": "1-0-0-0-0", **fixed, **more}
-    return tree.Entry(id=id, machine=machine, run=f"{begun[:10]}-{id[:8]}", begun=begun, **words)
+    words = {"noise": "0.990..1.010", "answers": "1-0-0-0-0-0-0-0", **fixed, **more}
+    return Entry(id=id, machine=machine, run=f"{begun[:10]}-{id[:8]}", begun=begun, **words)
 
 
 def published(
-    id: str = "a" * 32, text: str = "What was found.", machine: str = "box", shade: int = 200, **more: str
-) -> Published:
-    """A run of one short page with one figure, and a link up."""
-    blocks = (
-        Paragraph((Strong("Limits."), " One machine; ", Link("all runs", "Benchmarks"), ".")),
-        Heading("channels-last", anchor="channels-last"),
-        Paragraph((text,)),
-        Figure("speedups", "Speedups of two pairs", "Figure 1: speedups"),
+    id: str = "a" * 32, text: str = "What was measured.", machine: str = "box", shade: int = 200, **more: str
+) -> Publication:
+    """A run of one short page with one figure, a link to the page of its evidence, and one up."""
+    line = entry(id, machine, **more)
+    evidence = Page(f"{line.path}/Evidence", "# Evidence\n\n## channels-last\n\nUnmistakable.\n")
+    front = (
+        f"# A run\n\n**Limits.** One machine; [all runs](Benchmarks), [evidence]({evidence.path}#channels-last).\n\n"
+        f"{markdown.text(text)}\n\n| a | b |\n| --- | --- |\n| `x\\|y` | **use it** |\n\n"
+        "![Speedups of two pairs](speedups.png)\n"
     )
-    return Published(entry(id, machine, **more), Page("A run", blocks), {"speedups.png": picture(shade)})
+    return Publication([(line, [evidence, Page(line.path, front, {"speedups.png": picture(shade)})])])
 
 
 def picture(shade: int) -> bytes:
@@ -130,7 +116,8 @@ def picture(shade: int) -> bytes:
 
     pixels = zlib.compress((b"\0" + bytes([shade]) * 64) * 32)
     header = struct.pack(">IIBBBBB", 64, 32, 8, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+    resolution = chunk(b"pHYs", struct.pack(">IIB", 5906, 5906, 1))  # 150 dots an inch
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + resolution + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
 
 
 @contextlib.contextmanager
@@ -174,30 +161,13 @@ HOSTILE = (
 """Foreign text that means something to one of the wikis, or once did to such a program."""
 
 
-def hostile() -> Page:
-    """Each of HOSTILE in every place where a page takes text."""
-    cells = tuple(
-        (
-            Cell((string,)),
-            Cell((Strong(string),)),
-            Cell((Literal(string),)),
-            Cell((Link(string, "Benchmarks"),)),
-            Cell(("before ", string, " after"), sort=1.5),
-        )
-        for string in HOSTILE
-    )
-    return Page(
-        HOSTILE[0],
-        (
-            Table("hostile", (HOSTILE[0], "! x !! y", "^ x", "| x", "literal"), cells),
-            Quote(tuple((string,) for string in HOSTILE)),
-            Bullets(tuple((string,) for string in HOSTILE)),
-            *(Paragraph((string,)) for string in HOSTILE),
-            *(Code(string, "python") for string in HOSTILE),
-            Code("\n".join(HOSTILE)),
-            SideBySide((HOSTILE[0], "| x"), Code("\n".join(HOSTILE)), Code(HOSTILE[2], "</code>")),
-            Folded(HOSTILE[0], (Paragraph((HOSTILE[1],)),)),
-            *(Heading(string, 3, string) for string in HOSTILE),
-            *(Figure("speedups", string, string) for string in HOSTILE),
-        ),
-    )
+def hostile() -> str:
+    """Each of HOSTILE in every place where a page takes text, as a template would insert it."""
+    text, code, cell, fence = markdown.text, markdown.code, markdown.code_cell, markdown.fence
+    lines = [f"# {text(HOSTILE[0])}", "", "| text | strong | code | link |", "| --- | --- | --- | --- |"]
+    lines += [f"| {text(t)} | {markdown.strong(t)} | {cell(t)} | {markdown.link(t, 'Benchmarks')} |" for t in HOSTILE]
+    lines += ["", *(f"- {text(t)}" for t in HOSTILE), ""]
+    for t in HOSTILE:
+        lines += [f"{text(t)}", "", f"before {text(t)} after {code(t)}", "", f"> {text(t)}", "", str(fence(t)), ""]
+        lines += [f"### {text(t)}", "", str(markdown.image(t, "speedups.png")), ""]
+    return "\n".join(lines)

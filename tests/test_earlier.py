@@ -15,14 +15,16 @@ from tests.made_up import MACHINE, info, measured, run, stored, tip
 from tests.published import of
 from tipbench import compare
 from tipbench.cli import main
-from tipbench.publish import tree
+from tipbench.publish import index
 from tipbench.publish.allowed import Allowed, allowed, with_earlier
 from tipbench.records import store
 from tipbench.records.record import Record, Run
 from tipbench.report import earlier_runs, one_liners, render
-from tipbench.report.advice import ANSWERS, advise
+from tipbench.report.advice import advise
+from tipbench.report.answer import KINDS, Answer, answers, by_tip
 from tipbench.report.earlier import MOST, earlier
 from tipbench.report.effect import effects
+from tipbench.report.results import results
 
 RESULTS = Path(__file__).parent.parent / "results"
 
@@ -84,7 +86,7 @@ def test_of_many_runs_the_latest_count(tmp_path: Path) -> None:
 # ---- what becomes of them ----
 
 
-def answers(file: Path, *options: str) -> list[dict[str, Any]]:
+def answers_of(file: Path, *options: str) -> list[dict[str, Any]]:
     """As `tipbench report` has them."""
     out = file.parent / "out"
     assert main(["report", str(file), "--format", "json", "--out", str(out), *options]) == 0
@@ -99,7 +101,7 @@ def test_earlier_runs_count_in_a_report_unless_it_is_of_the_run_alone(tmp_path: 
         stored(tmp_path, on_day(day, job(0.06)))
     edge = on_day(3, job(0.012))
     file = stored(tmp_path, edge)
-    (together,), (alone,) = answers(file), answers(file, "--alone")
+    (together,), (alone,) = answers_of(file), answers_of(file, "--alone")
     assert (together["kind"], together["runs"]) == ("use it", 3)
     assert (alone["kind"], alone["runs"]) == ("at most", 1)
     line, of_runs = one_liners(edge, earlier_runs(file, edge))
@@ -112,7 +114,7 @@ def test_earlier_runs_count_in_a_report_unless_it_is_of_the_run_alone(tmp_path: 
 
 def test_a_run_of_other_code_is_none_of_those_that_count(tmp_path: Path) -> None:
     stored(tmp_path, on_day(1, job(0.06, code={"baseline": "one"})))
-    (found,) = answers(stored(tmp_path, on_day(2, job(0.012, code={"baseline": "another"}))))
+    (found,) = answers_of(stored(tmp_path, on_day(2, job(0.012, code={"baseline": "another"}))))
     assert (found["kind"], found["runs"]) == ("at most", 1)
 
 
@@ -173,12 +175,18 @@ def ours(effect: float, **about: Any) -> Record:
     return measured(of("channels-last", "Convolution", **about), {"optimized": effect})
 
 
+def counted(publication: Allowed) -> list[Answer]:
+    return answers([*map(results, publication.earlier), results(publication.run)])
+
+
 def test_the_wiki_has_the_answers_of_the_report() -> None:
     runs = [on_day(1, ours(0.06)), on_day(2, ours(0.06)), on_day(3, ours(0.012))]
-    kinds = Counter(given.kind for given in advise([effects(one) for one in runs]))
-    found = let_through(runs[-1], *runs[:-1])
-    assert tree.entry(found.run, found.earlier).answers == "-".join(str(kinds[kind]) for kind in ANSWERS)
-    assert tree.entry(found.run, found.earlier) != tree.entry(found.run), "here the earlier runs change the answer"
+    kinds = Counter(rows[0].kind for rows in by_tip(answers(list(map(results, runs)))).values())
+    publication = let_through(runs[-1], *runs[:-1])
+    together = [*map(results, publication.earlier), results(publication.run)]
+    assert index.entry(publication.run, together).answers == "-".join(str(kinds[kind]) for kind in KINDS)
+    alone = index.entry(publication.run, together[-1:])
+    assert index.entry(publication.run, together) != alone, "here the earlier runs change the answer"
 
 
 SECRET = "internal_project_x"
@@ -195,20 +203,18 @@ def test_work_that_only_looks_the_same_when_published_does_not_count(other: Reco
     last = on_day(2, ours(0.012))
     found = let_through(last, on_day(1, other))
     assert SECRET not in repr(found)
-    (advice,) = advise([*found.earlier, effects(found.run)])
-    assert advice.runs == 1
+    assert {answer.runs for answer in counted(found)} == {1}
 
 
 def test_private_code_that_is_the_same_counts_and_is_not_published() -> None:
     records = [ours(effect, code={"baseline": SECRET, "optimized": SECRET}) for effect in (0.06, 0.012)]
     found = let_through(on_day(2, records[1]), on_day(1, records[0]))
     assert SECRET not in repr(found)
-    (advice,) = advise([*found.earlier, effects(found.run)])
-    assert advice.runs == 2
+    assert {answer.runs for answer in counted(found)} == {2}
 
 
 def test_a_tip_that_the_suite_does_not_know_is_in_no_earlier_run_either() -> None:
     foreign = measured(info(SECRET, tip=tip(SECRET)), {"optimized": 0.3})
     found = let_through(on_day(2, ours(0.1), foreign), on_day(1, ours(0.1), replace(foreign)))
     assert SECRET not in repr(found.run) + repr(found.earlier)
-    assert [len(one) for one in found.earlier] == [1]
+    assert [len(run.records) for run in found.earlier] == [1]

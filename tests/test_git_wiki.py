@@ -16,18 +16,16 @@ import pytest
 
 from tests.git_server import GitServer, commits, content, everything, files, git, need, put, serving
 from tests.published import TOKEN, on, picture, published, refused, stored
-from tipbench.publish import tree
-from tipbench.publish.flavours import FLAVOURS, flavour
+from tipbench.publish import index
 from tipbench.publish.git import Git, GitFailed
-from tipbench.publish.git_wiki import GitWiki
+from tipbench.publish.git_wiki import FLAVOURS, GitWiki, flavour
 from tipbench.publish.region import inside
 from tipbench.publish.secret import Secret
 from tipbench.publish.send import send
-from tipbench.publish.wiki import Change, Conflict, Stored, WikiError, WikiPage
-from tipbench.report.document import Link, Page, Paragraph
+from tipbench.publish.wiki import Conflict, Page, WikiError
 
 RUN = "Benchmarks-box-2026-03-01-aaaaaaaa"
-OURS = {"Benchmarks.md", "Benchmarks-box.md", f"{RUN}.md", f"images/{RUN}/speedups.png"}
+OURS = {"Benchmarks.md", "Benchmarks-box.md", f"{RUN}.md", f"{RUN}-Evidence.md", f"images/{RUN}/speedups.png"}
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +55,9 @@ def opened(server: GitServer, kind: str = "github", name: str = "wiki.git", toke
     return GitWiki(f"{server.url}/{name}", Secret("", token), kind)
 
 
-def in_index(folder: Path) -> dict[str, tree.Entry]:
+def in_index(folder: Path) -> dict[str, index.Entry]:
     region = inside(files(folder)["Benchmarks.md"].decode(), GitWiki.marks, "the index")
-    return {found.machine: found for found in tree.entries(region)}
+    return {found.machine: found for found in index.entries(region)}
 
 
 # ---- what is written -------------------------------------------------------------------------------
@@ -68,7 +66,7 @@ def in_index(folder: Path) -> dict[str, tree.Entry]:
 def test_a_publication_is_one_commit_of_our_files_that_says_nothing_of_who_made_it(
     server: GitServer, wiki: Path
 ) -> None:
-    send(opened(server), [published()])
+    send(opened(server), published())
     assert commits(wiki) == 2
     changed = git("-C", str(wiki), "diff", "--name-only", "master~1", "master").split()
     assert set(changed) == OURS
@@ -87,29 +85,30 @@ def test_what_the_wiki_says_of_its_files_changes_no_byte_of_anybodys(
     """Filters, line ends, keywords and another encoding, and files that are to be ignored."""
     theirs = {"CRLF.md": b"a\r\nb\n", "Id.md": b"$Id$\n", "Latin.md": b"caf\xe9\r", ".gitignore": b"*.png\nBench*\n"}
     theirs[".gitattributes"] = b"* text=auto eol=crlf filter=canary ident working-tree-encoding=UTF-16\n"
-    index = b"caf\xe9\r\nours\n"
+    marks = "\n".join(GitWiki.marks).encode()
+    ours = b"caf\xe9\r\nours\n" + marks + b"\n"
     work = tmp_path / "work"
     git("clone", "--quiet", str(wiki), str(work))
     (work / ".git" / "info" / "attributes").write_text("* -text -filter -ident -working-tree-encoding\n")
-    for name, found in {**theirs, "Benchmarks.md": index}.items():
+    for name, found in {**theirs, "Benchmarks.md": ours}.items():
         (work / name).write_bytes(found)
     git("-C", str(work), "add", "--force", ".")
     git("-C", str(work), "commit", "--quiet", "-m", "theirs")
     git("-C", str(work), "push", "--quiet")
-    send(opened(server), [published()])
+    send(opened(server), published())
     assert set(git("-C", str(wiki), "diff", "--name-only", "master~1", "master").split()) == OURS
     after = files(wiki)
     assert {name: after[name] for name in theirs} == theirs
-    assert after["Benchmarks.md"].startswith(index + b"\n" + GitWiki.marks[0].encode() + b"\n")
+    assert after["Benchmarks.md"].startswith(b"caf\xe9\r\nours\n" + GitWiki.marks[0].encode() + b"\n#")
     assert b"\r" not in after[f"{RUN}.md"]
-    assert send(opened(server), [published()]) == []
+    assert send(opened(server), published()) == []
 
 
 LINKS = {
-    "a page": ("github", "Benchmarks.md", "link"),
-    "an image's folder": ("github", "images", "in the way"),
-    "the folder of all pages": ("gitlab", "Benchmarks", "in the way"),
-    "a machine's folder": ("gitlab", "Benchmarks/box", "in the way"),
+    "a page": ("github", "Benchmarks.md", "in its place"),
+    "an image's folder": ("github", "images", "in its place"),
+    "the folder of all pages": ("gitlab", "Benchmarks", "in its place"),
+    "a machine's folder": ("gitlab", "Benchmarks/box", "in its place"),
 }
 
 
@@ -124,15 +123,15 @@ def test_no_link_of_a_wiki_is_followed(server: GitServer, wiki: Path, tmp_path: 
     script += f"M 120000 inline {name}\ndata {len(target)}\n"
     git("-C", str(wiki), "fast-import", "--quiet", given=script.encode() + target + b"\n")
     with refused(name, word):
-        send(opened(server, kind), [published()])
+        send(opened(server, kind), published())
     assert commits(wiki) == 2
     assert {file.name: file.read_text() for file in outside.rglob("*")} == {"kept.md": "kept"}
 
 
 def test_a_folder_in_the_place_of_a_page(server: GitServer, wiki: Path) -> None:
     put(wiki, "master", {"Benchmarks.md/x.md": "x"})
-    with refused("Benchmarks.md", "in the way"):
-        send(opened(server), [published()])
+    with refused("Benchmarks.md", "in its place"):
+        send(opened(server), published())
 
 
 # ---- flavours --------------------------------------------------------------------------------------
@@ -150,7 +149,7 @@ LAID_OUT = {
 def test_each_flavour_has_its_files_links_and_images(server: GitServer, wiki: Path, kind: str) -> None:
     machine, run = "amd-epyc-2c", "2026-03-01-aaaaaaaa"
     words = {"m": machine, "r": run, "M": machine.replace("-", "%2D"), "R": run.replace("-", "%2D")}
-    send(opened(server, kind), [published(machine=machine)])
+    send(opened(server, kind), published(machine=machine))
     found = files(wiki)
     file, link, image, root = (form.format(**words) for form in LAID_OUT[kind])
     assert f"]({root}{image})" in found[file].decode()
@@ -165,7 +164,7 @@ def test_each_flavour_has_its_files_links_and_images(server: GitServer, wiki: Pa
 
 
 def test_a_link_to_a_heading_of_another_page(server: GitServer, wiki: Path) -> None:
-    page = WikiPage(("Benchmarks",), Page("x", (Paragraph((Link("there", "Benchmarks/a-b#sdpa"),)),)))
+    page = Page("Benchmarks", "[there](Benchmarks/a-b#sdpa)")
     assert "[there](Benchmarks-a-b#sdpa)" in opened(server).render(page)
     assert "[there](/Benchmarks/a%2Db#sdpa)" in opened(server, "azure").render(page)
 
@@ -185,7 +184,7 @@ def test_a_flavour_is_guessed_from_the_host_or_named() -> None:
 def test_pages_go_to_the_default_branch(server: GitServer, branch: str) -> None:
     folder = server.wiki(f"{branch.replace('/', '-')}.git", branch)
     put(folder, "unrelated", {"Other.md": "x"})
-    send(opened(server, name=folder.name), [published()])
+    send(opened(server, name=folder.name), published())
     assert "Benchmarks.md" in files(folder, branch)
     assert files(folder, "unrelated") == {"Other.md": b"x"}
 
@@ -193,15 +192,15 @@ def test_pages_go_to_the_default_branch(server: GitServer, branch: str) -> None:
 @pytest.mark.parametrize("branch", ["master", "main"])
 def test_the_first_page_of_all_goes_to_the_branch_that_the_server_names(server: GitServer, branch: str) -> None:
     folder = server.wiki(f"empty-{branch}.git", branch, first_page=False)
-    send(opened(server, name=folder.name), [published()])
+    send(opened(server, name=folder.name), published())
     assert "Benchmarks.md" in files(folder, branch)
-    assert send(opened(server, name=folder.name), [published()]) == []
+    assert send(opened(server, name=folder.name), published()) == []
 
 
 def test_a_default_branch_that_is_not_there(server: GitServer) -> None:
     folder = server.wiki("dangling.git", "main")
     git("-C", str(folder), "symbolic-ref", "HEAD", "refs/heads/master")
-    send(opened(server, name=folder.name), [published()])
+    send(opened(server, name=folder.name), published())
     assert "Benchmarks.md" in files(folder, "main")
     put(folder, "more", {"Other.md": "x"})
     with refused("main, more", "default"):
@@ -213,7 +212,7 @@ def test_a_default_branch_that_is_not_there(server: GitServer) -> None:
 
 def test_no_token_where_one_is_wanted(server: GitServer, wiki: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
-    with refused("without a token", "TIPBENCH_TOKEN"):
+    with refused("refuses the token", "TIPBENCH_TOKEN"):
         opened(server, token="")
 
 
@@ -237,7 +236,7 @@ def test_a_wiki_without_a_repository(server: GitServer) -> None:
 def test_what_a_hook_of_the_server_says_is_shown_and_nothing_is_left(server: GitServer, wiki: Path) -> None:
     hook(wiki, "echo 'pages are frozen until Monday' >&2; exit 1")
     with refused("pages are frozen until Monday", "pre-receive hook declined"):
-        send(opened(server), [published()])
+        send(opened(server), published())
     assert commits(wiki) == 1
 
 
@@ -273,7 +272,7 @@ git update-ref refs/heads/master "$(git commit-tree "$(git write-tree)" -p maste
 
 def test_a_push_that_comes_second_is_done_again_on_top_of_the_first(server: GitServer, wiki: Path) -> None:
     hook(wiki, RIVAL)
-    send(opened(server), [published()])
+    send(opened(server), published())
     found = files(wiki)
     assert found["Rival-0.md"] == b"rival 0\n"
     assert found["Rival-1.md"] == b"rival 1\n"
@@ -284,8 +283,8 @@ def test_a_push_that_comes_second_is_done_again_on_top_of_the_first(server: GitS
 def test_two_first_pages_of_an_empty_wiki(server: GitServer) -> None:
     folder = server.wiki("race-to-be-first.git", first_page=False)
     first, second = opened(server, name=folder.name), opened(server, name=folder.name)
-    send(first, [published(machine="one")])
-    send(second, [published("b" * 32, machine="two")])
+    send(first, published(machine="one"))
+    send(second, published("b" * 32, machine="two"))
     assert in_index(folder).keys() == {"one", "two"}
     assert commits(folder) == 2
 
@@ -308,20 +307,21 @@ def test_two_publishers_at_once_both_end_in_the_index(server: GitServer, wiki: P
     assert len((wiki / "arrived").read_text().splitlines()) == 3
     listed = in_index(wiki)
     assert listed.keys() == {"amd-epyc-zen4-2c-24g", "amd-epyc-zen4-4c-24g"}
-    assert {f"{'-'.join(entry.path)}.md" for entry in listed.values()} <= files(wiki).keys()
+    assert {f"{entry.path.replace('/', '-')}.md" for entry in listed.values()} <= files(wiki).keys()
     assert commits(wiki) == 3
 
 
 def test_a_push_that_came_second_leaves_nothing_behind_in_the_clone(server: GitServer, wiki: Path) -> None:
     """What was written for it is neither read as the wiki's nor in the next commit."""
     late = opened(server)
-    page = WikiPage(("Benchmarks", "late"), Page("Late", ()))
     put(wiki, "master", {"Home.md": "Else.\n"})
+    late.attach("Benchmarks/late", "x.png", b"x")
+    late.write("Benchmarks/late", "late", None)
     with pytest.raises(Conflict):
-        late.write([Change(page.path, Stored(None), "late", {"x.png": b"x"})], "late")
-    assert late.read(page.path) == Stored(None)
-    assert not late.has_image(page.path, "x.png", b"x")
-    send(late, [published()])
+        late.finish()
+    assert late.read("Benchmarks/late") is None
+    assert not late.has("Benchmarks/late", "x.png", b"x")
+    send(late, published())
     assert files(wiki).keys() == OURS | {"Home.md"}
 
 
@@ -343,7 +343,7 @@ def test_the_token_is_in_no_list_of_processes_and_in_no_file(
     kept = tmp_path / "kept"
     (tmp_path / ".gitconfig").write_text(f"[credential]\n\thelper = store --file={kept}\n")
     found = opened(server)
-    send(found, [published()])
+    send(found, published())
     calls = log.read_text()
     assert "push" in calls
     assert "TIPBENCH_GIT_TOKEN" in calls  # the name of the variable that holds it
@@ -360,10 +360,10 @@ def test_the_token_goes_to_its_own_host_alone(tmp_path: Path) -> None:
     """git asks our helper for the host of the target, and not where a server sends it on to."""
     at_host = Git(tmp_path, "https://wiki.example.org/w.git", Secret("", TOKEN))
     git("init", "--quiet", "--bare", str(tmp_path))
-    filled = at_host.ask("credential", "fill", given=b"protocol=https\nhost=wiki.example.org\n\n")
+    filled = at_host.run("credential", "fill", standard_input=b"protocol=https\nhost=wiki.example.org\n\n")
     assert f"password={TOKEN}\n" in filled
     with pytest.raises(GitFailed, match="terminal prompts disabled"):
-        at_host.ask("credential", "fill", given=b"protocol=https\nhost=elsewhere.example.org\n\n")
+        at_host.run("credential", "fill", standard_input=b"protocol=https\nhost=elsewhere.example.org\n\n")
 
 
 def test_a_persons_git_settings_do_not_show(
@@ -395,7 +395,7 @@ def test_a_persons_git_settings_do_not_show(
     monkeypatch.setenv("GIT_TRACE_CURL", str(tmp_path / "trace"))
     monkeypatch.setenv("TZ", "Asia/Kathmandu")
     server.seen.clear()
-    send(opened(server), [published()])
+    send(opened(server), published())
     monkeypatch.undo()
     assert not (tmp_path / "ran").exists()
     assert not (tmp_path / "trace").exists()

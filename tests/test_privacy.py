@@ -24,13 +24,11 @@ from tipbench.machine.controls import controls
 from tipbench.machine.fields import MACHINE_FIELDS
 from tipbench.publish.allowed import allowed, check_public_name
 from tipbench.publish.forms import CONTROLS
-from tipbench.publish.suite import known, tips
+from tipbench.publish.pages import of_run
+from tipbench.publish.suite import suite_tip, tips
 from tipbench.records.record import Launch, PairInfo, Record, Run, Trainings, VariantInfo, VariantRecord
 from tipbench.records.store import Notice, read
-from tipbench.report import as_markdown
-from tipbench.report.document import Page
-from tipbench.report.one_run import page
-from tipbench.report.rows import rows
+from tipbench.report.results import results
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import SENTENCES, WITHHELD, Reason, field_names
 
@@ -156,7 +154,8 @@ def shown(found: Run) -> str:
     """All that is published of a run, in each form that it takes on the way."""
     kept = allowed(found)
     text = f"{kept.run!r} {kept.notices!r}"
-    return text + as_markdown.render(page(kept.run, kept.notices))
+    entry, pages = of_run(kept)
+    return text + entry.line + "".join(page.text for page in pages)
 
 
 FULL = full_run()
@@ -182,8 +181,8 @@ def test_a_run_without_canaries_is_published_whole() -> None:
     """The allow-list lets all of it through that it should, so that the tests below are not about an empty page."""
     kept = allowed(FULL)
     assert kept.withheld == ()
-    assert [(row.verdict, row.judgement.speedup) for row in rows(kept.run)] == [
-        (row.verdict, row.judgement.speedup) for row in rows(FULL)
+    assert [(row.verdict, row.speedup) for row in results(kept.run)] == [
+        (row.verdict, row.speedup) for row in results(FULL)
     ]
     assert kept.run.machine["name"] == FULL.machine["name"]
     assert kept.run.machine["gpus"] == FULL.machine["gpus"]
@@ -223,10 +222,10 @@ def test_nor_where_the_rest_of_a_text_is_as_it_should_be(around: str) -> None:
 
 
 def test_a_pair_that_shares_anothers_tip_is_the_suites_too() -> None:
-    limit = known("control", "Copy")
+    limit = suite_tip("control", "Copy")
     assert limit is not None
     assert limit.file == "benchmarks/limit.py"
-    assert known("control", "Canary") is None
+    assert suite_tip("control", "Canary") is None
 
 
 def filled(found: Any, canary: str, kept: frozenset[str] = frozenset(), name: str = "") -> Any:
@@ -264,7 +263,7 @@ def test_canaries_in_all_fields_at_once_leave_nothing(kind: str) -> None:
 
 def test_texts_about_a_tip_are_the_suites_own() -> None:
     changed = planted(FULL, ("records", 2, "info", "tip", ("item", "note")), "canary")
-    assert allowed(changed).run.records[2].info.tip == SUITES.about
+    assert allowed(changed).run.records[2].info.tip == SUITES.fields
 
 
 def test_code_of_ones_own_is_not_shown_as_the_suites() -> None:
@@ -375,7 +374,7 @@ def test_every_need_of_the_committed_runs_is_published() -> None:
         if run.options.get("folder"):
             continue  # a person's own pairs, which are never published
         kept = allowed(run, notices)
-        assert all(known(*name.split(".")) is None for name in kept.withheld)
+        assert all(suite_tip(*name.split(".")) is None for name in kept.withheld)
         published_records = [record for record in run.records if record.name not in kept.withheld]
         for before, after in zip(published_records, kept.run.records, strict=True):
             assert (before.why, before.info.why) == (after.why, after.info.why)
@@ -476,7 +475,5 @@ def test_nothing_of_the_machine_is_in_what_is_sent(tmp_path: Path, monkeypatch: 
 
 
 def test_a_page_is_made_of_the_allowed_run_alone() -> None:
-    """`page` reads nothing else of the machine it runs on: with another one's run it says nothing of this one."""
-    made = page(allowed(FULL).run)
-    assert isinstance(made, Page)
-    assert str(Path.cwd()) not in as_markdown.render(made)
+    """With another machine's run it says nothing of the machine that it is made on."""
+    assert str(Path.cwd()) not in shown(FULL)

@@ -11,11 +11,10 @@ import itertools
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path as File
 from typing import Any
 
-import pytest
 import requests
 
 from tests import fake_confluence, git_server, servers
@@ -26,7 +25,7 @@ from tipbench.publish.doku_wiki import DokuWiki
 from tipbench.publish.git_wiki import GitWiki
 from tipbench.publish.media_wiki import MediaWiki
 from tipbench.publish.secret import Secret
-from tipbench.publish.wiki import Change, Path, Wiki
+from tipbench.publish.wiki import Wiki
 
 
 class Site(ABC):
@@ -41,21 +40,21 @@ class Site(ABC):
     def opened(self, token: str) -> Wiki: ...
 
     @abstractmethod
-    def name(self, path: Path) -> str: ...
+    def name(self, path: str) -> str: ...
 
     @abstractmethod
     def pages(self) -> dict[str, str]:
         """All pages as they are stored, by name."""
 
     @abstractmethod
-    def save(self, path: Path, text: str) -> None:
+    def save(self, path: str, text: str) -> None:
         """A person saves a page, or makes it."""
 
     @abstractmethod
-    def versions(self, path: Path) -> int: ...
+    def versions(self, path: str) -> int: ...
 
     @abstractmethod
-    def uploads(self, path: Path) -> int:
+    def uploads(self, path: str) -> int:
         """How often the page's figure was sent."""
 
     @abstractmethod
@@ -65,10 +64,10 @@ class Site(ABC):
         """Words of a person in the wiki's markup."""
         return text
 
-    def text(self, path: Path) -> str:
+    def text(self, path: str) -> str:
         return self.pages()[self.name(path)]
 
-    def edit(self, path: Path, above: str = "", below: str = "") -> None:
+    def edit(self, path: str, above: str = "", below: str = "") -> None:
         parts = (self.typed(above) if above else "", self.text(path), self.typed(below) if below else "")
         self.save(path, "\n\n".join(filter(None, parts)))
 
@@ -86,21 +85,21 @@ class Git(Site):
     def opened(self, token: str) -> GitWiki:
         return GitWiki(f"{self._server.url}/contract.git", Secret("", token), "github")
 
-    def name(self, path: Path) -> str:
-        return f"{'-'.join(path)}.md"
+    def name(self, path: str) -> str:
+        return f"{path.replace('/', '-')}.md"
 
     def pages(self) -> dict[str, str]:
         found = git_server.files(self._folder)
         return {name: content.decode() for name, content in found.items() if name.endswith(".md")}
 
-    def save(self, path: Path, text: str) -> None:
+    def save(self, path: str, text: str) -> None:
         git_server.put(self._folder, "master", {self.name(path): text})
 
-    def versions(self, path: Path) -> int:
+    def versions(self, path: str) -> int:
         return self._commits(self.name(path))
 
-    def uploads(self, path: Path) -> int:
-        return self._commits(f"images/{'-'.join(path)}/speedups.png")
+    def uploads(self, path: str) -> int:
+        return self._commits(f"images/{path.replace('/', '-')}/speedups.png")
 
     def _commits(self, file: str) -> int:
         return int(git_server.git("-C", str(self._folder), "rev-list", "--count", "master", "--", file))
@@ -120,9 +119,9 @@ class Real(Site):
         self._kind = kind
         self.ending = re.escape(kind.marks[1])
 
-    def save(self, path: Path, text: str) -> None:
+    def save(self, path: str, text: str) -> None:
         human = self.human()
-        human.write([Change(path, human.read(path), text)], "by hand")
+        human.write(path, text, human.read(path))
 
     @abstractmethod
     def human(self) -> Wiki: ...
@@ -148,8 +147,8 @@ class Media(Real):
     def without_files(self) -> contextlib.AbstractContextManager[None]:
         return self.server.with_settings("$wgEnableUploads = false;")
 
-    def name(self, path: Path) -> str:
-        return "/".join(path)
+    def name(self, path: str) -> str:
+        return path
 
     def as_admin(self, action: str, files: Any = None, **words: str) -> None:
         """An administrator does something through the API."""
@@ -181,12 +180,12 @@ class Media(Real):
         found = self.query(generator="allpages", gaplimit="20", prop="revisions", rvprop="content", rvslots="main")
         return {page["title"]: page["revisions"][0]["slots"]["main"]["content"] for page in found}
 
-    def versions(self, path: Path) -> int:
+    def versions(self, path: str) -> int:
         (page,) = self.query(titles=self.name(path), prop="revisions", rvprop="ids", rvlimit="max")
         return len(page["revisions"])
 
-    def uploads(self, path: Path) -> int:
-        file = f"File:Tipbench-{'-'.join(path[1:])}-speedups.png"
+    def uploads(self, path: str) -> int:
+        file = f"File:Tipbench-{path.partition('/')[2].replace('/', '-')}-speedups.png"
         (page,) = self.query(titles=file, prop="imageinfo", iiprop="sha1", iilimit="max")
         return len(page.get("imageinfo", ()))
 
@@ -207,17 +206,17 @@ class Doku(Real):
     def without_files(self) -> contextlib.AbstractContextManager[None]:
         return self.rules("*\t@ALL\t1\n*\t@user\t4\n")
 
-    def name(self, path: Path) -> str:
-        return "/".join(path).lower()
+    def name(self, path: str) -> str:
+        return path.lower()
 
     def pages(self) -> dict[str, str]:
         root = self.server.folder / "data/pages"
         return {str(file.relative_to(root).with_suffix("")): file.read_text() for file in root.rglob("*.txt")}
 
-    def versions(self, path: Path) -> int:
+    def versions(self, path: str) -> int:
         return self._changes(f"meta/{self.name(path)}")
 
-    def uploads(self, path: Path) -> int:
+    def uploads(self, path: str) -> int:
         return self._changes(f"media_meta/{self.name(path)}/speedups.png")
 
     def _changes(self, name: str) -> int:
@@ -259,8 +258,8 @@ class Stand(Site):
     def opened(self, token: str) -> Confluence:
         return Confluence(f"{self.site.url}?space=KEY", Secret(fake_confluence.USER, token))
 
-    def name(self, path: Path) -> str:
-        return ": ".join(path)
+    def name(self, path: str) -> str:
+        return path.replace("/", ": ")
 
     def pages(self) -> dict[str, str]:
         return {page.title: page.body for page in self.site.pages.values()}
@@ -268,45 +267,20 @@ class Stand(Site):
     def typed(self, text: str) -> str:
         return f"<p>{text}</p>"
 
-    def save(self, path: Path, text: str) -> None:
-        if self.name(path) in self.site.titles():
-            self.site.edit(self.name(path), lambda _: text)
-            return
-        if len(path) > 1 and self.name(path[:-1]) not in self.site.titles():
-            self.save(path[:-1], "x")
-        above = self.site.page(self.name(path[:-1])) if len(path) > 1 else self.site.home
-        self.site.add(self.name(path), self.typed(text), parent=above.id)
+    def save(self, path: str, text: str) -> None:
+        self.site.save(self.name(path), text)
 
-    def versions(self, path: Path) -> int:
-        return len(self.site.page(self.name(path)).versions)
+    def versions(self, path: str) -> int:
+        return self.site.page(self.name(path)).version
 
-    def uploads(self, path: Path) -> int:
-        return self.site.uploads().get(f"{self.name(path)}/speedups.png", 0)
+    def uploads(self, path: str) -> int:
+        return self.site.page(self.name(path)).uploads
 
     @contextlib.contextmanager
     def read_only(self) -> Iterator[None]:
-        for page in self.site.pages.values():
-            page.locked = True
+        self.site.is_read_only = True
         yield
-        for page in self.site.pages.values():
-            page.locked = False
-
-
-@contextlib.contextmanager
-def just_before(words: bytes, comes: Callable[[], object]) -> Iterator[None]:
-    """Somebody does something when the first request whose body holds these words is on its way."""
-    send, waiting = requests.Session.send, [comes]
-
-    def between(session: requests.Session, request: requests.PreparedRequest, **more: Any) -> requests.Response:
-        body = request.body or b""
-        if waiting and words in (body if isinstance(body, bytes) else body.encode()):
-            waiting.pop()()
-        return send(session, request, **more)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(requests.Session, "send", between)
-        yield
-    assert not waiting
+        self.site.is_read_only = False
 
 
 @contextlib.contextmanager

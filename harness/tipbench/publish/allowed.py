@@ -23,10 +23,9 @@ from tipbench.machine.forms import flag, number, numbers, one_of, version
 from tipbench.machine.gpu import GPU_READINGS
 from tipbench.machine.proc import DENIED, UNAVAILABLE
 from tipbench.publish.forms import CONTROLS, EQUAL, JOB_CARD, MEMORY, OPTIONS, fields, measured
-from tipbench.publish.suite import WORD, KnownTip, known
+from tipbench.publish.suite import WORD, SuiteTip, suite_tip
 from tipbench.records.record import Launch, Outcome, PairInfo, Record, Run, VariantInfo, VariantRecord
 from tipbench.records.store import Notice
-from tipbench.report.effect import Effect, effects
 from tipbench.tip.pair import Equal
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import BLIND, NEEDS, SENTENCES, WITHHELD, Reason, field_names
@@ -43,23 +42,27 @@ FIELD_WORDS = frozenset({*COMMANDS, *(signal.name for signal in Signals), "start
 
 @dataclass(frozen=True)
 class Allowed:
-    """run: what may be published. notices: the same of what was wrong with its file. withheld: names of the pairs
-    that are left out because the suite as installed here does not know them. earlier: what earlier runs of the machine
-    found of the same, as `advise` takes it."""
+    """A run as it may be published.
+
+    Attributes:
+        run: the run.
+        notices: what was wrong with its file.
+        withheld: names of the pairs that are left out because the suite as installed here does not have them.
+        earlier: earlier runs of the machine, as far as they did the same work, oldest first.
+    """
 
     run: Run
     notices: tuple[Notice, ...]
     withheld: tuple[str, ...]
-    earlier: tuple[Sequence[Effect], ...] = ()
+    earlier: tuple[Run, ...] = ()
 
 
 def allowed(run: Run, notices: Sequence[Notice] = (), public_name: str = "") -> Allowed:
     """What may be published of a run. public_name: what its machine is called; else a name made of its hardware."""
-    let_through = [_record(run, record) for record in run.records]
-    kept = tuple(record for record in let_through if record is not None)
-    withheld = [record.name for record, found in zip(run.records, let_through, strict=True) if found is None]
-    planned = [name for name in run.planned if _is_known(name) and name not in withheld]
-    withheld += [name for name in run.planned if not _is_known(name)]
+    records = [(record.name, _record(record)) for record in run.records]
+    withheld = [name for name, record in records if record is None]
+    planned = [name for name in run.planned if _in_suite(name) and name not in withheld]
+    withheld += [name for name in run.planned if not _in_suite(name)]
     return Allowed(
         Run(
             id=_id(run.id),
@@ -67,32 +70,47 @@ def allowed(run: Run, notices: Sequence[Notice] = (), public_name: str = "") -> 
             suite=version(run.suite) or UNAVAILABLE,
             commit=run.commit if re.fullmatch(r"[0-9a-f]{7,40}(-dirty)?", run.commit) else UNAVAILABLE,
             machine=_machine(run.machine, public_name),
-            controls={name: found for name, rule in CONTROLS.items() if (found := rule(run.controls.get(name)))},
+            controls=fields(run.controls, CONTROLS),
             options=fields(run.options, OPTIONS),
             planned=tuple(planned),
-            records=kept,
+            records=tuple(record for _, record in records if record is not None),
         ),
-        tuple(Notice(Path("results"), found.line, f"it could not be used; {WITHHELD}") for found in notices),
+        tuple(Notice(Path("results"), notice.line, f"it could not be used; {WITHHELD}") for notice in notices),
         tuple(dict.fromkeys(withheld)),
     )
 
 
-def with_earlier(run: Run, found: Allowed, before: Iterable[Run]) -> Allowed:
-    """With what runs before it found, of which no more is let through than of the run itself.
+def with_earlier(run: Run, publication: Allowed, before: Iterable[Run]) -> Allowed:
+    """With earlier runs, of which no more is let through than of the run itself.
 
-    before: as stored, in the order they were made. Whether their work is the same is decided by all of its code and
-    sizes, of which only a part may be published.
+    before: as stored, oldest first. Whether their work is the same is decided by all of its code and sizes, of which
+    only a part may be published: so each record takes over the description of the newest one.
     """
-    work = {effect.key: effect.text for effect in effects(run)}
-    shown = {effect.key: effect.text for effect in effects(found.run)}
+    newest = {(record.name, record.info.device): record.info for record in run.records}
+    published = {(record.name, record.info.device): record.info for record in publication.run.records}
     earlier = []
-    for other in before:
-        alike = {effect.key for effect in effects(other) if work.get(effect.key) == effect.text}
-        let_through = effects(allowed(other).run)
-        earlier.append(
-            [replace(one, text=shown[one.key]) for one in let_through if one.key in alike and one.key in shown]
-        )
-    return replace(found, earlier=tuple(earlier))
+    for older in before:
+        same_work = {
+            (record.name, record.info.device)
+            for record in older.records
+            if (info := newest.get((record.name, record.info.device))) is not None and _work(info) == _work(record.info)
+        }
+        let_through = allowed(older).run
+        records = [
+            replace(record, info=_with_work_of(published[key], record.info))
+            for record in let_through.records
+            if (key := (record.name, record.info.device)) in same_work and key in published
+        ]
+        earlier.append(replace(let_through, records=tuple(records)))
+    return replace(publication, earlier=tuple(earlier))
+
+
+def _work(info: PairInfo) -> tuple[object, ...]:
+    return info.code, info.sizes, info.flush_l2
+
+
+def _with_work_of(info: PairInfo, older: PairInfo) -> PairInfo:
+    return replace(older, code=info.code, sizes=info.sizes, flush_l2=info.flush_l2)
 
 
 def check_public_name(name: str) -> str:
@@ -106,80 +124,73 @@ def check_public_name(name: str) -> str:
     return name
 
 
-def _id(found: str) -> str:
-    """The run's id, or where somebody gave it another than `uuid4().hex`, one made of it."""
-    return (
-        found
-        if re.fullmatch(r"[0-9a-f]{8,32}", found)
-        else hashlib.sha256(found.encode("utf-8", "replace")).hexdigest()[:32]
-    )
+def _id(id: str) -> str:
+    """The run's id; of one that is no `uuid4().hex`, a digest."""
+    is_plain = re.fullmatch(r"[0-9a-f]{8,32}", id)
+    return id if is_plain else hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[:32]
 
 
-def _date(found: str) -> str:
+def _date(date: str) -> str:
     """A date of ISO 8601 in UTC, which tells no time zone; the epoch for what is none."""
     try:
-        return datetime.fromisoformat(found).astimezone(UTC).isoformat(timespec="seconds")
+        return datetime.fromisoformat(date).astimezone(UTC).isoformat(timespec="seconds")
     except (ValueError, OverflowError):
         return "1970-01-01T00:00:00+00:00"
 
 
-def _machine(found: Mapping[str, Any], public_name: str) -> dict[str, Any]:
-    kept = publishable(found, MACHINE_FIELDS)
-    return {"name": public_name or _name(kept), **kept}
+def _machine(recorded: Mapping[str, Any], public_name: str) -> dict[str, Any]:
+    machine = publishable(recorded, MACHINE_FIELDS)
+    return {"name": public_name or _name(machine), **machine}
 
 
-def _name(kept: Mapping[str, Any]) -> str:
+def _name(machine: Mapping[str, Any]) -> str:
     """As `machine.name` made it when the run began, of what is published anyway."""
-    cards = [dict(card) for card in kept.get("gpus", ()) if isinstance(card, Mapping)]
-    limits = [kept.get(key) for key in ("cores", "physical_cores", "quota_cores")]
+    cards = [dict(card) for card in machine.get("gpus", ()) if isinstance(card, Mapping)]
+    limits = [machine.get(key) for key in ("cores", "physical_cores", "quota_cores")]
     cores = [limit for limit in limits if isinstance(limit, int | float)]
-    memory = kept.get("memory_bytes")
+    memory = machine.get("memory_bytes")
     return hardware_name(
-        str(kept.get("cpu", UNAVAILABLE)) if kept.get("cpu") not in (UNAVAILABLE, DENIED) else "machine",
-        str(kept.get("microarchitecture", UNAVAILABLE)),
+        str(machine.get("cpu", UNAVAILABLE)) if machine.get("cpu") not in (UNAVAILABLE, DENIED) else "machine",
+        str(machine.get("microarchitecture", UNAVAILABLE)),
         max(1, int(min(cores))) if cores else UNAVAILABLE,
         int(memory) if isinstance(memory, int | float) and memory > 0 else UNAVAILABLE,
         cards,
     )[:LONGEST_NAME].strip("-")
 
 
-def _tip(info: PairInfo) -> KnownTip | None:
-    return known(str(info.tip.get("id")), info.pair)
-
-
-def _is_known(name: str) -> bool:
+def _in_suite(name: str) -> bool:
     tip, _, pair = name.partition(".")
-    return known(tip, pair) is not None
+    return suite_tip(tip, pair) is not None
 
 
-def _record(run: Run, record: Record) -> Record | None:
-    """The record of one of the suite's pairs; None of any other, and of one with variants the suite does not know."""
-    tip = _tip(record.info)
+def _record(record: Record) -> Record | None:
+    """The record of one of the suite's pairs; None of any other, and of one with variants that the suite lacks."""
+    tip = suite_tip(str(record.info.tip.get("id")), record.info.pair)
     if tip is None:
         return None
     names = {variant.name for variant in record.info.variants} | set(record.variants)
     names |= {name for launch in record.launches for name in launch.variant}
-    if not all(map(tip.variant, names)):
+    if not all(map(tip.has_variant, names)):
         return None
     return Record(
         info=_info(record.info, tip),
         outcome=_outcome(record.outcome),
         why=_why(record.why, tip),
         steps=record.steps,
-        variants={name: _variant(found, tip) for name, found in record.variants.items()},
+        variants={name: _variant(variant, tip) for name, variant in record.variants.items()},
         launches=tuple(map(_launch, record.launches)),
         wall_s=number(record.wall_s) or 0.0,
     )
 
 
-def _outcome(found: str) -> Outcome:
+def _outcome(outcome: str) -> Outcome:
     """What `store.read` lets through, which is one of these."""
-    return "measured" if found == "measured" else "skipped" if found == "skipped" else "failed"
+    return "measured" if outcome == "measured" else "skipped" if outcome == "skipped" else "failed"
 
 
-def _info(info: PairInfo, tip: KnownTip) -> PairInfo:
+def _info(info: PairInfo, tip: SuiteTip) -> PairInfo:
     return PairInfo(
-        tip=tip.about,
+        tip=tip.fields,
         pair=info.pair,
         scale=one_of("micro", "macro")(info.scale) or "",
         file=tip.file,
@@ -199,67 +210,68 @@ def _info(info: PairInfo, tip: KnownTip) -> PairInfo:
         ),
         why=_why(info.why, tip),
         flush_l2=info.flush_l2,
-        worded=info.worded if tip.variant(info.worded) else "",
-        job=info.job if info.job.removeprefix(f"{tip.about['id']}.") in tip.words else "",
+        worded=info.worded if tip.has_variant(info.worded) else "",
+        job=info.job if info.job.removeprefix(f"{tip.fields['id']}.") in tip.words else "",
         code=_code(info, tip),
     )
 
 
-def _code(info: PairInfo, tip: KnownTip) -> Mapping[str, str]:
+def _code(info: PairInfo, tip: SuiteTip) -> Mapping[str, str]:
     """The code that was measured where the suite's file says the same; else none."""
     return info.code if info.code == tip.code(info.pair) else {}
 
 
-def _variant(found: VariantRecord, tip: KnownTip) -> VariantRecord:
+def _variant(variant: VariantRecord, tip: SuiteTip) -> VariantRecord:
     return VariantRecord(
-        _outcome(found.outcome),
-        _why(found.why, tip),
-        equal=fields(found.equal, EQUAL),
-        mechanism=_mechanism(found.mechanism, tip),
-        memory=numbers(MEMORY)(found.memory),
-        one_off=numbers("build|warm_up")(found.one_off),
-        energy=numbers("joules_a_step")(found.energy),
-        work=numbers("flops|bytes")(found.work),
-        trainings=found.trainings,  # numbers alone
+        _outcome(variant.outcome),
+        _why(variant.why, tip),
+        equal=fields(variant.equal, EQUAL),
+        mechanism=_mechanism(variant.mechanism, tip),
+        memory=numbers(MEMORY)(variant.memory),
+        one_off=numbers("build|warm_up")(variant.one_off),
+        energy=numbers("joules_a_step")(variant.energy),
+        work=numbers("flops|bytes")(variant.work),
+        trainings=variant.trainings,  # numbers alone
     )
 
 
-def _why(found: Reason | None, tip: KnownTip) -> Reason | None:
+def _why(reason: Reason | None, tip: SuiteTip) -> Reason | None:
     """The code and the fields of a reason. Of a code that is not known, at most the kind of failure."""
-    if found is None:
+    if reason is None:
         return None
-    if found.code not in SENTENCES:
-        kind = found.code.partition(".")[0]
+    if reason.code not in SENTENCES:
+        kind = reason.code.partition(".")[0]
         return Reason(f"{kind if any(code.partition('.')[0] == kind for code in SENTENCES) else NEEDS}.withheld")
     words = tip.words | FIELD_WORDS
-    kept = {
+    fields_of_code = {
         name: item
-        for name, item in found.fields.items()
-        if name in field_names(found.code) and (measured(item) is not None or _of_words(str(item), words))
+        for name, item in reason.fields.items()
+        if name in field_names(reason.code) and (measured(item) is not None or _of_words(str(item), words))
     }
-    return Reason(found.code, kept)
+    return Reason(reason.code, fields_of_code)
 
 
-def _mechanism(found: Mapping[str, Any], tip: KnownTip) -> dict[str, Any]:
-    if not found:
+def _mechanism(mechanism: Mapping[str, Any], tip: SuiteTip) -> dict[str, Any]:
+    if not mechanism:
         return {}
-    what = found.get("what")
-    sides = {side: _counted(found.get(side), tip) for side in ("baseline", "optimized")}
-    return {"what": what if what in tip.counts else "count", **sides, "engaged": flag(found.get("engaged"))}
+    what = mechanism.get("what")
+    is_ours = isinstance(what, str) and _of_words(what, tip.words)
+    sides = {side: _counted(mechanism.get(side), tip) for side in ("baseline", "optimized")}
+    return {"what": what if is_ours else "count", **sides, "engaged": flag(mechanism.get("engaged"))}
 
 
-def _counted(found: Any, tip: KnownTip, depth: int = 0) -> Any:
+def _counted(counted: Any, tip: SuiteTip, depth: int = 0) -> Any:
     """What a mechanism counted: numbers, and text of the words of the tip's own file."""
-    if isinstance(found, bool) or measured(found) is not None:
-        return found
-    if isinstance(found, str):
-        return found if _of_words(found, tip.words) else "not published"
-    if isinstance(found, Mapping) and found.keys() == {"unseen"}:
-        return {"unseen": BLIND if found["unseen"] == BLIND else WITHHELD}
-    if isinstance(found, Mapping) and depth < 3:
-        return {key: _counted(item, tip, depth + 1) for key, item in found.items() if _of_words(str(key), tip.words)}
-    if isinstance(found, list | tuple) and depth < 3:
-        return [_counted(item, tip, depth + 1) for item in found[:100]]
+    if isinstance(counted, bool) or measured(counted) is not None:
+        return counted
+    if isinstance(counted, str):
+        return counted if _of_words(counted, tip.words) else "not published"
+    if isinstance(counted, Mapping) and counted.keys() == {"unseen"}:
+        return {"unseen": BLIND if counted["unseen"] == BLIND else WITHHELD}
+    if isinstance(counted, Mapping) and depth < 3:
+        return {key: _counted(item, tip, depth + 1) for key, item in counted.items() if _of_words(str(key), tip.words)}
+    if isinstance(counted, list | tuple) and depth < 3:
+        return [_counted(item, tip, depth + 1) for item in counted[:100]]
     return None
 
 
@@ -271,5 +283,5 @@ def _of_words(text: str, words: Iterable[str]) -> bool:
 
 
 def _launch(launch: Launch) -> Launch:
-    kept = {name: column for name, column in launch.gpu.items() if name in GPU_READINGS}
-    return replace(launch, gpu=kept, card=numbers(JOB_CARD)(launch.card))
+    readings = {name: column for name, column in launch.gpu.items() if name in GPU_READINGS}
+    return replace(launch, gpu=readings, card=numbers(JOB_CARD)(launch.card))

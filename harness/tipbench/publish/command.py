@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tipbench.advise.command import page_of
 from tipbench.compare.comparison import Comparison
 from tipbench.compare.inputs import LEAST, MOST
-from tipbench.compare.page import across
-from tipbench.compare.page import page as compared_page
 from tipbench.compare.stored import Stored
 from tipbench.errors import UserError
-from tipbench.publish import tree
+from tipbench.publish import pages
 from tipbench.publish.allowed import Allowed, allowed, check_public_name, with_earlier
-from tipbench.publish.send import Compared, Published, compared_there, known_there, plan, preview, send
+from tipbench.publish.index import Entry
+from tipbench.publish.send import Publication, compared_there, plan, preview, published_there, send
 from tipbench.publish.target import EXPERIMENTAL, open_wiki, parse, secret_for
-from tipbench.publish.wiki import Wiki, WikiError, WikiPage
+from tipbench.publish.wiki import Page, Wiki, WikiError
 from tipbench.records import store
-from tipbench.report.document import Page, figures
 from tipbench.report.earlier import earlier
-from tipbench.report.effect import effects as effects_of
-from tipbench.report.figures import alts_across, draw, draw_across
-from tipbench.report.one_run import in_two
-from tipbench.report.rows import rows
+from tipbench.report.effect import effects
 from tipbench.report.wording import plain, plural
 
 
@@ -36,8 +31,17 @@ class PublishError(UserError):
 
 @dataclass(frozen=True)
 class Options:
-    """The options of the command. files: of runs, and folders that `tipbench advise` has made. results: where runs are
-    that the wiki knows already, for the comparison. own: whether pages about a person's own job may be sent."""
+    """The options of the command.
+
+    Attributes:
+        to: the target, see `tipbench.publish.target`.
+        files: of runs, and folders that `tipbench advise` has made.
+        dry_run: whether to show what would be sent, and send nothing.
+        public_name: what the machine is called; "" for a name made of its hardware.
+        flavour: of a git wiki; "" to guess it from the host.
+        results: where runs are that the wiki has already, for the comparison.
+        own: whether pages about a person's own job may be sent.
+    """
 
     to: str
     files: Sequence[Path]
@@ -55,46 +59,46 @@ def begin(options: Options) -> int:
     if target.kind in EXPERIMENTAL:
         _say(f"{target.kind} is experimental: {EXPERIMENTAL[target.kind]}")
     own = [_of_own_job(file, options.own) for file in options.files if file.is_dir()]
-    chosen = _chosen([file for file in options.files if not file.is_dir()], options.public_name)
+    runs = _runs([file for file in options.files if not file.is_dir()], options.public_name)
     try:
         wiki = open_wiki(target, secret, options.flavour)
-        compared = (
-            _compared(wiki, chosen, options.results) if chosen else None
-        )  # reads the wiki: a refusal comes before all drawing
-        found = [_published(one) for one in chosen]
+        publication = Publication(own=own)
+        if runs:  # what reads the wiki comes first: a refusal comes before all drawing
+            publication = _with_comparison(publication, wiki, runs, options.results)
+            publication = replace(publication, runs=list(map(pages.of_run, runs)))
         if options.dry_run:
-            changes = plan(wiki, found, compared, own)
+            changes = plan(wiki, publication)
             for line in preview(changes):
                 print(line)
             _say(f"dry run: {plural(len(changes), 'page')} would be written; nothing was sent")
             return 0
-        changes = send(wiki, found, compared, own)
+        written = send(wiki, publication)
     except WikiError as error:
         raise PublishError(secret.hide(str(error))) from None
-    for change in changes:
-        print(f"written: {'/'.join(change.path)}")
-    if not changes:
+    for path in written:
+        print(f"written: {path}")
+    if not written:
         print("nothing to write: the wiki has all of it already")
     return 0
 
 
-def _chosen(files: Sequence[Path], public_name: str) -> list[Allowed]:
+def _runs(files: Sequence[Path], public_name: str) -> list[Allowed]:
     """The runs as they may be published, each once. Raises PublishError, also where files differ of one run."""
     if public_name:
         try:
             check_public_name(public_name)
         except ValueError as error:
             raise PublishError(f"--public-name {plain(public_name)!r}: {error}") from None
-    chosen: dict[str, tuple[Path, Allowed]] = {}
+    by_id: dict[str, tuple[Path, Allowed]] = {}
     for file in files:
-        found = _read(file, public_name)
-        first, known = chosen.setdefault(found.run.id, (file, found))
-        if known.run != found.run:
+        read = _read(file, public_name)
+        first, publication = by_id.setdefault(read.run.id, (file, read))
+        if publication.run != read.run:
             raise PublishError(
-                f"{first} and {file} hold different things under the run id {found.run.id}: leave one out"
+                f"{first} and {file} hold different things under the run id {read.run.id}: leave one out"
             )
-    runs = [found for _, found in chosen.values()]
-    hardware = {allowed(found.run).run.machine["name"] for found in runs}
+    runs = [publication for _, publication in by_id.values()]
+    hardware = {allowed(publication.run).run.machine["name"] for publication in runs}
     if public_name and len(hardware) > 1:
         raise PublishError(f"--public-name names one machine; these runs are of {plural(len(hardware), 'machine')}")
     return runs
@@ -110,90 +114,77 @@ def _read(file: Path, public_name: str) -> Allowed:
         )
     for notice in notices:
         _say(str(notice))
-    found = _with_earlier(file, allowed(run, notices, public_name))
-    if found.withheld:
-        named = ", ".join(map(plain, found.withheld[:5])) + ", ..." * (len(found.withheld) > 5)
-        _say(f"{file}: {plural(len(found.withheld), 'pair')} left out, as this suite has none of that name: {named}")
-    if not found.run.records:
+    publication = _with_earlier(file, allowed(run, notices, public_name))
+    if withheld := publication.withheld:
+        names = ", ".join(map(plain, withheld[:5])) + ", ..." * (len(withheld) > 5)
+        _say(f"{file}: {plural(len(withheld), 'pair')} left out, as this suite has none of that name: {names}")
+    if not publication.run.records:
         raise PublishError(f"{file}: no pair of the suite is finished in it, so there is nothing to publish")
-    return found
+    return publication
 
 
-def _of_own_job(folder: Path, allowed_to: bool) -> WikiPage:
+def _of_own_job(folder: Path, is_allowed: bool) -> Page:
     """The page of an advice. Raises PublishError unless pages about a person's own job may be sent, and NoJob."""
-    if not allowed_to:
+    if not is_allowed:
         raise PublishError(f"{folder} is about a job of your own, and is not published: add --include-own if it may be")
-    return WikiPage((f"Advice {re.sub('[^A-Za-z0-9.-]+', '-', folder.resolve().name)}",), page_of(folder))
+    name = re.sub("[^A-Za-z0-9.-]+", "-", folder.resolve().name)
+    return Page(f"Advice {name}", pages.markdown(page_of(folder)))
 
 
-def _with_earlier(file: Path, found: Allowed) -> Allowed:
-    """The run in this file with what earlier runs beside it found."""
+def _with_earlier(file: Path, publication: Allowed) -> Allowed:
+    """The run in this file with earlier runs beside it."""
     run, _ = store.read(file)
-    return with_earlier(run, found, (store.read(path)[0] for path in earlier(file, run)))
+    return with_earlier(run, publication, (store.read(path)[0] for path in earlier(file, run)))
 
 
-def _published(found: Allowed) -> Published:
-    entry = tree.entry(found.run, found.earlier)
-    home, below = "/".join(entry.path), "/".join(entry.evidence)
-    shown = in_two(found.run, home, below, found.notices, earlier=found.earlier)
-    drawn, evidence = draw(rows(found.run), "png"), shown.below[below]
-    of_evidence = WikiPage(entry.evidence, evidence, _files(evidence, drawn))
-    return Published(entry, shown.front, _files(shown.front, drawn), of_evidence)
-
-
-def _files(shown: Page, drawn: Mapping[str, bytes]) -> dict[str, bytes]:
-    return {f"{figure.name}.png": drawn[figure.name] for figure in figures(shown)}
-
-
-def _compared(wiki: Wiki, chosen: Sequence[Allowed], results: Path) -> Compared | None:
-    """The comparison of these runs with those that the wiki knows and that lie here too; None for fewer than two."""
-    runs, files = {found.run.id: found for found in chosen}, {}
-    for known in known_there(wiki):
-        if known.id not in runs and (here := _here(known, results)) is not None:
-            files[known.id], runs[known.id] = here
-    newest = sorted(runs.values(), key=lambda found: (found.run.started, found.run.id), reverse=True)[:MOST]
+def _with_comparison(publication: Publication, wiki: Wiki, runs: Sequence[Allowed], results: Path) -> Publication:
+    """With the comparison of these runs and those that the wiki names and that lie here too, from two runs on."""
+    by_id = {run.run.id: run for run in runs}
+    files: dict[str, Path] = {}
+    for entry in published_there(wiki):
+        if entry.id not in by_id and (stored := _stored_here(entry, results)) is not None:
+            files[entry.id], by_id[entry.id] = stored
+    newest = sorted(by_id.values(), key=lambda run: (run.run.started, run.run.id), reverse=True)[:MOST]
     if len(newest) < LEAST:
-        return None
-    ids = tuple(found.run.id for found in newest)
+        return publication
+    ids = frozenset(run.run.id for run in newest)
     if elsewhere := [id for id in compared_there(wiki) if id not in ids]:
         _say(
             f"the comparison stays as it is: it holds {plural(len(elsewhere), 'run')} that {results} lacks "
             f"({', '.join(id[:8] for id in elsewhere[:5])}); publish where all results files are to have it made anew"
         )
-        return None
-    for group in Comparison(tuple(map(_stored, newest))).groups:
-        speaking = newest[group.speaks]
-        if speaking.run.id in files:
-            newest[group.speaks] = _with_earlier(files[speaking.run.id], speaking)
-    runs_here = tuple(map(_stored, newest))
-    comparison = Comparison(runs_here, tuple(note for stored in runs_here for note in stored.notices))
-    effects = across(comparison)
-    shown = compared_page(comparison, alts_across(effects))
-    return Compared(ids, shown, _files(shown, draw_across(effects, "png")))
+        return publication
+    for group in Comparison(tuple(map(_as_stored, newest))).groups:
+        newest_of_group = newest[group.speaks]
+        if newest_of_group.run.id in files:
+            newest[group.speaks] = _with_earlier(files[newest_of_group.run.id], newest_of_group)
+    stored_runs = tuple(map(_as_stored, newest))
+    comparison = Comparison(stored_runs, tuple(notice for stored in stored_runs for notice in stored.notices))
+    return replace(publication, comparison=pages.of_comparison(comparison), compared=ids)
 
 
-def _here(known: tree.Entry, results: Path) -> tuple[Path, Allowed] | None:
-    for file in sorted(results.rglob(f"{known.run}.jsonl")):
+def _stored_here(entry: Entry, results: Path) -> tuple[Path, Allowed] | None:
+    for file in sorted(results.rglob(f"{entry.run}.jsonl")):
         try:
             run, notices = store.read(file)
         except store.StoreError:  # a run that was not named need not be usable
             continue
-        found = allowed(run, notices, known.machine)
-        if found.run.id == known.id and found.run.records:
-            return file, found
+        publication = allowed(run, notices, entry.machine)
+        if publication.run.id == entry.id and publication.run.records:
+            return file, publication
     return None
 
 
-def _stored(found: Allowed) -> Stored:
-    run = found.run
-    notices = tuple(f"{store.file_name(run)}, line {notice.line}: {notice.text}" for notice in found.notices)
+def _as_stored(publication: Allowed) -> Stored:
+    run = publication.run
+    notices = tuple(f"{store.file_name(run)}, line {notice.line}: {notice.text}" for notice in publication.notices)
     return Stored(
         Path(store.file_name(run)),
         replace(run, records=()),
         len(run.records),
-        tuple(effects_of(run)),
+        tuple(effects(run)),
         notices,
-        found.earlier,
+        tuple(map(effects, publication.earlier)),
     )
 
 

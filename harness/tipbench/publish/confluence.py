@@ -1,336 +1,176 @@
-"""Confluence Cloud, through its REST API. Experimental: never tried on a live one, but on a server of the tests' own
-that was written after the same documentation: "The Confluence Cloud REST API v2", and v1 for attachments.
+"""Confluence Cloud by atlassian-python-api. Experimental: never tried on a live one, but on a server of the tests' own.
 
-Confluence stores a page in words of its own (entities, attributes, ids of macros), so what is read back never equals
-what was written. Therefore a property of each page, which people do not see, holds two digests: of the region as
-rendered and of the region as Confluence stored it. Where both fit, nothing has changed, and `render` gives the region
-as `read` found it.
-
-Titles are unique in a space, so a page is titled by its whole path:
+Confluence stores a page in words of its own (entities, ids of macros), so what is read back never equals what was
+written. So the comment of the version that we write holds the digest of our part: where the newest version has it,
+nobody has written since. Titles are unique in a space, so a page is titled by its path:
 "Benchmarks: amd-epyc-zen4-2c-24g: 2026-11-21-0e1f8a67".
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import io
 import re
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cached_property
-from html.entities import name2codepoint
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
-from xml.dom import Node, minidom
-from xml.parsers.expat import ExpatError
+from xml.sax.saxutils import quoteattr
 
-import requests
-
-from tipbench.publish import storage_text
-from tipbench.publish.http_wiki import HttpWiki
+from tipbench.publish import markup, web
+from tipbench.publish.region import inside
 from tipbench.publish.secret import Secret
-from tipbench.publish.wiki import Change, Conflict, Path, Stored, WikiError, WikiPage
+from tipbench.publish.wiki import SUMMARY, Conflict, Page, WikiError
 
-SETTLING_S = (0.5, 1.0, 2.0, 4.0)
-"""Waits until a page that was just written is there for readers."""
-
-PROPERTY = "tipbench"
-"""Key of the property with the digests, of pages and of attachments."""
-
-VOLATILE = ("ac:local-id", "ac:macro-id", "local-id", "ri:version-at-save")
-"""Attributes that Confluence writes anew whenever anybody saves a page, as the package markdown-to-confluence has
-found."""
+try:
+    from atlassian import Confluence as Client
+except ImportError:
+    raise markup.missing() from None
 
 MARK = re.compile(
-    r'<ac:structured-macro\b(?=[^>]*\bac:name="anchor")[^>]*>\s*'
-    r'<ac:parameter ac:name="">tipbench-(?P<which>begin|end)</ac:parameter>\s*</ac:structured-macro>'
+    r'<p\b[^>]*>\s*<ac:structured-macro\b(?=[^>]*\bac:name="anchor")[^>]*>\s*'
+    r'<ac:parameter ac:name="">tipbench-(begin|end)</ac:parameter>\s*</ac:structured-macro>\s*</p>'
 )
-MARKED_PARAGRAPH = re.compile(
-    rf"<p\b(?P<attributes>[^>]*)>(?P<before>(?:(?!</?p\b).)*?){MARK.pattern}(?P<after>(?:(?!</?p\b).)*?)</p>",
-    re.DOTALL,
-)
-ENTITIES = "".join(f'<!ENTITY {name} "&#{code};">' for name, code in name2codepoint.items() if code > 62)
-"""Those of HTML, which storage format has and XML has not; those below are XML's own."""
+"""A mark as Confluence stores it, with ids of its own."""
 
 
-class Confluence(HttpWiki):
-    """A space of a Confluence. A page is read before it is rendered: only then can `render` see that it is there
-    already.
+def _mark(name: str) -> str:
+    macro = '<ac:structured-macro ac:name="anchor"><ac:parameter ac:name="">'
+    return f"<p>{macro}tipbench-{name}</ac:parameter></ac:structured-macro></p>"
 
-    A page with one of our titles that lies elsewhere in the space and has no marks is not ours and is refused; one
-    with marks is ours wherever people moved it. A renamed page is no longer ours.
-    """
 
-    kind = "Confluence"
-    markup = storage_text.Storage
-    help = "only Confluence Cloud can be published to: confluence+https://SITE.atlassian.net/wiki?space=KEY"
-    marks = (f"<p>{storage_text.anchor('tipbench-begin')}</p>", f"<p>{storage_text.anchor('tipbench-end')}</p>")
+class Confluence:
+    """Implements `tipbench.publish.wiki.Wiki`, for one space. A page is read before it is rendered: only then can
+    `render` see that it is there already."""
+
+    marks = (_mark("begin"), _mark("end"))
 
     def __init__(self, url: str, secret: Secret) -> None:
         """url: `https://SITE.atlassian.net/wiki?space=KEY`, with `&parent=PAGE_ID` where the tree is to hang below
-        another page than the space's home. Nothing is sent yet. Raises WikiError where the address or the token is
-        of no use."""
+        another page than the space's home. Nothing is sent yet. Raises WikiError where the address is of no use."""
         parts = urlsplit(url)
         query = parse_qs(parts.query)
-        super().__init__(f"{parts.scheme}://{parts.netloc}{parts.path}", secret)
-        self._key, self._parent = query.get("space", [""])[0], query.get("parent", [""])[0]
-        if not re.fullmatch(r"~?[A-Za-z0-9_.:-]+", self._key):
-            raise self._error(f"no space is named for {self._url}: add ?space=KEY, the key in its pages' addresses")
-        if self._parent and not self._parent.isdecimal():
-            raise self._error("parent is the number in the parent page's address: .../pages/NUMBER/...")
-        if not secret.token:
-            raise self._error(f"no token for {self._url}: set TIPBENCH_USER (the account's e-mail address) and "
-                              "TIPBENCH_TOKEN")  # fmt: skip
-        self._session.headers["Accept"] = "application/json"
-        self._standing: dict[Path, tuple[object, str]] = {}  # the property's value, and the region as it was read
-        self._ids: dict[Path, str] = {}
-
-    def render(self, page: WikiPage) -> str:
-        region = super().render(page)
-        vouched, standing = self._standing.get(page.path, (None, ""))
-        return standing if vouched == _digests(region, standing) else region
-
-    def read(self, path: Path) -> Stored:
-        self._standing.pop(path, None)
-        self._ids.pop(path, None)
-        id = self._id(path)
-        if id is None:
-            return Stored(None)
-        page = self._get(path, id)
-        status, text = self._within(page, "status"), self._text(page)
-        if status != "current":
-            raise self._error(f"{self._page(path)} is {status}: restore it, or rename it")
-        if not MARK.search(text) and self._within(page, "parentId") != self._above(path):
-            raise self._error(
-                f"{self._page(path)} lies elsewhere in the space {self._key}, and tipbench did not write it; titles "
-                "are unique in a space: rename that page, or publish to another space or below its parent"
+        self._url = f"{parts.scheme}://{parts.netloc}{parts.path}"
+        self._space, self._parent = query.get("space", [""])[0], query.get("parent", [""])[0]
+        if not re.fullmatch(r"~?[A-Za-z0-9_.:-]+", self._space) or not re.fullmatch(r"\d*", self._parent):
+            raise WikiError(
+                f"{self._url} lacks a space, or parent is no number: add ?space=KEY, the key in its pages' addresses, "
+                "and parent as in .../pages/NUMBER/..."
             )
-        return Stored(self._as_shown(path, id, text), str(self._version(page)))
+        if not secret.token:
+            raise WikiError(f"no token for {self._url}: set TIPBENCH_USER (the account's e-mail address) and "
+                            "TIPBENCH_TOKEN")  # fmt: skip
+        self._secret = secret
+        basic = b"Basic " + base64.b64encode(f"{secret.user}:{secret.token}".encode())
+        header = basic if secret.user else b"Bearer " + secret.token.encode()
+        # Their retries wait as long as the server says.
+        self._client: Any = Client(
+            self._url, session=web.session(header), timeout=int(web.TIMEOUT_S), retry_with_header=False
+        )
+        self._pages: dict[str, dict[str, Any]] = {}
+        self._unchanged: dict[str, tuple[str, str]] = {}
 
-    def has_image(self, path: Path, name: str, content: bytes) -> bool:
-        """By size and by the digest that was stored when we attached it: a person's replacement of equal size is
-        taken for ours."""
-        id = self._id(path)
-        if id is None:
+    def render(self, page: Page) -> str:
+        def file(name: str) -> str:
+            width = markup.width(page.files.get(name, b""))
+            shown = f' ac:width="{width}"' if width else ""
+            return f"<ac:image{shown}><ri:attachment ri:filename={quoteattr(name)}/></ac:image>"
+
+        def address(path: str, anchor: str) -> str:
+            return f"<ac:link><ri:page ri:content-title={quoteattr(_title(path))}/>"
+
+        text = markup.storage(page.text, markup.Addresses(address, file))
+        digest, stored = self._unchanged.get(page.path, ("", ""))
+        return stored if digest == _digest(text) else text
+
+    def read(self, path: str) -> str | None:
+        self._unchanged.pop(path, None)
+        page = self._page(path)
+        if page is None:
+            return None
+        text = MARK.sub(lambda match: f"\n{_mark(match[1])}\n", page["body"]["storage"]["value"]).lstrip("\n")
+        message = re.search(r"[0-9a-f]{64}", page["version"].get("message") or "")
+        if message:
+            self._unchanged[path] = (message[0], inside(text, self.marks, _title(path)))
+        return text
+
+    def write(self, path: str, text: str, base: str | None) -> None:
+        """Confluence refuses a version that is not the next one after that which was read, and a title that exists."""
+        body = {"storage": {"value": text, "representation": "storage"}}
+        message = f"{SUMMARY} {_digest(inside(text, self.marks, path))}"
+        page = self._pages.get(path)
+        if page is None:
+            page = self._make(path)
+        version = {"number": page["version"]["number"] + 1, "message": message, "minorEdit": True}
+        content = {"type": "page", "title": _title(path), "body": body, "version": version}
+        self._send(path, "PUT", f"rest/api/content/{page['id']}", json=content)
+
+    def has(self, path: str, name: str, content: bytes) -> bool:
+        """By size and the digest in the comment of our upload."""
+        page = self._page(path)
+        if page is None:
             return False
-        query = {"filename": self._file(path, name)}
-        attached = self._results(self._page(path), f"api/v2/pages/{id}/attachments", query)
-        if not attached or attached[0].get("fileSize") != len(content):
-            return False
-        held = self._property(f"attachments/{self._within(attached, 0, 'id')}")
-        return held is not None and held.get("value") == _digest(content)
+        place = f"rest/api/content/{page['id']}/child/attachment"
+        listed = self._results(path, place, {"filename": name, "expand": "version"})
+        return any(_digest(content) in (entry["version"].get("message") or "") for entry in listed)
 
-    @contextmanager
-    def _ready(self, changes: Sequence[Change]) -> Iterator[None]:
-        """What a page hangs below, or is attached to, has to be there first: pages are made with nothing but the marks
-        and filled later."""
-        for change in changes:
-            self._expect_as_read(change)
-        new = {change.path for change in changes if change.before.text is None}
-        above = {change.path[:depth] for change in changes for depth in range(1, len(change.path))}
-        for path in sorted(new | above, key=lambda path: (len(path), path)):
-            # One that was not there when it was read is made, which fails where somebody was faster, not looked up.
-            if path in new or self._id(path) is None:
-                self._make(path)
-        yield
-
-    def _make(self, path: Path) -> None:
-        wanted = {"spaceId": self._space["id"], "status": "current", "parentId": self._above(path)}
-        response = self._send(self._page(path), "POST", "api/v2/pages", json={
-            **wanted, "title": self._name(path), "body": _storage("\n".join(self.marks)),
-        })  # fmt: skip
-        if response.status_code in (400, 409):
-            if self._id(path) is not None:
-                raise Conflict(f"somebody made the {self._page(path)} meanwhile")
-            if "already exists" in response.text:
-                raise self._error(
-                    f"the space {self._key} has a {self._page(path)} that this account cannot see, or that differs in "
-                    "capitals only: rename it, or ask for the permission to see it"
-                )
-        if not response.ok:
-            raise self._refusal(self._page(path), response, self._said(response))
-        self._ids[path] = str(self._within(self._parsed(response), "id"))
-        self._settled(path, 1)
-
-    def _edit(self, change: Change, text: str, summary: str) -> None:
-        id, version = self._ids[change.path], int(change.before.revision or 1) + 1
-        self._json(self._page(change.path), "PUT", f"api/v2/pages/{id}", json={
-            "id": id, "status": "current", "title": self._name(change.path), "body": _storage(text),
-            "version": {"number": version, "message": summary, "minorEdit": True},
-        })  # fmt: skip
-        self._vouch(change.path, text, version)
-
-    def _upload(self, path: Path, name: str, content: bytes, summary: str) -> None:
-        what = f"file {name} of {self._page(path)}"
-        answer = self._json(
-            what, "PUT", f"rest/api/content/{self._ids[path]}/child/attachment", data={"minorEdit": "true"},
-            files={"file": (name, content, "image/png")}, headers={"X-Atlassian-Token": "nocheck"},
-        )  # fmt: skip
-        self._remember(f"attachments/{self._within(answer, 'results', 0, 'id')}", _digest(content))
-
-    def _settled(self, path: Path, version: int) -> Any:
-        """The page once it shows what was written, which can take a site some seconds: the proof that it was."""
-        for wait_s in (*SETTLING_S, None):
-            place = f"api/v2/pages/{self._ids[path]}"
-            response = self._send(self._page(path), "GET", place, params={"body-format": "storage"})
-            if response.ok and self._version(page := self._parsed(response)) >= version:
-                return page
-            if response.status_code not in (200, 404):
-                raise self._refusal(self._page(path), response, self._said(response))
-            if wait_s is not None:
-                time.sleep(wait_s)
-        raise self._error(f"{self._page(path)} was taken but is not shown: look at it there")
-
-    def _vouch(self, path: Path, text: str, version: int) -> None:
-        """Remember how Confluence stores what was written as this version, unless somebody wrote on already."""
-        page = self._settled(path, version)
-        written, stored = self._region(path, text), self._region(path, self._text(page))
-        if self._version(page) == version and written is not None and stored is not None:
-            value = _digests(written[1].strip("\n"), self._laid_out(path, stored[1]))
-            self._remember(f"pages/{self._ids[path]}", value)
-
-    # ---- our region ----
-
-    def _as_shown(self, path: Path, id: str, text: str) -> str:
-        """The page with plain marks and our region one block a line."""
-        parts = self._region(path, text)
-        if parts is None:
-            return self._plain_marks(path, text)
-        region = self._laid_out(path, parts[1])
-        vouched = self._property(f"pages/{id}")
-        self._standing[path] = (vouched.get("value") if vouched else None, region)
-        return f"{parts[0]}{self.marks[0]}\n{region}\n{self.marks[1]}{parts[2]}"
-
-    def _region(self, path: Path, text: str) -> tuple[str, str, str] | None:
-        """Before, between and after the marks; None where they are not both there."""
-        before, begun, rest = self._plain_marks(path, text).partition(self.marks[0])
-        region, ended, after = rest.partition(self.marks[1])
-        return (before, region, after) if begun and ended else None
-
-    def _plain_marks(self, path: Path, text: str) -> str:
-        """Marks as `marks` has them, each on a line of its own, and nothing in code that reads like one.
-
-        What a person typed into a mark's paragraph, which looks empty, comes to be outside our region.
-        """
-
-        def alone(found: re.Match[str]) -> str:
-            typed = found["before"] + found["after"]
-            paragraph = f"<p{found['attributes']}>{typed}</p>" if typed.strip() else ""
-            return paragraph + self.marks[0] if found["which"] == "begin" else self.marks[1] + paragraph
-
-        shown = MARKED_PARAGRAPH.sub(alone, storage_text.unmarked(text))
-        if len(MARK.findall(shown)) != sum(map(shown.count, self.marks)):
-            raise self._misplaced(path)
-        for mark in self.marks:
-            shown = re.sub(rf"\n*{re.escape(mark)}\n*", f"\n{mark}\n", shown)
-        return shown.lstrip("\n")
-
-    def _laid_out(self, path: Path, region: str) -> str:
-        """One block a line, without what changes whenever anybody saves the page, such as the ids of macros."""
-        document = f'<!DOCTYPE root [{ENTITIES}]><root xmlns:ac="ac" xmlns:ri="ri">{region}</root>'
-        try:
-            root: Any = minidom.parseString(document.encode()).documentElement
-        except ExpatError:
-            raise self._misplaced(path) from None
-        for element in root.getElementsByTagName("*"):
-            for name in filter(element.hasAttribute, VOLATILE):
-                element.removeAttribute(name)
-        blocks = (node.toxml().strip() for node in root.childNodes if node.nodeType != Node.COMMENT_NODE)
-        return storage_text.unmarked("\n".join(filter(None, blocks)))
-
-    def _misplaced(self, path: Path) -> WikiError:
-        return self._error(
-            f"the anchors tipbench-begin and tipbench-end of the {self._page(path)} are no longer in paragraphs beside "
-            "each other, so what is ours cannot be distinguished from what is not: put them back, or delete both and "
-            "what is between them"
+    def attach(self, path: str, name: str, content: bytes) -> None:
+        page = self._pages.get(path) or self._make(path)
+        self._send(
+            path,
+            "PUT",
+            f"rest/api/content/{page['id']}/child/attachment",
+            data={"minorEdit": "true", "comment": f"{SUMMARY} {_digest(content)}"},
+            files={"file": (name, io.BytesIO(content), "image/png")},
+            headers={"X-Atlassian-Token": "nocheck"},
         )
 
-    # ---- names ----
+    def finish(self) -> None:
+        """All is sent at once."""
 
-    def _title(self, path: Path) -> str:
-        return ": ".join(path)
+    def _make(self, path: str) -> dict[str, Any]:
+        """A page with nothing but the marks; files and pages below it need it to be there."""
+        above = path.rpartition("/")[0]
+        parent = self._parent
+        if above:
+            parent = (self._pages.get(above) or self._page(above) or self._make(above))["id"]
+        content: dict[str, Any] = {"type": "page", "title": _title(path), "space": {"key": self._space}}
+        content["body"] = {"storage": {"value": "\n".join(self.marks), "representation": "storage"}}
+        content |= {"ancestors": [{"id": parent}]} if parent else {}
+        page: dict[str, Any] = self._send(path, "POST", "rest/api/content", json=content)
+        self._pages[path] = page
+        return page
 
-    def _file_title(self, path: Path, name: str) -> str:
-        return name
+    def _page(self, path: str) -> dict[str, Any] | None:
+        query = {"title": _title(path), "spaceKey": self._space, "expand": "body.storage,version"}
+        results = self._results(path, "rest/api/content", query)
+        self._pages.pop(path, None)
+        if results:
+            self._pages[path] = results[0]
+        return self._pages.get(path)
 
-    def _unique(self, name: str, meant: object) -> str:
-        return name  # a name's characters stay as they are, so none becomes another's
+    def _send(self, path: str, method: str, place: str, **more: Any) -> Any:
+        where = f"page {_title(path)} on {self._url}"
+        with web.explained(where, self._secret):
+            answer = self._client.request(method, place, advanced_mode=True, **more)
+            if answer.status_code == 409 or (answer.status_code == 400 and "already exists" in answer.text):
+                raise Conflict(f"{where} was changed by somebody meanwhile")
+            answer.raise_for_status()
+            parsed = answer.json()
+        return parsed
 
-    def _takes_files(self, path: Path) -> bool:
-        return True
-
-    # ---- the API ----
-
-    def _get(self, path: Path, id: str) -> Any:
-        return self._json(self._page(path), "GET", f"api/v2/pages/{id}", params={"body-format": "storage"})
-
-    def _text(self, page: Any) -> str:
-        return str(self._within(page, "body", "storage", "value"))
-
-    def _version(self, page: Any) -> int:
-        number = self._within(page, "version", "number")
-        if not isinstance(number, int):
-            raise self._not_one()
-        return number
-
-    def _id(self, path: Path) -> str | None:
-        if path not in self._ids:
-            query = {"title": self._name(path), "space-id": self._space["id"]}
-            found = self._results(self._page(path), "api/v2/pages", query)
-            if not found:
-                return None
-            self._ids[path] = str(self._within(found, 0, "id"))
-        return self._ids[path]
-
-    def _above(self, path: Path) -> str | None:
-        return self._id(path[:-1]) if len(path) > 1 else self._parent or self._space["homepageId"]
-
-    @cached_property
-    def _space(self) -> Mapping[str, str]:
-        found = self._results(self._url, "api/v2/spaces", {"keys": self._key})
-        if not found:
-            raise self._error(
-                f"{self._url} shows no space {self._key}: look at its key, and whether this account may see it (who "
-                "is not known by the token is shown nothing)"
+    def _results(self, path: str, place: str, query: dict[str, str]) -> list[dict[str, Any]]:
+        answer = self._send(path, "GET", place, params=query)
+        if not isinstance(answer, dict) or not isinstance(answer.get("results"), list):
+            raise WikiError(
+                f"{self._url} does not answer as a Confluence: give https://SITE.atlassian.net/wiki?space=KEY"
             )
-        return {name: str(self._within(found, 0, name)) for name in ("id", "homepageId")}
-
-    def _property(self, holder: str) -> Any:
-        """Ours, of a page or an attachment; None where it has none."""
-        found = self._results(self._url, f"api/v2/{holder}/properties", {"key": PROPERTY})
-        return found[0] if found else None
-
-    def _remember(self, holder: str, value: object) -> None:
-        held, place, wanted = self._property(holder), f"api/v2/{holder}/properties", {"key": PROPERTY, "value": value}
-        if held is None:
-            self._json(self._url, "POST", place, json=wanted)
-        else:
-            version = {"number": self._version(held) + 1}
-            self._json(self._url, "PUT", f"{place}/{self._within(held, 'id')}", json={**wanted, "version": version})
-
-    def _results(self, what: str, place: str, query: Mapping[str, str]) -> list[Any]:
-        found = self._within(self._json(what, "GET", place, params=query), "results")
-        if not isinstance(found, list):
-            raise self._not_one()
-        return found
-
-    def _said(self, response: requests.Response) -> str:
-        """In the forms of the REST APIs v2 and v1."""
-        try:
-            body = response.json()
-            errors = body.get("errors") or [{"title": body.get("message")}]
-            return "; ".join(str(one["title"]) for one in errors if one.get("title"))
-        except (requests.JSONDecodeError, AttributeError, KeyError, TypeError):
-            return ""
+        return list(answer["results"])
 
 
-def _storage(text: str) -> Mapping[str, str]:
-    return {"representation": "storage", "value": text}
+def _title(path: str) -> str:
+    return path.replace("/", ": ")
 
 
-def _digests(rendered: str, stored: str) -> Mapping[str, str]:
-    return {"rendered": _digest(rendered.encode()), "stored": _digest(stored.encode())}
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+def _digest(content: str | bytes) -> str:
+    raw = content.strip("\n").encode() if isinstance(content, str) else content
+    return hashlib.sha256(raw).hexdigest()

@@ -1,174 +1,190 @@
-"""DokuWiki, through its XML-RPC: pages are `benchmarks:machine:run`, figures lie in the namespace of their page's name.
+"""DokuWiki by its XML-RPC: pages are `benchmarks:machine:run`, figures lie in the namespace of their page's name.
 
 Tried on DokuWiki 2022-07-31 with a user and a password. Without a user the token is sent as an API token
 (`Authorization: Bearer`, from DokuWiki 2023 on); that was not tried.
 
-DokuWiki compares no revisions at writing. So we hold its locks while we compare what is there with what was read,
-and write. A lock keeps other users out, but not another publisher with our own user: so each page is compared once
-more just before it is written, which leaves some milliseconds. Publishers that work at once do well to have a user
-each.
+DokuWiki compares no revisions when it writes. So we hold its lock while we compare what is there with what was read,
+and write. A lock keeps other users out, but not another publisher with our own user: that leaves some milliseconds.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import http.client
 import re
+import ssl
 import unicodedata
 import xmlrpc.client
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 from xml.parsers.expat import ExpatError
 
-from tipbench.publish import doku_text
-from tipbench.publish.http_wiki import HttpWiki
+from tipbench.publish import markup, web
 from tipbench.publish.secret import Secret
-from tipbench.publish.wiki import Change, Path, Stored, WikiError
+from tipbench.publish.wiki import SUMMARY, Conflict, Page, WikiError
 from tipbench.report.wording import plain
 
 EDIT, CREATE, UPLOAD = 2, 4, 8
-"""Permissions as `wiki.aclCheck` gives them, each with all below: dokuwiki.org/acl."""
+"""Permissions as `wiki.aclCheck` gives them, each with all below it: dokuwiki.org/acl."""
 
-NO_PAGE, LOCKED, SPAM = 121, 133, 134
-"""Codes of faults: inc/Remote/ApiCore.php."""
-
-SILENT = {"wiki.getPageInfo": NO_PAGE, "wiki.putPage": SPAM}
-"""What a refusal by an empty answer means, which is all that DokuWiki 2022-07-31 gives in the place of a fault: the
-only case, or the only one that is left once the right to write is checked and the lock is ours."""
+NO_PAGE = 121
+"""Code of a fault: inc/Remote/ApiCore.php. DokuWiki 2022-07-31 also answers with an empty structure in its place."""
 
 
-class _Missing(Exception):
-    """The page that was sought is not there."""
+class _Plain(xmlrpc.client.Transport):
+    def make_connection(self, host: Any) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection(self.get_host_info(host)[0], timeout=web.TIMEOUT_S)
 
 
-class DokuWiki(HttpWiki):
-    """Without a token it is read as strangers may."""
+class _Encrypted(xmlrpc.client.SafeTransport):
+    def make_connection(self, host: Any) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection(self.get_host_info(host)[0], timeout=web.TIMEOUT_S)
 
-    kind = "DokuWiki"
-    markup = doku_text.DokuMarkup
-    help = "give the address of the folder that holds doku.php, such as https://wiki.example.org/"
-    marks = doku_text.MARKS
+
+class DokuWiki:
+    """Implements `tipbench.publish.wiki.Wiki`. Without a token it is read as strangers may."""
+
+    marks = (
+        "//What follows is written by tipbench: changes to it are lost at the next publishing.//",
+        "//Here ends what tipbench writes.//",
+    )
 
     def __init__(self, url: str, secret: Secret) -> None:
         """url: of the folder that holds doku.php. Raises WikiError where no DokuWiki answers there, or where it does
         not take the token."""
-        super().__init__(re.sub(r"/(?:doku|index)\.php.*$", "/", url), secret)
-        self._allowed: dict[str, int] = {}
-        # a wrong password would pass for a stranger until something is written
-        if secret.user and not self._call(self._url, "dokuwiki.login", secret.user, secret.token):
-            raise self._error(
-                f"{self._url} does not take user {secret.user} with this token (here it is the password): check "
+        self._url = re.sub(r"/(?:doku|index)\.php.*$", "/", url).rstrip("/") + "/"
+        self._secret = secret
+        header = ""
+        if secret.user:
+            header = "Basic " + base64.b64encode(f"{secret.user}:{secret.token}".encode()).decode()
+        elif secret.token:
+            header = f"Bearer {secret.token}"
+        encrypted = urlsplit(self._url).scheme == "https"
+        headers = [("Authorization", header)] if header else []
+        # xmlrpc.client follows no redirect, so the token goes nowhere else.
+        self._transport = _Encrypted(headers=headers) if encrypted else _Plain(headers=headers)
+        self._server = xmlrpc.client.ServerProxy(f"{self._url}lib/exe/xmlrpc.php", self._transport)
+        # A wrong password would pass for a stranger until something is written.
+        if secret.user and not self._call("", "dokuwiki.login", secret.user, secret.token):
+            raise WikiError(
+                f"{self._url} does not take user {plain(secret.user)} with this token (here it is the password): check "
                 "TIPBENCH_USER and TIPBENCH_TOKEN"
             )
+        self._permissions: dict[str, int] = {}
 
-    def read(self, path: Path) -> Stored:
-        id = self._name(path)
+    def render(self, page: Page) -> str:
+        def file(name: str) -> str:
+            width = markup.width(page.files.get(name, b""))
+            takes_files = self._takes_files(page.path)
+            return f":{self._file(page.path, name)}{f'?{width}' if width else ''}" if takes_files else ""
+
+        def address(path: str, anchor: str) -> str:
+            return f":{self._id(path)}{anchor and '#'}{anchor}"
+
+        return markup.doku_text(page.text, markup.Addresses(address, file))
+
+    def read(self, path: str) -> str | None:
+        info = self._call(path, "wiki.getPageInfo", self._id(path))
+        return str(self._call(path, "wiki.getPage", self._id(path))) if info else None
+
+    def write(self, path: str, text: str, base: str | None) -> None:
+        id = self._id(path)
+        if self._permission(id) < (CREATE if base is None else EDIT):
+            user = f"user {plain(self._secret.user)}" if self._secret.user else "strangers"
+            raise WikiError(
+                f"{self._where(path)} is read-only for {user}: set TIPBENCH_USER and TIPBENCH_TOKEN, or ask an "
+                "administrator for the right to create and edit pages there"
+            )
+        locks = self._call(path, "dokuwiki.setLocks", {"lock": [id], "unlock": []})
+        if locks["lockfail"]:
+            raise WikiError(
+                f"{self._where(path)} is locked: somebody else is editing it, or has left its form open. Locks end "
+                "after 15 minutes by default: publish again then"
+            )
         try:
-            info = self._call(self._page(path), "wiki.getPageInfo", id)
-        except _Missing:
-            return Stored(None)
-        # in this order: a text newer than its revision is distinguished from what is there before writing
-        return Stored(self._call(self._page(path), "wiki.getPage", id), str(self._within(info, "version")))
+            if self.read(path) != base:
+                raise Conflict(f"{self._where(path)} was changed by somebody meanwhile")
+            if not self._call(path, "wiki.putPage", id, text, {"sum": SUMMARY, "minor": False}):
+                raise WikiError(
+                    f"{self._where(path)} was refused: its list of blocked words (conf/wordblock.conf), or a plugin"
+                )
+        finally:
+            self._call(path, "dokuwiki.setLocks", {"lock": [], "unlock": [id]})
 
-    def has_image(self, path: Path, name: str, content: bytes) -> bool:
+    def has(self, path: str, name: str, content: bytes) -> bool:
         if not self._takes_files(path):
             return True
-        namespace, file = self._name(path), self._file(path, name)
-        listed = self._call(f"files of {self._page(path)}", "wiki.getAttachments", namespace, {"hash": True})
-        digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
-        return any(found.get("id") == file and found.get("hash") == digest for found in listed)
-
-    @contextmanager
-    def _ready(self, changes: Sequence[Change]) -> Iterator[None]:
-        for change in changes:
-            self._expect_allowed(change)
-        locks = self._lock(lock=[self._name(change.path) for change in changes if change.text is not None])
-        try:
-            if locks["lockfail"]:
-                raise self._error(_held(f"page {locks['lockfail'][0]} on {self._url}"))
-            for change in changes:
-                self._expect_as_read(change)
-            yield
-        finally:
-            with suppress(WikiError):  # what went wrong before matters more, and locks end by themselves
-                self._lock(unlock=locks["locked"])
-
-    def _lock(self, lock: Sequence[str] = (), unlock: Sequence[str] = ()) -> Any:
-        return self._call(self._url, "dokuwiki.setLocks", {"lock": list(lock), "unlock": list(unlock)})
-
-    def _expect_allowed(self, change: Change) -> None:
-        if self._permission(self._name(change.path)) < (EDIT if change.before.text is not None else CREATE):
-            why = (
-                f"user {self._secret.user}: ask an administrator for the right to create and edit pages there"
-                if self._secret.user
-                else "strangers: set TIPBENCH_USER and TIPBENCH_TOKEN"
-            )
-            raise self._error(f"{self._page(change.path)} is read-only for {why}. Nothing was written")
-
-    def _upload(self, path: Path, name: str, content: bytes, summary: str) -> None:
         file = self._file(path, name)
-        sent = xmlrpc.client.Binary(content)
-        self._call(f"file {file} on {self._url}", "wiki.putAttachment", file, sent, {"ow": True})
+        listed = self._call(path, "wiki.getAttachments", self._id(path), {"hash": True}) or []
+        digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
+        return any(entry.get("id") == file and entry.get("hash") == digest for entry in listed)
 
-    def _edit(self, change: Change, text: str, summary: str) -> None:
-        self._expect_as_read(change)
-        about = {"sum": summary, "minor": False}
-        self._call(self._page(change.path), "wiki.putPage", self._name(change.path), text, about)
+    def attach(self, path: str, name: str, content: bytes) -> None:
+        file = self._file(path, name)
+        if not self._call(path, "wiki.putAttachment", file, xmlrpc.client.Binary(content), {"ow": True}):
+            raise WikiError(f"{file} of {self._where(path)} was refused, and the wiki does not say why")
 
-    def _takes_files(self, path: Path) -> bool:
-        return self._permission(f"{self._name(path)}:any") >= UPLOAD
+    def finish(self) -> None:
+        """All is sent at once."""
+
+    def _takes_files(self, path: str) -> bool:
+        return self._permission(f"{self._id(path)}:any") >= UPLOAD
 
     def _permission(self, id: str) -> int:
-        if id not in self._allowed:
-            self._allowed[id] = int(self._call(f"page {id} on {self._url}", "wiki.aclCheck", id))
-        return self._allowed[id]
+        if id not in self._permissions:
+            self._permissions[id] = int(self._call("", "wiki.aclCheck", id) or 0)
+        return self._permissions[id]
 
-    def _title(self, path: Path) -> str:
-        return ":".join(map(_clean, path))
+    def _id(self, path: str) -> str:
+        return ":".join(map(_clean, path.split("/")))
 
-    def _file_title(self, path: Path, name: str) -> str:
-        return f"{self._name(path)}:{_clean(name)}"
+    def _file(self, path: str, name: str) -> str:
+        return f"{self._id(path)}:{_clean(name)}"
 
-    def _call(self, what: str, method: str, *arguments: Any) -> Any:
-        """Raises _Missing for a page that is not there, WikiError for all else that goes wrong."""
-        sent = xmlrpc.client.dumps(arguments, method, encoding="utf-8").encode("utf-8", "replace")
-        headers = {"Content-Type": "text/xml"}
-        response = self._send(what, "POST", "lib/exe/xmlrpc.php", data=sent, headers=headers)
+    def _where(self, path: str) -> str:
+        return f"page {self._id(path)} on {self._url}" if path else self._url
+
+    def _call(self, path: str, method: str, *arguments: Any) -> Any:
+        """What the wiki answers; None for a page that is not there."""
+        with self._explained(self._where(path)):
+            try:
+                return getattr(self._server, method)(*arguments) or None
+            except xmlrpc.client.Fault as fault:
+                if fault.faultCode != NO_PAGE:
+                    raise
+                return None
+            except http.client.HTTPException:  # of a connection that the server closed between two requests
+                self._transport.close()
+                return getattr(self._server, method)(*arguments) or None
+
+    @contextmanager
+    def _explained(self, where: str) -> Iterator[None]:
         try:
-            (answer,), _ = xmlrpc.client.loads(response.content.strip())
-            fault = xmlrpc.client.Fault(SILENT.get(method, 0), "refused, and the wiki does not say why")
-            if answer != {}:
-                return answer
-        except xmlrpc.client.Fault as given:
-            fault = given
-        except (ExpatError, xmlrpc.client.Error, ValueError, TypeError):
-            raise (self._not_one() if response.ok else self._refusal(what, response)) from None
-        if fault.faultCode == NO_PAGE and response.ok:
-            raise _Missing
-        raise self._error(self._why(what, response.status_code, fault))
-
-    def _why(self, what: str, status: int, fault: xmlrpc.client.Fault) -> str:
-        if "not enabled" in fault.faultString:
-            return f"{self._url}: its XML-RPC is off; an administrator sets `remote` and `remoteuser` in its settings"
-        if status == 401:
-            return f"{what}: the wiki lets only users that log in do that; check TIPBENCH_USER and TIPBENCH_TOKEN"
-        if status == 403:
-            return (
-                f"{what}: the wiki does not let user {self._secret.user} do that; an administrator adds it to "
-                "`remoteuser` and to the access rules"
+            yield
+            return
+        except xmlrpc.client.Fault as fault:
+            why = f"{fault.faultString} (fault {fault.faultCode})"
+            if "not enabled" in fault.faultString:
+                why = "its XML-RPC is off; an administrator sets `remote` and `remoteuser` in its settings"
+        except xmlrpc.client.ProtocolError as error:
+            why = f"{web.REMEDIES.get(error.errcode, 'its server failed; publish again later')} (HTTP {error.errcode})"
+            if error.errcode in (301, 302, 303, 307, 308):
+                why = f"it sends on to {error.headers.get('Location', 'another address')}: publish to that address"
+        except ssl.SSLError:
+            why = "its certificate is not trusted here (SSL_CERT_FILE names another file of roots)"
+        except TimeoutError:
+            why = f"no answer within {web.TIMEOUT_S:.0f} s; publish again later"
+        except (xmlrpc.client.Error, ExpatError, ValueError, TypeError, http.client.HTTPException):
+            why = (
+                "it does not answer as a DokuWiki: give the address of the folder that holds doku.php, such as "
+                "https://wiki.example.org/"
             )
-        if fault.faultCode == LOCKED:
-            return _held(what)
-        if fault.faultCode == SPAM:
-            return f"{what}: the wiki's list of blocked words (conf/wordblock.conf) refuses this page"
-        return f"{what}: {fault.faultString}{f' (fault {fault.faultCode})' if fault.faultCode else ''}"
-
-
-def _held(what: str) -> str:
-    return (
-        f"{what} is locked: somebody else is editing it, or has left its form open (the page's edit form says who). "
-        "Locks end after 15 minutes by default: publish again then. Nothing was written"
-    )
+        except OSError:
+            why = "nothing answers there; is the address right, is it up?"
+        raise WikiError(plain(self._secret.hide(f"{where}: {why}"))) from None
 
 
 def _clean(part: str) -> str:

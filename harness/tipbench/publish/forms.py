@@ -24,7 +24,7 @@ def measured(value: Any) -> int | float | str | None:
 CONTROLS: Mapping[str, Rule] = {
     "MALLOC_TRIM_THRESHOLD_": one_of(HEAP_KEPT),
     "MALLOC_MMAP_THRESHOLD_": one_of(HEAP_KEPT),
-    "OMP_NUM_THREADS": lambda found: found if isinstance(found, str) and re.fullmatch(r"\d{1,4}", found) else None,
+    "OMP_NUM_THREADS": lambda value: value if isinstance(value, str) and re.fullmatch(r"\d{1,4}", value) else None,
     "PYTHONHASHSEED": one_of("0"),
 }
 """What `tipbench.machine.controls` itself sets, and nothing that was ever taken from a person's shell."""
@@ -50,6 +50,7 @@ MEMORY = "tensor_peak|steady_peak|resident_peak|tree|allocated_peak|reserved_pea
 JOB_CARD = "|".join(("parameters", "flops", "bytes", *PHASES))
 
 
-def fields(found: Mapping[str, Any], rules: Mapping[str, Rule]) -> dict[str, Any]:
-    kept = {name: rule(found[name]) for name, rule in rules.items() if name in found}
-    return {name: item for name, item in kept.items() if item is not None}
+def fields(values: Mapping[str, Any], rules: Mapping[str, Rule]) -> dict[str, Any]:
+    """What may be published of the values: of each that has a rule what that lets through."""
+    let_through = {name: rule(values[name]) for name, rule in rules.items() if name in values}
+    return {name: value for name, value in let_through.items() if value is not None}

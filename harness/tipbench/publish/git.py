@@ -47,6 +47,7 @@ SETTINGS = (
     "push.pushOption=",
     "transfer.advertiseSID=false",  # holds a digest of the host's name
     "http.userAgent=git/2 (tipbench)",
+    "http.followRedirects=false",  # the token is for the host that the person named
     "http.lowSpeedLimit=1",
     "http.lowSpeedTime=60",
 )
@@ -54,7 +55,7 @@ SETTINGS = (
 ATTRIBUTES = "* -text -filter -eol -ident -working-tree-encoding\n"
 """Of all files, in a clone's own list, which goes before a wiki's: their bytes are what the wiki has."""
 
-KEPT = ("GIT_SSH", "GIT_SSL_", "GIT_PROXY_", "GIT_CONFIG", "GIT_EXEC_PATH", "GIT_ALLOW_PROTOCOL")
+PASSED_ON = ("GIT_SSH", "GIT_SSL_", "GIT_PROXY_", "GIT_CONFIG", "GIT_EXEC_PATH", "GIT_ALLOW_PROTOCOL")
 """Of git's own variables those, by beginning, that say how to reach a server. Others name a repository, where git
 runs in a hook, or trace what is sent."""
 
@@ -74,7 +75,7 @@ class Git:
         self.url = url
         self._secret = secret
 
-    def ask(self, *words: str, given: bytes = b"") -> str:
+    def run(self, *words: str, standard_input: bytes = b"") -> str:
         """What git prints. Raises GitFailed where it fails, WikiError where there is none or it comes to no end."""
         try:
             process = subprocess.Popen(
@@ -89,14 +90,14 @@ class Git:
             raise WikiError("git is not installed, and a git wiki is published by it") from None
         with process:
             try:
-                printed, said = process.communicate(given, DEADLINE_S)
+                printed, errors = process.communicate(standard_input, DEADLINE_S)
             except BaseException as error:
                 _end(process.pid)
                 if not isinstance(error, subprocess.TimeoutExpired):
                     raise
                 raise WikiError(f"{self.url} gave no answer within {DEADLINE_S:.0f} s") from None
         if process.returncode:
-            texts = (self._secret.hide(found.decode("utf-8", "replace")) for found in (said, printed))
+            texts = (self._secret.hide(output.decode("utf-8", "replace")) for output in (errors, printed))
             raise GitFailed(process.returncode, *texts)
         return printed.decode("utf-8", "surrogateescape")
 
@@ -111,31 +112,32 @@ class Git:
         return options
 
     def _environment(self) -> dict[str, str]:
-        mine = {name: value for name, value in os.environ.items() if name.startswith(KEPT) or name[:4] != "GIT_"}
-        mine |= {f"GIT_{role}_{part}": value for role in ("AUTHOR", "COMMITTER") for part, value in AUTHOR.items()}
-        mine |= {"TIPBENCH_GIT_USER": self._secret.user or USER, "TIPBENCH_GIT_TOKEN": self._secret.token}
-        for name in ("TIPBENCH_TOKEN", "TIPBENCH_USER"):
-            mine.pop(name, None)
+        names = [name for name in os.environ if name.startswith(PASSED_ON) or name[:4] != "GIT_"]
+        variables = {name: os.environ[name] for name in names if name not in ("TIPBENCH_TOKEN", "TIPBENCH_USER")}
+        variables |= {f"GIT_{role}_{part}": value for role in ("AUTHOR", "COMMITTER") for part, value in AUTHOR.items()}
+        variables |= {"TIPBENCH_GIT_USER": self._secret.user or USER, "TIPBENCH_GIT_TOKEN": self._secret.token}
         # TZ: a commit holds its author's time zone. LC_ALL: git's messages are read here. GIT_ASKPASS: no prompt.
-        own = {"GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "", "GIT_LITERAL_PATHSPECS": "1", "TZ": "UTC", "LC_ALL": "C"}
-        return mine | own
+        variables |= {"GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "", "GIT_LITERAL_PATHSPECS": "1"}
+        return variables | {"TZ": "UTC", "LC_ALL": "C"}
 
 
 class GitFailed(Exception):
-    """git's exit code and what it said, without the token."""
+    """git's exit code, its errors and what it printed, without the token."""
 
-    def __init__(self, code: int, said: str, printed: str) -> None:
-        super().__init__(said)
+    def __init__(self, code: int, errors: str, printed: str) -> None:
+        super().__init__(errors)
         self.code = code
-        self.said = said
+        self.errors = errors
         self.printed = printed
 
     @property
-    def last(self) -> str:
-        """The line that says most, which may be a server's own."""
-        lines = [line.strip() for line in self.said.splitlines() if line.strip()]
-        telling = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ERROR:"))]
-        return plain((telling or lines or [f"git left with exit code {self.code}"])[-1])[:300]
+    def reason(self) -> str:
+        """The last line of the errors, and before it what the server itself says."""
+        lines = [plain(line) for line in self.errors.splitlines() if line.strip()]
+        remote = [line for line in lines if line.startswith("remote:")]
+        last = [line for line in lines if line.startswith(("fatal:", "error:"))][-1:] or lines[-1:]
+        rejected = [plain(line.split("\t")[-1]) for line in self.printed.splitlines() if "[remote rejected]" in line]
+        return "; ".join(dict.fromkeys([*remote, *rejected, *last]))[:400] or f"git left with exit code {self.code}"
 
 
 def _end(pid: int) -> None:

@@ -1,47 +1,39 @@
-"""Our region of a page that people edit too: found by its marks, put in its place, and nothing else touched."""
+"""Our part of a page that people edit too: found by its marks and written whole; nothing else is touched."""
 
 from __future__ import annotations
 
 from tipbench.publish.wiki import WikiError
 
-Marks = tuple[str, str]
-"""The lines that begin and end the region."""
+
+class Unmarked(WikiError):
+    """A page has no marks, or damaged ones, so nobody can say what is ours."""
 
 
-class Damaged(WikiError):
-    """A page's marks are not one beginning and one end after it, so nobody can say what is ours."""
-
-
-def inside(text: str | None, marks: Marks, page: str) -> str | None:
-    """Our region as it is in a page, without the marks; None where it has none. Raises Damaged.
-
-    page: what an error calls it.
-    """
+def inside(text: str | None, marks: tuple[str, str], page: str) -> str:
+    """Our part as it is in a page, without the marks; "" where there is no page. Raises Unmarked."""
+    if not (text or "").strip():
+        return ""
     lines = _lines(text or "")
-    found = _between(lines, marks, page)
-    return None if found is None else "".join(lines[found[0] + 1 : found[1]])
+    begin, end = _between(lines, marks, page)
+    return "".join(lines[begin + 1 : end])
 
 
-def placed(text: str | None, marks: Marks, region: str, page: str) -> str:
-    """The whole page with `region` in our place: where it stood, or below all else. Raises Damaged.
+def placed(text: str | None, marks: tuple[str, str], part: str, page: str) -> str:
+    """The whole page with `part` in our place. Raises Unmarked.
 
-    A page that holds just this already comes back as it is, to the byte: blank ends of the region do not count,
-    and neither does how its lines end, as wikis change both. A line of the region that looks like a mark is left out.
+    A page that holds just this already comes back as it is, to the byte: line ends and blank lines around the part do
+    not count, as wikis change both. A line of the part that looks like a mark is left out.
     """
-    region = "".join(line for line in _lines(region) if line.strip() not in marks)
-    ours = f"{marks[0]}\n{region.strip(NEWLINES)}\n{marks[1]}"
-    if text is None:
+    part = "".join(line for line in _lines(part) if line.strip() not in marks)
+    ours = f"{marks[0]}\n{part.strip(NEWLINES)}\n\n{marks[1]}"
+    if text is None or not text.strip():
         return f"{ours}\n"
-    standing = inside(text, marks, page)
-    if standing is None:
-        above = text.rstrip()
-        return f"{above}\n\n{ours}\n" if above else f"{ours}\n"
-    if _as_shown(standing) == _as_shown(region):
-        return text
     lines = _lines(text)
-    begin, end = _between(lines, marks, page) or (0, 0)
-    after = lines[end][len(lines[end].rstrip(NEWLINES)) :]
-    return "".join([*lines[:begin], ours, after, *lines[end + 1 :]])
+    begin, end = _between(lines, marks, page)
+    if _comparable("".join(lines[begin + 1 : end])) == _comparable(part):
+        return text
+    line_end = lines[end][len(lines[end].rstrip(NEWLINES)) :]
+    return "".join([*lines[:begin], ours, line_end, *lines[end + 1 :]])
 
 
 NEWLINES = "\r\n"
@@ -53,17 +45,20 @@ def _lines(text: str) -> list[str]:
     return [f"{part}\n" for part in parts[:-1]] + parts[-1:]
 
 
-def _as_shown(text: str) -> str:
+def _comparable(text: str) -> str:
     return text.replace("\r\n", "\n").strip(NEWLINES)
 
 
-def _between(lines: list[str], marks: Marks, page: str) -> tuple[int, int] | None:
+def _between(lines: list[str], marks: tuple[str, str], page: str) -> tuple[int, int]:
     begins, ends = ([number for number, line in enumerate(lines) if line.strip() == mark] for mark in marks)
-    if not begins and not ends:
-        return None
     if len(begins) == len(ends) == 1 and begins[0] < ends[0]:
         return begins[0], ends[0]
-    raise Damaged(
+    if not begins and not ends:
+        raise Unmarked(
+            f"the page {page} exists and was not written by tipbench, so it is left alone: rename or delete it, or put "
+            f"these two lines where tipbench's part is to go, then publish again:\n{marks[0]}\n{marks[1]}"
+        )
+    raise Unmarked(
         f'the page {page} holds {len(begins)} lines "{marks[0]}" and {len(ends)} lines "{marks[1]}" where one of each, '
-        "in this order, is expected: correct them on the wiki, or delete all to have the region put below the rest"
+        "in this order, is expected: correct them on the wiki, then publish again"
     )

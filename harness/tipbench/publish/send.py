@@ -1,4 +1,4 @@
-"""From runs to what is written: the pages that differ from what the wiki has, and the tries until they are there."""
+"""From pages to what is written: those that differ from what the wiki has, and the tries until they are there."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tipbench.publish import tree
+from tipbench.publish import index
+from tipbench.publish.index import COMPARISON, Entry
 from tipbench.publish.region import inside, placed
-from tipbench.publish.wiki import Change, Conflict, Path, Stored, Wiki, WikiError, WikiPage
-from tipbench.report.document import Page
+from tipbench.publish.wiki import ROOT, Conflict, Page, Wiki, WikiError
 from tipbench.report.wording import lines_of
 
 TRIES = 8
@@ -19,135 +19,124 @@ TRIES = 8
 
 
 @dataclass(frozen=True)
-class Published:
-    """A run ready to be sent. images: PNG files of its page by name with ending. below: the page that holds its
-    evidence."""
+class Publication:
+    """What is to be published.
 
-    entry: tree.Entry
-    page: Page
-    images: Mapping[str, bytes] = field(default_factory=dict)
-    below: WikiPage | None = None
+    Attributes:
+        runs: for each run its line in the index and its pages, in the order in which they are written.
+        comparison: the page that compares runs; None to leave it as it is.
+        compared: ids of the runs that it compares.
+        own: pages of a person's own jobs, which nothing names.
+    """
 
-    @property
-    def pages(self) -> Iterator[WikiPage]:
-        """Of the run, in the order in which they are written: what is linked comes first."""
-        yield from [self.below] if self.below else []
-        yield WikiPage(self.entry.path, self.page, self.images)
+    runs: Sequence[tuple[Entry, Sequence[Page]]] = ()
+    comparison: Page | None = None
+    compared: frozenset[str] = frozenset()
+    own: Sequence[Page] = ()
 
 
 @dataclass(frozen=True)
-class Compared:
-    """The comparison page, and the ids of the runs that it compares."""
+class Change:
+    """What is to be written to one page.
 
-    ids: tuple[str, ...]
-    page: Page
-    images: Mapping[str, bytes] = field(default_factory=dict)
+    Attributes:
+        path: the page's.
+        base: the page as the wiki has it; None where it has none.
+        text: the whole page, what people wrote around our part included; equal to `base` where only files differ.
+        files: those that the wiki lacks, or has with another content.
+    """
+
+    path: str
+    base: str | None
+    text: str
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
-def send(
-    wiki: Wiki, runs: Sequence[Published], compared: Compared | None = None, own: Sequence[WikiPage] = ()
-) -> list[Change]:
-    """Write what differs, on top of what others write meanwhile. Returns what was written; [] where the wiki has
-    all of it already. Raises WikiError; what was written before it stays, and sending again goes on from there."""
-    written: dict[Path, Change] = {}
-    for tried in range(1, TRIES + 1):
-        changes = plan(wiki, runs, compared, own)
-        written |= {change.path: change for change in changes}
+def send(wiki: Wiki, publication: Publication) -> list[str]:
+    """Write what differs, on top of what others write meanwhile. Returns the paths of the pages written; [] where the
+    wiki has all of it. Raises WikiError; what was written before it stays, and sending again goes on from there."""
+    written: dict[str, None] = {}
+    for attempt in range(1, TRIES + 1):
+        changes = plan(wiki, publication)
         try:
+            for change in changes:
+                for name, content in change.files.items():
+                    wiki.attach(change.path, name, content)
+                if change.text != change.base:
+                    wiki.write(change.path, change.text, change.base)
+                written[change.path] = None
             if changes:
-                wiki.write(changes, _summary(runs, own))
-            return list(written.values())
+                wiki.finish()
+            return list(written)
         except Conflict as conflict:
-            if tried == TRIES:
+            if attempt == TRIES:
                 raise WikiError(f"{conflict}, {TRIES} times in a row: try again when fewer others publish") from None
-            time.sleep(random.uniform(0, 0.2 * tried))  # so that two do not go on meeting
+            time.sleep(random.uniform(0, 0.2 * attempt))  # so that two do not go on meeting
     raise AssertionError("unreachable")
 
 
-def plan(
-    wiki: Wiki, runs: Sequence[Published], compared: Compared | None = None, own: Sequence[WikiPage] = ()
-) -> list[Change]:
-    """What is to be written now, in this order: runs, comparison, machines, and the index, which names them all. Before
-    these come pages of a person's own jobs, which nothing names.
+def plan(wiki: Wiki, publication: Publication) -> list[Change]:
+    """What is to be written now, in this order: pages of own jobs, runs, comparison, machines, and the index.
 
-    The comparison is left as it is where it holds runs that `compared` lacks: they are somebody else's. Raises
-    WikiError, also where the wiki's index has another run in the place of one of these.
+    The comparison is left as it is where it holds runs that ours lacks: they are somebody else's. Raises WikiError,
+    also where the wiki's index has another run in the place of one of these.
     """
-    changes = [_change(wiki, page) for page in own]
-    if not runs:
-        return [change for change in changes if change is not None]
+    pages = list(publication.own)
     # Read once: what is written over must be what the runs of others were taken from.
-    index, comparison = wiki.read(tree.INDEX), wiki.read(tree.COMPARISON)
-    known = _entries(wiki, index)
-    listed = tree.merged(known, [found.entry for found in runs])
-    _expect_places_of_their_own([found.entry for found in runs], listed)
-    changes += [_change(wiki, page) for found in runs for page in found.pages]
-    held = _compared(wiki, comparison)
-    if compared is not None and set(held) <= set(compared.ids):
-        page = tree.comparison(compared.page, [found for found in listed if found.id in compared.ids])
-        changes.append(_change(wiki, WikiPage(tree.COMPARISON, page, compared.images), comparison))
-    ours = {found.entry.id for found in runs}
-    # A run may have been published under another name of its machine before.
-    machines = dict.fromkeys(found.machine for found in (*listed, *known) if found.id in ours)
-    changes += [_change(wiki, WikiPage((tree.ROOT, name), tree.machine(name, listed))) for name in machines]
-    changes.append(_change(wiki, WikiPage(tree.INDEX, tree.index(listed, bool(held or compared))), index))
-    return [change for change in changes if change is not None]
+    texts: dict[str, str | None] = {}
+    if publication.runs:
+        texts = {path: wiki.read(path) for path in (ROOT, COMPARISON)}
+        published = index.entries(inside(texts[ROOT], wiki.marks, ROOT))
+        ours = [entry for entry, _ in publication.runs]
+        listed = index.merged(published, ours)
+        _expect_places_of_their_own(ours, listed)
+        pages += [page for _, of_run in publication.runs for page in of_run]
+        there = index.compared_ids(inside(texts[COMPARISON], wiki.marks, COMPARISON))
+        if publication.comparison is not None and publication.compared.issuperset(there):
+            compared = [entry for entry in listed if entry.id in publication.compared]
+            pages.append(index.comparison_page(publication.comparison, compared))
+        ids = {entry.id for entry in ours}
+        # A run may have been published under another name of its machine before.
+        machines = dict.fromkeys(entry.machine for entry in (*listed, *published) if entry.id in ids)
+        pages += [index.machine_page(name, listed) for name in machines]
+        pages.append(index.index_page(listed, bool(there or publication.comparison)))
+    changes = (_change(wiki, page, texts[page.path] if page.path in texts else wiki.read(page.path)) for page in pages)
+    return [change for change in changes if change.text != change.base or change.files]
 
 
 def compared_there(wiki: Wiki) -> list[str]:
     """Ids of the runs in the wiki's comparison; [] where it has none. Raises WikiError."""
-    return _compared(wiki, wiki.read(tree.COMPARISON))
+    return index.compared_ids(inside(wiki.read(COMPARISON), wiki.marks, COMPARISON))
 
 
-def known_there(wiki: Wiki) -> list[tree.Entry]:
+def published_there(wiki: Wiki) -> list[Entry]:
     """The runs in the wiki's index. Raises WikiError."""
-    return _entries(wiki, wiki.read(tree.INDEX))
-
-
-def _entries(wiki: Wiki, index: Stored) -> list[tree.Entry]:
-    return tree.entries(inside(index.text, wiki.marks, tree.ROOT))
-
-
-def _compared(wiki: Wiki, comparison: Stored) -> list[str]:
-    return tree.compared_ids(inside(comparison.text, wiki.marks, "/".join(tree.COMPARISON)))
+    return index.entries(inside(wiki.read(ROOT), wiki.marks, ROOT))
 
 
 def preview(changes: Sequence[Change]) -> Iterator[str]:
-    """Exactly what would be sent, line by line: a diff of each page, and its images by name and size."""
+    """Exactly what would be sent, line by line: a diff of each page, and its files by name and size."""
     for change in changes:
-        key = "/".join(change.path)
-        if change.text is not None:
-            before, after = lines_of(change.before.text or "").split("\n"), lines_of(change.text).split("\n")
-            was = "nothing" if change.before.text is None else key
-            yield from difflib.unified_diff([] if was == "nothing" else before, after, was, key, lineterm="")
-        for name, content in change.images.items():
-            yield f"+++ {key}: image {name}, {len(content):,} bytes"
+        if change.text != change.base:
+            before, after = lines_of(change.base or "").split("\n"), lines_of(change.text).split("\n")
+            name, before = ("nothing", []) if change.base is None else (change.path, before)
+            yield from difflib.unified_diff(before, after, name, change.path, lineterm="")
+        for name, content in change.files.items():
+            yield f"+++ {change.path}: image {name}, {len(content):,} bytes"
 
 
-def _summary(runs: Sequence[Published], own: Sequence[WikiPage]) -> str:
-    if not runs:
-        return f"tipbench: {', '.join(page.key for page in own)}"
-    if len(runs) == 1:
-        return f"tipbench: the run {runs[0].entry.run} of {runs[0].entry.machine}"
-    return f"tipbench: {len(runs)} runs"
-
-
-def _expect_places_of_their_own(ours: Sequence[tree.Entry], listed: Sequence[tree.Entry]) -> None:
+def _expect_places_of_their_own(ours: Sequence[Entry], listed: Sequence[Entry]) -> None:
     """Raises WikiError where one of our runs would be the page of another."""
-    for found in ours:
-        for other in listed:
-            if other.path == found.path and other.id != found.id:
+    for entry in ours:
+        for neighbour in listed:
+            if neighbour.path == entry.path and neighbour.id != entry.id:
                 raise WikiError(
-                    f"two runs, {found.id} and {other.id}, would both be the page {'/'.join(found.path)}: "
-                    "publish one of them with another --public-name"
+                    f"two runs, {entry.id} and {neighbour.id}, would both be the page {entry.path}: publish one of "
+                    "them with another --public-name"
                 )
 
 
-def _change(wiki: Wiki, page: WikiPage, stored: Stored | None = None) -> Change | None:
-    """stored: the page as it was read already. None where the wiki has it so."""
-    stored = stored or wiki.read(page.path)
-    text = placed(stored.text, wiki.marks, wiki.render(page), page.key)
-    images = {name: content for name, content in page.images.items() if not wiki.has_image(page.path, name, content)}
-    if text == stored.text and not images:
-        return None
-    return Change(page.path, stored, None if text == stored.text else text, images)
+def _change(wiki: Wiki, page: Page, base: str | None) -> Change:
+    text = placed(base, wiki.marks, wiki.render(page), page.path)
+    files = {name: content for name, content in page.files.items() if not wiki.has(page.path, name, content)}
+    return Change(page.path, base, text, files)
