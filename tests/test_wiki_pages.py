@@ -46,8 +46,8 @@ def address(site: Real, kind: str, path: str) -> str:
 
 
 def normal(text: str) -> str:
-    """Without what browsers and wikis change of spaces."""
-    return " ".join(unicodedata.normalize("NFC", NOT_TEXT.sub("", text)).replace("\u2060", "").split())
+    """Without spaces, which browsers and wikis change."""
+    return "".join(unicodedata.normalize("NFC", NOT_TEXT.sub("", text)).replace("\u2060", "").split())
 
 
 def test_hostile_text_is_shown_as_text(site: Real, kind: str, window: chromium.Window) -> None:
@@ -72,11 +72,13 @@ def test_hostile_text_is_shown_as_text(site: Real, kind: str, window: chromium.W
         assert not missing, selector
     assert {text.replace("`", "'") for text in strings} <= set(texts("code"))
     blocks = " ".join(texts("pre"))
-    assert all(normal(lines_of(string)) in blocks for string in strings)
+    # Lines that read like our marks are left out, and `plain` shortens what is long.
+    marks = {normal(mark) for mark in site.open().marks}
+    assert not {text for text in strings - marks if len(text) < 300 and normal(lines_of(text)) not in blocks}
     tags = content.evaluate("content => [...content.querySelectorAll('*')].map(node => node.tagName.toLowerCase())")
     assert not {"script", "iframe", "form", "object", "embed", "style"} & set(tags) - {"style"}
     images = {str(image.get_attribute("src")) for image in content.locator("img").all()}
-    assert all("speedups.png" in image.lower() for image in images)
+    assert all("speedups.png" in image.lower() or "/smileys/" in image for image in images), images
     assert heard == []
 
 
@@ -91,7 +93,7 @@ def test_links_lead_on_and_figures_are_shown(site: Real, kind: str, window: chro
     shown.wait_for_function(f"document.querySelector('{CONTENT[kind]} img')?.naturalWidth > 30")
     assert shown.locator("td code").first.inner_text() == "x|y"
     shown.click("a:text-is('evidence')")
-    assert shown.locator(":target").count() == 1, "the address names a heading"
+    shown.wait_for_selector(":target", state="attached")
     assert path.rpartition("/")[2] in shown.url
     shown.goto(address(site, kind, path))
     shown.click("a:text-is('all runs')")
