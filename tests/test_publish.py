@@ -102,7 +102,7 @@ def test_what_stands_around_the_region_stays_to_the_byte(above: str, below: str,
 @pytest.mark.parametrize("text", [None, "", "\n \n"])
 def test_a_page_that_is_not_there_or_empty_gets_our_part(text: str | None) -> None:
     after = placed(text, MARKS, "part\n", "a page")
-    assert inside(after, MARKS, "a page") == "part\n"
+    assert inside(after, MARKS, "a page") == "part\n\n"
     assert placed(after, MARKS, "part", "a page") == after
 
 
@@ -112,7 +112,7 @@ def test_a_page_without_marks_or_with_damaged_ones_is_refused(lines: list[str]) 
     text = "\n".join(lines)
     marks = [line for line in lines if line in MARKS]
     if marks == list(MARKS):
-        assert inside(placed(text, MARKS, "new", "a page"), MARKS, "a page") == "new\n"
+        assert inside(placed(text, MARKS, "new", "a page"), MARKS, "a page") == "new\n\n"
         return
     why = "correct them on the wiki" if marks else "rename or delete it, or put these two lines"
     with pytest.raises(Unmarked, match=f"the page a page (holds|exists)(.|\n)*{why}"):
@@ -123,7 +123,7 @@ def test_marks_that_a_wiki_has_indented_or_ended_otherwise() -> None:
     text = f"above\r\n  {MARKS[0]} \r\nold\r\n{MARKS[1]}\r\nbelow"
     assert inside(text, MARKS, "p") == "old\r\n"
     assert placed(text, MARKS, "old", "p") == text
-    assert placed(text, MARKS, "new", "p") == f"above\r\n{MARKS[0]}\nnew\n{MARKS[1]}\r\nbelow"
+    assert placed(text, MARKS, "new", "p") == f"above\r\n{MARKS[0]}\nnew\n\n{MARKS[1]}\r\nbelow"
 
 
 # ---- the index -------------------------------------------------------------------------------------
