@@ -186,12 +186,12 @@ def test_what_the_index_tells_of_a_run() -> None:
     line, pages = of_run(allowed(suite_run()))
     assert line.path == pages[-1].path == "Benchmarks/amd-epyc-zen4-2c-24g/2026-03-01-aaaaaaaa"
     assert (line.measured, line.skipped, line.failed, line.missing) == ("4", "1", "1", "0")
-    assert line.noise == "0.993..1.005"
+    assert line.noise == "0.994..1.004"
     assert line.answers == "2-0-0-0-0-0-1-1"
     text = index.index_page([line], False).text
     assert "4 measured, 1 skipped, 1 failed" in text
     assert "2 use it, 1 can't tell, 1 not possible here" in text
-    assert "0.993..1.005" in text
+    assert "0.994..1.004" in text
 
 
 # ---- sending ---------------------------------------------------------------------------------------
@@ -477,8 +477,7 @@ def test_files_that_cannot_be_published(wiki: Path, tmp_path: Path, capsys: pyte
         # nothing of the good one is published either: nothing is half done
         assert publish(wiki, good, tmp_path / name) == 2
         message = capsys.readouterr().err
-        assert why in message
-        assert message.count("\n") == 1
+        assert why in message.splitlines()[-1]
     assert publish(wiki, tmp_path / "none.jsonl") == 2
     assert commits(wiki) == 1
 
@@ -491,7 +490,7 @@ def test_a_truncated_file_is_published_with_its_notice(
     assert publish(wiki, file) == 0
     assert "truncated" in capsys.readouterr().err
     page = files(wiki)["Benchmarks-amd-epyc-zen4-2c-24g-2026-03-01-aaaaaaaa.md"].decode()
-    assert "results, line 3: it could not be used; why is kept on the machine that measured" in page
+    assert "results, line 15: it could not be used; why is kept on the machine that measured" in page
     assert str(tmp_path) not in page
 
 
