@@ -32,7 +32,8 @@ from tipbench.engine.profiles import PROFILES
 from tipbench.errors import UserError
 from tipbench.records import store
 from tipbench.records.record import Record, Run
-from tipbench.verdict.rules import AT_MOST, BOUND, MARGIN, RULES
+from tipbench.verdict import rules
+from tipbench.verdict.rules import AT_MOST, BOUND, MARGIN
 from tipbench.verdict.verdict import Judgement, judge
 
 PLANTED = Path(__file__).parent / "planted"
@@ -86,7 +87,7 @@ def outcomes(run: Run) -> Iterator[Outcome]:
     """Everything that is known of a run's pairs, and what the run reported of it."""
     for record in run.records:
         planted = {kind: record.info.sizes[name] << 20 for name, kind in MEMORY.items() if name in record.info.sizes}
-        for judgement in judge(record, RULES, run.cores):
+        for judgement in judge(record, rules.RULES, run.cores):
             if planted:  # what the sides of such a pair take in time is not known
                 yield from (_of_memory(record, judgement, kind, size) for kind, size in planted.items())
             else:

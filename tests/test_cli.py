@@ -221,7 +221,7 @@ def test_after_a_full_disk_a_run_goes_on_with_what_was_lost(
     write, written = os.write, []
 
     def full(descriptor: int, data: bytes) -> int:
-        if data.startswith((b'{"info"', b'{"schema"')):
+        if data.startswith((b'{"line":"pair"', b'{"schema"')):
             written.append(data)
             if len(written) == 3:  # header, first record, and then half of the second
                 write(descriptor, data[: len(data) // 2])

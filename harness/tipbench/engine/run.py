@@ -38,7 +38,8 @@ from tipbench.suite.files import BENCHMARKS
 from tipbench.suite.selection import select, with_controls
 from tipbench.tip.needs import available_cores
 from tipbench.tip.wording import plural, ratio
-from tipbench.verdict.rules import RULES, RULES_OPTION
+from tipbench.verdict import rules
+from tipbench.verdict.rules import RULES_OPTION
 from tipbench.verdict.verdict import Judgement, judge
 
 CHECK_BYTES = 3 << 30
@@ -257,7 +258,7 @@ def _carry_on(
     launcher = Launcher(options.folder, stored.controls, nodes, options.kept)
     plan = Plan(
         PROFILES[stored.options["profile"]],
-        RULES,
+        rules.RULES,
         stored.options["seed"],
         cores,
         # One card has no room for several pairs, and other nodes are spoken to by one thread.
@@ -281,8 +282,8 @@ def _carry_on(
                 known = records.get(record.name)
                 writer.append(record)
                 records[record.name] = record
-                if answered(record, RULES, cores):
-                    if known is None or not answered(known, RULES, cores):
+                if answered(record, rules.RULES, cores):
+                    if known is None or not answered(known, rules.RULES, cores):
                         progress.done(_line(record, cores))
                 elif len(record.launches) == 1 and not (known and known.launches):
                     progress.say(_line(record, cores))
@@ -309,7 +310,7 @@ def at_once(side_bytes: int = 0) -> int:
 
 def _begun(stored: Run) -> dict[str, Record]:
     """By name, the records of a file that further launches belong to."""
-    return {record.name: record for record in stored.records if not complete(record, RULES, stored.cores)}
+    return {record.name: record for record in stored.records if not complete(record, rules.RULES, stored.cores)}
 
 
 def _safe(writer: store.Writer, planned: Sequence[PairInfo]) -> str:
@@ -319,8 +320,8 @@ def _safe(writer: store.Writer, planned: Sequence[PairInfo]) -> str:
 def _conclude(stored: Run, path: Path) -> int:
     """Say what is still undecided, and where the results are. Returns the exit code."""
     cores, records = stored.cores, stored.records
-    unfinished = set(stored.planned) - {record.name for record in records if complete(record, RULES, cores)}
-    undecided = unfinished - {record.name for record in records if answered(record, RULES, cores)}
+    unfinished = set(stored.planned) - {record.name for record in records if complete(record, rules.RULES, cores)}
+    undecided = unfinished - {record.name for record in records if answered(record, rules.RULES, cores)}
     without_memory = len(unfinished) - len(undecided)
     if not stored.options.get("given"):
         open_pairs = [
@@ -347,7 +348,7 @@ def _line(record: Record, cores: int) -> str:
         kind = f"{record.kind}: " if record.kind else ""
         return f"{record.name}: {record.outcome}: {kind}{record.reason}"
     verdicts = []
-    for judged in judge(record, RULES, cores):
+    for judged in judge(record, rules.RULES, cores):
         name = "" if judged.variant == "optimized" else f"{judged.variant} "
         verdicts.append(f"{name}{verdict(judged)}")
     return f"{record.name}: {'; '.join(verdicts)} ({record.wall_s:.0f} s)"

@@ -17,8 +17,8 @@ from typing import Any
 from tipbench.records.record import Record, Run, VariantRecord
 from tipbench.records.store import folder_name
 from tipbench.report.result import CONTROL, JOULES, LIMITS, READINGS, Result, Share, Sides, readable, steps_to_pay
+from tipbench.verdict import rules
 from tipbench.verdict.launches import gpu_medians
-from tipbench.verdict.rules import RULES
 from tipbench.verdict.verdict import Judgement, judge_suite
 
 
@@ -37,7 +37,7 @@ def results(run: Run) -> list[Result]:
     """All rows of a run in the order in which its pairs were planned."""
     place = {name: index for index, name in reversed(list(enumerate(run.planned)))}
     records = sorted(run.records, key=lambda record: place.get(record.name, len(place)))
-    judgements = judge_suite(records, RULES, run.cores)
+    judgements = judge_suite(records, rules.RULES, run.cores)
     of_run = {
         "run_id": readable(run.id),
         "started": readable(run.started),
