@@ -15,10 +15,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from email.message import Message
 from html.entities import name2codepoint
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, cast
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 from xml.dom import minidom
 from xml.parsers.expat import ExpatError
@@ -100,9 +99,9 @@ class FakeConfluence:
         if method == "PUT":
             if headers["X-Atlassian-Token"] != "nocheck":
                 raise RefusedRequest(403, "XSRF check failed")
-            form = email.message_from_bytes(b"Content-Type: " + headers["Content-Type"].encode() + b"\n\n" + body)
-            parts: dict[Any, Any] = {part.get_param("name", header="content-disposition"): part
-                                     for part in cast(list[Message], form.get_payload())}  # fmt: skip
+            content = b"Content-Type: " + headers["Content-Type"].encode() + b"\n\n" + body
+            form: Any = email.message_from_bytes(content).get_payload()
+            parts = {part.get_param("name", header="content-disposition"): part for part in form}
             page.files[parts["file"].get_filename()] = parts["comment"].get_payload()
             page.uploads += 1
             return {"results": []}

@@ -16,10 +16,12 @@ import keyring.backend
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.tree import SyntaxTreeNode
 
 from tests.git_server import commits, files, git, put
 from tests.made_up import info, measured, run
-from tests.published import entry, on, picture, published, stored, suite_run
+from tests.published import entry, of, on, picture, published, stored, suite_run
 from tipbench import cli
 from tipbench.publish import index, markup, secret, target
 from tipbench.publish import send as sending
@@ -102,7 +104,7 @@ def test_what_stands_around_the_region_stays_to_the_byte(above: str, below: str,
 @pytest.mark.parametrize("text", [None, "", "\n \n"])
 def test_a_page_that_is_not_there_or_empty_gets_our_part(text: str | None) -> None:
     after = placed(text, MARKS, "part\n", "a page")
-    assert inside(after, MARKS, "a page") == "part\n"
+    assert inside(after, MARKS, "a page") == "part\n\n"
     assert placed(after, MARKS, "part", "a page") == after
 
 
@@ -112,7 +114,7 @@ def test_a_page_without_marks_or_with_damaged_ones_is_refused(lines: list[str]) 
     text = "\n".join(lines)
     marks = [line for line in lines if line in MARKS]
     if marks == list(MARKS):
-        assert inside(placed(text, MARKS, "new", "a page"), MARKS, "a page") == "new\n"
+        assert inside(placed(text, MARKS, "new", "a page"), MARKS, "a page") == "new\n\n"
         return
     why = "correct them on the wiki" if marks else "rename or delete it, or put these two lines"
     with pytest.raises(Unmarked, match=f"the page a page (holds|exists)(.|\n)*{why}"):
@@ -123,7 +125,7 @@ def test_marks_that_a_wiki_has_indented_or_ended_otherwise() -> None:
     text = f"above\r\n  {MARKS[0]} \r\nold\r\n{MARKS[1]}\r\nbelow"
     assert inside(text, MARKS, "p") == "old\r\n"
     assert placed(text, MARKS, "old", "p") == text
-    assert placed(text, MARKS, "new", "p") == f"above\r\n{MARKS[0]}\nnew\n{MARKS[1]}\r\nbelow"
+    assert placed(text, MARKS, "new", "p") == f"above\r\n{MARKS[0]}\nnew\n\n{MARKS[1]}\r\nbelow"
 
 
 # ---- the index -------------------------------------------------------------------------------------
@@ -192,6 +194,29 @@ def test_what_the_index_tells_of_a_run() -> None:
     assert "4 measured, 1 skipped, 1 failed" in text
     assert "2 use it, 1 can't tell, 1 not possible here" in text
     assert "0.993..1.005" in text
+
+
+def test_every_link_of_a_run_leads_to_a_heading_and_every_image_to_a_file() -> None:
+    sweep = {f"num_workers={number}": 0.1 * number for number in (1, 2, 4, 8)}
+    more = [
+        measured(of("channels-last", "ResNetTraining", scale="macro", job="ResNetTraining"), {"optimized": 0.2}),
+        measured(of("amp", "ResNetTraining", scale="macro", job="ResNetTraining"), {"optimized": 0.4}),
+        measured(of("async-loading", "Decoding", tuple(sweep)), sweep),
+    ]
+    records = (*suite_run().records, *more)
+    whole = replace(suite_run(), records=records, planned=tuple(record.name for record in records))
+    line, pages = of_run(allowed(whole))
+    parser, nodes = MarkdownIt("commonmark").enable("table"), []
+    for page in pages:
+        nodes += [(page, node) for node in SyntaxTreeNode(parser.parse(page.text)).walk()]
+    headings = {f"{page.path}#{node.children[0].content}" for page, node in nodes if node.type == "heading"}
+    links = {str(node.attrs["href"]) for _, node in nodes if node.type == "link"}
+    assert {link for link in links if not link.startswith("http")} - headings == {line.path}
+    assert f"{line.path}/Evidence#async-loading" in links
+    images = [(page.path, str(node.attrs["src"])) for page, node in nodes if node.type == "image"]
+    assert images == [(page.path, name) for page in pages for name in page.files]
+    assert len(images) == 2
+    assert all(content.startswith(b"\x89PNG") for page in pages for content in page.files.values())
 
 
 # ---- sending ---------------------------------------------------------------------------------------

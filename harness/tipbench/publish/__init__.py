@@ -1,5 +1,5 @@
-"""Reports and comparisons on a team's wiki: git wikis, MediaWiki, DokuWiki, and, experimental, Confluence.
+"""Markdown pages on a team's wiki: git wikis, MediaWiki, DokuWiki, and, experimental, Confluence.
 
-One file a wiki, and one for its markup; `http_wiki` holds what the three over HTTP share. What may leave the machine is
-decided in `allowed`, for all of them alike, and everything else of this room works on what it let through.
+`pages` makes the pages of what `allowed` lets through, `send` writes what differs, and one file a wiki does the rest:
+`tipbench.publish.wiki.Wiki` says what it has to do.
 """

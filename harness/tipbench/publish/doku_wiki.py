@@ -78,14 +78,13 @@ class DokuWiki:
     def render(self, page: Page) -> str:
         def file(name: str) -> str:
             width = markup.width(page.files.get(name, b""))
-            return f":{self._file(page.path, name)}{f'?{width}' if width else ''}"
+            takes_files = self._takes_files(page.path)
+            return f":{self._file(page.path, name)}{f'?{width}' if width else ''}" if takes_files else ""
 
         def address(path: str, anchor: str) -> str:
-            return f":{self._id(path)}{anchor and '#'}{anchor.replace('-', '_')}"
+            return f":{self._id(path)}{anchor and '#'}{anchor}"
 
-        text = markup.doku_text(page.text, markup.Addresses(address, file))
-        # A picture of nothing looks broken: where the wiki takes no files, its description stands alone.
-        return text if self._takes_files(page.path) else re.sub(r"\{\{:[^|{}]*\|(.*?)\}\}", r"//\1//", text)
+        return markup.doku_text(page.text, markup.Addresses(address, file))
 
     def read(self, path: str) -> str | None:
         info = self._call(path, "wiki.getPageInfo", self._id(path))

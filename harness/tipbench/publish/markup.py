@@ -28,7 +28,7 @@ class Addresses:
 
     Attributes:
         page: from a page's path and an anchor, "" for none, to its address.
-        file: from a file's name to its address.
+        file: from a file's name to its address; "" where its description is to stand alone.
     """
 
     page: Callable[[str, str], str]
@@ -71,30 +71,38 @@ MEDIA_SIGNS = re.compile(
 )
 """What means something to MediaWiki; a dash or an apostrophe within a word does not."""
 
-DOKU_SIGNS = re.compile(r"[\[\]{}|^<>~%\\]|''|\*\*|//|__|\(\(|^[-*=_/']|[-*=_/']$|:::|-->|www\.")
+DOKU_SIGNS = re.compile(r"[\[\]{}|^<>~%\\&]|''|\*\*|//|__|\(\(|^[-*=_/':]|[-*=_/']$|:::|--|www\.|[):8;]-|-[)(]")
 
 
-def wikitext(markdown: str, addresses: Addresses) -> str:
-    """For MediaWiki."""
-    return _converted(markdown, "mediawiki", addresses, media_text, _media_code)
+@dataclass(frozen=True)
+class _Wiki:
+    """How a wiki writes what pandoc does not escape, or by macros.
+
+    Attributes:
+        name: pandoc's.
+        text, code, block: from text to markup that shows it: as text, as code in a line, as lines of code.
+        link, image: from an address and a text to markup.
+        heading: from a level and a text to markup.
+    """
+
+    name: str
+    text: Callable[[str], str]
+    code: Callable[[str], str]
+    block: Callable[[str], str]
+    link: Callable[[str, str], str]
+    image: Callable[[str, str], str]
+    heading: Callable[[int, str], str] | None = None
 
 
-def doku_text(markdown: str, addresses: Addresses) -> str:
-    """For DokuWiki."""
-    return _converted(markdown, "dokuwiki", addresses, doku_literal, _doku_code)
+def _entities(signs: str) -> str:
+    return "".join(f"&#{ord(sign)};" for sign in signs)
 
 
-def media_text(text: str) -> str:
-    return MEDIA_SIGNS.sub(lambda match: "".join(f"&#{ord(sign)};" for sign in match[0]), text)
+def _media_text(text: str) -> str:
+    return MEDIA_SIGNS.sub(lambda match: _entities(match[0]), text)
 
 
-def _media_code(text: str, is_block: bool) -> str:
-    escaped = re.sub(r"[^\w .,\n]", lambda match: f"&#{ord(match[0])};", text)
-    # MediaWiki parses nothing within <pre> but a closing tag, and shows entities as what they stand for.
-    return f"<pre>\n{html.escape(text, quote=False)}\n</pre>" if is_block else f"<code>{escaped}</code>"
-
-
-def doku_literal(text: str) -> str:
+def _doku_text(text: str) -> str:
     return _unparsed(text) if DOKU_SIGNS.search(text) else text
 
 
@@ -104,19 +112,50 @@ def _unparsed(text: str) -> str:
     return f"<nowiki>{re.sub('</nowiki>', '</nowiki >', text, flags=re.IGNORECASE)}</nowiki>"
 
 
-def _doku_code(text: str, is_block: bool) -> str:
-    if not is_block:
-        return f"''{_unparsed(text)}''"
-    return f"<code>\n{re.sub('</code>', '</code >', text, flags=re.IGNORECASE)}\n</code>"
+MEDIA_WIKI = _Wiki(
+    "mediawiki",
+    text=_media_text,
+    code=lambda text: f"<code>{re.sub(r'[^A-Za-z0-9 .,]', lambda match: _entities(match[0]), text)}</code>",
+    # MediaWiki parses nothing within <pre> but a closing tag, and shows entities as what they stand for.
+    block=lambda text: f"<pre>\n{html.escape(text, quote=False)}\n</pre>",
+    link=lambda address, text: f"[[{address}|{_media_text(text)}]]",
+    image=lambda address, text: f"[[File:{address}|{_media_text(text)}]]",
+)
+
+DOKU_WIKI = _Wiki(
+    "dokuwiki",
+    text=_doku_text,
+    code=lambda text: f"''{_unparsed(text)}''",
+    block=lambda text: f"<code>\n{re.sub('</code>', '</code >', text, flags=re.IGNORECASE)}\n</code>",
+    # Titles of links, texts of images and headings hold no markup, so nothing in them is escaped.
+    link=lambda address, text: f"[[{address}|{re.sub(r'](?=]|$)|{(?={)', _apart, text)}]]",
+    image=lambda address, text: f"{{{{{address}|{re.sub(r'}(?=}|$)|[|]', _apart, text)}}}}}",
+    heading=lambda level, text: f"{'=' * (7 - min(level, 5))} {text} {'=' * (7 - min(level, 5))}",
+)
 
 
-def _converted(
-    markdown: str, wiki: str, addresses: Addresses, text: Callable[[str], str], code: Callable[[str, bool], str]
-) -> str:
+def _apart(match: re.Match[str]) -> str:
+    return f"{match[0]} "
+
+
+def wikitext(markdown: str, addresses: Addresses) -> str:
+    """For MediaWiki."""
+    return _converted(markdown, MEDIA_WIKI, addresses)
+
+
+def doku_text(markdown: str, addresses: Addresses) -> str:
+    """For DokuWiki. pandoc pads the cells of tables, to lines of thousands of characters."""
+    return re.sub(r"(?<=\S) {2,}(?=[|^](?: *\S|$))", " ", _converted(markdown, DOKU_WIKI, addresses), flags=re.M)
+
+
+def _converted(markdown: str, wiki: _Wiki, addresses: Addresses) -> str:
     try:
         import pypandoc
     except ImportError:
         raise missing() from None
+
+    def raw(content: str, kind: str = "RawInline") -> dict[str, Any]:
+        return {"t": kind, "c": [wiki.name, content]}
 
     def changed(node: Any) -> Any:
         if isinstance(node, list):
@@ -124,28 +163,28 @@ def _converted(
         if not isinstance(node, dict):
             return node
         match node.get("t"), node.get("c"):
-            case "Header", [int(level), _, inlines] if wiki == "dokuwiki":  # its headings hold no markup
-                marks = "=" * (7 - min(level, 5))
-                return {"t": "RawBlock", "c": [wiki, f"{marks} {plain_text(inlines)} {marks}"]}
+            case "Header", [int(level), _, inlines] if wiki.heading is not None:
+                return raw(wiki.heading(level, plain_text(inlines)), "RawBlock")
             case "Str", str(content):
-                return {"t": "RawInline", "c": [wiki, text(content)]}
+                return raw(wiki.text(content))
             case "Code", [_, str(content)]:
-                return {"t": "RawInline", "c": [wiki, code(content, False)]}
+                return raw(wiki.code(content))
             case "CodeBlock", [_, str(content)]:
-                return {"t": "RawBlock", "c": [wiki, code(content, True)]}
-            case ("Link" | "Image") as kind, [attributes, inlines, [address, _]]:
-                target = addresses.of(address)
-                title = "wikilink" if target != address and kind == "Link" else ""
-                shown = changed(inlines) if plain_text(inlines).strip() else [{"t": "Str", "c": address}]
-                return {"t": kind, "c": [attributes, shown, [target, title]]}
+                return raw(wiki.block(content), "RawBlock")
+            case "Image", [_, inlines, [address, _]]:
+                if target := addresses.of(address):
+                    return raw(wiki.image(target, plain_text(inlines)))
+                return {"t": "Emph", "c": changed(inlines)}
+            case "Link", [_, inlines, [address, _]] if PAGE.fullmatch(address):
+                return raw(wiki.link(addresses.of(address), plain_text(inlines).strip() or address))
         return {key: changed(value) for key, value in node.items()}
 
     try:
         tree = json.loads(pypandoc.convert_text(text_of(markdown), "json", format=MARKDOWN))
         tree["blocks"] = changed(tree["blocks"])
-        return str(pypandoc.convert_text(json.dumps(tree), wiki, format="json", extra_args=["--wrap=none"]))
+        return str(pypandoc.convert_text(json.dumps(tree), wiki.name, format="json", extra_args=["--wrap=none"]))
     except (OSError, RuntimeError) as error:
-        raise WikiError(f"pandoc cannot convert a page to {wiki}: {error}") from None
+        raise WikiError(f"pandoc cannot convert a page for {wiki.name}: {error}") from None
 
 
 def plain_text(inlines: Any) -> str:

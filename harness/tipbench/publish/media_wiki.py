@@ -73,18 +73,13 @@ class MediaWiki:
 
     def render(self, page: Page) -> str:
         def file(name: str) -> str:
-            return f"File:{self._file(page.path, name)}"
+            width = markup.width(page.files.get(name, b""))
+            return f"{self._file(page.path, name)}{f'|{width}px' if width else ''}" if self._takes_files else ""
 
         def address(path: str, anchor: str) -> str:
             return f"{self._title(path)}{anchor and '#'}{anchor}"
 
-        text = markup.wikitext(page.text, markup.Addresses(address, file))
-        for name, content in page.files.items():
-            if not self._takes_files:
-                text = text.replace(f"[[{file(name)}|", f"[[:{file(name)}|")  # a link with the figure's description
-            elif width := markup.width(content):
-                text = text.replace(f"[[{file(name)}|", f"[[{file(name)}|{width}px|")
-        return text
+        return markup.wikitext(page.text, markup.Addresses(address, file))
 
     def read(self, path: str) -> str | None:
         with self._explained(path):

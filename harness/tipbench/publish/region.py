@@ -25,7 +25,7 @@ def placed(text: str | None, marks: tuple[str, str], part: str, page: str) -> st
     not count, as wikis change both. A line of the part that looks like a mark is left out.
     """
     part = "".join(line for line in _lines(part) if line.strip() not in marks)
-    ours = f"{marks[0]}\n{part.strip(NEWLINES)}\n{marks[1]}"
+    ours = f"{marks[0]}\n{part.strip(NEWLINES)}\n\n{marks[1]}"
     if text is None or not text.strip():
         return f"{ours}\n"
     lines = _lines(text)
