@@ -1,6 +1,6 @@
 """Made-up records with known effects, and a small run of them such as a machine would store.
 
-`python -m tests.made_up FILE` writes that run; tests/golden/schema-3.jsonl was made so.
+`python -m tests.made_up FILE` writes that run, as tests/golden/run.jsonl.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from tipbench.records.store import create
 from tipbench.tip.pair import Claim
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
-from tipbench.verdict.rules import FULL
 
 MIB = 1 << 20
+
+EVEN = (4, 6, 9, 13, 18)
+"""Counts of launches at which the mean of made-up effects is exact."""
 
 MACHINE = {
     "name": "amd-epyc-zen4-2c-24g", "cpu": "AMD EPYC", "microarchitecture": "zen4", "family": 25, "model": 17,
@@ -67,12 +69,12 @@ def launch(effects: Mapping[str, float], seed: int, rounds: int = 4, baseline_s:
 def measured(
     about: PairInfo, effects: Mapping[str, float], spread: float = 0.002, launches: int = 6, **more: Any
 ) -> Record:
-    """Launches whose effects scatter evenly around the given ones: mean exact at every look, deviation near `spread`.
+    """Launches whose effects scatter evenly around the given ones: mean exact at EVEN, deviation near `spread`.
 
     more: `memory`, `one_off`, `mechanism`, `equal`, `trainings` by variant; `steps`, `baseline_s` of one block.
     """
     scatter: list[float] = []
-    for upto in (*(count for count in FULL.looks.launches if count < launches), launches):
+    for upto in (*(count for count in EVEN if count < launches), launches):
         many = upto - len(scatter)
         group = [spread * math.sqrt(3) * (2 * (index + 0.5) / many - 1) for index in range(many)]
         scatter += random.Random(ascii(about.pair)).sample(group, many)
@@ -233,7 +235,7 @@ def files(root: Path, texts: Mapping[str, str]) -> Path:
 
 
 def stored(folder: Path, of: Run) -> Path:
-    """The results file of a run beneath `folder`, each record in one line."""
+    """The results file of a run beneath `folder`."""
     with create(folder, of) as writer:
         for record in of.records:
             writer.append(record)

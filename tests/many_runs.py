@@ -1,7 +1,7 @@
 """Thousands of stored runs, made up from one, and how long some of them take to be found and compared.
 
 `python -m tests.many_runs 10000 DIR [--like FILE] [--pairs N]` writes that many runs beneath DIR, unless they are
-there, each with the first N records of FILE (by default all of tests/golden/schema-2.jsonl) and an id, a day and a
+there, each with the first N pairs of FILE (by default all of tests/golden/run.jsonl) and an id, a day and a
 machine of its own. It prints what `tipbench compare` takes, Python's start included, for two runs and for fifty,
 named by the beginnings of their ids.
 """
@@ -16,16 +16,18 @@ import sys
 import time
 from pathlib import Path
 
-GOLDEN = Path(__file__).parent / "golden" / "schema-2.jsonl"
+GOLDEN = Path(__file__).parent / "golden" / "run.jsonl"
 
 MACHINES = 20
 
 
 def write(count: int, folder: Path, like: Path, pairs: int | None) -> list[str]:
     """The ids of the runs beneath `folder`, which are written where they are not there."""
-    header, *records = like.read_bytes().splitlines()
-    body = b"".join(line + b"\n" for line in records[:pairs])
+    header, *lines = like.read_bytes().splitlines()
     about = json.loads(header)
+    kept = list(dict.fromkeys(json.loads(line)["pair"] for line in lines))[:pairs]
+    body = b"".join(line + b"\n" for line in lines if json.loads(line)["pair"] in kept)
+    first_id = about["id"].encode()
     numbers = random.Random(0)
     ids = []
     for index in range(count):
@@ -37,7 +39,8 @@ def write(count: int, folder: Path, like: Path, pairs: int | None) -> list[str]:
         ids.append(about["id"])
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(json.dumps(about, separators=(",", ":")).encode() + b"\n" + body)
+            own = body.replace(b'"run":"%b"' % first_id, b'"run":"%b"' % about["id"].encode())
+            path.write_bytes(json.dumps(about, separators=(",", ":")).encode() + b"\n" + own)
     return ids
 
 

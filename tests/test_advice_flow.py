@@ -18,7 +18,7 @@ from tests.test_advise_page import SURVEY, way
 from tipbench.advise import command, scores
 from tipbench.advise.surveyed import Survey
 from tipbench.engine import run as run_file
-from tipbench.verdict.rules import OF_NEW_RUNS
+from tipbench.verdict.rules import RULES_OPTION
 
 Gain = Callable[[frozenset[str]], float]
 """ln of what tips that are followed together bring over the job as it is."""
@@ -71,7 +71,7 @@ class Machine:
                 about = info(name, list(effects), tip=tip(file.stem.replace("_", "-")), scale="macro")
                 wall_s = launches * self.launch_s
                 records.append(replace(measured(about, effects, launches=launches), wall_s=wall_s))
-        return stored(options.results, run(records, options=OF_NEW_RUNS))
+        return stored(options.results, run(records, options=RULES_OPTION))
 
     def _gain(self, ways: Iterable[str]) -> float:
         return self.gain(frozenset(ways))

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from tipbench.engine import allocation
 from tipbench.engine.allocation import EVERY, OpenPair, next_group
-from tipbench.verdict.rules import BOUND, MARGIN, RULES_2
+from tipbench.verdict.rules import BOUND, MARGIN, RULES
 from tipbench.verdict.statistics import Looks, half_width
 
-LOOKS = RULES_2.looks
+LOOKS = RULES.looks
 
 # No clock and no chance in what is tried: the same examples everywhere.
 exactly = settings(derandomize=True, deadline=None)

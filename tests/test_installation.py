@@ -55,7 +55,7 @@ from tipbench.engine.profiles import PROFILES, Profile
 from tipbench.verdict import rules
 from tipbench.verdict.statistics import Looks
 
-rules.RULES_2 = rules.Rules(Looks((2,), (0.05,)), claim=0.01)
+rules.RULES = rules.Rules(Looks((2,), (0.05,)), claim=0.01)
 PROFILES["quick"] = Profile(rounds=(1, 2), longest_s=0.01, block_s=0.0005)
 sys.exit(main())
 """

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import t
 
 from tipbench.verdict.pooling import TIMES, Mean, State, pooled, state
-from tipbench.verdict.rules import RULES_2, first_decision
+from tipbench.verdict.rules import RULES, first_decision
 
 BOUNDS = (0.02, 0.03, 0.05)
 MARGIN = math.log(1.01)
@@ -85,7 +85,7 @@ def test_it_does_so_where_runs_stop_as_soon_as_they_decide(runs: int, truth: flo
         found = []
         for _ in range(runs):
             effects = truth + t.rvs(4, random_state=draw) * scale + draw.normal(0, draw.uniform(0.005, 0.03), 18)
-            decided = first_decision(effects.tolist(), RULES_2)
+            decided = first_decision(effects.tolist(), RULES)
             assert decided is not None
             found.append(Mean.of_interval(decided.low, decided.high, decided.launches - 1.0))
         low, high = pooled(found, TIMES).interval()

@@ -24,7 +24,7 @@ from tipbench.tip.pair import Claim
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import SENTENCES, Reason
 from tipbench.verdict.launches import disturbed, launch_effect
-from tipbench.verdict.rules import AT_MOST, BOUND, ERROR, FULL, MARGIN, QUICK, RULES_2, Rules, decide, first_decision
+from tipbench.verdict.rules import AT_MOST, BOUND, ERROR, MARGIN, RULES, Rules, decide, first_decision
 from tipbench.verdict.statistics import Estimate, discoveries, estimate, p_beyond, round_effect, trimmed_mean
 from tipbench.verdict.verdict import Judgement, judge
 
@@ -36,7 +36,7 @@ SWAPPED = {**dict(zip(VERDICTS, VERDICTS, strict=True)), "faster": "slower", "sl
 
 some_effects = st.floats(-3, 3).map(lambda effect: round(effect, 6))
 some_seconds = st.floats(1e-6, 1e4)
-some_rules = st.sampled_from([FULL, QUICK, RULES_2])
+some_rules = st.just(RULES)
 
 
 # ---- statistics ----
@@ -229,7 +229,6 @@ def test_a_claim_needs_an_interval_that_excludes_the_margin(
     if verdict == "no difference":
         assert -MARGIN < found.low <= found.high < MARGIN
     if verdict == AT_MOST:
-        assert rules is RULES_2
         assert -BOUND < found.low < MARGIN
         assert -MARGIN < found.high < BOUND
 
@@ -349,7 +348,7 @@ def records(draw: st.DrawFn) -> Record:
         about,
         outcome,
         draw(reasons),
-        steps=draw(st.integers(1, 10**9)),
+        steps=draw(st.integers(1, 10**9)) if made else 0,
         variants={name: draw(variant_records(any_outcome)) for name in names},
         launches=made,
         wall_s=draw(st.floats(0, 1e6)),
@@ -365,14 +364,16 @@ def test_a_record_comes_back_from_json_as_it_was(record: Record) -> None:
 
 
 @settings(exactly, max_examples=30)
-@given(st.lists(records(), max_size=4, unique_by=lambda record: (record.name, record.info.device)), some_text)
+@given(
+    st.lists(records(), min_size=1, max_size=4, unique_by=lambda record: (record.name, record.info.device)), some_text
+)
 def test_a_run_comes_back_from_its_file_as_it_was(made: list[Record], name: str) -> None:
     about = run(made, machine={"name": name}, id=name or "x")
     with tempfile.TemporaryDirectory() as folder, store.create(Path(folder), about) as writer:
         for record in made:
             writer.append(record)
         assert writer.path.is_relative_to(folder)
-        assert len(writer.path.read_bytes().splitlines()) == 1 + len(made)
+        assert writer.path.read_bytes().count(b'{"line":"pair"') == len(made)
         assert store.read(writer.path) == (about, [])
 
 

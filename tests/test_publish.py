@@ -558,3 +558,22 @@ def test_every_kind_of_target_has_its_module() -> None:
     for module, *_ in target.FORMS.values():
         assert (Path(target.__file__).parent / f"{module}.py").exists()
     assert len(set(itertools.chain(target.FORMS))) == 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "library"), [("mediawiki", "mwclient"), ("confluence", "atlassian"), ("dokuwiki", "pypandoc")]
+)
+def test_a_library_that_is_missing_is_one_sentence(
+    kind: str, library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    module = target.FORMS[kind][0]
+    monkeypatch.delitem(sys.modules, f"tipbench.publish.{module}", raising=False)
+    wanted = target.parse(f"{kind}+http://127.0.0.1:9/?space=K")
+    open_it: Callable[[], object] = (
+        (lambda: markup.doku_text("x", ADDRESSES))
+        if kind == "dokuwiki"
+        else (lambda: target.open_wiki(wanted, Secret("", "x")))
+    )
+    with pytest.raises(WikiError, match=r"pip install 'tipbench\[wikis\]'"):
+        open_it()

@@ -32,7 +32,7 @@ from tipbench.engine.profiles import PROFILES
 from tests.tiny import PROFILE, RULES
 
 PROFILES["quick"] = PROFILE
-pytest_plugin.RULES_2 = RULES
+pytest_plugin.RULES = RULES
 
 def pytest_sessionfinish(session):
     records = {name: record.to_json() for name, record in session.config.stash[pytest_plugin.RECORDS].items()}

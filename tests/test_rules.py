@@ -1,7 +1,8 @@
-"""The rules of new runs: looks, bounded answers, provisional numbers, and launches that are alike."""
+"""The rules of verdicts: looks, bounded answers, provisional numbers, and launches that are alike."""
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import random
@@ -24,32 +25,29 @@ from tipbench.compare.consistency import consistencies
 from tipbench.compare.gate import gate
 from tipbench.compare.stored import Stored
 from tipbench.engine.run import verdict
-from tipbench.publish.allowed import allowed
 from tipbench.records.record import Record, Run
 from tipbench.report import FORMATS, one_liners, render
-from tipbench.report.grade import SAME, facts, grade
 from tipbench.report.results import results
 from tipbench.verdict.rules import (
     AT_MOST,
     BOUND,
     ERROR,
-    FULL,
     MARGIN,
-    OF_NEW_RUNS,
-    QUICK,
-    RULES_2,
+    RULES,
+    RULES_OPTION,
     decide,
     first_decision,
     futile,
     p_of,
-    rules_of,
 )
 from tipbench.verdict.statistics import PRIOR, Estimate, estimate, provisional, serial
 from tipbench.verdict.verdict import Judgement, in_percent, judge, judge_suite, undecided
 
 CORES = 2
-RESULTS = Path(__file__).parent.parent / "results"
-OPTIONS = {"profile": "full", "device": "auto", "seed": 0, "bare": False, **OF_NEW_RUNS}
+COMPARISONS = Path(__file__).parent / "identical_and_planted.csv"
+"""Of each comparison of six calibrations on zen4 and zen5: the truth, and the effect of each launch, as ln."""
+
+OPTIONS = {"profile": "full", "device": "auto", "seed": 0, "bare": False, **RULES_OPTION}
 
 
 def recorded(found: Sequence[float], pair: str = "Pair", **about: Any) -> Record:
@@ -59,7 +57,7 @@ def recorded(found: Sequence[float], pair: str = "Pair", **about: Any) -> Record
 
 
 def only(found: Sequence[float]) -> Judgement:
-    (judged,) = judge(recorded(found), RULES_2, CORES)
+    (judged,) = judge(recorded(found), RULES, CORES)
     return judged
 
 
@@ -78,39 +76,12 @@ def as_stored(of: Run) -> Stored:
     return Stored(Path(f"{of.id}.jsonl"), of, 1, tuple(results(of)), ())
 
 
-# ---- which rules ----
-
-
-@pytest.mark.parametrize(
-    ("options", "rules"),
-    [
-        ({"profile": "full"}, FULL),
-        ({"profile": "quick"}, QUICK),
-        ({}, FULL),
-        ({"profile": "full", "rules": 2}, RULES_2),
-        ({"profile": "quick", "rules": 2}, RULES_2),
-        ({"profile": "quick", "rules": 1}, QUICK),
-    ],
-)
-def test_a_run_is_judged_by_the_rules_in_its_options(options: dict[str, Any], rules: object) -> None:
-    assert rules_of(options) is rules
-
-
-def test_what_is_published_and_compared_names_its_rules() -> None:
-    old, new = run([recorded(spread(0.3, 0.01, 6))]), new_run(recorded(spread(0.3, 0.01, 6)))
-    assert rules_of(allowed(new).run.options) is RULES_2
-    found = grade(facts(old), facts(new))
-    assert [str(one) for one in found.differing] == ["rules 1 / 2"]
-    assert found.grade == SAME, "the same steps are timed"
-    assert not grade(facts(new), facts(new)).differing
-
-
 # ---- looks ----
 
 
 def test_the_looks_are_at_every_count_and_their_error_is_five_percent_together() -> None:
     """Any interval misses in 5 % of paths, and the p-value of all looks is one: both were made by simulation."""
-    looks, paths = RULES_2.looks, 100_000
+    looks, paths = RULES.looks, 100_000
     assert looks.launches == tuple(range(6, 19))
     assert sum(looks.alphas) > 2 * ERROR, "not Bonferroni's"
     drawn = np.random.default_rng(41).standard_normal((paths, looks.launches[-1]))
@@ -121,7 +92,7 @@ def test_the_looks_are_at_every_count_and_their_error_is_five_percent_together()
     for count, alpha in zip(looks.launches, looks.alphas, strict=True):
         t = np.abs(means[:, count - 1]) * math.sqrt(count) / np.sqrt(squares[:, count - 1] / (count - 1))
         missed |= t > stdtrit(count - 1, 1 - alpha / 2)
-        least = np.minimum(least, ERROR * (2 * stdtr(count - 1, -t) / alpha) ** RULES_2.power)
+        least = np.minimum(least, ERROR * (2 * stdtr(count - 1, -t) / alpha) ** RULES.power)
     assert 0.047 <= missed.mean() <= 0.053
     for p in (0.05, 0.02, 0.01, 0.005, 0.001):
         assert (least <= p).mean() == pytest.approx(p, rel=0.15 if p > 0.001 else 0.35)
@@ -130,16 +101,16 @@ def test_the_looks_are_at_every_count_and_their_error_is_five_percent_together()
 @pytest.mark.parametrize("count", range(6, 19))
 def test_an_interval_of_every_count_is_students_at_the_error_of_its_look(count: int) -> None:
     found = only(spread(0.0, 0.08, count))
-    alpha = RULES_2.looks.alphas[count - 6]
+    alpha = RULES.looks.alphas[count - 6]
     expected = estimate(spread(0.0, 0.08, count), alpha)
     assert (found.verdict, found.launches) == ("inconclusive", count)
     assert found.low is not None
     assert math.log(found.low) == pytest.approx(expected.low)
-    assert found.p == pytest.approx(p_of(expected, RULES_2))
+    assert found.p == pytest.approx(p_of(expected, RULES))
 
 
 def test_no_number_of_launches_decides_before_the_first_look() -> None:
-    assert first_decision(spread(2.0, 0.001, 5), RULES_2) is None
+    assert first_decision(spread(2.0, 0.001, 5), RULES) is None
     assert only(spread(2.0, 0.001, 5)).verdict == "inconclusive"
     assert only(spread(2.0, 0.001, 6)).verdict == "faster"
 
@@ -147,16 +118,16 @@ def test_no_number_of_launches_decides_before_the_first_look() -> None:
 def test_a_claim_needs_a_p_of_one_in_a_hundred() -> None:
     def found(p: float) -> Estimate:
         """Of which the p-value over all looks is this."""
-        alpha, distance = RULES_2.looks.alphas[0], 0.01
-        t = float(stdtrit(5, 1 - alpha * (p / ERROR) ** (1 / RULES_2.power) / 2))
+        alpha, distance = RULES.looks.alphas[0], 0.01
+        t = float(stdtrit(5, 1 - alpha * (p / ERROR) ** (1 / RULES.power) / 2))
         deviation = distance * math.sqrt(6) / t
         half = float(stdtrit(5, 1 - alpha / 2)) * deviation / math.sqrt(6)
         mean = MARGIN + distance
         return Estimate(mean, mean - half, mean + half, 6, alpha, deviation)
 
-    assert p_of(found(0.02), RULES_2) == pytest.approx(0.02)
-    assert decide(found(0.009), RULES_2) == "faster"
-    assert decide(found(0.011), RULES_2) == "inconclusive"
+    assert p_of(found(0.02), RULES) == pytest.approx(0.02)
+    assert decide(found(0.009), RULES) == "faster"
+    assert decide(found(0.011), RULES) == "inconclusive"
     assert found(0.011).low > MARGIN
 
 
@@ -180,29 +151,26 @@ def test_a_claim_needs_a_p_of_one_in_a_hundred() -> None:
 )
 def test_an_interval_within_three_percent_is_an_answer(low: float, high: float, said: str) -> None:
     found = Estimate((low + high) / 2, low, high, 6, 0.0084, 1e-4)
-    assert decide(found, RULES_2) == said
-    assert decide(found, FULL) == ("inconclusive" if said == AT_MOST else said)
+    assert decide(found, RULES) == said
 
 
 def test_an_effect_beyond_the_margin_that_is_not_sure_is_no_bounded_answer() -> None:
     found = Estimate(0.02, MARGIN * 1.001, 0.029, 6, 0.0084, 0.0135)
-    assert p_of(found, RULES_2) > RULES_2.claim
-    assert decide(found, RULES_2) == "inconclusive"
+    assert p_of(found, RULES) > RULES.claim
+    assert decide(found, RULES) == "inconclusive"
 
 
 def test_a_pair_with_a_bounded_answer_is_done() -> None:
     record = recorded(spread(0.0, 0.01, 6))
     assert only(spread(0.0, 0.01, 6)).verdict == AT_MOST
-    assert undecided(record, RULES_2, CORES) == []
-    assert undecided(record, FULL, CORES) == ["optimized"]
+    assert undecided(record, RULES, CORES) == []
 
 
 def test_what_would_end_as_a_bounded_answer_is_not_given_up() -> None:
-    assert futile(spread(0.0, 0.04, 6), FULL)
-    assert not futile(spread(0.0, 0.04, 6), RULES_2)
-    assert futile(spread(0.0, 0.2, 6), RULES_2)
-    assert futile(spread(0.0, 0.2, 7), RULES_2), "at every count"
-    assert not futile(spread(0.0, 0.2, 5), RULES_2)
+    assert not futile(spread(0.0, 0.04, 6), RULES)
+    assert futile(spread(0.0, 0.2, 6), RULES)
+    assert futile(spread(0.0, 0.2, 7), RULES), "at every count"
+    assert not futile(spread(0.0, 0.2, 5), RULES)
 
 
 def test_a_bounded_answer_is_shown_as_one() -> None:
@@ -213,8 +181,6 @@ def test_a_bounded_answer_is_shown_as_one() -> None:
     for format in FORMATS:
         assert AT_MOST in render(of, [], format).decode()
     assert "1 at most 3 %." in render(of, [], "md").decode()
-    by_the_first_rules = render(replace(of, options={"profile": "full"}), [], "md").decode()
-    assert ": 1 inconclusive." in by_the_first_rules
 
 
 def test_a_bounded_answer_is_wrong_beyond_its_bound() -> None:
@@ -279,10 +245,10 @@ def test_provisional_intervals_hold_the_truth_at_all_counts_at_once() -> None:
 def test_provisional_numbers_are_no_part_of_the_false_discovery_control() -> None:
     weak = recorded(spread(0.04, 0.011, 6), "Weak")
     few = [recorded(spread(0.0, 0.01, 5), f"Few{number}") for number in range(200)]
-    alone, among = judge_suite([weak], RULES_2, CORES)[0], judge_suite([weak, *few], RULES_2, CORES)[0]
+    alone, among = judge_suite([weak], RULES, CORES)[0], judge_suite([weak, *few], RULES, CORES)[0]
     assert alone.verdict == among.verdict == "faster"
     many = [recorded(spread(0.0, 0.002, 6), f"Null{number}") for number in range(20)]
-    assert judge_suite([weak, *many], RULES_2, CORES)[0].verdict == "inconclusive"
+    assert judge_suite([weak, *many], RULES, CORES)[0].verdict == "inconclusive"
 
 
 @pytest.mark.parametrize(("count", "deviation", "is_open"), [(6, 0.06, True), (17, 0.08, True), (18, 0.08, False)])
@@ -317,7 +283,7 @@ def test_every_format_and_figure_shows_a_provisional_number(count: int) -> None:
         assert render(of, [], format)
     (pair, *_) = json.loads(render(of, [], "json"))["pairs"]
     assert (pair["low"] is None) == (count < 4)
-    (judged,) = judge(record, RULES_2, CORES)
+    (judged,) = judge(record, RULES, CORES)
     assert verdict(judged).startswith(f"provisional {shown}")
 
 
@@ -407,8 +373,8 @@ def alike(mean: float, deviation: float, count: int = 12) -> list[float]:
 def test_a_suite_whose_launches_are_alike_is_judged_by_wider_intervals() -> None:
     # at the first look, of the lowest six: their mean and deviation are not those of all
     drifting = [recorded(alike(0.04, 0.02), f"Drift{number}") for number in range(9)]
-    apart = judge(drifting[0], RULES_2, CORES)[0]
-    judged = judge_suite(drifting, RULES_2, CORES)
+    apart = judge(drifting[0], RULES, CORES)[0]
+    judged = judge_suite(drifting, RULES, CORES)
     found = serial(one.effects for one in judged)
     assert found is not None
     assert found.z < -2
@@ -419,17 +385,16 @@ def test_a_suite_whose_launches_are_alike_is_judged_by_wider_intervals() -> None
         assert apart.high is not None
         assert math.log(one.high / one.low) == pytest.approx(found.widening * math.log(apart.high / apart.low))
         assert one.speedup == apart.speedup
-    assert judge_suite(drifting, FULL, CORES)[0].low == judge(drifting[0], FULL, CORES)[0].low
 
 
 def test_a_verdict_that_the_wider_interval_does_not_support_is_taken_back() -> None:
     drifting = [recorded(alike(0.0, 0.005, 6), f"Drift{number}") for number in range(9)]
-    apart, together = judge(drifting[0], RULES_2, CORES)[0], judge_suite(drifting, RULES_2, CORES)[0]
+    apart, together = judge(drifting[0], RULES, CORES)[0], judge_suite(drifting, RULES, CORES)[0]
     assert (apart.verdict, together.verdict) == ("no difference", AT_MOST)
     why = "no difference before its interval was widened, as launches in a row were alike"
     assert together.reason == why
     wide = [recorded(alike(0.0, 0.015, 6), f"Drift{number}") for number in range(9)]
-    apart, together = judge(wide[0], RULES_2, CORES)[0], judge_suite(wide, RULES_2, CORES)[0]
+    apart, together = judge(wide[0], RULES, CORES)[0], judge_suite(wide, RULES, CORES)[0]
     assert (apart.verdict, together.verdict) == (AT_MOST, "inconclusive")
     assert together.smallest is not None
     assert re.match(rf"between \S+ % slower and \S+ % faster; {AT_MOST} before", together.reason)
@@ -437,7 +402,7 @@ def test_a_verdict_that_the_wider_interval_does_not_support_is_taken_back() -> N
 
 def test_what_stays_inconclusive_names_the_ends_of_the_wider_interval() -> None:
     drifting = [recorded(alike(0.02, 0.06, 12), f"Drift{number}") for number in range(9)]
-    apart, together = judge(drifting[0], RULES_2, CORES)[0], judge_suite(drifting, RULES_2, CORES)[0]
+    apart, together = judge(drifting[0], RULES, CORES)[0], judge_suite(drifting, RULES, CORES)[0]
     assert apart.verdict == together.verdict == "inconclusive"
     assert apart.smallest is not None
     assert together.smallest is not None
@@ -456,27 +421,22 @@ def test_the_reports_limits_say_that_intervals_were_widened() -> None:
     assert "average over 9 comparisons, z -" in text
     assert "% wider than independent launches would make it." in text
     assert said not in render(new_run(*calm), [], "md").decode()
-    assert said not in render(run(drifting), [], "md").decode()
 
 
-# ---- the stored calibrations, judged anew ----
+# ---- older calibrations, judged anew ----
 
 
-def test_the_stored_calibrations_replayed_by_these_rules_are_hardly_ever_wrong() -> None:
-    """Effects of launches that were timed under the first rules, whose truth was planted: identical sides and known
-    differences, idle and loaded, six to eighteen launches each."""
-    lines = [
-        json.loads(line)
-        for file in sorted(RESULTS.glob("*/calibration-*.jsonl"))
-        for line in file.read_text().splitlines()[1:]
-    ]
-    timed = [line for line in lines if line.get("part") in ("aa", "planted") and line["effects"]]
+def test_older_calibrations_judged_by_these_rules_are_hardly_ever_wrong() -> None:
+    """Launches that were timed under earlier rules, whose truth was planted: identical sides and known differences,
+    idle and loaded, six to eighteen launches each."""
+    with COMPARISONS.open(newline="") as file:
+        timed = [(float(row["truth"]), [*map(float, row["effects"].split())]) for row in csv.DictReader(file)]
     assert len(timed) == 669
     wrong = held = 0
-    for line in timed:
-        found = first_decision(line["effects"], RULES_2)
-        assert found is not None
-        wrong += contradicts(decide(found, RULES_2), line["truth"])
-        held += found.low <= line["truth"] <= found.high
+    for truth, launch_effects in timed:
+        estimated = first_decision(launch_effects, RULES)
+        assert estimated is not None
+        wrong += contradicts(decide(estimated, RULES), truth)
+        held += estimated.low <= truth <= estimated.high
     assert wrong <= 0.01 * len(timed)
     assert held >= 0.95 * len(timed)

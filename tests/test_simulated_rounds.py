@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from tipbench.engine.allocation import OpenPair, next_group
-from tipbench.verdict.rules import AT_MOST, BOUND, MARGIN, RULES_2, decide
+from tipbench.verdict.rules import AT_MOST, BOUND, MARGIN, RULES, decide
 from tipbench.verdict.statistics import Estimate, estimate
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 RUNS = 30
 PAIRS = 80
 BUDGET_S = 1800.0
-LOOKS = RULES_2.looks
+LOOKS = RULES.looks
 ALPHAS = dict(zip(LOOKS.launches, LOOKS.alphas, strict=True))
 
 Numbers = NDArray[np.float64]
@@ -100,7 +100,7 @@ class Run:
                 self.open.remove(pair)
 
     def verdict(self, pair: int) -> str:
-        return decide(self.found[pair], RULES_2) if pair in self.found else "inconclusive"
+        return decide(self.found[pair], RULES) if pair in self.found else "inconclusive"
 
 
 def is_true(verdict: str, truth: float) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tipbench.verdict.rules import FULL, MARGIN, QUICK, Rules, decide, first_decision
+from tipbench.verdict.rules import AT_MOST, MARGIN, RULES, decide, first_decision
 from tipbench.verdict.statistics import Estimate, discoveries, estimate, p_beyond, round_effect, trimmed_mean
 
 RUNS = 2000
@@ -62,25 +62,17 @@ def test_p_without_scatter_and_within_the_margin() -> None:
     assert p_beyond(Estimate(0.005, 0.005, 0.005, 6, 0.005, 0.0), MARGIN, 0.05) == 1.0
 
 
-@pytest.mark.parametrize("rules", [FULL, QUICK])
-def test_the_looks_spend_five_percent_in_all(rules: Rules) -> None:
-    looks = rules.looks
-    assert sum(looks.alphas) == pytest.approx(0.05)
-    assert len(looks.launches) == len(looks.alphas)
-    assert list(looks.launches) == sorted(set(looks.launches))
-
-
 Runs = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 
-def stop(effects: Runs, truth: float, rules: Rules) -> tuple[float, Counter[str]]:
+def stop(effects: Runs, truth: float) -> tuple[float, Counter[str]]:
     """(share of intervals that hold the truth, verdicts) where every row is a run that may stop at each look."""
     held, verdicts = 0, Counter[str]()
     for launches in effects.tolist():
-        found = first_decision(launches, rules)
+        found = first_decision(launches, RULES)
         assert found is not None
         held += found.low <= truth <= found.high
-        verdicts[decide(found, rules)] += 1
+        verdicts[decide(found, RULES)] += 1
     return held / len(effects), verdicts
 
 
@@ -88,8 +80,8 @@ def stop(effects: Runs, truth: float, rules: Rules) -> tuple[float, Counter[str]
 @pytest.mark.parametrize("truth", [0.0, MARGIN, 0.02])
 def test_stopping_early_keeps_the_coverage(truth: float, spread: float) -> None:
     draw = np.random.default_rng(11)
-    effects = draw.normal(truth, spread, (RUNS, FULL.looks.launches[-1]))
-    assert stop(effects, truth, FULL)[0] >= 0.94
+    effects = draw.normal(truth, spread, (RUNS, RULES.looks.launches[-1]))
+    assert stop(effects, truth)[0] >= 0.94
 
 
 @pytest.mark.parametrize("gap", [0.01, 0.02])
@@ -97,26 +89,25 @@ def test_a_rare_mode_that_is_missed_makes_no_claim(gap: float) -> None:
     """Six launches can miss a mode that one in five lands in: then the interval is too narrow, which no
     method can see. What must hold is that identical code is still not called faster or slower."""
     draw = np.random.default_rng(17)
-    shape = RUNS, FULL.looks.launches[-1]
+    shape = RUNS, RULES.looks.launches[-1]
     effects = (draw.random(shape) < 0.2) * gap - 0.2 * gap + draw.normal(0, 0.002, shape)
-    verdicts = stop(effects, 0.0, FULL)[1]
+    verdicts = stop(effects, 0.0)[1]
     assert (verdicts["faster"] + verdicts["slower"]) / RUNS <= 0.002
 
 
 @pytest.mark.parametrize(("spread", "same"), [(0.0025, 0.99), (0.005, 0.99), (0.015, 0.2)])
 def test_identical_code_is_hardly_ever_called_different(spread: float, same: float) -> None:
     draw = np.random.default_rng(19)
-    verdicts = stop(draw.normal(0, spread, (RUNS, FULL.looks.launches[-1])), 0.0, FULL)[1]
+    verdicts = stop(draw.normal(0, spread, (RUNS, RULES.looks.launches[-1])), 0.0)[1]
     assert verdicts["faster"] + verdicts["slower"] <= 0.002 * RUNS
-    assert verdicts["no difference"] >= same * RUNS
+    assert verdicts["no difference"] + verdicts[AT_MOST] >= same * RUNS
 
 
-@pytest.mark.parametrize("rules", [FULL, QUICK])
 @pytest.mark.parametrize("spread", [0.05, 0.2])
-def test_identical_code_on_a_busy_machine_is_called_different_once_in_200_at_most(spread: float, rules: Rules) -> None:
+def test_identical_code_on_a_busy_machine_is_called_different_once_in_100_at_most(spread: float) -> None:
     draw = np.random.default_rng(29)
-    verdicts = stop(draw.normal(0, spread, (RUNS, rules.looks.launches[-1])), 0.0, rules)[1]
-    assert verdicts["faster"] + verdicts["slower"] <= 0.0055 * RUNS
+    verdicts = stop(draw.normal(0, spread, (RUNS, RULES.looks.launches[-1])), 0.0)[1]
+    assert verdicts["faster"] + verdicts["slower"] <= 0.01 * RUNS
 
 
 @pytest.mark.parametrize("truth", [math.log(1.1), -math.log(1.1)])
@@ -124,10 +115,10 @@ def test_identical_code_on_a_busy_machine_is_called_different_once_in_200_at_mos
 def test_a_planted_tenth_is_always_found(truth: float, spread: float, launches_needed: int) -> None:
     draw = np.random.default_rng(23)
     for launches in draw.normal(truth, spread, (200, launches_needed)).tolist():
-        found = first_decision(launches, FULL)
+        found = first_decision(launches, RULES)
         assert found is not None
-        assert decide(found, FULL) == ("faster" if truth > 0 else "slower")
+        assert decide(found, RULES) == ("faster" if truth > 0 else "slower")
 
 
 def test_no_estimate_before_the_first_look() -> None:
-    assert first_decision([0.0] * 3, FULL) is None
+    assert first_decision([0.0] * 3, RULES) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -33,9 +34,20 @@ def edit(path: Path, number: int, line: bytes) -> None:
     path.write_bytes(b"\n".join(kept) + b"\n")
 
 
+def checked(record: Record) -> Record:
+    """As it is before its first launch."""
+    return replace(record, launches=(), steps=0)
+
+
 @pytest.fixture
-def three() -> Run:
+def timed() -> Run:
     return run([measured(info(name), {"optimized": 0.1}) for name in ("One", "Two", "Three")])
+
+
+@pytest.fixture
+def three(timed: Run) -> Run:
+    """Each record is one line."""
+    return replace(timed, records=tuple(map(checked, timed.records)))
 
 
 @pytest.fixture
@@ -56,25 +68,27 @@ def test_round_trip_of_a_whole_run(tmp_path: Path) -> None:
 def test_every_line_is_strict_json_and_the_first_is_the_header(tmp_path: Path) -> None:
     made = realistic()
     header, *rest = [json.loads(line) for line in lines(stored(tmp_path, made))]
+    begun = [line["record"] for line in rest if line["line"] == "pair"]
     assert list(header) == [
         "schema", "id", "started", "suite", "commit", "machine", "controls", "options", "planned",
     ]  # fmt: skip
     assert header["schema"] == SCHEMA
-    assert [record["info"]["pair"] for record in rest] == [record.info.pair for record in made.records]
+    assert [record["info"]["pair"] for record in begun] == [record.info.pair for record in made.records]
+    assert {line["run"] for line in rest} == {made.id}
 
 
 def test_records_are_on_the_disk_as_soon_as_they_are_appended(
-    tmp_path: Path, three: Run, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, timed: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", synced.append)
-    with create(tmp_path, three) as writer:
+    with create(tmp_path, timed) as writer:
         assert synced.count(writer.descriptor) == 1
-        for number, record in enumerate(three.records, 1):
+        for number, record in enumerate(timed.records, 1):
             writer.append(record)
             assert writer.saved == number
             assert synced.count(writer.descriptor) == 1 + number
-            assert read(writer.path)[0].records == three.records[:number]
+            assert read(writer.path)[0].records == timed.records[:number]
 
 
 def test_numbers_that_json_lacks_and_large_and_foreign_values_are_stored(tmp_path: Path) -> None:
@@ -87,13 +101,13 @@ def test_numbers_that_json_lacks_and_large_and_foreign_values_are_stored(tmp_pat
     assert back.variants["optimized"].mechanism == {**mechanism, "optimized": "x"}
 
 
-def test_a_record_that_json_cannot_hold_costs_only_itself(tmp_path: Path, three: Run) -> None:
-    with create(tmp_path, three) as writer:
-        writer.append(three.records[0])
+def test_a_record_that_json_cannot_hold_costs_only_itself(tmp_path: Path, timed: Run) -> None:
+    with create(tmp_path, timed) as writer:
+        writer.append(timed.records[0])
         with pytest.raises(StoreError, match=r"made-up\.Two cannot be stored .* safe there: 1"):
-            writer.append(replace(three.records[1], wall_s={("a", "tuple"): 1}))  # type: ignore[arg-type]
-        writer.append(three.records[2])
-    assert read(writer.path) == (replace(three, records=three.records[::2]), [])
+            writer.append(replace(timed.records[1], wall_s={("a", "tuple"): 1}))  # type: ignore[arg-type]
+        writer.append(timed.records[2])
+    assert read(writer.path) == (replace(timed, records=timed.records[::2]), [])
 
 
 def test_names_that_would_leave_the_folder_do_not(tmp_path: Path) -> None:
@@ -171,7 +185,7 @@ LAUNCH = "launches.0"
 @pytest.mark.parametrize(
     ("place", "value", "why"),
     [
-        *((field, ..., f"^the field '{field}' is missing$") for field in ("info", "outcome", "variants", "launches")),
+        *((field, ..., f"^the field '{field}' is missing$") for field in ("info", "outcome")),
         ("unknown", 1, "the field 'unknown' is not known"),
         ("outcome", "splendid", "outcome: .*'splendid'"),
         ("steps", 0, "a count of steps goes with launches"),
@@ -222,31 +236,35 @@ LAUNCH = "launches.0"
         (f"{LAUNCH}.variant", ["baseline", "optimized"] * 8, "launch 1 holds a round that is no palindrome"),
     ],
 )
-def test_an_edited_record_that_is_none_is_named(path: Path, three: Run, place: str, value: Any, why: str) -> None:
+def test_an_edited_record_that_is_none_is_named(
+    tmp_path: Path, timed: Run, three: Run, place: str, value: Any, why: str
+) -> None:
     """Each of these would end the report of all other pairs in a traceback, or spoil its numbers."""
-    data = changed(three.records[1], place, value)
     with pytest.raises(MalformedRecord, match=why):
-        Record.from_json(data)
-    edit(path, 3, json.dumps(data).encode())
-    found, (notice,) = read(path)
-    assert found.records == (three.records[0], three.records[2])
-    assert notice.line == 3
-    assert notice.text.startswith("not a valid record (")
+        Record.from_json(changed(timed.records[1], place, value))
+    if not place.startswith(("launches", "steps", "wall_s")):
+        path = stored(tmp_path, three)
+        line = json.loads(lines(path)[2])
+        edit(path, 3, json.dumps({**line, "record": changed(three.records[1], place, value)}).encode())
+        found, (notice,) = read(path)
+        assert found.records == (three.records[0], three.records[2])
+        assert notice.line == 3
+        assert notice.text.startswith("not a valid record (")
 
 
-def test_a_launch_that_lacks_the_blocks_of_a_variant_is_refused(three: Run) -> None:
-    data = changed(three.records[0], f"{LAUNCH}.rounds", 8)
+def test_a_record_is_of_the_pair_that_its_line_names_and_holds_no_launches(path: Path, timed: Run, three: Run) -> None:
+    line = json.loads(lines(path)[2])
+    for change in ({"pair": "made-up.Other"}, {"device": "cuda"}, {"record": timed.records[1].to_json()}):
+        edit(path, 3, json.dumps({**line, **change}).encode())
+        found, (notice,) = read(path)
+        assert (found.records, notice.line) == ((three.records[0], three.records[2]), 3)
+
+
+def test_a_launch_that_lacks_the_blocks_of_a_variant_is_refused(timed: Run) -> None:
+    data = changed(timed.records[0], f"{LAUNCH}.rounds", 8)
     data["launches"][0]["variant"] = ["baseline"] * 16
     with pytest.raises(MalformedRecord, match="launch 1 lacks the blocks of optimized"):
         Record.from_json(data)
-
-
-def test_a_record_stored_twice_counts_once(path: Path, three: Run) -> None:
-    path.write_bytes(path.read_bytes() + json.dumps(changed(three.records[0], "wall_s", 99.0)).encode() + b"\n")
-    found, (notice,) = read(path)
-    assert found.records == three.records
-    assert (notice.file, notice.line) == (path, 5)
-    assert "the one on line 2 is used" in notice.text
 
 
 def test_a_gpus_readings_and_one_pair_on_two_devices_come_back_as_they_were(tmp_path: Path) -> None:
@@ -271,7 +289,7 @@ def test_an_unreadable_header_is_named(path: Path, line: bytes) -> None:
         read(path)
 
 
-@pytest.mark.parametrize("schema", [None, "1", 0, -1, 1.5, True, SCHEMA + 1, 10**300])
+@pytest.mark.parametrize("schema", [None, "4", 0, -1, 1.5, True, SCHEMA + 1, 10**300])
 def test_a_file_of_something_else_or_of_a_newer_schema_is_refused(path: Path, schema: Any) -> None:
     newer = isinstance(schema, int) and schema > SCHEMA
     with pytest.raises(StoreError, match="line 1.*newer tipbench" if newer else "line 1: no schema version"):
@@ -361,11 +379,11 @@ def test_a_full_disk_at_the_header_leaves_no_file(tmp_path: Path, three: Run, mo
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 def test_a_full_disk_keeps_what_was_stored_and_says_how_to_go_on(
-    tmp_path: Path, three: Run, monkeypatch: pytest.MonkeyPatch, number: int
+    tmp_path: Path, timed: Run, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    with create(tmp_path, three) as writer:
-        writer.append(three.records[0])
-        writer.append(three.records[1])
+    with create(tmp_path, timed) as writer:
+        writer.append(timed.records[0])
+        writer.append(timed.records[1])
         real, room = os.write, [60]
 
         def full(descriptor: int, data: bytes) -> int:
@@ -375,24 +393,25 @@ def test_a_full_disk_keeps_what_was_stored_and_says_how_to_go_on(
 
         monkeypatch.setattr(os, "write", full)
         with pytest.raises(StoreError, match=rf"made-up\.Three .* safe there: 2.* --resume {writer.path}"):
-            writer.append(three.records[2])
+            writer.append(timed.records[2])
         monkeypatch.undo()
-        assert read(writer.path) == (replace(three, records=three.records[:2]), [])  # the truncated piece is taken back
-        writer.append(three.records[2])
-    assert read(writer.path) == (three, [])
+        assert read(writer.path) == (replace(timed, records=timed.records[:2]), [])  # the truncated piece is taken back
+        writer.append(timed.records[2])
+    assert read(writer.path) == (timed, [])
 
 
 # ---- going on ----
 
 
-def test_resume_goes_on_where_the_run_stopped(path: Path, three: Run) -> None:
+def test_resume_goes_on_where_the_run_stopped(tmp_path: Path, timed: Run) -> None:
+    path = stored(tmp_path, timed)
     found, writer = resume(path)
     with writer:
-        assert (found, writer.saved, writer.notices) == (three, 3, [])
+        assert (found, writer.saved, writer.notices) == (timed, 3, [])
         further = measured(info("Four"), {"optimized": 0.1})
         writer.append(further)
     writer.close()
-    assert read(path) == (replace(three, records=(*three.records, further)), [])
+    assert read(path) == (replace(timed, records=(*timed.records, further)), [])
 
 
 def test_resume_cuts_a_truncated_last_line_off_and_says_so(path: Path, three: Run) -> None:
@@ -504,11 +523,10 @@ def test_a_launch_or_memory_is_a_line_and_what_was_learnt_before_is_not_written_
             assert writer.saved == (number > CHECKED)
             assert read(writer.path) == (run([record], planned=()), [])
     _, begun, *others = [json.loads(line) for line in lines(writer.path)]
-    assert begun["launches"] == []
-    launches = [line["launch"]["seed"] for line in others if "launch" in line]
-    assert launches == [launch.seed for launch in growing[-1].launches]
-    assert ["variants" in line for line in others] == [False, False, True, False]
-    assert not any("info" in line for line in others)
+    assert "launches" not in begun["record"]
+    assert [line["line"] for line in others] == ["launch", "launch", "memory", "launch"]
+    launches = [(line["launch_number"], line["launch"]["seed"]) for line in others if "launch" in line]
+    assert launches == list(enumerate((launch.seed for launch in growing[-1].launches), 1))
 
 
 def test_what_is_learnt_of_several_pairs_in_turns_comes_back(tmp_path: Path) -> None:
@@ -532,7 +550,7 @@ def test_resume_goes_on_within_a_pair(tmp_path: Path, growing: list[Record], unt
     found, writer = resume(file)
     with writer:
         assert found.records == (growing[until],)
-        assert writer.launches == {growing[0].name: len(growing[until].launches)}
+        assert [pair.launches for pair in writer.stored.values()] == [len(growing[until].launches)]
         for record in growing[until + 1 :]:
             writer.append(record)
     assert len(lines(file)) == length + THIRD - until
@@ -540,7 +558,6 @@ def test_resume_goes_on_within_a_pair(tmp_path: Path, growing: list[Record], unt
 
 
 def test_memory_that_was_known_from_the_beginning_stays_known(tmp_path: Path, growing: list[Record]) -> None:
-    """As in files of older versions."""
     begun = replace(growing[CHECKED], variants=growing[THIRD].variants)
     launched = [replace(growing[part], variants=begun.variants) for part in (FIRST, SECOND, THIRD)]
     assert read(kept(tmp_path, [begun, *launched]))[0].records == (growing[THIRD],)
@@ -575,10 +592,12 @@ LINE = {CHECKED: 2, FIRST: 3, SECOND: 4, MEMORY: 5, THIRD: 6}
 """Where in the file each lies."""
 
 OF_NONE: list[dict[str, Any]] = [
-    {"of": "made-up.Other"},
+    {"pair": "made-up.Other"},
     {"device": "cuda"},
     {"wall_s": "long"},
-    {"of": None},
+    {"pair": None},
+    {"version": 2},
+    {"version": 0},
     {"more": 1},
 ]
 
@@ -587,7 +606,9 @@ def changed_line(file: Path, part: int, change: dict[str, Any]) -> None:
     edit(file, LINE[part], json.dumps({**json.loads(lines(file)[LINE[part] - 1]), **change}).encode())
 
 
-@pytest.mark.parametrize("change", [*OF_NONE, {"steps": 77}, {"steps": 0}, {"launch": {}}, {"launch": 1}])
+@pytest.mark.parametrize(
+    "change", [*OF_NONE, {"steps": 77}, {"steps": 0}, {"launch_number": 0}, {"launch": {}}, {"launch": 1}]
+)
 def test_a_launch_that_is_none_costs_itself_alone(
     tmp_path: Path, growing: list[Record], change: dict[str, Any]
 ) -> None:
@@ -629,16 +650,126 @@ def test_what_belongs_to_a_pair_whose_beginning_is_damaged_is_lost_line_by_line(
     assert (found.records, [notice.line for notice in notices]) == ((), [2, 3, 4, 5, 6])
 
 
-# ---- old schemas ----
+# ---- copies, merges and two runs in one file ----
 
 
-def test_every_schema_has_a_reader_and_a_golden_file() -> None:
-    assert sorted(store.READERS) == list(range(1, SCHEMA + 1))
-    assert sorted(path.name for path in GOLDEN.glob("*.jsonl")) == [f"schema-{n}.jsonl" for n in sorted(store.READERS)]
+def numbered(records: Sequence[Record]) -> dict[str, tuple[Any, ...]]:
+    return {record.name: (record.launches, record.variants, record.outcome) for record in records}
+
+
+def test_what_is_in_a_file_twice_counts_once_and_is_said_once(tmp_path: Path, timed: Run) -> None:
+    path = stored(tmp_path, timed)
+    header, *rest = lines(path)
+    for content in ([header, *rest, *rest], [header, *rest, *rest[-4:]], [header, *rest, header, *rest]):
+        path.write_bytes(b"\n".join(content) + b"\n")
+        found, (notice,) = read(path)
+        assert found == timed
+        assert (notice.line, len(notice.further)) == (2 + len(rest), len(content) - len(rest) - 2)
+        assert "counts once" in notice.text
+
+
+def test_two_launches_with_one_number_make_the_launches_of_their_pair_unusable(tmp_path: Path, timed: Run) -> None:
+    path = stored(tmp_path, timed)
+    whole = path.read_bytes()
+    (number, line) = [(number, line) for number, line in enumerate(lines(path), 1) if b"made-up.Two" in line][3]
+    other = json.loads(line)
+    other["launch"]["seconds"][0] *= 2
+    path.write_bytes(whole + json.dumps(other).encode() + b"\n")
+    found, (notice,) = read(path)
+    assert found.records == (timed.records[0], checked(timed.records[1]), timed.records[2])
+    assert notice.line == whole.count(b"\n") + 1
+    assert f"line {number} hold different data for launch 2 of made-up.Two" in notice.text
+    again, writer = resume(path)
+    with writer:
+        assert writer.saved == 2
+        writer.append(timed.records[1])
+    assert numbered(read(path)[0].records) == numbered(timed.records), "measured anew"
+    assert again.records[1].launches == ()
+
+
+def test_lines_of_another_run_are_not_used(tmp_path: Path, timed: Run) -> None:
+    path = stored(tmp_path, timed)
+    others = replace(timed, id="bbbb2222", records=tuple(replace(record, wall_s=9.0) for record in timed.records))
+    other = stored(tmp_path / "b", others)
+    before, after = lines(path), lines(other)
+    merged = [before[0], *before[1:5], b"<<<<<<< HEAD", *before[5:], b"=======", *after[5:], b">>>>>>> other"]
+    path.write_bytes(b"\n".join([*before, *after]) + b"\n")
+    found, (notice,) = read(path)
+    assert found == timed
+    assert (notice.line, len(notice.further)) == (1 + len(before), len(after) - 1)
+    assert "of another run" in notice.text
+    path.write_bytes(b"\n".join(merged) + b"\n")
+    found, notices = read(path)
+    assert found == timed
+    assert [notice.text.partition(" (")[0] for notice in notices if "not JSON" in notice.text] == ["not JSON"] * 3
+    assert len(notices) == 4
+
+
+def test_the_order_of_the_lines_does_not_matter(tmp_path: Path) -> None:
+    parts = [part for name in ("One", "Two") for part in grown(name)]
+    failed = Record(parts[0].info, "failed", Reason("hang", {}, "made up"))
+    path = kept(tmp_path, [*parts, failed])
+    expected = read(path)
+    assert [record.outcome for record in expected[0].records] == ["measured", "failed"]
+    header, *rest = lines(path)
+    for seed in range(20):
+        path.write_bytes(b"\n".join([header, *random.Random(seed).sample(rest, len(rest))]) + b"\n")
+        found, notices = read(path)
+        assert (numbered(found.records), notices) == (numbered(expected[0].records), [])
+
+
+def test_a_truncated_line_and_what_was_written_behind_it_are_both_named(tmp_path: Path, timed: Run) -> None:
+    path = stored(tmp_path, timed)
+    written = lines(path)
+    path.write_bytes(b"\n".join([*written[:3], written[3][:300] + written[4], *written[5:]]) + b"\n")
+    found, (notice,) = read(path)
+    assert len(found.records[0].launches) == len(timed.records[0].launches) - 2
+    assert "launch 2 of made-up.One, launch 3 of made-up.One" in notice.text
+
+
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path, timed: Run) -> None:
+    path = stored(tmp_path, timed)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert read(path) == (timed, [])
+    assert store.header(path).id == timed.id
+
+
+@pytest.mark.parametrize(
+    ("beginning", "advice"),
+    [
+        (b"\x1f\x8b\x08", "compressed by gzip: unpack it with gunzip"),
+        ("{".encode("utf-16"), "in UTF-16: save it as UTF-8"),
+        (b"<<<<<<< HEAD", "left in a merge conflict"),
+    ],
+)
+def test_a_file_in_another_form_says_what_to_do(path: Path, beginning: bytes, advice: str) -> None:
+    path.write_bytes(beginning + path.read_bytes())
+    with pytest.raises(StoreError, match=advice):
+        read(path)
+
+
+def test_a_header_alone_says_that_no_pair_was_measured(path: Path) -> None:
+    path.write_bytes(lines(path)[0] + b"\n")
+    found, (notice,) = read(path)
+    assert (found.records, notice.line) == ((), 1)
+    assert notice.text.startswith("no pair was measured")
+
+
+@pytest.mark.parametrize("key", ["wall_s", "variants"])
+def test_two_equal_keys_of_an_object_are_refused(path: Path, three: Run, key: str) -> None:
+    """Parsers keep the last of them."""
+    line = lines(path)[2]
+    edit(path, 3, line.replace(f'"{key}":'.encode(), f'"{key}":{{}},"{key}":'.encode(), 1))
+    found, (notice,) = read(path)
+    assert (found.records, notice.line) == (three.records[::2], 3)
+    assert f"the key '{key}' twice" in notice.text
+
+
+# ---- what is committed ----
 
 
 def test_every_committed_run_stays_readable() -> None:
-    files = [file for file in (GOLDEN.parents[1] / "results").rglob("*.jsonl") if not file.name.startswith("calib")]
+    files = list((GOLDEN.parents[1] / "results").rglob("*.jsonl"))
     assert files
     for file in files:
         found, notices = read(file)
@@ -648,45 +779,11 @@ def test_every_committed_run_stays_readable() -> None:
         assert all(launch.rounds > 1 for record in found.records for launch in record.launches)
 
 
-def test_schema_1_stored_no_number_of_rounds(path: Path, three: Run) -> None:
-    """It is derived, but where a later version added the record."""
-    about, *records = [json.loads(line) for line in lines(path)]
-    for record in records[:2]:
-        for found in record["launches"]:
-            assert found.pop("rounds") == 4
-    path.write_text("".join(json.dumps(line) + "\n" for line in ({**about, "schema": 1}, *records)))
-    assert read(path) == (three, [])
-    path.write_text("".join(json.dumps(line) + "\n" for line in (about, *records)))
-    assert [notice.line for notice in read(path)[1]] == [2, 3]
+def test_the_golden_file_stays_readable() -> None:
+    assert read(GOLDEN / "run.jsonl") == (realistic(), [])
 
 
-@pytest.mark.parametrize("order", [[], ["baseline"], [["baseline"]], [1, 2], "baseline", None, {}])
-def test_a_launch_of_schema_1_that_is_none_is_named(path: Path, three: Run, order: object) -> None:
-    record = json.loads(lines(path)[2])
-    record["launches"][0]["variant"] = order
-    del record["launches"][0]["rounds"]
-    edit(path, 3, json.dumps(record).encode())
-    edit(path, 1, json.dumps({**json.loads(lines(path)[0]), "schema": 1}).encode())
-    found, (notice,) = read(path)
-    assert found.records == three.records[::2]
-    assert notice.line == 3
-
-
-def test_the_golden_files_stay_readable() -> None:
-    """They are never written anew: they are the results that people already have."""
-    read_back = [read(GOLDEN / f"schema-{number}.jsonl") for number in (1, 2, 3)]
-    assert [notices for _, notices in read_back] == [[], [], []]
-    (older, second, newer) = (found for found, _ in read_back)
-    assert second == newer  # of which the launches are lines of their own
-    for found in (older, newer):
-        assert (found.id, found.started, found.machine["cores"]) == ("3f9a1c07", "2026-03-01T09:30:00+00:00", 2)
-        assert [record.outcome for record in found.records] == ["measured"] * 13 + ["failed", "skipped"]
-        assert len(found.planned) == 17
-        assert {launch.rounds for record in found.records for launch in record.launches} == {4}
-        training = found.records[4]
-        assert (training.name, training.info.tip["guide"]) == ("channels-last.ResNetTraining", ["A1.6"])
-        assert len(training.launches) == 9
-        assert training.launches[0].seconds[training.launches[0].variant.index("baseline")] == 0.8434
-        assert training.variants["optimized"].mechanism["optimized"] == 0
-    assert older.records[-2].kind == "deadline"
-    assert older.records[-3].variants["optimized"].reason == "libjemalloc not found"
+@pytest.mark.parametrize("schema", range(1, SCHEMA))
+def test_an_older_file_says_how_to_convert_it(path: Path, schema: int) -> None:
+    with pytest.raises(StoreError, match=r"older tipbench .* convert it"):
+        read(with_header(path, schema=schema))

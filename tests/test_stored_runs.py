@@ -175,7 +175,7 @@ def test_many_bytes_are_read_by_several_processes(results: Path, several_process
     found = read_all(three)
     assert parsed == [], "here"
     assert found == [one for file in three for one in read_all([file])]
-    assert found[1].notices[0].startswith(f"{three[1].name}, line 3: truncated")
+    assert found[1].notices[0].startswith(f"{three[1].name}, line 9: truncated")
 
 
 def test_an_error_in_another_process_is_the_same(results: Path, several_processes: None) -> None:

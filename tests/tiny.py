@@ -68,8 +68,7 @@ def shrink(patch: pytest.MonkeyPatch) -> None:
 
     for name in ("quick", "full"):
         patch.setitem(PROFILES, name, PROFILE)
-    for name in ("QUICK", "FULL", "RULES_2"):
-        patch.setattr(rules, name, RULES)
+    patch.setattr(rules, "RULES", RULES)
     patch.setattr(run, "_found", found)
 
 

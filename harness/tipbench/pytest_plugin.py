@@ -28,7 +28,7 @@ from tipbench.records.record import PairInfo, Record
 from tipbench.suite.discover import Discovery, discover
 from tipbench.suite.files import BENCHMARKS, text
 from tipbench.tip.needs import available_cores
-from tipbench.verdict.rules import RULES_2
+from tipbench.verdict.rules import RULES
 from tipbench.verdict.verdict import judge, judge_suite
 
 __all__ = [
@@ -159,7 +159,7 @@ def _stop_unless_measured(record: Record, variant: str) -> None:
 
 
 def _extra_info(record: Record, variant: str) -> dict[str, Any]:
-    for judged in judge(record, RULES_2, available_cores()):
+    for judged in judge(record, RULES, available_cores()):
         if judged.variant == variant:
             return {name: getattr(judged, name) for name in ("verdict", "speedup", "low", "high", "launches")}
     return {}
@@ -194,7 +194,7 @@ def _measured(config: pytest.Config, info: PairInfo, file: Path) -> Record:
     if info.name not in records:
         launcher = Launcher(_folder(file), controls(_discovered(file, _device(config)).threads))
         try:
-            plan = Plan(_profile(config), RULES_2, seed=0, cores=available_cores())
+            plan = Plan(_profile(config), RULES, seed=0, cores=available_cores())
             records[info.name] = measure(info, launcher.start, plan)
         finally:
             launcher.close()
@@ -222,7 +222,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if not records:
         return
     terminalreporter.section("does the tip pay? (speedup of each variant over the baseline)")
-    for judged in judge_suite([*records.values()], RULES_2, available_cores()):
+    for judged in judge_suite([*records.values()], RULES, available_cores()):
         terminalreporter.write_line(f"{judged.record.name}[{judged.variant}] {verdict(judged)}")
 
 

@@ -18,7 +18,7 @@ from tipbench.engine.runner import Plan, measure
 from tipbench.machine import describe
 from tipbench.machine.controls import controls
 from tipbench.suite.discover import discover
-from tipbench.verdict.rules import RULES_2
+from tipbench.verdict.rules import RULES
 from tipbench.verdict.verdict import Judgement, judge
 
 PAIRS = Path(__file__).with_name("pairs.py")
@@ -28,13 +28,13 @@ def judged(case: str, seed: int) -> Judgement:
     """Measure one pair of `pairs.py` and judge it alone. Leaves with a message where it cannot be measured."""
     found = discover(PAIRS, "cpu")
     (info,) = (info for info in found.pairs if info.pair == case)
-    plan = Plan(PROFILES["full"], RULES_2, seed, cores=describe.describe()["cores"])
+    plan = Plan(PROFILES["full"], RULES, seed, cores=describe.describe()["cores"])
     launcher = Launcher(PAIRS, controls(found.threads))
     try:
         record = measure(info, launcher.start, plan)
     finally:
         launcher.close()
-    (judgement,) = judge(record, RULES_2, plan.cores)
+    (judgement,) = judge(record, RULES, plan.cores)
     if judgement.speedup is None:
         sys.exit(f"{judgement.verdict}: {judgement.reason}")
     return judgement

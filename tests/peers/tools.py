@@ -23,7 +23,7 @@ from typing import Any
 from tests.peers.cases import CASE, SEED, SIDE
 from tipbench.engine.profiles import PROFILES
 from tipbench.machine.controls import cleaned
-from tipbench.verdict.rules import RULES_2
+from tipbench.verdict.rules import RULES
 
 HERE = Path(__file__).parent
 SIDES = ("baseline", "optimized")
@@ -193,7 +193,7 @@ class Tool:
     compare: Callable[[Shell], Answer]
 
 
-LAUNCHES = RULES_2.looks.launches
+LAUNCHES = RULES.looks.launches
 FULL = PROFILES["full"]
 TOOLS = (
     # Discovery, check, two to weigh, and launches up to the look in the middle.

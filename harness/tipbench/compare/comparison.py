@@ -17,7 +17,7 @@ from tipbench.report.measure import Effect, effects
 from tipbench.report.result import CONTROL, Key, Result
 from tipbench.report.wording import value
 from tipbench.verdict.pooling import TIMES, Mean, pooled
-from tipbench.verdict.rules import ERROR, FULL, Rules, decide, rules_of
+from tipbench.verdict.rules import ERROR, RULES, decide
 from tipbench.verdict.statistics import Estimate
 
 MISSING, NOT_REACHED, NOT_COMPARABLE = "missing", "not reached", "not comparable"
@@ -219,17 +219,12 @@ class Comparison:
             if len(means) > 1:
                 mean = pooled(means, TIMES)
                 words = {cell.word for cell in cells if cell.mean is not None}
-                word = words.pop() if len(words) == 1 else verdict(mean, self._rules(group))
+                word = words.pop() if len(words) == 1 else verdict(mean)
                 found.append(Place(group.label, word, mean))
             else:
                 first = next((cell for cell in cells if cell.mean is not None), cells[0])
                 found.append(Place(group.label, first.word, first.mean))
         return found
-
-    def _rules(self, group: Machine) -> Rules:
-        """Of the group's runs where all have the same, else the first there were."""
-        found = {rules_of(self.runs[index].run.options) for index in group.runs}
-        return found.pop() if len(found) == 1 else FULL
 
     @cached_property
     def called_different(self) -> list[str]:
@@ -266,12 +261,12 @@ class Comparison:
         return [members for members in self._classes((SAME,)) if len(members) > 1]
 
 
-def verdict(mean: Mean, rules: Rules) -> str:
+def verdict(mean: Mean) -> str:
     """By practical size, as of one run (`tipbench.verdict.rules.decide`), at two-sided 95 %: one look."""
     low, high = mean.interval(ERROR)
     launches = round(mean.freedom) + 1
     found = Estimate(mean.mean, low, high, launches, ERROR, mean.error * launches**0.5)
-    return decide(found, replace(rules, power=1.0))
+    return decide(found, replace(RULES, power=1.0))
 
 
 def _covers(stopped: Result, reference: Result) -> bool:

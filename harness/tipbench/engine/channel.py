@@ -1,7 +1,7 @@
 """Requests to a worker, or to the server that forks workers, and their answers, within a deadline.
 
-The other end shares its process with code that may write anything into any descriptor. What does not answer the
-request that was made, is too long, or is not complete in time is an error, and never keeps the parent waiting.
+The other end shares its process with a pair's code, which may write into any descriptor. An answer that is to another
+request, too long or incomplete at the deadline is an error; the parent never waits longer.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 from tipbench.worker.protocol import ANSWER_LIMIT, REQUEST_LIMIT, Unreadable, decode, encode, quoted
 
 Wait = Callable[[socket.socket, float], bool]
-"""Sleeps until a socket can be read, for so many seconds at most, and returns whether it can. May raise Closed."""
+"""Sleeps until a socket can be read, at most so many seconds; returns whether it can. May raise Closed."""
 
 
 class Closed(Exception):
-    """The other end is gone, or has closed its connection."""
+    """The other end has ended or closed the connection."""
 
 
 class Late(Exception):

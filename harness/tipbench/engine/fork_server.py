@@ -1,9 +1,8 @@
-"""A process that has imported torch and forks workers from it: the import is paid once, not by every pair.
+"""A server process that has imported torch and forks workers, so that torch is imported once and not for every pair.
 
-The workers of one launch, of all pairs, come from one server; different launches have different
-servers, so what a process is born with (addresses, heap layout) still differs from launch to launch.
-The server starts no thread and never touches CUDA, which a fork would break in the worker. NumPy's
-OpenBLAS has one thread, which it ends before each fork by itself.
+All pairs' workers of one launch come from one server. Each launch has another server, so that addresses and heap layout
+still differ between launches. The server starts no thread and never initialises CUDA, since neither survives a fork.
+NumPy's OpenBLAS has one thread, which it ends before each fork.
 
 This is the parent's end; the server's is `tipbench.worker.forking`. Linux only: elsewhere workers are started afresh.
 """
@@ -26,11 +25,11 @@ from tipbench.engine.channel import Channel, Closed, Late
 from tipbench.worker.protocol import Unreadable
 
 ANSWER_S = 120.0
-"""Seconds in which the server answers; what takes longest is importing torch."""
+"""Seconds within which the server must answer; importing torch takes longest."""
 
 
 class ServerGone(Exception):
-    """The server does not answer any more; start another, or start the worker afresh."""
+    """The server no longer answers; start another one, or start the worker without a server."""
 
 
 class ForkServer:
@@ -49,7 +48,7 @@ class ForkServer:
                 start_new_session=True,
             )
         self._channel = Channel(ours)
-        self._asking = threading.Lock()  # workers are started, and seen to have ended, by several threads
+        self._asking = threading.Lock()  # several threads start workers and collect their exit codes
         self._ready = self._gone = False
         self._preloaded: set[str] = set()
 
@@ -60,15 +59,15 @@ class ForkServer:
             self._ready = True
 
     def preload(self, module: str) -> None:
-        """Import what the workers to come would each import for themselves. Raises ServerGone."""
+        """Import a module that each later worker would import. Raises ServerGone."""
         if module not in self._preloaded:
             self._ask("preload", module=module)
             self._preloaded.add(module)
 
     def fork(self, ranks: int, path: Path, task: str, env: Mapping[str, str], output: Path) -> Forked:
-        """Fork a worker that connects to the socket `path`, prints into `output`, and has `env` set besides.
+        """Fork a worker that connects to the socket `path`, prints into `output`, and sets `env` as well.
 
-        ranks: above 1 it is torchrun, which starts so many fresh ones; rank 0 of them connects.
+        ranks: above 1, the worker is torchrun, which starts so many fresh ranks; rank 0 connects.
 
         Raises ServerGone.
         """
@@ -76,21 +75,21 @@ class ForkServer:
         return Forked(self, pid)
 
     def reap(self, pid: int) -> int:
-        """The exit code of an ended worker, negative for a signal; -SIGKILL where the server went with it."""
+        """The exit code of an ended worker, negative for a signal; -SIGKILL if the server has ended too."""
         try:
             return self._ask("reap", pid=pid)
         except ServerGone:
             return -signal.SIGKILL
 
     def end(self) -> None:
-        """End the server; the kernel ends what is left of its workers."""
+        """End the server; the kernel then ends its remaining workers."""
         self._gone = True
         self._process.kill()
         self._process.wait()
         self._channel.close()
 
     def _ask(self, command: str, **arguments: Any) -> int:
-        """The server's answer, a number. Once it has failed to answer nothing more is sent to it."""
+        """The server's answer, a number. Raises ServerGone if it does not answer, then and at each later request."""
         with self._asking:
             try:
                 if self._gone:
@@ -103,7 +102,7 @@ class ForkServer:
 
 
 class Forked:
-    """A forked worker, with what `Process` needs of `subprocess.Popen`."""
+    """A forked worker, with the part of `subprocess.Popen` that `Process` uses."""
 
     def __init__(self, server: ForkServer, pid: int) -> None:
         self.pid = pid
@@ -114,11 +113,11 @@ class Forked:
         """The exit code. Raises subprocess.TimeoutExpired after `timeout` seconds."""
         if self._code is None:
             with suppress(ProcessLookupError):  # the server and what it forked are gone
-                watched = os.pidfd_open(self.pid)
+                pidfd = os.pidfd_open(self.pid)
                 try:
-                    if not select.select([watched], [], [], timeout)[0]:
+                    if not select.select([pidfd], [], [], timeout)[0]:
                         raise subprocess.TimeoutExpired("worker", timeout or 0.0)
                 finally:
-                    os.close(watched)
+                    os.close(pidfd)
             self._code = self._server.reap(self.pid)
         return self._code

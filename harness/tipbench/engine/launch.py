@@ -24,38 +24,38 @@ from tipbench.verdict.launches import round_effects
 from tipbench.verdict.rules import MARGIN
 
 WARMING = threading.Lock()
-"""One launch warms up at a time, on all cores, while others start, build and compile. OpenMP's threads spin at their
-barriers: two whole jobs that run at a time on the same cores take several times as long as one after the other."""
+"""Held while a launch warms up: one at a time uses all cores while others start, build and compile. OpenMP threads spin
+at barriers, so two whole jobs at once take several times as long as one after the other."""
 
 
 TRIED, LONGER = 3, 4
-"""Rounds of the first launch that show how long one takes; it has no fewer, unless one takes LONGER times what all
-rounds of a launch may, as with a whole command for a step."""
+"""The first launch times TRIED rounds to learn how long a round takes. It stops after one round that takes LONGER times
+the limit of a launch, as when a step is a whole command."""
 
 CAP_RAISED = 6
-"""Launches after which a pair that is still open may have as many rounds as `Profile` allows, whatever its first launch
-chose: that one may have met a calm moment, and there are 18 launches at most. Planted differences of 3 % were found in
-21 of 27 runs where later launches kept to the first one's 10 to 40 rounds; the others ended undecided at 18 launches of
-10 to 14 rounds. Since then in 19 of 19."""
+"""After so many launches an undecided pair may use as many rounds as `Profile` allows, not only as many as its first
+launch chose in a perhaps calm moment. Evidence: harness/decisions.md, "More rounds after six launches"."""
 
 FINE = 0.1
 FEWEST, FEWEST_LONG = 5, 2
 LONG_ROUND_S = 0.5
-"""See `rounds_enough`. Of five rounds a trimmed mean leaves two out. Rounds of LONG_ROUND_S or more are most of what a
-launch costs, and a spike is a small part of each."""
+"""Minimum rounds of a further launch, see `rounds_enough`. A trimmed mean drops two of five rounds. FEWEST_LONG is for
+rounds of at least LONG_ROUND_S seconds, which are most of a launch's cost, and in which a spike weighs little."""
 
 LONG_S = 0.02
-"""Steps that take so long need no untimed one before them where the block before was of the same side: what a pause of
-a millisecond leaves cold is nothing to them. With blocks of one step that is a fifth of all steps, by count."""
+"""Seconds. Steps at least this long need no untimed step first if the previous block was of the same variant: what gets
+cold in a pause of a millisecond is negligible. With blocks of one step this saves a fifth of all steps."""
 
 VERY_LONG_S = 1.0
-"""Steps that take so long need none in any case: what the other side's block leaves cold fills in milliseconds."""
+"""Seconds. Steps at least this long never need an untimed step first: caches refill within milliseconds."""
 
 
 class NextLaunch:
-    """The next launch of a pair. It is prepared beside others, stopped, and then measured with nothing beside it.
+    """The next launch of a pair: prepared in parallel with others, paused, then measured alone.
 
-    prepared_s: what preparing it adds to that of the others, in seconds.
+    Attributes:
+        name: of the pair.
+        prepared_s: seconds that its preparation adds to that of the other launches.
     """
 
     def __init__(
@@ -68,8 +68,8 @@ class NextLaunch:
         at_once: int = 1,
         card: bool = False,
     ) -> None:
-        """variants: those to time, the baseline first. at_once: how many launches share the machine while preparing.
-        card: whether that of its job is wanted too."""
+        """variants: those to time, the baseline first. at_once: how many launches are prepared at the same time.
+        card: whether to profile the job as well."""
         self.name = record.name
         self._record = record
         self._variants = variants
@@ -112,8 +112,8 @@ class NextLaunch:
             self.prepared_s += time.monotonic() - began
 
     def measure(self) -> Record:
-        """The record with this launch. The first launch settles the steps a block for all, and the most rounds: one,
-        where that takes LONGER times what a launch may.
+        """The record with this launch added. The first launch sets the steps per block and the maximum number of rounds
+        of all launches.
 
         Raises WorkerFailed.
         """
@@ -123,12 +123,12 @@ class NextLaunch:
         def more(count: int) -> list[list[dict[str, Any]]]:
             return [[self._block(name, steps) for name in order] for order in islice(turns, max(0, count))]
 
-        others = [variant.name for variant in self._variants[1:]]
+        optimized = [variant.name for variant in self._variants[1:]]
         if before := self._record.launches:
             most = before[0].rounds
             if len(before) >= CAP_RAISED:
                 most = max(most, self._profile.most_rounds(sum(before[0].seconds) / most))
-            rounds = more(min(most, max(rounds_enough(before, name, most) for name in others)))
+            rounds = more(min(most, max(rounds_enough(before, name, most) for name in optimized)))
         else:
             began = time.monotonic()
             rounds = more(1)
@@ -137,7 +137,7 @@ class NextLaunch:
                 round_s = (time.monotonic() - began) / TRIED
                 rounds += more(self._profile.least_rounds(round_s) - TRIED)
                 tried = self._launch_of(rounds)
-                spread = median(deviation(round_effects(tried, name)) for name in others)
+                spread = median(deviation(round_effects(tried, name)) for name in optimized)
                 rounds += more(self._profile.rounds_for(spread, self.prepared_s, round_s) - len(rounds))
         launch = self._launch_of(rounds)
         if self._card:
@@ -152,7 +152,7 @@ class NextLaunch:
         return Launch.of_blocks(self._seed, len(rounds), [block for timed in rounds for block in timed])
 
     def _block(self, variant: str, steps: int) -> dict[str, Any]:
-        """One block, while the launch's other processes are stopped."""
+        """Time one block while the launch's other processes are paused."""
         again = self._step_s[variant] >= (LONG_S if variant == self._last else VERY_LONG_S)
         self._last = variant
         with _of(variant):
@@ -160,12 +160,12 @@ class NextLaunch:
         return {"variant": variant, **block}
 
     def _alone(self, variant: str) -> WorkerHandle:
-        """The process of a variant, while the launch's other processes are stopped.
+        """The process of a variant, while the launch's other processes are paused.
 
         OpenMP's threads spin for milliseconds after their last step (Intel's for 200), on the cores that
         the next process's block needs.
         """
-        worker = self._workers[next(one.settings for one in self._variants if one.name == variant)]
+        worker = self._workers[next(info.settings for info in self._variants if info.name == variant)]
         if worker is not self._running:
             if self._running:
                 self._running.pause()
@@ -174,10 +174,11 @@ class NextLaunch:
         return worker
 
     def _steps_a_block(self) -> int:
-        """How many steps of the fastest variant make a block of `Profile.block_s`, tried out.
+        """How many steps of the fastest variant fill a block of `Profile.block_s` seconds, found by timing blocks.
 
-        What the warm-up said was measured beside others, and a single block may be disturbed. Too short blocks would
-        stay for all launches: the fastest of three blocks must last long enough. Steps far longer need no trying.
+        The warm-up's step time was measured beside other launches, and a single block may be disturbed. Blocks that are
+        too short would stay so in all launches, so the fastest of three must last long enough. Much longer steps need
+        no trial.
         """
         block_s = self._profile.block_s
         if min(self._step_s.values()) >= 4 * block_s:
@@ -198,7 +199,7 @@ class NextLaunch:
 
 @contextmanager
 def _of(variant: str) -> Iterator[None]:
-    """What fails here is the variant's fault, and the others of the pair can be measured further."""
+    """Blame this variant for a failure within, so that the pair's other variants can still be measured."""
     try:
         yield
     except WorkerFailed as failure:
@@ -207,9 +208,9 @@ def _of(variant: str) -> Iterator[None]:
 
 
 def rounds_of(names: Sequence[str], seed: int) -> Iterator[list[str]]:
-    """Whose block comes when, round by round without end: each a random order and then its mirror.
+    """Endless rounds, each the variants in random order followed by the reverse of that order.
 
-    With two variants that is ABBA or BAAB: a drift that is linear over a round cancels.
+    With two variants a round is ABBA or BAAB, so a drift that is linear over a round cancels.
     """
     order = random.Random(seed)
     while True:
@@ -218,21 +219,21 @@ def rounds_of(names: Sequence[str], seed: int) -> Iterator[list[str]]:
 
 
 def rounds_enough(launches: Sequence[Launch], variant: str, most: int) -> int:
-    """Rounds of a further launch that make its noise FINE of what separates the variant's effect from the margins;
-    `most` where it lies within them.
+    """Rounds with which a further launch's noise is FINE times the distance of the variant's effect from the margins;
+    `most` if the effect lies within them.
 
-    So much time as an effect near the margins needs would be wasted on one that is far from them. Only launches that
-    are over choose: what a launch has found must not decide how much of it counts.
+    An effect far from the margins needs less time than one near them. Only finished launches decide: a launch's own
+    results must not decide how many of its rounds count.
     """
     effects = [effect for launch in launches for effect in round_effects(launch, variant)]
-    wanted = FINE * (abs(median(effects)) - MARGIN)
-    if wanted <= 0:
+    target_noise = FINE * (abs(median(effects)) - MARGIN)
+    if target_noise <= 0:
         return most
     fewest = FEWEST_LONG if sum(launches[0].seconds) >= LONG_ROUND_S * launches[0].rounds else FEWEST
-    return max(fewest, math.ceil((deviation(effects) / wanted) ** 2))
+    return max(fewest, math.ceil((deviation(effects) / target_noise) ** 2))
 
 
 def deviation(effects: Sequence[float]) -> float:
-    """Their standard deviation, from the median deviation, which a single spike does not move."""
+    """Standard deviation, estimated from the median absolute deviation, which a single spike does not move."""
     middle = median(effects)
     return median(abs(effect - middle) for effect in effects) / 0.6745

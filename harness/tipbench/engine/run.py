@@ -39,7 +39,7 @@ from tipbench.suite.discover import Discovery, discover
 from tipbench.suite.files import BENCHMARKS
 from tipbench.suite.selection import select, with_controls
 from tipbench.tip.needs import available_cores
-from tipbench.verdict.rules import OF_NEW_RUNS, Rules
+from tipbench.verdict.rules import RULES_OPTION, Rules
 from tipbench.verdict.verdict import Judgement, judge
 
 CHECK_BYTES = 3 << 30
@@ -123,7 +123,7 @@ def measured(options: Options) -> tuple[int, Path]:
                 "folder": "" if options.folder == BENCHMARKS else str(options.folder),
                 "nnodes": options.nodes,
                 "budget_s": options.budget_s,
-                **OF_NEW_RUNS,
+                **RULES_OPTION,
                 **({"given": options.given} if options.given else {}),
             },
             planned=tuple(info.name for info in planned),
@@ -157,7 +157,7 @@ def resume(
                 options_then = converted(stored.options, RunOptions)
             except MalformedRecord as error:
                 raise CannotRun(f"{path}, line 1: the options are damaged ({error}); begin a new run") from None
-            left = set(stored.planned) - ({record.name for record in stored.records} - _begun(stored, writer).keys())
+            left = set(stored.planned) - ({record.name for record in stored.records} - _begun(stored).keys())
             if not left:
                 print(f"{path} is complete: of its {plural(len(stored.planned), 'pair')} none is left to measure")
                 return _conclude(stored, path)
@@ -254,7 +254,7 @@ def _carry_on(
     """Measure what `stored.records` does not hold yet, saving what is learnt of a pair as soon as it is known."""
     judged_by, cores = rules(stored)
     records = {record.name: record for record in stored.records}
-    begun = _begun(stored, writer)
+    begun = _begun(stored)
     left = [info for info in planned if info.name not in records or info.name in begun]
     broken = {record.name: record for record in found.broken}
     progress = Progress(len(left), budget_s)
@@ -275,7 +275,7 @@ def _carry_on(
         budget_s=budget_s,
         first=options.first,
     )
-    go_on = store.way_on(writer.path)
+    go_on = store.resume_command(writer.path)
     if stored.options.get("given"):  # the run is a part of an advice: DIR/PART/MACHINE/FILE
         go_on = f"tipbench advise --resume {shlex.quote(str(writer.path.parents[2]))}"
     if options.place:
@@ -315,14 +315,10 @@ def at_once(side_bytes: int = 0) -> int:
     return max(1, min(available_cores(), MOST_AT_ONCE, psutil.virtual_memory().available // each))
 
 
-def _begun(stored: Run, writer: store.Writer) -> dict[str, Record]:
+def _begun(stored: Run) -> dict[str, Record]:
     """By name, the records of a file that further launches belong to."""
     judged_by, cores = rules(stored)
-    return {
-        record.name: record
-        for record in stored.records
-        if writer.launches.get(record.name) is not None and not complete(record, judged_by, cores)
-    }
+    return {record.name: record for record in stored.records if not complete(record, judged_by, cores)}
 
 
 def _safe(writer: store.Writer, planned: Sequence[PairInfo]) -> str:
@@ -343,7 +339,7 @@ def _conclude(stored: Run, path: Path) -> int:
             *([f"{plural(len(still_open), 'pair')} open when the time was up"] if still_open else []),
             *([f"memory not measured of {plural(lack_memory, 'answered pair')}"] if lack_memory else []),
         ]
-        print(f"{'; '.join(lacking)}; go on with: {store.way_on(path)} --budget +30m")
+        print(f"{'; '.join(lacking)}; go on with: {store.resume_command(path)} --budget +30m")
     if of_suite:
         print(f"results: {path}\nreport:  tipbench report {shlex.quote(str(path))}")
     return int(any(_failed(record) for record in stored.records))

@@ -1,4 +1,4 @@
-"""Several workers at once: threads that each wait for one, and the end of all workers when a run is interrupted."""
+"""Threads that each wait for one worker, and that end all workers when a run is interrupted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 LOOK_UP_S = 1.0
-"""Seconds after which a wait for threads looks up; nothing is timed meanwhile."""
+"""Seconds between two checks for signals while threads work; nothing is timed meanwhile."""
 
 
 class Interrupted(Exception):
@@ -27,10 +27,10 @@ class Interrupted(Exception):
 
 
 class Team:
-    """So many threads, each of which sleeps in the kernel until a worker has answered.
+    """`size` threads, each of which sleeps in the kernel until its worker answers.
 
-    They live as long as the team does: Linux ends a process with the *thread* that started it, where the process asked
-    to be ended with its parent. They must be idle while anything is timed.
+    They live as long as the team, since Linux ends a process that asked to end with its parent as soon as the *thread*
+    that started it ends. They must be idle while anything is timed.
     """
 
     def __init__(self, start: Start, size: int) -> None:
@@ -55,9 +55,9 @@ class Team:
         return worker
 
     def each(self, do: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[tuple[Item, Result]]:
-        """Yields each item with what `do` returns for it, as soon as that is known. Raises what `do` raises.
+        """Yield each item with the result of `do` as soon as it is there. Raises what `do` raises.
 
-        Whatever it raises, or is raised where it yields, its threads are idle then, as the team is closed.
+        If `do` or the caller's loop raises, the team is closed, so its threads are idle.
         """
         begun = {self._threads.submit(do, item): item for item in items}
         waiting = set(begun)
@@ -65,14 +65,15 @@ class Team:
             while waiting:
                 # Not without end: Python may miss a signal that arrives as it falls asleep.
                 done, waiting = wait(waiting, LOOK_UP_S, FIRST_COMPLETED)
-                for one in sorted(done, key=lambda ended: ended.exception() is not None):  # nothing found is lost
-                    yield begun[one], one.result()
+                # Results before exceptions, so that none is lost.
+                for future in sorted(done, key=lambda ended: ended.exception() is not None):
+                    yield begun[future], future.result()
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
-        """End what still runs: whoever waits for a worker then learns that it has ended."""
+        """End all workers that still run; a thread that waits for one then sees that it has ended."""
         self._over.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
         with self._listing:

@@ -1,2 +1,2 @@
-"""A person's own job, in the processes that run it: how it is found, what may be given, and the pairs that measure tips
-on it. Nothing of a person's is imported anywhere else."""
+"""A person's own job, inside the processes that run it: importing it, the forms it may have, and the pairs that measure
+tips on it. Only these processes import a person's code."""

@@ -1,4 +1,4 @@
-"""A whole program as a job: one step is one run of it, of which only the surroundings can be changed."""
+"""A whole program as a job: one step runs it once. Only its process settings can be changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tipbench.given.target import BadJob
 
 
 class GivenCommand(GivenStep):
-    """A command, run in a folder; its output is thrown away."""
+    """A command, run in a folder; its output is discarded."""
 
     def __init__(self, command: Sequence[str], folder: str) -> None:
         super().__init__(self._run)
@@ -20,7 +20,7 @@ class GivenCommand(GivenStep):
 
     def _run(self) -> None:
         try:
-            ended = subprocess.run(
+            process = subprocess.run(
                 self.command,
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
@@ -30,11 +30,11 @@ class GivenCommand(GivenStep):
             )
         except OSError as error:
             raise BadJob(f"{self.command[0]} cannot be run: {error.strerror}") from None
-        if ended.returncode:
-            said = ended.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-            raise BadJob(f"it left with exit code {ended.returncode}{': ' if said else ''}{said}")
+        if process.returncode:
+            last_line = process.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+            raise BadJob(f"it left with exit code {process.returncode}{': ' if last_line else ''}{last_line}")
 
 
 def running(command: Sequence[str], folder: str) -> Callable[[], GivenCommand]:
-    """The function that builds such a job, as a person's own file has one."""
+    """A function that builds the job of a command, like the function in a person's own file."""
     return lambda: GivenCommand(command, folder)

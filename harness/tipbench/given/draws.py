@@ -1,7 +1,7 @@
-"""Random numbers of a person's loading, so that a job with worker processes can be compared with one without.
+"""Random numbers in a person's data loading, made the same with and without worker processes.
 
-A DataLoader with workers draws at other times and in other processes than one without: the second epoch has another
-order, and an item that is augmented at random is another one. That is no error of a tip, but would be taken for one.
+A DataLoader with workers draws random numbers at different times and in different processes than one without. So its
+second epoch has a different order, and its random augmentations differ. Comparing results would blame the tip for that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tipbench.tip.job import Job
 
 
 def shuffle_alike(job: Job) -> None:
-    """Let the order of items come from a generator of its own, seeded by the default one as it is now."""
+    """Shuffle with a separate generator, seeded from the current state of the default one."""
     data, loading = job.data, job.loading
     if data is None or isinstance(data, IterableDataset):
         return
@@ -32,24 +32,30 @@ def shuffle_alike(job: Job) -> None:
     sampler = loading.get("sampler") or getattr(loading.get("batch_sampler"), "sampler", None)
     if isinstance(sampler, Sampler) and hasattr(sampler, "generator"):
         sampler.generator = torch.Generator().manual_seed(seed)
-    # Each epoch draws one number for its workers, if they do not go on from the epoch before.
+    # Each epoch draws one number as the seed of its workers, unless they persist from the epoch before.
     loading["generator"] = torch.Generator().manual_seed(base_seed)
 
 
 def draw_alike(job: Job) -> None:
-    """Let what is drawn for an item and for a batch depend on their numbers alone; nothing where nothing is drawn."""
+    """Seed the draws of each item and batch by its number alone. Data that draws nothing stays unchanged."""
     if job.data is None or isinstance(job.data, IterableDataset):
         return
     collate = job.loading.get("collate_fn") or default_collate
-    if drawn := _drawn(job.data, collate):
-        job.data = items = _Items(job.data, drawn)
+    if generators := _generators_used(job.data, collate):
+        job.data = items = _Items(job.data, generators)
         job.loading["collate_fn"] = partial(_collated, items, collate)
 
 
 @dataclass(frozen=True)
 class _Generator:
-    """What people draw from. get and set: what keeps its state, and brings it back. position: that state as something
-    that can be compared."""
+    """A random number generator that data loading may use.
+
+    Attributes:
+        get: returns its state.
+        set: restores a state.
+        seed: seeds it.
+        position: returns its state as a value that `==` compares.
+    """
 
     get: Callable[[], Any]
     set: Callable[[Any], object]
@@ -58,8 +64,8 @@ class _Generator:
 
 
 OF_ITEMS = numpy.random.MT19937()
-"""Takes the place of NumPy's generator for each item: to keep and set its state took 0.1 ms, more than some items. Of
-what the job draws itself between items, only the second half of a pair of normal numbers is lost."""
+"""Replaces NumPy's generator while an item is made; why: harness/decisions.md, "Seeding the items of a dataset". The
+job's own draws between items lose only the second half of a pair of normal numbers."""
 
 
 def _seed_numpy(seed: int) -> None:
@@ -84,13 +90,17 @@ GENERATORS = {
 
 
 class _Items(Dataset[Any]):
-    """drawn: the names of the generators that it draws from; to seed the others too would take time from each item. It
-    takes 4 microseconds with torch's, 5 with NumPy's and 21 with Python's, on both sides of a comparison. last: the
-    number of the item that was made last in this process."""
+    """A dataset whose items draw the same random numbers in any process.
 
-    def __init__(self, data: Any, drawn: tuple[str, ...]) -> None:
+    Attributes:
+        data: the person's dataset.
+        generators: names in GENERATORS that it draws from; seeding the rest as well would cost time for each item.
+        last: number of the item that this process made last.
+    """
+
+    def __init__(self, data: Any, generators: tuple[str, ...]) -> None:
         self.data = data
-        self.drawn = drawn
+        self.generators = generators
         self.last = 0
 
     def __len__(self) -> int:
@@ -98,33 +108,33 @@ class _Items(Dataset[Any]):
 
     def __getitem__(self, number: int) -> Any:
         self.last = number
-        with _seeded(number, self.drawn):
+        with _seeded(number, self.generators):
             return self.data[number]
 
 
-def _collated(items: _Items, collate: Callable[[list[Any]], Any], listed: list[Any]) -> Any:
-    with _seeded(items.last, items.drawn):
-        return collate(listed)
+def _collated(items: _Items, collate: Callable[[list[Any]], Any], batch: list[Any]) -> Any:
+    with _seeded(items.last, items.generators):
+        return collate(batch)
 
 
-def _drawn(data: Any, collate: Callable[[list[Any]], Any]) -> tuple[str, ...]:
-    """The generators from which two items and their batch draw."""
+def _generators_used(data: Any, collate: Callable[[list[Any]], Any]) -> tuple[str, ...]:
+    """Names of the generators that two items and their batch draw from."""
     with _seeded(0, tuple(GENERATORS)):
         before = {name: generator.position() for name, generator in GENERATORS.items()}
         try:
             collate([data[0], data[0]])
-        except Exception:  # items that are not numbered from 0
+        except Exception:  # its items are not numbered from 0
             return ()
         return tuple(name for name, generator in GENERATORS.items() if generator.position() != before[name])
 
 
 @contextmanager
-def _seeded(seed: int, drawn: tuple[str, ...]) -> Iterator[None]:
-    before = [GENERATORS[name].get() for name in drawn]
-    for name in drawn:
+def _seeded(seed: int, generators: tuple[str, ...]) -> Iterator[None]:
+    before = [GENERATORS[name].get() for name in generators]
+    for name in generators:
         GENERATORS[name].seed(seed)
     try:
         yield
     finally:
-        for name, state in zip(drawn, before, strict=True):
+        for name, state in zip(generators, before, strict=True):
             GENERATORS[name].set(state)

@@ -1,15 +1,15 @@
-"""What a person's function may return, and the `Job` that each of these becomes.
+"""The forms of job that a person's function may return, and the `Job` made of each.
 
 - a `Job`, or an object of a class derived from it;
-- `(model, batch)`: the model is run forward on that batch;
-- `(model, loader, loss, optimizer)`: a training. loss: called with (outputs, targets); None where the model itself
+- `(model, batch)`: an inference, whose step runs the model on that batch;
+- `(model, loader, loss, optimizer)`: a training. `loss` is called with (outputs, targets); None if the model itself
   returns the loss, alone, in a mapping or as `.loss`;
 - a `transformers.Trainer`;
 - `(module, data)`: a Lightning module, with a data module or a loader;
-- a callable that takes no arguments: a step, of which nothing is known.
+- a callable without arguments: a step that can only be called.
 
-A batch that is a mapping is passed by name, a tuple of two in a training is inputs and targets, and any other tuple
-or list is passed in place.
+A mapping as batch is passed by keyword. In a training, a tuple of two is inputs and targets. Any other tuple or list is
+passed by position.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ ACCEPTED = (
 
 
 class GivenStep:
-    """A step of which nothing is known but that it can be called."""
+    """A job that is a single callable; its model, data and optimizer are unknown."""
 
     def __init__(self, step: Callable[[], Any]) -> None:
         self.step = step
 
 
 def job_of(returned: Any) -> Job | GivenStep:
-    """What a person's function returned, as a job. Raises BadJob."""
+    """The job that a person's function returned. Raises BadJob if it has none of the accepted forms."""
     if isinstance(returned, Job | GivenStep):
         return returned
     if is_a(returned, "transformers", "Trainer"):
@@ -80,5 +80,5 @@ def _described(returned: Any) -> str:
     if returned is None:
         return "nothing"
     if isinstance(returned, tuple):
-        return f"a tuple of {len(returned)} ({', '.join(type(one).__name__ for one in returned)})"
+        return f"a tuple of {len(returned)} ({', '.join(type(item).__name__ for item in returned)})"
     return f"a {type(returned).__name__}"

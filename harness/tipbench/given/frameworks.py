@@ -1,7 +1,7 @@
-"""Jobs that are written in a framework: a `transformers.Trainer`, and a Lightning module with what it trains on.
+"""Jobs written in a framework: a `transformers.Trainer`, or a Lightning module with its data.
 
-Neither package is imported: who gives such an object has it. What a framework does around its steps, such as logging,
-callbacks and checkpoints, is left out: a step is the batch, the loss, its gradients and the optimizer.
+Neither package is imported here; whoever passes such an object has it installed. A step is the batch, the loss, its
+gradients and the optimizer. What the framework does around steps (logging, callbacks, checkpoints) is not run.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from tipbench.given.target import BadJob
 from tipbench.tip.needs import available_cores
 
 
-def is_a(found: object, package: str, name: str) -> bool:
-    """Whether it is of a class of that name in that package, or of one derived from it."""
-    return any(cls.__name__ == name and cls.__module__.split(".")[0] in package.split() for cls in type(found).__mro__)
+def is_a(value: object, packages: str, name: str) -> bool:
+    """Whether `value` is an instance of the class `name`. packages: of its top-level package, separated by spaces."""
+    tops = packages.split()
+    return any(cls.__name__ == name and cls.__module__.split(".")[0] in tops for cls in type(value).__mro__)
 
 
 class TrainerJob(GivenJob):
-    """The training of a `transformers.Trainer`, with its own `training_step`. The rate stays what it is at first."""
+    """The training of a `transformers.Trainer`, by its own `training_step`, at the initial learning rate."""
 
     do = MappingProxyType(
         {
@@ -39,7 +40,7 @@ class TrainerJob(GivenJob):
 
     def __init__(self, trainer: Any) -> None:
         trainer.create_optimizer()
-        # Set by `Trainer.train`, which is not called; `training_step` divides the loss by it.
+        # `Trainer.train` would set it, but is not called; `training_step` divides the loss by it.
         trainer.current_gradient_accumulation_steps = 1
         loader = trainer.get_train_dataloader()
         super().__init__(trainer.model, device=trainer.args.device, optimizer=trainer.optimizer, **made_of(loader))
@@ -84,17 +85,17 @@ class LightningJob(GivenJob):
 
 
 def _only_optimizer(configured: Any) -> torch.optim.Optimizer:
-    """Of what `configure_optimizers` may return: one, alone or within lists, or in a mapping beside its scheduler."""
-    found = configured
-    while isinstance(found, Mapping | list | tuple):
-        if isinstance(found, Mapping):
-            found = found["optimizer"]
-        elif len(found) == 2 and isinstance(found[0], list | tuple):
-            found = found[0]  # ([optimizers], [schedulers])
-        elif len(found) == 1:
-            found = found[0]
+    """The optimizer in what `configure_optimizers` returned, a value, lists, or a mapping. Raises BadJob."""
+    optimizer = configured
+    while isinstance(optimizer, Mapping | list | tuple):
+        if isinstance(optimizer, Mapping):
+            optimizer = optimizer["optimizer"]
+        elif len(optimizer) == 2 and isinstance(optimizer[0], list | tuple):
+            optimizer = optimizer[0]  # ([optimizers], [schedulers])
+        elif len(optimizer) == 1:
+            optimizer = optimizer[0]
         else:
-            raise BadJob(f"the Lightning module has {len(found)} optimizers, and one is what is measured")
-    if not isinstance(found, torch.optim.Optimizer):
-        raise BadJob(f"configure_optimizers returned a {type(found).__name__}, no optimizer")
-    return found
+            raise BadJob(f"the Lightning module has {len(optimizer)} optimizers, and one is what is measured")
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise BadJob(f"configure_optimizers returned a {type(optimizer).__name__}, no optimizer")
+    return optimizer

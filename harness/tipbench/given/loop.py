@@ -1,4 +1,4 @@
-"""The loop of a person's job: what `tipbench.tip.job.Job` does, for batches and models of any form."""
+"""The loop of a person's job: like `tipbench.tip.job.Job`, but for batches and models of any form."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ LOADING = (
     *("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context", "generator"),
     *("prefetch_factor", "persistent_workers", "pin_memory_device"),
 )
-"""Attributes of a DataLoader that are arguments of one too, whatever makes its batches."""
+"""Attributes of a DataLoader that its constructor takes as well, however it makes batches."""
 
 
 class GivenJob(Job):
-    """Model, batches, loss and optimizer as a person has them, in the loop that `Job` has.
+    """A person's model, batches, loss and optimizer in the loop of `Job`.
 
-    batches: what is iterated over for each epoch, in place of a DataLoader made of `data` and `loading`; None for the
-    latter. loss: None where the model returns it. do: by way to follow a tip, what to write where the job's framework
-    has a word of its own for it.
+    Attributes:
+        do: by way to follow a tip, the code to write in the job's framework, if the framework has an option for it.
+        batches: iterated over once an epoch; None: a DataLoader made of `data` and `loading`.
+        returns_loss: whether the model itself returns the loss.
+        convert_targets: converts each tensor of the targets.
     """
 
     do: Mapping[str, str] = MappingProxyType({})
@@ -56,7 +58,7 @@ class GivenJob(Job):
         return self.run(batch, None)
 
     def run(self, inputs: Any, targets: Any = None) -> Any:
-        """inputs: a whole batch, targets included, on the host."""
+        """Run one step. inputs: a whole batch on the host, targets included."""
         paired = not self.returns_loss and self.optimizer is not None
         if paired and not isinstance(inputs, Mapping):
             inputs, targets = inputs
@@ -74,7 +76,7 @@ class GivenJob(Job):
         self.optimizer.zero_grad()
 
     def updated(self, loss: torch.Tensor) -> tuple[torch.Tensor, nn.Module]:
-        """What a training step returns, once the optimizer has used the gradients."""
+        """Update the parameters; return what a training step returns, the loss and the model."""
         assert self.optimizer is not None
         self.optimizer.step()
         return loss.detach(), self.model
@@ -85,7 +87,7 @@ class GivenJob(Job):
         return self.model(*inputs) if isinstance(inputs, tuple | list) else self.model(inputs)
 
     def moved(self, batch: Any, convert: Callable[[Any], Any]) -> Any:
-        """A batch with its tensors on the device, converted."""
+        """The batch with each tensor moved to the device and converted."""
 
         def moved(tensor: torch.Tensor) -> Any:
             return convert(tensor.to(self.device, non_blocking=self.non_blocking))
@@ -94,26 +96,23 @@ class GivenJob(Job):
 
 
 def loss_in(outputs: Any, _: Any = None) -> torch.Tensor:
-    """The loss that a model returned: alone, as `.loss`, in a mapping under "loss", as the sum of a mapping, or as the
-    one number of a tuple."""
+    """The loss in the outputs of a model: the tensor itself, `.loss`, a mapping's "loss" or else the sum of its values,
+    or the only scalar of a tuple. Raises TypeError if there is none."""
     if isinstance(outputs, torch.Tensor):
         return outputs
     if isinstance(getattr(outputs, "loss", None), torch.Tensor):
         return outputs.loss  # type: ignore[no-any-return]
     if isinstance(outputs, Mapping) and outputs:
         return outputs["loss"] if "loss" in outputs else torch.stack(list(outputs.values())).sum()
-    numbers = (
-        [one for one in outputs if isinstance(one, torch.Tensor) and one.dim() == 0]
-        if isinstance(outputs, tuple)
-        else []
-    )
-    if len(numbers) == 1:
-        return numbers[0]
+    items = outputs if isinstance(outputs, tuple) else ()
+    scalars = [item for item in items if isinstance(item, torch.Tensor) and item.dim() == 0]
+    if len(scalars) == 1:
+        return scalars[0]
     raise TypeError(f"the model returned a {type(outputs).__name__}, in which there is no loss: give a loss function")
 
 
 def made_of(loader: Iterable[Any]) -> dict[str, Any]:
-    """What a DataLoader was made of, so that a tip can have another one made; of anything else, that itself."""
+    """Arguments of `GivenJob` from which a tip can make a changed DataLoader; any other iterable is used as it is."""
     if not isinstance(loader, DataLoader):
         return {"batches": loader}
     made = {"data": loader.dataset, **{name: getattr(loader, name) for name in LOADING}}

@@ -1,6 +1,6 @@
 """The pairs that measure ways to follow tips on a person's job.
 
-Each is a class in a small file of its own, as those of the guides are, which `tipbench.advise` writes:
+`tipbench.advise` writes each into a small file of its own, like the files in benchmarks/:
 
     from tipbench.given.pair import OnGivenJob, the_tip
 
@@ -32,23 +32,24 @@ from tipbench.tip.process import ProcessSettings
 from tipbench.tip.way import Way
 
 BETWEEN = "/"
-"""Between a tip's id and the name of a further way to follow it, as in `allocator/tcmalloc`."""
+"""Separates a tip's id from the name of a way to follow it, as in `allocator/tcmalloc`."""
 
 
 SETTLED = 3
-"""Steps before a mechanism is counted: an optimizer makes its state in the first, and what is compiled is compiled anew
-when that is there."""
+"""Steps before a mechanism is counted: the first creates the optimizer's state, after which compiled code is compiled
+again."""
 
 
 def the_tip(name: str, kind: str = "training") -> Tip:
-    """The guide's tip of that id, which is to make a step faster. kind: of the job, as `tipbench.worker.survey` has it.
+    """The tip of that id, with the claim that a step gets faster.
 
-    What shows it at work is counted after some steps of a job that is known, and at once in a step that may take long.
-    A command is not run for it: its process settings are those of the worker.
+    kind: of the job, as in `tipbench.worker.survey`. It decides how the tip's mechanism is counted: in a "step", which
+    may take long, at once; for a "command", whose process settings are the worker's, without running it; in any other
+    job after SETTLED steps.
     """
     file = _file_of(name)
     mechanism: Mechanism = next(filter(None, (way.mechanism for way in file.ON_ANY_JOB)), file.TIP.mechanism)
-    counts: dict[str, Count] = {"step": mechanism.count, "command": partial(_of_nothing, mechanism.count)}
+    counts: dict[str, Count] = {"step": mechanism.count, "command": partial(_without_step, mechanism.count)}
     count = counts.get(kind, partial(_settled, mechanism.count))
     return replace(file.TIP, claim=Claim.FASTER, mechanism=replace(mechanism, count=count))  # type: ignore[no-any-return]
 
@@ -59,15 +60,15 @@ def _settled(count: Count, step: Step) -> Any:
     return count(step)
 
 
-def _of_nothing(count: Count, step: Step) -> Any:
+def _without_step(count: Count, step: Step) -> Any:
     return count(lambda: None)
 
 
 def the_way(name: str) -> Way:
-    """Of `channels-last` or `allocator/tcmalloc`."""
+    """The way named as `channels-last` or `allocator/tcmalloc`."""
     tip, _, way = name.partition(BETWEEN)
-    (found,) = (one for one in _file_of(tip).ON_ANY_JOB if one.name == way)
-    return found  # type: ignore[no-any-return]
+    (result,) = (candidate for candidate in _file_of(tip).ON_ANY_JOB if candidate.name == way)
+    return result  # type: ignore[no-any-return]
 
 
 def _file_of(tip: str) -> Any:
@@ -82,16 +83,18 @@ AS_IT_IS = Tip(
     claim=Claim.FASTER,
     mechanism=stays("tips that it is about", lambda step: 0),
 )
-"""Of the pair that has the job on both sides, whose right verdict is that there is no difference."""
+"""Tip of the control pair: the job unchanged on both sides, so the right verdict is no difference."""
 
 TOGETHER = replace(AS_IT_IS, id="together", title="Tips followed together")
 
 
 class _Given(Pair):
-    """A job, with the ways `baseline` followed on one side, `optimized` on the other, and `others` on further ones.
+    """A job whose variants each follow some ways.
 
-    target: FILE:NAME of the function that builds the job. batches: how many in a row are a step, where worker processes
-    load them; 0 for a step of one batch.
+    Attributes:
+        target: FILE:NAME of the function that builds the job.
+        batches: consecutive batches that one step takes, if worker processes load them; 0: a step takes one batch.
+        compared: whether a step returns results that can be compared.
     """
 
     scale = "macro"
@@ -113,7 +116,7 @@ class _Given(Pair):
         exact: bool = True,
         compared: bool = True,
     ) -> None:
-        """exact: whether the job runs in fp64. compared: whether a step returns anything that can be."""
+        """baseline, optimized, others: names of the ways that each variant follows. exact: whether it runs in fp64."""
         super().__init_subclass__()
         if not target:
             return
@@ -129,12 +132,12 @@ class _Given(Pair):
         without = tuple(dict.fromkeys(name for side in ways.values() for way in side for name in way.without))
         if compared and any(way.changes_numbers for side in ways.values() for way in side):
             cls.equal, cls.tolerance = Equal.LOSSY, 1e-1
-        for side, followed in ways.items():
-            builder = _builder(side, followed, without, known=issubclass(cls, MacroPair))
+        for side, ways_of_side in ways.items():
+            builder = _builder(side, ways_of_side, without, has_job=issubclass(cls, MacroPair))
             setattr(cls, side, builder if side in ("baseline", "optimized") else variant(builder))
 
     def following(self, ways: Sequence[Way]) -> Step:
-        """A step of a fresh job on which the ways are followed, in that order."""
+        """A step of a fresh job that follows the ways, in that order."""
         raise NotImplementedError
 
 
@@ -145,12 +148,12 @@ class OnGivenJob(_Given, MacroPair):
     tolerance = 1e-4
 
     def job(self) -> Job:
-        found = job_of(function(self.target)())
-        assert isinstance(found, Job)
-        shuffle_alike(found)
+        job = job_of(function(self.target)())
+        assert isinstance(job, Job)
+        shuffle_alike(job)
         if self.batches:
-            draw_alike(found)
-        return found
+            draw_alike(job)
+        return job
 
     def step_of(self, job: Job) -> Step:
         if not self.batches:
@@ -169,34 +172,36 @@ class OnGivenJob(_Given, MacroPair):
 
 
 class OnGivenStep(_Given):
-    """The pair of a step of which nothing is known but that it can be called."""
+    """The pair of a job that is a single callable."""
 
     def following(self, ways: Sequence[Way]) -> Step:
-        found = job_of(function(self.target)())
-        assert isinstance(found, GivenStep)
-        return found.step if self.compared else partial(_nothing_of, found.step)
+        job = job_of(function(self.target)())
+        assert isinstance(job, GivenStep)
+        return job.step if self.compared else partial(_constant_result, job.step)
 
 
-def _nothing_of(step: Step) -> torch.Tensor:
-    """A step must return something; what is the same for all of them shows nothing, as the page says."""
+def _constant_result(step: Step) -> torch.Tensor:
+    """Run the step and return a constant: a step must return something. The page says that nothing was compared."""
     step()
     return torch.ones(1)
 
 
 def followed(target: str, names: Sequence[str]) -> Job | GivenStep:
-    """The job of FILE:NAME with ways followed, their switches for good: for a program that goes on with it. Process
-    settings are not among them: they must be there before the process is."""
+    """The job of FILE:NAME following the named ways, for a program that runs it further: their switches stay on.
+
+    Process settings are not applied; they must be in place before the process starts.
+    """
     job = job_of(function(target)())
     for way in map(the_way, names):
         if isinstance(job, Job):
             way.apply(job)
         elif way.around:
-            _for_good.enter_context(way.around())
-        _for_good.enter_context(way.switch())
+            _lasting_switches.enter_context(way.around())
+        _lasting_switches.enter_context(way.switch())
     return job
 
 
-_for_good = ExitStack()
+_lasting_switches = ExitStack()
 
 
 def all_in_fp64(job: Job) -> None:
@@ -205,20 +210,20 @@ def all_in_fp64(job: Job) -> None:
         job.convert_targets = job.convert
 
 
-def _builder(name: str, ways: Sequence[Way], without: tuple[str, ...], known: bool) -> Callable[[_Given], Step]:
+def _builder(name: str, ways: Sequence[Way], without: tuple[str, ...], has_job: bool) -> Callable[[_Given], Step]:
     def build(pair: _Given) -> Step:
         return pair.following(ways)
 
     build.__name__ = name
     build.settings = settings_of(ways, without)  # type: ignore[attr-defined]
-    around = [way.around for way in ways if way.around and not known]
+    around = [way.around for way in ways if way.around and not has_job]
     build.switch = partial(_all_switches, [*(way.switch for way in ways), *around])  # type: ignore[attr-defined]
     build.needs = tuple(need for way in ways for need in way.needs)  # type: ignore[attr-defined]
     return build
 
 
 def settings_of(ways: Sequence[Way], without: tuple[str, ...] = ()) -> ProcessSettings:
-    """Those of all ways together. Of two values of one variable the later way's counts."""
+    """The settings of all ways together. If two ways set one variable, the later one wins."""
     env: dict[str, str] = {}
     preload: list[str] = []
     own = ""

@@ -6,6 +6,7 @@ JSON puts any type in any place, so each field is checked once, on reading; stat
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeVar
 
 import msgspec
@@ -110,6 +111,27 @@ def converted(data: Any, kind: type[T], where: str = "") -> T:
         raise MalformedRecord(_sentence(str(error), where)) from None
     except UnicodeEncodeError:  # of a key, or where one of some words is expected
         raise MalformedRecord(f"{where or 'a field'}: half of a surrogate pair, which is no character") from None
+
+
+def strict(data: Mapping[str, Any], kind: type[T], where: str = "") -> T:
+    """As `converted`, and a field that `kind` does not have is malformed too: somebody would miss it."""
+    value = converted(data, kind, where)
+    for place, name in _unknown(data, msgspec.to_builtins(value), where):
+        raise MalformedRecord(f"{place}: the field {name!r} is not known".removeprefix(": "))
+    return value
+
+
+def _unknown(data: Any, converted_data: Any, where: str) -> Iterator[tuple[str, str]]:
+    """(place, name) of each field that was lost in converting."""
+    if isinstance(data, dict):
+        for name, value in data.items():
+            if name not in converted_data:
+                yield where, name
+            else:
+                yield from _unknown(value, converted_data[name], f"{where}.{name}".strip("."))
+    elif isinstance(data, list) and data and isinstance(data[0], dict):
+        for number, (value, result) in enumerate(zip(data, converted_data, strict=True)):
+            yield from _unknown(value, result, f"{where}[{number}]")
 
 
 def _sentence(text: str, where: str) -> str:

@@ -13,9 +13,11 @@ MOST_NESTED = 100
 
 def parsed(line: bytes) -> dict[str, Any]:
     """Raises ValueError, also for what Python's json accepts and a report could not show: NaN, Infinity,
-    1e999 (read as infinite), and nesting that only the parser survives."""
+    1e999 (read as infinite), two equal keys of an object, and nesting that only the parser survives."""
     try:
-        data = json.loads(line.decode("utf-8"), parse_constant=_refuse, parse_float=_finite_float)
+        data = json.loads(
+            line.decode("utf-8"), parse_constant=_refuse, parse_float=_finite_float, object_pairs_hook=_distinct
+        )
     except RecursionError:
         raise ValueError("nested too deeply") from None
     if not isinstance(data, dict):
@@ -25,12 +27,22 @@ def parsed(line: bytes) -> dict[str, Any]:
     return data
 
 
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Python's json and msgspec keep the last of two equal keys without a word."""
+    data = dict(pairs)
+    if len(data) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"an object has the key {twice!a} twice")
+    return data
+
+
 def _depth(data: dict[str, Any]) -> int:
     """Levels of objects and lists."""
     level: list[Any] = [data]
     depth = 0
     while level:
-        within = (item for found in level for item in (found.values() if isinstance(found, dict) else found))
+        within = (item for outer in level for item in (outer.values() if isinstance(outer, dict) else outer))
         level = [item for item in within if isinstance(item, dict | list)]
         depth += 1
     return depth

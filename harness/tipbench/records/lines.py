@@ -1,105 +1,312 @@
-"""The lines of a results file that a pair's record is made of: its record, then its launches and its memory."""
+"""The lines of a results file after its header: pairs, launches and memory, each with the run and pair it belongs to.
+
+Every line has a key: its pair, its device, the version of the pair's record and, for launches and memory, a number. So
+the order of the lines does not matter, a line that is in the file twice counts once, and two lines with one key that
+say different things are noticed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
-from typing import Any, TypedDict
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
-from tipbench.records.fields import MalformedRecord, Number, Positive, converted
-from tipbench.records.record import Launch, Record, VariantRecord
+import msgspec
 
-Found = dict[tuple[str, str], tuple[int, Record]]
-"""By pair and device, the line that a record begins on, and the record as far as it has been read."""
+from tipbench.records.fields import MalformedRecord, Number, Positive, strict
+from tipbench.records.record import Launch, Record, VariantRecord, by_variant
+
+PairKey = tuple[str, str]
+"""A pair's name and its device."""
 
 
-class LaunchLine(TypedDict):
-    """A launch, with what it makes of its pair's record."""
+class Line(msgspec.Struct, tag_field="line", frozen=True, kw_only=True):
+    """What every line names.
 
-    launch: Launch
-    of: str
+    Attributes:
+        run: id of the run, as its header has it.
+        pair: name of the pair.
+        device: "cpu" or "cuda".
+        version: of the pair's record, from 1. A pair that begins anew, or fails after it began, has a further version;
+            only the latest counts, with the launches and memory of that version.
+    """
+
+    run: str
+    pair: str
     device: str
+    version: Positive
+
+    @property
+    def of(self) -> PairKey:
+        return self.pair, self.device
+
+    @property
+    def number(self) -> int:
+        return 0
+
+    @property
+    def title(self) -> str:
+        """`the record of tip.Pair`."""
+        return f"the record of {self.pair}"
+
+
+class PairLine(Line, tag="pair", frozen=True, kw_only=True):
+    """A pair after its checks, or the reason why it was skipped or failed.
+
+    Attributes:
+        record: without launches.
+    """
+
+    record: Record
+
+
+class LaunchLine(Line, tag="launch", frozen=True, kw_only=True):
+    """A launch.
+
+    Attributes:
+        launch_number: counts the launches of this version from 1.
+        steps: consecutive steps in each block.
+        wall_s: seconds spent on the pair so far.
+    """
+
+    launch_number: Positive
     steps: Positive
     wall_s: Number
+    launch: Launch
+
+    @property
+    def number(self) -> int:
+        return self.launch_number
+
+    @property
+    def title(self) -> str:
+        return f"launch {self.number} of {self.pair}"
 
 
-class MemoryLine(TypedDict):
-    """What is known of a pair's sides once their memory has been measured; it replaces what was known before."""
+class MemoryLine(Line, tag="memory", frozen=True, kw_only=True):
+    """A pair's sides after their memory was measured.
 
-    variants: dict[str, VariantRecord]
-    of: str
-    device: str
+    Attributes:
+        memory_number: counts these lines of this version from 1; the last one counts.
+        wall_s: seconds spent on the pair so far.
+        variants: all of the pair, by name; they replace those of the record.
+    """
+
+    memory_number: Positive
     wall_s: Number
+    variants: dict[str, VariantRecord]
+
+    @property
+    def number(self) -> int:
+        return self.memory_number
+
+    @property
+    def title(self) -> str:
+        return f"the memory of {self.pair}"
 
 
-class NotUsed(Exception):
-    """A line that is whole, and cannot be used all the same; the message says why."""
+AnyLine = PairLine | LaunchLine | MemoryLine
+
+BEGINNING = re.compile(rb'\{"line":"(pair|launch|memory)","run":')
+"""How `Stored.news` begins each line; inside another line, it is one that was written behind a truncated one."""
+
+NAMES = re.compile(rb'[^"]*"[^"]*","pair":"([^"\\]+)","device":"[^"]*","version":\d+(?:,"launch_number":(\d+))?')
+"""What follows BEGINNING in a line of which enough is left."""
 
 
-def launch_line(record: Record) -> dict[str, Any]:
-    about = {"of": record.name, "device": record.info.device, "steps": record.steps, "wall_s": record.wall_s}
-    return {**about, "launch": asdict(record.launches[-1])}
-
-
-def memory_line(record: Record) -> dict[str, Any]:
-    about = {"of": record.name, "device": record.info.device, "wall_s": record.wall_s}
-    return {**about, "variants": {name: asdict(found) for name, found in record.variants.items()}}
-
-
-def memory(data: Mapping[str, Any]) -> MemoryLine:
-    """Raises MalformedRecord, also for a field that is not known."""
-    line = converted(data, MemoryLine)
-    known = {field.name for field in fields(VariantRecord)}
-    names = {name for found in data["variants"].values() for name in found.keys() - known}
-    for name in (data.keys() - MemoryLine.__annotations__.keys()) | names:
-        raise MalformedRecord(f"the field {name!r} is not known")
+def line_of(data: Mapping[str, Any]) -> AnyLine:
+    """Raises MalformedRecord."""
+    try:
+        line: AnyLine = strict(data, AnyLine)  # type: ignore[arg-type]
+    except MalformedRecord:
+        by_variant(data if data.get("line") == "memory" else data.get("record"))
+        raise
+    if isinstance(line, PairLine):
+        line.record.check()
+        if line.of != (line.record.name, line.record.info.device):
+            raise MalformedRecord(f"it is said to be of {line.pair}, and is of {line.record.name}")
+        if line.record.launches or line.record.steps:
+            raise MalformedRecord("launches and their steps are expected in lines of their own")
     return line
 
 
-def launch(data: Mapping[str, Any]) -> LaunchLine:
-    """Raises MalformedRecord, also for a field that is not known: somebody would miss it."""
-    line = converted(data, LaunchLine)
-    known = {field.name for field in fields(Launch)}
-    for name in (data.keys() - LaunchLine.__annotations__.keys()) | (data["launch"].keys() - known):
-        raise MalformedRecord(f"the field {name!r} is not known")
-    return line
+def titles(line: bytes) -> list[str]:
+    """What a damaged line held, as far as it can be read: several where it is truncated and others follow in it."""
+    listed = []
+    for begun in BEGINNING.finditer(line):
+        names = NAMES.match(line, begun.end())
+        kind = {b"pair": "the record", b"launch": "a launch", b"memory": "the memory"}[begun[1]]
+        if names is None:
+            listed.append(f"{kind} of a pair")
+        else:
+            kind = f"launch {names[2].decode()}" if names[2] else kind
+            listed.append(f"{kind} of {names[1].decode(errors='replace')}")
+    return listed
 
 
-def add_launch(found: Found, line: LaunchLine) -> None:
-    """Raises MalformedRecord where the launch does not fit its pair's record, NotUsed where there is none."""
-    key, begun, record = _begun(found, line, "a launch")
-    if record.steps not in (0, line["steps"]):
-        raise MalformedRecord(f"it has {line['steps']} steps a block, those before it {record.steps}")
-    longer = replace(record, steps=line["steps"], wall_s=line["wall_s"], launches=(*record.launches, line["launch"]))
-    longer.check()
-    found[key] = begun, longer
+@dataclass
+class Stored:
+    """What a file holds of one pair on one device.
+
+    Attributes:
+        record: as it can be read back.
+        version: the latest.
+        launches: the highest number of a launch of this version.
+        memories: the highest number of a memory line of this version.
+        contradicted: whether two lines of this version have one key and different contents, so that none of its
+            launches can be used.
+    """
+
+    record: Record
+    version: int
+    launches: int = 0
+    memories: int = 0
+    contradicted: bool = False
 
 
-def add_memory(found: Found, line: MemoryLine) -> None:
-    """Raises MalformedRecord where it does not fit its pair's record, NotUsed where there is none."""
-    key, begun, record = _begun(found, line, "the memory")
-    fuller = replace(record, wall_s=line["wall_s"], variants=line["variants"])
-    fuller.check()
-    found[key] = begun, fuller
+def news(run: str, record: Record, before: Stored | None) -> tuple[list[dict[str, Any]], Stored]:
+    """The lines to write of a record, and what the file holds then. before: what it holds of the pair now."""
+    if before is not None and record == before.record and not before.contradicted:
+        return [], before
+    if before is None or not _continues(record, before):
+        version = before.version + 1 if before else 1
+        begun = asdict(replace(record, steps=0, launches=()))
+        del begun["steps"], begun["launches"]
+        lines = [_line("pair", run, record, version, record=begun)]
+        stored = Stored(replace(record, launches=(), steps=0), version)
+    else:
+        lines, stored = [], replace(before)
+    for launch in record.launches[len(stored.record.launches) :]:
+        stored.launches += 1
+        more = {"launch_number": stored.launches, "steps": record.steps, "wall_s": record.wall_s}
+        lines.append(_line("launch", run, record, stored.version, **more, launch=asdict(launch)))
+    if record.variants != stored.record.variants:
+        stored.memories += 1
+        variants = {name: asdict(variant) for name, variant in record.variants.items()}
+        more = {"memory_number": stored.memories, "wall_s": record.wall_s}
+        lines.append(_line("memory", run, record, stored.version, **more, variants=variants))
+    stored.record = record
+    return lines, stored
 
 
-def _begun(found: Found, line: LaunchLine | MemoryLine, what: str) -> tuple[tuple[str, str], int, Record]:
-    key = line["of"], line["device"]
-    begun, record = found.get(key, (0, None))
-    if record is None or record.outcome != "measured":
-        raise NotUsed(f"{what} of {line['of']}, which no line before it begins; it is lost")
-    return key, begun, record
+def _continues(record: Record, before: Stored) -> bool:
+    """Whether a record is what the file holds, with further launches or with its memory."""
+    earlier = before.record
+    return (
+        not before.contradicted
+        and record.outcome == earlier.outcome == "measured"
+        and record.info == earlier.info
+        and record.launches[: len(earlier.launches)] == earlier.launches
+    )
 
 
-def add_record(found: Found, number: int, record: Record) -> None:
-    """A pair that had begun may fail, or begin anew. Raises NotUsed for any other second record of a pair."""
-    key = record.name, record.info.device
-    begun, before = found.get(key, (0, None))
-    if before is not None:
-        anew = record.outcome == "measured" and not record.launches
-        if before.outcome != "measured" or not (anew or record.outcome == "failed"):
-            raise NotUsed(f"{record.name} is stored a second time; the one on line {begun} is used, this one is not")
-        del found[key]  # so that records are in the order in which they were begun
-    found[key] = number, record
-    if before is not None and before.launches and record.outcome == "measured":
-        raise NotUsed(f"{record.name} was begun anew; what was timed before is not used")
+def _line(kind: str, run: str, of: Record, version: int, **more: Any) -> dict[str, Any]:
+    return {"line": kind, "run": run, "pair": of.name, "device": of.info.device, "version": version, **more}
+
+
+@dataclass
+class LinesOfRun:
+    """The lines of one run, put together whatever their order.
+
+    Attributes:
+        run: the id that its lines have.
+        notices: (line in the file, what could not be used and why).
+        foreign: lines of other runs.
+        repeated: lines that say what an earlier one has said.
+    """
+
+    run: str
+    notices: list[tuple[int, str]] = field(default_factory=list)
+    foreign: list[int] = field(default_factory=list)
+    repeated: list[int] = field(default_factory=list)
+    _first: dict[tuple[Any, ...], tuple[int, AnyLine]] = field(default_factory=dict)
+    _contradicted: dict[tuple[PairKey, int], tuple[int, int, str]] = field(default_factory=dict)
+
+    def add(self, place: int, line: AnyLine) -> None:
+        """place: number of the line in the file, from 1."""
+        if line.run != self.run:
+            self.foreign.append(place)
+            return
+        first, before = self._first.setdefault((type(line), line.of, line.version, line.number), (place, line))
+        if first == place:
+            return
+        if before == line:
+            self.repeated.append(place)
+        else:
+            self._contradicted.setdefault((line.of, line.version), (first, place, line.title))
+
+    def add_header(self, place: int, header: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+        """A further header in the file, as where two files were joined. own: the file's first line."""
+        if header == own:
+            self.repeated.append(place)
+        elif header.get("id") != self.run:
+            self.foreign.append(place)
+        else:
+            self.notices.append((place, "a second header of this run, which differs from the first; it is not used"))
+
+    def stored(self) -> dict[PairKey, Stored]:
+        """What the file holds of each pair, in the order of the lines of their records; adds to `notices`."""
+        by_pair: dict[PairKey, list[tuple[int, AnyLine]]] = defaultdict(list)
+        for place, line in self._first.values():
+            by_pair[line.of].append((place, line))
+        begun: list[tuple[int, PairKey, Stored]] = []
+        for pair, lines in by_pair.items():
+            records = [(line.version, place, line) for place, line in lines if isinstance(line, PairLine)]
+            version, place, latest = max(records, default=(0, 0, None), key=lambda item: item[:2])
+            if latest is None:
+                self._lost(lines)
+                continue
+            current = [item for item in lines if item[1].version == version and item[1] is not latest]
+            self._lost([item for item in lines if item[1].version > version])
+            earlier_launches = any(line.version < version and isinstance(line, LaunchLine) for _, line in lines)
+            if earlier_launches and latest.record.outcome == "measured":
+                self.notices.append((place, f"{latest.pair} was begun anew; what was timed before is not used"))
+            begun.append((place, pair, self._put_together(latest, current)))
+        return {pair: stored for _, pair, stored in sorted(begun, key=lambda item: item[0])}
+
+    def _put_together(self, latest: PairLine, lines: Sequence[tuple[int, AnyLine]]) -> Stored:
+        """lines: launches and memory of the same version."""
+        launches = sorted(((line.number, at, line) for at, line in lines if isinstance(line, LaunchLine)), key=_place)
+        memories = sorted(((line.number, at, line) for at, line in lines if isinstance(line, MemoryLine)), key=_place)
+        highest = [group[-1][0] if group else 0 for group in (launches, memories)]
+        stored = Stored(latest.record, latest.version, launches=highest[0], memories=highest[1])
+        if contradiction := self._contradicted.get((latest.of, latest.version)):
+            first, place, title = contradiction
+            text = f"this line and line {first} hold different data for {title}; no launch of this pair is used"
+            self.notices.append((place, text))
+            stored.contradicted = True
+        else:
+            for _, place, memory in reversed(memories):
+                if self._fits(stored, place, memory, variants=memory.variants):
+                    break
+            for _, place, launch in launches:
+                steps = stored.record.steps
+                if steps not in (0, launch.steps):
+                    self._malformed(place, launch, f"it has {launch.steps} steps a block, those before it {steps}")
+                else:
+                    longer = (*stored.record.launches, launch.launch)
+                    self._fits(stored, place, launch, steps=launch.steps, launches=longer)
+        return stored
+
+    def _fits(self, stored: Stored, place: int, line: LaunchLine | MemoryLine, **changes: Any) -> bool:
+        """Whether the record can be so changed, which is done then."""
+        record = replace(stored.record, wall_s=max(stored.record.wall_s, line.wall_s), **changes)
+        try:
+            record.check()
+        except MalformedRecord as error:
+            self._malformed(place, line, str(error))
+            return False
+        stored.record = record
+        return True
+
+    def _malformed(self, place: int, line: AnyLine, why: str) -> None:
+        self.notices.append((place, f"{line.title} does not fit its record ({why}); it is lost"))
+
+    def _lost(self, lines: Sequence[tuple[int, AnyLine]]) -> None:
+        self.notices += [(place, f"{line.title}, which no line begins; it is lost") for place, line in lines]
+
+
+def _place(item: tuple[int, int, Any]) -> tuple[int, int]:
+    return item[:2]

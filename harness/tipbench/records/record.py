@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ from tipbench.records.fields import (
     StoredTip,
     Whole,
     converted,
+    strict,
 )
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
@@ -217,36 +218,13 @@ class Record(_Explained):
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Record:
         """Raises MalformedRecord."""
-        for name in ("info", "variants", "launches"):
-            if name not in data:
-                raise MalformedRecord(f"the field {name!r} is missing")
         try:
-            record = converted(data, cls)
-        except MalformedRecord as error:
-            if str(error).startswith("variants[...]"):  # msgspec names no key of a mapping
-                for name, found in data["variants"].items():
-                    converted(found, VariantRecord, f"variants.{name}")
+            record = strict(data, cls)
+        except MalformedRecord:
+            by_variant(data)
             raise
-        record._check_names(data)
         record.check()
         return record
-
-    def _check_names(self, data: Mapping[str, Any]) -> None:
-        """No field is silently dropped: a name that is not known is one that somebody else will miss."""
-        about = data["info"]
-        parts = [("", data, Record), ("info", about, PairInfo)]
-        parts += [("info.variants", found, VariantInfo) for found in about["variants"]]
-        parts += [(f"variants.{name}", found, VariantRecord) for name, found in data["variants"].items()]
-        parts += [
-            (f"variants.{name}.trainings", found["trainings"], Trainings)
-            for name, found in data["variants"].items()
-            if found.get("trainings")
-        ]
-        parts += [(f"launch {number}", found, Launch) for number, found in enumerate(data["launches"], 1)]
-        parts += [(f"{where} why".strip(), found["why"], Reason) for where, found, _ in parts if found.get("why")]
-        for where, found, kind in parts:
-            for name in found.keys() - {known.name for known in fields(kind)}:
-                raise MalformedRecord(f"{where}: the field {name!r} is not known".removeprefix(": "))
 
     def check(self) -> None:
         """What no field says by itself; statistics and report rely on it. Raises MalformedRecord."""
@@ -277,6 +255,14 @@ class Record(_Explained):
         measured = {name for name in names if name not in self.variants or self.variants[name].outcome == "measured"}
         if present and (lacking := measured - present[0]):
             raise MalformedRecord(f"launch 1 lacks the blocks of {', '.join(sorted(lacking))}")
+
+
+def by_variant(data: Any) -> None:
+    """Raises MalformedRecord for a malformed variant in a record's JSON, by its name: msgspec names no key of a
+    mapping."""
+    variants = data.get("variants") if isinstance(data, dict) else None
+    for name, variant in variants.items() if isinstance(variants, dict) else ():
+        converted(variant, VariantRecord, f"variants.{name}")
 
 
 def _check_trainings(variants: Mapping[str, VariantRecord]) -> None:

@@ -1,12 +1,11 @@
-"""Records <-> results/<machine>/<date>-<short id>.jsonl: one header line, then what is learnt, as soon as it is known.
+"""Records <-> results/<machine>/<date>-<short id>.jsonl: a header, then a line for whatever has been learnt, at once.
 
-A pair begins with a line of its record, which holds what its checks have found, or why it was skipped or failed. Each
-launch is a line of its own after it, and what its memory pass has found is another. A pair that fails in a launch gets
-a second line of its record, which replaces what was before.
+A pair begins with a line of its record, which holds what its checks have shown, or why it was skipped or failed. Each
+launch is a line of its own after it, and so is its memory; see `tipbench.records.lines`.
 
 The file is the truth and is only ever appended to. Every line is flushed to the disk before anything else starts,
 so that a killed run or a lost machine costs at most one launch. Reading never drops anything silently: each line
-that cannot be used becomes a `Notice`.
+that cannot be used is in a `Notice`.
 """
 
 from __future__ import annotations
@@ -17,32 +16,32 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from tipbench.errors import UserError
-from tipbench.records import schema_1
 from tipbench.records.fields import Header, MalformedRecord, converted
 from tipbench.records.json_line import parsed, written
-from tipbench.records.lines import (
-    Found,
-    NotUsed,
-    add_launch,
-    add_memory,
-    add_record,
-    launch,
-    launch_line,
-    memory,
-    memory_line,
-)
+from tipbench.records.lines import LinesOfRun, PairKey, Stored, line_of, news, titles
 from tipbench.records.record import Record, Run
 
-SCHEMA = 3
-"""Version of the lines written. Raise it when their meaning changes, and keep the old reader and its golden file."""
+SCHEMA = 4
+"""Version of the lines written, and the only one that is read. Whoever raises it has `tests/convert_runs.py` convert
+the runs of the version before."""
 
-LOST_RECORD = "record ({}); this pair's measurement"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""What some editors put before a text in UTF-8; it is passed over."""
+
+OTHER_FORMATS = {
+    b"\x1f\x8b": "compressed by gzip: unpack it with gunzip",
+    b"PK\x03\x04": "a zip archive: unpack it with unzip",
+    b"\xff\xfe": "in UTF-16: save it as UTF-8",
+    b"\xfe\xff": "in UTF-16: save it as UTF-8",
+    b"<<<<<<< ": "left in a merge conflict: remove its marks, and keep the lines of one run",
+}
+"""How files begin that are no results file any more, and what to do about it."""
 
 RUN_FILES = "????-??-??-*.jsonl"
 """The pattern of the names of runs: a folder of results may hold other files."""
@@ -57,11 +56,19 @@ class StoreError(UserError):
 
 @dataclass(frozen=True)
 class Notice:
-    """A line of a results file that could not be used, and what is lost by it."""
+    """A line of a results file that could not be used, and what is lost by it.
+
+    Attributes:
+        file: the results file.
+        line: its number, from 1.
+        text: the sentence.
+        further: numbers of further lines of which it is true.
+    """
 
     file: Path
     line: int
     text: str
+    further: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.file}, line {self.line}: {self.text}"
@@ -71,51 +78,49 @@ class Notice:
 class Writer:
     """An open results file. Not to be shared between threads or processes.
 
-    launches: by the names of the pairs in the file, how many launches of each can be read back; None for a pair that
-    takes no more: it was skipped, it failed, or its launches lie in its record's line, as those of complete pairs did
-    in older files. notices: what `resume` found wrong with the file.
+    Attributes:
+        path: of the file.
+        run: id of its run.
+        descriptor: of the open file; -1 after `close`.
+        stored: what the file holds of each pair.
+        notices: what `resume` could not use in the file.
     """
 
     path: Path
+    run: str
     descriptor: int
-    launches: dict[str, int | None] = field(default_factory=dict)
+    stored: dict[PairKey, Stored] = field(default_factory=dict)
     notices: list[Notice] = field(default_factory=list)
 
     @property
     def saved(self) -> int:
         """Pairs in the file that can be read back: one that was begun, and of which nothing was timed, is none."""
-        return sum(count != 0 for count in self.launches.values())
+        return sum(pair.record.outcome != "measured" or bool(pair.record.launches) for pair in self.stored.values())
 
     def append(self, record: Record) -> None:
-        """Write what of a record the file does not hold yet: its last launch, its memory, or all of it. Waits until
+        """Write what the file does not hold of a record yet: its last launch, its memory, or all of it. Waits until
         the disk has it. Raises StoreError."""
+        key = record.name, record.info.device
+        lines, stored = news(self.run, record, self.stored.get(key))
+        if not lines:
+            return
         try:
-            line = written(self._news(record))
+            content = b"".join(map(written, lines))
         except (TypeError, ValueError, RecursionError) as error:
             raise StoreError(
                 f"{record.name} cannot be stored in {self.path}: {error}; pairs that are safe there: {self.saved}",
                 exit_code=1,
             ) from error
         try:
-            _write(self.descriptor, line)
+            _write(self.descriptor, content)
         except OSError as error:
             cause = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else _why(error)
             raise StoreError(
                 f"{record.name} could not be written to {self.path}: {cause}. Pairs that are safe there: {self.saved}. "
-                f"Make room, or give access, then go on with: {way_on(self.path)}",
+                f"Make room, or give access, then go on with: {resume_command(self.path)}",
                 exit_code=1,
             ) from error
-        self.launches |= _launches([record])
-
-    def _news(self, record: Record) -> dict[str, Any]:
-        """The last launch where there is one more than in the file, the memory where there are as many."""
-        before = self.launches.get(record.name)
-        if before is None or record.outcome != "measured":
-            return record.to_json()
-        if before + 1 == len(record.launches):
-            return launch_line(record)
-        known = any(found.one_off for found in record.variants.values())
-        return memory_line(record) if known and before == len(record.launches) else record.to_json()
+        self.stored[key] = stored
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""
@@ -135,8 +140,8 @@ def file_name(run: Run) -> str:
     return f"{_safe(run.started[:10])}-{_safe(run.id[:8])}"
 
 
-def way_on(path: Path) -> str:
-    """The command that goes on with the run in a file."""
+def resume_command(path: Path) -> str:
+    """The shell command that resumes the run in a file."""
     return f"tipbench run --resume {shlex.quote(str(path))}"
 
 
@@ -158,7 +163,7 @@ def create(folder: Path, run: Run) -> Writer:
         raise StoreError(f"the header of {path} cannot be stored: {error}") from error
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        writer = Writer(path, os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644))
+        writer = Writer(path, run.id, os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644))
     except OSError as error:
         raise _unwritable(path, error) from error
     try:
@@ -178,11 +183,9 @@ def resume(path: Path) -> tuple[Run, Writer]:
     A truncated last line is cut off. Lines damaged elsewhere stay as they are: their pairs count as not
     measured. Raises StoreError as `read` does, and where the file cannot be written.
     """
-    run, notices = read(path)
+    run, stored, notices = _read(path)
     try:
-        launches = _launches(run.records)
-        launches |= dict.fromkeys(name for name in _whole(path) if name in launches)
-        writer = Writer(path, os.open(path, os.O_RDWR | os.O_APPEND), launches, notices)
+        writer = Writer(path, run.id, os.open(path, os.O_RDWR | os.O_APPEND), stored, notices)
     except OSError as error:
         raise StoreError(f"cannot write to {path}: {_why(error)}") from error
     try:
@@ -205,11 +208,16 @@ def resume(path: Path) -> tuple[Run, Writer]:
 
 
 def read(path: Path) -> tuple[Run, list[Notice]]:
-    """The run in a results file, with a notice for each line that could not be used.
+    """The run in a results file, with a notice of whatever could not be used.
 
-    Raises StoreError where there is no usable header: the file cannot be opened, is empty, is of a
-    newer schema, or its first line is damaged.
+    Raises StoreError where there is no usable header: the file cannot be opened, is empty, compressed or of another
+    schema, or its first line is damaged.
     """
+    run, _, notices = _read(path)
+    return run, notices
+
+
+def _read(path: Path) -> tuple[Run, dict[PairKey, Stored], list[Notice]]:
     try:
         with opened(path) as file:
             lines = file.read().split(b"\n")
@@ -220,43 +228,48 @@ def read(path: Path) -> tuple[Run, list[Notice]]:
         lines.pop()
     if not lines:
         raise StoreError(f"{path} is empty: the run ended before it began; delete the file and run again")
-    run, reader = _header(path, lines[0])
-    found: Found = {}
-    notices: list[Notice] = []
+    run = _header(path, lines[0])
+    of_run = LinesOfRun(run.id)
     for number, line in enumerate(lines[1:], 2):
         try:
             data = parsed(line)
-            if "launch" in data:
-                add_launch(found, launch(data))
-            elif "of" in data:
-                add_memory(found, memory(data))
+            if "schema" in data:  # the header of another run, or this one's again
+                of_run.add_header(number, data, parsed(lines[0].removeprefix(BYTE_ORDER_MARK)))
             else:
-                add_record(found, number, reader(data))
+                of_run.add(number, line_of(data))
         except MalformedRecord as error:
-            lost = "launch ({}); it" if "launch" in data else "memory ({}); it" if "of" in data else LOST_RECORD
-            notices.append(Notice(path, number, f"not a valid {lost.format(error)} is lost"))
-        except NotUsed as why:
-            notices.append(Notice(path, number, str(why)))
+            kind = data["line"] if data.get("line") in ("launch", "memory") else "record"
+            of_run.notices.append((number, f"not a valid {kind} ({error}); it is lost"))
         except ValueError as error:
-            if truncated and number == len(lines):
-                text = "truncated: the run was ended while it wrote this line; what it holds is lost"
-            else:
-                text = f"not JSON ({error}); what it held is lost"
-            notices.append(Notice(path, number, text))
-    return replace(run, records=tuple(record for _, record in found.values())), notices
+            of_run.notices.append((number, _damage(line, error, truncated and number == len(lines))))
+    stored = of_run.stored()
+    notices = [Notice(path, number, _printable(text)) for number, text in of_run.notices]
+    notices += _several(path, of_run.repeated, "in the file a second time; what it holds counts once")
+    notices += _several(path, of_run.foreign, f"of another run than {run.id[:8]}; it is not used")
+    if len(lines) == 1:
+        notices.append(Notice(path, 1, "no pair was measured: the file holds a header alone"))
+    notices.sort(key=lambda notice: notice.line)
+    return replace(run, records=tuple(pair.record for pair in stored.values())), stored, notices
 
 
-def _launches(records: Iterable[Record]) -> dict[str, int | None]:
-    return {record.name: len(record.launches) if record.outcome == "measured" else None for record in records}
+def _damage(line: bytes, error: ValueError, last: bool) -> str:
+    if last:
+        return "truncated: the run was ended while it wrote this line; what it holds is lost"
+    lost = titles(line)
+    if len(lost) > 1:
+        behind = "another line" if len(lost) == 2 else "other lines"
+        return f"truncated, with {behind} written behind it; lost: {', '.join(lost)}"
+    return f"not JSON ({error}); lost: {lost[0]}" if lost else f"not JSON ({error}); what it held is lost"
 
 
-def _whole(path: Path) -> Iterator[str]:
-    """The names of the pairs whose launches lie in their record's line."""
-    for line in path.read_bytes().splitlines()[1:]:
-        with contextlib.suppress(ValueError, KeyError, TypeError):  # a damaged line has its notice already
-            data = parsed(line)
-            if data["launches"]:
-                yield f"{data['info']['tip']['id']}.{data['info']['pair']}"
+def _several(path: Path, numbers: Sequence[int], text: str) -> list[Notice]:
+    """One notice of all these lines; none where there are none."""
+    if not numbers:
+        return []
+    first, *others = numbers
+    text = _printable(text)
+    text += f"; the same is true of {len(others)} more, up to line {others[-1]}" if others else ""
+    return [Notice(path, first, text, tuple(others))]
 
 
 def newest(folder: Path) -> Path:
@@ -275,7 +288,7 @@ def header(path: Path) -> Run:
             line = file.readline()
     except OSError as error:
         raise StoreError(f"cannot read {path}: {_why(error)}") from error
-    return _header(path, line.rstrip(b"\n"))[0]
+    return _header(path, line.rstrip(b"\n"))
 
 
 def opened(path: Path) -> BinaryIO:
@@ -293,33 +306,34 @@ def _started(path: Path) -> str:
         return path.name[:10]
 
 
-def _header(path: Path, line: bytes) -> tuple[Run, Callable[[Mapping[str, Any]], Record]]:
+def _header(path: Path, line: bytes) -> Run:
     advice = "restore the file, or delete it and run again"
+    for beginning, text in OTHER_FORMATS.items():
+        if line.startswith(beginning):
+            raise StoreError(f"{path} is {text}, then try again")
     try:
-        data = parsed(line)
+        data = parsed(line.removeprefix(BYTE_ORDER_MARK))
     except ValueError as error:
         raise StoreError(f"{path}, line 1: the header is not readable ({error}); {advice}") from error
     schema = data.get("schema")
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
         raise StoreError(f"{path}, line 1: no schema version, so this is no results file of tipbench; {advice}")
-    if schema not in READERS:
+    if schema > SCHEMA:
         raise StoreError(
-            f"{path}, line 1: written by a newer tipbench (schema {schema}; this one reads up to {SCHEMA}); "
+            f"{path}, line 1: written by a newer tipbench (schema {schema}; this one reads {SCHEMA}); "
             "update tipbench, or read it with the version that wrote it"
+        )
+    if schema < SCHEMA:
+        raise StoreError(
+            f"{path}, line 1: written by an older tipbench (schema {schema}; this one reads {SCHEMA}); convert it in "
+            "tipbench's repository with: python -m tests.convert_runs FILE"
         )
     try:
         converted(data, Header)
     except MalformedRecord as error:
         raise StoreError(f"{path}, line 1: the header is damaged ({error}); {advice}") from None
-    found = {name: data[name] for name in HEADER}
-    return Run(**{**found, "planned": tuple(data["planned"])}), READERS[schema]
-
-
-READERS: dict[int, Callable[[Mapping[str, Any]], Record]] = {
-    1: schema_1.record,
-    2: Record.from_json,
-    3: Record.from_json,
-}
+    fields = {name: data[name] for name in HEADER}
+    return Run(**{**fields, "planned": tuple(data["planned"])})
 
 
 def _truncated(line: bytes) -> bool:
@@ -361,6 +375,11 @@ def _unwritable(path: Path, error: OSError) -> StoreError:
 
 def _why(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
+
+
+def _printable(text: str) -> str:
+    """Without what a terminal would take for a command: names in a file may be anybody's."""
+    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def _safe(name: str) -> str:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from tipbench.records.record import Run
 from tipbench.records.store import Notice, file_name, folder_name
 from tipbench.report import as_json, html
-from tipbench.report.answer import answers, by_tip, of_runs
+from tipbench.report.answer import answers as answers_of  # `answers` is a module of this room too
+from tipbench.report.answer import by_tip, of_runs
 from tipbench.report.earlier import earlier_runs
 from tipbench.report.output import ReportError, print_bytes, write_file
 from tipbench.report.results import results
@@ -94,7 +95,7 @@ def write(
 def one_liners(run: Run, earlier: Earlier = ()) -> list[str]:
     """One line of plain text a tip, the answers that ask for action first; then, where earlier runs count, of how many
     runs they are."""
-    rows = answers([*map(results, earlier), results(run)])
+    rows = answers_of([*map(results, earlier), results(run)])
     answer_width = max((len(plain(row.answer)) for row in rows), default=0)
     tip_width = max((len(plain(row.tip)) for row in rows), default=0)
     lines = []

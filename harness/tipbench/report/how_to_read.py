@@ -31,9 +31,8 @@ def of_answers() -> list[Line]:
     ]
 
 
-def of_verdicts(bounded: bool) -> list[Line]:
-    """For tables of evidence. bounded: whether the run's rules have answers such as AT_MOST."""
-    small: Line = (Strong(AT_MOST), ": the whole interval lies within 3 % of equal, either way, if not within 1 %.")
+def of_verdicts() -> list[Line]:
+    """For tables of evidence."""
     return [
         ("A speedup is the baseline's time over the variant's. Its interval is over launches: fresh processes.",),
         ("In each launch both sides run in turns.",),
@@ -42,7 +41,7 @@ def of_verdicts(bounded: bool) -> list[Line]:
             "Among all such findings of a run at most 5 % are expected to be wrong.",
         ),
         (Strong("no difference"), ": the whole interval lies within 1 % of equal."),
-        *([small] if bounded else []),
+        (Strong(AT_MOST), ": the whole interval lies within 3 % of equal, either way, if not within 1 %."),
         (Strong("inconclusive"), ": the interval is too wide to say; the reason gives its ends."),
         (Strong("skipped"), ", ", Strong("failed"), ": not measured; the reason and the remedy are given."),
         ("A step's time is the median of the baseline's. Memory is the peak of one fresh process.",),

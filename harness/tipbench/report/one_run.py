@@ -35,7 +35,7 @@ from tipbench.report.how_to_read import of_answers, of_verdicts
 from tipbench.report.limit import rates
 from tipbench.report.machine_words import all_fields, in_brief, machine_words, versions
 from tipbench.report.one_tip import curves, evidence
-from tipbench.report.rows import CONTROL, Row, counts, rows, rules
+from tipbench.report.rows import CONTROL, Row, counts, rows
 from tipbench.report.wording import plural, seconds
 from tipbench.verdict.verdict import serial_of
 
@@ -168,7 +168,7 @@ def _limits(run: Run, found: Sequence[Row]) -> Quote:
     lines.append((Strong("Limits."), " The answers hold for this machine, these sizes and these versions."))
     if run.options.get("bare"):
         lines.append(("Measured with ", Literal("--bare"), ": the process settings were not controlled."))
-    alike = serial_of([row.judgement for row in found], rules(run)[0])
+    alike = serial_of([row.judgement for row in found])
     if alike is not None and alike.widening > 1:
         wider = f"{100 * (alike.widening - 1):.0f} %"
         lines.append((f"Launches in a row were alike, so every interval is {wider} wider.",))
@@ -216,7 +216,7 @@ def _the_run(run: Run, found: Sequence[Row], controls: Sequence[Row], figures: S
         *_controls(controls),
         *_alike(run, found),
         Heading("How to read a verdict"),
-        Bullets(tuple(of_verdicts(rules(run)[0].bounded))),
+        Bullets(tuple(of_verdicts())),
         *all_fields(run),
     ]
     return Page("The run as a whole: noise, figures, words, machine", tuple(blocks))
@@ -241,7 +241,7 @@ def _controls(controls: Sequence[Row]) -> list[Block]:
 
 def _alike(run: Run, found: Sequence[Row]) -> list[Block]:
     """How alike launches were that followed each other, where every interval was widened for it."""
-    alike = serial_of([row.judgement for row in found], rules(run)[0])
+    alike = serial_of([row.judgement for row in found])
     if alike is None or alike.widening == 1:
         return []
     said = f"correlation {alike.correlation:.2f} on average over {plural(alike.pairs, 'comparison')}, z {alike.z:.1f}"

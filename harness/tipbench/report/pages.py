@@ -24,7 +24,7 @@ from tipbench.report.figures.drawing import Drawing
 from tipbench.report.machine_words import brief_lines, field_rows, machine_words, versions
 from tipbench.report.measure import effects
 from tipbench.report.result import CONTROL, MEMORY_KINDS, Result
-from tipbench.report.results import counts, rules
+from tipbench.report.results import counts
 from tipbench.report.wording import change, plural, ratio, seconds, value
 from tipbench.suite.source import SHARED
 from tipbench.verdict.rules import AT_MOST
@@ -95,7 +95,7 @@ def pages(run: Run, runs: Sequence[Sequence[Result]], notices: Sequence[Notice],
         count=_count(list(answer_of.values())),
         runs=max((answer["runs"] for answer in answer_of.values()), default=1),
         controls=noise(controls),
-        widening=_serial(run, runs[-1])["widening"],
+        widening=_serial(runs[-1])["widening"],
         notices=[f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices],
         answers=[
             {**answer, "address": address(names[tip])}
@@ -123,7 +123,7 @@ def pages(run: Run, runs: Sequence[Sequence[Result]], notices: Sequence[Notice],
     below[WHOLE_RUN] = markdown.render(
         "whole_run.md.j2",
         **shared,
-        **_whole_run(run, runs[-1], controls),
+        **_whole_run(runs[-1], controls),
         results=[
             {**_cells(row), "tip": tip, "address": "" if layout.below is None else f"{names[tip]}{layout.ending}"}
             for tip, rows in tips.items()
@@ -344,20 +344,19 @@ def _sides(code: Mapping[str, str]) -> list[tuple[str, str]]:
     return [*((name, code[name]) for name in names), *shared]
 
 
-def _whole_run(run: Run, results: Sequence[Result], controls: Sequence[Result]) -> dict[str, Any]:
+def _whole_run(results: Sequence[Result], controls: Sequence[Result]) -> dict[str, Any]:
     verdicts = Counter(result.verdict for result in results)
     return {
         "comparisons": len(results),
         "verdicts": [f"{verdicts[verdict]} {verdict}" for verdict in VERDICTS if verdicts[verdict]],
         "controls": [_cells(control) for control in controls],
-        "serial": _serial(run, results),
-        "bounded": rules(run)[0].bounded,
+        "serial": _serial(results),
     }
 
 
-def _serial(run: Run, results: Sequence[Result]) -> dict[str, Any]:
+def _serial(results: Sequence[Result]) -> dict[str, Any]:
     """How alike consecutive launches were, and by what share every interval was widened for it; None if by none."""
-    alike = serial(result.effects for result in results if result.p is not None) if rules(run)[0].guarded else None
+    alike = serial(result.effects for result in results if result.p is not None)
     if alike is None or alike.widening <= 1:
         return {"widening": None}
     return {

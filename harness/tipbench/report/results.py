@@ -17,8 +17,9 @@ from typing import Any
 from tipbench.records.record import Record, Run, VariantRecord
 from tipbench.records.store import folder_name
 from tipbench.report.result import CONTROL, JOULES, LIMITS, READINGS, Result, Share, Sides, readable, steps_to_pay
+from tipbench.verdict import rules as verdict_rules
 from tipbench.verdict.launches import gpu_medians
-from tipbench.verdict.rules import Rules, rules_of
+from tipbench.verdict.rules import Rules
 from tipbench.verdict.verdict import Judgement, judge_suite
 
 
@@ -57,7 +58,7 @@ def results(run: Run) -> list[Result]:
 def rules(run: Run) -> tuple[Rules, int]:
     """By which the run is judged, and the cores by which it left rounds out; 1 if the machine does not tell."""
     cores = run.machine.get("cores")
-    return rules_of(run.options), cores if isinstance(cores, int) else 1
+    return verdict_rules.RULES, cores if isinstance(cores, int) else 1
 
 
 def counts(run: Run) -> Counts:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from tipbench.records.record import PairInfo, Record, Run, Trainings, VariantRecord
 from tipbench.tip.pair import Claim
+from tipbench.verdict import rules as verdict_rules
 from tipbench.verdict.launches import gpu_medians
-from tipbench.verdict.rules import Rules, rules_of
+from tipbench.verdict.rules import Rules
 from tipbench.verdict.verdict import Judgement, judge_suite
 
 CONTROL = "control"
@@ -140,7 +141,7 @@ def rows(run: Run) -> list[Row]:
 
 def rules(run: Run) -> tuple[Rules, int]:
     """By which the run is judged, and the cores by which it left rounds out."""
-    return rules_of(run.options), _cores(run.machine)
+    return verdict_rules.RULES, _cores(run.machine)
 
 
 def counts(run: Run) -> Counts:

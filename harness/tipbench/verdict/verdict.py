@@ -66,7 +66,7 @@ def _judge_variant(record: Record, variant: str, rules: Rules, cores: int) -> Ju
     lost = len(launches) - len(effects)
     disturbed = f"{lost} of {len(launches)} launches were too disturbed (throttling or stolen time)" if lost else ""
     last = rules.looks.launches[-1]
-    left_open = rules.timed and len(record.launches) < last and not futile(effects, rules)
+    left_open = len(record.launches) < last and not futile(effects, rules)
     result = first_decision(effects, rules)
     if result is None:
         return _below_the_first_look(judged, effects, rules, len(launches), disturbed, left_open)
@@ -97,12 +97,12 @@ def _judge_variant(record: Record, variant: str, rules: Rules, cores: int) -> Ju
 def _below_the_first_look(
     judged: Judgement, effects: Sequence[float], rules: Rules, launches: int, disturbed: str, left_open: bool
 ) -> Judgement:
-    """Without a verdict; by rules that have them with a provisional number, whose interval holds at any count."""
+    """Without a verdict, with a provisional number, whose interval holds at any count."""
     least = rules.looks.launches[0]
-    if not rules.timed or not effects:
+    if not effects:
         few = _too_few(launches, least)
         parts = (f"{OPEN}: {few}" if few and left_open else few, disturbed)
-        return replace(judged, reason="; ".join(filter(None, parts if rules.timed else parts[::-1])))
+        return replace(judged, reason="; ".join(filter(None, parts)))
     mean, half = provisional(effects)
     return replace(
         judged,
@@ -138,7 +138,7 @@ def judge_suite(records: Sequence[Record], rules: Rules, cores: int) -> list[Jud
     that Benjamini-Hochberg does not keep over the whole suite become `inconclusive`, so that among the claims shown
     at most 5 % are expected wrong."""
     judged = [judgement for record in records for judgement in judge(record, rules, cores)]
-    alike = serial_of(judged, rules)
+    alike = serial_of(judged)
     if alike is not None and alike.widening > 1:
         judged = [_widened(judgement, alike, rules) for judgement in judged]
     tested = [judgement for judgement in judged if judgement.p is not None]
@@ -157,9 +157,9 @@ def judge_suite(records: Sequence[Record], rules: Rules, cores: int) -> list[Jud
     ]
 
 
-def serial_of(judged: Sequence[Judgement], rules: Rules) -> Serial | None:
-    """What the order of a run's launches says of its intervals; None by rules that do not ask."""
-    return serial(judgement.effects for judgement in judged if judgement.p is not None) if rules.guarded else None
+def serial_of(judged: Sequence[Judgement]) -> Serial | None:
+    """What the order of a run's launches says of its intervals; None where no pair can tell."""
+    return serial(judgement.effects for judgement in judged if judgement.p is not None)
 
 
 def _widened(judgement: Judgement, alike: Serial, rules: Rules) -> Judgement:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tipbench.given.pair import followed
-from tipbench.given.target import BadJob, function, said
+from tipbench.given.target import BadJob, error_with_line, function
 from tipbench.machine.orphans import die_with_parent
 from tipbench.tip.job import Job
 from tipbench.worker.guard import seed_generators
@@ -35,7 +35,7 @@ def scores(target: str, check: str, steps: int, seeds: int, ways: list[str]) -> 
         try:
             given = score(job.model)
         except BaseException as error:
-            raise BadJob(f"{file.name}:{check} raised {said(error, file)}") from error
+            raise BadJob(f"{file.name}:{check} raised {error_with_line(error, file)}") from error
         found.append(_number(given, f"{file.name}:{check}, at step {steps},"))
     return found
 

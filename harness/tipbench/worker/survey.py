@@ -22,7 +22,7 @@ from tipbench.given.command import GivenCommand
 from tipbench.given.forms import GivenStep, job_of
 from tipbench.given.loop import GivenJob
 from tipbench.given.pair import BETWEEN, SETTLED, all_in_fp64, followed
-from tipbench.given.target import BadJob, function, said
+from tipbench.given.target import BadJob, error_with_line, function
 from tipbench.machine import native
 from tipbench.machine.limits import memory_bytes
 from tipbench.machine.orphans import die_with_parent
@@ -116,7 +116,7 @@ def survey(target: str) -> Survey:
         except BadJob as bad:
             raise BadJob(f"{name}: {bad}") from bad
         except BaseException as error:
-            raise BadJob(f"{name}: {what} raised {said(error, file)}") from error
+            raise BadJob(f"{name}: {what} raised {error_with_line(error, file)}") from error
 
     def built() -> Job | GivenStep:
         seed_generators(0)
