@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tipbench import compare
 from tipbench.compare.comparison import Comparison
@@ -13,8 +13,8 @@ from tipbench.publish.wiki import Page
 from tipbench.report.pages import Layout, pages
 from tipbench.report.results import results
 
-CODE = r"^(`{3,}).*?^\1$"
-"""A block of code, which `report.markdown.fence` makes longer than any run of backticks within it."""
+CODE = r"^(?P<fence>`{3,}).*?^(?P=fence)$|(?P<tick>`)[^`\n]+`"
+"""Code as `report.markdown` writes it: a block has a longer fence than any backticks within it, a line has none."""
 
 
 def of_run(publication: Allowed) -> tuple[Entry, list[Page]]:
@@ -37,7 +37,7 @@ def of_comparison(comparison: Comparison) -> Page:
 
 def _section(page: str) -> str:
     """A tip's page within another one: tables of contents need not name its headings."""
-    return re.sub(rf"{CODE}|^#+ (.*)$", lambda part: part[0] if part[1] else f"**{part[2]}**", page, flags=re.M | re.S)
+    return _outside_code(r"^#+ (?P<heading>[^\n]*)$", lambda part: f"**{part['heading']}**", page)
 
 
 def _page(path: str, text: str, evidence: str, figures: Mapping[str, bytes]) -> Page:
@@ -45,12 +45,20 @@ def _page(path: str, text: str, evidence: str, figures: Mapping[str, bytes]) -> 
     files: dict[str, bytes] = {}
 
     def addressed(part: re.Match[str]) -> str:
-        if part[1]:
-            return part[0]
-        if part[3] == "md":
-            return f"]({evidence}#{part[2]})"
-        files[f"{part[2]}.png"] = figures[f"{part[2]}.png"]
-        return f"]({part[2]}.png)"
+        if part["kind"] == "md":
+            return f"]({evidence}#{part['name']})"
+        file = f"{part['name']}.png"
+        files[file] = figures[file]
+        return f"]({file})"
 
-    shown = re.sub(rf"{CODE}|\]\((?:below/)?([\w.+-]+)\.(md|svg)\)", addressed, text, flags=re.M | re.S)
-    return Page(path, shown, files)
+    address = r"\]\((?:below/)?(?P<name>[\w.+-]+)\.(?P<kind>md|svg)\)"
+    return Page(path, _outside_code(address, addressed, text), files)
+
+
+def _outside_code(pattern: str, change: Callable[[re.Match[str]], str], text: str) -> str:
+    return re.sub(
+        f"{CODE}|{pattern}",
+        lambda part: part[0] if part["fence"] or part["tick"] else change(part),
+        text,
+        flags=re.M | re.S,
+    )
