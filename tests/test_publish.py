@@ -508,8 +508,7 @@ def test_files_that_cannot_be_published(wiki: Path, tmp_path: Path, capsys: pyte
         # nothing of the good one is published either: nothing is half done
         assert publish(wiki, good, tmp_path / name) == 2
         message = capsys.readouterr().err
-        assert why in message
-        assert message.count("\n") == 1
+        assert why in message.splitlines()[-1]
     assert publish(wiki, tmp_path / "none.jsonl") == 2
     assert commits(wiki) == 1
 
@@ -522,7 +521,7 @@ def test_a_truncated_file_is_published_with_its_notice(
     assert publish(wiki, file) == 0
     assert "truncated" in capsys.readouterr().err
     page = files(wiki)["Benchmarks-amd-epyc-zen4-2c-24g-2026-03-01-aaaaaaaa.md"].decode()
-    assert "results, line 3: it could not be used; why is kept on the machine that measured" in page
+    assert "results, line 15: it could not be used; why is kept on the machine that measured" in page
     assert str(tmp_path) not in page
 
 
