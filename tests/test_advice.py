@@ -12,8 +12,9 @@ import pytest
 from tests.made_up import NO_GPU, both, count, info, measured, realistic, run, tip, trainings
 from tipbench.records.record import PairInfo, Record
 from tipbench.report import one_liners
-from tipbench.report.advice import ANSWERS, Advice, advise
-from tipbench.report.effect import effects
+from tipbench.report.answer import KINDS, Answer, answers, by_tip
+from tipbench.report.result import Result
+from tipbench.report.results import results
 from tipbench.tip.pair import Claim
 from tipbench.tip.reason import Reason
 
@@ -22,8 +23,14 @@ OPEN = "open"
 """Launches that differ by so much that nothing can be said of a job."""
 
 
-def advice(*records: Record) -> Advice:
-    (found,) = advise([effects(run(records))])
+def whole(runs: Sequence[Sequence[Result]]) -> list[Answer]:
+    """One answer a tip, with what its rows say of all jobs in one line."""
+    tips = by_tip(answers(runs)).values()
+    return [replace(rows[0], gain="; ".join(row.gain for row in rows)) for rows in tips]
+
+
+def answer(*records: Record) -> Answer:
+    (found,) = whole([results(run(records))])
     return found
 
 
@@ -58,22 +65,22 @@ def alone(effect: float) -> Record:
 )
 def test_what_whole_jobs_come_to(jobs: list[float | str], kind: str) -> None:
     records = [job(f"Job{number}", effect) for number, effect in enumerate(jobs)]
-    found = advice(*records)
+    found = answer(*records)
     assert found.kind == kind
     assert all(f"Job{number}" in found.gain for number in range(len(jobs))), "each job is named"
-    again = advice(*records[::-1], alone(LOSS), alone(GAIN))
+    again = answer(*records[::-1], alone(LOSS), alone(GAIN))
     assert (again.kind, again.answer) == (found.kind, found.answer), "neither order nor operations alone count"
 
 
 @pytest.mark.parametrize(("effect", "kind"), [(GAIN, "use it"), (LOSS, "don't"), (NOTHING, "at most")])
 def test_operations_answer_only_where_there_is_no_whole_job(effect: float, kind: str) -> None:
-    found = advice(alone(effect))
+    found = answer(alone(effect))
     assert found.kind == kind
     assert "no whole job measured" in found.gain
 
 
 @pytest.mark.parametrize(
-    ("about", "effect", "answer"),
+    ("about", "effect", "shown"),
     [
         ({"when": "memory is short"}, GAIN, "use it if memory is short"),
         ({"when": "memory is short"}, LOSS, "don't"),
@@ -83,9 +90,9 @@ def test_operations_answer_only_where_there_is_no_whole_job(effect: float, kind:
         ({"status": "deprecated: use torch.compile"}, GAIN, "use it"),
     ],
 )
-def test_who_should_follow_a_tip(about: Mapping[str, Any], effect: float, answer: str) -> None:
-    found = advice(job("Job", effect, tip=tip(**about)))
-    assert found.answer == answer
+def test_who_should_follow_a_tip(about: Mapping[str, Any], effect: float, shown: str) -> None:
+    found = answer(job("Job", effect, tip=tip(**about)))
+    assert found.answer == shown
     assert found.price == ("deprecated: use torch.compile" if "deprecated" in str(about) else "")
 
 
@@ -98,18 +105,18 @@ def sweep(worded: str, points: Mapping[str, float]) -> Record:
 
 def test_a_tip_is_judged_by_the_way_that_the_guide_words() -> None:
     points = {"workers=1": 0.2, "workers=2": 0.5, "workers=4": -0.2}
-    assert advice(sweep("workers=1", points)).gain.startswith("Pair (workers=1) 1.22")
-    assert advice(sweep("workers=4", points)).kind == "don't"
-    assert advice(sweep("", points)).gain.startswith("Pair (workers=2) 1.6"), "of which it names none: the best"
+    assert answer(sweep("workers=1", points)).gain.startswith("Pair (workers=1) 1.22")
+    assert answer(sweep("workers=4", points)).kind == "don't"
+    assert answer(sweep("", points)).gain.startswith("Pair (workers=2) 1.6"), "of which it names none: the best"
     effects = {"optimized": 0.0, "other": 0.5}
-    found = advice(measured(info(variants=list(effects), scale="macro"), effects))
+    found = answer(measured(info(variants=list(effects), scale="macro"), effects))
     assert found.kind == "at most"
     assert "instead: Pair (other) 1.6" in found.gain
 
 
 def test_a_way_that_only_an_operation_gains_by_is_no_other_way() -> None:
     effects = {"optimized": 0.0, "other": 0.5}
-    found = advice(job("Job", 0.0), measured(info("Alone", variants=list(effects)), effects))
+    found = answer(job("Job", 0.0), measured(info("Alone", variants=list(effects)), effects))
     assert "instead" not in found.gain
 
 
@@ -121,26 +128,26 @@ def test_a_way_that_only_an_operation_gains_by_is_no_other_way() -> None:
 )
 def test_a_claim_of_less_memory_is_judged_by_the_peak_and_its_time_is_the_price(peak: int, kind: str) -> None:
     about = info(tip=tip(claim=Claim.LEANER), scale="macro")
-    found = advice(measured(about, {"optimized": -0.27}, memory=both(peak, 500)))
+    found = answer(measured(about, {"optimized": -0.27}, memory=both(peak, 500)))
     assert found.kind == kind
     assert f"(800 MiB -> {peak} MiB)" in found.gain
     assert found.price == "1.31x the time"
-    assert advice(measured(about, {"optimized": GAIN})).kind == "can't tell", "without any reading"
+    assert answer(measured(about, {"optimized": GAIN})).kind == "can't tell", "without any reading"
 
 
 def test_memory_falls_back_on_the_resident_peak_and_prefers_the_gpus() -> None:
     about = info(tip=tip(claim=Claim.LEANER), scale="macro")
     resident = {"baseline": {"resident_peak": 1000}, "optimized": {"resident_peak": 500}}
-    assert "1,000 B -> 500 B" in advice(measured(about, {"optimized": 0.0}, memory=resident)).gain
+    assert "1,000 B -> 500 B" in answer(measured(about, {"optimized": 0.0}, memory=resident)).gain
     card = {side: {**peaks, "allocated_peak": 4 << 30} for side, peaks in both(10, 10).items()}
-    assert advice(measured(about, {"optimized": 0.0}, memory=card)).kind == "at most"
+    assert answer(measured(about, {"optimized": 0.0}, memory=card)).kind == "at most"
 
 
 @pytest.mark.parametrize(("variant_s", "kind"), [(2.6, "use it"), (10.0, "at most"), (30.0, "don't")])
 def test_a_claim_of_less_time_once_is_judged_by_one_off_costs(variant_s: float, kind: str) -> None:
     about = info(tip=tip(claim=Claim.SOONER), scale="macro")
     once = {"baseline": {"build": 0.2, "warm_up": 9.8}, "optimized": {"build": variant_s}}
-    found = advice(measured(about, {"optimized": 0.0}, one_off=once))
+    found = answer(measured(about, {"optimized": 0.0}, one_off=once))
     assert found.kind == kind
     assert found.gain.startswith("Pair once 10.0 s -> ")
 
@@ -158,7 +165,7 @@ def test_a_claim_of_less_time_once_is_judged_by_one_off_costs(variant_s: float, 
 def test_a_claim_of_fewer_steps_is_judged_by_whole_trainings(steps: Sequence[int | None], kind: str) -> None:
     about = info(tip=tip(claim=Claim.FEWER_STEPS), scale="macro")
     counted = trainings(baseline=(600, 590, 610, 598, 600, 604), optimized=steps)
-    found = advice(measured(about, {"optimized": GAIN}, trainings=counted))
+    found = answer(measured(about, {"optimized": GAIN}, trainings=counted))
     assert found.kind == kind
     if None in steps:
         assert f"6 of 6 -> {6 - steps.count(None)} of 6 trainings reach the target" in found.gain
@@ -172,10 +179,10 @@ def test_the_ratio_of_steps_that_is_shown_is_of_all_runs_that_answer() -> None:
 
     def counted(*steps: int) -> list[Any]:
         both_sides = trainings(baseline=before, optimized=steps)
-        return list(effects(run([measured(about, {"optimized": GAIN}, trainings=both_sides)])))
+        return list(results(run([measured(about, {"optimized": GAIN}, trainings=both_sides)])))
 
     clear, unsure = counted(1200, 1190, 1210, 1195, 1205, 1200), counted(1200, 300, 2400, 600, 700, 1300)
-    (alone,), (together,) = advise([unsure]), advise([clear, unsure])
+    (alone,), (together,) = whole([unsure]), whole([clear, unsure])
     assert (alone.kind, together.kind) == ("can't tell", "don't")
     assert "0.500x [" in together.gain
     assert together.gain != alone.gain
@@ -195,23 +202,23 @@ def test_less_time_to_a_target_is_the_time_of_a_step_and_their_number(
 ) -> None:
     about = info(tip=tip(claim=Claim.SOONER_AT_TARGET), scale="macro")
     counted = trainings(baseline=(600, 590, 610, 598, 600, 604), optimized=steps)
-    found = advice(measured(about, {"optimized": step}, trainings=counted))
+    found = answer(measured(about, {"optimized": step}, trainings=counted))
     assert found.kind == kind
     assert "to the target (600 -> " in found.gain
-    unknown = advice(measured(about, {"optimized": step}))
+    unknown = answer(measured(about, {"optimized": step}))
     assert unknown.kind == "can't tell", "without trainings a faster step answers nothing"
 
 
 def test_a_claim_of_fewer_failures_is_judged_by_what_was_counted_and_its_time_is_the_price() -> None:
     about = info(tip=tip(claim=Claim.STEADIER), scale="macro")
-    found = advice(measured(about, {"optimized": -0.1}, mechanism=count("trainings that diverge", 8, optimized=0)))
+    found = answer(measured(about, {"optimized": -0.1}, mechanism=count("trainings that diverge", 8, optimized=0)))
     assert found.kind == "use it"
     assert "8 -> 0 trainings that diverge" in found.gain
     assert found.price == "1.11x the time"
 
 
 def test_a_claim_of_an_older_version_is_judged_by_time() -> None:
-    assert advice(job("Job", GAIN, tip={**tip(), "claim": "avoids a cost"})).kind == "use it"
+    assert answer(job("Job", GAIN, tip={**tip(), "claim": "avoids a cost"})).kind == "use it"
 
 
 # ---- the price ----
@@ -228,7 +235,7 @@ def test_a_claim_of_an_older_version_is_judged_by_time() -> None:
     ],
 )
 def test_what_a_gain_in_time_costs(more: Mapping[str, Any], price: str) -> None:
-    found = advice(measured(info(scale="macro"), {"optimized": GAIN}, **more))
+    found = answer(measured(info(scale="macro"), {"optimized": GAIN}, **more))
     assert found.kind == "use it"
     assert found.price.split(" steps")[0][:10] == price.split(" steps")[0][:10]
 
@@ -248,20 +255,20 @@ def test_what_a_gain_in_time_costs_in_whole_trainings(scores: tuple[float | None
     """The operation's pair has them; the whole job answers."""
     counted = trainings(baseline=(90,) * 4, optimized=(90,) * 4)
     counted["optimized"] = replace(counted["optimized"], scores=scores)
-    found = advice(job("Training", GAIN), measured(info("Accuracy"), {"optimized": LOSS}, trainings=counted))
-    assert (found.kind, found.gains[0].short, found.price) == ("use it", "+35 %", price)
+    found = answer(job("Training", GAIN), measured(info("Accuracy"), {"optimized": LOSS}, trainings=counted))
+    assert (found.kind, found.short, found.price) == ("use it", "+35 %", price)
 
 
 def test_failures_beside_measurements_are_named() -> None:
     broken = Record(info("Broken", scale="macro"), "failed", Reason("crash", {}, "SIGSEGV"))
     missing = Record(info("Missing", scale="macro"), "skipped", NO_GPU)
-    found = advice(job("Job", GAIN), broken, missing)
+    found = answer(job("Job", GAIN), broken, missing)
     assert found.kind == "use it"
     assert found.gain.endswith("Broken failed")
 
 
 def test_a_tip_that_cannot_be_tried_says_what_is_missing() -> None:
-    found = advice(Record(info(), "skipped", NO_GPU))
+    found = answer(Record(info(), "skipped", NO_GPU))
     assert found.kind == "not possible here"
     assert "needs 1 CUDA GPU" in found.gain
     assert "remedy" in found.gain
@@ -280,34 +287,34 @@ def test_a_file_that_could_not_be_imported_is_reported_by_its_name() -> None:
 
 
 def test_earlier_runs_of_the_same_code_and_sizes_count_too() -> None:
-    edge, clear = [effects(run([job("Job", effect)])) for effect in (0.012, 0.06)]
-    (found,) = advise([edge])
+    edge, clear = [results(run([job("Job", effect)])) for effect in (0.012, 0.06)]
+    (found,) = whole([edge])
     assert found.kind == "at most"
-    (found,) = advise([clear, clear, edge])
+    (found,) = whole([clear, clear, edge])
     assert found.kind == "use it"
-    other = effects(run([job("Job", 0.06, sizes={"batch": 1})]))
-    (found,) = advise([other, other, edge])
+    other = results(run([job("Job", 0.06, sizes={"batch": 1})]))
+    (found,) = whole([other, other, edge])
     assert found.kind == "at most", "other sizes are another job"
 
 
 def test_earlier_runs_that_read_or_counted_something_else_do_not_count() -> None:
     leaner = info(tip=tip(claim=Claim.LEANER), scale="macro")
     card = {side: {"allocated_peak": 4 << 30} for side in ("baseline", "optimized")}
-    tensors = effects(run([measured(leaner, {"optimized": 0.0}, memory=both(300, 500))]))
-    (found,) = advise([effects(run([measured(leaner, {"optimized": 0.0}, memory=card)])), tensors])
+    tensors = results(run([measured(leaner, {"optimized": 0.0}, memory=both(300, 500))]))
+    (found,) = whole([results(run([measured(leaner, {"optimized": 0.0}, memory=card)])), tensors])
     assert (found.kind, found.runs) == ("use it", 1)
     steadier = info(tip=tip(claim=Claim.STEADIER), scale="macro")
     mechanisms = (count("losses that are nan", 8, optimized=8), count("trainings that diverge", 8, optimized=0))
-    first, last = (effects(run([measured(steadier, {"optimized": 0.0}, mechanism=one)])) for one in mechanisms)
-    (found,) = advise([first, last])
+    first, last = (results(run([measured(steadier, {"optimized": 0.0}, mechanism=one)])) for one in mechanisms)
+    (found,) = whole([first, last])
     assert (found.kind, found.runs) == ("use it", 1)
 
 
 def test_only_tips_of_the_last_run_are_answered() -> None:
-    first = effects(run([job("Job", GAIN, tip=tip("old"))]))
-    last = effects(run([job("Job", GAIN, tip=tip("new"))]))
-    assert [found.tip for found in advise([first, last])] == ["new"]
-    assert advise([]) == []
+    first = results(run([job("Job", GAIN, tip=tip("old"))]))
+    last = results(run([job("Job", GAIN, tip=tip("new"))]))
+    assert [found.tip for found in whole([first, last])] == ["new"]
+    assert whole([]) == []
 
 
 # ---- lines ----
@@ -318,6 +325,6 @@ def test_one_liners_have_one_line_a_tip_in_the_order_of_the_answers_and_leave_co
     found = one_liners(made)
     assert len(found) == len({record.info.tip["id"] for record in made.records}) - 1
     assert not any("control" in line or "\n" in line for line in found)
-    order = [next(kind for kind in sorted(ANSWERS, key=len, reverse=True) if line.startswith(kind)) for line in found]
-    assert order == sorted(order, key=ANSWERS.index)
+    order = [next(kind for kind in sorted(KINDS, key=len, reverse=True) if line.startswith(kind)) for line in found]
+    assert order == sorted(order, key=KINDS.index)
     assert one_liners(run()) == []

@@ -17,9 +17,8 @@ from benchmarks.training import batch_size, grad_clipping, one_cycle
 from tests.made_up import info, measured, run, trainings
 from tipbench.records.fields import MalformedRecord, converted
 from tipbench.records.record import Record, Trainings
-from tipbench.report.effect import effects
-from tipbench.report.rows import rows
-from tipbench.report.trained import in_full, in_short
+from tipbench.report.results import results
+from tipbench.report.trained import in_full, in_short, trained
 from tipbench.suite.files import BENCHMARKS
 from tipbench.tip.pair import Pair, variants
 from tipbench.tip.training import SET_ASIDE
@@ -101,11 +100,11 @@ def test_scores_are_compared_training_by_training() -> None:
 def test_what_trainings_came_to_is_shown_with_the_time_that_it_takes() -> None:
     counted = trainings(baseline=(590, 600, 610), optimized=(290, 300, 310))
     record = measured(info(), {"optimized": math.log(2)}, trainings=counted)
-    (row,) = rows(run([record]))
+    (row,) = results(run([record]))
     # A timed step, of two optimizer steps, takes 2 ms: 300 of them 600 ms. Of 64 samples, it is 32,000 a second.
     for part in ("600 -> 300 steps", "600 ms -> 150 ms", "32,000 -> 64,000", "0.98 -> 0.98", "2.0"):
         assert part in in_full(row), in_full(row)
-    assert in_full(rows(run([measured(info(), {"optimized": 0.1})]))[0]) == ""
+    assert in_full(results(run([measured(info(), {"optimized": 0.1})]))[0]) == ""
 
 
 @pytest.mark.parametrize(
@@ -118,9 +117,10 @@ def test_what_trainings_came_to_is_shown_with_the_time_that_it_takes() -> None:
 )
 def test_failures_are_named(steps: tuple[int | None, ...], said: str) -> None:
     counted = trainings(baseline=(590, 600, 610), optimized=steps)
-    (found,) = effects(run([measured(info(), {"optimized": 0.1}, trainings=counted)]))
-    assert found.trained is not None
-    assert in_short(found.trained) == said
+    (found,) = results(run([measured(info(), {"optimized": 0.1}, trainings=counted)]))
+    counted_trainings = trained(found)
+    assert counted_trainings is not None
+    assert in_short(counted_trainings) == said
 
 
 # ---- what is stored ----

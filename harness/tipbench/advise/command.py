@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from tipbench.advise.combination import (
     first_combination,
     next_combination,
 )
+from tipbench.advise.folder import new_folder, results_file
 from tipbench.advise.outcome import Outcome, gain, pays
 from tipbench.advise.pairs import ALONE_PAIR, AS_IT_IS, TOGETHER, is_known, sides_alone, write_alone, write_together
 from tipbench.advise.scores import Scores
@@ -99,7 +99,7 @@ def begin(options: Options) -> int:
     if is_command(options.job):
         if options.check:
             raise NoJob("a command shows no model that --check could score: name a function that builds the job")
-        folder = _new_folder(
+        folder = new_folder(
             out, Path(next((word for word in options.job if word.endswith(".py")), options.job[0])).stem
         )
         target = f"{write_command(folder, options.job)}:job"
@@ -116,7 +116,7 @@ def begin(options: Options) -> int:
             if not is_known(found):
                 raise NoJob(f"{found['name']} is a step of which no model is known: --check has nothing to score")
             scored(target, options.check, steps=0, seeds=1)
-        folder = _new_folder(out, f"{Path(file).stem}-{name}")
+        folder = new_folder(out, f"{Path(file).stem}-{name}")
     print("\n".join([page.headline(found), *page.slow(found)]), file=sys.stderr)
     about = {
         "target": target,
@@ -261,7 +261,7 @@ class _Advice:
     def _launch_s(self, combination: Combination) -> float:
         """Seconds that a launch of these members together may take: twice as long as one of each alone, checks
         included, as it has sides without each of them too."""
-        file = _file_of(self.folder / ALONE)
+        file = results_file(self.folder / ALONE)
         tips = {way["tip"] for way in self.survey["ways"] if way["name"] in combination}
         records = store.read(file)[0].records if file else ()
         alone = (record.wall_s / max(1, len(record.launches)) for record in records if record.info.tip["id"] in tips)
@@ -306,7 +306,7 @@ class _Advice:
     def _measured(self, place: Path, budget_s: float) -> int:
         """Begin the run of a part, or go on with it unless another has begun, to which it has led. Returns the exit
         code."""
-        if file := _file_of(place):
+        if file := results_file(place):
             parts = self._parts()
             if any(part.exists() for part in parts[parts.index(place) + 1 :]):
                 return 0
@@ -332,11 +332,11 @@ class _Advice:
         """What checks of a combination have found before: the last search is of the same one, if it was the last."""
         if place.name != CONFIRMED:
             return ()
-        files = filter(None, map(_file_of, self._parts()[1:]))
+        files = filter(None, map(results_file, self._parts()[1:]))
         return tuple(replace(record, steps=0, launches=()) for file in files for record in store.read(file)[0].records)
 
     def _results(self, place: Path) -> list[Result]:
-        file = _file_of(place)
+        file = results_file(place)
         return results(store.read(file)[0]) if file else []
 
     def _candidates(self) -> list[Candidate]:
@@ -356,7 +356,7 @@ class _Advice:
 
     def outcome(self, combination: Combination, phase_seconds: Mapping[str, float] | None = None) -> Outcome:
         """What the parts hold about this last combination. phase_seconds: as `Outcome` has it."""
-        alone = _file_of(self.folder / ALONE)
+        alone = results_file(self.folder / ALONE)
         assert alone is not None
         combinations = [self._sides(part) for part in self._parts()[1:] if part.exists()]
         left_out = {
@@ -390,23 +390,3 @@ class _Advice:
 
 def _left(until: float) -> float:
     return max(LEAST_S, until - time.monotonic())
-
-
-def _file_of(place: Path) -> Path | None:
-    """The results of a part; None where it has not begun."""
-    return next(iter(sorted(place.glob("*/*.jsonl"), reverse=True)), None)
-
-
-def _new_folder(out: Path, job: str) -> Path:
-    """A folder that is not there yet, named after the job and the day."""
-    stem = f"{job}-{date.today().isoformat()}"
-    for number in range(1, 1000):
-        folder = out / (stem if number == 1 else f"{stem}-{number}")
-        try:
-            folder.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise NoJob(f"cannot make {folder}: {error.strerror}; name another place with --out") from None
-        return folder
-    raise NoJob(f"{out} holds a thousand advices of {stem}: name another place with --out")

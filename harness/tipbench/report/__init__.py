@@ -17,14 +17,13 @@ from tipbench.report.answer import by_tip, of_runs
 from tipbench.report.earlier import earlier_runs
 from tipbench.report.output import ReportError, print_bytes, write_file
 from tipbench.report.results import results
-from tipbench.report.rows import Row, rows
 from tipbench.report.table import csv
 from tipbench.report.wording import plain
 
 if TYPE_CHECKING:
     from tipbench.report.pages import Pages
 
-__all__ = ["FORMATS", "ReportError", "Row", "earlier_runs", "one_liners", "render", "rows", "write"]
+__all__ = ["FORMATS", "ReportError", "earlier_runs", "one_liners", "render", "write"]
 
 Earlier = Sequence[Run]
 """Earlier runs of the machine, which the answers count too: `earlier_runs`."""

@@ -9,7 +9,6 @@ from functools import lru_cache
 
 from tipbench.records.record import Trainings
 from tipbench.report.result import Result
-from tipbench.report.rows import Row
 from tipbench.report.wording import ratio, seconds, value
 from tipbench.verdict.pooling import Mean
 from tipbench.verdict.trainings import expected_steps, fewer_steps, score_change
@@ -47,7 +46,7 @@ class Trained:
         return self.baseline.reached > 0 and self.variant.reached > 0
 
 
-def trained(result: Result | Row) -> Trained | None:
+def trained(result: Result) -> Trained | None:
     """None if no trainings were counted."""
     if result.trainings is None:
         return None
@@ -97,7 +96,7 @@ def _factor(fewer: Mean) -> str:
     return ratio(math.exp(fewer.mean), math.exp(low), math.exp(high))
 
 
-def in_full(row: Result | Row) -> str:
+def in_full(row: Result) -> str:
     """All of a row's trainings as a sentence without its full stop; empty where none were counted."""
     found = trained(row)
     if found is None:
