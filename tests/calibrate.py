@@ -32,8 +32,7 @@ from tipbench.engine.profiles import PROFILES
 from tipbench.errors import UserError
 from tipbench.records import store
 from tipbench.records.record import Record, Run
-from tipbench.report.results import rules
-from tipbench.verdict.rules import AT_MOST, BOUND, MARGIN
+from tipbench.verdict.rules import AT_MOST, BOUND, MARGIN, RULES
 from tipbench.verdict.verdict import Judgement, judge
 
 PLANTED = Path(__file__).parent / "planted"
@@ -85,10 +84,9 @@ def contradicts(verdict: str, truth: float) -> bool:
 
 def outcomes(run: Run) -> Iterator[Outcome]:
     """Everything that is known of a run's pairs, and what the run reported of it."""
-    judged_by, cores = rules(run)
     for record in run.records:
         planted = {kind: record.info.sizes[name] << 20 for name, kind in MEMORY.items() if name in record.info.sizes}
-        for judgement in judge(record, judged_by, cores):
+        for judgement in judge(record, RULES, run.cores):
             if planted:  # what the sides of such a pair take in time is not known
                 yield from (_of_memory(record, judgement, kind, size) for kind, size in planted.items())
             else:

@@ -357,7 +357,7 @@ def timed_out(say: Said, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Pat
     code, out, err = say("run", "--from", folder, "--results", tmp_path / "results", "--budget", "0.001s")
     assert (code, "Traceback" in err) == (0, False)
     file = stored(tmp_path / "results")
-    assert f"go on with: tipbench run --resume {file} --budget +30m" in out
+    assert f"continue with: tipbench run --resume {file} --budget +30m" in out
     assert answered(file) == ["own.Nowhere"]
     return file
 
@@ -366,7 +366,7 @@ def test_a_run_whose_time_was_up_goes_on_when_it_is_given_more(say: Said, timed_
     before = timed_out.read_bytes()
     code, out, _ = say("run", "--resume", timed_out, "--budget", "+30m")
     assert code == 0
-    assert "go on with" not in out
+    assert "continue with" not in out
     assert timed_out.read_bytes().startswith(before)
     assert answered(timed_out) == ["own.Adding", "own.Nowhere"]
     (adding,) = (record for record in store.read(timed_out)[0].records if record.launches)
@@ -389,7 +389,7 @@ def test_a_run_that_is_resumed_without_more_time_has_what_was_left_of_its_own(
     before = file.read_bytes()
     code, out, _ = say("run", "--resume", file)
     assert code == 0
-    assert f"go on with: tipbench run --resume {file} --budget +30m" in out
+    assert f"continue with: tipbench run --resume {file} --budget +30m" in out
     assert file.read_bytes() == before
 
 

@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from tipbench.report.markdown import environment, text
-from tipbench.report.wording import lines_of, plain
+from tipbench.tip.wording import lines_of, plain
 
 FRIGHTENING = st.text(st.sampled_from("ab1.2)#>-+=*_~`|[](){}!<>&\\$:/@ \n\r\t\x1b\u202e\ud800"), max_size=30)
 PLACES = {

@@ -18,9 +18,9 @@ from tests.test_html import check_by_axe
 from tipbench.records.record import Launch, PairInfo, Record, Run, VariantRecord
 from tipbench.records.store import Notice, read
 from tipbench.report import render, write
-from tipbench.report import wording as words
 from tipbench.report.code_places import code_of
 from tipbench.report.results import results
+from tipbench.tip import wording as words
 from tipbench.tip.pair import Claim
 from tipbench.tip.reason import Reason
 

@@ -20,8 +20,8 @@ from tests.made_up import CLOSE, count, info, measured, realistic, run, tip
 from tipbench.records.record import Launch, PairInfo, Record, Run, VariantRecord
 from tipbench.records.store import Notice
 from tipbench.report import FORMATS, ReportError, one_liners, render, write
-from tipbench.report import wording as words
 from tipbench.report.results import counts, results
+from tipbench.tip import wording as words
 from tipbench.tip.reason import Reason
 
 GOLDEN = Path(__file__).parent / "golden" / "run.jsonl"

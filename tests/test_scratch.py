@@ -169,7 +169,7 @@ def test_a_pair_that_fills_the_temporary_folder_fails_by_name_and_the_next_can_b
     (file,) = tmp_path.rglob("*.jsonl")
     assert done.returncode == 1
     assert re.search(r"tipbench: the temporary folder /tmp/tb-\w+ is full .*; 1 of 2 pairs are safe in", done.stderr)
-    assert f"go on with: tipbench run --resume {file}\n" in done.stderr
+    assert f"continue with: tipbench run --resume {file}\n" in done.stderr
     done = small("8m", "run", "--resume", str(file))
     assert done.returncode == 1
     run, _ = store.read(file)

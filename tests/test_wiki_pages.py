@@ -16,7 +16,7 @@ from tests.published import HOSTILE, hostile, published
 from tests.wikis import Real
 from tipbench.publish.markup import NOT_TEXT
 from tipbench.publish.send import Publication, send
-from tipbench.report.wording import lines_of, plain
+from tipbench.tip.wording import lines_of, plain
 
 window, browser = chromium.window, chromium.browser
 

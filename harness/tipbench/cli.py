@@ -105,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
         default="",
         help="of the jobs: for two cores, a workstation, a card of 16 GB, one of 80 GB. Default: what this machine is",
     )
-    command.add_argument("--resume", type=Path, metavar="FILE", help="go on with an interrupted run, as it was begun")
+    command.add_argument("--resume", type=Path, metavar="FILE", help="continue an interrupted run, as it was begun")
     command.add_argument("--seed", type=_seed, default=0, metavar="N", help="of inputs, weights and block order")
     command.add_argument("--bare", action="store_true", help="do not control the environment: heap, threads, hash seed")
     nodes = command.add_argument_group(
@@ -140,7 +140,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FUNCTION",
         help="of the same file: takes the model and returns a score; those of precision that keep it may be included",
     )
-    command.add_argument("--resume", type=Path, metavar="DIR", help="go on with an advice that was begun")
+    command.add_argument("--resume", type=Path, metavar="DIR", help="continue an advice")
 
     command = commands.add_parser("report", help="render stored runs; without FILE the newest under results/")
     command.set_defaults(command=_report)
@@ -269,22 +269,39 @@ def _run(options: argparse.Namespace) -> int:
             raise run.CannotRun(
                 "--resume goes on with a run as it was begun: give it no names or options but --budget and --rdzv"
             )
-        return run.resume(options.resume, options.rdzv, more_s=options.budget)
-    return run.begin(
+        code = run.resume(options.resume, options.rdzv, more_s=options.budget)
+        return _with_answers(code, options.resume)
+    place = nodes.place(options.nnodes, options.node_rank, options.rdzv)
+    folder = Path(os.path.realpath(options.folder)) if options.folder else BENCHMARKS
+    if place and place.number:
+        return run.follow_node_0(place, folder)
+    code, path = run.measured(
         run.Options(
             names=options.names,
             expression=options.expression,
-            folder=Path(os.path.realpath(options.folder)) if options.folder else BENCHMARKS,
+            folder=folder,
             results=options.results,
             profile=options.profile,
             device=options.device,
             size=options.size,
             seed=options.seed,
             bare=options.bare,
-            place=nodes.place(options.nnodes, options.node_rank, options.rdzv),
+            place=place,
             budget_s=BUDGET_S if options.budget is None else options.budget,
         )
     )
+    return _with_answers(code, path)
+
+
+def _with_answers(code: int, path: Path) -> int:
+    """Print the answers of a run that came to its end, and return its exit code."""
+    from tipbench import report
+    from tipbench.records import store
+
+    stored, _ = store.read(path)
+    if code in (0, 1) and not stored.options.get("given"):
+        print("\n".join(["", *report.one_liners(stored, report.earlier_runs(path, stored))]))
+    return code
 
 
 def _advise(options: argparse.Namespace) -> int:

@@ -27,10 +27,10 @@ from tipbench.errors import UserError
 from tipbench.machine.controls import controls, environment
 from tipbench.machine.orphans import die_with_parent
 from tipbench.records.record import PairInfo, Record
-from tipbench.report.wording import ratio, seconds
 from tipbench.suite.discover import discover
 from tipbench.suite.files import BENCHMARKS
 from tipbench.tip.process import ProcessSettings
+from tipbench.tip.wording import ratio, seconds
 
 PROCESSES = 6
 """Processes that each timer gets, so that the spread between processes is known."""

@@ -51,7 +51,7 @@ from tipbench.report import html
 from tipbench.report.output import write_file
 from tipbench.report.result import Result
 from tipbench.report.results import results
-from tipbench.report.wording import plural
+from tipbench.tip.wording import plural
 
 ALONE, SEARCH = "alone", "search"
 CONFIRMED, CONFIRMED_AGAIN = "confirmed", "confirmed-2"
@@ -143,7 +143,7 @@ def markdown_of(folder: Path) -> str:
         combination, time_s = tuple(said["measured_anew"]), said["time_with_changes"]
     except (OSError, KeyError):
         raise NoJob(
-            f"{folder} has no advice of this version yet: go on with `tipbench advise --resume {folder}`"
+            f"{folder} has no advice of this version yet: continue with `tipbench advise --resume {folder}`"
         ) from None
     return page.markdown(_Advice(folder, folder, **about).outcome(combination, time_s))
 

@@ -6,7 +6,7 @@ import math
 
 from tipbench.report.answer import SOON
 from tipbench.report.result import Result, steps_to_pay
-from tipbench.report.wording import seconds
+from tipbench.tip.wording import seconds
 
 
 def once(without: Result) -> tuple[float, int] | None:

@@ -15,7 +15,7 @@ from tipbench.records.record import Run
 from tipbench.report.answer import more_memory
 from tipbench.report.result import Result
 from tipbench.report.results import results
-from tipbench.report.wording import percent, plural, ratio
+from tipbench.tip.wording import percent, plural, ratio
 from tipbench.verdict.rules import MARGIN
 
 

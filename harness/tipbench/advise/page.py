@@ -27,7 +27,7 @@ from tipbench.report.machine_words import machine_words, versions
 from tipbench.report.markdown import render
 from tipbench.report.result import CONTROL, Result
 from tipbench.report.results import results
-from tipbench.report.wording import plain, seconds
+from tipbench.tip.wording import plain, seconds
 
 LOADING, FORWARD, BACKWARD, OPTIMIZER = PHASES
 PHASE_WORDS = {

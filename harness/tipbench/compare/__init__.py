@@ -15,7 +15,7 @@ from tipbench.compare.gate import fails, gate, lines_of
 from tipbench.compare.inputs import CompareError, chosen
 from tipbench.compare.page import markdown, title_of
 from tipbench.report.output import print_bytes, write_file
-from tipbench.report.wording import plain
+from tipbench.tip.wording import plain
 
 FORMATS = ("md", "html", "csv", "json")
 

@@ -8,7 +8,7 @@ import io
 from tipbench.compare.comparison import Cell, Comparison
 from tipbench.compare.consistency import consistencies
 from tipbench.report.result import memory_change
-from tipbench.report.wording import plain
+from tipbench.tip.wording import plain
 
 OF_A_RUN = ("verdict", "speedup", "low", "high", "memory", "reason")
 """memory: the variant's peak over the baseline's."""

@@ -15,7 +15,7 @@ from tipbench.report.answer import Answer, answers, by_tip
 from tipbench.report.grade import NOT, SAME, STATE, Facts, Grade, facts, grade
 from tipbench.report.measure import Effect, effects
 from tipbench.report.result import CONTROL, Key, Result
-from tipbench.report.wording import value
+from tipbench.tip.wording import value
 from tipbench.verdict.pooling import TIMES, Mean, pooled
 from tipbench.verdict.rules import ERROR, RULES, decide
 from tipbench.verdict.statistics import Estimate

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tipbench.compare.comparison import Comparison
 from tipbench.compare.means import difference
 from tipbench.report.result import CONTROL, Key
-from tipbench.report.wording import plain, plural, ratio
+from tipbench.tip.wording import plain, plural, ratio
 from tipbench.verdict.pooling import Mean
 from tipbench.verdict.rules import AT_MOST, MARGIN
 from tipbench.verdict.statistics import discoveries

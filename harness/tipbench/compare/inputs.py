@@ -10,7 +10,7 @@ from tipbench.compare.comparison import Comparison
 from tipbench.compare.stored import Stored, beginning, beneath, read_all, with_earlier
 from tipbench.errors import UserError
 from tipbench.records.store import StoreError, header, read
-from tipbench.report.wording import plain, plural
+from tipbench.tip.wording import plain, plural
 
 LEAST, MOST = 2, 50
 """Runs in a comparison."""
@@ -114,7 +114,7 @@ def _finished(runs: Sequence[Stored], files: dict[Path, bool], notes: list[str])
             continue
         why = "holds no finished pair"
         if files[stored.file]:
-            raise CompareError(f"{stored.file} {why}: go on with it by `tipbench run --resume`, or leave it out")
+            raise CompareError(f"{stored.file} {why}: continue it with `tipbench run --resume`, or leave it out")
         notes.append(f"left out: {stored.file.name} {why}")
     return [stored for stored in runs if stored.records]
 

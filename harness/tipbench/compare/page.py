@@ -22,7 +22,7 @@ from tipbench.report.answer import IMPOSSIBLE, USE_IF
 from tipbench.report.grade import hardware
 from tipbench.report.markdown import render
 from tipbench.report.result import MEMORY_KINDS, Key
-from tipbench.report.wording import change, plural, ratio, seconds, value
+from tipbench.tip.wording import change, plural, ratio, seconds, value
 from tipbench.verdict.pooling import Mean
 
 MOST_GRADES = 100

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import psutil
 
-from tipbench import __version__, report
+from tipbench import __version__
 from tipbench.engine.follower import follow
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.lock import only_run
@@ -32,14 +32,13 @@ from tipbench.machine.temporary import TemporaryFolderFull
 from tipbench.records import store
 from tipbench.records.fields import MalformedRecord, RunOptions, converted
 from tipbench.records.record import PairInfo, Record, Run
-from tipbench.report.results import rules
-from tipbench.report.wording import plural, ratio
 from tipbench.suite.commit import suite_commit
 from tipbench.suite.discover import Discovery, discover
 from tipbench.suite.files import BENCHMARKS
 from tipbench.suite.selection import select, with_controls
 from tipbench.tip.needs import available_cores
-from tipbench.verdict.rules import RULES_OPTION, Rules
+from tipbench.tip.wording import plural, ratio
+from tipbench.verdict.rules import RULES, RULES_OPTION
 from tipbench.verdict.verdict import Judgement, judge
 
 CHECK_BYTES = 3 << 30
@@ -85,13 +84,6 @@ class Options:
     @property
     def nodes(self) -> int:
         return self.place.count if self.place else 1
-
-
-def begin(options: Options) -> int:
-    """Measure anew. Returns the exit code; raises UserError."""
-    if options.place and options.place.number:
-        return _follow(options.place, options.folder)
-    return measured(options)[0]
 
 
 def measured(options: Options) -> tuple[int, Path]:
@@ -212,7 +204,7 @@ def _others(
         yield nodes
 
 
-def _follow(here: Place, folder: Path) -> int:
+def follow_node_0(here: Place, folder: Path) -> int:
     """Be another node than the first, until its run is over."""
     about = describe.describe()
     with only_run(f"`{typed_command()}`"):
@@ -252,7 +244,7 @@ def _carry_on(
     budget_s: float,
 ) -> int:
     """Measure what `stored.records` does not hold yet, saving what is learnt of a pair as soon as it is known."""
-    judged_by, cores = rules(stored)
+    cores = stored.cores
     records = {record.name: record for record in stored.records}
     begun = _begun(stored)
     left = [info for info in planned if info.name not in records or info.name in begun]
@@ -265,7 +257,7 @@ def _carry_on(
     launcher = Launcher(options.folder, stored.controls, nodes, options.kept)
     plan = Plan(
         PROFILES[stored.options["profile"]],
-        judged_by,
+        RULES,
         stored.options["seed"],
         cores,
         # One card has no room for several pairs, and other nodes are spoken to by one thread.
@@ -289,18 +281,18 @@ def _carry_on(
                 known = records.get(record.name)
                 writer.append(record)
                 records[record.name] = record
-                if answered(record, judged_by, cores):
-                    if known is None or not answered(known, judged_by, cores):
-                        progress.done(_line(record, cores, judged_by))
+                if answered(record, RULES, cores):
+                    if known is None or not answered(known, RULES, cores):
+                        progress.done(_line(record, cores))
                 elif len(record.launches) == 1 and not (known and known.launches):
-                    progress.say(_line(record, cores, judged_by))
+                    progress.say(_line(record, cores))
     except KeyboardInterrupt:
-        progress.say(f"interrupted: {_safe(writer, planned)}\ngo on with: {go_on}")
+        progress.say(f"interrupted: {_safe(writer, planned)}\ncontinue with: {go_on}")
         return 130
     except TemporaryFolderFull as cut:
-        raise TemporaryFolderFull(f"{cut}; {_safe(writer, planned)}\ngo on with: {go_on}", exit_code=1) from None
+        raise TemporaryFolderFull(f"{cut}; {_safe(writer, planned)}\ncontinue with: {go_on}", exit_code=1) from None
     except NodeLost as lost:
-        further = f"go on with: {go_on}, and on the other nodes as before"
+        further = f"continue with: {go_on}, and on the other nodes as before"
         raise NodeLost(f"{lost}; {_safe(writer, planned)}\n{further}") from None
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -317,8 +309,7 @@ def at_once(side_bytes: int = 0) -> int:
 
 def _begun(stored: Run) -> dict[str, Record]:
     """By name, the records of a file that further launches belong to."""
-    judged_by, cores = rules(stored)
-    return {record.name: record for record in stored.records if not complete(record, judged_by, cores)}
+    return {record.name: record for record in stored.records if not complete(record, RULES, stored.cores)}
 
 
 def _safe(writer: store.Writer, planned: Sequence[PairInfo]) -> str:
@@ -326,23 +317,20 @@ def _safe(writer: store.Writer, planned: Sequence[PairInfo]) -> str:
 
 
 def _conclude(stored: Run, path: Path) -> int:
-    """Say what a complete run found and where its report is. Returns the exit code."""
-    judged_by, cores = rules(stored)
-    unfinished = set(stored.planned) - {record.name for record in stored.records if complete(record, judged_by, cores)}
-    still_open = unfinished - {record.name for record in stored.records if answered(record, judged_by, cores)}
-    of_suite = not stored.options.get("given")
-    if of_suite:
-        print("\n".join(["", *report.one_liners(stored, report.earlier_runs(path, stored)), ""]))
-    if unfinished and not stored.options.get("given"):
-        lack_memory = len(unfinished) - len(still_open)
-        lacking = [
-            *([f"{plural(len(still_open), 'pair')} open when the time was up"] if still_open else []),
-            *([f"memory not measured of {plural(lack_memory, 'answered pair')}"] if lack_memory else []),
+    """Say what is still undecided, and where the results are. Returns the exit code."""
+    cores, records = stored.cores, stored.records
+    unfinished = set(stored.planned) - {record.name for record in records if complete(record, RULES, cores)}
+    undecided = unfinished - {record.name for record in records if answered(record, RULES, cores)}
+    without_memory = len(unfinished) - len(undecided)
+    if not stored.options.get("given"):
+        open_pairs = [
+            *([f"{plural(len(undecided), 'pair')} still undecided"] if undecided else []),
+            *([f"memory not measured for {plural(without_memory, 'decided pair')}"] if without_memory else []),
         ]
-        print(f"{'; '.join(lacking)}; go on with: {store.resume_command(path)} --budget +30m")
-    if of_suite:
+        if open_pairs:
+            print(f"{'; '.join(open_pairs)}; continue with: {store.resume_command(path)} --budget +30m")
         print(f"results: {path}\nreport:  tipbench report {shlex.quote(str(path))}")
-    return int(any(_failed(record) for record in stored.records))
+    return int(any(_failed(record) for record in records))
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> NoReturn:
@@ -353,13 +341,13 @@ def _failed(record: Record) -> bool:
     return record.outcome == "failed" or any(found.outcome == "failed" for found in record.variants.values())
 
 
-def _line(record: Record, cores: int, judged_by: Rules) -> str:
+def _line(record: Record, cores: int) -> str:
     """What is printed of a finished pair."""
     if record.outcome != "measured":
         kind = f"{record.kind}: " if record.kind else ""
         return f"{record.name}: {record.outcome}: {kind}{record.reason}"
     verdicts = []
-    for judged in judge(record, judged_by, cores):
+    for judged in judge(record, RULES, cores):
         name = "" if judged.variant == "optimized" else f"{judged.variant} "
         verdicts.append(f"{name}{verdict(judged)}")
     return f"{record.name}: {'; '.join(verdicts)} ({record.wall_s:.0f} s)"

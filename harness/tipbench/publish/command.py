@@ -22,7 +22,7 @@ from tipbench.publish.wiki import Page, Wiki, WikiError
 from tipbench.records import store
 from tipbench.report.earlier import earlier
 from tipbench.report.results import results as results_of
-from tipbench.report.wording import plain, plural
+from tipbench.tip.wording import plain, plural
 
 
 class PublishError(UserError):

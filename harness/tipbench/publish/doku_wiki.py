@@ -25,7 +25,7 @@ from xml.parsers.expat import ExpatError
 from tipbench.publish import markup, web
 from tipbench.publish.secret import Secret
 from tipbench.publish.wiki import SUMMARY, Conflict, Page, WikiError
-from tipbench.report.wording import plain
+from tipbench.tip.wording import plain
 
 EDIT, CREATE, UPLOAD = 2, 4, 8
 """Permissions as `wiki.aclCheck` gives them, each with all below it: dokuwiki.org/acl."""

@@ -16,7 +16,7 @@ import psutil
 
 from tipbench.publish.secret import Secret
 from tipbench.publish.wiki import WikiError
-from tipbench.report.wording import plain
+from tipbench.tip.wording import plain
 
 DEADLINE_S = 300.0
 """Seconds until git is given up: it asks nobody anything, so it only ever waits for the network."""

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from tipbench.publish import markup, web
 from tipbench.publish.secret import Secret
 from tipbench.publish.wiki import SUMMARY, Conflict, Page, WikiError
-from tipbench.report.wording import plain
+from tipbench.tip.wording import plain
 
 try:
     import mwclient

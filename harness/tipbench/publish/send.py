@@ -12,7 +12,7 @@ from tipbench.publish import index
 from tipbench.publish.index import COMPARISON, Entry
 from tipbench.publish.region import inside, placed
 from tipbench.publish.wiki import ROOT, Conflict, Page, Wiki, WikiError
-from tipbench.report.wording import lines_of
+from tipbench.tip.wording import lines_of
 
 TRIES = 8
 """Publishers that write at once come one after the other: each try that loses means that another one has won."""

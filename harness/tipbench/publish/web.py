@@ -12,7 +12,7 @@ from requests.auth import AuthBase
 
 from tipbench.publish.secret import Secret
 from tipbench.publish.wiki import WikiError
-from tipbench.report.wording import plain
+from tipbench.tip.wording import plain
 
 TIMEOUT_S = 60.0
 """Without a byte from the server."""

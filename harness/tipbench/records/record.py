@@ -311,3 +311,9 @@ class Run:
     options: Mapping[str, Any]
     planned: tuple[str, ...]
     records: tuple[Record, ...] = ()
+
+    @property
+    def cores(self) -> int:
+        """Of the machine, by which rounds are left out as disturbed; 1 if it does not tell."""
+        cores = self.machine.get("cores")
+        return cores if isinstance(cores, int) else 1

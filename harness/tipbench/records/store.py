@@ -117,7 +117,7 @@ class Writer:
             cause = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else _why(error)
             raise StoreError(
                 f"{record.name} could not be written to {self.path}: {cause}. Pairs that are safe there: {self.saved}. "
-                f"Make room, or give access, then go on with: {resume_command(self.path)}",
+                f"Make room, or give access, then continue with: {resume_command(self.path)}",
                 exit_code=1,
             ) from error
         self.stored[key] = stored
@@ -178,7 +178,7 @@ def create(folder: Path, run: Run) -> Writer:
 
 
 def resume(path: Path) -> tuple[Run, Writer]:
-    """Open a results file to go on with it; `Writer.notices` says what was wrong with it.
+    """Open a results file to continue it; `Writer.notices` says what was wrong with it.
 
     A truncated last line is cut off. Lines damaged elsewhere stay as they are: their pairs count as not
     measured. Raises StoreError as `read` does, and where the file cannot be written.

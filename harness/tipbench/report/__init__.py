@@ -18,7 +18,7 @@ from tipbench.report.earlier import earlier_runs
 from tipbench.report.output import ReportError, print_bytes, write_file
 from tipbench.report.results import results
 from tipbench.report.table import csv
-from tipbench.report.wording import plain
+from tipbench.tip.wording import plain
 
 if TYPE_CHECKING:
     from tipbench.report.pages import Pages

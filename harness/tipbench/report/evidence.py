@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tipbench.report.result import Result, promise_kept
 from tipbench.report.trained import in_full
-from tipbench.report.wording import equal_work, percent, size, value
 from tipbench.tip.pair import Claim
+from tipbench.tip.wording import equal_work, percent, size, value
 
 GPU_READINGS = {
     "sm_mhz": ("SM clock", 1, "MHz"),

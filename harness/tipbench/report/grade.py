@@ -13,8 +13,8 @@ from typing import Any
 from tipbench.machine.fields import CARD_FIELDS, MACHINE_FIELDS, PARTS, of_part
 from tipbench.machine.proc import DENIED, UNAVAILABLE
 from tipbench.records.record import Run
-from tipbench.report.wording import size
-from tipbench.report.wording import value as as_text
+from tipbench.tip.wording import size
+from tipbench.tip.wording import value as as_text
 
 SAME, STATE, HARDWARE, NOT = (
     "same machine and state",

@@ -9,7 +9,7 @@ from typing import Any
 
 from tipbench.machine.proc import DENIED, UNAVAILABLE
 from tipbench.report.grade import shown
-from tipbench.report.wording import plural, size
+from tipbench.tip.wording import plural, size
 
 UNKNOWN = (UNAVAILABLE, DENIED)
 

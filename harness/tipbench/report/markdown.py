@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 import jinja2
 from markupsafe import Markup
 
-from tipbench.report import wording
+from tipbench.tip import wording
 
 TEMPLATES = Path(__file__).parent / "pages"
 

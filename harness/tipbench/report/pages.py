@@ -25,8 +25,8 @@ from tipbench.report.machine_words import brief_lines, field_rows, machine_words
 from tipbench.report.measure import effects
 from tipbench.report.result import CONTROL, MEMORY_KINDS, Result
 from tipbench.report.results import counts
-from tipbench.report.wording import change, plural, ratio, seconds, value
 from tipbench.suite.source import SHARED
+from tipbench.tip.wording import change, plural, ratio, seconds, value
 from tipbench.verdict.rules import AT_MOST
 from tipbench.verdict.statistics import serial
 

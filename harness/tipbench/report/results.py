@@ -17,9 +17,8 @@ from typing import Any
 from tipbench.records.record import Record, Run, VariantRecord
 from tipbench.records.store import folder_name
 from tipbench.report.result import CONTROL, JOULES, LIMITS, READINGS, Result, Share, Sides, readable, steps_to_pay
-from tipbench.verdict import rules as verdict_rules
 from tipbench.verdict.launches import gpu_medians
-from tipbench.verdict.rules import Rules
+from tipbench.verdict.rules import RULES
 from tipbench.verdict.verdict import Judgement, judge_suite
 
 
@@ -38,7 +37,7 @@ def results(run: Run) -> list[Result]:
     """All rows of a run in the order in which its pairs were planned."""
     place = {name: index for index, name in reversed(list(enumerate(run.planned)))}
     records = sorted(run.records, key=lambda record: place.get(record.name, len(place)))
-    judgements = judge_suite(records, *rules(run))
+    judgements = judge_suite(records, RULES, run.cores)
     of_run = {
         "run_id": readable(run.id),
         "started": readable(run.started),
@@ -53,12 +52,6 @@ def results(run: Run) -> list[Result]:
         replace(row, limits=limits) if (limits := _limits(row, judgement.record, rates)) else row
         for row, judgement in zip(rows, judgements, strict=True)
     ]
-
-
-def rules(run: Run) -> tuple[Rules, int]:
-    """By which the run is judged, and the cores by which it left rounds out; 1 if the machine does not tell."""
-    cores = run.machine.get("cores")
-    return verdict_rules.RULES, cores if isinstance(cores, int) else 1
 
 
 def counts(run: Run) -> Counts:

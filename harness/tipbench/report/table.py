@@ -14,7 +14,7 @@ from tipbench.records import store
 from tipbench.report.result import JOULES, LIMITS, MEMORY, READINGS, Result
 from tipbench.report.results import results
 from tipbench.report.trained import Trained, trained
-from tipbench.report.wording import equal_work, plain, value
+from tipbench.tip.wording import equal_work, plain, value
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from tipbench.records.record import Trainings
 from tipbench.report.result import Result
-from tipbench.report.wording import ratio, seconds, value
+from tipbench.tip.wording import ratio, seconds, value
 from tipbench.verdict.pooling import Mean
 from tipbench.verdict.trainings import expected_steps, fewer_steps, score_change
 

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from tipbench.report.palette import PALETTE
-from tipbench.report.wording import plain
+from tipbench.tip.wording import plain
 
 Format = Literal["svg", "png"]
 FORMATS: tuple[Format, ...] = ("svg", "png")
