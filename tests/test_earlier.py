@@ -84,7 +84,7 @@ def test_of_many_runs_the_latest_count(tmp_path: Path) -> None:
 # ---- what becomes of them ----
 
 
-def reported(file: Path, *options: str) -> list[dict[str, Any]]:
+def answers_of(file: Path, *options: str) -> list[dict[str, Any]]:
     """As `tipbench report` has them."""
     out = file.parent / "out"
     assert main(["report", str(file), "--format", "json", "--out", str(out), *options]) == 0
@@ -99,7 +99,7 @@ def test_earlier_runs_count_in_a_report_unless_it_is_of_the_run_alone(tmp_path: 
         stored(tmp_path, on_day(day, job(0.06)))
     edge = on_day(3, job(0.012))
     file = stored(tmp_path, edge)
-    (together,), (alone,) = reported(file), reported(file, "--alone")
+    (together,), (alone,) = answers_of(file), answers_of(file, "--alone")
     assert (together["kind"], together["runs"]) == ("use it", 3)
     assert (alone["kind"], alone["runs"]) == ("at most", 1)
     line, of_runs = one_liners(edge, earlier_runs(file, edge))
@@ -112,7 +112,7 @@ def test_earlier_runs_count_in_a_report_unless_it_is_of_the_run_alone(tmp_path: 
 
 def test_a_run_of_other_code_is_none_of_those_that_count(tmp_path: Path) -> None:
     stored(tmp_path, on_day(1, job(0.06, code={"baseline": "one"})))
-    (found,) = reported(stored(tmp_path, on_day(2, job(0.012, code={"baseline": "another"}))))
+    (found,) = answers_of(stored(tmp_path, on_day(2, job(0.012, code={"baseline": "another"}))))
     assert (found["kind"], found["runs"]) == ("at most", 1)
 
 

@@ -16,12 +16,14 @@ import keyring.backend
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.tree import SyntaxTreeNode
 
 from tests.git_server import commits, files, git, put
 from tests.made_up import info, measured, run
-from tests.published import entry, on, picture, published, stored, suite_run
+from tests.published import entry, of, on, picture, published, stored, suite_run
 from tipbench import cli
-from tipbench.publish import index, markup, secret, target
+from tipbench.publish import index, markup, pages, secret, target
 from tipbench.publish import send as sending
 from tipbench.publish.allowed import allowed
 from tipbench.publish.index import COMPARISON, Entry
@@ -30,6 +32,7 @@ from tipbench.publish.region import Unmarked, inside, placed
 from tipbench.publish.secret import Secret
 from tipbench.publish.send import Publication, plan, preview, send
 from tipbench.publish.wiki import ROOT, Conflict, Page, WikiError
+from tipbench.report import markdown
 
 MARKS = ("<!-- begin -->", "<!-- end -->")
 
@@ -182,9 +185,22 @@ def test_the_index_names_the_newest_run_first() -> None:
     assert index.merged([old, new], [replace(old, measured="9")]) == [new, replace(old, measured="9")]
 
 
+def test_texts_of_web_links_end_no_link() -> None:
+    link = f"{markdown.link('a]] {{x}}', 'https://example.org/?q=]]|y')}\n"
+    address = "https://example.org/?q=%5D%5D%7Cy"
+    assert markup.doku_text(link, ADDRESSES) == f"[[{address}|a] ] {{ {{x}}}}]]\n"
+    assert markup.wikitext(link, ADDRESSES) == f"[{address} a&#93;&#93; &#123;&#123;x&#125;&#125;]\n"
+
+
+def test_code_that_looks_like_an_address_stays() -> None:
+    code = "`f[0](x.svg)` and\n\n````python\n# f[0](x.md)\n```\n````\n"
+    page = pages._page("P", f"{code}[to it](below/x.md)\n", "Evidence", {})
+    assert page.text == f"{code}[to it](Evidence#x)\n"
+
+
 def test_what_the_index_tells_of_a_run() -> None:
-    line, pages = of_run(allowed(suite_run()))
-    assert line.path == pages[-1].path == "Benchmarks/amd-epyc-zen4-2c-24g/2026-03-01-aaaaaaaa"
+    line, of_whole = of_run(allowed(suite_run()))
+    assert line.path == of_whole[-1].path == "Benchmarks/amd-epyc-zen4-2c-24g/2026-03-01-aaaaaaaa"
     assert (line.measured, line.skipped, line.failed, line.missing) == ("4", "1", "1", "0")
     assert line.noise == "0.994..1.004"
     assert line.answers == "2-0-0-0-0-0-1-1"
@@ -192,6 +208,29 @@ def test_what_the_index_tells_of_a_run() -> None:
     assert "4 measured, 1 skipped, 1 failed" in text
     assert "2 use it, 1 can't tell, 1 not possible here" in text
     assert "0.994..1.004" in text
+
+
+def test_every_link_of_a_run_leads_to_a_heading_and_every_image_to_a_file() -> None:
+    sweep = {f"num_workers={number}": 0.1 * number for number in (1, 2, 4, 8)}
+    more = [
+        measured(of("channels-last", "ResNetTraining", scale="macro", job="ResNetTraining"), {"optimized": 0.2}),
+        measured(of("amp", "ResNetTraining", scale="macro", job="ResNetTraining"), {"optimized": 0.4}),
+        measured(of("async-loading", "Decoding", tuple(sweep)), sweep),
+    ]
+    records = (*suite_run().records, *more)
+    whole = replace(suite_run(), records=records, planned=tuple(record.name for record in records))
+    line, of_whole = of_run(allowed(whole))
+    parser, nodes = MarkdownIt("commonmark").enable("table"), []
+    for page in of_whole:
+        nodes += [(page, node) for node in SyntaxTreeNode(parser.parse(page.text)).walk()]
+    headings = {f"{page.path}#{node.children[0].content}" for page, node in nodes if node.type == "heading"}
+    links = {str(node.attrs["href"]) for _, node in nodes if node.type == "link"}
+    assert {link for link in links if not link.startswith("http")} - headings == {line.path}
+    assert f"{line.path}/Evidence#async-loading" in links
+    images = [(page.path, str(node.attrs["src"])) for page, node in nodes if node.type == "image"]
+    assert images == [(page.path, name) for page in of_whole for name in page.files]
+    assert len(images) == 2
+    assert all(content.startswith(b"\x89PNG") for page in of_whole for content in page.files.values())
 
 
 # ---- sending ---------------------------------------------------------------------------------------

@@ -87,6 +87,7 @@ def test_links_lead_on_and_figures_are_shown(site: Real, kind: str, window: chro
     path = run.runs[0][0].path
     send(site.open(), run)
     shown = window().new_page()
+    shown.set_default_timeout(60_000)  # PHP's server resizes the figure first, beside other tests
     heard = listening(shown)
     shown.goto(address(site, kind, "Benchmarks"))
     shown.click(f"a:text-is('{run.runs[0][0].run}')")

@@ -150,20 +150,6 @@ class Media(Real):
     def name(self, path: str) -> str:
         return path
 
-    def as_admin(self, action: str, files: Any = None, **words: str) -> None:
-        """An administrator does something through the API."""
-        session, api = requests.Session(), f"{self.server.url}api.php"
-
-        def ask(files: Any = None, **words: str) -> Any:
-            return session.post(api, data={"format": "json", **words}, files=files, timeout=30).json()
-
-        def token(kind: str) -> str:
-            return str(ask(action="query", meta="tokens", type=kind)["query"]["tokens"][f"{kind}token"])
-
-        ask(action="login", lgname="Admin", lgpassword=TOKEN, lgtoken=token("login"))
-        answer = ask(files, action=action, token=token("csrf"), **words)
-        assert action in answer, answer
-
     def query(self, **words: str) -> list[Any]:
         """Pages, as the API shows them to strangers."""
         found: list[Any] = []

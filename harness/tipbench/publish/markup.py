@@ -175,7 +175,7 @@ def _converted(markdown: str, wiki: _Wiki, addresses: Addresses) -> str:
                 if target := addresses.of(address):
                     return raw(wiki.image(target, plain_text(inlines)))
                 return {"t": "Emph", "c": changed(inlines)}
-            case "Link", [_, inlines, [address, _]] if PAGE.fullmatch(address):
+            case "Link", [_, inlines, [address, _]] if PAGE.fullmatch(address) or wiki is DOKU_WIKI:
                 return raw(wiki.link(addresses.of(address), plain_text(inlines).strip() or address))
         return {key: changed(value) for key, value in node.items()}
 

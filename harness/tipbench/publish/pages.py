@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from tipbench import compare
 from tipbench.compare.comparison import Comparison
@@ -13,6 +13,9 @@ from tipbench.publish.wiki import Page
 from tipbench.report.pages import Layout, pages
 from tipbench.report.results import results
 
+CODE = r"^(?P<fence>`{3,}).*?^(?P=fence)$|(?P<tick>`)[^`\n]+`"
+"""Code as `report.markdown` writes it: a block has a longer fence than any backticks within it, a line has none."""
+
 
 def of_run(publication: Allowed) -> tuple[Entry, list[Page]]:
     """The line in the index, and the run's pages: the evidence of all tips in one, then the answers, which link it."""
@@ -21,38 +24,41 @@ def of_run(publication: Allowed) -> tuple[Entry, list[Page]]:
     runs = [*map(results, publication.earlier), results(publication.run)]
     line = entry(publication.run, runs)
     evidence = f"{line.path}/Evidence"
-    layout = Layout(below=f"{evidence}#", ending="", home=line.path)
-    made = pages(publication.run, runs, publication.notices, layout)
-    files = {f"{drawing.name}.png": save(drawing, "png") for drawing in made.drawings}
-    links_up = f"({line.path})"
-    tips = [f"## {name}\n\n{_below(text, links_up)}" for name, text in made.below.items()]
-    below = "\n".join(["# Evidence", "", f"[All answers of this run]{links_up}", "", *tips])
-    texts = {evidence: below, line.path: made.front}
-    return line, [_with_files(path, _pictures(text, layout.below or ""), files) for path, text in texts.items()]
+    made = pages(publication.run, runs, publication.notices, Layout("below/"))
+    figures = {f"{drawing.name}.png": save(drawing, "png") for drawing in made.drawings}
+    sections = [f"## {name}\n\n{_section(text)}" for name, text in made.below.items()]
+    below = "\n".join([f"# Evidence\n\n[All answers of this run]({line.path})\n", *sections])
+    return line, [_page(evidence, below, evidence, figures), _page(line.path, made.front, evidence, figures)]
 
 
 def of_comparison(comparison: Comparison) -> Page:
     return Page(COMPARISON, compare.markdown(comparison))
 
 
-def _below(text: str, links_up: str) -> str:
-    """A tip's evidence within a page: its headings a level lower, and without its link up."""
-    lines, fence = [], ""
-    for line in text.split("\n"):
-        if mark := re.match(r"`{3,}", line):
-            fence = "" if fence and line.strip() == fence else fence or mark[0]
-        is_heading = not fence and line.startswith("#")
-        if not fence and line == f"[All answers of this run]{links_up}":
-            continue
-        lines.append(f"**{line[2:]}**" if is_heading and line.startswith("# ") else "#" * is_heading + line)
-    return "\n".join(lines)
+def _section(page: str) -> str:
+    """A tip's page within another one: tables of contents need not name its headings."""
+    return _outside_code(r"^#+ (?P<heading>[^\n]*)$", lambda part: f"**{part['heading']}**", page)
 
 
-def _pictures(text: str, folder: str) -> str:
-    """Images by their files' names alone."""
-    return re.sub(rf"\]\((?:{re.escape(folder)})?([\w.+-]+)\.svg\)", r"](\1.png)", text)
+def _page(path: str, text: str, evidence: str, figures: Mapping[str, bytes]) -> Page:
+    """The page with links to sections of the evidence in place of files, and with its figures."""
+    files: dict[str, bytes] = {}
+
+    def addressed(part: re.Match[str]) -> str:
+        if part["kind"] == "md":
+            return f"]({evidence}#{part['name']})"
+        file = f"{part['name']}.png"
+        files[file] = figures[file]
+        return f"]({file})"
+
+    address = r"\]\((?:below/)?(?P<name>[\w.+-]+)\.(?P<kind>md|svg)\)"
+    return Page(path, _outside_code(address, addressed, text), files)
 
 
-def _with_files(path: str, text: str, files: Mapping[str, bytes]) -> Page:
-    shown: Sequence[str] = re.findall(r"!\[(?:[^\]\\]|\\.)*\]\(([\w.+-]+)\)", text)
-    return Page(path, text, {name: files[name] for name in shown if name in files})
+def _outside_code(pattern: str, change: Callable[[re.Match[str]], str], text: str) -> str:
+    return re.sub(
+        f"{CODE}|{pattern}",
+        lambda part: part[0] if part["fence"] or part["tick"] else change(part),
+        text,
+        flags=re.M | re.S,
+    )
