@@ -15,7 +15,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup native bench quick test test-all test-gpu gpu lint report clean
+.PHONY: help setup native bench quick test test-all test-gpu gpu lint evidence report clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z -]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "  make %-14s %s\n", $$1, $$2 }'
@@ -86,6 +86,9 @@ lint: setup ## ruff, mypy, which room may import which, and no file over 400 lin
 	@$(BIN)/lint-imports
 	@find harness benchmarks -name '*.py' -exec awk 'END { if (FNR > 400) print FILENAME ": " FNR " lines, over 400" }' {} \; | \
 		{ ! grep .; }
+
+evidence: setup ## render all that is committed under reports/ anew, by this suite
+	@$(BIN)/python -m tests.evidence
 
 report: setup ## render the newest run into reports/
 	@$(BIN)/tipbench report --format md --format html --out reports

@@ -97,12 +97,12 @@ def test_members_and_what_was_left_out_are_named_with_what_they_bring() -> None:
     [
         (
             Scores(),
-            ["  Left out, as it changes results: do c, 1.105x [1.101, 1.110] alone; `--allow numerics` lets it in"],
+            ["  Left out, as it changes results: do c, 1.105x [1.101, 1.109] alone; `--allow numerics` lets it in"],
         ),
         (
             Scores(200, {AS_IT_IS: (0.90, 0.91, 0.92), "c": (0.89, 0.90, 0.88)}),
             [
-                "  Left out, as it lowers the score: do c, 1.105x [1.101, 1.110] alone; score 0.89 (0.88 to 0.9) after "
+                "  Left out, as it lowers the score: do c, 1.105x [1.101, 1.109] alone; score 0.89 (0.88 to 0.9) after "
                 "200 steps, as it is 0.91 (0.9 to 0.92)"
             ],
         ),

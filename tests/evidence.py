@@ -1,0 +1,86 @@
+"""Renders what is committed under reports/ anew, by this suite: `python -m tests.evidence`, or `make evidence`.
+
+Of each machine under results/ the newest run gets its page, these runs are compared, and the README's excerpt and the
+guides' sentences follow. Pages of runs that are no longer stored go. What it rewrote is printed, and what it cannot
+render, as no stored run is behind it.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tipbench.records import store
+from tipbench.report import guides
+
+HOME = Path(__file__).parent.parent
+RESULTS, REPORTS = HOME / "results", HOME / "reports"
+TIPS = ("amp", "checkpointing", "cpu-ddp", "libiomp")
+"""Whose rows the README shows: one that pays, one with a condition, one that costs, one that is open."""
+
+RUN_PAGE = re.compile(r"\d{4}-\d\d-\d\d-[0-9a-f]{8}")
+
+
+def main() -> int:
+    newest = [max(folder.glob("*.jsonl"), key=_started) for folder in sorted(RESULTS.iterdir()) if folder.is_dir()]
+    stored = {file.stem for file in RESULTS.glob("*/*.jsonl")}
+    for page in REPORTS.glob("*/*"):
+        if RUN_PAGE.fullmatch(page.stem) and page.stem not in stored:
+            shutil.rmtree(page) if page.is_dir() else page.unlink()
+    for file in newest:
+        shutil.rmtree(REPORTS / file.parent.name / file.stem, ignore_errors=True)
+        _tipbench("report", file, "--format", "md", "--format", "html", "--out", REPORTS)
+    _tipbench("compare", *newest, "--format", "html", "--out", REPORTS)
+    shown = _linked(HOME / "README.md", r"reports/[^)]*\.md")
+    excerpt = _excerpt((HOME / shown).read_text(), Path(shown).parent)
+    _replace(HOME / "README.md", "excerpt", "end of excerpt", excerpt)
+    run_file = HOME / _linked(HOME / "benchmarks/README.md", r"results/\S+?\.jsonl")
+    sentences = guides.sentences(store.read(run_file)[0])
+    _replace(HOME / "benchmarks/README.md", "sentences", "end of sentences", sentences)
+    changed = _git("status", "--porcelain", "--", "reports", "README.md", "benchmarks/README.md")
+    print("\n".join(["rewritten:", *changed] if changed else ["everything is as it was"]))
+    others = sorted(str(file.relative_to(HOME)) for file in REPORTS.glob("*/*.md") if not RUN_PAGE.fullmatch(file.stem))
+    print("\n".join(["not rendered, as their runs are not stored (reports/README.md names the commands):", *others]))
+    return 0
+
+
+def _started(file: Path) -> str:
+    return store.header(file).started
+
+
+def _tipbench(*words: object) -> None:
+    subprocess.run([sys.executable, "-P", "-m", "tipbench", *map(str, words)], check=True, stdout=subprocess.DEVNULL)
+
+
+def _git(*words: str) -> list[str]:
+    done = subprocess.run(["git", "-C", str(HOME), *words], check=True, capture_output=True, text=True)
+    return done.stdout.splitlines()
+
+
+def _linked(page: Path, address: str) -> str:
+    """The first address of this form in a page."""
+    match = re.search(address, page.read_text())
+    if match is None:
+        raise SystemExit(f"{page} names no {address}")
+    return match[0]
+
+
+def _excerpt(page: str, folder: Path) -> str:
+    """The head of the table of answers, and the rows of TIPS, with links from the README's folder."""
+    lines = page.splitlines()
+    head = next(number for number, line in enumerate(lines) if line.startswith("| answer |"))
+    rows = [line for tip in TIPS for line in lines[head:] if line.startswith("| **") and f"/{tip}.md)" in line]
+    linked = [re.sub(r"\]\((?=[^)]*\.md\))", f"]({folder}/", row) for row in rows]
+    return "\n".join([*lines[head : head + 2], *linked]) + "\n"
+
+
+def _replace(page: Path, begin: str, end: str, text: str) -> None:
+    marked = re.compile(rf"(<!-- {begin}: .*? -->\n).*?(?=<!-- {end} -->)", re.DOTALL)
+    page.write_text(marked.sub(lambda match: match[1] + text, page.read_text(), count=1))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
