@@ -28,7 +28,7 @@ class Page:
     """A page to be published.
 
     Attributes:
-        path: its place, such as "Benchmarks/amd-epyc-zen4-2c-24g/2026-11-21-0e1f8a67".
+        path: its place, such as "Benchmarks/amd-epyc-zen4-2c-24g/2026-11-23-c89c4793".
         text: Markdown without raw HTML. Links name other pages by their paths, images their files by name.
         files: content of the images, by name.
     """
