@@ -209,7 +209,7 @@ def test_without_results_there_is_nothing_to_resume_or_report(
     monkeypatch.chdir(tmp_path)
     code, _, err = say(*command.split())
     assert code == 2
-    assert ("cannot read gone.jsonl" if "gone" in command else "measure first") in err
+    assert ("gone.jsonl cannot be read" if "gone" in command else "measure first") in err
 
 
 # ---- what cannot be stored, and what is damaged ----

@@ -769,7 +769,7 @@ def test_what_cannot_be_compared_is_refused_in_a_line(tmp_path: Path, capsys: py
         ([*results, "cccc", good], "'cccc' is no file"),
         ([*results, "aaaa", good], "'aaaa' is the beginning of 2 runs"),
         ([*results, "aaa", good], "4 characters at least"),
-        ([tmp_path / "none.jsonl", good], "cannot read"),
+        ([tmp_path / "none.jsonl", good], "cannot be read"),
         ([newer, good], "newer tipbench (schema 99"),
         ([empty, good], "holds no finished pair"),
         ([changed, good], "two files with the run id aaaa1111"),

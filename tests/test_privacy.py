@@ -32,10 +32,6 @@ from tipbench.report.results import results
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import SENTENCES, WITHHELD, Reason, field_names
 
-AT_A_VARIANT = {code for code in SENTENCES if code.partition(".")[0] in (
-    "no-output", "not-finite", "all-zeros", "different-results", "stale-results")}  # fmt: skip
-"""Of comparisons, which name the variant last."""
-
 CANARIES = {
     "hostname": "canary-host.corp.example",
     "user": "canaryuser",
@@ -386,7 +382,7 @@ def test_every_need_of_the_committed_runs_is_published() -> None:
 
 def given() -> Iterator[tuple[str, set[str]]]:
     """(code, names of fields) of every reason that stands in the harness's files."""
-    rooms = ("tip", "engine", "worker", "suite", "calibrate")
+    rooms = ("tip", "engine", "worker", "suite", "verdict")
     for tree in (ast.parse(file.read_text()) for room in rooms for file in Path("harness/tipbench", room).glob("*.py")):
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or getattr(node.func, "id", "") not in ("Failed", "Reason", "Unequal"):
@@ -401,8 +397,7 @@ def test_every_reason_that_the_harness_gives_has_a_sentence_which_names_its_fiel
     found = list(given())
     assert len(found) > 50
     for code, names in found:
-        later = {"where"} if code in AT_A_VARIANT else set()
-        assert (names - {"detail", "fix"}) | {"rank"} | later == field_names(code), code
+        assert (names - {"detail", "fix"}) | {"rank", "where"} == field_names(code), code
 
 
 @pytest.mark.parametrize(

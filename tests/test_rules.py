@@ -28,6 +28,7 @@ from tipbench.engine.run import verdict
 from tipbench.records.record import Record, Run
 from tipbench.report import FORMATS, one_liners, render
 from tipbench.report.results import results
+from tipbench.tip.reason import Reason, in_percent, in_words
 from tipbench.verdict.rules import (
     AT_MOST,
     BOUND,
@@ -41,7 +42,7 @@ from tipbench.verdict.rules import (
     p_of,
 )
 from tipbench.verdict.statistics import PRIOR, Estimate, estimate, provisional, serial
-from tipbench.verdict.verdict import Judgement, in_percent, judge, judge_suite, undecided
+from tipbench.verdict.verdict import Judgement, judge, judge_suite, undecided
 
 CORES = 2
 COMPARISONS = Path(__file__).parent / "identical_and_planted.csv"
@@ -206,7 +207,7 @@ def test_a_claim_that_becomes_a_bounded_answer_has_fallen() -> None:
 def test_a_pair_without_launches_is_open() -> None:
     found = only([])
     assert (found.verdict, found.speedup, found.launches) == ("inconclusive", None, 0)
-    assert found.reason == "time was up: needs 6 launches, has 0"
+    assert in_words(found.reasons) == "time was up: needs 6 launches, has 0"
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
@@ -214,7 +215,7 @@ def test_few_launches_give_a_provisional_number_and_no_verdict(count: int) -> No
     found = only(spread(0.3, 0.01, count) if count > 1 else [0.3])
     assert (found.verdict, found.launches, found.p, found.smallest) == ("inconclusive", count, None, None)
     assert found.speedup == pytest.approx(math.exp(0.3))
-    assert found.reason == f"needs 6 launches, has {count}"
+    assert in_words(found.reasons) == f"needs 6 launches, has {count}"
     assert (found.low is None) == (found.high is None) == (count < 4)
     if found.low is not None and found.high is not None:
         assert found.low < math.exp(0.3) < found.high
@@ -255,13 +256,13 @@ def test_provisional_numbers_are_no_part_of_the_false_discovery_control() -> Non
 def test_what_is_still_open_says_so(count: int, deviation: float, is_open: bool) -> None:
     found = only(spread(0.03, deviation, count))
     assert found.verdict == "inconclusive"
-    assert found.reason.endswith(f"; time was up after {count} of 18 launches") == is_open
+    assert in_words(found.reasons).endswith(f"; time was up after {count} of 18 launches") == is_open
 
 
 def test_what_was_given_up_is_not_open() -> None:
     found = only(spread(0.0, 0.2, 7))
-    assert found.reason.endswith("stopped after 7 launches: more would hardly settle it")
-    assert "time was up" not in only(spread(0.3, 0.01, 6)).reason
+    assert in_words(found.reasons).endswith("stopped after 7 launches: more would hardly settle it")
+    assert only(spread(0.3, 0.01, 6)).reasons == ()
 
 
 @pytest.mark.parametrize("count", [3, 5])
@@ -391,13 +392,12 @@ def test_a_verdict_that_the_wider_interval_does_not_support_is_taken_back() -> N
     drifting = [recorded(alike(0.0, 0.005, 6), f"Drift{number}") for number in range(9)]
     apart, together = judge(drifting[0], RULES, CORES)[0], judge_suite(drifting, RULES, CORES)[0]
     assert (apart.verdict, together.verdict) == ("no difference", AT_MOST)
-    why = "no difference before its interval was widened, as launches in a row were alike"
-    assert together.reason == why
+    assert together.reasons == (Reason("verdict.widened", {"verdict": "no difference"}),)
     wide = [recorded(alike(0.0, 0.015, 6), f"Drift{number}") for number in range(9)]
     apart, together = judge(wide[0], RULES, CORES)[0], judge_suite(wide, RULES, CORES)[0]
     assert (apart.verdict, together.verdict) == (AT_MOST, "inconclusive")
     assert together.smallest is not None
-    assert re.match(rf"between \S+ % slower and \S+ % faster; {AT_MOST} before", together.reason)
+    assert re.match(rf"between \S+ % slower and \S+ % faster; {AT_MOST} before", in_words(together.reasons))
 
 
 def test_what_stays_inconclusive_names_the_ends_of_the_wider_interval() -> None:
@@ -408,8 +408,8 @@ def test_what_stays_inconclusive_names_the_ends_of_the_wider_interval() -> None:
     assert together.smallest is not None
     assert together.smallest > apart.smallest
     assert together.low is not None
-    assert f"between {in_percent(math.log(together.low))} and " in together.reason
-    assert together.reason.partition("; ")[2] == apart.reason.partition("; ")[2]
+    assert f"between {in_percent(math.log(together.low))} and " in in_words(together.reasons)
+    assert together.reasons[1:] == apart.reasons[1:]
 
 
 def test_the_reports_limits_say_that_intervals_were_widened() -> None:

@@ -10,11 +10,11 @@ import pytest
 
 from tests.made_up import NO_GPU, info, launch, measured
 from tipbench.records.record import Launch, Outcome, Record, VariantRecord
-from tipbench.tip.reason import Reason
+from tipbench.tip.reason import Reason, in_percent, in_words, remedies
 from tipbench.verdict.launches import disturbed, launch_effect
 from tipbench.verdict.rules import AT_MOST, MARGIN, RULES, decide, futile
 from tipbench.verdict.statistics import Estimate
-from tipbench.verdict.verdict import Judgement, in_percent, judge, judge_suite, undecided
+from tipbench.verdict.verdict import Judgement, judge, judge_suite, undecided
 
 CORES = 2
 
@@ -53,7 +53,7 @@ def test_known_effects_get_their_verdicts(effect: float, spread: float, verdict:
         smallest = 1.01 * math.sqrt(high / low)  # of the effects that it could have seen
         assert judgement.smallest == pytest.approx(smallest)
         undecided_between = f"between {in_percent(math.log(low))} and {in_percent(math.log(high))}"
-        assert judgement.reason.startswith(undecided_between)
+        assert in_words(judgement.reasons[:1]) == undecided_between
 
 
 def test_the_interval_decides_and_its_edges_belong_to_inconclusive() -> None:
@@ -69,17 +69,16 @@ def test_the_interval_decides_and_its_edges_belong_to_inconclusive() -> None:
     assert verdict(-0.5, 0.5) == "inconclusive"
 
 
-@pytest.mark.parametrize(("share", "said"), [(0.1, ""), (0.5, " 50 %"), (3.0, " 100 %"), (-1.0, "")])
-def test_inconclusive_says_where_cores_were_short(share: float, said: str) -> None:
+@pytest.mark.parametrize(("share", "percent"), [(0.1, None), (0.5, 50), (3.0, 100), (-1.0, None)])
+def test_inconclusive_says_where_cores_were_short(share: float, percent: int | None) -> None:
     """share: of the blocks' time, in which tasks waited; below 0 it is not known."""
     quiet = measured(info(), {"optimized": 0.0}, spread=0.04)
     busy = tuple(
         replace(launch, pressure_us=tuple(round(share * 1e6 * s) if share > 0 else -1 for s in launch.seconds))
         for launch in quiet.launches
     )
-    added = only(replace(quiet, launches=busy)).reason.removeprefix(only(quiet).reason)
-    assert said in added
-    assert bool(added) == bool(said)
+    shortages = [reason for reason in only(replace(quiet, launches=busy)).reasons if reason.code == "verdict.shortage"]
+    assert [reason.fields["percent"] for reason in shortages] == ([] if percent is None else [pytest.approx(percent)])
 
 
 def test_the_first_look_that_decides_holds_whatever_comes_after() -> None:
@@ -103,7 +102,7 @@ def test_skipped_and_failed_records_keep_their_reasons() -> None:
         judged = judge(record, RULES, CORES)
         assert [one.variant for one in judged] == ["optimized", "arm"]
         for one in judged:
-            assert (one.verdict, one.reason, one.remedy) == (outcome, "1 NUMA node", "a larger machine")
+            assert (one.verdict, one.reasons) == (outcome, (record.why,))
             assert (one.speedup, one.low, one.high, one.p) == (None, None, None, None)
 
 
@@ -118,8 +117,8 @@ def test_a_variant_can_fail_or_be_skipped_alone() -> None:
         ("lossy", "failed", None),
         ("native", "skipped", None),
     ]
-    assert [one.reason for one in others] == ["different results: output differs", "libjemalloc not found"]
-    assert [one.remedy for one in others] == ["fix it", "run `make native`"]
+    assert [in_words(one.reasons) for one in others] == ["different results: output differs", "libjemalloc not found"]
+    assert [remedies(one.reasons) for one in others] == ["fix it", "run `make native`"]
 
 
 def test_a_file_that_could_not_be_imported_is_one_failure() -> None:
@@ -212,8 +211,8 @@ def test_a_claim_holds_without_what_the_gpus_clock_may_have_brought(
     (judgement,) = judge_suite([record], RULES, CORES)
     assert judgement.verdict == verdict
     if verdict == "inconclusive":
-        assert all(f"{clock} MHz" in judgement.reason for clock in mhz)
-        assert "nvidia-smi -lgc 1900" in judgement.remedy
+        assert all(f"{clock} MHz" in in_words(judgement.reasons) for clock in mhz)
+        assert "nvidia-smi -lgc 1900" in remedies(judgement.reasons)
     assert undecided(record, RULES, CORES) == [], "further launches would not change it"
 
 
@@ -231,7 +230,7 @@ def test_disturbed_launches_are_replaced_by_later_ones() -> None:
     record = replace(record, launches=(spoilt, *record.launches[1:]))
     judgement = only(record)
     assert (judgement.verdict, judgement.launches, judgement.quarantined) == ("inconclusive", 5, 4)
-    assert "1 of 6 launches were too disturbed" in judgement.reason
+    assert "1 of 6 launches were too disturbed" in in_words(judgement.reasons)
     assert undecided(record, RULES, CORES)
     further = replace(record, launches=(*record.launches, launch({"optimized": 0.3}, 6)))
     assert (only(further).verdict, only(further).launches) == ("faster", 6)
@@ -243,8 +242,8 @@ def test_inconclusive_counts_the_launches_that_were_too_disturbed() -> None:
     spoilt = tuple(with_throttling(launch, range(16)) for launch in record.launches[:3])
     judgement = only(replace(record, launches=(*spoilt, *record.launches)))
     assert (judgement.verdict, judgement.launches) == ("inconclusive", 6)
-    assert judgement.reason.startswith(only(record).reason.partition(";")[0])
-    assert "3 of 9 launches were too disturbed" in judgement.reason
+    assert judgement.reasons[0] == only(record).reasons[0]
+    assert judgement.reasons[1] == Reason("verdict.disturbed", {"disturbed": 3, "launches": 9})
 
 
 def test_undecided_until_every_variant_is_decided_or_the_looks_are_used_up() -> None:
@@ -281,8 +280,9 @@ def test_a_variant_that_is_given_up_says_so_and_is_not_timed_again() -> None:
     record = measured(info(), {"optimized": 0.0}, spread=0.2, launches=6)
     assert undecided(record, RULES, CORES) == []
     assert only(record).verdict == "inconclusive"
-    assert "stopped after 6 launches" in only(record).reason
-    assert "stopped after" not in only(measured(info(), {"optimized": 0.0}, spread=0.2, launches=18)).reason
+    assert "stopped after 6 launches" in in_words(only(record).reasons)
+    all_launches = only(measured(info(), {"optimized": 0.0}, spread=0.2, launches=18))
+    assert "stopped after" not in in_words(all_launches.reasons)
 
 
 def test_a_lone_weak_finding_among_many_is_demoted_and_what_was_not_measured_does_not_count() -> None:
@@ -293,7 +293,7 @@ def test_a_lone_weak_finding_among_many_is_demoted_and_what_was_not_measured_doe
     assert judge_suite([*skipped, weak], RULES, CORES)[-1].verdict == only(weak).verdict == "faster"
     demoted, kept, *rest = judge_suite([weak, strong, *nulls], RULES, CORES)
     assert demoted.verdict == "inconclusive"
-    assert "the run's 82 comparisons" in demoted.reason
+    assert "the run's 82 comparisons" in in_words(demoted.reasons)
     assert demoted.speedup == only(weak).speedup
     assert kept.verdict == "faster"
     assert {one.verdict for one in rest} == {"no difference"}

@@ -18,6 +18,7 @@ from tipbench.engine.runner import Plan, measure
 from tipbench.machine import describe
 from tipbench.machine.controls import controls
 from tipbench.suite.discover import discover
+from tipbench.tip.reason import in_words
 from tipbench.verdict.rules import RULES
 from tipbench.verdict.verdict import Judgement, judge
 
@@ -36,7 +37,7 @@ def judged(case: str, seed: int) -> Judgement:
         launcher.close()
     (judgement,) = judge(record, RULES, plan.cores)
     if judgement.speedup is None:
-        sys.exit(f"{judgement.verdict}: {judgement.reason}")
+        sys.exit(f"{judgement.verdict}: {in_words(judgement.reasons)}")
     return judgement
 
 

@@ -291,11 +291,11 @@ def _do(answer: Answer, survey: Survey, of_tip: Sequence[Result]) -> str:
 
 def _failed(answer: Answer, of_tip: Sequence[Result]) -> Answer:
     """What kept a tip from being measured, as an answer."""
-    why = next((result.why for result in of_tip if result.why), None)
-    if why is None:
+    reason = next((result.reasons[0] for result in of_tip if result.reasons and not result.is_measured), None)
+    if reason is None:
         return answer
-    word = {"not engaged": NO_EFFECT, "different results": OTHER_RESULTS}.get(why.kind, FAILS)
-    return replace(answer, answer=word, do="", gain=why.text.partition(": ")[2] or why.text)
+    word = {"not engaged": NO_EFFECT, "different results": OTHER_RESULTS}.get(reason.kind, FAILS)
+    return replace(answer, answer=word, do="", gain=reason.what)
 
 
 def _price(answer: Answer, outcome: Outcome) -> str:

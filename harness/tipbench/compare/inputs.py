@@ -9,7 +9,7 @@ from pathlib import Path
 from tipbench.compare.comparison import Comparison
 from tipbench.compare.stored import Stored, beginning, beneath, read_all, with_earlier
 from tipbench.errors import UserError
-from tipbench.records.store import StoreError, header, read
+from tipbench.records.store import UnusableFile, header, read
 from tipbench.tip.wording import plain, plural
 
 LEAST, MOST = 2, 50
@@ -71,40 +71,40 @@ def _is_path(word: str) -> bool:
 def _by_id(words: Sequence[str], results: Path) -> dict[str, Path]:
     """The one file beneath `results` that each word begins the id or the name of."""
     files = beneath(_absolute(results)) if words else []
-    found = {}
+    by_id = {}
     for word in words:
-        named = beginning(word, files) if len(word) >= SHORTEST else []
-        if not named:
+        matches = beginning(word, files) if len(word) >= SHORTEST else []
+        if not matches:
             short = f"; an id is named by {SHORTEST} characters at least" if len(word) < SHORTEST else ""
             raise CompareError(f"{plain(word)!r} is no file, no folder, and no run's id beneath {results}{short}")
-        if len(named) > 1:
-            few = ", ".join(file.name for file in named[:5]) + ", ..." * (len(named) > 5)
-            many = plural(len(named), "run")
+        if len(matches) > 1:
+            few = ", ".join(file.name for file in matches[:5]) + ", ..." * (len(matches) > 5)
+            many = plural(len(matches), "run")
             raise CompareError(f"{plain(word)!r} is the beginning of {many}: {plain(few)}; type more of it")
-        found[word] = named[0]
-    return found
+        by_id[word] = matches[0]
+    return by_id
 
 
 def _usable(files: dict[Path, bool], notes: list[str]) -> list[Path]:
-    """The files with a header; of the others one that was named raises the StoreError that says why."""
+    """The files with a header. Raises UnusableFile for one without that was named; others are noted."""
     usable = []
     for file, named in files.items():
         try:
             _check_header(file)
-        except StoreError as error:
+        except UnusableFile as error:
             if named:
                 raise
-            notes.append(f"left out: {str(error).replace(str(file), file.name)}")  # a path is nobody else's
+            notes.append(f"left out: {file.name}{error.problem}")  # without its folders, which are nobody else's
         else:
             usable.append(file)
     return usable
 
 
 def _check_header(file: Path) -> None:
-    """Raises the StoreError of `read`, which tells an empty file from a damaged one; no record is read."""
+    """Raises the UnusableFile of `read`, which tells an empty file from a damaged one; no record is read."""
     try:
         header(file)
-    except StoreError:
+    except UnusableFile:
         read(file)
 
 
@@ -112,10 +112,10 @@ def _finished(runs: Sequence[Stored], files: dict[Path, bool], notes: list[str])
     for stored in runs:
         if stored.records:
             continue
-        why = "holds no finished pair"
+        problem = "holds no finished pair"
         if files[stored.file]:
-            raise CompareError(f"{stored.file} {why}: continue it with `tipbench run --resume`, or leave it out")
-        notes.append(f"left out: {stored.file.name} {why}")
+            raise CompareError(f"{stored.file} {problem}: continue it with `tipbench run --resume`, or leave it out")
+        notes.append(f"left out: {stored.file.name} {problem}")
     return [stored for stored in runs if stored.records]
 
 
@@ -123,13 +123,13 @@ def _distinct(runs: Sequence[Stored], notes: list[str]) -> list[Stored]:
     """Each run once; copies with the same content are noted. Raises CompareError where they differ."""
     first: dict[str, Stored] = {}
     for stored in runs:
-        known = first.setdefault(stored.run.id, stored)
-        if known is stored:
+        earlier = first.setdefault(stored.run.id, stored)
+        if earlier is stored:
             continue
-        if (known.run, known.results) != (stored.run, stored.results):
+        if (earlier.run, earlier.results) != (stored.run, stored.results):
             raise CompareError(
-                f"two files with the run id {plain(stored.run.id)} and different contents: {known.file} and "
+                f"two files with the run id {plain(stored.run.id)} and different contents: {earlier.file} and "
                 f"{stored.file}; leave one out"
             )
-        notes.append(f"{stored.file.name} is a copy of {known.file.name} and counts once")
+        notes.append(f"{stored.file.name} is a copy of {earlier.file.name} and counts once")
     return list(first.values())

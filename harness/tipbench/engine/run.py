@@ -37,6 +37,7 @@ from tipbench.suite.discover import Discovery, discover
 from tipbench.suite.files import BENCHMARKS
 from tipbench.suite.selection import select, with_controls
 from tipbench.tip.needs import available_cores
+from tipbench.tip.reason import in_words
 from tipbench.tip.wording import plural, ratio
 from tipbench.verdict import rules
 from tipbench.verdict.rules import RULES_OPTION
@@ -357,7 +358,7 @@ def _line(record: Record, cores: int) -> str:
 def verdict(judged: Judgement) -> str:
     """`faster 1.35x [1.33, 1.38]`, or the reason where there is no speedup."""
     if judged.speedup is None:
-        return f"{judged.verdict}: {judged.reason}"
+        return f"{judged.verdict}: {in_words(judged.reasons)}"
     if judged.p is None:
         return f"provisional {ratio(judged.speedup, judged.low, judged.high)}"
     return f"{judged.verdict} {ratio(judged.speedup, judged.low, judged.high)}"

@@ -54,6 +54,21 @@ class StoreError(UserError):
     """A results file or folder cannot be used; the message names it and says what to do."""
 
 
+class UnusableFile(StoreError):
+    """A results file cannot be read.
+
+    Attributes:
+        file, problem: the message is one after the other.
+    """
+
+    def __init__(self, file: Path, problem: str) -> None:
+        super().__init__(f"{file}{problem}")
+        self.file, self.problem = file, problem
+
+    def __reduce__(self) -> tuple[type[UnusableFile], tuple[Path, str]]:  # read in a process of its own, it is sent
+        return type(self), (self.file, self.problem)
+
+
 @dataclass(frozen=True)
 class Notice:
     """A line of a results file that could not be used, and what is lost by it.
@@ -222,12 +237,12 @@ def _read(path: Path) -> tuple[Run, dict[PairKey, Stored], list[Notice]]:
         with opened(path) as file:
             lines = file.read().split(b"\n")
     except OSError as error:
-        raise StoreError(f"cannot read {path}: {_why(error)}") from error
+        raise UnusableFile(path, f" cannot be read: {_why(error)}") from error
     truncated = bool(lines[-1])
     if not truncated:
         lines.pop()
     if not lines:
-        raise StoreError(f"{path} is empty: the run ended before it began; delete the file and run again")
+        raise UnusableFile(path, " is empty: the run ended before it began; delete the file and run again")
     run = _header(path, lines[0])
     of_run = LinesOfRun(run.id)
     for number, line in enumerate(lines[1:], 2):
@@ -287,14 +302,14 @@ def header(path: Path) -> Run:
         with opened(path) as file:
             line = file.readline()
     except OSError as error:
-        raise StoreError(f"cannot read {path}: {_why(error)}") from error
+        raise UnusableFile(path, f" cannot be read: {_why(error)}") from error
     return _header(path, line.rstrip(b"\n"))
 
 
 def opened(path: Path) -> BinaryIO:
     """Open for reading. Raises OSError, and StoreError for a FIFO or a device, whose reading may never end."""
     if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):  # of a folder Python says it best
-        raise StoreError(f"cannot read {path}: not a regular file")
+        raise UnusableFile(path, " cannot be read: not a regular file")
     return path.open("rb")
 
 
@@ -310,28 +325,25 @@ def _header(path: Path, line: bytes) -> Run:
     advice = "restore the file, or delete it and run again"
     for beginning, text in OTHER_FORMATS.items():
         if line.startswith(beginning):
-            raise StoreError(f"{path} is {text}, then try again")
+            raise UnusableFile(path, f" is {text}, then try again")
     try:
         data = parsed(line.removeprefix(BYTE_ORDER_MARK))
     except ValueError as error:
-        raise StoreError(f"{path}, line 1: the header is not readable ({error}); {advice}") from error
+        raise UnusableFile(path, f", line 1: the header is not readable ({error}); {advice}") from error
     schema = data.get("schema")
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
-        raise StoreError(f"{path}, line 1: no schema version, so this is no results file of tipbench; {advice}")
+        raise UnusableFile(path, f", line 1: no schema version, so this is no results file of tipbench; {advice}")
+    schemas = f"schema {schema}; this one reads {SCHEMA}"
     if schema > SCHEMA:
-        raise StoreError(
-            f"{path}, line 1: written by a newer tipbench (schema {schema}; this one reads {SCHEMA}); "
-            "update tipbench, or read it with the version that wrote it"
-        )
+        remedy = "update tipbench, or read it with the version that wrote it"
+        raise UnusableFile(path, f", line 1: written by a newer tipbench ({schemas}); {remedy}")
     if schema < SCHEMA:
-        raise StoreError(
-            f"{path}, line 1: written by an older tipbench (schema {schema}; this one reads {SCHEMA}); convert it in "
-            "tipbench's repository with: python -m tests.convert_runs FILE"
-        )
+        remedy = "convert it in tipbench's repository with: python -m tests.convert_runs FILE"
+        raise UnusableFile(path, f", line 1: written by an older tipbench ({schemas}); {remedy}")
     try:
         converted(data, Header)
     except MalformedRecord as error:
-        raise StoreError(f"{path}, line 1: the header is damaged ({error}); {advice}") from None
+        raise UnusableFile(path, f", line 1: the header is damaged ({error}); {advice}") from None
     fields = {name: data[name] for name in HEADER}
     return Run(**{**fields, "planned": tuple(data["planned"])})
 

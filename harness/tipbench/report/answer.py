@@ -16,9 +16,9 @@ from tipbench.report.measure import TIME, Effect, claim_of, effects
 from tipbench.report.result import CONTROL, MEMORY_KINDS, MEMORY_MARGIN, Key, Result
 from tipbench.report.trained import in_ratio, in_short, score_kept, trained
 from tipbench.tip.pair import Claim
+from tipbench.tip.reason import in_percent
 from tipbench.tip.wording import change, plural, ratio, seconds, size, value
 from tipbench.verdict.pooling import Mean
-from tipbench.verdict.verdict import in_percent
 
 USE, USE_IF, DEPENDS, DEFAULT, SMALL, DO_NOT, UNCLEAR, IMPOSSIBLE = KINDS = (
     "use it",

@@ -101,8 +101,8 @@ class Result:
         gpu: by READINGS and JOULES, what a GPU's driver reported of both sides.
         limits: by kind of work (LIMITS), how near both sides come to what the machine reaches.
         job_profile: of the first launch of a job, as `tipbench.worker.job_card` has it.
-        why: why there is no result, as data.
-        reason, remedy: why there is no clear answer, and what to do about it.
+        reasons: why there is no clear answer, the main reason first.
+        reason, remedy: the same in words, and what to do about it.
     """
 
     run_id: str
@@ -158,7 +158,7 @@ class Result:
     gpu: Mapping[str, Sides | None] = field(default_factory=dict)
     limits: Mapping[str, Share] = field(default_factory=dict)
     job_profile: Mapping[str, float] = field(default_factory=dict)
-    why: Reason | None = None
+    reasons: tuple[Reason, ...] = ()
     reason: str = ""
     remedy: str = ""
 
@@ -168,7 +168,8 @@ class Result:
 
     @property
     def reason_code(self) -> str:
-        return readable(self.why.code) if self.why else ""
+        """Of the main reason; empty if there is none."""
+        return readable(self.reasons[0].code) if self.reasons else ""
 
     @property
     def pair_name(self) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 from tipbench.records.record import Record, Run, VariantRecord
 from tipbench.records.store import folder_name
 from tipbench.report.result import CONTROL, JOULES, LIMITS, READINGS, Result, Share, Sides, readable, steps_to_pay
+from tipbench.tip.reason import in_words, remedies
 from tipbench.verdict import rules
 from tipbench.verdict.launches import gpu_medians
 from tipbench.verdict.verdict import Judgement, judge_suite
@@ -63,7 +64,7 @@ def counts(run: Run) -> Counts:
 
 
 def _result(judgement: Judgement, of_run: Mapping[str, Any]) -> Result:
-    record, variant = judgement.record, judgement.found
+    record, variant = judgement.record, judgement.variant_record
     info, baseline = record.info, _baseline(record)
     is_measured = judgement.verdict not in ("skipped", "failed")
     step_s = _step_s(record) if is_measured else None
@@ -110,9 +111,9 @@ def _result(judgement: Judgement, of_run: Mapping[str, Any]) -> Result:
         variant_trainings=variant.trainings,
         gpu=_gpu(judgement) if info.device == "cuda" and is_measured else {},
         job_profile=record.launches[0].card if record.launches else {},
-        why=record.why or variant.why,
-        reason=readable(judgement.reason),
-        remedy=readable(judgement.remedy),
+        reasons=judgement.reasons,
+        reason=readable(in_words(judgement.reasons)),
+        remedy=readable(remedies(judgement.reasons)),
     )
 
 
@@ -147,7 +148,9 @@ def _break_even(
 def _gpu(judgement: Judgement) -> dict[str, Sides | None]:
     """What a GPU's driver reported of both sides."""
     readings = {name: gpu_medians(judgement.record, judgement.variant, name) for name in READINGS}
-    joules = [side.energy[JOULES] for side in (_baseline(judgement.record), judgement.found) if JOULES in side.energy]
+    joules = [
+        side.energy[JOULES] for side in (_baseline(judgement.record), judgement.variant_record) if JOULES in side.energy
+    ]
     return {**readings, JOULES: (joules[0], joules[1]) if len(joules) == 2 else None}
 
 

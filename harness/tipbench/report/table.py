@@ -193,7 +193,7 @@ COLUMNS: Mapping[str, Column] = {
     **{name: column for kind in LIMITS for side in SIDES for name, column in _share(side, kind).items()},
     "job_profile": Column("object", "work of a whole job's step, and seconds of its phases", _field("job_profile")),
     **{name: column for key in (*READINGS, JOULES) for side in (0, 1) for name, column in _gpu(side, key).items()},
-    **_text("reason_code", "why there is no result, as a code"),
+    **_text("reason_code", "the main reason why there is no clear answer, as a code"),
     **_text("reason", "why there is no clear answer"),
     **_text("remedy", "what to do about it"),
 }

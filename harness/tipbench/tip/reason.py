@@ -1,4 +1,4 @@
-"""Why there is no result: a code with fields, and the one place where codes become sentences.
+"""Why there is no result, or no clear one: a code with fields, and the one place where codes become sentences.
 
 Numbers and known words are fields, and may be published. What a person's code raised, printed or named is `detail`,
 which stays on the machine that measured.
@@ -6,6 +6,7 @@ which stays on the machine that measured.
 
 from __future__ import annotations
 
+import math
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ class Sentence(NamedTuple):
     """A sentence with the names of fields in braces, and {detail}.
 
     Attributes:
-        text: what happened.
+        text: what happened, without the place.
         remedy: what to do; may be empty.
         unnamed: replaces the detail where it is missing.
     """
@@ -30,12 +31,12 @@ class Sentence(NamedTuple):
 
 @dataclass(frozen=True)
 class Reason:
-    """Why something has no result.
+    """Why something has no result, or no clear one.
 
     Attributes:
         code: a key of SENTENCES; a code of another version shows its detail alone. The part before the dot is the kind
-            of failure, or "needs" for what cannot run here.
-        fields: numbers and words that the sentence names, and "rank", the rank it is about.
+            of failure, or one of NO_FAILURE.
+        fields: numbers and words that the sentence names, "where" (the variant or its step, or an action) and "rank".
         detail: the part of the sentence that is a person's own.
         fix: what to do, if that names something of a person's; else the sentence's remedy holds.
     """
@@ -47,13 +48,20 @@ class Reason:
 
     @property
     def kind(self) -> str:
-        """The kind of failure in two words, such as "step raised"; empty for what cannot run here."""
+        """The kind of failure in two words, such as "step raised"; empty if it is no failure."""
         kind = self.code.partition(".")[0]
-        return "" if kind == NEEDS else kind.replace("-", " ")
+        return "" if kind in NO_FAILURE else kind.replace("-", " ")
 
     @property
     def text(self) -> str:
-        """The sentence."""
+        """The sentence, after the place."""
+        is_named = "where" in _names(SENTENCES.get(self.code, RAISED).text)
+        place = f"{self.fields['where']}: " if "where" in self.fields and not is_named else ""
+        return place + self.what
+
+    @property
+    def what(self) -> str:
+        """The sentence without the place."""
         rank = " (rank {rank})" if "rank" in self.fields else ""
         return self._filled(SENTENCES.get(self.code, RAISED).text + rank)
 
@@ -68,8 +76,8 @@ class Reason:
 
 
 class _Words(string.Formatter):
-    """`{count:GPU}` is "1 GPU" or "2 GPUs". A field that is missing, or of another type, never raises: records of
-    other versions are read too."""
+    """`{count:GPU}` is "1 GPU" or "2 GPUs", `{effect:change}` as `in_percent` has it. A field that is missing, or of
+    another type, never raises: records of other versions are read too."""
 
     def get_value(self, key: int | str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return kwargs.get(str(key), "?")
@@ -78,15 +86,31 @@ class _Words(string.Formatter):
         if format_spec[:1].isupper():
             return f"{value} {format_spec}{'s' * (value != 1)}"
         try:
-            return format(value, format_spec)
-        except (ValueError, OverflowError):  # "nan", for what JSON has no number for; a number beyond any float
+            return in_percent(value) if format_spec == "change" else format(value, format_spec)
+        except (TypeError, ValueError, OverflowError):  # "nan", for what JSON has no number for; beyond any float
             return str(value)
 
 
 _WORDS = _Words()
 
+
+def _names(text: str) -> set[str]:
+    return {name for _, name, _, _ in _WORDS.parse(text) if name}
+
+
+def in_percent(effect: float) -> str:
+    """`5 % faster`, `0.4 % slower`. effect: ln t_baseline - ln t_variant."""
+    percent = 100 * math.expm1(abs(effect))
+    return f"{percent:.{0 if percent >= 2 else 1}f} % {'faster' if effect > 0 else 'slower'}"
+
+
 NEEDS = "needs"
-"""The first part of codes that are not failures."""
+"""The first part of codes of what cannot run here."""
+
+VERDICT = "verdict"
+"""The first part of codes of what was measured and has no clear verdict."""
+
+NO_FAILURE = (NEEDS, VERDICT)
 
 RAISED = Sentence("{detail}", unnamed=WITHHELD)
 """What a person's code raised or returned, which says it itself."""
@@ -162,38 +186,61 @@ FAILURES = {
         unnamed="a switch",
     ),
     "no-output": Sentence(
-        "{where}: the step returned {detail}", unnamed="nothing that can be compared; return what it computed"
+        "the step returned {detail}", unnamed="nothing that can be compared; return what it computed"
     ),
-    "not-finite": Sentence("{where}: {detail} holds NaN or infinity", unnamed=OUTPUT),
-    "all-zeros": Sentence("{where}: every output is zero"),
-    "different-results.names": Sentence("{where}: only one side returned {detail}", unnamed="some of the outputs"),
-    "different-results.shapes": Sentence("{where}: {detail}", unnamed="an output has two shapes"),
-    "different-results.error": Sentence("{where}: error {error:.2g} against fp64; {allowed:.2g} allowed"),
+    "not-finite": Sentence("{detail} holds NaN or infinity", unnamed=OUTPUT),
+    "all-zeros": Sentence("every output is zero"),
+    "different-results.names": Sentence("only one side returned {detail}", unnamed="some of the outputs"),
+    "different-results.shapes": Sentence("{detail}", unnamed="an output has two shapes"),
+    "different-results.error": Sentence("error {error:.2g} against fp64; {allowed:.2g} allowed"),
     "different-results.values": Sentence(
-        "{where}: {detail} differs by {difference:.2g} of its largest value; {allowed:.2g} allowed", unnamed=OUTPUT
+        "{detail} differs by {difference:.2g} of its largest value; {allowed:.2g} allowed", unnamed=OUTPUT
     ),
     "different-results.bits": Sentence(
-        "{where}: {detail} differs by {difference:.2g} of its largest value; bitwise equality of values and dtypes is "
+        "{detail} differs by {difference:.2g} of its largest value; bitwise equality of values and dtypes is "
         "wanted",
         unnamed=OUTPUT,
     ),
-    "stale-results.seeds": Sentence("{where}: the {side}'s outputs are the same for every seed; " + DRAW),
+    "stale-results.seeds": Sentence("the {side}'s outputs are the same for every seed; " + DRAW),
     "stale-results.step": Sentence(
-        "{where}: step {step} returned what step {before} had returned, which the harness had overwritten meanwhile; "
+        "step {step} returned what step {before} had returned, which the harness had overwritten meanwhile; "
         "compute it anew, or return a clone of what is updated in place, or of an input where the result is a view of "
         "one"
     ),
     "stale-results.nan": Sentence(
-        "{where}: step {step} returned NaN, computed from what step {before} had returned, which the harness had "
+        "step {step} returned NaN, computed from what step {before} had returned, which the harness had "
         "overwritten meanwhile; compute it anew, or return a clone of what is updated in place, or of an input where "
         "the result is a view of one"
     ),
     "idle-step": Sentence(
-        "{where}: step {step} returned what an earlier step had left in a tensor, and the harness had overwritten "
+        "step {step} returned what an earlier step had left in a tensor, and the harness had overwritten "
         "meanwhile; compute it anew in every step"
     ),
-    "not-engaged": Sentence("{where}: {detail}", unnamed="the tip is not at work: see the mechanism's counts"),
+    "not-engaged": Sentence("{detail}", unnamed="the tip is not at work: see the mechanism's counts"),
 }  # fmt: skip
+
+VERDICTS = {
+    "too-few": Sentence("needs {least} launches, has {launches}"),
+    "none-in-time": Sentence("time was up: needs {least} launches, has {launches}"),
+    "time-up": Sentence("time was up after {launches} of {last} launches"),
+    "futile": Sentence("stopped after {launches} launches: more would hardly settle it"),
+    "disturbed": Sentence("{disturbed} of {launches} launches were too disturbed (throttling or stolen time)"),
+    "shortage": Sentence(
+        "tasks waited for a core {percent:.0f} % of the time: other programs' or the pair's own"
+    ),
+    "between": Sentence("between {low:change} and {high:change}"),
+    "probably": Sentence("probably {effect:change}, but p = {p:.2g} and {claim:g} is needed"),
+    "by-chance": Sentence(
+        "probably {effect:change}, but some of the run's {comparisons} comparisons look so by chance"
+    ),
+    "widened": Sentence("{verdict} before its interval was widened, as launches in a row were alike"),
+    "clock": Sentence(
+        "the GPU ran the baseline at {baseline_mhz:.0f} MHz and this side at {variant_mhz:.0f} MHz: that may be all of "
+        "the effect",
+        "lock its clock (as root: nvidia-smi -lgc {lowest_mhz:.0f}), and measure again",
+    ),
+}  # fmt: skip
+"""Why a verdict is inconclusive. Effects and ends of intervals are ln t_baseline - ln t_variant."""
 
 BLIND = (
     "torch's profiler sees nothing of the GPU: CUPTI is missing or not permitted here, as on virtual GPUs, on "
@@ -204,11 +251,22 @@ BLIND = (
 SENTENCES: Mapping[str, Sentence] = {
     **{f"{NEEDS}.{what}": sentence for what, sentence in NEEDS_SENTENCES.items()},
     **FAILURES,
+    **{f"{VERDICT}.{what}": sentence for what, sentence in VERDICTS.items()},
 }
 
 
+def in_words(reasons: Sequence[Reason]) -> str:
+    """The sentences of reasons, each after its kind of failure."""
+    sentences = (f"{reason.kind}: {reason.text}" if reason.kind else reason.text for reason in reasons)
+    return "; ".join(filter(None, sentences))
+
+
+def remedies(reasons: Sequence[Reason]) -> str:
+    """What a person can do about reasons; may be empty."""
+    return "; ".join(filter(None, (reason.remedy for reason in reasons)))
+
+
 def field_names(code: str) -> frozenset[str]:
-    """The fields that a sentence of SENTENCES may name, and "rank"."""
+    """The fields that a sentence of SENTENCES may name, and those that any may have: "where" and "rank"."""
     sentence = SENTENCES[code]
-    named = (name for _, name, _, _ in _WORDS.parse(sentence.text + sentence.remedy) if name)
-    return frozenset({*named, "rank"} - {"detail"})
+    return frozenset({*_names(sentence.text + sentence.remedy), "where", "rank"} - {"detail"})

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from tipbench.records.record import Launch, Record
+from tipbench.tip.reason import Reason
 from tipbench.verdict.statistics import round_effect, trimmed_mean
 
 STEAL_SHARE = 0.05
@@ -74,10 +75,8 @@ def gpu_medians(record: Record, variant: str, reading: str) -> tuple[float, floa
     return (median(sides[0]), median(sides[1])) if all(sides) else None
 
 
-def shortage(launches: Sequence[Launch]) -> str:
-    """What to add to a reason where cores were short; empty where they were not, or the platform does not tell."""
+def shortage(launches: Sequence[Launch]) -> Reason | None:
+    """Whether cores were short; None where they were not, or the platform does not tell."""
     timed_us = 1e6 * sum(sum(launch.seconds) for launch in launches)
     waited = sum(us for launch in launches for us in launch.pressure_us if us > 0) / timed_us
-    if waited < BUSY:
-        return ""
-    return f"; tasks waited for a core {100 * min(waited, 1):.0f} % of the time: other programs' or the pair's own"
+    return Reason("verdict.shortage", {"percent": 100 * min(waited, 1)}) if waited >= BUSY else None

@@ -6,31 +6,38 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tipbench.records.record import Record, VariantRecord
+from tipbench.records.record import Launch, Record, VariantRecord
+from tipbench.tip.reason import Reason
 from tipbench.verdict.launches import gpu_medians, launch_effects, shortage
 from tipbench.verdict.rules import MARGIN, Rules, decide, first_decision, futile, p_of, standard_error
 from tipbench.verdict.statistics import Estimate, Serial, discoveries, provisional, serial
 
 FALSE_DISCOVERY_RATE = 0.05
-
-OPEN = "time was up"
+"""Share of wrong claims that is expected at most among those of a run."""
 
 
 @dataclass(frozen=True)
 class Judgement:
     """The verdict on one variant of one pair.
 
-    verdict: faster, slower, no difference, at most 3 %, inconclusive, skipped or failed. speedup, low, high:
-    ratios t_baseline / t_variant, None where nothing was measured; a provisional speedup, from fewer launches than a
-    verdict needs, has no p, and may have no interval. launches: behind these, and effects: theirs, as logarithms, in
-    the order they ran. smallest: for an inconclusive verdict, the smallest speedup this run could have distinguished
-    from none. quarantined: rounds left out. error: the standard error of ln speedup; None where p is, and where all of
-    the effect may be that of a clock.
+    Attributes:
+        record: the pair's.
+        variant, variant_record: the variant's name and what is stored of it.
+        verdict: faster, slower, no difference, at most 3 %, inconclusive, skipped or failed.
+        speedup: t_baseline / t_variant; None if nothing was measured, provisional if p is None.
+        low, high: its interval; None if nothing was measured, or too little for a provisional one.
+        launches: how many the speedup rests on.
+        smallest: for an inconclusive verdict, the smallest speedup that this run could have told from none.
+        quarantined: rounds that were left out as disturbed.
+        reasons: why there is no clear verdict, the main one first.
+        p: p-value against "the effect is within +-1 %"; None without a verdict.
+        error: standard error of ln speedup; None if p is, or if the effect may be all of a clock.
+        effects: ln t_baseline - ln t_variant of the launches the speedup rests on, in the order in which they ran.
     """
 
     record: Record
     variant: str
-    found: VariantRecord
+    variant_record: VariantRecord
     verdict: str
     speedup: float | None = None
     low: float | None = None
@@ -38,8 +45,7 @@ class Judgement:
     launches: int = 0
     smallest: float | None = None
     quarantined: int = 0
-    reason: str = ""
-    remedy: str = ""
+    reasons: tuple[Reason, ...] = ()
     p: float | None = None
     error: float | None = None
     effects: tuple[float, ...] = ()
@@ -47,90 +53,89 @@ class Judgement:
 
 def judge(record: Record, rules: Rules, cores: int) -> list[Judgement]:
     """One judgement a variant other than the baseline, before what is done to all of a suite together."""
-    return [_judge_variant(record, variant, rules, cores) for variant in _listed(record)]
+    return [_judge_variant(record, variant, rules, cores) for variant in _variants(record)]
 
 
-def _listed(record: Record) -> list[str]:
+def _variants(record: Record) -> list[str]:
     return [variant.name for variant in record.info.variants if variant.name != "baseline"] or ["optimized"]
 
 
 def _judge_variant(record: Record, variant: str, rules: Rules, cores: int) -> Judgement:
-    found = record.variants.get(variant, VariantRecord(record.outcome, record.why))
-    for stopped in (record, found):
-        if stopped.outcome != "measured":
-            reason = f"{stopped.kind}: {stopped.reason}" if stopped.kind else stopped.reason
-            return Judgement(record, variant, found, stopped.outcome, reason=reason, remedy=stopped.remedy)
+    variant_record = record.variants.get(variant, VariantRecord(record.outcome, record.why))
+    for part in (record, variant_record):
+        if part.outcome != "measured":
+            why = (part.why,) if part.why else ()
+            return Judgement(record, variant, variant_record, part.outcome, reasons=why)
     launches = [launch for launch in record.launches if variant in launch.variant]
     effects, quarantined = launch_effects(launches, variant, cores)
-    judged = Judgement(record, variant, found, "inconclusive", quarantined=quarantined)
-    lost = len(launches) - len(effects)
-    disturbed = f"{lost} of {len(launches)} launches were too disturbed (throttling or stolen time)" if lost else ""
-    last = rules.looks.launches[-1]
-    left_open = len(record.launches) < last and not futile(effects, rules)
+    judgement = Judgement(record, variant, variant_record, "inconclusive", quarantined=quarantined)
     result = first_decision(effects, rules)
     if result is None:
-        return _below_the_first_look(judged, effects, rules, len(launches), disturbed, left_open)
+        return _provisional(judgement, effects, launches, rules)
     verdict = decide(result, rules)
-    smallest, reason = None, ""
-    if verdict == "inconclusive":
-        smallest = math.exp(MARGIN + (result.high - result.low) / 2)
-        reason = _why(result, rules) + shortage(launches)
-        reason += f"; {disturbed}" if disturbed else ""
-        if result.launches < last and futile(effects, rules):
-            reason += f"; stopped after {len(effects)} launches: more would hardly settle it"
-        reason += f"; {OPEN} after {len(record.launches)} of {last} launches" if left_open else ""
-    return replace(
-        judged,
+    judgement = replace(
+        judgement,
         verdict=verdict,
         speedup=math.exp(result.mean),
         low=math.exp(result.low),
         high=math.exp(result.high),
         launches=result.launches,
-        smallest=smallest,
-        reason=reason,
         p=p_of(result, rules),
         error=standard_error(result),
         effects=tuple(effects[: result.launches]),
     )
+    if verdict != "inconclusive":
+        return judgement
+    reasons = (
+        _undecided_by(result, rules),
+        shortage(launches),
+        _disturbed(launches, effects),
+        *_ended(len(record.launches), effects, rules),
+    )
+    smallest = math.exp(MARGIN + (result.high - result.low) / 2)
+    return replace(judgement, smallest=smallest, reasons=tuple(filter(None, reasons)))
 
 
-def _below_the_first_look(
-    judged: Judgement, effects: Sequence[float], rules: Rules, launches: int, disturbed: str, left_open: bool
-) -> Judgement:
-    """Without a verdict, with a provisional number, whose interval holds at any count."""
-    least = rules.looks.launches[0]
+def _provisional(judgement: Judgement, effects: Sequence[float], launches: Sequence[Launch], rules: Rules) -> Judgement:
+    """Below the first interim look: no verdict, but a number, whose interval holds at any count."""
+    disturbed = _disturbed(launches, effects)
+    least, count = rules.looks.launches[0], len(effects) or len(launches)
+    few = Reason("verdict.too-few", {"least": least, "launches": count}) if count < least else None
     if not effects:
-        few = _too_few(launches, least)
-        parts = (f"{OPEN}: {few}" if few and left_open else few, disturbed)
-        return replace(judged, reason="; ".join(filter(None, parts)))
+        if few and len(judgement.record.launches) < rules.looks.launches[-1]:
+            few = Reason("verdict.none-in-time", {"least": least, "launches": count})
+        return replace(judgement, reasons=tuple(filter(None, (few, disturbed))))
     mean, half = provisional(effects)
     return replace(
-        judged,
+        judgement,
         speedup=math.exp(mean),
         low=None if half is None else math.exp(mean - half),
         high=None if half is None else math.exp(mean + half),
         launches=len(effects),
-        reason="; ".join(filter(None, (_too_few(len(effects), least), disturbed))),
+        reasons=tuple(filter(None, (few, disturbed))),
         effects=tuple(effects),
     )
 
 
-def _too_few(launches: int, least: int) -> str:
-    """Why there is no verdict; empty where there are launches enough for one."""
-    return f"needs {least} launches, has {launches}" if launches < least else ""
-
-
-def _why(result: Estimate, rules: Rules) -> str:
+def _undecided_by(result: Estimate, rules: Rules) -> Reason:
     """Why an interval decides nothing."""
     if result.low > MARGIN or result.high < -MARGIN:
-        return f"probably {in_percent(result.mean)}, but p = {p_of(result, rules):.2g} and {rules.claim:g} is needed"
-    return f"between {in_percent(result.low)} and {in_percent(result.high)}"
+        p = p_of(result, rules)
+        return Reason("verdict.probably", {"effect": result.mean, "p": p, "claim": rules.claim})
+    return Reason("verdict.between", {"low": result.low, "high": result.high})
 
 
-def in_percent(effect: float) -> str:
-    """`5 % faster`, `0.4 % slower`. effect: ln t_baseline - ln t_variant."""
-    percent = 100 * math.expm1(abs(effect))
-    return f"{percent:.{0 if percent >= 2 else 1}f} % {'faster' if effect > 0 else 'slower'}"
+def _disturbed(launches: Sequence[Launch], effects: Sequence[float]) -> Reason | None:
+    lost = len(launches) - len(effects)
+    return Reason("verdict.disturbed", {"disturbed": lost, "launches": len(launches)}) if lost else None
+
+
+def _ended(launches: int, effects: Sequence[float], rules: Rules) -> list[Reason]:
+    """Why no further launches of a variant were made. launches: of its pair. effects: of its undisturbed launches."""
+    last = rules.looks.launches[-1]
+    if futile(effects, rules):
+        return [Reason("verdict.futile", {"launches": len(effects)})] if len(effects) < last else []
+    return [Reason("verdict.time-up", {"launches": launches, "last": last})] if launches < last else []
 
 
 def judge_suite(records: Sequence[Record], rules: Rules, cores: int) -> list[Judgement]:
@@ -142,19 +147,20 @@ def judge_suite(records: Sequence[Record], rules: Rules, cores: int) -> list[Jud
     if alike is not None and alike.widening > 1:
         judged = [_widened(judgement, alike, rules) for judgement in judged]
     tested = [judgement for judgement in judged if judgement.p is not None]
-    kept = discoveries([judgement.p for judgement in tested if judgement.p is not None], FALSE_DISCOVERY_RATE)
-    lost = {id(judgement) for judgement, stays in zip(tested, kept, strict=True) if not stays}
-    by_chance = f"but some of the run's {len(tested)} comparisons look so by chance"
+    discovered = discoveries([judgement.p for judgement in tested if judgement.p is not None], FALSE_DISCOVERY_RATE)
+    lost = {id(judgement) for judgement, is_discovery in zip(tested, discovered, strict=True) if not is_discovery}
     return [
-        replace(
-            judgement,
-            verdict="inconclusive",
-            reason=f"probably {in_percent(math.log(judgement.speedup or 1.0))}, {by_chance}",
-        )
+        _maybe_chance(judgement, len(tested))
         if id(judgement) in lost and judgement.verdict in ("faster", "slower")
         else _unless_by_its_clock(judgement)
         for judgement in judged
     ]
+
+
+def _maybe_chance(judgement: Judgement, comparisons: int) -> Judgement:
+    effect = math.log(judgement.speedup or 1.0)
+    by_chance = Reason("verdict.by-chance", {"effect": effect, "comparisons": comparisons})
+    return replace(judgement, verdict="inconclusive", reasons=(by_chance,))
 
 
 def serial_of(judged: Sequence[Judgement]) -> Serial | None:
@@ -169,18 +175,22 @@ def _widened(judgement: Judgement, alike: Serial, rules: Rules) -> Judgement:
     mean = math.log(judgement.speedup)
     half = alike.widening * (math.log(judgement.high) - math.log(judgement.low)) / 2
     wider = replace(judgement, low=math.exp(mean - half), high=math.exp(mean + half))
-    found = first_decision(judgement.effects, rules) if judgement.p is not None else None
-    if found is None:
+    result = first_decision(judgement.effects, rules) if judgement.p is not None else None
+    if result is None:
         return wider
-    found = replace(found, low=mean - half, high=mean + half, deviation=alike.widening * found.deviation)
-    verdict = decide(found, rules)
-    smallest = math.exp(MARGIN + half) if verdict == "inconclusive" else None
-    rest = [judgement.reason.partition("; ")[2] if judgement.verdict == "inconclusive" else ""]
+    result = replace(result, low=mean - half, high=mean + half, deviation=alike.widening * result.deviation)
+    verdict = decide(result, rules)
+    is_open = verdict == "inconclusive"
+    further = judgement.reasons[1:]
     if verdict != judgement.verdict:
-        rest = [f"{judgement.verdict} before its interval was widened, as launches in a row were alike"]
-    reason = "; ".join(filter(None, [_why(found, rules) if smallest else "", *rest]))
+        further = (Reason("verdict.widened", {"verdict": judgement.verdict}),)
     return replace(
-        wider, verdict=verdict, smallest=smallest, reason=reason, p=p_of(found, rules), error=standard_error(found)
+        wider,
+        verdict=verdict,
+        smallest=math.exp(MARGIN + half) if is_open else None,
+        reasons=(_undecided_by(result, rules), *further) if is_open else further,
+        p=p_of(result, rules),
+        error=standard_error(result),
     )
 
 
@@ -190,18 +200,16 @@ def _unless_by_its_clock(judgement: Judgement) -> Judgement:
     A card that comes to the limit of its power lowers its clock, and the next block, which may be the other side's,
     starts with it. So a claim must hold when all that the clock can have brought is taken off.
     """
-    found = gpu_medians(judgement.record, judgement.variant, "sm_mhz")
-    if not found or not all(found) or judgement.low is None or judgement.high is None:
+    clocks = gpu_medians(judgement.record, judgement.variant, "sm_mhz")
+    if not clocks or not all(clocks) or judgement.low is None or judgement.high is None:
         return judgement
-    ahead = math.log(found[1] / found[0])
+    ahead = math.log(clocks[1] / clocks[0])
     faster = judgement.verdict == "faster" and math.log(judgement.low) - max(ahead, 0.0) <= MARGIN
     slower = judgement.verdict == "slower" and math.log(judgement.high) - min(ahead, 0.0) >= -MARGIN
     if not (faster or slower):
         return judgement
-    mhz = f"the GPU ran the baseline at {found[0]:.0f} MHz and this side at {found[1]:.0f} MHz"
-    remedy = f"lock its clock (as root: nvidia-smi -lgc {min(found):.0f}), and measure again"
-    reason = f"{mhz}: that may be all of the effect"
-    return replace(judgement, verdict="inconclusive", error=None, reason=reason, remedy=remedy)
+    clock = Reason("verdict.clock", {"baseline_mhz": clocks[0], "variant_mhz": clocks[1], "lowest_mhz": min(clocks)})
+    return replace(judgement, verdict="inconclusive", error=None, reasons=(clock,))
 
 
 def undecided(record: Record, rules: Rules, cores: int) -> list[str]:

@@ -89,11 +89,11 @@ class Guard:
         except BaseException as error:  # a pair may raise anything, SystemExit included
             self.check_output(doing)  # a flood ends as an error of the disk or of `bound_output`
             if missing := _not_defined(error):
-                raise Failed(code, f"{doing}: {self.pair_class.__name__} is incomplete: {missing}") from error
+                raise Failed(code, f"{self.pair_class.__name__} is incomplete: {missing}", where=doing) from error
             text = str(error)
             if isinstance(error, MemoryError) or any(words in text for words in NO_MEMORY):
                 code = "out-of-memory"
-            raise Failed(code, f"{doing}: {explain(error, self.file)}") from error
+            raise Failed(code, explain(error, self.file), where=doing) from error
 
     def from_the_start(self, step: Callable[[], Returned]) -> Callable[[], Returned]:
         """The step, begun from what `Pair.before_step` restores."""
