@@ -12,7 +12,9 @@ from tipbench.advise.outcome import Outcome, interplay
 from tipbench.advise.page import as_json, lines
 from tipbench.advise.scores import AS_IT_IS, Scores
 from tipbench.advise.surveyed import Survey, WayHere
+from tipbench.records.record import Record, VariantRecord
 from tipbench.report.result import Result
+from tipbench.tip.reason import Reason
 
 
 def way(name: str) -> WayHere:
@@ -135,6 +137,23 @@ def test_a_tip_that_pays_alone_and_not_beside_the_changes_is_not_to_be_used() ->
     survey: Survey = {**SURVEY, "ways": [{**way(name), "one_of": "optimizer"} for name in "abc"]}
     excluded = replace(together(1.5, a=1.3), survey=survey)
     assert answers(excluded)["c"] == ("don't", f"cannot be used with do a; alone {alone}")
+
+
+def test_a_tip_that_could_not_be_measured_says_why_without_naming_a_side() -> None:
+    about = info("Alone", tip=tip("a"))
+    for why, answer in (
+        (Reason("not-engaged", {"where": "optimized"}, "operations: 5 -> 5"), ("no effect here", "operations: 5 -> 5")),
+        (
+            Reason("different-results.error", {"where": "optimized", "error": 0.1, "allowed": 0.01}),
+            ("other results", "error 0.1 against fp64; 0.01 allowed"),
+        ),
+        (
+            Reason("hang", {"seconds": 60, "doing": "optimized, step 1"}),
+            ("fails here", "no answer within 60 s while doing: optimized, step 1"),
+        ),
+    ):
+        failed = Record(about, "failed", why, variants={"optimized": VariantRecord("failed", why)})
+        assert answers(replace(together(1.5), alone=run([failed])))["a"] == answer
 
 
 def test_members_that_were_not_left_out_in_turn_are_answered_with_what_all_bring() -> None:

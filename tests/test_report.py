@@ -69,8 +69,8 @@ def test_json_has_exactly_the_documented_names(made: Run) -> None:
     for pair in document["pairs"]:
         assert list(pair) == [
             "tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high", "launches", "memory",
-            "equal", "mechanism", "trainings", "one_off_s", "break_even_steps", "reason", "remedy", "gpu",
-            "limit",
+            "equal", "mechanism", "trainings", "one_off_s", "break_even_steps", "reason_code", "reason",
+            "remedy", "gpu", "limit",
         ]  # fmt: skip
 
 
@@ -96,6 +96,7 @@ def test_json_of_a_measured_pair(made: Run) -> None:
         "trainings": None,
         "one_off_s": pytest.approx(0.11),
         "break_even_steps": math.ceil(0.11 / (0.002 - 0.002 / math.exp(0.42))),
+        "reason_code": "",
         "reason": "",
         "remedy": "",
         "gpu": None,
@@ -108,6 +109,7 @@ def test_json_of_what_was_not_measured_has_nulls(made: Run) -> None:
     nulls = ["speedup", "low", "high", "equal", "mechanism", "trainings", "one_off_s", "break_even_steps", "gpu"]
     assert [name for name, value in found.items() if value is None] == nulls
     assert (found["launches"], found["memory"], found["limit"]) == (0, {"baseline": {}, "variant": {}}, {})
+    assert found["reason_code"] == "hang"
     assert found["reason"].startswith("hang: ")
     assert found["remedy"] == "fix no_sync.py, line 40"
 

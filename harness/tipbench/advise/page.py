@@ -274,7 +274,7 @@ def _gains(rows: Sequence[Answer], survey: Survey, of_tip: Sequence[Result]) -> 
     """What each way brings, if there are several."""
     ways = sides_alone(survey)[rows[0].tip]
     if len(ways) == 1:
-        return "; ".join(row.gain.removeprefix("Alone ") for row in rows)
+        return "; ".join(row.brought or row.gain for row in rows)
     do = {side: way["do"].rstrip(":") for side, way in ways.items()}
     return "; ".join(f"{do[result.variant]}: {speedup_of(result)}" for result in of_tip)
 

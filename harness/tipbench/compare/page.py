@@ -120,8 +120,8 @@ def _in_words(by_tip: Sequence[TipAcross], what: str) -> dict[str, list[str]]:
     """Titles of tips, with the condition of those that have one, by what all machines or runs together say of them."""
     titles: dict[str, list[str]] = {word: [] for word in WORDS if word != NEVER}
     for tip in by_tip:
-        answers = [answer.rows[0].answer for answer in tip.answers if answer.kind == USE_IF]
-        condition = f", if {answers[0].removeprefix(f'{USE_IF} ')}" if answers else ""
+        when = next((answer.rows[0].when for answer in tip.answers if answer.kind == USE_IF), "")
+        condition = f", if {when}" if when else ""
         if tip.word in titles:
             titles[tip.word].append(tip.title + condition)
     return {in_runs(word) if what == "run" else word: listed for word, listed in titles.items() if listed}

@@ -49,6 +49,8 @@ class Answer:
         runs: how many runs the answer rests on, the last one included.
         role: a job that the answer is made of, an alternative way that pays, or a remark.
         gain: what it brings in that job, in words that name it; or the remark.
+        brought: the same without the job's name; empty of a remark.
+        when: the condition of "use it if".
         key: of the job and way; None of a remark.
         state: gain, loss, within or open; empty of a remark.
         speedup, low, high: of that job over all runs, if time is claimed and known.
@@ -72,6 +74,8 @@ class Answer:
     low: float | None = None
     high: float | None = None
     short: str = ""
+    brought: str = ""
+    when: str = ""
 
 
 def answers(runs: Sequence[Sequence[Result]]) -> list[Answer]:
@@ -134,6 +138,7 @@ def _of_tip(results: Sequence[Result], known: Mapping[Key, Effect]) -> list[Answ
         claim=claim_of(results),
         kind=kind,
         answer=f"{kind} {more}".strip(),
+        when=more if kind == USE_IF else "",
         do=results[0].do if kind in (USE, USE_IF, DEPENDS, UNCLEAR) else "",
         price="; ".join(price),
         brings=statistics.fmean([job.mean.mean for job in jobs if job.mean is not None] or [0.0]),
@@ -189,23 +194,28 @@ def _kind(jobs: Sequence[Effect]) -> tuple[str, str]:
 
 def in_job(tip: Answer, effect: Effect) -> Answer:
     """The row of the tip on one job: what it brings there, by the tip's claim."""
-    result, mean = effect.newest, effect.mean
+    result = effect.newest
     name = result.pair if result.variant == "optimized" else f"{result.pair} ({result.variant})"
-    row = replace(tip, role="job", key=result.key, state=effect.state.word)
+    row = _brought(replace(tip, role="job", key=result.key, state=effect.state.word), effect)
+    return replace(row, gain=f"{name} {row.brought}")
+
+
+def _brought(row: Answer, effect: Effect) -> Answer:
+    result, mean = effect.newest, effect.mean
     counted = trained(result) if result.claim == Claim.SOONER_AT_TARGET else None
     if effect.measure is not TIME and (counted is None or not counted.both_reach):
         readings = _readings(result, mean) if effect.means else ""
         short = _change(result, mean) if readings else ""
-        return replace(row, gain=f"{name} {readings or 'not measured yet'}", short=short)
+        return replace(row, brought=readings or "not measured yet", short=short)
     if mean is None:
-        return replace(row, gain=f"{name} {_so_far(result)}")
+        return replace(row, brought=_so_far(result))
     low, middle, high = (math.exp(end) for end in (mean.interval()[0], mean.mean, mean.interval()[1]))
     row = replace(row, speedup=middle, low=low, high=high)
     more = f" to the target ({in_short(counted)})" if counted else ""
     if effect.state.word == "open":
-        undecided = f"{name} undecided, between {in_percent(math.log(low))} and {in_percent(math.log(high))}{more}"
-        return replace(row, gain=undecided, short=f"{change(1, low)} to {change(1, high)}")
-    return replace(row, gain=f"{name} {ratio(middle, low, high)}{more}", short=change(1, middle))
+        undecided = f"undecided, between {in_percent(math.log(low))} and {in_percent(math.log(high))}{more}"
+        return replace(row, brought=undecided, short=f"{change(1, low)} to {change(1, high)}")
+    return replace(row, brought=f"{ratio(middle, low, high)}{more}", short=change(1, middle))
 
 
 def _readings(result: Result, mean: Mean | None) -> str:

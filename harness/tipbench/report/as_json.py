@@ -5,8 +5,8 @@
               "planned", "measured", "skipped", "failed", "not_reached", "notices"},
       "machine": {...}, "controls": {...},
       "pairs": [{"tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high", "launches",
-                 "memory", "equal", "mechanism", "trainings", "one_off_s", "break_even_steps", "reason", "remedy",
-                 "gpu", "limit"}],
+                 "memory", "equal", "mechanism", "trainings", "one_off_s", "break_even_steps", "reason_code",
+                 "reason", "remedy", "gpu", "limit"}],
       "answers": [{"tip", "title", "kind", "answer", "do", "gain", "price", "runs"}]
     }
 
@@ -33,7 +33,8 @@ pairs: one object for each pair and variant other than the baseline; unknown num
 - one_off_s: seconds the variant needs once beyond the baseline, negative where it needs less.
 - break_even_steps: steps after which a faster variant has earned them back; 0 where there is nothing to
   earn back; null where it is not faster.
-- reason, remedy: why there is no clear answer, and what to do about it; "" where there is nothing to say.
+- reason_code, reason, remedy: why there is no clear answer, the main reason of it as a code (a key of
+  `tipbench.tip.reason.SENTENCES`), and what to do about it; "" where there is nothing to say.
 - gpu: null on a CPU, else {"sm_mhz", "memory_mhz", "celsius", "milliwatts", "joules_a_step"}, each {"baseline",
   "variant"} or null where the driver did not tell (medians of readings at the blocks' ends; energy over two
   seconds of steps), and "l2_emptied": whether the L2 cache was emptied before every step.
@@ -108,6 +109,7 @@ def _pair(row: Result) -> dict[str, Any]:
         "trainings": {side: asdict(one) for side, one in zip(SIDES, trainings, strict=True) if one} or None,
         "one_off_s": row.one_off_s,
         "break_even_steps": row.break_even_steps,
+        "reason_code": row.reason_code,
         "reason": row.reason,
         "remedy": row.remedy,
         "gpu": _gpu(row),
