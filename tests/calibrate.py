@@ -163,7 +163,7 @@ def measure(options: argparse.Namespace, seed: int, file: Path | None) -> tuple[
             code, file = running.measured(
                 running.Options(
                     names=options.names or NAMES,
-                    folder=PLANTED,
+                    folder=str(PLANTED),
                     results=options.results,
                     profile=options.profile,
                     device=options.device,

@@ -19,9 +19,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tipbench.records.fields import RunOptions
 from tipbench.records.store import SCHEMA, read
 from tipbench.tip.reason import NEEDS, NEEDS_SENTENCES, Reason
-from tipbench.verdict.rules import RULES_OPTION
 
 LONGEST = 1000
 """Characters of a reason that is compared with the sentences."""
@@ -33,7 +33,7 @@ def converted(lines: list[Json]) -> Iterator[Json]:
     """The lines of a file in the present schema, from those of an older one."""
     header, *older = lines
     schema = header["schema"]
-    yield {**header, "schema": SCHEMA, "options": {**header["options"], **RULES_OPTION}}
+    yield {**header, "schema": SCHEMA, "options": {**header["options"], "rules": RunOptions.rules}}
     numbers: Counter[tuple[Any, ...]] = Counter()
     for line in older:
         yield from _lines(header["id"], numbers, line if schema > 1 else _of_schema_1(line))

@@ -18,7 +18,6 @@ from tests.test_advise_page import SURVEY, way
 from tipbench.advise import command, scores
 from tipbench.advise.surveyed import Survey
 from tipbench.engine import run as run_file
-from tipbench.verdict.rules import RULES_OPTION
 
 Gain = Callable[[frozenset[str]], float]
 """ln of what tips that are followed together bring over the job as it is."""
@@ -64,14 +63,14 @@ class Machine:
     def _launched(self, options: run_file.Options) -> Path:
         launches = 1 if options.results.name in self.short else 6
         records = []
-        for file in sorted(options.folder.glob("*.py")):
+        for file in sorted(options.pairs.glob("*.py")):
             for name, sides in _pairs(file):
                 found = {side: self._gain(sides[side]) - self._gain(sides["baseline"]) for side in sides}
                 effects = {side: effect for side, effect in found.items() if side != "baseline"}
                 about = info(name, list(effects), tip=tip(file.stem.replace("_", "-")), scale="macro")
                 wall_s = launches * self.launch_s
                 records.append(replace(measured(about, effects, launches=launches), wall_s=wall_s))
-        return stored(options.results, run(records, options=RULES_OPTION))
+        return stored(options.results, run(records, options={"rules": 2}))
 
     def _gain(self, ways: Iterable[str]) -> float:
         return self.gain(frozenset(ways))

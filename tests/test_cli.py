@@ -335,7 +335,7 @@ def test_a_run_and_its_report_end_to_end(say: Said, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_first_control_comes_along_with_a_persons_own_pairs(tmp_path: Path) -> None:
-    found, pairs = running._found(running.Options(folder=own(tmp_path / "mine"), device="cpu"))
+    found, pairs = running._found(running.Options(folder=str(own(tmp_path / "mine")), device="cpu"))
     assert [info.name for info in found.pairs] == ["own.Adding"]
     assert pairs[0].name == "control.Pointwise"
     # Where it lies is as in a run of benchmarks/, though it was looked up alone.

@@ -272,9 +272,9 @@ def _run(options: argparse.Namespace) -> int:
         code = run.resume(options.resume, options.rdzv, more_s=options.budget)
         return _with_answers(code, options.resume)
     place = nodes.place(options.nnodes, options.node_rank, options.rdzv)
-    folder = Path(os.path.realpath(options.folder)) if options.folder else BENCHMARKS
+    folder = os.path.realpath(options.folder) if options.folder else ""
     if place and place.number:
-        return run.follow_node_0(place, folder)
+        return run.follow_node_0(place, Path(folder) if folder else BENCHMARKS)
     code, path = run.measured(
         run.Options(
             names=options.names,

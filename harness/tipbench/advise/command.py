@@ -314,7 +314,7 @@ class _Advice:
             return run.resume(file, more_s=more_s, kept=self.kept, side_bytes=side_bytes)
         short = 0 < budget_s < SHORT_S or place.name.startswith(SEARCH)
         options = run.Options(
-            folder=place / "pairs",
+            folder=str(place / "pairs"),
             results=place,
             device=self.survey["device"],
             seed=self.seed,

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from tipbench.errors import UserError
 from tipbench.machine.controls import cleaned
@@ -49,7 +49,7 @@ class Survey(TypedDict):
 
     name: str
     kind: str
-    device: str
+    device: Literal["cpu", "cuda"]
     step_s: float
     import_s: float
     build_s: float

@@ -9,7 +9,7 @@ import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -40,13 +40,15 @@ from tipbench.tip.needs import available_cores
 from tipbench.tip.reason import in_words
 from tipbench.tip.wording import plural, ratio
 from tipbench.verdict import rules
-from tipbench.verdict.rules import RULES_OPTION
 from tipbench.verdict.verdict import Judgement, judge
 
 CHECK_BYTES = 3 << 30
 """Memory left for each pair that is checked beside others."""
 
 MOST_AT_ONCE = 16
+
+ALWAYS_STORED = ("profile", "device", "seed", "bare", "folder")
+"""Options that the header of every run has; the others came later."""
 
 SHARE_PREPARED = 0.5
 """Of the memory that is available: what launches that stand prepared may take."""
@@ -57,35 +59,40 @@ class CannotRun(UserError):
 
 
 @dataclass(frozen=True)
-class Options:
-    """The options of the command.
+class Options(RunOptions):
+    """The options of the command: what the run stores, and what it does not.
 
-    folder: where the pairs are. results: where the run is stored. place: of several nodes, which this is. budget_s:
-    seconds after which nothing more is begun; 0: until all is decided. size: of the jobs, a tier; by default the one
-    for this machine. given: the person's own job that the pairs are about, FILE:NAME. kept: as `Launcher` has it.
-    first, side_bytes: as `Plan` has them. checked: records without launches of pairs that another run has checked.
+    Attributes:
+        names, expression: which pairs; all without any.
+        results: the folder in which the run is stored.
+        place: of several nodes, which this is.
+        kept: as `Launcher` has it.
+        first, side_bytes: as `Plan` has them.
+        checked: records without launches of pairs that another run has checked.
     """
 
     names: Sequence[str] = ()
     expression: str = ""
-    folder: Path = BENCHMARKS
     results: Path = Path("results")
-    profile: str = "full"
-    device: str = "auto"
-    seed: int = 0
-    bare: bool = False
     place: Place | None = None
-    budget_s: float = 0.0
-    size: str = ""
-    given: str = ""
     kept: Path | None = None
     first: Sequence[str] = ()
     side_bytes: int = 0
     checked: Sequence[Record] = ()
 
     @property
+    def pairs(self) -> Path:
+        """The folder of the pairs."""
+        return Path(self.folder) if self.folder else BENCHMARKS
+
+    @property
     def nodes(self) -> int:
         return self.place.count if self.place else 1
+
+    def stored(self, found: Discovery) -> dict[str, Any]:
+        """What the header stores of them, with the device and the tier that were found."""
+        resolved = {"device": found.device, "size": found.size, "nnodes": self.nodes}
+        return {field.name: getattr(self, field.name) for field in fields(RunOptions)} | resolved
 
 
 def measured(options: Options) -> tuple[int, Path]:
@@ -94,13 +101,13 @@ def measured(options: Options) -> tuple[int, Path]:
     # Controls that come along with another folder are measured if they are named.
     listed = [*(pairs if options.names else found.pairs), *(record.info for record in found.broken)]
     chosen = select(listed, options.names, options.expression)
-    whole = not options.names and not options.expression and options.folder == BENCHMARKS
+    whole = not options.names and not options.expression and not options.folder
     # What is given has a control of its own: the job beside itself.
     own = [info for info in pairs if info.tip["id"] == "control" and not options.given]
     planned = with_controls(chosen, own, whole)
     controlled = {} if options.bare else controls(found.threads)
     about = describe.describe()
-    with only_run(f"`{typed_command()}`"), _others(options.place, about, options.folder, controlled) as nodes:
+    with only_run(f"`{typed_command()}`"), _others(options.place, about, options.pairs, controlled) as nodes:
         stored = Run(
             id=uuid.uuid4().hex,
             started=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -108,18 +115,7 @@ def measured(options: Options) -> tuple[int, Path]:
             commit=suite_commit(),
             machine=about | ({"nodes": nodes.described()} if nodes else {}),
             controls=controlled,
-            options={
-                "profile": options.profile,
-                "device": found.device,
-                "size": found.size,
-                "seed": options.seed,
-                "bare": options.bare,
-                "folder": "" if options.folder == BENCHMARKS else str(options.folder),
-                "nnodes": options.nodes,
-                "budget_s": options.budget_s,
-                **RULES_OPTION,
-                **({"given": options.given} if options.given else {}),
-            },
+            options=options.stored(found),
             planned=tuple(info.name for info in planned),
         )
         with store.create(options.results, stored) as writer:
@@ -148,31 +144,25 @@ def resume(
             for notice in writer.notices:
                 print(f"tipbench: {notice}", file=sys.stderr)
             try:
-                options_then = converted(stored.options, RunOptions)
+                if missing_options := [name for name in ALWAYS_STORED if name not in stored.options]:
+                    raise MalformedRecord(f"the field {missing_options[0]!r} is missing")
+                begun = converted(stored.options, RunOptions)
             except MalformedRecord as error:
                 raise CannotRun(f"{path}, line 1: the options are damaged ({error}); begin a new run") from None
             left = set(stored.planned) - ({record.name for record in stored.records} - _begun(stored).keys())
             if not left:
                 print(f"{path} is complete: of its {plural(len(stored.planned), 'pair')} none is left to measure")
                 return _conclude(stored, path)
-            budget_s = _budget_left(stored, options_then.get("budget_s", 0.0)) if more_s is None else more_s or math.inf
+            budget_s = _budget_left(stored, begun.budget_s) if more_s is None else more_s or math.inf
             if budget_s <= 0:
                 print(f"{path}: its time was up")
                 return _conclude(stored, path)
-            folder = Path(options_then["folder"]) if options_then["folder"] else BENCHMARKS
-            count = options_then.get("nnodes", 1)
+            count = begun.nnodes
             if count > 1 and not rendezvous:
                 raise CannotRun(f"{path} was begun on {count} nodes: give --rdzv HOST:PORT beside --resume")
             if count == 1 and rendezvous:
                 raise CannotRun(f"{path} was begun on one machine, so --rdzv says nothing")
-            options = Options(
-                folder=folder,
-                device=options_then["device"],
-                size=options_then.get("size", ""),
-                place=place(count, 0, rendezvous),
-                kept=kept,
-                side_bytes=side_bytes,
-            )
+            options = Options(**asdict(begun), place=place(count, 0, rendezvous), kept=kept, side_bytes=side_bytes)
             here = describe.describe()
             for field in ("name", "torch", "python"):
                 if here[field] != stored.machine.get(field):
@@ -184,9 +174,9 @@ def resume(
             known = {info.name: info for info in [*pairs, *(record.info for record in found.broken)]}
             missing = [name for name in stored.planned if name not in known]
             if missing:
-                raise CannotRun(f"{path} planned {missing[0]}, which is no longer in {folder}; begin a new run")
+                raise CannotRun(f"{path} planned {missing[0]}, which is no longer in {options.pairs}; begin a new run")
             planned = [known[name] for name in stored.planned]
-            with _others(options.place, here, folder, stored.controls) as nodes:
+            with _others(options.place, here, options.pairs, stored.controls) as nodes:
                 if nodes and nodes.described() != stored.machine.get("nodes"):
                     raise CannotRun(f"{path} was begun with other nodes: begin a new run with `tipbench run`")
                 return _carry_on(stored, planned, found, options, nodes, writer, budget_s)
@@ -224,8 +214,8 @@ def _identity(about: Mapping[str, Any], folder: Path) -> dict[str, str]:
 
 def _found(options: Options) -> tuple[Discovery, list[PairInfo]]:
     """Discover the folder; beside another than `benchmarks/` come its controls."""
-    found = discover(options.folder, options.device, options.nodes, options.size)
-    if options.folder == BENCHMARKS:
+    found = discover(options.pairs, options.device, options.nodes, options.size)
+    if not options.folder:
         return found, list(found.pairs)
     own = discover(BENCHMARKS / "control.py", found.device, options.nodes, found.size)
     return found, [*own.pairs, *found.pairs]
@@ -256,7 +246,7 @@ def _carry_on(
         f"{plural(len(left), 'pair')} on {stored.machine['name']}, {stored.options['profile']} profile, "
         f"into {writer.path}"
     )
-    launcher = Launcher(options.folder, stored.controls, nodes, options.kept)
+    launcher = Launcher(options.pairs, stored.controls, nodes, options.kept)
     plan = Plan(
         PROFILES[stored.options["profile"]],
         rules.RULES,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeVar
 
 import msgspec
@@ -50,22 +51,33 @@ class Header(TypedDict):
     planned: list[str]
 
 
-class RunOptions(TypedDict):
-    """Of `Header.options` what going on with a run needs.
-    given: where the pairs are about a person's own job. rules: by which it is judged; those of the first runs have no
-    number. budget_s: 0 for none, as the first runs had.
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of a run that its header stores, for whoever continues or reads it. A new one is one line here.
+
+    Attributes:
+        profile: how long launches are.
+        device: where pairs run; stored as it was resolved.
+        size: tier of the jobs; empty: the one for this machine. Stored as it was resolved.
+        seed: of inputs, weights and block order.
+        bare: whether the process settings are not controlled.
+        folder: where the pairs are; empty for the guides' own.
+        nnodes: how many machines share the ranks of a variant.
+        budget_s: seconds after which nothing more is started; 0: until all is decided.
+        rules: number of the rules by which verdicts are made; runs until November 2026 have none.
+        given: the person's own job that the pairs are about, FILE:NAME.
     """
 
-    profile: Literal["quick", "full"]
-    device: Literal["auto", "cpu", "cuda"]
-    seed: int
-    bare: bool
-    folder: str
-    size: NotRequired[Literal["S", "M", "L", "XL"]]
-    nnodes: NotRequired[int]
-    budget_s: NotRequired[Number]
-    rules: NotRequired[Literal[2]]
-    given: NotRequired[str]
+    profile: Literal["quick", "full"] = "full"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    size: Literal["", "S", "M", "L", "XL"] = ""
+    seed: int = 0
+    bare: bool = False
+    folder: str = ""
+    nnodes: int = 1
+    budget_s: Number = 0.0
+    rules: Literal[2] = 2
+    given: str = ""
 
 
 class StoredTip(TypedDict):

@@ -47,9 +47,6 @@ RULES = Rules(
 """A look at every count of launches from 6 to 18, so that time never ends between two of them; the alphas and the power
 were calibrated together by simulation: see "The rules of verdicts" in harness/decisions.md."""
 
-RULES_OPTION = {"rules": 2}
-"""What the options of a run say of the rules it is judged by: a later set would have another number."""
-
 CALMER = 0.6
 """Share of the spread observed so far that the launches to come are assumed to have before a variant is stopped early:
 see "The rules of verdicts" in harness/decisions.md."""
