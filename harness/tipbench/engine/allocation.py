@@ -1,9 +1,7 @@
 """Which pairs get the next launches of a run: pure, without processes, a clock or files.
 
-After one launch of every pair a launch goes where the fewest seconds are expected to bring a verdict. In simulated
-runs of 30 minutes (`tests/test_simulated_rounds.py`) that decided 55 of 80 pairs rightly, where rounds over all pairs
-decided 42, batches of ten 43 and the widest interval first 18; in 15 minutes 38, 0, 21 and 2; in an hour 59 or 60
-each. Of its intervals 0.7 to 3.4 % missed the truth, by how much drifted, and at most 0.6 % of its verdicts were wrong.
+After one launch of every pair, the pair whose verdict is expected to need the fewest seconds gets the next launch. For
+simulations of this rule and of others see harness/decisions.md, "Which pair is launched next".
 """
 
 from __future__ import annotations
@@ -19,40 +17,38 @@ from tipbench.verdict.rules import BOUND, MARGIN
 from tipbench.verdict.statistics import Looks, half_width
 
 FIRST = 1
-"""Launches that every pair gets before any is preferred: it has a number then. With two, dear pairs take time for a
-second that brings none an interval: where 80 pairs of median 3.2 and at most 28 s a launch had 18 minutes of launches,
-27 were decided rightly, and 34 with one; with 25 minutes 39 and 41, with 50 as many."""
+"""Launches that every pair gets before any pair is preferred, so that each has a number (harness/decisions.md, "First
+launches of every pair")."""
 
 PRIOR = 1.0
-"""Degrees of freedom that the suite's median variance counts, beside the n - 1 of a variant's own. Spreads of pairs
-differ a lot: the standard deviation of their logarithms is 0.6 to 1.2 in stored runs, which is worth about one."""
+"""Degrees of freedom of the suite's median variance, next to the n - 1 of a variant's own (harness/decisions.md, "Prior
+for the spread of launches")."""
 
 EVERY = 4
-"""Each so many-th launch goes to the pair with the most to gain from one, so that no pair starves."""
+"""Every EVERY-th launch goes to the pair that gains most from a launch, so that no pair starves."""
 
 WHOLE_JOB = 3.0
-"""Worth of a whole job's verdict, where that of an operation alone is worth one: a tip's answer rests on its whole
-jobs, and they cost several times as much. Counted alike, a run of 30 minutes decided most operations and left half of
-the jobs with one launch. Simulated with what the pairs of that run cost and 25 minutes of launches: 39 jobs and 39
-operations, of which 15 and 27 were decided at a worth of 1, 18 and 24 at 2, 19 and 22 at 3, 18 and 21 at 5."""
+"""Worth of a whole job's verdict, relative to that of an operation alone: a tip's answer depends on its whole jobs,
+which cost several times as much (harness/decisions.md, "Worth of a whole job")."""
 
 UNANSWERED = 2.0
-"""Times that, as long as no whole job of its tip is decided: a first one answers a tip, a second one says of how many
-jobs that holds. Simulated with what the pairs of run 5917d0d7 cost and how their launches spread, and 18 minutes of
-launches: 15 of 31 tips have a decided job in place of 13, with as many jobs decided (20 of 52) and fewer operations
-alone, 5 in place of 14. With 3 or 5 as many tips have one, and fewer jobs, 18 and 17."""
+"""Extra weight until the tip has its first decided whole job, which is what gives it an answer (harness/decisions.md,
+"Tips without an answer first")."""
 
 LEAST_S = 1e-9
-"""A launch is taken to cost no less, so that nothing is divided by zero."""
+"""Least expected cost of a launch (s), so that nothing is divided by zero."""
 
 
 @dataclass(frozen=True)
 class OpenPair:
     """A pair that further launches may decide.
 
-    launches: how many it has. effects: by variant that is open, its effect in each launch that counts, in order.
-    cost_s: expected seconds of its next launch, its share of preparing included. worth: of its verdict: what is worth
-    twice as much may take twice as long.
+    Attributes:
+        name: of the pair.
+        launches: how many it has.
+        effects: of each undecided variant, its effect (log ratio) in each launch that counts, in order.
+        cost_s: expected duration of its next launch, with its share of the preparation (s).
+        worth: of its verdict, without unit; with twice the worth a verdict may take twice as long.
     """
 
     name: str
@@ -65,20 +61,21 @@ class OpenPair:
 def next_group(
     open_pairs: Sequence[OpenPair], looks: Looks, size: int, left_s: float, last: str, draw: random.Random
 ) -> list[str]:
-    """The pairs to be launched next, each once, in order; empty where nothing is open or nothing fits into left_s.
+    """Names of the pairs to be launched next, each once, in order; empty where none is open or none fits into left_s.
 
-    last: the pair measured last, which does not begin the group unless no other can be launched.
+    looks: the interim looks. size: most pairs. left_s: seconds left. last: the pair measured last, which is not first
+    in the group unless no other pair can be launched. draw: for the order.
     """
     place = sum(pair.launches for pair in open_pairs)
     seconds = _seconds_to_verdict(open_pairs, looks)
     group = _chosen(open_pairs, seconds, size, left_s, place)
     if group == [last]:
-        others = [pair for pair in open_pairs if pair.name != last]
-        group = _chosen(others, seconds, size, left_s, place) or group
+        without_last = [pair for pair in open_pairs if pair.name != last]
+        group = _chosen(without_last, seconds, size, left_s, place) or group
     draw.shuffle(group)
     if group[1:] and group[0] == last:
-        other = draw.randrange(1, len(group))
-        group[0], group[other] = group[other], group[0]
+        index = draw.randrange(1, len(group))
+        group[0], group[index] = group[index], group[0]
     return group
 
 
@@ -105,37 +102,42 @@ def _most_urgent(pairs: Sequence[OpenPair], seconds: Mapping[str, float], place:
 
 
 def _gain(pair: OpenPair) -> float:
-    """The share of its intervals' half width that the next launch is expected to take off, per second.
+    """Expected relative reduction of a pair's intervals by its next launch, times its worth (1/s).
 
-    A share, as most is taken off the widest intervals, which are hardly ever decided: 1 or 2 verdicts of 55 fewer.
+    Relative, because the widest intervals, which are hardly ever decided, shrink most in absolute terms: with an
+    absolute reduction 1 or 2 fewer verdicts of 55 were reached.
     """
     return (1 - math.sqrt(pair.launches / (pair.launches + 1))) * pair.worth / max(pair.cost_s, LEAST_S)
 
 
 def _seconds_to_verdict(pairs: Sequence[OpenPair], looks: Looks) -> dict[str, float]:
-    """Expected for the nearest of each pair's variants; infinite where no look is expected to decide any."""
-    known = [_variance(effects) for pair in pairs for effects in pair.effects.values() if len(effects) > 1]
-    usual = median(known) if known else 0.0
-    found = {}
+    """Expected seconds to the first verdict on a variant of each pair, divided by the pair's worth; infinite where no
+    interim look is expected to decide any variant."""
+    variances = [_variance(effects) for pair in pairs for effects in pair.effects.values() if len(effects) > 1]
+    usual = median(variances) if variances else 0.0
+    seconds = {}
     for pair in pairs:
         nearest = min((_launches_left(effects, usual, looks) for effects in pair.effects.values()), default=math.inf)
-        found[pair.name] = nearest * max(pair.cost_s, LEAST_S) / pair.worth
-    return found
+        seconds[pair.name] = nearest * max(pair.cost_s, LEAST_S) / pair.worth
+    return seconds
 
 
 def _launches_left(effects: Sequence[float], usual: float, looks: Looks) -> float:
-    """Until the first look whose interval would decide, were the mean to stay. usual: the median of the variances."""
+    """Launches until the first interim look whose interval would decide if the mean stays; infinite without one.
+
+    usual: the median of the suite's variances.
+    """
     if not effects:
         return math.inf
     size, spread = abs(fmean(effects)), _spread(effects, usual)
-    most = max(size - MARGIN, BOUND - size)  # what lies within the margin lies within the bound too
+    most = max(size - MARGIN, BOUND - size)  # an effect within the margin is within the bound too
     decisive = (look for look, half in _halves(looks) if look > len(effects) and half * spread < most)
     return next(decisive, math.inf) - len(effects)
 
 
 def _spread(effects: Sequence[float], usual: float) -> float:
-    """Standard deviation of a launch's effect. Its variance is shrunk towards the usual one: two launches that agree by
-    chance promise no early verdict."""
+    """Standard deviation of a launch's effect. The variance is shrunk towards the usual one, so that two launches that
+    agree by chance do not seem to promise an early verdict."""
     freedom = len(effects) - 1
     own = _variance(effects) if freedom else 0.0
     return math.sqrt((PRIOR * usual + freedom * own) / (PRIOR + freedom))
@@ -148,5 +150,5 @@ def _variance(effects: Sequence[float]) -> float:
 
 @lru_cache
 def _halves(looks: Looks) -> tuple[tuple[int, float], ...]:
-    """Each look with the half width of its interval at a spread of 1."""
+    """(launches, half width of the interval at a spread of 1) of each interim look."""
     return tuple((n, half_width(1.0, n, alpha)) for n, alpha in zip(looks.launches, looks.alphas, strict=True))

@@ -1,5 +1,5 @@
-"""What is found out about a pair before it is timed: whether both sides do the same work, whether the tip takes effect,
-and, in a pass of its own, memory and one-off costs."""
+"""The checks of a pair before it is timed: whether both sides do the same work, and whether the tip takes effect. And
+the separate pass for memory and one-off costs."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
 
 CHECK_SEEDS = 2
-"""Fresh random inputs that both sides' outputs are compared on: enough to see that outputs follow their inputs."""
+"""Number of fresh random inputs for which both sides' outputs are compared: with two, it shows whether outputs depend
+on inputs."""
 
 
 WARM = "warm-"
-"""What the names of compile caches begin with that hold what has been compiled before; others are empty at first."""
+"""Prefix of the names of compile caches that may hold code compiled before; caches with other names start empty."""
 
 
 class Start(Protocol):
-    """Starts a worker for a pair in given process settings, with the compile cache of the given name.
+    """Starts a worker for a pair, with these process settings and the compile cache of this name.
 
-    launch: the number of a launch whose workers may be forked from one process, as those of all checks may; None: a
+    launch: the number of a launch, whose workers may be forked from one process, as may those of all checks; None: a
     fresh process, as for memory.
     """
 
@@ -50,8 +51,8 @@ def measurable(record: Record) -> list[VariantInfo]:
 
 
 def failed(record: Record, failure: WorkerFailed) -> Record:
-    """The record without the variant that failed, or of a pair that cannot be measured further: what was timed of it is
-    not used."""
+    """The record after a failure: without the variant that failed, or else of a failed pair, whose launches are not
+    used."""
     if failure.variant not in ("", "baseline"):
         without = VariantRecord("failed", _why(record.info, failure))
         return with_variants(record, {**record.variants, failure.variant: without})
@@ -59,7 +60,7 @@ def failed(record: Record, failure: WorkerFailed) -> Record:
 
 
 def checked(info: PairInfo, start: Start, seed: int) -> Record:
-    """The record without launches: skipped, failed, or what the checks have found."""
+    """The record of a pair without launches: skipped, failed, or with the results of its checks."""
     if info.why:
         return Record(info, "skipped", info.why)
     skipped = {variant.name: VariantRecord("skipped", variant.why) for variant in info.variants if variant.why}
@@ -73,23 +74,23 @@ def checked(info: PairInfo, start: Start, seed: int) -> Record:
 
 
 def with_variants(record: Record, variants: Mapping[str, VariantRecord]) -> Record:
-    """The record with these findings; failed where the baseline alone is left."""
+    """The record with these results; failed where only the baseline is left."""
     record = replace(record, variants=variants)
     if len(measurable(record)) > 1:
         return record
-    why = next(found.why for found in variants.values() if found.outcome == "failed")
+    why = next(variant.why for variant in variants.values() if variant.outcome == "failed")
     return replace(record, outcome="failed", why=why, steps=0, launches=())
 
 
 def check(info: PairInfo, variants: Sequence[VariantInfo], start: Start, seed: int) -> dict[str, VariantRecord]:
-    """Equal work, mechanism and trainings of every variant. Raises WorkerFailed only for the baseline.
+    """Equal work, mechanism and trainings of every variant, by name. Raises WorkerFailed only for the baseline.
 
-    A variant that fails takes its worker with it, and the next gets a fresh one: what a failure
-    leaves behind must not fail, or help, the others.
+    After a variant fails, its worker is ended and the next variant gets a fresh one: what a failure leaves behind must
+    neither fail nor help the other variants.
     """
     seeds = [seed + index for index in range(CHECK_SEEDS)]
-    baseline, *others = variants
-    found = {}
+    baseline, *optimized = variants
+    results = {}
     folder = scratch_folder()
     file = str(folder / "baseline.pt")
     workers: dict[ProcessSettings, WorkerHandle] = {}
@@ -100,29 +101,29 @@ def check(info: PairInfo, variants: Sequence[VariantInfo], start: Start, seed: i
         return workers[settings]
 
     try:
-        for variant in variants:  # all import torch at once
+        for variant in variants:  # so that all import torch at the same time
             worker_in(variant.settings)
         worker = worker_in(baseline.settings)
         if info.equal != Equal.NOTHING:
             worker.ask("results", variant="baseline", seeds=seeds, file=file)
         count = worker.ask("observe", variant="baseline", seed=seed)
-        # Trainings of another run are others, whatever its seed: runs of one machine are counted together.
+        # Not from the run's seed: each run draws its own trainings, as the runs of a machine count together.
         drawn = secrets.randbelow(2**31)
         trained = _trained(worker, "baseline", drawn)
-        found["baseline"] = VariantRecord("measured", work=worker.ask("work", seed=seed), trainings=trained)
-        for variant in others:
+        results["baseline"] = VariantRecord("measured", work=worker.ask("work", seed=seed), trainings=trained)
+        for variant in optimized:
             worker = worker_in(variant.settings)
             try:
-                checked = _check_variant(info, worker, variant.name, seeds, file, count)
-                found[variant.name] = replace(checked, trainings=_trained(worker, variant.name, drawn))
+                result = _check_variant(info, worker, variant.name, seeds, file, count)
+                results[variant.name] = replace(result, trainings=_trained(worker, variant.name, drawn))
             except WorkerFailed as failure:
-                found[variant.name] = VariantRecord("failed", _why(info, failure))
+                results[variant.name] = VariantRecord("failed", _why(info, failure))
                 workers.pop(variant.settings).end()
     finally:
         for worker in workers.values():
             worker.end()
         shutil.rmtree(folder, ignore_errors=True)
-    return found
+    return results
 
 
 def _check_variant(
@@ -148,9 +149,13 @@ def _trained(worker: WorkerHandle, variant: str, seed: int) -> Trainings | None:
 
 
 class MemoryPass:
-    """Memory and one-off costs of a pair, one fresh process a variant, with empty compile caches.
+    """Memory and one-off costs of a pair, from one fresh process for each variant, with empty compile caches.
 
-    Its processes import torch beside others; what a build and a warm-up cost is then timed alone.
+    Its processes may import torch at the same time as others. Then each is measured with nothing else running.
+
+    Attributes:
+        name: of the pair.
+        prepared_s: duration of `prepare` (s).
     """
 
     def __init__(self, record: Record, start: Start, seed: int) -> None:
@@ -160,10 +165,10 @@ class MemoryPass:
         self._start = start
         self._seed = seed
         self._workers: dict[str, WorkerHandle] = {}
-        self._found: dict[str, VariantRecord] = {}
+        self._results: dict[str, VariantRecord] = {}
 
     def prepare(self) -> None:
-        """Start the processes, and stop them. Raises WorkerFailed only for the baseline."""
+        """Start the processes, and pause them. Raises WorkerFailed only for the baseline."""
         began = time.monotonic()
         variants = measurable(self._record)
         for variant in variants:
@@ -178,19 +183,19 @@ class MemoryPass:
         self.prepared_s = time.monotonic() - began
 
     def measure(self) -> Record:
-        """The record with what was found. Raises WorkerFailed only for the baseline."""
+        """The record with memory and one-off costs. Raises WorkerFailed only for the baseline."""
         before = self._record.variants
         for name, worker in self._workers.items():
-            if name in self._found:
+            if name in self._results:
                 continue
             worker.resume()
             try:
                 memory = worker.ask("measure_memory", variant=name, seed=self._seed)
-                self._found[name] = replace(before[name], **memory)
+                self._results[name] = replace(before[name], **memory)
             except WorkerFailed as failure:
                 self._report(name, failure)
             worker.end()
-        return with_variants(self._record, {**before, **self._found})
+        return with_variants(self._record, {**before, **self._results})
 
     def end(self) -> None:
         for worker in self._workers.values():
@@ -199,7 +204,7 @@ class MemoryPass:
     def _report(self, name: str, failure: WorkerFailed) -> None:
         if name == "baseline":
             raise failure
-        self._found[name] = VariantRecord("failed", _why(self._record.info, failure))
+        self._results[name] = VariantRecord("failed", _why(self._record.info, failure))
 
 
 def _why(info: PairInfo, failure: WorkerFailed) -> Reason:

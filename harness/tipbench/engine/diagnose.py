@@ -1,4 +1,4 @@
-"""Why a worker did not answer, from how its process ended and what it left."""
+"""Why a worker did not answer, from how its process ended and from the files that it left."""
 
 from __future__ import annotations
 
@@ -20,19 +20,23 @@ from tipbench.tip.reason import Reason
 from tipbench.worker.protocol import CONNECTION_LOST, OUTPUT_LIMIT, STACK_SIGNAL
 
 TORCHRUN_ENDS = 15.0
-"""Seconds until torchrun has seen that a rank is gone, has ended the others, and has left."""
+"""Seconds in which torchrun notices that a rank has ended, ends the others, and exits."""
 
 STACK_S = 1.0
-"""Seconds in which a process prints its stack; one that has not yet come so far as to listen is ended by the signal."""
+"""Seconds in which a process prints its stack. A process that has not yet registered the signal is ended by it."""
 
 CLOSED = "its connection was closed"
 
 
 class Evidence:
-    """A worker's process, and what it leaves in its scratch folder. file: the name of the pair's file."""
+    """A worker's process, and the files in its scratch folder.
+
+    Attributes:
+        output: file with what the worker printed.
+    """
 
     def __init__(self, process: Process, scratch: Path, file: str, remote: Sequence[RemoteRanks] = ()) -> None:
-        """remote: its ranks on other nodes."""
+        """file: name of the pair's file. remote: the worker's ranks on other nodes."""
         self.output = scratch / "output"
         self._process = process
         self._scratch = scratch
@@ -40,7 +44,7 @@ class Evidence:
         self._remote = remote
 
     def silent(self, doing: str, deadline: float) -> Reason:
-        """Why nothing was answered within the deadline."""
+        """Why there was no answer within the deadline (s)."""
         if failure := self._full() or self._ended(doing, 0.0):
             return failure
         places = [*self.positions(), *(place for ranks in self._remote for place in ranks.positions())]
@@ -58,9 +62,9 @@ class Evidence:
         return Reason("temporary-folder-full", detail=why) if why else None
 
     def _ended(self, doing: str, seconds: float) -> Reason | None:
-        """How the process has ended; None where it has not within so many seconds."""
+        """How the process has ended; None if it has not ended within so many seconds."""
         code = self._process.exit_code(seconds)
-        # One that died has left no report, only its exit code with torchrun.
+        # A rank that died has left no report; only torchrun has its exit code.
         codes, reports = self.ended_ranks()
         for ranks in self._remote:
             if ended := ranks.ended(seconds):
@@ -74,19 +78,19 @@ class Evidence:
         return None if code is None else self._of_exit_code(code, {}, doing)
 
     def ended_ranks(self) -> tuple[dict[int, int], list[dict[str, Any]]]:
-        """What ranks left on this node that have ended.
+        """What the ranks of this node that have ended have left.
 
-        ({rank: exit code that torchrun saw}, [{"rank", "failed", "order"}, reported before it ended]).
-        order: as of `Ranks.order_of_failure`.
+        ({rank: exit code from torchrun}, [{"rank", "failed", "order"} that a rank reported before it ended]).
+        order: from `Ranks.order_of_failure`.
         """
-        seen = self._scratch / "exit-codes.json"
-        codes = {int(rank): code for rank, code in json.loads(seen.read_text()).items()} if seen.exists() else {}
+        file = self._scratch / "exit-codes.json"
+        codes = {int(rank): code for rank, code in json.loads(file.read_text()).items()} if file.exists() else {}
         return codes, [json.loads(report.read_text()) for report in self._scratch.glob("rank-*.json")]
 
     def positions(self) -> list[str]:
         """Where in the pair's file its processes on this node are, such as "rank 1 was in no_sync.py, line 60"."""
-        found = []
-        # The innermost call is printed first, after the name of each thread.
+        positions = []
+        # After the name of each thread, its innermost call is printed first.
         pattern = rb'/%s", line (\d+) in ' % re.escape(self._file.encode())
         for who, pid in self._process.pythons():
             before = self.output.stat().st_size
@@ -98,13 +102,13 @@ class Evidence:
                     output.seek(before)
                     line = re.search(pattern, output.read())
                 if line:
-                    found.append(f"{who} was in {self._file}, line {int(line[1])}")
+                    positions.append(f"{who} was in {self._file}, line {int(line[1])}")
                     break
                 time.sleep(0.05)
-        return found
+        return positions
 
     def _of_exit_code(self, code: int, rank: dict[str, int], doing: str) -> Reason:
-        """What an exit code means; negative: the signal. rank: {"rank"} of one of several."""
+        """The reason that an exit code gives; a negative code is a signal. rank: {"rank"}; {} without ranks."""
         if self.output.stat().st_size >= OUTPUT_LIMIT:
             return Reason("output-flood", {"mib": OUTPUT_LIMIT >> 20, "doing": doing, **rank})
         if code == CONNECTION_LOST:
@@ -122,5 +126,5 @@ class Evidence:
 
 
 def unreadable(why: str, doing: str) -> Reason:
-    """Of an answer that is none."""
+    """The reason for an answer that cannot be used. why: what is wrong with it."""
     return Reason("unreadable-answer", {"doing": doing}, f": {why}")

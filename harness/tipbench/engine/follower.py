@@ -1,4 +1,4 @@
-"""What `tipbench run` does on any node but the first: start, hold and end its share of the ranks, as node 0 asks."""
+"""`tipbench run` on every node except node 0: start, pause and end its share of the ranks, as node 0 requests."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from tipbench.records.record import PairInfo
 from tipbench.tip.process import ProcessSettings
 
 
-def follow(place: Place, folder: Path, about: Mapping[str, Any]) -> int:
-    """Serve one run of node 0; the number of groups of ranks that were started. Raises NodesError, and NodeLost.
+def follow(place: Place, folder: Path, identity: Mapping[str, Any]) -> int:
+    """Serve one run of node 0, and return the number of groups of ranks that were started. Raises NodesError and
+    NodeLost.
 
-    folder: this node's copy of the pairs. about: the name of this node's machine, and `nodes.SAME`.
+    folder: this node's copy of the pairs. identity: the name of this node's machine, and `nodes.SAME`.
     """
-    connection, controls = joined(place, about)
+    connection, controls = joined(place, identity)
     here = _Here(connection, Launcher(folder, controls))
     try:
         while not here.over:
@@ -40,7 +41,12 @@ def follow(place: Place, folder: Path, about: Mapping[str, Any]) -> int:
 
 
 class _Here:
-    """This node's groups of ranks, by the numbers node 0 gave them."""
+    """This node's groups of ranks.
+
+    Attributes:
+        over: whether the run has ended.
+        started: number of groups started so far.
+    """
 
     def __init__(self, connection: Connection, launcher: Launcher) -> None:
         self.over = False
@@ -54,7 +60,7 @@ class _Here:
         return [worker.process.pidfd for worker in self._groups.values() if worker.process.pidfd is not None]
 
     def answer(self) -> None:
-        """Do what the next request asks, and answer."""
+        """Read the next request, do it and answer it."""
         request: dict[str, Any] = json.loads(self._connection.recv_bytes())
         if "over" in request:
             self.over = True
@@ -64,7 +70,7 @@ class _Here:
             self._start(request.pop("start"), **request)
         else:
             ((what, group),) = request.items()
-            # One that has ended by itself is no longer held; node 0 may not have read that yet.
+            # A group that has ended by itself is not in _groups any more; node 0 may not have read the report yet.
             if group in self._groups:
                 worker = self._groups[group]
                 answer = worker.evidence.positions() if what == "positions" else getattr(worker, what)()
@@ -93,7 +99,7 @@ class _Here:
         )
 
     def report_ended(self, death: int) -> None:
-        """Report to node 0 the group whose torchrun has ended."""
+        """Report to node 0 the group whose torchrun has ended. death: its descriptor."""
         (group,) = (group for group, worker in self._groups.items() if worker.process.pidfd == death)
         worker = self._groups.pop(group)
         codes, reports = worker.evidence.ended_ranks()

@@ -1,7 +1,7 @@
-"""What the runner holds of a worker: its process, the channel to it, and the diagnosis when it does not answer.
+"""The runner's handle of a worker: its process, the channel to it, and the diagnosis when it does not answer.
 
-The worker's end is `tipbench.worker`. Measurements travel over a Unix socket, never on stdout; what the worker
-prints goes to a file that is shown when it fails.
+The worker's end is `tipbench.worker`. Measurements come over a Unix socket, never on stdout; what the worker prints
+goes to a file that is shown when it fails.
 """
 
 from __future__ import annotations
@@ -32,24 +32,29 @@ from tipbench.tip.reason import Reason
 from tipbench.worker.protocol import Unreadable
 
 OWN_VARIABLES = ("TMPDIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "OMP_NUM_THREADS")
-"""Variables that each worker has of its own; torch reads them when they are needed, not at import. The last is
+"""Environment variables that differ between workers; torch reads them when it needs them, not at import. The last is
 for the ranks of a forked torchrun."""
 
 PRELOADED = ("torchvision",)
-"""Packages that a pair's needs may name, imported before its file: by the server of forked workers, or by all
-processes of a launch at once, where their builds would do it one after the other."""
+"""Packages in a pair's needs that are imported before its file: by the fork server, or by all processes of a launch at
+the same time, whose builds would otherwise import them one after the other."""
 
 START_DEADLINE = 120.0
-"""Seconds until a worker has imported torch and the pair's file."""
+"""Seconds in which a worker must have imported torch and the pair's file."""
 
 
 def preloaded(info: PairInfo) -> list[str]:
-    """Those of PRELOADED that a pair needs."""
+    """The packages of PRELOADED that a pair needs."""
     return [package for package in PRELOADED if package in info.needs]
 
 
 class WorkerFailed(Exception):
-    """A worker did not answer, or answered with a failure. variant: the one alone that failed, where that is known."""
+    """A worker did not answer, or answered with a failure.
+
+    Attributes:
+        why: the reason.
+        variant: the only variant that failed; empty where that is unknown.
+    """
 
     def __init__(self, why: Reason, variant: str = "") -> None:
         super().__init__(f"{why.kind}: {why.text}")
@@ -78,7 +83,7 @@ class WorkerHandle(Protocol):
 
 
 class Worker:
-    """One worker process, or one torchrun group of them, for one pair in given process settings."""
+    """One worker process, or one torchrun group of them, for one pair and one set of process settings."""
 
     def __init__(
         self,
@@ -93,8 +98,8 @@ class Worker:
     ) -> None:
         """Start it; `ready` waits for it. `scratch` is an empty folder that the worker may fill.
 
-        server: forks it, and has the environment already but for OWN_VARIABLES; None: it is started afresh.
-        rendezvous: how its torchrun finds those of other nodes. remote: the ranks on them, already started.
+        server: forks it, and has the same environment except for OWN_VARIABLES; None: start a fresh process.
+        rendezvous: how its torchrun finds those of other nodes. remote: the ranks on other nodes, already started.
         Raises ServerGone.
         """
         self._deadline = info.deadline
@@ -159,7 +164,7 @@ class Worker:
         return self.finish()
 
     def pause(self) -> None:
-        """Stop the process and everything it started until `resume`, threads that spin included."""
+        """Stop the process and everything it started, including spinning threads, until `resume`."""
         for ranks in self._remote:
             ranks.ask("pause")
         self.process.pause()
@@ -170,7 +175,7 @@ class Worker:
         self.process.resume()
 
     def kill(self) -> None:
-        """End its processes here from another thread than the one that waits for it, which must still call `end`."""
+        """End its processes on this node. For another thread than the one that waits for it, which must call `end`."""
         self.process.kill()
 
     def end(self) -> None:
@@ -180,7 +185,7 @@ class Worker:
             self._channel.close()
         self._listening.close()
         for ranks in self._remote:
-            with suppress(NodeLost):  # then its ranks have ended with it, and whoever asks next learns of it
+            with suppress(NodeLost):  # its ranks have ended with the node, and the next request to it raises
                 ranks.ask("end")
 
     def _answer(self, doing: str, deadline: float) -> Any:
@@ -199,7 +204,7 @@ class Worker:
 
     @contextmanager
     def _diagnosed(self, doing: str, deadline: float) -> Iterator[None]:
-        """Raise WorkerFailed, with the cause, where within there is no answer."""
+        """Turn the absence of an answer in the block into WorkerFailed with the cause."""
         try:
             yield
             return
@@ -215,16 +220,16 @@ class Worker:
         """Sleep until `source` can be read; False after `seconds`. Raises Closed once the worker has ended, here or on
         another node.
 
-        No polling where the kernel can watch the process (pidfd, Linux); once a second elsewhere.
+        Without polling where the kernel can watch the process (pidfd); else it polls once a second.
         """
         end = time.monotonic() + seconds
         pidfd = self.process.pidfd
         watched: list[Any] = [source, *(ranks.node for ranks in self._remote), *([] if pidfd is None else [pidfd])]
         while (left := end - time.monotonic()) > 0:
-            found, _, _ = select.select(watched, [], [], left if pidfd is not None else min(1.0, left))
-            if source in found:
+            readable, _, _ = select.select(watched, [], [], left if pidfd is not None else min(1.0, left))
+            if source in readable:
                 return True
-            ended = pidfd in found if pidfd is not None else self.process.exit_code() is not None
+            ended = pidfd in readable if pidfd is not None else self.process.exit_code() is not None
             if ended or any(ranks.ended() for ranks in self._remote):
                 raise Closed
         return False

@@ -1,4 +1,4 @@
-"""Where workers are started: their scratch folders, compile caches and fork servers."""
+"""Starts workers, with their scratch folders, compile caches and fork servers."""
 
 from __future__ import annotations
 
@@ -28,35 +28,34 @@ from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
 
 SERVER_BYTES = 512 << 20
-"""What a fork server holds at most: 320 to 450 MB were seen."""
+"""Most memory of a fork server (bytes): 320 to 450 MB were measured."""
 
 LEFT_FOR_PAIRS = 6 << 30
-"""Bytes that fork servers leave available. Launches without a server start their workers afresh."""
+"""Memory that fork servers leave free (bytes). Launches without a server start fresh processes."""
 
 SERVERS_AT_ONCE = 2
-"""Importing torch keeps one core busy, and the servers of a launch and the next are wanted soon."""
+"""Fork servers that are started together: the one of the next launch is needed soon, and importing torch keeps only one
+core busy."""
 
 PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
-"""For processes that are checked beside others, and never timed: OpenMP's threads otherwise spin at each barrier on the
-cores that others compute on. Beside other programs, two checks at a time of four whole jobs took 155 s so, and 25 s
-with threads that sleep; one after another they took 28 s."""
+"""Environment of checks, which run in parallel and are not timed: otherwise OpenMP's threads spin at each barrier on
+cores that other checks need (harness/decisions.md, "Checks in parallel, with sleeping threads")."""
 
 COMPILER = compiler().text
 
 COMPILING = ("torch._inductor.compile_fx",)
-"""What torch.compile imports when it is first called. The passes that measure one-off costs are not forked, and pay for
-it."""
+"""What torch.compile imports at its first call. Memory passes are not forked, so their one-off costs include it."""
 
 INSTRUCTIONS_S = 120.0
-"""Seconds for finding out about the machine's vector instructions; 13 were seen."""
+"""Most seconds for detecting the machine's vector instructions; up to 13 were measured."""
 
 
 Served = int | Literal[Purpose.CHECK]
-"""What the workers of one fork server are for: a launch, by its number, or checks."""
+"""What a fork server's workers are for: the launch with this number, or checks."""
 
 
 def compiles(info: PairInfo) -> bool:
-    """Whether one of its sides calls torch.compile."""
+    """Whether a variant of the pair calls torch.compile."""
     return COMPILER in {*info.needs, *(need for variant in info.variants for need in variant.needs)}
 
 
@@ -64,17 +63,17 @@ class Launcher:
     """Starts workers for the pairs of one folder, in a scratch folder that it removes."""
 
     def __init__(
-        self, folder: Path, controls: Mapping[str, str], nodes: Nodes | None = None, kept: Path | None = None
+        self, folder: Path, controls: Mapping[str, str], nodes: Nodes | None = None, shared: Path | None = None
     ) -> None:
-        """nodes: the others that variants with ranks are spread over. kept: an empty folder, made by `scratch_folder`,
-        for what several runs of the same code compile: one finds there what another has compiled."""
+        """nodes: the other nodes over which variants with ranks are spread. shared: a folder, made by `scratch_folder`,
+        in which several runs of the same code share what they compile; None: this run's own."""
         self.folder = folder
         self.nodes = nodes
         self.controls = controls
         self.scratch = scratch_folder()
-        self._kept = kept or self.scratch
-        self._one_cache = kept is not None
-        (self._kept / "tmp").mkdir(exist_ok=True)
+        self._shared = shared or self.scratch
+        self._shares_cache = shared is not None
+        (self._shared / "tmp").mkdir(exist_ok=True)
         self._started = 0
         self._starting = threading.Lock()
         self._met: set[str] = set()
@@ -92,14 +91,15 @@ class Launcher:
         launch: int | None = None,
         rendezvous: Rendezvous | None = None,
     ) -> Worker:
-        """Start a worker, as `checks.Start` says; several threads may. Workers given the same `cache` share what
-        torch.compile has compiled.
+        """Start a worker, as described in `checks.Start`; callable from several threads.
 
-        rendezvous: on nodes but the first, where node 0 starts the others of its ranks.
-        Raises NodeLost, and where the temporary folder is full TemporaryFolderFull at the first worker of a pair,
-        WorkerFailed at a later one.
-        All share one temporary folder: torch.compile keeps its precompiled headers there, which take it 7 s
-        and are the same for whatever it compiles. Emptying its caches leaves them too (`fresh_cache`).
+        Workers with the same `cache` share what torch.compile has compiled. All workers share one temporary folder:
+        torch.compile keeps its precompiled headers there, which take 7 s and are the same for all code. Emptying its
+        caches (`fresh_cache`) leaves them too.
+
+        rendezvous: on nodes other than 0, where the group's torchrun on node 0 is reached.
+        Raises NodeLost. Where the temporary folder is full, raises TemporaryFolderFull at the first worker of a pair,
+        and WorkerFailed at a later one.
         """
         with self._starting:
             met = info.name in self._met
@@ -108,7 +108,7 @@ class Launcher:
                 with writing_to(self.scratch):
                     return self._start(info, settings, cache, purpose, launch, rendezvous)
             except TemporaryFolderFull as full:
-                # Full at a pair's first worker already, it is so for all that come; later, the pair may have filled it.
+                # If it is full at a pair's first worker, it is full for all; later, the pair itself may have filled it.
                 if not met or rendezvous:
                     raise
                 raise WorkerFailed(Reason("temporary-folder-full", detail=str(full))) from None
@@ -130,17 +130,17 @@ class Launcher:
         if ranks > 1 and self.nodes:
             rendezvous, remote = self.nodes.start(info, settings, cache, purpose, launch)
         env = environment(self.controls, settings, rendezvous.nodes if rendezvous else 1)
-        # Short, as `scratch.LONGEST` allows for: where the path of a socket in TMPDIR is too long, the
-        # worker processes of a DataLoader cannot hand over their batches, and it waits for them for ever.
-        env["TMPDIR"] = str(self._kept / "tmp")
+        # Short, as `scratch.LONGEST` ensures: where the path of a socket in TMPDIR is too long, the worker processes of
+        # a DataLoader cannot send their batches, and it waits for ever.
+        env["TMPDIR"] = str(self._shared / "tmp")
         self._give_cache(info, cache, env)
         if purpose is Purpose.CHECK:
             env = {**PASSIVE, **env}
-        # The controls of benchmarks/ run beside pairs of a person's own folder.
+        # With a person's own folder of pairs, the controls come from benchmarks/.
         file = self.folder.parent / info.file
         folder = self.folder if file.is_relative_to(self.folder) and file.exists() else BENCHMARKS
         if purpose is not Purpose.CHECK and ranks > 1:
-            launch = launch or 0  # what is forked is torchrun alone; the ranks it starts are fresh processes
+            launch = launch or 0  # only torchrun is forked; its ranks are fresh processes
         served: Served | None = purpose if purpose is Purpose.CHECK else launch
         if served is not None and self._has_server(served) and settings == ProcessSettings(ranks=ranks):
             try:
@@ -149,7 +149,7 @@ class Launcher:
                     server.preload(package)
                 return Worker(info, settings, env, folder, scratch, server, rendezvous, remote)
             except ServerGone:
-                # A pair may end the process it was forked from; the next one gets a new server.
+                # A pair may end its fork server; the next worker gets a new one.
                 self._servers.pop(served).end()
                 shutil.rmtree(scratch)
                 scratch.mkdir()
@@ -157,25 +157,25 @@ class Launcher:
 
     def _give_cache(self, info: PairInfo, cache: str, env: dict[str, str]) -> None:
         """Set the variables of torch.compile's caches, and fill a new one with `_instructions`."""
-        kept = self.scratch / f"cache-{self._caches.setdefault(cache, len(self._caches))}"
-        if self._one_cache and cache.startswith(WARM):
-            kept = self._kept / "cache"
-        env |= {"TORCHINDUCTOR_CACHE_DIR": str(kept / "inductor"), "TRITON_CACHE_DIR": str(kept / "triton")}
-        if compiles(info) and not kept.exists():
-            shutil.copytree(self._instructions(env), kept / "inductor")
+        folder = self.scratch / f"cache-{self._caches.setdefault(cache, len(self._caches))}"
+        if self._shares_cache and cache.startswith(WARM):
+            folder = self._shared / "cache"
+        env |= {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), "TRITON_CACHE_DIR": str(folder / "triton")}
+        if compiles(info) and not folder.exists():
+            shutil.copytree(self._instructions(env), folder / "inductor")
 
     def _instructions(self, env: Mapping[str, str]) -> Path:
-        """A compile cache that holds one answer only: which vector instructions the machine has.
+        """A compile cache that holds only which vector instructions the machine has.
 
-        torch.compile finds out by compiling six programs. It took 7.5 s of the 9 s that the first compilation of a
-        GELU takes, would be done for every empty cache, and is the same for whatever is compiled.
+        torch.compile detects them by compiling six programs, again for every empty cache, although the result is the
+        same for all code. That took 7.5 s of the 9 s of the first compilation of a GELU.
         """
-        answer = self._kept / "instructions"
+        answer = self._shared / "instructions"
         if not answer.exists():
             answer.mkdir()
             program = "from torch._inductor.cpu_vec_isa import pick_vec_isa; pick_vec_isa()"
             command = [sys.executable, "-P", "-c", program]
-            # Where it fails the compilations find out for themselves, and report it.
+            # If it fails, each compilation detects them itself, and reports the failure.
             with suppress(subprocess.TimeoutExpired):
                 env = {**env, "TORCHINDUCTOR_CACHE_DIR": str(answer)}
                 subprocess.run(command, env=env, timeout=INSTRUCTIONS_S, check=False, capture_output=True)
@@ -191,7 +191,7 @@ class Launcher:
                 soon = range(served, min(served + SERVERS_AT_ONCE, self._launches_with_server))
             begun = {key: ForkServer(env) for key in soon if key not in self._servers}
             self._servers |= begun
-            # Whatever still imports would take a core from the blocks to come.
+            # A server that is still importing would take a core from the next blocks.
             for server in begun.values():
                 server.ready()
         return self._servers[served]

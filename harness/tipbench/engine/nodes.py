@@ -1,9 +1,10 @@
 """Several machines measured as one: node 0's end of the connections to the other nodes.
 
-A variant's ranks are spread over the nodes, each node's under its own torchrun. Node 0 decides what is measured,
-starts its share and has the others start theirs (`tipbench.engine.follower`); rank 0, whose pipe the runner
-holds, is always on it. One connection a node, JSON both ways: every request is answered, and that ranks have
-ended there is reported without a request. As with torchrun, whoever can reach the port is trusted.
+A variant's ranks are spread over the nodes, with one torchrun on each. Node 0 decides what is measured, starts its
+share of the ranks and requests the others to start theirs (`tipbench.engine.follower`). Rank 0, which the runner is
+connected to, is always on node 0. Each node has one connection, with JSON in both directions: every request is
+answered, and a node reports without a request that ranks have ended. As with torchrun, anyone who can reach the port is
+trusted.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from tipbench.records.record import PairInfo
 from tipbench.tip.process import ProcessSettings
 
 JOIN_S = 600.0
-"""Seconds that the nodes wait for each other to come, as long as torchrun does."""
+"""Seconds that the nodes wait for each other to join, as long as torchrun does."""
 
 ANSWER_S = 180.0
-"""Seconds until a node that does not answer is given up: its first start may compile for 120."""
+"""Seconds after which a node that does not answer counts as lost: its first start may compile for 120 s."""
 
 SAME = ("suite", "commit", "torch", "python", "pairs")
-"""What must be alike on all nodes; "pairs" is a `digest`."""
+"""Fields of a node's identity that must be equal on all nodes; "pairs" is a `digest`."""
 
 
 class NodesError(UserError):
@@ -42,7 +43,7 @@ class NodesError(UserError):
 
 
 class NodeLost(NodesError):
-    """A node has left in the middle of a run."""
+    """A node has left during a run."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, exit_code=1)
@@ -50,7 +51,14 @@ class NodeLost(NodesError):
 
 @dataclass(frozen=True)
 class Place:
-    """Which node this is, of how many, and the address of node 0."""
+    """Which node this is.
+
+    Attributes:
+        count: number of nodes.
+        number: of this node, from 0.
+        host: address of node 0.
+        port: of node 0.
+    """
 
     count: int
     number: int
@@ -62,12 +70,13 @@ class Place:
         return f"{self.host}:{self.port}"
 
     def command(self, number: int) -> str:
-        """What is typed on another node, beside its --from."""
+        """The command for the node with this number, without --from."""
         return f"tipbench run --nnodes {self.count} --node-rank {number} --rdzv {self.address}"
 
 
 def place(count: int, number: int, rendezvous: str) -> Place | None:
-    """Where `--nnodes`, `--node-rank` and `--rdzv` put this machine; None for one machine. Raises NodesError."""
+    """The place that `--nnodes`, `--node-rank` and `--rdzv` give this machine; None for a single machine. Raises
+    NodesError."""
     if count == 1 and not rendezvous and not number:
         return None
     if count < 2 or not rendezvous:
@@ -82,9 +91,14 @@ def place(count: int, number: int, rendezvous: str) -> Place | None:
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """How the torchrun of a node finds the others: its --nnodes, --node-rank and master address.
+    """How the torchrun of a node finds those of other nodes.
 
-    interface: the network interface they are reached through.
+    Attributes:
+        nodes: its --nnodes.
+        node: its --node-rank.
+        host: its --master-addr.
+        port: its --master-port.
+        interface: network interface of this node through which the other nodes are reached.
     """
 
     nodes: int
@@ -95,34 +109,39 @@ class Rendezvous:
 
 
 def digest(folder: Path) -> str:
-    """Of all Python files in a folder of pairs, or of one file: short, and another one wherever a byte differs."""
+    """A short hash of all Python files in a folder of pairs, or of a single file."""
     files = [folder] if folder.is_file() else sorted(folder.rglob("*.py"))
-    found = hashlib.sha256()
+    checksum = hashlib.sha256()
     for file in files:
         content = file.read_bytes()
-        found.update(f"{file.relative_to(folder.parent)} {len(content)}\n".encode() + content)
-    return found.hexdigest()[:12]
+        checksum.update(f"{file.relative_to(folder.parent)} {len(content)}\n".encode() + content)
+    return checksum.hexdigest()[:12]
 
 
 def _network(connection: socket.socket) -> dict[str, Any]:
-    """{"interface", "mbit"}: the network interface that a connection goes through, and its speed.
+    """{"interface", "mbit"}: the network interface of a connection, and its speed (Mbit/s).
 
-    0 Mbit/s where the system does not report it, as of virtual ones. Raises NodesError.
+    The speed is 0 where the system does not report it, as for virtual interfaces. Raises NodesError.
     """
     address = connection.getsockname()[0]
     for name, addresses in psutil.net_if_addrs().items():
-        if any(address == found.address for found in addresses):
+        if any(address == entry.address for entry in addresses):
             stats = psutil.net_if_stats().get(name)
             return {"interface": name, "mbit": stats.speed if stats else 0}
     raise NodesError(f"no network interface has the address {address}; --rdzv names that of one, not of all")
 
 
 class Node:
-    """One of the others, as node 0 sees it. about: what it said of itself when it came."""
+    """Node 0's connection to another node.
 
-    def __init__(self, number: int, connection: Connection, about: Mapping[str, Any]) -> None:
+    Attributes:
+        number: of the node.
+        identity: what it reported when it joined: SAME, its "name", and `_network`.
+    """
+
+    def __init__(self, number: int, connection: Connection, identity: Mapping[str, Any]) -> None:
         self.number = number
-        self.about = about
+        self.identity = identity
         self._connection = connection
         self._ended: dict[int, dict[str, Any]] = {}
 
@@ -136,11 +155,11 @@ class Node:
         except OSError:
             raise self._lost("has gone") from None
         while "answer" not in (message := self._received(ANSWER_S)):
-            pass  # it reported that ranks have ended
+            pass  # a report that ranks have ended
         return message["answer"]
 
     def ended(self, group: int, timeout: float = 0.0) -> dict[str, Any] | None:
-        """What it reported of a group of ranks that has ended by itself; None if it has not. Raises NodeLost."""
+        """The node's report of a group of ranks that has ended by itself; None where there is none. Raises NodeLost."""
         end = time.monotonic() + timeout
         while group not in self._ended and select.select([self], [], [], max(0.0, end - time.monotonic()))[0]:
             self._received(ANSWER_S)
@@ -174,60 +193,67 @@ class RemoteRanks:
         self._group = group
 
     def ask(self, what: str) -> None:
-        """ "pause", "resume" or "end". Raises NodeLost."""
+        """Request what is named: "pause", "resume" or "end". Raises NodeLost."""
         self.node.ask(**{what: self._group})
 
     def positions(self) -> list[str]:
-        """As of `Evidence.positions`. Raises NodeLost."""
-        found: list[str] = self.node.ask(positions=self._group)
-        return found
+        """`Evidence.positions` on that node. Raises NodeLost."""
+        positions: list[str] = self.node.ask(positions=self._group)
+        return positions
 
     def ended(self, timeout: float = 0.0) -> dict[str, Any] | None:
-        """{"codes", "reports"} as of `Evidence.ended_ranks`, once they have ended by themselves. Raises NodeLost."""
+        """{"codes", "reports"} of `Evidence.ended_ranks`, once they have ended by themselves; before that None. Raises
+        NodeLost."""
         return self.node.ended(self._group, timeout)
 
 
 class Nodes:
-    """All other nodes, as node 0 sees them."""
+    """Node 0's connections to all other nodes.
 
-    def __init__(self, place: Place, about: Mapping[str, Any], others: Sequence[Node]) -> None:
-        """about: what this node says of itself."""
+    Attributes:
+        count: number of nodes, including node 0.
+        remote: the other nodes, by number.
+    """
+
+    def __init__(self, place: Place, identity: Mapping[str, Any], remote: Sequence[Node]) -> None:
+        """identity: of node 0."""
         self.count = place.count
-        self.others = others
-        self._abouts = [about, *(node.about for node in others)]
-        self._interface = about["interface"]
+        self.remote = remote
+        self._identities = [identity, *(node.identity for node in remote)]
+        self._interface = identity["interface"]
         self._host = place.host
         self._groups = 0
 
     def start(
         self, info: PairInfo, settings: ProcessSettings, cache: str, purpose: Purpose, launch: int | None
     ) -> tuple[Rendezvous, list[RemoteRanks]]:
-        """Have every other node start its share of the ranks. Raises NodeLost."""
+        """Let every other node start its share of the ranks. Raises NodeLost."""
         self._groups += 1
         here = Rendezvous(self.count, 0, self._host, _free_port(self._host), self._interface)
         group: dict[str, Any] = {"info": info.to_json(), "settings": asdict(settings), "cache": cache}
         group |= {"purpose": purpose.value, "launch": launch}
-        for node in self.others:
-            rendezvous = asdict(replace(here, node=node.number, interface=node.about["interface"]))
+        for node in self.remote:
+            rendezvous = asdict(replace(here, node=node.number, interface=node.identity["interface"]))
             node.ask(start=self._groups, **group, rendezvous=rendezvous)
-        return here, [RemoteRanks(node, self._groups) for node in self.others]
+        return here, [RemoteRanks(node, self._groups) for node in self.remote]
 
     def described(self) -> list[dict[str, Any]]:
-        """Of every node, in order, {"name", "interface", "mbit"}: its machine, its way to node 0, that way's speed."""
-        return [{name: about[name] for name in ("name", "interface", "mbit")} for about in self._abouts]
+        """{"name", "interface", "mbit"} of each node, in order: its machine, its network interface and the speed of
+        that interface (Mbit/s)."""
+        return [{name: identity[name] for name in ("name", "interface", "mbit")} for identity in self._identities]
 
 
 def _free_port(host: str) -> int:
-    """Every group has its own: several may live at once, and a port that has just been used may still be taken."""
+    """A free port. Each group gets its own: several may run at once, and a port just used may still be taken."""
     with socket.create_server((host, 0)) as listening:
         return int(listening.getsockname()[1])
 
 
 @contextmanager
-def gathered(place: Place, about: Mapping[str, Any], controls: Mapping[str, str]) -> Iterator[Nodes]:
-    """Wait for all other nodes, and let them go at the end. Raises NodesError.
+def gathered(place: Place, identity: Mapping[str, Any], controls: Mapping[str, str]) -> Iterator[Nodes]:
+    """Wait for all other nodes, and release them at the end. Raises NodesError.
 
-    about: what SAME names, of this node. controls: those of the run, for all nodes.
+    identity: this node's "name" and SAME. controls: of the run, for all nodes.
     """
     try:
         listening = socket.create_server((place.host, place.port), backlog=place.count)
@@ -236,12 +262,12 @@ def gathered(place: Place, about: Mapping[str, Any], controls: Mapping[str, str]
         raise NodesError(
             f"node 0 cannot listen at {place.address} ({why}); --rdzv names an address of node 0 and a free port of it"
         ) from None
-    found: dict[int, Node] = {}
+    nodes: dict[int, Node] = {}
     end = time.monotonic() + JOIN_S
     try:
         with listening:
-            about = {**about, **_network(listening)}
-            while missing := [number for number in range(1, place.count) if number not in found]:
+            identity = {**identity, **_network(listening)}
+            while missing := [number for number in range(1, place.count) if number not in nodes]:
                 listening.settimeout(max(0.001, end - time.monotonic()))
                 try:
                     accepted, _ = listening.accept()
@@ -250,35 +276,40 @@ def gathered(place: Place, about: Mapping[str, Any], controls: Mapping[str, str]
                         f"node {missing[0]} has not come to {place.address} within {JOIN_S:.0f} s; "
                         f"on it: {place.command(missing[0])}"
                     ) from None
-                node = _welcomed(Connection(accepted.detach()), place, about, controls, found)
+                node = _accepted(Connection(accepted.detach()), place, identity, controls, nodes)
                 if node is not None:
-                    found[node.number] = node
-        yield Nodes(place, about, [found[number] for number in sorted(found)])
+                    nodes[node.number] = node
+        yield Nodes(place, identity, [nodes[number] for number in sorted(nodes)])
     finally:
-        for node in found.values():
+        for node in nodes.values():
             node.close()
 
 
-def _welcomed(
+def _accepted(
     connection: Connection,
     place: Place,
-    about: Mapping[str, Any],
+    identity: Mapping[str, Any],
     controls: Mapping[str, str],
-    found: Mapping[int, Node],
+    nodes: Mapping[int, Node],
 ) -> Node | None:
-    """The node at the other end, or None where it is none that can take part; then it gets the reason."""
+    """The node at the other end; None where it cannot take part, which it is told with the reason.
+
+    nodes: those that have joined already. Raises NodesError where its SAME differ.
+    """
     try:
         if not connection.poll(10.0):
             raise EOFError
         theirs = json.loads(connection.recv_bytes(1 << 20))
         number = int(theirs["node"])
-        differs = [f"{name} {theirs[name]} (node 0: {about[name]})" for name in SAME if theirs[name] != about[name]]
-        if number in found or not 0 < number < place.count or theirs["count"] != place.count:
+        differs = [
+            f"{name} {theirs[name]} (node 0: {identity[name]})" for name in SAME if theirs[name] != identity[name]
+        ]
+        if number in nodes or not 0 < number < place.count or theirs["count"] != place.count:
             refused = f"node {number} of {theirs['count']} is not awaited; node 0 was begun with --nnodes {place.count}"
         else:
             refused = f"it has {differs[0]}: all nodes want the same" if differs else ""
         connection.send_bytes(json.dumps({"refused": refused, "controls": dict(controls)}).encode())
-    except (EOFError, OSError, ValueError, KeyError, TypeError):  # no node at all
+    except (EOFError, OSError, ValueError, KeyError, TypeError):  # not a node of tipbench
         connection.close()
         return None
     if refused:
@@ -289,8 +320,11 @@ def _welcomed(
     return Node(number, connection, theirs)
 
 
-def joined(place: Place, about: Mapping[str, Any]) -> tuple[Connection, dict[str, str]]:
-    """(Connection to node 0, controls of its run) once it has begun. Raises NodesError."""
+def joined(place: Place, identity: Mapping[str, Any]) -> tuple[Connection, dict[str, str]]:
+    """(connection to node 0, controls of its run), once node 0 has started. Raises NodesError.
+
+    identity: this node's "name" and SAME.
+    """
     end = time.monotonic() + JOIN_S
     while True:
         try:
@@ -304,11 +338,11 @@ def joined(place: Place, about: Mapping[str, Any]) -> tuple[Connection, dict[str
             time.sleep(1.0)
     connected.settimeout(None)
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    greeting = {**about, **_network(connected), "node": place.number, "count": place.count}
+    greeting = {**identity, **_network(connected), "node": place.number, "count": place.count}
     connection = Connection(connected.detach())
     try:
         connection.send_bytes(json.dumps(greeting).encode())
-        # Node 0 may still be welcoming others; it has not begun to listen to this one only when it is gone.
+        # Without a deadline: node 0 may still be accepting other nodes, and if it has gone, the read raises.
         answer = json.loads(connection.recv_bytes())
     except (EOFError, OSError):
         raise NodesError(f"node 0 at {place.address} has gone") from None

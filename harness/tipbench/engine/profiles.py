@@ -1,4 +1,4 @@
-"""How much a launch may spend: the same pairs and sizes, fewer or more blocks."""
+"""How much time a launch may take: a profile changes the number of blocks, not the pairs or their sizes."""
 
 from __future__ import annotations
 
@@ -6,24 +6,21 @@ import math
 from dataclasses import dataclass
 
 BETWEEN = 0.003
-"""The spread between launches beside what their rounds explain, before a pair has any: what the controls have on a calm
-machine. With 0.01, what whole jobs have, launches had 5 rounds where they had 11 to 30 before, and those of identical
-code spread by 0.6 to 1.3 % (Copy by 4.7) where they had spread by 0.2 to 0.7 % on another day."""
+"""Assumed spread between launches (standard deviation of log ratios) beyond what their rounds explain: that of the
+controls on a calm machine (harness/decisions.md, "Rounds in a launch")."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """rounds: least and most rounds of a pair's first launch; later ones have no more, up to `launch.CAP_RAISED`.
-    longest_s: seconds that they may take; where `launch.TRIED` rounds take longer, there are so many. block_s: least
-    seconds of the faster variant's block. memory: the most of a budget that is kept for the memory passes of pairs
-    whose claim is another.
+    """The limits of a launch. Many short blocks are better than few long ones (harness/decisions.md, "Rounds in a
+    launch").
 
-    A disturbance hits few blocks and is trimmed with them, so more and shorter ones are better: at equal
-    timed seconds, 30 rounds of 5 ms blocks gave launches of identical code a spread of 0.27 % (pointwise)
-    and 0.15 % (small operations) where 15 rounds of 10 ms gave 0.65 % and 0.26 %. On a noisy day a round of
-    one ResNet-18 forward pass against itself spread by 4 to 7 %, however long its blocks were (14 to 220 ms):
-    what counts is how many rounds there are. Three are too few to trim: launches spread by 2.6 % where five gave
-    0.2 % (small operations).
+    Attributes:
+        rounds: (least, most) rounds of a pair's first launch; later ones have at most as many, see `launch.CAP_RAISED`.
+        longest_s: time that a launch's rounds may take (s); `launch.TRIED` rounds may take longer.
+        block_s: least duration of the faster variant's block (s).
+        memory: largest share of a budget that is reserved for the memory passes of pairs whose claim is not about
+            memory.
     """
 
     rounds: tuple[int, int]
@@ -32,21 +29,21 @@ class Profile:
     memory: float = 0.0
 
     def least_rounds(self, round_s: float) -> int:
-        """Rounds in each launch where they agree, of so many seconds each."""
+        """Rounds in a launch whose rounds agree. round_s: seconds of a round."""
         return min(self.rounds[0], self.most_rounds(round_s))
 
     def rounds_for(self, spread: float, prepare_s: float, round_s: float) -> int:
-        """Rounds in each launch, as Kalibera and Jones (2013) choose them: where a launch costs much to prepare and
-        its rounds differ by much, more rounds; where launches differ by more than their rounds explain, fewer.
+        """Rounds in each launch, after Kalibera and Jones (2013): more where a launch takes long to prepare and its
+        rounds differ much, fewer where launches differ by more than their rounds explain.
 
-        spread: standard deviation of one round's effect. prepare_s, round_s: seconds to prepare a launch, and of a
-        round with the untimed step before each of its blocks.
+        spread: standard deviation of one round's effect (log ratio). prepare_s: seconds to prepare a launch. round_s:
+        seconds of a round, with the untimed step before each of its blocks.
         """
         best = round(spread / BETWEEN * math.sqrt(prepare_s / round_s))
         return max(self.least_rounds(round_s), min(best, self.most_rounds(round_s)))
 
     def most_rounds(self, round_s: float) -> int:
-        """Rounds in a launch at most, of so many seconds each."""
+        """Most rounds in a launch. round_s: seconds of a round."""
         return min(self.rounds[1], max(1, int(self.longest_s / round_s)))
 
 

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: one live line on a terminal, plain lines elsewhere."""
+"""What a person sees during a run: one live line on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -10,10 +10,18 @@ from typing import TextIO
 
 
 class Progress:
-    """Draws only when it is called, and it is called only between blocks and launches."""
+    """Draws only when it is called, which happens only between blocks and launches.
+
+    Attributes:
+        pairs: number of pairs to be measured.
+        stream: where it prints.
+        live: whether the stream is a terminal.
+        answered: number of pairs with an answer so far.
+        end: when the time is up (s, monotonic clock).
+    """
 
     def __init__(self, pairs: int, budget_s: float = math.inf, stream: TextIO | None = None) -> None:
-        """pairs: how many are to be measured. budget_s: seconds until the time is up."""
+        """pairs: number of pairs to be measured. budget_s: seconds until the time is up."""
         self.pairs = pairs
         self.stream = stream or sys.stderr
         self.live = self.stream.isatty()
@@ -21,7 +29,7 @@ class Progress:
         self.end = time.monotonic() + budget_s
 
     def show(self, what: str) -> None:
-        """Show that something begins."""
+        """Show what begins."""
         if not self.live:
             return
         left = self.end - time.monotonic()
@@ -32,7 +40,7 @@ class Progress:
         self.stream.flush()
 
     def done(self, line: str) -> None:
-        """Leave `line` on the screen for a pair that is answered."""
+        """Print `line`, which stays on the screen, for a pair that has its answer."""
         self.answered += 1
         self.say(f"[{self.answered}/{self.pairs}] {line}")
 

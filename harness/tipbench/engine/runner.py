@@ -1,8 +1,9 @@
-"""Measures pairs: what is checked, what is timed next, when to stop. Yields what has been learnt, and prints nothing.
+"""Measures pairs: what is checked, what is timed next, when to stop. Yields each new result, and prints nothing.
 
-One pair of each tip is checked, many at a time, and launched once; then all others are. A group of next launches, each
-of another pair, is prepared at once, and stopped; then each is measured alone. After this round `allocation` says
-whose launch is next. Memory comes early where it is what a tip claims, else when nothing is open or time runs short.
+First one pair of each tip is checked, several in parallel, and launched once; then all other pairs are. Launches are
+prepared in groups, each launch of another pair, and paused; then each is measured with nothing else running. After the
+first launches `allocation` chooses the next. Memory is measured early where it is what a tip claims, and otherwise when
+no pair is open or time runs short.
 """
 
 from __future__ import annotations
@@ -30,36 +31,44 @@ from tipbench.verdict.rules import Rules
 from tipbench.verdict.verdict import judge, undecided
 
 MEMORY_S = 4.0
-"""Seconds that a memory pass takes for each side, mostly to import torch, until one was seen; 2 to 4 on 2 cores."""
+"""Expected seconds of a memory pass for each variant before the first was measured, mostly to import torch; on 2 cores
+2 to 4 were measured."""
 
 GROUP = 8
-"""Most launches that stand prepared at a time."""
+"""Most launches that are prepared at a time (harness/decisions.md, "What prepared launches cost the one that is
+measured")."""
 
 UNKNOWN_BYTES = 3 << 29
-"""What the processes of a pair are taken to need before its memory has been measured; few need more."""
+"""Memory that a pair's processes are assumed to need before it was measured (bytes); few need more."""
 
 COMPILED = 5
-"""What has been compiled in a check is not compiled again: launches were seen to take this much less time."""
+"""For pairs that compile, launches were shorter than checks by this factor, as only the check compiles their code."""
 
 IMPORTED_BYTES = 512 << 20
-"""What a process needs that has imported torch and the pair's file; 320 to 450 MB were seen."""
+"""Memory of a process that has imported torch and the pair's file (bytes); 320 to 450 MB were measured."""
 
 ALONE = (Claim.LEANER, Claim.SOONER)
-"""Claims that are judged by what the memory passes find."""
+"""Claims that are judged by the results of the memory passes."""
 
 Show = Callable[[str], None]
-"""Called with what begins, only between blocks: whatever it draws costs no measured time."""
+"""Called with the name of what begins, only between blocks, so that drawing it takes no measured time."""
 
 
 @dataclass(frozen=True)
 class Plan:
     """How a run is made.
 
-    cores: of the machine, which the rule that leaves rounds out asks for. at_once: how many pairs are checked, and
-    launches prepared, at a time; 1: one after another, and nothing is prepared beside a launch. room: bytes that
-    what is prepared may need. side_bytes: what one side of a pair needs, where that is known before it is measured.
-    budget_s: seconds after which nothing more is begun. first: names of pairs that are checked, and launched once,
-    before all others.
+    Attributes:
+        profile: limits of a launch.
+        rules: rules for verdicts.
+        seed: of all random draws.
+        cores: number of cores, which the rule for quarantined rounds needs.
+        at_once: pairs that are checked, and launches that are prepared, in parallel; with 1 nothing is prepared while
+            a launch waits.
+        room: memory that prepared launches may need (bytes).
+        side_bytes: memory of one variant, where it is known before it is measured (bytes).
+        budget_s: seconds after which nothing more is started.
+        first: names of pairs that are checked, and launched once, before all other pairs.
     """
 
     profile: Profile
@@ -73,8 +82,13 @@ class Plan:
     first: Sequence[str] = ()
 
 
-class Passing(Protocol):
-    """What is prepared beside others, and measured alone."""
+class Measurement(Protocol):
+    """A launch or memory pass: prepared in parallel with others, then measured with nothing else running.
+
+    Attributes:
+        name: of the pair.
+        prepared_s: duration of `prepare` (s).
+    """
 
     name: str
     prepared_s: float
@@ -94,34 +108,34 @@ def run(
     broken: Mapping[str, Record] | None = None,
     begun: Mapping[str, Record] | None = None,
 ) -> Generator[Record, None, None]:
-    """Measure the pairs. Yields a pair's record whenever something has been learnt of it: checks, memory, a launch.
+    """Measure the pairs. Yields a pair's record after each new result: its checks, its memory, a launch.
 
-    broken: by name, the records of files that could not be imported. begun: by name, the records of pairs that were
-    interrupted; they are gone on with where the pair is still the same, its code included, and else measured anew.
+    broken: records of files that could not be imported, by name. begun: records of an interrupted run, by name; a pair
+    is continued if it is unchanged, including its code, and otherwise measured anew.
     """
     with closing(Team(start, plan.at_once)) as team:
         yield from _Runner(team, plan, show).run(pairs, broken or {}, begun or {})
 
 
 def measure(info: PairInfo, start: Start, plan: Plan) -> Record:
-    """One pair from check to last launch. Never raises for what the pair does: that is its record."""
+    """The record of one pair, from its checks to its last launch. Never raises: a pair's failure is in its record."""
     *_, record = run([info], start, plan, lambda what: None)
     return record
 
 
 def answered(record: Record, rules: Rules, cores: int) -> bool:
-    """Whether no further launch is to be made of a pair."""
+    """Whether a pair needs no further launch."""
     return record.outcome != "measured" or not undecided(record, rules, cores)
 
 
 def complete(record: Record, rules: Rules, cores: int) -> bool:
-    """Whether nothing more is to be learnt of a pair."""
+    """Whether a pair needs no further launch and no memory pass."""
     return answered(record, rules, cores) and not _lacks_memory(record)
 
 
 def first_of_tips(pairs: Sequence[PairInfo]) -> list[PairInfo]:
-    """One pair of each tip, a whole job where it has any: a number of it is what a reader wants first. And all that
-    cannot run here, which takes no time to say."""
+    """One pair of each tip, a whole job if it has one, because readers want its result first; and all pairs that cannot
+    run here, because reporting them takes no time."""
     first: dict[str, PairInfo] = {}
     for info in sorted(pairs, key=lambda info: info.scale != "macro"):
         if not info.why:
@@ -156,7 +170,7 @@ class _Runner:
             if info.name in broken:
                 yield broken[info.name]
             elif before is not None and before.info == info:
-                self._learnt(before)
+                self._update(before)
             else:
                 to_check.append(info)
         urgent = [info for info in to_check if info.name in self._plan.first]
@@ -172,19 +186,20 @@ class _Runner:
     def _left_s(self) -> float:
         return self._end - time.monotonic()
 
-    def _kept_s(self) -> float:
-        """Seconds of the budget that launches leave to the memory passes."""
+    def _reserved_s(self) -> float:
+        """Seconds of the budget that are reserved for the memory passes."""
         if math.isinf(self._plan.budget_s):
             return 0.0
         sides = sum(len(measurable(record)) for record in self._open.values() if _lacks_memory(record))
         return min(self._plan.profile.memory * self._plan.budget_s, self._memory_s() * sides)
 
     def _memory_s(self) -> float:
-        """Expected seconds that a memory pass takes for each side."""
+        """Expected seconds of a memory pass for each variant."""
         return self._memory_taken_s / self._sides_read if self._sides_read else MEMORY_S
 
-    def _learnt(self, record: Record) -> Record:
-        """Keep the record of a pair, as long as there is more to learn of it."""
+    def _update(self, record: Record) -> Record:
+        """Update the state of the run from a pair's new record, which is returned. The pair stays open until it is
+        `complete`."""
         self._open.pop(record.name, None)
         if record.launches and record.launches[0].card:
             self._carded.add(_job(record.info))
@@ -197,16 +212,16 @@ class _Runner:
         return record
 
     def _check(self, pairs: Sequence[PairInfo]) -> Iterator[Record]:
-        """Those that compile come first, as they take longest: the last one to end would be checked alone."""
+        """Check the pairs. Those that compile come first, as they take longest: at the end, one would run alone."""
         if pairs:
             self._show(f"checking {len(pairs)} pairs")
-        for info, found in self._team.each(self._checked, sorted(pairs, key=compiles, reverse=True)):
-            if found is not None:
-                self._check_s[info.name] = found.wall_s
-                yield self._learnt(found)
+        for info, record in self._team.each(self._checked, sorted(pairs, key=compiles, reverse=True)):
+            if record is not None:
+                self._check_s[info.name] = record.wall_s
+                yield self._update(record)
 
     def _checked(self, info: PairInfo) -> Record | None:
-        """None where the time is up."""
+        """The record of a pair after its checks; None where the time is up."""
         began = time.monotonic()
         if not info.why and self._left_s() <= 0:
             return None
@@ -214,14 +229,14 @@ class _Runner:
         return replace(record, wall_s=round((time.monotonic() - began) / self._plan.at_once, 3))
 
     def _memory(self, records: Sequence[Record]) -> Iterator[Record]:
-        wanting = [record for record in records if _lacks_memory(record)]
-        # What a tip costs in memory matters first where it pays.
-        wanting.sort(key=self._pays, reverse=True)
-        while wanting:
+        waiting = [record for record in records if _lacks_memory(record)]
+        # Tips that pay come first: for them, what they cost in memory matters most.
+        waiting.sort(key=self._pays, reverse=True)
+        while waiting:
             most = self._left_s() / self._memory_s()
             group: list[Record] = []
             sides = 0
-            for record in wanting:
+            for record in waiting:
                 more = len(measurable(record))
                 room = not group or (sides + more) * IMPORTED_BYTES <= self._plan.room
                 if room and sides + more <= most and len(group) < self._group_size:
@@ -229,20 +244,20 @@ class _Runner:
                     sides += more
             if not group:
                 return
-            wanting = [record for record in wanting if record not in group]
+            waiting = [record for record in waiting if record not in group]
             passes = [MemoryPass(record, self._team.start, self._plan.seed) for record in group]
             began = time.monotonic()
-            yield from self._one_by_one(passes, "memory")
+            yield from self._measure_each(passes, "memory")
             self._memory_taken_s += time.monotonic() - began
             self._sides_read += sides
 
     def _pays(self, record: Record) -> bool:
-        return any(one.verdict == "faster" for one in judge(record, self._plan.rules, self._plan.cores))
+        return any(result.verdict == "faster" for result in judge(record, self._plan.rules, self._plan.cores))
 
     def _launches(self, most: float = math.inf) -> Iterator[Record]:
-        """Groups of launches until nothing is open, or nothing more fits into the budget; `most` of each pair."""
+        """Launch groups until no pair is open, or no launch fits into the budget. most: launches of each pair."""
         while group := self._group(most):
-            yield from self._one_by_one(group, "launch")
+            yield from self._measure_each(group, "launch")
 
     def _group(self, most: float) -> list[NextLaunch]:
         plan = self._plan
@@ -251,7 +266,7 @@ class _Runner:
             for record in self._open.values()
             if len(record.launches) < most and self._undecided[record.name]
         ]
-        left_s = self._left_s() - self._kept_s()
+        left_s = self._left_s() - self._reserved_s()
         names = next_group(candidates, plan.rules.looks, self._group_size, left_s, self._last, self._draw)
         room = plan.room
         group: list[NextLaunch] = []
@@ -262,7 +277,7 @@ class _Runner:
                 continue
             timed = "baseline", *self._undecided[name]
             variants = [variant for variant in measurable(record) if variant.name in timed]
-            # One process has the whole job: of several ranks each has a part.
+            # Only where one process has the whole job: with several ranks, each has a part.
             card = bool(record.info.job) and not record.launches and variants[0].settings.ranks == 1
             card = card and _job(record.info) not in self._carded
             if card:
@@ -282,41 +297,42 @@ class _Runner:
         worth = (WHOLE_JOB if answered else UNANSWERED * WHOLE_JOB) if record.info.scale == "macro" else 1.0
         return OpenPair(record.name, len(record.launches), effects, cost_s, worth)
 
-    def _one_by_one(self, group: Sequence[Passing], what: str) -> Iterator[Record]:
-        """Prepare all at once, then measure each with nothing beside it. Their wall time is shared out among them."""
+    def _measure_each(self, group: Sequence[Measurement], what: str) -> Iterator[Record]:
+        """Prepare all of a group in parallel, then measure each with nothing else running. The wall time of preparing
+        is divided among them."""
         began = time.monotonic()
-        self._show(f"preparing {', '.join(one.name for one in group)}")
+        self._show(f"preparing {', '.join(measurement.name for measurement in group)}")
         try:
             failures = dict(self._team.each(_prepared, group))
-            wall_s, taken_s = time.monotonic() - began, sum(one.prepared_s for one in group)
-            for one in group:
-                record = self._open[one.name]
-                self._show(f"{one.name}: {what}")
+            wall_s, taken_s = time.monotonic() - began, sum(measurement.prepared_s for measurement in group)
+            for measurement in group:
+                record = self._open[measurement.name]
+                self._show(f"{measurement.name}: {what}")
                 began = time.monotonic()
                 try:
-                    if failure := failures[one]:
+                    if failure := failures[measurement]:
                         raise failure
-                    record = one.measure()
+                    record = measurement.measure()
                 except WorkerFailed as why:
                     record = failed(record, why)
-                one.end()
-                self._last = one.name
-                share = one.prepared_s / taken_s if taken_s else 1 / len(group)
+                measurement.end()
+                self._last = measurement.name
+                share = measurement.prepared_s / taken_s if taken_s else 1 / len(group)
                 spent = wall_s * share + time.monotonic() - began
                 if what == "launch":
-                    self._launch_s[one.name] = spent
-                yield self._learnt(replace(record, wall_s=round(record.wall_s + spent, 3)))
+                    self._launch_s[measurement.name] = spent
+                yield self._update(replace(record, wall_s=round(record.wall_s + spent, 3)))
         finally:
-            for one in group:
-                one.end()
+            for measurement in group:
+                measurement.end()
 
 
-def _prepared(one: Passing) -> WorkerFailed | None:
-    """What went wrong."""
+def _prepared(measurement: Measurement) -> WorkerFailed | None:
+    """Prepare a launch or memory pass; the failure, or None."""
     try:
-        one.prepare()
+        measurement.prepare()
     except WorkerFailed as failure:
-        one.end()  # now: what it holds would be missing to those that are prepared beside it
+        measurement.end()  # at once, to release its memory to those that are still being prepared
         return failure
     return None
 
@@ -328,11 +344,11 @@ def _job(info: PairInfo) -> tuple[str, str]:
 
 def _lacks_memory(record: Record) -> bool:
     return record.outcome == "measured" and any(
-        found.outcome == "measured" and not found.one_off for found in record.variants.values()
+        variant.outcome == "measured" and not variant.one_off for variant in record.variants.values()
     )
 
 
 def _bytes(record: Record, side_bytes: int) -> float:
-    """What its processes need at most, all its sides in memory at a time. side_bytes: as `Plan` has it."""
-    peaks = [max(found.memory.values()) for found in record.variants.values() if found.memory]
+    """Most memory that a launch needs, with all variants in memory (bytes). side_bytes: `Plan.side_bytes`."""
+    peaks = [max(variant.memory.values()) for variant in record.variants.values() if variant.memory]
     return sum(peaks) if peaks else max(UNKNOWN_BYTES, side_bytes * len(measurable(record)))

@@ -1,5 +1,5 @@
-"""What is stored of a run, and how: one file a run, a line for whatever was learnt, appended and synced.
+"""What is stored of a run, and how: one file for each run, with one line for each new result, appended and synced.
 
-`record` holds the data, `fields` the types of what is stored and their conversion from JSON, `json_line` one line of
-a file, `store` the files. Nothing here calculates, and nothing words a report.
+`record` defines the data, `fields` the types of stored fields and their conversion from JSON, `json_line` the JSON of
+one line, `lines` the lines after the header, `store` the files. Nothing here calculates or writes text for a report.
 """

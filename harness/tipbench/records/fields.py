@@ -15,7 +15,8 @@ import msgspec
 T = TypeVar("T")
 
 LARGEST = 2**63
-"""No count of bytes, seconds or steps comes near it; below it arithmetic neither overflows nor turns infinite."""
+"""Bound of every stored number. No count of bytes, seconds or steps comes near it, and below it arithmetic neither
+overflows nor becomes infinite."""
 
 Whole = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST - 1)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST - 1)]
@@ -23,14 +24,14 @@ Positive = Annotated[int, msgspec.Meta(ge=1, le=LARGEST - 1)]
 Number = Annotated[float, msgspec.Meta(gt=-float(LARGEST), lt=float(LARGEST))]
 Ratio = Annotated[float, msgspec.Meta(gt=1e-12, lt=1e12)]
 Seconds = Annotated[float, msgspec.Meta(gt=1e-12, lt=1e12)]
-"""Of a block: the bounds keep every ratio of two, and its exponential, a finite number."""
+"""Duration of a block. The bounds keep every ratio of two durations, and its exponential, finite."""
 
 Unknown = Literal["unavailable", "denied"]
-"""What a machine does not report, as `tipbench.machine.proc` has it."""
+"""Stored in place of what a machine does not report; `tipbench.machine.proc` returns it."""
 
 
 class Machine(TypedDict, total=False):
-    """Of a run's machine, the fields that reports calculate with; any others may stand beside them."""
+    """The fields of a run's machine that reports calculate with. Further fields are allowed."""
 
     name: str
     cpu: str
@@ -39,7 +40,7 @@ class Machine(TypedDict, total=False):
 
 
 class Header(TypedDict):
-    """The first line of a results file, beside its schema."""
+    """The first line of a results file, without its schema."""
 
     id: str
     started: str
@@ -81,7 +82,7 @@ class RunOptions:
 
 
 class StoredTip(TypedDict):
-    """Of a tip, the fields that reports show."""
+    """The fields of a tip that reports show."""
 
     id: str
     title: str
@@ -96,14 +97,14 @@ class StoredTip(TypedDict):
 
 
 class Mechanism(TypedDict, total=False):
-    """Of a mechanism, all but its two counts, which may be anything."""
+    """The fields of a mechanism without its two counts, which may be of any type."""
 
     what: str
     engaged: bool | None
 
 
 class Equality(TypedDict, total=False):
-    """Of a comparison of outputs, what is no number: those may be words ("nan")."""
+    """The text field of a comparison of outputs. Its numbers are not checked: they may be words, such as "nan"."""
 
     method: str
 
@@ -113,20 +114,20 @@ class MalformedRecord(ValueError):
 
 
 def converted(data: Any, kind: type[T], where: str = "") -> T:
-    """`data` as a `kind`, of which no field is missing and each is of its type. Raises MalformedRecord.
+    """`data` as a `kind`. Raises MalformedRecord where a field is missing or has another type.
 
-    where: of what `data` is a part, for the message.
+    where: path of `data` within the record, for the message.
     """
     try:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError as error:
         raise MalformedRecord(_sentence(str(error), where)) from None
-    except UnicodeEncodeError:  # of a key, or where one of some words is expected
+    except UnicodeEncodeError:  # in a key, or where a Literal is expected
         raise MalformedRecord(f"{where or 'a field'}: half of a surrogate pair, which is no character") from None
 
 
 def strict(data: Mapping[str, Any], kind: type[T], where: str = "") -> T:
-    """As `converted`, and a field that `kind` does not have is malformed too: somebody would miss it."""
+    """As `converted`; raises MalformedRecord also for a field that `kind` lacks, since it would be dropped silently."""
     value = converted(data, kind, where)
     for place, name in _unknown(data, msgspec.to_builtins(value), where):
         raise MalformedRecord(f"{place}: the field {name!r} is not known".removeprefix(": "))
@@ -134,7 +135,7 @@ def strict(data: Mapping[str, Any], kind: type[T], where: str = "") -> T:
 
 
 def _unknown(data: Any, converted_data: Any, where: str) -> Iterator[tuple[str, str]]:
-    """(place, name) of each field that was lost in converting."""
+    """(path, name) of each field that the conversion dropped."""
     if isinstance(data, dict):
         for name, value in data.items():
             if name not in converted_data:

@@ -8,12 +8,15 @@ from collections.abc import Mapping
 from typing import Any
 
 MOST_NESTED = 100
-"""Levels of objects and lists in a line; what is written has fewer than ten."""
+"""Levels of objects and lists that a line may have; the lines that we write have fewer than ten."""
 
 
 def parsed(line: bytes) -> dict[str, Any]:
-    """Raises ValueError, also for what Python's json accepts and a report could not show: NaN, Infinity,
-    1e999 (read as infinite), two equal keys of an object, and nesting that only the parser survives."""
+    """The object in a line.
+
+    Raises ValueError, also for what Python's json accepts and a report could not show: NaN, Infinity, 1e999 (read as
+    infinite), two equal keys in an object, and more than MOST_NESTED levels.
+    """
     try:
         data = json.loads(
             line.decode("utf-8"), parse_constant=_refuse, parse_float=_finite_float, object_pairs_hook=_distinct
@@ -28,7 +31,7 @@ def parsed(line: bytes) -> dict[str, Any]:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Python's json and msgspec keep the last of two equal keys without a word."""
+    """The object. Raises ValueError for two equal keys, of which Python's json and msgspec silently use the last."""
     data = dict(pairs)
     if len(data) != len(pairs):
         names = [name for name, _ in pairs]
@@ -49,7 +52,7 @@ def _depth(data: dict[str, Any]) -> int:
 
 
 def written(data: Mapping[str, Any]) -> bytes:
-    """The line, its end included. Raises TypeError, ValueError or RecursionError for what JSON cannot hold."""
+    """The line with its newline. Raises TypeError, ValueError or RecursionError for what JSON cannot hold."""
     return json.dumps(_finite(data), allow_nan=False, separators=(",", ":"), default=str).encode() + b"\n"
 
 
@@ -65,8 +68,8 @@ def _finite_float(number: str) -> float:
 
 
 def _finite(value: Any) -> Any:
-    """The same, with NaN and infinities as words: JSON has no numbers for them, and a pair whose
-    outputs differ by NaN must still be stored."""
+    """`value` with NaN and infinities as text: JSON has no numbers for them, and a pair whose outputs differ by NaN
+    must still be stored."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, Mapping):

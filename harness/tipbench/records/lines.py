@@ -1,8 +1,8 @@
-"""The lines of a results file after its header: pairs, launches and memory, each with the run and pair it belongs to.
+"""The lines of a results file after its header: pairs, launches and memory, each with its run and pair.
 
 Every line has a key: its pair, its device, the version of the pair's record and, for launches and memory, a number. So
-the order of the lines does not matter, a line that is in the file twice counts once, and two lines with one key that
-say different things are noticed.
+the order of the lines does not matter, a repeated line counts once, and two lines that have the same key and different
+contents are reported.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ PairKey = tuple[str, str]
 
 
 class Line(msgspec.Struct, tag_field="line", frozen=True, kw_only=True):
-    """What every line names.
+    """The fields that every line has.
 
     Attributes:
-        run: id of the run, as its header has it.
+        run: id of the run, from its header.
         pair: name of the pair.
         device: "cpu" or "cuda".
-        version: of the pair's record, from 1. A pair that begins anew, or fails after it began, has a further version;
-            only the latest counts, with the launches and memory of that version.
+        version: of the pair's record, from 1. A pair that is measured anew, or fails after its first line, gets the
+            next version; only the latest counts, with the launches and memory of that version.
     """
 
     run: str
@@ -48,7 +48,7 @@ class Line(msgspec.Struct, tag_field="line", frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """`the record of tip.Pair`."""
+        """Such as "the record of tip.Pair"."""
         return f"the record of {self.pair}"
 
 
@@ -86,12 +86,12 @@ class LaunchLine(Line, tag="launch", frozen=True, kw_only=True):
 
 
 class MemoryLine(Line, tag="memory", frozen=True, kw_only=True):
-    """A pair's sides after their memory was measured.
+    """A pair's variants after their memory was measured.
 
     Attributes:
-        memory_number: counts these lines of this version from 1; the last one counts.
+        memory_number: counts the memory lines of this version from 1; only the last is used.
         wall_s: seconds spent on the pair so far.
-        variants: all of the pair, by name; they replace those of the record.
+        variants: all variants of the pair, by name; they replace those of the record.
     """
 
     memory_number: Positive
@@ -110,14 +110,14 @@ class MemoryLine(Line, tag="memory", frozen=True, kw_only=True):
 AnyLine = PairLine | LaunchLine | MemoryLine
 
 BEGINNING = re.compile(rb'\{"line":"(pair|launch|memory)","run":')
-"""How `Stored.news` begins each line; inside another line, it is one that was written behind a truncated one."""
+"""How each line of `news` begins. In the middle of a line, it marks a line that was written after a truncated one."""
 
 NAMES = re.compile(rb'[^"]*"[^"]*","pair":"([^"\\]+)","device":"[^"]*","version":\d+(?:,"launch_number":(\d+))?')
-"""What follows BEGINNING in a line of which enough is left."""
+"""What follows BEGINNING: the pair and the number of the launch, where the damaged line still has them."""
 
 
 def line_of(data: Mapping[str, Any]) -> AnyLine:
-    """Raises MalformedRecord."""
+    """The line in a parsed object. Raises MalformedRecord."""
     try:
         line: AnyLine = strict(data, AnyLine)  # type: ignore[arg-type]
     except MalformedRecord:
@@ -133,7 +133,7 @@ def line_of(data: Mapping[str, Any]) -> AnyLine:
 
 
 def titles(line: bytes) -> list[str]:
-    """What a damaged line held, as far as it can be read: several where it is truncated and others follow in it."""
+    """What a damaged line held, as far as it can be read; several titles where lines follow a truncated one in it."""
     listed = []
     for begun in BEGINNING.finditer(line):
         names = NAMES.match(line, begun.end())
@@ -151,11 +151,11 @@ class Stored:
     """What a file holds of one pair on one device.
 
     Attributes:
-        record: as it can be read back.
-        version: the latest.
-        launches: the highest number of a launch of this version.
-        memories: the highest number of a memory line of this version.
-        contradicted: whether two lines of this version have one key and different contents, so that none of its
+        record: the pair's record as `read` returns it.
+        version: the latest version.
+        launches: highest launch number of this version.
+        memories: highest number of a memory line of this version.
+        contradicted: whether two lines of this version have the same key and different contents, so that none of its
             launches can be used.
     """
 
@@ -167,7 +167,7 @@ class Stored:
 
 
 def news(run: str, record: Record, before: Stored | None) -> tuple[list[dict[str, Any]], Stored]:
-    """The lines to write of a record, and what the file holds then. before: what it holds of the pair now."""
+    """(The lines to write for a record, what the file holds of the pair afterwards). before: what it holds now."""
     if before is not None and record == before.record and not before.contradicted:
         return [], before
     if before is None or not _continues(record, before):
@@ -192,7 +192,7 @@ def news(run: str, record: Record, before: Stored | None) -> tuple[list[dict[str
 
 
 def _continues(record: Record, before: Stored) -> bool:
-    """Whether a record is what the file holds, with further launches or with its memory."""
+    """Whether a record equals what the file holds, apart from further launches and its memory."""
     earlier = before.record
     return (
         not before.contradicted
@@ -208,13 +208,13 @@ def _line(kind: str, run: str, of: Record, version: int, **more: Any) -> dict[st
 
 @dataclass
 class LinesOfRun:
-    """The lines of one run, put together whatever their order.
+    """The lines of one run, combined in whatever order they come.
 
     Attributes:
-        run: the id that its lines have.
-        notices: (line in the file, what could not be used and why).
-        foreign: lines of other runs.
-        repeated: lines that say what an earlier one has said.
+        run: id of the run.
+        notices: (number of the line, what could not be used and why).
+        foreign: numbers of the lines of other runs.
+        repeated: numbers of the lines that repeat an earlier line.
     """
 
     run: str
@@ -225,7 +225,7 @@ class LinesOfRun:
     _contradicted: dict[tuple[PairKey, int], tuple[int, int, str]] = field(default_factory=dict)
 
     def add(self, place: int, line: AnyLine) -> None:
-        """place: number of the line in the file, from 1."""
+        """Add a line. place: its number in the file, from 1."""
         if line.run != self.run:
             self.foreign.append(place)
             return
@@ -238,7 +238,7 @@ class LinesOfRun:
             self._contradicted.setdefault((line.of, line.version), (first, place, line.title))
 
     def add_header(self, place: int, header: Mapping[str, Any], own: Mapping[str, Any]) -> None:
-        """A further header in the file, as where two files were joined. own: the file's first line."""
+        """Add a further header, as in a file that was joined from two. own: the file's first line."""
         if header == own:
             self.repeated.append(place)
         elif header.get("id") != self.run:
@@ -247,7 +247,7 @@ class LinesOfRun:
             self.notices.append((place, "a second header of this run, which differs from the first; it is not used"))
 
     def stored(self) -> dict[PairKey, Stored]:
-        """What the file holds of each pair, in the order of the lines of their records; adds to `notices`."""
+        """What the file holds of each pair, in the order of their PairLines. Adds to `notices`."""
         by_pair: dict[PairKey, list[tuple[int, AnyLine]]] = defaultdict(list)
         for place, line in self._first.values():
             by_pair[line.of].append((place, line))
@@ -267,7 +267,7 @@ class LinesOfRun:
         return {pair: stored for _, pair, stored in sorted(begun, key=lambda item: item[0])}
 
     def _put_together(self, latest: PairLine, lines: Sequence[tuple[int, AnyLine]]) -> Stored:
-        """lines: launches and memory of the same version."""
+        """What the file holds of a pair. lines: launches and memory of the same version."""
         launches = sorted(((line.number, at, line) for at, line in lines if isinstance(line, LaunchLine)), key=_place)
         memories = sorted(((line.number, at, line) for at, line in lines if isinstance(line, MemoryLine)), key=_place)
         highest = [group[-1][0] if group else 0 for group in (launches, memories)]
@@ -291,7 +291,7 @@ class LinesOfRun:
         return stored
 
     def _fits(self, stored: Stored, place: int, line: LaunchLine | MemoryLine, **changes: Any) -> bool:
-        """Whether the record can be so changed, which is done then."""
+        """Make these changes to the record if it stays valid; whether it does."""
         record = replace(stored.record, wall_s=max(stored.record.wall_s, line.wall_s), **changes)
         try:
             record.check()

@@ -1,4 +1,4 @@
-"""What goes between discovery, runner, store and report: frozen, plain data, no torch."""
+"""What discovery, runner, store and report exchange: frozen, plain data, no torch."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from tipbench.tip.reason import Reason
 Outcome = Literal["measured", "skipped", "failed"]
 
 PHASES = LOADING, *_ = ("loading", "forward", "backward", "optimizer")
-"""Of a step of a job, in the order in which they come."""
+"""The phases of a job's step, in order."""
 
 
 class _Explained:
-    """What has a result, or says why not; the words for it are empty where it has one."""
+    """What has a result, or a reason why there is none; kind, reason and remedy are empty where there is a result."""
 
     why: Reason | None
 
@@ -50,7 +50,14 @@ class _Explained:
 
 @dataclass(frozen=True)
 class VariantInfo(_Explained):
-    """A variant as discovery found it. why: it cannot run here."""
+    """A variant as discovery describes it.
+
+    Attributes:
+        name: "baseline", or of another side.
+        settings: of its process.
+        needs: what the machine must have for it.
+        why: why it cannot run here; None where it can.
+    """
 
     name: str
     settings: ProcessSettings
@@ -60,14 +67,28 @@ class VariantInfo(_Explained):
 
 @dataclass(frozen=True)
 class PairInfo(_Explained):
-    """A pair as discovery found it on one device. why: it cannot run on it.
+    """A pair as discovery describes it on one device.
 
-    tip: the fields of `tipbench.tip.pair.Tip`, as plain JSON. file: relative to the folder that holds the
-    folder of pairs (`benchmarks/general/no_grad.py`), so that no path of a person is stored. flush_l2: a GPU's
-    L2 cache was emptied before every step. worded: the variant that the tip's answer is about; empty where that is the
-    best of a sweep, or not recorded. job: what `tipbench.suite.describe.job_of` calls a whole job; pairs with the
-    same job and sizes do the same work. truth: `tipbench.tip.pair.Pair.truth`.
-    code: what `tipbench.suite.source.sides` cut out of the file.
+    Attributes:
+        tip: fields of `tipbench.tip.pair.Tip`, as plain JSON.
+        pair: name of its class; empty for a file that could not be imported.
+        scale: "micro" or "macro".
+        file: relative to the folder that holds the folder of pairs (`benchmarks/general/no_grad.py`), so that no
+            person's path is stored.
+        line: of its class in the file.
+        device: "cpu" or "cuda".
+        sizes: sizes of its inputs and model, by name.
+        equal: how its outputs are compared, as in `tipbench.tip.pair.Equal`.
+        deadline: seconds until a request to its worker has failed.
+        variants: baseline first.
+        needs: what the machine must have for it.
+        why: why it cannot run here; None where it can.
+        flush_l2: whether a GPU's L2 cache was emptied before every step.
+        worded: headline variant, which the tip's answer is about; empty where that is the best of a sweep.
+        job: name that `tipbench.suite.describe.job_of` gives a whole job; pairs with equal job and sizes do the same
+            work.
+        truth: speedup by variant where it is known by design, as in `tipbench.tip.pair.Pair.truth`.
+        code: source text by side, from `tipbench.suite.source.sides`.
     """
 
     tip: Mapping[str, Any]
@@ -104,18 +125,24 @@ class PairInfo(_Explained):
 
 @dataclass(frozen=True)
 class Launch:
-    """The blocks of one launch in the order they ran, one list an observed quantity.
+    """The blocks of one launch in the order in which they ran, one column for each observed quantity.
 
-    variant, seconds: whose block, and its duration in seconds.
-    steal_ticks, throttled_us, pressure_us, switches: what disturbed the machine during it: clock
-    ticks (1/100 s, all cores) stolen by the hypervisor, microseconds the cgroup was throttled,
-    microseconds some task waited for a core, involuntary context switches of the worker.
-    gpu: on a GPU, what its driver reported at each block's end, of the first rank's card: "sm_mhz", "memory_mhz",
-    "celsius", "milliwatts", and "clock_events", NVML's bits of what held the clock of any rank's card back.
-    -1 where the platform does not report it.
-    card: of the first launch of a job in a run, what `tipbench.worker.job_card.job_card` answers of it.
-    rounds: how many follow each other. Each is 2 x variants consecutive blocks, a palindrome.
-    A variant whose verdict is decided is left out of further launches.
+    The four columns that say how the machine was disturbed hold -1 where the platform does not report them. A variant
+    whose verdict is decided is left out of further launches.
+
+    Attributes:
+        seed: of the launch's inputs and of the order of its blocks.
+        variant: name of each block's variant.
+        seconds: duration of each block (s).
+        steal_ticks: time stolen by the hypervisor during the block, all cores (clock ticks of 1/100 s).
+        throttled_us: time for which the cgroup was throttled (µs).
+        pressure_us: time for which some task waited for a core (µs).
+        switches: involuntary context switches of the worker (count).
+        gpu: driver's readings at each block's end, by name: "sm_mhz", "memory_mhz", "celsius" and "milliwatts" of the
+            first rank's card, and "clock_events", NVML's bits of what limited the clock of any rank's card; -1 where
+            not reported.
+        card: job profile (`tipbench.worker.job_card.job_card`); only in the first launch of a job in a run.
+        rounds: number of rounds. Each is 2 x variants consecutive blocks, in a palindrome.
     """
 
     seed: Whole
@@ -131,25 +158,30 @@ class Launch:
 
     @classmethod
     def of_blocks(cls, seed: int, rounds: int, blocks: Sequence[Mapping[str, Any]]) -> Launch:
-        """From what each block answered, in order."""
+        """The launch from the worker's readings of each block, in order."""
         columns: dict[str, Any] = {key: tuple(block[key] for block in blocks) for key in blocks[0]}
         readings = columns.pop("gpu", ({},))
-        gpu = {name: tuple(one[name] for one in readings) for name in readings[0]}
+        gpu = {name: tuple(reading[name] for reading in readings) for name in readings[0]}
         return cls(seed=seed, **columns, gpu=gpu, rounds=rounds)
 
     def round_slices(self) -> Iterator[slice]:
-        """Which blocks each round holds."""
+        """The blocks of each round."""
         length = len(self.variant) // self.rounds
         return (slice(start, start + length) for start in range(0, len(self.variant), length))
 
 
 @dataclass(frozen=True)
 class Trainings:
-    """Whole trainings of one variant, counted and not timed, one list an observed quantity, by seed.
+    """Whole trainings of one variant, counted and not timed; the tuples have one item for each seed.
 
-    target: what scores must reach, from either side. batch: samples of an optimizer step. steps_timed: optimizer steps
-    within a step that is timed. seeds: alike for all variants of a pair. steps: optimizer steps until the target was
-    reached, or until the training was given up. scores: what each came to in the end; None where that is not finite.
+    Attributes:
+        target: score that a training must reach, from above or below.
+        batch: samples of an optimizer step.
+        steps_timed: optimizer steps within one timed step.
+        seeds: the same for all variants of a pair.
+        steps: optimizer steps until the target was reached, or until the training was given up.
+        reached: whether the target was reached.
+        scores: final score; None where it is not finite.
     """
 
     target: Number
@@ -163,22 +195,25 @@ class Trainings:
 
 @dataclass(frozen=True)
 class VariantRecord(_Explained):
-    """What was found out about one variant.
+    """Results of one variant's checks and memory pass.
 
-    equal: {"method", "worst", "tolerance", "seeds"}: worst is the largest difference from the
-    baseline relative to the tensor's largest value; Equal.REFERENCE and LOSSY have "error" in its place, the
-    variant's distance from the fp64 reference, and "baseline_error". Of Equal.TARGET {"method", "seeds"}, and before
-    November 2026 "target" and "lowest", the lowest score of both sides.
-    mechanism: {"what", "baseline", "optimized", "engaged"}: the count's name, the two counts. A count that nothing
-    on this machine can count is {"unseen": why}; engaged is null then.
-    memory: bytes: "tensor_peak" (live tensors, from the build on), "steady_peak" (in the last step alone),
-    "resident_peak" (process), "tree" (proportional set size with child processes), on GPUs "allocated_peak" and
-    "reserved_peak" of torch's allocator and "device_used" (all that is in use on the card, by whomever, after the
-    steps); a missing key means the platform does not report it.
-    energy: of a GPU, "joules_a_step"; empty where the platform does not report it.
-    work: of the baseline, `Pair.work` of all ranks together; the other sides do the same.
-    trainings: None where the pair has none.
-    one_off: seconds: "build", "warm_up" (beyond what the same number of steady steps takes), cold.
+    Attributes:
+        outcome: "measured", "skipped" or "failed".
+        why: why it was skipped or failed; None otherwise.
+        equal: {"method", "worst", "tolerance", "seeds"}. "worst" is the largest difference from the baseline relative
+            to the tensor's largest value. Equal.REFERENCE and LOSSY have instead "error", the variant's distance from
+            the fp64 reference, and "baseline_error". Equal.TARGET has {"method", "seeds"}, and before November 2026
+            "target" and "lowest", the lowest score of both sides.
+        mechanism: {"what", "baseline", "optimized", "engaged"}: the count's name, both counts, and whether the tip
+            takes effect. A count that this machine cannot make is {"unseen": why}; "engaged" is null then.
+        memory: bytes, without the keys that the platform does not report: "tensor_peak" (live tensors, from the build
+            on), "steady_peak" (in the last step), "resident_peak" (process), "tree" (proportional set size with child
+            processes); on GPUs "allocated_peak" and "reserved_peak" of torch's allocator, and "device_used" (in use on
+            the card by all processes, after the steps).
+        one_off: seconds, with cold caches: "build", and "warm_up" beyond what as many steady steps take.
+        energy: on a GPU "joules_a_step"; empty where the platform does not report it.
+        work: of the baseline, `Pair.work` summed over all ranks; the other variants do the same work.
+        trainings: None where the pair has none.
     """
 
     outcome: Outcome
@@ -196,8 +231,14 @@ class VariantRecord(_Explained):
 class Record(_Explained):
     """Everything stored of one pair in one run.
 
-    steps: consecutive steps in each block. One whose outcome is "failed" or "skipped" says why; the variants of a
-    measured one can be skipped or failed too.
+    Attributes:
+        info: the pair.
+        outcome: "measured", "skipped" or "failed"; variants of a measured pair can be skipped or failed too.
+        why: why it was skipped or failed; None otherwise.
+        steps: consecutive steps in each block; 0 without launches.
+        variants: results of each variant, by name.
+        launches: in order.
+        wall_s: seconds spent on the pair.
     """
 
     info: PairInfo
@@ -227,11 +268,11 @@ class Record(_Explained):
         return record
 
     def check(self) -> None:
-        """What no field says by itself; statistics and report rely on it. Raises MalformedRecord."""
+        """Check what field types do not ensure; statistics and report rely on it. Raises MalformedRecord."""
         converted(self.info.tip, StoredTip, "info.tip")
-        for name, found in self.variants.items():
-            converted(found.mechanism, Mechanism, f"variants.{name}.mechanism")
-            converted(found.equal, Equality, f"variants.{name}.equal")
+        for name, variant in self.variants.items():
+            converted(variant.mechanism, Mechanism, f"variants.{name}.mechanism")
+            converted(variant.equal, Equality, f"variants.{name}.equal")
         _check_trainings(self.variants)
         names = [variant.name for variant in self.info.variants]
         if len(names) != len(set(names)):
@@ -242,12 +283,12 @@ class Record(_Explained):
         if self.outcome == "measured":
             self._check_measured(names, present)
         for number, (before, now) in enumerate(pairwise(present), 2):
-            # Variants leave when they are decided, and do not come back; the baseline stays.
+            # A decided variant is left out of all later launches; the baseline is in every launch.
             if not ("baseline" in now and len(now) > 1 and now <= before):
                 raise MalformedRecord(f"launch {number} holds the blocks of {', '.join(sorted(now)) or 'nobody'}")
 
     def _check_measured(self, names: Sequence[str], present: Sequence[set[str]]) -> None:
-        """names: of all variants. present: by launch those it holds."""
+        """Check a measured record. names: of all variants. present: names of the variants in each launch."""
         if bool(present) != bool(self.steps):
             raise MalformedRecord("a count of steps goes with launches, and there is one of both only")
         if not {"baseline"} < set(names):
@@ -258,22 +299,22 @@ class Record(_Explained):
 
 
 def by_variant(data: Any) -> None:
-    """Raises MalformedRecord for a malformed variant in a record's JSON, by its name: msgspec names no key of a
-    mapping."""
+    """Raise MalformedRecord with the variant's name if a variant in a record's JSON is malformed: msgspec's own message
+    does not name the key of a mapping."""
     variants = data.get("variants") if isinstance(data, dict) else None
     for name, variant in variants.items() if isinstance(variants, dict) else ():
         converted(variant, VariantRecord, f"variants.{name}")
 
 
 def _check_trainings(variants: Mapping[str, VariantRecord]) -> None:
-    """Sides are compared seed by seed."""
+    """Raise MalformedRecord unless all variants have the same seeds: they are compared seed by seed."""
     seeds = None
-    for name, found in variants.items():
-        if found.trainings is None:
+    for name, variant in variants.items():
+        if (trainings := variant.trainings) is None:
             continue
-        columns = found.trainings.steps, found.trainings.reached, found.trainings.scores
-        seeds = seeds or found.trainings.seeds
-        if len(seeds) < 2 or found.trainings.seeds != seeds or any(len(column) != len(seeds) for column in columns):
+        columns = trainings.steps, trainings.reached, trainings.scores
+        seeds = seeds or trainings.seeds
+        if len(seeds) < 2 or trainings.seeds != seeds or any(len(column) != len(seeds) for column in columns):
             raise MalformedRecord(
                 f"variants.{name}.trainings: one of each number is expected for each of the same seeds"
             )
@@ -295,11 +336,18 @@ def _check_launch(number: int, launch: Launch) -> None:
 
 @dataclass(frozen=True)
 class Run:
-    """All records of one invocation on one machine, with what was in force.
+    """All records of one invocation on one machine, with its options and controls.
 
-    machine: `tipbench.machine.describe.describe()`. controls: environment variables set for every worker
-    ({} with --bare). planned: names of the pairs the run set out to measure, in order.
-    options: what `--resume` needs to go on as the run began, as in `tipbench.records.fields.RunOptions`.
+    Attributes:
+        id: random, in hexadecimal.
+        started: date and time, ISO 8601.
+        suite: version of tipbench.
+        commit: of the repository that holds the suite.
+        machine: from `tipbench.machine.describe.describe`.
+        controls: environment variables set for every worker; {} with --bare.
+        options: what `--resume` needs, as in `tipbench.records.fields.RunOptions`.
+        planned: names of the pairs to be measured, in order.
+        records: one for each pair on each device.
     """
 
     id: str

@@ -1,11 +1,10 @@
-"""Records <-> results/<machine>/<date>-<short id>.jsonl: a header, then a line for whatever has been learnt, at once.
+"""Records <-> results/<machine>/<date>-<short id>.jsonl: a header, then one line for each new result.
 
-A pair begins with a line of its record, which holds what its checks have shown, or why it was skipped or failed. Each
-launch is a line of its own after it, and so is its memory; see `tipbench.records.lines`.
+The first line of a pair is its record, with the results of its checks, or why it was skipped or failed. Each launch and
+each measurement of its memory is a further line; see `tipbench.records.lines`.
 
-The file is the truth and is only ever appended to. Every line is flushed to the disk before anything else starts,
-so that a killed run or a lost machine costs at most one launch. Reading never drops anything silently: each line
-that cannot be used is in a `Notice`.
+The file is only ever appended to. Every line is flushed to the disk before anything else starts, so that a killed run
+or a lost machine costs at most one launch. Reading drops nothing silently: a `Notice` reports each unusable line.
 """
 
 from __future__ import annotations
@@ -28,11 +27,10 @@ from tipbench.records.lines import LinesOfRun, PairKey, Stored, line_of, news, t
 from tipbench.records.record import Record, Run
 
 SCHEMA = 4
-"""Version of the lines written, and the only one that is read. Whoever raises it has `tests/convert_runs.py` convert
-the runs of the version before."""
+"""Version of the format, the only one that is read. If you raise it, let `tests/convert_runs.py` convert older runs."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-"""What some editors put before a text in UTF-8; it is passed over."""
+"""What some editors write before UTF-8 text; it is ignored."""
 
 OTHER_FORMATS = {
     b"\x1f\x8b": "compressed by gzip: unpack it with gunzip",
@@ -41,13 +39,13 @@ OTHER_FORMATS = {
     b"\xfe\xff": "in UTF-16: save it as UTF-8",
     b"<<<<<<< ": "left in a merge conflict: remove its marks, and keep the lines of one run",
 }
-"""How files begin that are no results file any more, and what to do about it."""
+"""Beginning of a file that is not a results file, or no longer one -> what it is, and what to do."""
 
 RUN_FILES = "????-??-??-*.jsonl"
-"""The pattern of the names of runs: a folder of results may hold other files."""
+"""Pattern of the names of results files; their folder may hold other files."""
 
 HEADER = tuple(Header.__annotations__)
-"""The fields of a header, in their order."""
+"""The fields of a header, in order."""
 
 
 class StoreError(UserError):
@@ -58,26 +56,27 @@ class UnusableFile(StoreError):
     """A results file cannot be read.
 
     Attributes:
-        file, problem: the message is one after the other.
+        file: the results file.
+        problem: rest of the message, after the file's name.
     """
 
     def __init__(self, file: Path, problem: str) -> None:
         super().__init__(f"{file}{problem}")
         self.file, self.problem = file, problem
 
-    def __reduce__(self) -> tuple[type[UnusableFile], tuple[Path, str]]:  # read in a process of its own, it is sent
+    def __reduce__(self) -> tuple[type[UnusableFile], tuple[Path, str]]:  # pickled, where another process reads
         return type(self), (self.file, self.problem)
 
 
 @dataclass(frozen=True)
 class Notice:
-    """A line of a results file that could not be used, and what is lost by it.
+    """A line of a results file that could not be used, and what is lost with it.
 
     Attributes:
         file: the results file.
-        line: its number, from 1.
-        text: the sentence.
-        further: numbers of further lines of which it is true.
+        line: number of the line, from 1.
+        text: what is wrong, as one sentence.
+        further: numbers of further lines with the same fault.
     """
 
     file: Path
@@ -109,12 +108,12 @@ class Writer:
 
     @property
     def saved(self) -> int:
-        """Pairs in the file that can be read back: one that was begun, and of which nothing was timed, is none."""
+        """Number of pairs in the file that are skipped, failed or have a launch."""
         return sum(pair.record.outcome != "measured" or bool(pair.record.launches) for pair in self.stored.values())
 
     def append(self, record: Record) -> None:
-        """Write what the file does not hold of a record yet: its last launch, its memory, or all of it. Waits until
-        the disk has it. Raises StoreError."""
+        """Write whatever of a record the file lacks: its last launch, its memory, or all of it. Return once it is on
+        the disk. Raises StoreError."""
         key = record.name, record.info.device
         lines, stored = news(self.run, record, self.stored.get(key))
         if not lines:
@@ -151,7 +150,7 @@ class Writer:
 
 
 def file_name(run: Run) -> str:
-    """<YYYY-MM-DD>-<8 characters of the id>, without an ending. Reports of the run use it too."""
+    """<YYYY-MM-DD>-<8 characters of the id>, without a suffix; the run's reports have the same name."""
     return f"{_safe(run.started[:10])}-{_safe(run.id[:8])}"
 
 
@@ -161,14 +160,14 @@ def resume_command(path: Path) -> str:
 
 
 def folder_name(machine: Mapping[str, Any]) -> str:
-    """The machine's name as one harmless folder name."""
+    """The machine's name as one safe folder name."""
     return _safe(str(machine.get("name", "")))
 
 
 def create(folder: Path, run: Run) -> Writer:
     """Start a results file under `folder` with the run's header; `run.records` are not written.
 
-    Raises StoreError where the folder cannot be made or the file cannot be written or is there already.
+    Raises StoreError where the folder cannot be made, or where the file exists already or cannot be written.
     """
     path = folder / folder_name(run.machine) / f"{file_name(run)}.jsonl"
     header = {"schema": SCHEMA, **{name: getattr(run, name) for name in HEADER}}
@@ -193,10 +192,10 @@ def create(folder: Path, run: Run) -> Writer:
 
 
 def resume(path: Path) -> tuple[Run, Writer]:
-    """Open a results file to continue it; `Writer.notices` says what was wrong with it.
+    """Open a results file to continue its run; `Writer.notices` lists what was wrong with it.
 
-    A truncated last line is cut off. Lines damaged elsewhere stay as they are: their pairs count as not
-    measured. Raises StoreError as `read` does, and where the file cannot be written.
+    Cuts off a truncated last line. Other damaged lines stay as they are, and what they held is measured again.
+    Raises StoreError as `read` does, and where the file cannot be written.
     """
     run, stored, notices = _read(path)
     try:
@@ -213,7 +212,7 @@ def resume(path: Path) -> tuple[Run, Writer]:
                     replace(notice, text=f"{notice.text}; now cut off") if notice.line == number else notice
                     for notice in notices
                 ]
-            else:  # whole but for its line end: completed, or the next record would be glued to it
+            else:  # only its newline is missing, without which the next line would be appended to it
                 _write(writer.descriptor, b"\n")
             os.fsync(writer.descriptor)
     except OSError as error:
@@ -223,7 +222,7 @@ def resume(path: Path) -> tuple[Run, Writer]:
 
 
 def read(path: Path) -> tuple[Run, list[Notice]]:
-    """The run in a results file, with a notice of whatever could not be used.
+    """The run in a results file, with a notice for each line that could not be used.
 
     Raises StoreError where there is no usable header: the file cannot be opened, is empty, compressed or of another
     schema, or its first line is damaged.
@@ -278,17 +277,17 @@ def _damage(line: bytes, error: ValueError, last: bool) -> str:
 
 
 def _several(path: Path, numbers: Sequence[int], text: str) -> list[Notice]:
-    """One notice of all these lines; none where there are none."""
+    """A single notice for all these lines; an empty list without lines."""
     if not numbers:
         return []
-    first, *others = numbers
+    first, *further = numbers
     text = _printable(text)
-    text += f"; the same is true of {len(others)} more, up to line {others[-1]}" if others else ""
-    return [Notice(path, first, text, tuple(others))]
+    text += f"; the same is true of {len(further)} more, up to line {further[-1]}" if further else ""
+    return [Notice(path, first, text, tuple(further))]
 
 
 def newest(folder: Path) -> Path:
-    """The results file under `folder` whose run began last. Raises StoreError where there is none."""
+    """The results file under `folder` whose run started last. Raises StoreError where there is none."""
     files = sorted(folder.rglob(RUN_FILES))
     if not files:
         raise StoreError(f"no results under {folder}: measure first, with `make bench` or `tipbench run`")
@@ -297,7 +296,7 @@ def newest(folder: Path) -> Path:
 
 
 def header(path: Path) -> Run:
-    """The run in a results file without its records, of which none is read. Raises StoreError as `read` does."""
+    """The run in a results file, without reading its records. Raises StoreError as `read` does."""
     try:
         with opened(path) as file:
             line = file.readline()
@@ -307,14 +306,14 @@ def header(path: Path) -> Run:
 
 
 def opened(path: Path) -> BinaryIO:
-    """Open for reading. Raises OSError, and StoreError for a FIFO or a device, whose reading may never end."""
-    if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):  # of a folder Python says it best
+    """Open for reading. Raises OSError, and StoreError for a FIFO or a device, which may never end."""
+    if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):  # opening a folder raises OSError
         raise UnusableFile(path, " cannot be read: not a regular file")
     return path.open("rb")
 
 
 def _started(path: Path) -> str:
-    """When the run began, for ordering; the day alone where the header cannot be read."""
+    """When the run started, for ordering; only the day where the header cannot be read."""
     try:
         return header(path).started
     except StoreError:
@@ -349,7 +348,7 @@ def _header(path: Path, line: bytes) -> Run:
 
 
 def _truncated(line: bytes) -> bool:
-    """Whether the line breaks off: no beginning of a JSON object is itself one."""
+    """Whether the line is incomplete: a JSON object never parses without its end."""
     try:
         parsed(line)
     except ValueError:
@@ -358,7 +357,7 @@ def _truncated(line: bytes) -> bool:
 
 
 def _write(descriptor: int, line: bytes) -> None:
-    """Write the line and sync it; on failure take a half-written one back, as far as the disk allows."""
+    """Write the line and sync it; after a failure remove what was written of it, if the disk allows it."""
     before = os.fstat(descriptor).st_size
     try:
         rest = line
@@ -372,7 +371,7 @@ def _write(descriptor: int, line: bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """A new file survives a power cut only once its folder is on the disk too."""
+    """Sync a folder: a new file survives a power cut only once its folder is on the disk too."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -390,7 +389,7 @@ def _why(error: OSError) -> str:
 
 
 def _printable(text: str) -> str:
-    """Without what a terminal would take for a command: names in a file may be anybody's."""
+    """The text without control characters, which a terminal could obey: names in a file are foreign data."""
     return "".join(char if char.isprintable() else "?" for char in text)
 
 

@@ -205,7 +205,13 @@ def _count(tips: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _answer(rows: Sequence[Answer]) -> dict[str, Any]:
     """The answer on one tip, and of each job what the tip brings there."""
     shared = {name: getattr(rows[0], name) for name in ("tip", "title", "kind", "answer", "do", "price", "runs")}
-    return {**shared, "gains": [row.gain for row in rows]}
+    gains: list[str] = []
+    for row in rows:  # a remark stands with the job before it: a row of its own would look like a job
+        if row.role == "remark" and gains:
+            gains[-1] += f"; {row.gain}"
+        else:
+            gains.append(row.gain)
+    return {**shared, "gains": gains}
 
 
 def _impossible(

@@ -9,7 +9,7 @@ from tipbench.worker.serve import work
 
 
 def main(ranks: str, path: str, task: str) -> None:
-    # A rank whose torchrun has ended already would wait for its store for minutes.
+    # Without this, a rank whose torchrun has already ended would wait minutes for its store.
     die_with_parent(int(os.environ[AGENT]) if AGENT in os.environ else None)
     work(int(ranks), path, task)
 

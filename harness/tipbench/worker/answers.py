@@ -1,4 +1,4 @@
-"""What a pair's methods may answer: only what a record can hold, which is written as JSON."""
+"""What a pair's methods may return: only what a record, which is written as JSON, can hold."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REMEDY = "return numbers, text, None, or lists and dicts of these"
 
 
 def expect_storable(method: str, answer: Any) -> None:
-    """Raise Failed where what a method of the pair returned is not what JSON can hold, tuples aside."""
+    """Raise Failed where JSON cannot hold what a method of the pair returned; tuples are allowed."""
     try:
         refused = _refused(answer)
     except RecursionError:
@@ -22,7 +22,7 @@ def expect_storable(method: str, answer: Any) -> None:
 
 
 def expect_numbers(method: str, answer: object) -> dict[str, Any]:
-    """The answer, numbers by name. Raises Failed where it is something else."""
+    """The answer as a dict of numbers by name. Raises Failed where it is something else."""
     if not isinstance(answer, Mapping):
         raise Failed("not-storable", f"{method} returned {_named(answer)}; return a mapping from names to numbers")
     expect_storable(method, dict(answer))
@@ -33,7 +33,7 @@ def expect_numbers(method: str, answer: object) -> dict[str, Any]:
 
 
 def _refused(answer: Any) -> str:
-    """The first thing in an answer that JSON cannot hold, in words; an empty word for none."""
+    """The first item in an answer that JSON cannot hold, in words; empty where there is none."""
     if isinstance(answer, float):
         return "" if math.isfinite(answer) else f"{answer}, which is no finite number"
     if answer is None or isinstance(answer, bool | int | str):

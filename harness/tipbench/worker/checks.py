@@ -31,17 +31,19 @@ from tipbench.worker.reuse import (
 )
 
 CONSECUTIVE = 3
-"""Steps in a row that are compared, and that are looked at for results kept: who works at every third one is found."""
+"""Consecutive steps that are compared, and searched for retained results: a step that works only every third time
+fails."""
 
 SAMPLE = 4_000_000
-"""Numbers that are kept of a further step, where they are a sample."""
+"""Numbers stored of a further step's outputs, where a sample of them is compared."""
 
 
 def check_steps(equal: Equal, device_type: str) -> int:
-    """How many steps are run until outputs are compared.
+    """Number of steps that run before outputs are compared.
 
-    With mode="reduce-overhead" the first runs uncaptured and the second captures a CUDA graph: only the third is of
-    the kind that is timed. Where rounding drives two correct trainings apart each further step adds to it.
+    With mode="reduce-overhead" the first step runs uncaptured and the second captures a CUDA graph: only the third is
+    like the steps that are timed. Elsewhere fewer run, because with each step rounding drives correct trainings
+    further apart.
     """
     return 3 if device_type == "cuda" and equal in (Equal.BITWISE, Equal.CLOSE) else 2
 
@@ -50,7 +52,9 @@ def check_steps(equal: Equal, device_type: str) -> int:
 class Results:
     """What a variant's steps returned, on the host.
 
-    seeds: after `check_steps`, one entry a seed. further: of each of the next steps, with the last seed.
+    Attributes:
+        seeds: outputs after `check_steps` steps, one item for each seed.
+        further: outputs of each of the next steps, with the last seed.
     """
 
     seeds: list[Outputs] = field(default_factory=list)
@@ -58,40 +62,42 @@ class Results:
 
 
 def results(guard: Guard, variant: str, seeds: Sequence[int], alone: bool) -> Results:
-    """The variant's outputs from fresh inputs, of the last seed alone where they do not follow it. Raises Failed.
+    """The variant's outputs from fresh inputs; with the last seed only, where they do not depend on it. Raises Failed.
 
-    Between the steps what the one before returned is overwritten: handing it out again then shows. With the last seed
-    what a step has kept is too, where no other rank takes part (`alone`): see `_look_for_reuse`.
+    Before each step the previous step's result is overwritten, so that returning it again shows. With the last seed,
+    and without other ranks (`alone`), copies that the step retains are overwritten too: see `_look_for_reuse`.
     """
-    pair, found = guard.pair_class, Results()
+    pair, collected = guard.pair_class, Results()
     for seed in seeds if pair.seeded else seeds[-1:]:
         last = seed == seeds[-1]
         steps = _Steps(guard, variant, seed)
-        kept = KeptTensors() if last and alone and variant != "reference" else None
+        retained = KeptTensors() if last and alone and variant != "reference" else None
         seed_generators(seed)
-        with switches.cached_ones_set() as cached:
+        with switches.changes_of_cached() as changed:
             steps.run(check_steps(pair.equal, guard.device.type))
             taken = [steps.snapshot()]
-            # What is judged by an error over all numbers is judged by a sample too, and in fp64 all may not fit.
+            # An error over all numbers can be judged by a sample too, and in fp64 all of them may not fit into memory.
             most = SAMPLE if pair.equal in BY_REFERENCE else None
-            keeps = kept is not None and steps.are_kept(kept, taken)
+            retains = retained is not None and steps.retains_result(retained, taken)
             for _ in range(CONSECUTIVE - 1 if last else 0):
                 steps.run(1)
                 taken.append(steps.snapshot(most))
-                keeps = keeps or (kept is not None and steps.are_kept(kept, taken))
-        if cached and guard.shares_its_process(variant):
-            raise Failed("shared-cache", ", ".join(sorted(cached)), where=variant)
-        found.seeds.append(taken[0])
-        found.further += taken[1:]
-        if kept is not None and keeps:
-            _look_for_reuse(steps, kept, taken)
-    return found
+                retains = retains or (retained is not None and steps.retains_result(retained, taken))
+        if changed and guard.shares_its_process(variant):
+            raise Failed("shared-cache", ", ".join(sorted(changed)), where=variant)
+        collected.seeds.append(taken[0])
+        collected.further += taken[1:]
+        if retained is not None and retains:
+            _look_for_reuse(steps, retained, taken)
+    return collected
 
 
 class _Steps:
-    """A variant's step, built anew. What one returned is overwritten before the next runs.
+    """A variant's step, built anew. Each result is overwritten before the next step runs.
 
-    number: how many have run. result: what the last one returned.
+    Attributes:
+        number: steps that have run.
+        result: what the last step returned.
     """
 
     def __init__(self, guard: Guard, variant: str, seed: int) -> None:
@@ -102,7 +108,7 @@ class _Steps:
         self.result: Any = None
 
     def run(self, times: int) -> None:
-        """Raises Failed, also where a step hands out what the one before it returned."""
+        """Run the step. Raises Failed, also where it returns the previous step's result again."""
         with self.guard.scope(self.variant), exact(self.guard.pair_class.equal, self.guard.device), drawing_alike():
             for _ in range(times):
                 before, self.result = self.result, None
@@ -121,34 +127,34 @@ class _Steps:
         except Unequal as error:
             raise error.of(self.variant) from None
 
-    def are_kept(self, kept: KeptTensors, taken: Sequence[Outputs]) -> bool:
-        """Whether something holds a copy of the last result, beside what was returned and was `taken` of it."""
+    def retains_result(self, retained: KeptTensors, taken: Sequence[Outputs]) -> bool:
+        """Whether something holds a further copy of the last result. taken: the harness's own copies of results."""
         ours = [*plain_tensors(self.result), *_tensors(taken)]
-        return bool(kept.find(floats(self.result), ours))
+        return bool(retained.find(floats(self.result), ours))
 
 
 def _tensors(taken: Sequence[Outputs]) -> list[torch.Tensor]:
     return [tensor for outputs in taken for tensor in outputs.values()]
 
 
-def _look_for_reuse(steps: _Steps, kept: KeptTensors, taken: Sequence[Outputs]) -> None:
-    """Overwrite what is kept of each result. Raises Failed if one of the next steps hands that out."""
+def _look_for_reuse(steps: _Steps, retained: KeptTensors, taken: Sequence[Outputs]) -> None:
+    """Overwrite the retained copies of each result. Raises Failed if one of the next steps returns such a copy."""
     for _ in range(CONSECUTIVE):
         returned = floats(steps.result)
-        steps.result = None  # what is alive of it now, the step keeps
-        mark(kept.find(returned, _tensors(taken)))
+        steps.result = None  # any copy that is still alive is retained by the step
+        mark(retained.find(returned, _tensors(taken)))
         try:
             steps.run(1)
         except Failed as failure:
             if failure.why.kind == "global switch":
                 raise
-            break  # it computes with what was overwritten, so it does compute
+            break  # it fails on the overwritten values, so it does compute
         if is_marked(steps.result):
             raise Failed("idle-step", where=steps.variant, step=steps.number)
 
 
-def compared(guard: Guard, variant: str, baseline: Results, found: Results, reference: Results) -> dict[str, Any]:
-    """Compare a variant's results with the baseline's; returns `VariantRecord.equal`. Raises Failed."""
+def compared(guard: Guard, variant: str, baseline: Results, optimized: Results, reference: Results) -> dict[str, Any]:
+    """`VariantRecord.equal`, from comparing a variant's results (`optimized`) with the baseline's. Raises Failed."""
     pair, doing = guard.pair_class, variant
     first = check_steps(pair.equal, guard.device.type)
     try:
@@ -156,11 +162,11 @@ def compared(guard: Guard, variant: str, baseline: Results, found: Results, refe
             pair.equal,
             pair.tolerance,
             baseline.seeds,
-            found.seeds,
+            optimized.seeds,
             reference.seeds,
             seeded=pair.seeded,
         )
-        for index, (before, after) in enumerate(zip(baseline.further, found.further, strict=True)):
+        for index, (before, after) in enumerate(zip(baseline.further, optimized.further, strict=True)):
             doing = f"{variant}, step {first + 1 + index}"
             # Rounding drives two correct trainings apart, about twice as far with each step.
             tolerance = pair.tolerance * 2 ** (index + 1)
@@ -171,7 +177,7 @@ def compared(guard: Guard, variant: str, baseline: Results, found: Results, refe
 
 
 def count(guard: Guard, variant: str, seed: int) -> Any:
-    """What the variant's mechanism counts on a fresh step, or {"unseen": why} where nothing here can count it.
+    """What the variant's mechanism counts on a fresh step, or {"unseen": why} where this machine cannot count it.
 
     Raises Failed.
     """
@@ -186,25 +192,26 @@ def count(guard: Guard, variant: str, seed: int) -> Any:
             return {"unseen": str(why)}
 
     with guard.scope(variant):
-        found = guard.step(variant, counted)
-    expect_storable(f"{variant}: mechanism", found)
-    return found
+        answer = guard.step(variant, counted)
+    expect_storable(f"{variant}: mechanism", answer)
+    return answer
 
 
 def engaged(guard: Guard, baseline: Any, optimized: Any) -> dict[str, Any]:
-    """Whether two counts show the tip at work: {"engaged", "what"}, None where one is unseen. Raises Failed."""
+    """Whether two counts show that the tip takes effect: {"engaged", "what"}; "engaged" is None where a count is
+    unseen. Raises Failed."""
     mechanism = guard.call("step-raised", "mechanism", lambda: guard.pair().mechanism)
-    if any(isinstance(found, Mapping) and "unseen" in found for found in (baseline, optimized)):
+    if any(isinstance(answer, Mapping) and "unseen" in answer for answer in (baseline, optimized)):
         return {"engaged": None, "what": mechanism.what}
     shown = guard.call("step-raised", "mechanism", lambda: bool(mechanism.shows(baseline, optimized)))
     return {"engaged": shown, "what": mechanism.what}
 
 
 def trained(guard: Guard, variant: str, seed: int) -> dict[str, Any] | None:
-    """Whole trainings of a variant, from seeds drawn with `seed`; answers the fields of `record.Trainings`, None where
-    the pair has none. Raises Failed.
+    """The fields of `record.Trainings`, from whole trainings of a variant with seeds drawn from `seed`; None where the
+    pair counts no trainings. Raises Failed.
 
-    On one thread: several pairs are checked at once, and sums of more threads are rounded in another order.
+    They run on one thread: several pairs are checked at once, and on several threads sums round differently.
     """
     pair = guard.pair_class
     if not pair.trainings:
@@ -215,23 +222,23 @@ def trained(guard: Guard, variant: str, seed: int) -> dict[str, Any] | None:
         raise Failed("build-raised", f"{variant} returned no Training, of which {pair.__name__}.trainings are counted")
     drawn = torch.Generator().manual_seed(seed)
     seeds = torch.randint(SET_ASIDE.stop, 2**31, (pair.trainings,), generator=drawn).tolist()
-    with guard.scope(variant), on_one_thread():
-        found = [guard.step(variant, partial(training.train, number)) for number in seeds]
-    if odd := next((one for one in found if not isinstance(one, Trained)), None):
+    with guard.scope(variant), single_threaded():
+        trainings = [guard.step(variant, partial(training.train, number)) for number in seeds]
+    if odd := next((result for result in trainings if not isinstance(result, Trained)), None):
         raise Failed("step-raised", f"{variant}: train returned a {type(odd).__name__}; return a Trained")
     return {
         "target": training.target,
         "batch": training.batch,
         "steps_timed": training.steps,
         "seeds": seeds,
-        "steps": [one.steps for one in found],
-        "reached": [one.reached for one in found],
-        "scores": [one.score if math.isfinite(one.score) else None for one in found],
+        "steps": [result.steps for result in trainings],
+        "reached": [result.reached for result in trainings],
+        "scores": [result.score if math.isfinite(result.score) else None for result in trainings],
     }
 
 
 @contextmanager
-def on_one_thread() -> Iterator[None]:
+def single_threaded() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -243,6 +250,6 @@ def on_one_thread() -> Iterator[None]:
 def work(guard: Guard, seed: int) -> dict[str, Any]:
     """`Pair.work`. Raises Failed."""
     seed_generators(seed)
-    found: object = guard.call("work-raised", "work", guard.pair().work)
+    answer: object = guard.call("work-raised", "work", guard.pair().work)
     guard.expect_unchanged("work", "global-switch.work")
-    return expect_numbers("work", found)
+    return expect_numbers("work", answer)

@@ -1,4 +1,4 @@
-"""The seconds of a block, and what a GPU reports of itself meanwhile."""
+"""The seconds of a block, and the GPU's own readings meanwhile."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import torch
 from tipbench.machine.gpu import GPU_READINGS
 from tipbench.worker.disturbance import Disturbance
 
-# Bound before a pair's file is imported, as perf_counter above: a pair that replaces one times nothing by it.
+# Bound before a pair's file is imported, as perf_counter above: if a pair replaces one of them, timing is unaffected.
 _Event, _synchronize_cuda, _synchronize = torch.cuda.Event, torch.cuda.synchronize, torch.accelerator.synchronize
 
 
 def seconds_on_cpu(step: Callable[[], Any], count: int) -> float:
-    """Wall seconds of `count` consecutive steps. `repeat` keeps the loop's own cost near 20 ns a step."""
+    """Wall time of `count` consecutive steps (s). With `repeat` the loop itself costs about 20 ns a step."""
     times = repeat(None, count)
     start = perf_counter()
     for _ in times:
@@ -31,9 +31,9 @@ def seconds_on_cpu(step: Callable[[], Any], count: int) -> float:
 def seconds_to_finish(
     step: Callable[[], Any], count: int, device: torch.device, before: Callable[[], None] | None = None
 ) -> float:
-    """Wall seconds of `count` steps and of all that they give the device to do.
+    """Wall time of `count` steps until the device has finished them (s).
 
-    before: called before every step, outside the clock; the steps are then waited for one by one.
+    before: called before every step, outside the clock; each step is then waited for.
     """
     if before is None:
         start = perf_counter()
@@ -53,9 +53,9 @@ def seconds_to_finish(
 
 
 def seconds_on_cuda(step: Callable[[], Any], count: int, look: Callable[[], None] = lambda: None) -> float:
-    """Seconds between two CUDA events around `count` steps, synchronised before they are read.
+    """Time between two CUDA events around `count` steps, synchronised before they are read (s).
 
-    look: called when all steps are enqueued, while the GPU is still at work on the last ones.
+    look: called when all steps are enqueued, while the GPU still works on the last ones.
     """
     start, end = _Event(enable_timing=True), _Event(enable_timing=True)
     times = repeat(None, count)
@@ -71,7 +71,7 @@ def seconds_on_cuda(step: Callable[[], Any], count: int, look: Callable[[], None
 def seconds_on_cuda_each(
     step: Callable[[], Any], count: int, before: Callable[[], None], look: Callable[[], None] = lambda: None
 ) -> float:
-    """Seconds of `count` steps, each between two CUDA events of its own, after `before` was called."""
+    """Sum of the times of `count` steps, each between its own two CUDA events (s); `before` is called before each."""
     events = [(_Event(enable_timing=True), _Event(enable_timing=True)) for _ in range(count)]
     for start, end in events:
         before()
@@ -84,14 +84,14 @@ def seconds_on_cuda_each(
 
 
 EMPTYING_BYTES = 256 << 20
-"""Reading so much empties the L2 cache of any GPU so far: the largest has 126 MB."""
+"""Bytes whose reading empties the L2 cache of any GPU so far: the largest has 126 MB."""
 
 
 def emptying_l2(device: torch.device) -> Callable[[], None]:
     """A function that empties a GPU's L2 cache, by reading EMPTYING_BYTES.
 
-    triton's do_bench writes as much instead. What was written stays in the cache until something else needs the
-    place: then the timed step would wait for it to be written back to memory.
+    triton's do_bench writes instead. But written data stays in the cache until the timed step needs the space, and the
+    step would then wait for it to be written back to memory.
     """
     scratch = torch.zeros(EMPTYING_BYTES // 4, device=device)
     total = torch.empty((), device=device)
@@ -109,14 +109,18 @@ def synchronize(device: torch.device) -> None:
 
 
 ENERGY = "millijoules"
-"""The reading that counts since the driver was loaded: only differences say something."""
+"""The reading that counts since the driver was loaded; only its differences have a meaning."""
 
 ENERGY_S = 2.0
-"""Seconds over which energy is counted: drivers bring its counter up to date every 20 to 100 ms."""
+"""Seconds over which energy is counted: drivers update its counter every 20 to 100 ms."""
 
 
 class Card:
-    """The GPU that a worker computes on, as its driver sees it. Never run on a GPU so far."""
+    """The GPU that a worker computes on, as its driver reports it. This class has never run on a GPU so far.
+
+    Attributes:
+        device: the GPU.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -126,11 +130,11 @@ class Card:
 
             pynvml.nvmlInit()
             self._driver = pynvml, _handle(pynvml, str(torch.cuda.get_device_properties(device).uuid))
-        except Exception:  # no NVIDIA driver, as under ROCm, or one that knows no such card: nothing is reported
+        except Exception:  # no NVIDIA driver, as under ROCm, or one that lacks this card: nothing is reported
             self._driver = None
 
     def read(self) -> dict[str, int]:
-        """The readings of `Launch.gpu` now, -1 for those that the driver does not report."""
+        """The readings of `Launch.gpu` now; -1 for those that the driver does not report."""
         return {name: self._reading(name) for name in GPU_READINGS if name != ENERGY}
 
     def _reading(self, name: str) -> int:
@@ -138,30 +142,27 @@ class Card:
             return -1
         try:
             return int(GPU_READINGS[name](*self._driver))
-        except Exception:  # what is refused is reported as such, and never as a 0
+        except Exception:  # a refused reading must never look like a 0
             return -1
 
     def held_back(self) -> dict[int, int]:
-        """For how long each of HELD_COUNTERS has held the clock back since the driver was loaded.
-
-        By the bit of the clock event; empty where the driver does not count, as older ones do not.
-        """
+        """The value of each of HELD_COUNTERS, by the bit of its clock event; empty where an older driver has none."""
         if self._driver is None:
             return {}
         nvml, card = self._driver
         try:
-            found = nvml.nvmlDeviceGetFieldValues(card, [getattr(nvml, name) for name in HELD_COUNTERS])
+            fields = nvml.nvmlDeviceGetFieldValues(card, [getattr(nvml, name) for name in HELD_COUNTERS])
         except Exception:  # an older driver, or an older nvidia-ml-py that lacks the name
             return {}
         bits = HELD_COUNTERS.values()
         return {
-            bit: int(value.value.ullVal)
-            for bit, value in zip(bits, found, strict=True)
-            if value.nvmlReturn == nvml.NVML_SUCCESS
+            bit: int(field.value.ullVal)
+            for bit, field in zip(bits, fields, strict=True)
+            if field.nvmlReturn == nvml.NVML_SUCCESS
         }
 
     def joules_a_step(self, step: Callable[[], Any], step_s: float) -> float | None:
-        """Joules of one step, over ENERGY_S seconds of steps; None where the driver does not report them."""
+        """Energy of one step, averaged over ENERGY_S seconds of steps (J); None where the driver does not report it."""
         synchronize(self.device)
         before = self._reading(ENERGY)
         if before < 0:
@@ -175,7 +176,7 @@ class Card:
 
 
 def _handle(nvml: Any, uuid: str) -> Any:
-    """The driver's handle of a card, or of an instance (MIG) of one; torch gives the same kind of name to both."""
+    """The driver's handle of a card or of a MIG instance; torch gives the same kind of name to both."""
     try:
         return nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
     except nvml.NVMLError:
@@ -188,14 +189,14 @@ HELD_COUNTERS = {
     "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN": 0x40,
     "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN": 0x80,
 }
-"""Counters that grow while something holds a GPU's clock back, and the bit of the same clock event. The bits are of
-the present moment alone, so they miss what ended within a block."""
+"""Counter that grows while something holds a GPU's clock back -> the bit of the same clock event. The bits describe the
+present moment only, so they miss an event that ended within a block."""
 
 
 def events_between(reading: int, before: Mapping[int, int], after: Mapping[int, int]) -> int:
-    """The bits of what held the clock back in a block: of those counted, the ones whose counter grew.
+    """The bits of what held the clock back in a block: for events with a counter, those whose counter grew.
 
-    reading: the bits at the block's end, -1 where the driver does not report it. before, after: `Card.held_back`.
+    reading: the bits at the block's end, -1 where not reported. before, after: `Card.held_back` around the block.
     """
     counted = before.keys() & after.keys()
     if not counted:
@@ -205,12 +206,10 @@ def events_between(reading: int, before: Mapping[int, int], after: Mapping[int, 
 
 
 def together(readings: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """The readings of all ranks' cards as one: the first card's, but what held any clock back.
-
-    All ranks wait for the slowest.
-    """
-    known = [card["clock_events"] for card in readings if card["clock_events"] >= 0]
-    return {**readings[0], "clock_events": functools.reduce(operator.or_, known) if known else -1}
+    """The readings of all ranks' cards as one: the first card's, with the clock events of all cards, because all ranks
+    wait for the slowest."""
+    reported = [card["clock_events"] for card in readings if card["clock_events"] >= 0]
+    return {**readings[0], "clock_events": functools.reduce(operator.or_, reported) if reported else -1}
 
 
 def time_block(
@@ -222,13 +221,12 @@ def time_block(
     card: Card | None = None,
     again: bool = False,
 ) -> dict[str, Any]:
-    """Time one block: an untimed step first, then `begin` (ranks meet there), then `count` steps.
+    """The fields of `Launch` for one block: an untimed step, then `begin`, where ranks meet, then `count` timed steps.
 
-    again: the last step of this process was of this block's kind, so the untimed one is left out.
+    Python's garbage collector is off meanwhile: it would run in the blocks of whichever side allocated last.
 
-    Python's garbage collector waits outside: it would fall on whichever side allocated last.
-    before: called before every step, outside the clock. card: of a GPU, read while it is still at work.
-    Returns the fields of `Launch` for one block.
+    before: called before every step, outside the clock. card: the GPU, read while it still works. again: leave the
+    untimed step out, because this process's last step was of the same variant.
     """
     disturbance, held = Disturbance.read(), card.held_back() if card else {}
     readings: dict[str, int] = {}
@@ -268,12 +266,13 @@ def time_block(
 def warm_up(
     step: Callable[[], Any], device: torch.device, before: Callable[[], None] | None = None, limit: float = 20.0
 ) -> dict[str, float]:
-    """Step until timings stop falling: two chunks in a row without a new best by 2 %.
+    """Step until timings stop falling: until two chunks in a row do not improve the best by 2 %.
 
-    A chunk is as many steps as last 5 ms, so that the clock's noise is no "new best".
-    Returns "step_s", the best chunk's seconds a step, and "excess_s", the seconds spent beyond what
-    the same steps take once warm. limit: seconds after the first step, which may compile, at which it ends in any
-    case. before: called before every step, outside the clock.
+    A chunk lasts 5 ms, so that the clock's noise is not taken for an improvement. Returns "step_s", the best chunk's
+    time per step (s), and "excess_s", the time beyond what the same steps take once warm (s).
+
+    before: called before every step, outside the clock. limit: seconds after the first step, which may compile, until
+    it stops in any case.
     """
 
     def chunk(count: int) -> float:

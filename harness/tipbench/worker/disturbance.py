@@ -1,4 +1,4 @@
-"""What took cores away from a block: the kernel's counters before it and after it."""
+"""What took cores away from a block: the kernel's counters before and after it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from tipbench.machine.proc import cgroup_files
 
 @dataclass(frozen=True)
 class Disturbance:
-    """Counters of what takes cores away; -1 where the platform does not report it. Units as in `Launch`."""
+    """Counters of what takes cores away; -1 where the platform does not report it.
+
+    Attributes:
+        steal_ticks: time stolen by the hypervisor, all cores (clock ticks of 1/100 s).
+        throttled_us: time for which the cgroup was throttled (µs).
+        pressure_us: time for which some task waited for a core (µs).
+        switches: involuntary context switches of this process (count).
+    """
 
     steal_ticks: int
     throttled_us: int
@@ -29,7 +36,7 @@ class Disturbance:
         )
 
     def since(self, earlier: Disturbance) -> dict[str, int]:
-        """What was counted after `earlier`, by name."""
+        """The counts since `earlier`, by name."""
         return {
             name: -1 if value < 0 else value - before
             for (name, value), before in zip(vars(self).items(), vars(earlier).values(), strict=True)
@@ -37,7 +44,7 @@ class Disturbance:
 
 
 def _field(path: Path, prefix: str, index: int) -> int:
-    """The integer in a line of a /proc file; `total=123` counts as 123."""
+    """The integer in one line of a /proc file (`total=123` reads as 123); -1 where there is none."""
     try:
         for line in path.read_text().splitlines():
             if line.startswith(prefix):
@@ -49,7 +56,8 @@ def _field(path: Path, prefix: str, index: int) -> int:
 
 @functools.cache
 def _cpu_stat(root: Path) -> Path | None:
-    """Where the kernel counts this process's throttling; looked up once, as a block's border must be short."""
+    """The file in which the kernel counts this process's throttling. Cached, since reading between blocks must be
+    quick."""
     return next(cgroup_files(root, "cpu", ("cpu.stat",)), None)
 
 
@@ -57,8 +65,8 @@ def _throttled(root: Path) -> int:
     file = _cpu_stat(root)
     if file is None:
         return -1
-    found = _field(file, "throttled_usec", 1)
-    if found >= 0:
-        return found
-    found = _field(file, "throttled_time", 1)  # cgroup v1 counts nanoseconds
-    return found // 1000 if found >= 0 else -1
+    microseconds = _field(file, "throttled_usec", 1)
+    if microseconds >= 0:
+        return microseconds
+    nanoseconds = _field(file, "throttled_time", 1)  # cgroup v1
+    return nanoseconds // 1000 if nanoseconds >= 0 else -1

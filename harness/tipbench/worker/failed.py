@@ -4,9 +4,9 @@ from tipbench.tip.reason import Reason
 
 
 class Failed(Exception):
-    """Why there is none."""
+    """A request has no result; `why` is the reason."""
 
     def __init__(self, code: str, detail: str = "", **fields: int | float | str) -> None:
-        """As of `Reason`."""
+        """The arguments are those of `Reason`."""
         self.why = Reason(code, fields, detail)
         super().__init__(self.why.text)

@@ -1,4 +1,4 @@
-"""The process that has imported torch and forks workers; the parent's end is `engine/fork_server.py`.
+"""The fork server's process, which imports torch and forks workers; the parent's end is `engine/fork_server.py`.
 
 Started as `python -m tipbench.worker.forking FD`, where FD is its end of a socket pair.
 """
@@ -21,7 +21,7 @@ from tipbench.worker.serve import work
 
 
 def _become_worker(ranks: int, path: str, task: str, env: Mapping[str, str], output: str) -> None:
-    """In the forked process: be `python -m tipbench.worker` from here on."""
+    """In the forked process: do what `python -m tipbench.worker` does, and never return."""
     code = 1
     try:
         printed = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -29,19 +29,20 @@ def _become_worker(ranks: int, path: str, task: str, env: Mapping[str, str], out
         os.dup2(printed, 2)
         os.close(printed)
         os.environ.update(env)
-        tempfile.tempdir = None  # torch's import may have looked it up, and the answer was kept
+        tempfile.tempdir = None  # importing torch may have cached it
         work(ranks, path, task)
         code = 0
     except BaseException:
         traceback.print_exc()
-    with suppress(OSError):  # a step closed its output, or the disk is full
+    with suppress(OSError):  # the step closed stdout, or the disk is full
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)
 
 
 def import_all() -> None:
-    """Import what every worker does, and what the first optimizer, torchvision or compilation imports, for a second."""
+    """Import what every worker needs, and `torch._dynamo`, which otherwise the first optimizer, torchvision or
+    compilation would import, taking a second."""
 
     import torch._dynamo  # noqa: F401
 
@@ -56,17 +57,17 @@ def main(descriptor: str) -> None:
         while request := requests.receive():
             command, arguments = request
             requests.reply(answer=_done(requests, command, arguments))
-    except (OSError, Unreadable):  # whatever it has imported closed the connection, or something else has its number
+    except (OSError, Unreadable):  # an imported module closed the descriptor, or reused its number
         sys.exit(CONNECTION_LOST)
 
 
 def _done(requests: Requests, command: str, arguments: dict[str, Any]) -> int:
-    """Do what was requested; the answer."""
+    """Do what was requested, and return the answer."""
     if command == "reap":
         _, status = os.waitpid(arguments["pid"], 0)
         return os.waitstatus_to_exitcode(status)
     if command == "preload":
-        with suppress(Exception):  # the worker meets the same, and reports it
+        with suppress(Exception):  # the worker gets the same error, and reports it
             importlib.import_module(arguments["module"])
         return 0
     if command == "fork":
@@ -76,13 +77,13 @@ def _done(requests: Requests, command: str, arguments: dict[str, Any]) -> int:
 
 
 def _forked(requests: Requests, arguments: dict[str, Any]) -> int:
-    """Fork a worker; its process id. A worker does not hold the server's connection."""
+    """Fork a worker, and return its process id. The worker closes its copy of the server's connection."""
     pid = os.fork()
     if pid == 0:
         requests.close()
         os.setpgid(0, 0)
         _become_worker(**arguments)
-    # A group of its own, made from both sides: whoever comes first, one signal reaches all of it.
+    # Both processes make the worker's process group, so that it exists, whichever runs first, before it is signalled.
     with suppress(OSError):
         os.setpgid(pid, pid)
     return pid

@@ -1,4 +1,4 @@
-"""Runs a pair's code: what it raises becomes a failure that says where, and what it changes it must change back."""
+"""Runs a pair's code: turns its exceptions into failures that say where, and fails it if it leaves a switch changed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from tipbench.worker.protocol import OUTPUT_LIMIT
 Returned = TypeVar("Returned")
 
 NO_MEMORY = ("can't allocate memory", "out of memory", "_STATUS_ALLOC_FAILED")
-"""In the messages of torch's allocators, and of cuBLAS, cuDNN and cuSOLVER, which have memory of their own."""
+"""Texts in out-of-memory messages of torch's allocators, and of cuBLAS, cuDNN and cuSOLVER, which allocate their own
+memory."""
 
 TO_DEFINE = {
     Pair.baseline: "define baseline(self), which builds the untuned side and returns its step, a callable",
@@ -34,31 +35,36 @@ TO_DEFINE = {
     MacroPair.job: "define job(self), which builds the job without the tip and returns it, a Job",
     no_tip: "name the function that applies the tip to the job: class NAME(MacroPair, apply=FUNCTION)",
 }
-"""What somebody who writes a pair must define, and what it must return."""
+"""Method that a pair lacks -> what its author must define, and what it must return."""
 
 REFERENCE = Variant("reference", "reference", {}, ProcessSettings(), nullcontext, ())
-"""`Pair.reference`, which is built and run as the variants are."""
+"""`Pair.reference`, which is built and run like a variant."""
 
 
 class Guard:
-    """A pair whose code runs under watch.
+    """A pair, and the only place where its code is called.
 
-    file: where the pair is defined. pair_class, variants: what it defines. before_step: `Pair.before_step`, or None
-    where the pair does not define it.
+    Attributes:
+        file: path of the pair's file.
+        device: where it runs.
+        size: its sizes, by name.
+        pair_class: the pair.
+        variants: its variants, by name.
+        before_step: `Pair.before_step`; None where the pair does not define it.
     """
 
     def __init__(self, file: Path, folder: Path, pair: str, device: torch.device, size: Mapping[str, int]) -> None:
-        """Import the pair's file. Switches must stay what they are now. Raises Failed."""
+        """Import the pair's file, which must leave all switches as they are. Raises Failed."""
         self.file, self.device, self.size = file, device, size
         self._switches = switches.read()
         module = load(file, folder)
-        (self.pair_class,) = (found for found in pair_classes(module) if found.__name__ == pair)
+        (self.pair_class,) = (defined for defined in pair_classes(module) if defined.__name__ == pair)
         self._settled = not self.pair_class.sets_switches
         if self._settled:
             self.expect_unchanged(f"importing {file.name}", "global-switch.import")
         self.variants = {variant.name: variant for variant in variants(self.pair_class)}
-        defined = self.pair_class.before_step is not Pair.before_step
-        self.before_step: Callable[[], None] | None = self.pair().before_step if defined else None
+        restores = self.pair_class.before_step is not Pair.before_step
+        self.before_step: Callable[[], None] | None = self.pair().before_step if restores else None
 
     def pair(self) -> Pair:
         return self.pair_class(self.device, self.size)
@@ -77,11 +83,11 @@ class Guard:
         return step
 
     def step(self, variant: str, step: Callable[[], Returned], number: int | None = None) -> Returned:
-        """What a step, or something that runs it, returns. number: which step it is. Raises Failed."""
+        """The return value of a step, or of a function that runs it. number: of the step, from 1. Raises Failed."""
         return self.call("step-raised", f"{variant}, step {number}" if number else variant, step)
 
     def call(self, code: str, doing: str, run: Callable[[], Returned]) -> Returned:
-        """What the pair's code returns. Raises Failed: of that code, with the line of the pair's file that raised."""
+        """The return value of the pair's code. Raises Failed with `code` and the raising line of the pair's file."""
         try:
             return run()
         except Failed:
@@ -96,7 +102,7 @@ class Guard:
             raise Failed(code, explain(error, self.file), where=doing) from error
 
     def from_the_start(self, step: Callable[[], Returned]) -> Callable[[], Returned]:
-        """The step, begun from what `Pair.before_step` restores."""
+        """The step, with `Pair.before_step` called before it."""
 
         def restored() -> Returned:
             if self.before_step is not None:
@@ -107,32 +113,32 @@ class Guard:
 
     @contextmanager
     def scope(self, variant: str) -> Iterator[None]:
-        """Within the variant's switch; what is changed beyond it and left so is a failure."""
+        """Apply the variant's own switch. Raises Failed if another switch is changed afterwards."""
         with self.variants.get(variant, REFERENCE).switch():
             yield
         self.expect_restored(variant)
 
     def shares_its_process(self, variant: str) -> bool:
         """Whether another variant runs in this process too."""
-        mine = self.variants[variant].settings if variant in self.variants else None
-        return sum(other.settings == mine for other in self.variants.values()) != 1
+        settings = self.variants[variant].settings if variant in self.variants else None
+        return sum(candidate.settings == settings for candidate in self.variants.values()) != 1
 
     def expect_restored(self, variant: str) -> None:
-        """Raise Failed if the variant has left a switch changed that others run with."""
+        """Raise Failed if the variant has left a switch changed that other variants run with."""
         if not self._settled or not self.shares_its_process(variant):
-            # Alone in its process it may change what cannot be undone: nobody else runs with it. And what the first
-            # build of a job sets that may set switches, all further ones set too.
+            # A variant alone in its process may change what cannot be undone, since no other runs with it. And if a
+            # job may set switches, each further build sets what its first build sets.
             self._switches = switches.read()
             self._settled = True
         self.expect_unchanged(variant, "global-switch.variant")
 
     def expect_unchanged(self, who: str, code: str) -> None:
-        """Raise Failed if a switch is not as it was before the pair's file."""
+        """Raise Failed if a switch is not as it was before the pair's file was imported."""
         if moved := switches.moved(self._switches, switches.read()):
             raise Failed(code, f"{who} changed and left changed: {moved}")
 
     def check_output(self, doing: str) -> None:
-        """Raise Failed if a step flooded stdout, which is a file in a worker."""
+        """Raise Failed if a step printed more than OUTPUT_LIMIT; a worker's stdout is a file."""
         if os.fstat(1).st_size > OUTPUT_LIMIT:
             raise Failed("output-flood", mib=OUTPUT_LIMIT >> 20, doing=doing)
 
@@ -145,7 +151,7 @@ def seed_generators(seed: int) -> None:
 
 
 def _not_defined(error: BaseException) -> str:
-    """What the pair must define, where `error` comes from a method that it should have; else an empty word."""
+    """What the pair must define, if `error` comes from a method that it lacks; else empty."""
     if not isinstance(error, NotImplementedError):
         return ""
     place: TracebackType | None = error.__traceback__

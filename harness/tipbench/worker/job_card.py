@@ -1,4 +1,4 @@
-"""The card of a job: how large its model is, what a step computes and moves, and where its time goes."""
+"""The profile of a job ("job card"): size of its model, what a step computes and moves, and where its time goes."""
 
 from __future__ import annotations
 
@@ -19,33 +19,32 @@ from tipbench.tip.pair import Step
 
 FEWEST, MOST = 2, 5
 ENOUGH_S = 1.0
-"""Steps that are timed: until so many seconds have passed, but no fewer and no more than these."""
+"""Steps are timed until ENOUGH_S seconds have passed, but at least FEWEST and at most MOST of them."""
 
 
 def job_card(job: Job, step: Step) -> dict[str, float]:
-    """{"parameters", "flops", "bytes"} and, by the names in `PHASES`, the median seconds of a step.
+    """{"parameters", "flops", "bytes"} of a step, and the median seconds of each of `PHASES`, by its name.
 
-    bytes: what the operations of a step read and write, each tensor once an operation. The count of operations has a
-    warm step before it.
+    bytes: as of `bytes_moved`.
     """
-    step()
+    step()  # so that operations are counted in a warm step
     counted = {"flops": flops(step), "bytes": bytes_moved(step)}
     parameters = sum(parameter.numel() for parameter in job.model.parameters())
     return {"parameters": parameters, **counted, **phases_of(job, step)}
 
 
 def phases_of(job: Job, step: Step) -> dict[str, float]:
-    """By the names in `PHASES`, the median seconds of a step."""
+    """The median seconds of each of `PHASES` in a step, by its name."""
     with _phases(job) as seconds:
-        seconds(step)  # what is compiled is compiled anew, as it has hooks now
+        seconds(step)  # untimed: with the new hooks, compiled code is compiled again
         timed: list[dict[str, float]] = []
-        while len(timed) < MOST and (len(timed) < FEWEST or sum(sum(one.values()) for one in timed) < ENOUGH_S):
+        while len(timed) < MOST and (len(timed) < FEWEST or sum(sum(run.values()) for run in timed) < ENOUGH_S):
             timed.append(seconds(step))
-    return {phase: median(one[phase] for one in timed) for phase in PHASES}
+    return {phase: median(run[phase] for run in timed) for phase in PHASES}
 
 
 def bytes_moved(step: Step) -> int:
-    """Bytes that the operations of one step read and write, each tensor once an operation; views move nothing."""
+    """Bytes that the operations of one step read and write: each operation counts each tensor once, views count 0."""
     with _Traffic() as traffic:
         step()
     return int(traffic.bytes)
@@ -57,19 +56,19 @@ class _Traffic(TorchDispatchMode):
         self.bytes: int = 0
 
     def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = operation(*args, **(kwargs or {}))
+        result = operation(*args, **(kwargs or {}))
         if not operation.is_view:
-            tensors = {id(one): one for one in tree_leaves((args, kwargs, found)) if isinstance(one, torch.Tensor)}
+            tensors = {id(leaf): leaf for leaf in tree_leaves((args, kwargs, result)) if isinstance(leaf, torch.Tensor)}
             self.bytes += sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
-        return found
+        return result
 
 
 @contextmanager
 def _phases(job: Job) -> Iterator[Callable[[Step], dict[str, float]]]:
-    """Hands out what steps once, and answers the seconds of each phase.
+    """Yield a function that runs a step once, and returns the seconds of each phase.
 
-    All that comes before the model is called is loading, also putting gradients aside and copying to the device. What
-    comes between the model's forward pass and the optimizer's step is backward, the loss included.
+    Everything before the model is called counts as loading, also zeroing gradients and copying to the device.
+    Everything between the model's forward pass and the optimizer's step counts as backward, also the loss.
     """
     spent = dict.fromkeys(PHASES, 0.0)
     phase, since = LOADING, 0.0

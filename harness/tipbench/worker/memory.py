@@ -14,19 +14,19 @@ import torch
 from torch.autograd.profiler import profile, record_function
 
 STEPS = 3
-"""Enough for an optimizer's state to exist and for caches to be full."""
+"""Steps that are run: enough for an optimizer's state to exist and for caches to be full."""
 
 LAST_STEP = "tipbench: the last step"
-"""What the profiler calls the step by which the steady state is judged."""
+"""Name of the last step, which shows the steady state, in the profiler."""
 
 
 def process_peaks(
     step: Callable[[], Any], device: torch.device, before: Callable[[], None] = lambda: None
 ) -> dict[str, int]:
-    """Bytes over STEPS steps: the process's resident peak, its tree's share, the GPUs' peaks, `before` each step.
+    """Bytes over STEPS steps by the keys of `VariantRecord.memory`: of the process, its children and its GPUs.
 
-    Of several GPUs that one process computes on, as DataParallel does, the sum of what each peaks at: so it is of
-    the same kind as the sum over ranks. A missing key means that the platform does not report it.
+    If one process computes on several GPUs, as DataParallel does, their peaks are added up, as those of ranks are. The
+    platform does not report what is missing. before: called before each step.
     """
     cards = range(torch.cuda.device_count()) if device.type == "cuda" else ()
     for card in cards:
@@ -35,44 +35,44 @@ def process_peaks(
     for _ in range(STEPS):
         before()
         step()
-    found = {}
+    peaks = {}
     if reset:
-        found["resident_peak"] = _status_bytes("VmHWM")
+        peaks["resident_peak"] = _status_bytes("VmHWM")
     tree = _tree_bytes()
     if tree is not None:
-        found["tree"] = tree
+        peaks["tree"] = tree
     if device.type == "cuda":
-        # Cards that this process has nothing on are left alone: asking what is free makes a context there, which
-        # takes memory itself.
+        # Only cards that this process uses: querying the free memory of a card makes a context there, which itself
+        # takes memory.
         used = [card for card in cards if torch.cuda.max_memory_reserved(card)]
         for card in used:
             torch.cuda.synchronize(card)
-        found["allocated_peak"] = sum(map(torch.cuda.max_memory_allocated, used))
-        found["reserved_peak"] = sum(map(torch.cuda.max_memory_reserved, used))
-        found["device_used"] = sum(total - free for free, total in map(torch.cuda.mem_get_info, used))
-    return found
+        peaks["allocated_peak"] = sum(map(torch.cuda.max_memory_allocated, used))
+        peaks["reserved_peak"] = sum(map(torch.cuda.max_memory_reserved, used))
+        peaks["device_used"] = sum(total - free for free, total in map(torch.cuda.mem_get_info, used))
+    return peaks
 
 
 def least_tensor_peaks(build: Callable[[], Callable[[], Any]], times: int) -> dict[str, int]:
-    """`tensor_peaks`, the least of several readings.
+    """The least of several readings of `tensor_peaks`.
 
-    What another thread releases the profiler does not see, and goes on counting. A process group's own thread is at
-    times the last that holds what DDP sends around when it is built: of eight readings of a GPT in two processes two
-    had its 18.8 MiB of parameters too much from the build on. So a reading may be too large, and never too small.
+    A reading may be too large, but never too small: the profiler misses what another thread releases, and a process
+    group's thread is sometimes the last to hold what DDP broadcasts when it is built (harness/decisions.md, "Tensor
+    peaks of ranks").
     """
     readings = [tensor_peaks(build) for _ in range(times)]
     return {kind: min(reading[kind] for reading in readings) for kind in readings[0] if all(readings)}
 
 
 def tensor_peaks(build: Callable[[], Callable[[], Any]]) -> dict[str, int]:
-    """Exact peaks of live CPU tensor bytes: "tensor_peak" from the building to the end of STEPS steps, "steady_peak"
-    in the last of them, when what is only built, compiled or converted once is gone.
+    """Exact peaks of live CPU tensors (bytes): "tensor_peak" from the build to the end of STEPS steps, "steady_peak" in
+    the last step, when what is built, compiled or converted only once is gone.
 
-    The profiler reports every allocation and release, so the running sum is exact as long as it
-    watches from the start. Empty where the variant itself runs a profiler: torch allows one at a time.
+    The profiler reports every allocation and release from the start, so their running sum is exact. Empty where the
+    variant itself runs a profiler: torch allows only one at a time.
     """
     if torch._C._autograd._profiler_enabled():
-        # One more would end the variant's own, and torch 2.11 then raises where the variant leaves it.
+        # A second profiler would end the variant's own, and torch 2.11 then raises where the variant leaves it.
         return {}
     gc.collect()
     try:
@@ -107,7 +107,7 @@ def tensor_peaks(build: Callable[[], Callable[[], Any]]) -> dict[str, int]:
 
 
 def _reset_resident_peak() -> bool:
-    """Make VmHWM start again from now (Linux: 5 into clear_refs); False where that is refused."""
+    """Reset VmHWM to the present size, by writing 5 to clear_refs; False where that is refused."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
@@ -117,14 +117,15 @@ def _reset_resident_peak() -> bool:
 
 def _status_bytes(field: str) -> int:
     status = Path("/proc/self/status").read_text()
-    found = re.search(rf"^{field}:\s+(\d+) kB", status, re.MULTILINE)
-    return int(found[1]) * 1024 if found else 0
+    match = re.search(rf"^{field}:\s+(\d+) kB", status, re.MULTILINE)
+    return int(match[1]) * 1024 if match else 0
 
 
 def _tree_bytes() -> int | None:
-    """What this process and its children hold beside mapped files, which depend on who else maps them.
+    """Bytes of this process and its children without mapped files, whose share depends on other processes; None where
+    not reported.
 
-    Of the proportional set size, so pages they share are counted once.
+    From the proportional set size, which counts shared pages once.
     """
     total = 0
     for pid in [os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))]:

@@ -17,43 +17,44 @@ Outputs = dict[str, torch.Tensor]
 
 
 def exact(method: Equal, device: torch.device) -> AbstractContextManager[None]:
-    """On a GPU: convolutions and recurrent layers of float32 in IEEE arithmetic, by algorithms that repeat themselves.
+    """On a GPU, run float32 convolutions and recurrent layers in IEEE arithmetic, with deterministic algorithms.
 
-    cuDNN rounds their inputs to the 10 bits of TF32 by default. Two kernels for the same work then differ by more
-    than `Pair.tolerance`, so a check would judge rounding instead of work. Equal.LOSSY keeps the precision that is
-    timed, since its error is what the report states; a CPU computes so anyway.
+    By default cuDNN rounds their inputs to the 10 bits of TF32. Two kernels for the same work then differ by more than
+    `Pair.tolerance`, so a check would judge rounding instead of work. Equal.LOSSY keeps the precision that is timed,
+    since the report states its error. On a CPU nothing changes.
     """
     if device.type != "cuda" or method is Equal.LOSSY:
         return nullcontext()
-    # By the old name: torch.compile reads it, and that raises where only the new ones (`conv.fp32_precision`) were set.
+    # The old name: torch.compile reads it, and that raises where only the new ones (`conv.fp32_precision`) are set.
     cudnn = torch.backends.cudnn
     return cudnn.flags(enabled=cudnn.enabled, benchmark=cudnn.benchmark, deterministic=True, allow_tf32=False)
 
 
 def drawing_alike() -> AbstractContextManager[Any]:
-    """What torch.compile compiles within draws random numbers, such as for dropout, as it would uncompiled. By default
-    it has a generator of its own, and a check would judge that."""
+    """Let code that torch.compile compiles draw the same random numbers, such as for dropout, as uncompiled code. By
+    default it has its own generator, and a check would judge that."""
     config = sys.modules.get("torch._inductor.config")
     return nullcontext() if config is None else config.patch(fallback_random=True)
 
 
 FLOOR = 1e-6
-"""Differences are relative to the tensor's largest value, and to this where all its values are tiny:
-the gradient of a bias before batch normalisation is rounding noise on both sides."""
+"""Differences are relative to the tensor's largest value, or to FLOOR where all its values are smaller: the gradient of
+a bias before batch normalisation, for example, is rounding noise on both sides."""
 
 
 class Unequal(Failed):
     """The two sides cannot be compared as equal work."""
 
     def of(self, where: str) -> Failed:
-        """The same, of a variant or of one of its steps."""
+        """The same failure, with the variant or step where it occurred."""
         return Failed(self.why.code, self.why.detail, where=where, **self.why.fields)
 
 
 def flatten(result: Any, path: str = "output") -> Iterator[tuple[str, torch.Tensor]]:
-    """Every tensor a step returned, by a readable path; of modules the parameters, gradients, buffers.
+    """(path, tensor) of each tensor that a step returned; a module yields its parameters, their gradients and its
+    buffers.
 
-    Raises Unequal for None and for anything that holds no numbers.
+    Raises Unequal for None and for anything without numbers.
     """
     if isinstance(result, torch.Tensor):
         yield path, result
@@ -81,10 +82,10 @@ def flatten(result: Any, path: str = "output") -> Iterator[tuple[str, torch.Tens
 def snapshot(result: Any, most: int | None = None) -> Outputs:
     """Copies on the host. Raises Unequal where outputs are missing, not finite, or all zeros.
 
-    most: about how many numbers are copied at most, by taking every so many-th of each output; None: all of them.
+    most: approximate limit of the numbers that are copied, at regular distances in each output; None: no limit.
     """
     tensors = {path: tensor.detach() for path, tensor in flatten(result)}
-    # An odd distance meets all columns of a matrix whose width is a power of two.
+    # An odd distance reaches all columns of a matrix whose width is a power of two.
     every = 1 if most is None else sum(tensor.numel() for tensor in tensors.values()) // most | 1
     if every > 1:
         tensors = {path: tensor.reshape(-1)[::every] for path, tensor in tensors.items()}
@@ -102,7 +103,7 @@ def snapshot(result: Any, most: int | None = None) -> Outputs:
 def worst_difference(baseline: Outputs, variant: Outputs) -> tuple[float, str]:
     """(largest difference relative to the tensor's largest value, the tensor's path).
 
-    Raises Unequal where names or shapes of the outputs differ, not where only their dtypes do.
+    Raises Unequal where names or shapes of the outputs differ; different dtypes are allowed.
     """
     _same_shape(baseline, variant)
     worst, where = 0.0, ""
@@ -121,9 +122,9 @@ def _exact(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _bits_differ(baseline: Outputs, variant: Outputs) -> str:
-    """Path of the first output that differs in a number or in dtype, or an empty word.
+    """Path of the first output that differs in a number or in its dtype; empty where none does.
 
-    In fp64, as `worst_difference` computes, neighbours among large integers are the same.
+    Not from `worst_difference`, which computes in fp64, where neighbouring large integers are equal.
     """
     for path, expected in baseline.items():
         if expected.dtype != variant[path].dtype or not torch.equal(expected, variant[path]):
@@ -132,9 +133,9 @@ def _bits_differ(baseline: Outputs, variant: Outputs) -> str:
 
 
 def all_alike(outputs: Sequence[Outputs]) -> bool:
-    """Whether there are several outputs, of seeds or of steps, and they are the same bit by bit, shapes included."""
-    first, *others = outputs
-    return bool(others) and not any(first.keys() != other.keys() or _bits_differ(first, other) for other in others)
+    """Whether there are outputs of several seeds or steps, and all of them have the same bits, dtypes and shapes."""
+    first, *later = outputs
+    return bool(later) and not any(first.keys() != item.keys() or _bits_differ(first, item) for item in later)
 
 
 def _same_shape(baseline: Outputs, variant: Outputs) -> None:
@@ -158,30 +159,35 @@ def error(reference: Outputs, outputs: Outputs) -> float:
 
 
 TIMES_THE_BASELINES = 3.0
-"""Of the baseline's error, what Equal.AS_CLOSE allows: as `torch._dynamo.utils.same` where it allows most."""
+"""Factor of the baseline's error that Equal.AS_CLOSE allows, the largest that `torch._dynamo.utils.same` allows."""
 
 
 def _as_close(
     tolerance: float, baseline: Sequence[Outputs], variant: Sequence[Outputs], reference: Sequence[Outputs]
 ) -> dict[str, float]:
-    """The errors of both sides, of the kind of output whose error is largest beside what is allowed: results,
-    gradients, or parameters, which are far larger than what one step changes them by. Raises Unequal."""
+    """The errors of both sides, for the kind of output whose error is largest relative to what is allowed. Raises
+    Unequal.
+
+    Results, gradients and parameters are judged separately, because one step changes parameters by far less than
+    their size.
+    """
     worst: dict[str, float] = {"baseline_error": 0.0, "error": 0.0, "tolerance": tolerance}
     for exact, before, after in zip(reference, baseline, variant, strict=True):
         _same_shape(exact, before)
         for paths in kinds(exact):
             part = {path: exact[path] for path in paths}
-            own, found = (error(part, {path: side[path] for path in paths}) for side in (before, after))
-            allowed = TIMES_THE_BASELINES * own + tolerance
-            if found > allowed:
-                raise Unequal("different-results.error", error=found, allowed=allowed)
-            if found * worst["tolerance"] >= worst["error"] * allowed:
-                worst = {"baseline_error": own, "error": found, "tolerance": allowed}
+            baseline_error = error(part, {path: before[path] for path in paths})
+            variant_error = error(part, {path: after[path] for path in paths})
+            allowed = TIMES_THE_BASELINES * baseline_error + tolerance
+            if variant_error > allowed:
+                raise Unequal("different-results.error", error=variant_error, allowed=allowed)
+            if variant_error * worst["tolerance"] >= worst["error"] * allowed:
+                worst = {"baseline_error": baseline_error, "error": variant_error, "tolerance": allowed}
     return worst
 
 
 def kinds(outputs: Outputs) -> list[list[str]]:
-    """The paths of what a step returned, of the gradients of modules, and of their parameters and buffers."""
+    """The paths of the outputs in up to three groups: returned tensors, modules' gradients, parameters with buffers."""
     gradients = [path for path in outputs if path.endswith(".grad")]
     of_modules = [path for path in outputs if "." in path and path not in gradients]
     returned = [path for path in outputs if "." not in path]
@@ -196,9 +202,9 @@ def compare(
     reference: Sequence[Outputs],
     seeded: bool = True,
 ) -> dict[str, Any]:
-    """Compare the outputs of both sides, one entry a seed. Raises Unequal; returns `VariantRecord.equal`.
+    """`VariantRecord.equal`, from comparing the outputs of both sides, one item for each seed. Raises Unequal.
 
-    tolerance: of no use to Equal.TARGET. reference: used by `BY_REFERENCE` alone. seeded: `Pair.seeded`.
+    tolerance: not used with Equal.TARGET. reference: used only with the methods `BY_REFERENCE`. seeded: `Pair.seeded`.
     """
     for name, outputs in (("baseline", baseline), ("variant", variant)):
         if seeded and all_alike(outputs):
@@ -207,19 +213,19 @@ def compare(
         for sides in zip(baseline, variant, strict=True):
             _same_shape(*sides)
         return {"method": str(method), "seeds": len(baseline)}
-    found: dict[str, Any] = {"method": str(method), "tolerance": tolerance, "seeds": len(baseline)}
+    equal: dict[str, Any] = {"method": str(method), "tolerance": tolerance, "seeds": len(baseline)}
     if method is Equal.AS_CLOSE:
-        return found | _as_close(tolerance, baseline, variant, reference)
+        return equal | _as_close(tolerance, baseline, variant, reference)
     if method in BY_REFERENCE:
-        found["baseline_error"] = max(map(error, reference, baseline))
-        found["error"] = max(map(error, reference, variant))
-        if found["error"] > tolerance:
-            raise Unequal("different-results.error", error=found["error"], allowed=tolerance)
-        return found
-    found["worst"], path = max(worst_difference(*sides) for sides in zip(baseline, variant, strict=True))
+        equal["baseline_error"] = max(map(error, reference, baseline))
+        equal["error"] = max(map(error, reference, variant))
+        if equal["error"] > tolerance:
+            raise Unequal("different-results.error", error=equal["error"], allowed=tolerance)
+        return equal
+    equal["worst"], path = max(worst_difference(*sides) for sides in zip(baseline, variant, strict=True))
     if method is Equal.BITWISE:
         if path := next(filter(None, map(_bits_differ, baseline, variant)), ""):
-            raise Unequal("different-results.bits", path, difference=found["worst"])
-    elif not found["worst"] <= tolerance and path:
-        raise Unequal("different-results.values", path, difference=found["worst"], allowed=tolerance)
-    return found
+            raise Unequal("different-results.bits", path, difference=equal["worst"])
+    elif not equal["worst"] <= tolerance and path:
+        raise Unequal("different-results.values", path, difference=equal["worst"], allowed=tolerance)
+    return equal

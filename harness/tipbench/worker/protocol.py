@@ -1,9 +1,8 @@
 """What the parent and its workers agree on: the only module of this room that `engine` may import.
 
 A message is one line of JSON on a Unix socket. A request is {"id", "command", "arguments"}. Its answer is
-{"id", "answer"} or {"id", "failed"}, a `Reason` as plain JSON. Ids are random: the pair runs in the same process as
-the worker's end, so anything may be written into its descriptor, and only the worker knows what the next answer must
-begin with.
+{"id", "answer"} or {"id", "failed"}, a `Reason` as plain JSON. Ids are random: the pair runs in the worker's process
+and may write anything into its descriptor, but only the worker knows the id of the next answer.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ from collections.abc import Mapping
 from typing import Any
 
 OUTPUT_LIMIT = 16 << 20
-"""Bytes a worker may print before it is a failure; a flood would fill the disk."""
+"""Bytes that a worker may print; with more it fails, as they would fill the disk."""
 
 STACK_SIGNAL = signal.SIGUSR1
 """The signal at which a worker prints the stack of each of its threads."""
 
 ANSWER_LIMIT = 1 << 20
-"""Bytes of an answer: thousands of times the longest of the guides' pairs."""
+"""Bytes that an answer may have: thousands of times the longest answer of the guides' pairs."""
 
 REQUEST_LIMIT = 4 * ANSWER_LIMIT
-"""Bytes of a request, which may hold two answers."""
+"""Bytes that a request, which may hold two answers, may have."""
 
 CONNECTION_LOST = 74
 """Exit code of a worker that can no longer read requests or send answers (EX_IOERR of sysexits.h)."""
@@ -47,7 +46,7 @@ FIELDS = {"id", "command", "arguments"}
 
 
 class Unreadable(Exception):
-    """What was received is no message of the other end; the text says why."""
+    """What was received is no valid message; the text says why."""
 
 
 class Unsendable(Exception):
@@ -55,7 +54,7 @@ class Unsendable(Exception):
 
 
 def encode(message: Mapping[str, Any], limit: int) -> bytes:
-    """The line that is sent. Raises Unsendable."""
+    """The line to send. Raises Unsendable."""
     try:
         line = json.dumps(message).encode() + b"\n"
     except (TypeError, ValueError, RecursionError) as error:
@@ -66,7 +65,7 @@ def encode(message: Mapping[str, Any], limit: int) -> bytes:
 
 
 def decode(line: bytes) -> dict[str, Any]:
-    """The message of a line. Raises Unreadable."""
+    """The message in a line. Raises Unreadable."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):
@@ -77,12 +76,12 @@ def decode(line: bytes) -> dict[str, Any]:
 
 
 def quoted(line: bytes | bytearray) -> str:
-    """The beginning of a line, printable."""
+    """The beginning of a line, in a printable form."""
     return repr(bytes(line[:60]))[1:]
 
 
 class Requests:
-    """The end of the process that answers: a worker's, or that of the server which forks workers."""
+    """The answering end of a connection: in a worker or in the fork server."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
@@ -104,7 +103,7 @@ class Requests:
         return message["command"], message["arguments"]
 
     def reply(self, **answer: Any) -> None:
-        """Answer the request received last: `answer`, or `failed`. Raises Unsendable and OSError."""
+        """Answer the latest request, with `answer` or `failed`. Raises Unsendable and OSError."""
         self._socket.sendall(encode({"id": self._id, **answer}, ANSWER_LIMIT))
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Several processes in lockstep: torchrun, which starts them, and what they say to one another."""
+"""Several processes in lockstep: torchrun, which starts them, and what they exchange."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 AGENT = "TIPBENCH_AGENT"
-"""Environment variable of ranks: the process id of torchrun, which starts them."""
+"""Environment variable of ranks that holds the process id of the torchrun that started them."""
 
 
 def run_ranks(ranks: int, path: str, task: str) -> None:
-    """Be torchrun for `ranks` processes of this file, or for this node's share of them.
+    """Run torchrun with `ranks` worker processes, or with this node's share of them.
 
-    With several nodes the rendezvous is static: torchrun's others number the nodes as they come, and rank 0
-    must be where its pipe is.
+    With several nodes the rendezvous is static: torchrun's other kinds number the nodes in the order in which they
+    arrive, but rank 0 must be on the node that holds its connection.
     """
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as torchrun
@@ -30,7 +30,7 @@ def run_ranks(ranks: int, path: str, task: str) -> None:
         ranks_here = ranks // spread["nodes"]
     else:
         where, ranks_here = ["--standalone"], ranks
-    # By itself gloo takes the address of the host's name, which may be that of another network, or of none.
+    # By default gloo takes the address of the host's name, which may belong to another network, or to none.
     interface = spread["interface"] if spread else "lo"
     os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
     if spread:  # on one node NCCL needs no network
@@ -51,14 +51,19 @@ def run_ranks(ranks: int, path: str, task: str) -> None:
 
 
 def as_unset(names: Sequence[str]) -> list[str]:
-    """The words before a rank's command that start it without these variables, where they are not set here: torchrun
-    would set OMP_NUM_THREADS to 1."""
+    """The prefix of a rank's command that unsets those of these variables that are not set here: torchrun would set
+    OMP_NUM_THREADS to 1."""
     words = [word for name in names if name not in os.environ for word in ("-u", name)]
     return ["env", *words] if words else []
 
 
 class Ranks:
-    """The processes of one torchrun group in lockstep; alone, it does nothing."""
+    """The processes of one torchrun group in lockstep; with a single process, its methods do nothing.
+
+    Attributes:
+        count: number of ranks.
+        rank: number of this rank, from 0.
+    """
 
     def __init__(self, count: int, device: str) -> None:
         self.count = count
@@ -71,18 +76,18 @@ class Ranks:
             self._store, rank, size = next(rendezvous("env://"))
             backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
             dist.init_process_group(backend, store=self._store, rank=rank, world_size=size)
-            # A group of its own, so that counting a step's collectives never counts the harness's.
+            # A separate group, so that a count of a step's collectives excludes the harness's.
             self._control = dist.new_group(backend="gloo")
 
     def order_of_failure(self) -> int:
-        """How many ranks had failed when this one did, itself among them: 1 for the first.
+        """Number of ranks that have failed so far, including this one: 1 for the first.
 
-        The first is the cause: the others then lose their connection to it. Times would not tell, as the clocks of
-        two machines differ, and a report may wait in a socket.
+        The first is the cause: the others then lose their connection to it. Times would not show the order, as the
+        clocks of two machines differ and a report may wait in a socket.
         """
         try:
             return int(self._store.add("tipbench: failed ranks", 1))
-        except RuntimeError:  # whoever kept the count has failed before, and is gone
+        except RuntimeError:  # the process that counts has itself failed before, and is gone
             return self.count
 
     def meet(self) -> None:

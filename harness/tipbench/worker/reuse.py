@@ -1,8 +1,8 @@
-"""Whether a step handed out an earlier result again instead of computing a new one.
+"""Whether a step returned an earlier result again instead of computing a new one.
 
-What a step returned, and the copies of it that it keeps, are overwritten before the next step: that one then shows
-where its result comes from. Not found: a step that keeps its results as anything but whole floating-point tensors
-(NumPy arrays, files, integers), or has several ranks, or skips no work within its first seven steps.
+What a step returned, and the copies of it that the step retains, are overwritten before the next step, whose result
+then shows where it comes from. This misses steps that retain their results as anything but whole floating-point tensors
+(NumPy arrays, files, integers), that have several ranks, or that skip work only after their first seven runs.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import torch
 
 @torch.no_grad()
 def overwrite(result: Any) -> None:
-    """Fill the tensors a step returned with NaN, integers with their largest value; those of modules are left alone."""
+    """Fill the tensors that a step returned with NaN, integers with their largest value; modules stay as they are."""
     for tensor in plain_tensors(result):
-        # Of an expanded tensor one element each: writing twice to the same place is refused.
+        # In an expanded dimension only the first element: torch refuses to write to the same place twice.
         once = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in tensor.stride())
         with torch.inference_mode(tensor.is_inference()):
             tensor.detach()[once].fill_(_filling(tensor))
 
 
 def handed_out_again(first: Any, second: Any) -> bool:
-    """Whether a step returned a tensor of the one before it, which is still overwritten."""
+    """Whether the second result contains a tensor of the first, still overwritten."""
     storages = {tensor.untyped_storage().data_ptr() for tensor in plain_tensors(first)}
     return any(
         tensor.untyped_storage().data_ptr() in storages and _is_overwritten(tensor) for tensor in plain_tensors(second)
@@ -35,91 +35,91 @@ def handed_out_again(first: Any, second: Any) -> bool:
 
 
 def holds_nan(result: Any) -> bool:
-    """Whether a tensor a step returned holds NaN; those of modules are left out."""
+    """Whether a tensor that a step returned holds NaN; modules are left out."""
     return any(bool(tensor.isnan().any()) for tensor in plain_tensors(result) if _is_inexact(tensor))
 
 
 def floats(result: Any) -> list[torch.Tensor]:
-    """Copies on the host of the floating-point tensors a step returned, those of modules left out."""
+    """Copies on the host of the floating-point tensors that a step returned; modules are left out."""
     return [tensor.detach().to("cpu", copy=True) for tensor in plain_tensors(result) if tensor.is_floating_point()]
 
 
 class KeptTensors:
-    """Finds the copies of its results that a step keeps, to see whether a later step hands one out.
+    """Finds the copies of its results that a step retains, to see whether a later step returns one.
 
-    A step that computes overwrites or forgets them. So each is filled with MARKS, and the next step is looked at: only
-    one that had nothing but the copy returns the marks. That is no guess about what the step runs, so compiled steps,
-    CUDA graphs and kernels of a user's own are judged alike. What existed before the first step and has not been
+    Each copy is filled with MARKS before the next step. A step that computes overwrites or ignores the copy; only one
+    that returns the copy itself returns the marks. This needs no knowledge of what the step runs, so compiled steps,
+    CUDA graphs and users' own kernels are judged alike. A tensor that existed before the first step and has not been
     written to since is an input, not a result.
     """
 
     def __init__(self) -> None:
-        """Make it between the building and the first step."""
+        """To be made after the build and before the first step."""
         self._inputs = {id(tensor): (weakref.ref(tensor), _writes(tensor)) for tensor in _living_tensors()}
 
     def find(self, results: Sequence[torch.Tensor], ours: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-        """What is kept of `results`, which are made by `floats`.
+        """The retained copies of `results`, which are from `floats`.
 
-        ours: further tensors that the harness itself has made or been given since this was made.
+        ours: further tensors that the harness itself has made or received since this object was made.
         """
-        left_alone = {id(tensor) for tensor in (*results, *ours)}
+        excluded = {id(tensor) for tensor in (*results, *ours)}
         return [
             tensor
             for tensor in _living_tensors()
-            if id(tensor) not in left_alone
+            if id(tensor) not in excluded
             and not self._is_input(tensor)
             and any(_is_copy(tensor, result) for result in results)
         ]
 
     def _is_input(self, tensor: torch.Tensor) -> bool:
-        known, writes = self._inputs.get(id(tensor), (None, 0))
-        return known is not None and known() is tensor and _writes(tensor) == writes
+        reference, writes = self._inputs.get(id(tensor), (None, 0))
+        return reference is not None and reference() is tensor and _writes(tensor) == writes
 
 
 def mark(tensors: Iterable[torch.Tensor]) -> None:
-    """Fill tensors with MARKS, as far as they can be written to."""
+    """Fill tensors with MARKS, except those that cannot be written to."""
     for tensor in tensors:
-        # Some refuse, such as expanded ones, whose elements share one place in memory.
+        # Expanded tensors, for example, whose elements share one place in memory, cannot.
         with suppress(RuntimeError), torch.no_grad(), torch.inference_mode(tensor.is_inference()):
             tensor.detach().copy_(_marks(tensor))
 
 
 def is_marked(result: Any) -> bool:
-    """Whether all floating-point tensors a step returned are what `mark` writes."""
+    """Whether all floating-point tensors that a step returned hold what `mark` writes."""
     returned = floats(result)
     return bool(returned) and all(torch.equal(tensor, _marks(tensor)) for tensor in returned)
 
 
 MARKS = (-3.7, 0.001, 3e4, -3e4, 0.37)
-"""Written in turn: there is hardly an operation, even one done in place, that leaves them all as they are. They are
+"""The values that `mark` writes in turn. Hardly any operation, even in place, leaves all of them unchanged. They are
 finite, so that multiplying by 0 clears them."""
 
 
 def _marks(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor on the host of that shape and dtype, full of MARKS."""
+    """A tensor on the host of the same shape and dtype, filled with MARKS."""
     marks = torch.tensor(MARKS, dtype=torch.float64, device="cpu").to(tensor.dtype)
     return marks.repeat(tensor.numel() // len(MARKS) + 1)[: tensor.numel()].reshape(tensor.shape)
 
 
 def _living_tensors() -> list[torch.Tensor]:
     """Every plain floating-point tensor with numbers that Python code holds. Parameters are state, not results."""
-    # By exact type: isinstance would ask objects that answer for others, and some of these import or raise.
-    return [found for found in gc.get_objects() if type(found) is torch.Tensor and _holds_floats(found)]
+    # By exact type: isinstance would call into proxy objects, some of which import modules or raise.
+    return [tensor for tensor in gc.get_objects() if type(tensor) is torch.Tensor and _holds_floats(tensor)]
 
 
 def _holds_floats(tensor: torch.Tensor) -> bool:
     if tensor.layout is not torch.strided or not tensor.is_floating_point() or tensor.is_meta or not tensor.numel():
         return False
     try:
-        # Memory that other processes see, or a file, is not ours to overwrite.
+        # Memory shared with other processes, or with a file, must not be overwritten.
         shared = tensor.device.type == "cpu" and tensor.is_shared()
         return bool(tensor.untyped_storage().data_ptr()) and not shared
-    except RuntimeError:  # a wrapper that a transform of torch.func left behind has no storage
+    except RuntimeError:  # a wrapper left behind by a transform of torch.func has no storage
         return False
 
 
 def _writes(tensor: torch.Tensor) -> int:
-    """How often torch has written to the tensor; those of inference mode do not count it."""
+    """How often torch has written to the tensor; 0 for tensors of inference mode, which do not count it."""
     return 0 if tensor.is_inference() else tensor._version
 
 
@@ -130,7 +130,7 @@ def _is_copy(tensor: torch.Tensor, result: torch.Tensor) -> bool:
 
 
 def plain_tensors(result: Any) -> Iterator[torch.Tensor]:
-    """The tensors in a result that `overwrite` can fill; those of modules are the state of the next step."""
+    """The tensors in a result that `overwrite` can fill. Modules are left out, as the next step starts from them."""
     if isinstance(result, torch.Tensor):
         if result.layout is torch.strided and result.numel() and result.dtype != torch.bool:
             yield result

@@ -1,7 +1,6 @@
-"""The process that scores a person's job after some steps, by a function of theirs: with tips that change its results,
-and without.
+"""The process that runs a person's job for some steps, with or without tips, and then scores it by their own function.
 
-Started by `tipbench.advise`, which reads what it writes.
+`tipbench.advise` starts it and reads the file that it writes.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from tipbench.worker.guard import seed_generators
 
 
 def scores(target: str, check: str, steps: int, seeds: int, ways: list[str]) -> list[float]:
-    """What the function `check` of the same file says of the model after so many steps, once for each seed. Raises
+    """The score of the model after so many steps, by the function `check` of the same file, for each seed. Raises
     BadJob."""
     file = Path(target.rpartition(":")[0])
     score: Callable[..., Any] = function(f"{file}:{check}")
-    found = []
+    values = []
     for seed in range(seeds):
         seed_generators(seed)
         job = followed(target, ways)
@@ -33,18 +32,18 @@ def scores(target: str, check: str, steps: int, seeds: int, ways: list[str]) -> 
         for _ in range(steps):
             job.step()
         try:
-            given = score(job.model)
+            value = score(job.model)
         except BaseException as error:
             raise BadJob(f"{file.name}:{check} raised {error_with_line(error, file)}") from error
-        found.append(_number(given, f"{file.name}:{check}, at step {steps},"))
-    return found
+        values.append(_number(value, f"{file.name}:{check}, at step {steps},"))
+    return values
 
 
-def _number(given: Any, who: str) -> float:
+def _number(value: Any, who: str) -> float:
     try:
-        number = float(given)
-    except (TypeError, ValueError, RuntimeError):  # the last of a tensor that holds several
-        raise BadJob(f"{who} returned a {type(given).__name__}: it must return one number, better if higher") from None
+        number = float(value)
+    except (TypeError, ValueError, RuntimeError):  # RuntimeError: a tensor with several numbers
+        raise BadJob(f"{who} returned a {type(value).__name__}: it must return one number, better if higher") from None
     if not math.isfinite(number):
         raise BadJob(f"{who} returned {number}: it must return a finite number")
     return number
@@ -53,10 +52,10 @@ def _number(given: Any, who: str) -> float:
 def main(target: str, answer: str, check: str, steps: str, seeds: str, *ways: str) -> None:
     """Write {"problem"}, or {"scores"}, as JSON to the file `answer`."""
     try:
-        found: dict[str, object] = {"scores": scores(target, check, int(steps), int(seeds), list(ways))}
+        content: dict[str, object] = {"scores": scores(target, check, int(steps), int(seeds), list(ways))}
     except BadJob as bad:
-        found = {"problem": str(bad)}
-    Path(answer).write_text(json.dumps(found))
+        content = {"problem": str(bad)}
+    Path(answer).write_text(json.dumps(content))
 
 
 if __name__ == "__main__":

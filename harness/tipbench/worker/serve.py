@@ -28,7 +28,7 @@ from tipbench.worker.protocol import (
 from tipbench.worker.ranks import Ranks, run_ranks
 
 METHODS = {"observe": "mechanism", "work": "work", "trained": "trainings"}
-"""By command, the method of the pair that returns what is answered."""
+"""Command -> method of the pair whose return value is the answer."""
 
 
 def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
@@ -47,7 +47,7 @@ def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
 
     def reply(**answer: Any) -> None:
         if ranks.count > 1 and "failed" in answer:
-            # The others wait for this rank in a collective: leave a report and let torchrun end them.
+            # The other ranks wait for this one in a collective: write a report and let torchrun end them.
             report = {**answer, "rank": ranks.rank, "order": ranks.order_of_failure()}
             (Path(path).parent / f"rank-{ranks.rank}.json").write_text(json.dumps(report))
             os._exit(1)
@@ -61,7 +61,7 @@ def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
                 _lost()
 
     try:
-        # Imported here, as torch comes with it: until then this process must answer to signals and to its parent's end.
+        # Imported here, because it imports torch: before that, this process must handle signals and its parent's end.
         from tipbench.worker.session import Session
 
         session = Session(task, ranks)
@@ -95,19 +95,19 @@ def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
         except Exception as error:
             if ranks.count == 1:
                 raise
-            # A rank that is lost shows in the others as an error of whatever collective comes next.
+            # After a rank is lost, the next collective of the other ranks raises.
             detail = f"{command}: {explain(error, session.file)}"
             reply(failed=asdict(Reason("exited.raised", {"rank": ranks.rank}, detail)))
 
 
 def _lost() -> NoReturn:
-    """End at once: a step closed the connection's descriptor, or something else has its number now."""
+    """Exit at once: a step closed the connection's descriptor, or reused its number."""
     traceback.print_exc()
     os._exit(CONNECTION_LOST)
 
 
 def work(ranks: int, path: str, task: str) -> None:
-    """Be a worker, or torchrun for several, until the connection closes."""
+    """Run a worker, or torchrun for several ranks, until the connection closes."""
     bound_output()
     faulthandler.register(STACK_SIGNAL)
     if ranks > 1 and "RANK" not in os.environ:
@@ -118,7 +118,7 @@ def work(ranks: int, path: str, task: str) -> None:
 
 
 def bound_output() -> None:
-    """Let no regular file grow past what nobody needs: a step that floods stdout then gets an OSError."""
+    """Limit the size of regular files, so that a step that floods stdout gets an OSError."""
     flooded = max(OUTPUT_LIMIT, 8 << 30)
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     if hard == resource.RLIM_INFINITY or hard > flooded:

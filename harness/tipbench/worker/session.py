@@ -1,7 +1,7 @@
 """The requests that a worker answers: it builds a pair's variants, and times, checks and measures.
 
-It decides nothing: no schedule, no statistics. Everything that times or judges is imported here, before the pair's
-file is.
+It decides nothing: no schedule, no statistics. Everything that times or judges is imported here, before
+the pair's file.
 """
 
 from __future__ import annotations
@@ -28,29 +28,40 @@ from tipbench.worker.memory import least_tensor_peaks, process_peaks
 from tipbench.worker.ranks import Ranks
 
 LAUNCH_WARM_S = 0.3
-"""Seconds of warming up after the first step, before a launch: nothing can be measured meanwhile. What is not warm yet
-after that falls on the first rounds, and is trimmed with them."""
+"""Seconds of warming up after the first step, before a launch; short, as nothing can be measured meanwhile. If a
+variant needs longer, its first rounds are slower, and are trimmed."""
 
 WHOLE_WARM_S = 20.0
-"""The same where the cost of warming up is what is measured."""
+"""Seconds of warming up after the first step where the cost of warming up is measured."""
 
 
 READINGS_OF_RANKS = 3
-"""Of live tensors, of which the least counts: where a quarter are too large, as was seen at most, 2 % of threes are."""
+"""Readings of live tensors where there are ranks, of which the least counts (harness/decisions.md, "Tensor peaks of
+ranks")."""
 
 
 class Session:
-    """The variants of one pair in this process, and one method for each request. All of them raise Failed."""
+    """The variants of one pair in this process, and one method for each request. All methods raise Failed.
+
+    Attributes:
+        device: where the variants run.
+        guard: runs the pair's code.
+        check_output: `Guard.check_output`.
+        card: reads the GPU; None on a CPU.
+        ranks: the processes in lockstep with this one.
+        steps: built steps, by variant.
+        results_of: results to be compared, by variant.
+    """
 
     def __init__(self, task: dict[str, Any], ranks: Ranks) -> None:
         for package in task.get("imports", ()):
-            with suppress(Exception):  # the pair meets the same, and reports it
+            with suppress(Exception):  # the pair's own import gets the same error, and reports it
                 importlib.import_module(package)
         card = os.environ.get("LOCAL_RANK", "0")  # of the ranks on this node
         self.device = torch.device(f"cuda:{card}" if task["device"] == "cuda" else task["device"])
         if self.device.type == "cuda":
-            # Events, streams and allocations without a device go to the current one, which is the first by default:
-            # rank 1 would record its events on card 0, and make a context there.
+            # Events, streams and allocations without a device use the current one, by default the first: rank 1 would
+            # record its events on card 0, and make a context there.
             torch.cuda.set_device(self.device)
         self.guard = Guard(Path(task["file"]), Path(task["folder"]), task["pair"], self.device, task["size"])
         self.check_output = self.guard.check_output
@@ -61,11 +72,11 @@ class Session:
 
     @property
     def file(self) -> Path:
-        """Where the pair is defined."""
+        """The file that defines the pair."""
         return self.guard.file
 
     def build(self, variant: str, seed: int, first: bool = False) -> dict[str, float]:
-        """Build a variant's step; answers {"seconds"}. first: take its first step too, which may compile, untimed."""
+        """Build a variant's step; answers {"seconds"}. first: also run it once, untimed, which may compile it."""
         start = perf_counter()
         self.steps[variant] = self.guard.build(variant, seed)
         seconds = perf_counter() - start
@@ -78,22 +89,22 @@ class Session:
     def warm(self, variant: str, limit: float = LAUNCH_WARM_S) -> dict[str, float]:
         """Step a built variant until its timings stop falling; answers `clock.warm_up`."""
         with self.guard.scope(variant):
-            # Ranks must take the same number of steps, or one waits for another that has left.
+            # Ranks must take the same number of steps: otherwise one waits for another that has finished.
             if self.ranks.count > 1:
                 return self._warm_together(variant)
             step, before = self._numbered(variant), self.guard.before_step
             return self.guard.step(variant, lambda: warm_up(step, self.device, before, limit))
 
     def block(self, variant: str, steps: int, again: bool = False) -> dict[str, Any]:
-        """Time one block of a warm variant; answers `clock.time_block`, the slowest rank's seconds."""
+        """Time one block of a warm variant; answers `clock.time_block`, with the slowest rank's seconds."""
         with self.guard.scope(variant):
             step, meet, before = self.steps[variant], self.ranks.meet, self._before_timed_step
             timed = self.guard.step(
                 variant, lambda: time_block(step, steps, self.device, meet, before, self.card, again)
             )
-        everyone = self.ranks.gather(timed)
-        gpu = {"gpu": together([rank["gpu"] for rank in everyone])} if self.card else {}
-        return {**timed, "seconds": max(rank["seconds"] for rank in everyone), **gpu}
+        by_rank = self.ranks.gather(timed)
+        gpu = {"gpu": together([rank["gpu"] for rank in by_rank])} if self.card else {}
+        return {**timed, "seconds": max(rank["seconds"] for rank in by_rank), **gpu}
 
     def observe(self, variant: str, seed: int) -> Any:
         """Count the variant's mechanism on a fresh step; answers `checks.count`."""
@@ -105,12 +116,12 @@ class Session:
 
     def work(self, seed: int) -> dict[str, int]:
         """`Pair.work`, added up over the ranks."""
-        mine = checks.work(self.guard, seed)
-        everyone = self.ranks.gather(mine)
-        return {what: sum(rank[what] for rank in everyone) for what in mine}
+        counts = checks.work(self.guard, seed)
+        by_rank = self.ranks.gather(counts)
+        return {what: sum(rank[what] for rank in by_rank) for what in counts}
 
     def job_card(self, seed: int) -> dict[str, float]:
-        """The card of the pair's job as it is, once all sides have been timed; answers `job_card.job_card`."""
+        """The profile of the pair's job without the tip, after all sides were timed; answers `job_card.job_card`."""
         self.steps.clear()
         pair = self.guard.pair()
         assert isinstance(pair, MacroPair)
@@ -120,29 +131,30 @@ class Session:
         return self.guard.call("step-raised", "the job", lambda: job_card(job, step))
 
     def engaged(self, baseline: Any, optimized: Any) -> dict[str, Any]:
-        """Whether two counts show the tip at work; answers `checks.engaged`."""
+        """Whether two counts show that the tip takes effect; answers `checks.engaged`."""
         return checks.engaged(self.guard, baseline, optimized)
 
     def results(self, variant: str, seeds: list[int], file: str = "") -> None:
-        """Keep the variant's results from fresh inputs; all ranks' also in `file`. The reference is computed once."""
+        """Compute and keep the variant's results from fresh inputs; the reference's only once. file: where rank 0 also
+        saves the results of all ranks."""
         if variant == "reference" and variant in self.results_of:
             return
-        found = self.results_of[variant] = checks.results(self.guard, variant, seeds, alone=self.ranks.count == 1)
+        results = self.results_of[variant] = checks.results(self.guard, variant, seeds, alone=self.ranks.count == 1)
         if file:
-            everyone = self.ranks.gather(vars(found))
+            by_rank = self.ranks.gather(vars(results))
             if self.ranks.rank == 0:
-                torch.save(everyone, file)
+                torch.save(by_rank, file)
 
     def compare(self, variant: str, baseline_file: str = "") -> dict[str, Any]:
-        """Compare kept results with the baseline's; answers `VariantRecord.equal`."""
+        """Compare a variant's results with the baseline's; answers `VariantRecord.equal`."""
         if baseline_file and "baseline" not in self.results_of:
-            # Each rank with its own results; where the baseline had fewer ranks, with the first one's. Only
-            # the first rank reads: the file is on its node.
-            everyone = self.ranks.share(torch.load(baseline_file) if self.ranks.rank == 0 else None)
-            mine = everyone[self.ranks.rank if self.ranks.rank < len(everyone) else 0]
-            self.results_of["baseline"] = Results(**mine)
+            # Each rank compares with the baseline's results of the same rank, or of the first where the baseline had
+            # fewer ranks. Only rank 0 reads the file, which is on its node.
+            by_rank = self.ranks.share(torch.load(baseline_file) if self.ranks.rank == 0 else None)
+            fields = by_rank[self.ranks.rank if self.ranks.rank < len(by_rank) else 0]
+            self.results_of["baseline"] = Results(**fields)
         baseline, reference = self.results_of["baseline"], self.results_of.get("reference", Results())
-        # No other variant is compared with this one's results, and those of all may not fit into memory.
+        # This variant's results are not needed again, and those of all variants may not fit into memory.
         return checks.compared(self.guard, variant, baseline, self.results_of.pop(variant), reference)
 
     def measure_memory(self, variant: str, seed: int) -> dict[str, Any]:
@@ -158,20 +170,20 @@ class Session:
             times = READINGS_OF_RANKS if self.ranks.count > 1 else 1
             build = functools.partial(self.guard.build, variant, seed)
             memory |= self.guard.step(variant, lambda: least_tensor_peaks(build, times))
-        everyone = self.ranks.gather(memory)
-        all_ranks = {key: sum(rank[key] for rank in everyone) for key in memory}
+        by_rank = self.ranks.gather(memory)
+        all_ranks = {key: sum(rank[key] for rank in by_rank) for key in memory}
         return {"one_off": {"build": build_s, "warm_up": warm["excess_s"]}, "memory": all_ranks, "energy": energy}
 
     @functools.cached_property
     def _before_timed_step(self) -> Callable[[], None] | None:
-        """What a pair has done before each timed step; its memory is not there yet when that of the step is read."""
+        """What runs before each timed step. Made on first use, so that the memory pass does not count its buffer."""
         if self.device.type != "cuda" or not self.guard.pair_class.flush_l2:
             return self.guard.before_step
         return self.guard.from_the_start(emptying_l2(self.device))
 
     def _energy(self, variant: str, step_s: float) -> dict[str, float]:
         card = self.card
-        # Ranks would have to take the same number of steps, and what is done before a step is no part of it.
+        # Ranks would have to take the same number of steps, and energy must not include what runs before a step.
         if card is None or self.ranks.count > 1 or self.guard.before_step:
             return {}
         with self.guard.scope(variant):
@@ -179,7 +191,7 @@ class Session:
         return {} if joules is None else {"joules_a_step": joules}
 
     def _numbered(self, variant: str) -> Callable[[], Any]:
-        """The step, reporting at which call it raised."""
+        """The step, wrapped so that a failure names the number of the call."""
         step, count = self.steps[variant], 0
 
         def numbered() -> Any:
@@ -190,7 +202,8 @@ class Session:
         return numbered
 
     def _warm_together(self, variant: str) -> dict[str, float]:
-        """A fixed number of steps for ranks, more for short ones; the slowest rank's best counts."""
+        """Warm up ranks with an equal number of steps, more where steps are short; "step_s" is the slowest rank's best
+        step."""
 
         def once() -> float:
             return seconds_to_finish(self.steps[variant], 1, self.device, self.guard.before_step)

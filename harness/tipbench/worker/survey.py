@@ -1,6 +1,6 @@
-"""The process that runs a person's job for the first time: whether it is one, what it is, and which tips it can follow.
+"""The process that first runs a person's job: whether it is a valid job, what it is, and which tips it can follow.
 
-Started by `tipbench.advise`, which reads what it writes.
+`tipbench.advise` starts it and reads the file that it writes.
 """
 
 from __future__ import annotations
@@ -36,25 +36,36 @@ from tipbench.worker.job_card import job_card, phases_of
 from tipbench.worker.outputs import Outputs, Unequal, error, kinds, snapshot
 
 STEPS = 2
-"""That are run of a job to see what it does; the first may be unlike all others."""
+"""Steps of a job that are run to see what it does; the first may be unlike all later ones."""
 
 WORTH_TRYING, MUCH = 0.03, 0.3
-"""Shares of a step's time: what a tip must be about to be tried at all, as one that brings less is "at most 3 %"
-whatever is measured, and what it must be about to be tried before others."""
+"""Shares of a step's time that a tip's phase must have: WORTH_TRYING to be tried at all, since less allows at
+most 3 %, and MUCH to be tried before other tips."""
 
 PIECE = 1 << 24
 """Numbers of a parameter that are changed at a time."""
 
 NUDGE = 1e-5
-"""By how much of themselves parameters are changed, to see what a job makes of rounding. Single precision rounds to
-6e-8; a sum of many numbers in another order, as of batch normalisation in channels_last, was seen to be off by this."""
+"""Relative change of parameters that shows how a job amplifies rounding. Single precision rounds to 6e-8, but sums of
+many numbers in another order, as of batch normalisation in channels_last, differed by NUDGE."""
 
 
 @dataclass(frozen=True)
 class WayHere:
-    """A way to follow a tip, and why it is not tried on this job, empty where it is. name: `tip` or `tip/way`. env,
-    preload: of its process settings, libraries by their path. first: whether it is tried before others, as it mends a
-    fault that was seen or is about much of a step's time."""
+    """A way to follow a tip, and whether it is tried on this job.
+
+    Attributes:
+        tip: id of the tip.
+        name: `tip` or `tip/way`.
+        title: of the tip.
+        do: what to write.
+        why_not: why it is not tried on this job; empty where it is.
+        changes_numbers: whether the job's results may differ with it.
+        one_of: what only one of several ways may do, such as "optimizer"; empty for none.
+        env: environment variables of its process settings.
+        preload: paths of the libraries of its process settings.
+        first: whether it is tried before others: it corrects a fault, or concerns a large share of a step's time.
+    """
 
     tip: str
     name: str
@@ -70,16 +81,27 @@ class WayHere:
 
 @dataclass(frozen=True)
 class Survey:
-    """What was found of a job.
+    """The properties of a job, from running it.
 
-    name: such as "train.py:job", or a command as it is written in a shell. import_s, build_s: seconds to import the
-    file, and to build the job. kind: "training", "inference", "step" or "command". step_s: median seconds of a step, or
-    those of the second one where its phases are not known. repeats: whether a second job of the same seed returned the
-    same. noise: how far it was off. rounding: how far a job is off whose parameters are changed by NUDGE. exact:
-    whether the job runs in fp64. compared: whether a step returns anything that can be. workers: of its DataLoader.
-    bytes: of main memory that its first steps and what they need took. rates: of large operations here, "flops" and
-    "bytes" a second. card: as `job_card` answers; empty where it is not known. by_hand: id, title and what to write
-    of each tip for this device that only changes of a person's own code can follow.
+    Attributes:
+        name: such as "train.py:job", or a command as it is written in a shell.
+        kind: "training", "inference", "step" or "command".
+        device: "cpu" or "cuda".
+        step_s: duration of a step (s): the median, or of the second step where its phases are unknown.
+        import_s: time to import the file (s).
+        build_s: time to build the job (s).
+        repeats: whether a second job with the same seed returned the same.
+        noise: relative difference between the results of these two jobs.
+        rounding: relative difference to the results of a job whose parameters are changed by NUDGE.
+        exact: whether the job runs in fp64.
+        compared: whether a step returns anything that can be compared.
+        workers: worker processes of its DataLoader.
+        bytes: main memory that the job's first steps took (bytes).
+        parameters: number of the model's parameters.
+        rates: of large operations on this machine: "flops" (1/s) and "bytes" (bytes/s).
+        card: job profile from `job_card`; empty where it is unknown.
+        ways: all ways to follow tips.
+        by_hand: (id, title, what to write) of each tip for this device that needs changes in a person's own code.
     """
 
     name: str
@@ -103,7 +125,7 @@ class Survey:
 
 
 def survey(target: str) -> Survey:
-    """Run the job of `target`, once more, and in fp64. Raises BadJob."""
+    """Run the job of `target`: twice as it is, once with changed parameters, and once in fp64. Raises BadJob."""
     file = Path(target.rpartition(":")[0])
     name = f"{file.name}:{target.rpartition(':')[2]}"
     began = perf_counter()
@@ -137,33 +159,33 @@ def survey(target: str) -> Survey:
             f"{name} takes {needed / 2**30:.1f} GiB, and both sides of a comparison do not fit into the "
             f"{memory / 2**30:.1f} GiB of this machine: give it a smaller batch or a smaller model"
         )
-    found = Survey(name, _kind(job), _device(job), step_s, import_s, build_s, compared=compared, bytes=needed)
+    basis = Survey(name, _kind(job), _device(job), step_s, import_s, build_s, compared=compared, bytes=needed)
     if outputs is None:
-        return _with_ways(found, job)
+        return _with_ways(basis, job)
     again, _ = calling("its step", lambda: _run(built().step))
     noise = math.inf if again is None else _apart(outputs, again)
     if isinstance(job, GivenStep):
-        return _with_ways(Survey(**{**vars(found), "repeats": noise == 0.0, "noise": noise}), job)
-    other, _ = calling("its step", lambda: _run(_nudged(built()).step))
+        return _with_ways(Survey(**{**vars(basis), "repeats": noise == 0.0, "noise": noise}), job)
+    nudged, _ = calling("its step", lambda: _run(_nudged(built()).step))
     card = _card(lambda: job_card(job, job.step))
-    known = {
-        # The second step of all is seen to take up to a third longer than later ones.
+    details = {
+        # The second step takes up to a third longer than later ones.
         "step_s": _seconds(card) or step_s,
         "repeats": noise == 0.0,
         "noise": noise,
-        "rounding": _apart(outputs, other) if other is not None else math.inf,
-        # In double precision it needs twice the memory, beside the first one.
+        "rounding": _apart(outputs, nudged) if nudged is not None else math.inf,
+        # In double precision the job needs twice the memory, in addition to the first job's.
         "exact": 3 * needed <= memory and _runs_in_fp64(build),
         "workers": int(job.loading.get("num_workers") or 0),
         "parameters": sum(parameter.numel() for parameter in job.model.parameters()),
         "rates": _rates(job.device),
         "card": card,
     }
-    return _with_ways(Survey(**{**vars(found), **known}), job)
+    return _with_ways(Survey(**{**vars(basis), **details}), job)
 
 
 def _peak() -> int:
-    """Bytes of main memory that this process has had at most."""
+    """Largest main memory of this process so far (bytes)."""
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
@@ -182,7 +204,7 @@ def _device(job: Job | GivenStep) -> str:
 
 
 def _run(step: Step) -> tuple[Outputs | None, float]:
-    """What the last of STEPS returned, None where nothing in it can be compared, and the seconds it took."""
+    """(Outputs of the last of STEPS steps, its seconds); the outputs are None where nothing in them can be compared."""
     for _ in range(STEPS):
         began = perf_counter()
         result = step()
@@ -205,17 +227,17 @@ def _expect_gradients(name: str, job: Job) -> None:
         raise BadJob(f"{name}: no parameter of its optimizer has a gradient after a step")
 
 
-def _apart(one: Outputs, other: Outputs) -> float:
-    """How far two runs of the same seed are apart, relative to what they returned, to gradients or to parameters: by
-    the largest of these."""
+def _apart(first: Outputs, second: Outputs) -> float:
+    """Relative difference between two runs with the same seed: the largest of those of returned tensors, of gradients
+    and of parameters."""
     try:
-        return max(error(*({path: side[path] for path in paths} for side in (one, other))) for paths in kinds(one))
+        return max(error(*({path: run[path] for path in paths} for run in (first, second))) for paths in kinds(first))
     except (Unequal, KeyError):
         return math.inf
 
 
 def _nudged(job: Job | GivenStep) -> Job | GivenStep:
-    """The job with parameters changed by NUDGE, at random; the generators are left as they were."""
+    """The job with its parameters changed at random by NUDGE, without drawing from the global generators."""
     if isinstance(job, Job):
         generator = torch.Generator().manual_seed(0)
         with torch.no_grad():
@@ -226,7 +248,7 @@ def _nudged(job: Job | GivenStep) -> Job | GivenStep:
 
 
 def _parts(parameter: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """A parameter of gigabytes in pieces: what changes it would be as large once more, and twice."""
+    """A parameter in pieces: changing all of it at once would need further tensors of its size."""
     whole = torch.atleast_1d(parameter)
     rows = PIECE * len(whole) // max(1, whole.numel())
     return torch.split(whole, max(1, rows))
@@ -239,14 +261,14 @@ def _runs_in_fp64(build: Callable[[], Any]) -> bool:
         assert isinstance(job, Job)
         all_in_fp64(job)
         return _run(job.step)[0] is not None
-    except Exception:  # whatever a person's code cannot do in another precision
+    except Exception:  # a person's code may fail in any way in another precision
         return False
 
 
 def _rates(device: torch.device) -> dict[str, float]:
-    """What the best of some steps of `benchmarks/limit.py` reaches, by kind of work."""
+    """Work per second in the fastest of five steps of the pairs in `benchmarks/limit.py`, by kind of work."""
     limit = load(BENCHMARKS / "limit.py", BENCHMARKS)
-    found: dict[str, float] = {}
+    rates: dict[str, float] = {}
     for control in (limit.MatrixProduct, limit.Copy):
         pair = control(device, control.sizes.on("L" if device.type == "cuda" else "S"))
         step, took = pair.build(), math.inf
@@ -256,18 +278,19 @@ def _rates(device: torch.device) -> dict[str, float]:
             if device.type == "cuda":
                 torch.cuda.synchronize(device)
             took = min(took, perf_counter() - began)
-        found |= {kind: work / took for kind, work in pair.work().items()}
-    return found
+        rates |= {kind: work / took for kind, work in pair.work().items()}
+    return rates
 
 
 def _card(read: Callable[[], dict[str, float]]) -> dict[str, float]:
     try:
         return read()
-    except Exception:  # where hooks of the model, or counting, do not go with a person's code
+    except Exception:  # hooks of the model, or counting, may not work with a person's code
         return {}
 
 
-def _with_ways(found: Survey, job: Job | GivenStep) -> Survey:
+def _with_ways(survey: Survey, job: Job | GivenStep) -> Survey:
+    """The survey, with the ways to follow each tip added."""
     for file in pair_files(BENCHMARKS):
         module = load(file, BENCHMARKS)
         tip = getattr(module, "TIP", None)
@@ -276,28 +299,29 @@ def _with_ways(found: Survey, job: Job | GivenStep) -> Survey:
         words = job.do if isinstance(job, GivenJob) else {}
         for way in getattr(module, "ON_ANY_JOB", ()):
             name = f"{tip.id}{BETWEEN}{way.name}" if way.name else tip.id
-            found.ways.append(
+            survey.ways.append(
                 WayHere(
                     tip=tip.id,
                     name=name,
                     title=tip.title,
                     do=words.get(name) or way.do or tip.do,
-                    why_not=_why_not(way, job, found),
+                    why_not=_why_not(way, job, survey),
                     changes_numbers=way.changes_numbers,
                     one_of=way.one_of,
                     env=dict(way.settings.env),
                     preload=[str(native.find(name) or name) for name in way.settings.preload],
-                    first=way.mends or _share(way.phase, found.card) >= MUCH,
+                    first=way.mends or _share(way.phase, survey.card) >= MUCH,
                 )
             )
-        here = any(found.device in pair.devices for pair in pair_classes(module))
+        here = any(survey.device in pair.devices for pair in pair_classes(module))
         if here and not hasattr(module, "ON_ANY_JOB"):
-            found.by_hand.append((tip.id, tip.title, tip.do))
-    return found
+            survey.by_hand.append((tip.id, tip.title, tip.do))
+    return survey
 
 
-def _why_not(way: Any, job: Job | GivenStep, found: Survey) -> str:
-    device = found.device
+def _why_not(way: Any, job: Job | GivenStep, survey: Survey) -> str:
+    """Why a way is not tried; empty where it is."""
+    device = survey.device
     if device not in way.devices:
         return f"for {' or '.join(way.devices)}, and the job runs on {device}"
     if missing := unmet(way.needs, device):
@@ -309,22 +333,22 @@ def _why_not(way: Any, job: Job | GivenStep, found: Survey) -> str:
             return str(way.applies(None))
         around = way.around is not None and not isinstance(job, GivenCommand)
         return "" if around else "it changes a model, a loader or an optimizer, and what is given shows none"
-    return way.applies(job) or _ceiling(way.phase, found.card)
+    return way.applies(job) or _ceiling(way.phase, survey.card)
 
 
 def _seconds(card: Mapping[str, float]) -> float:
-    """Of a step; 0 where it is not known."""
+    """Seconds of a step; 0 where they are unknown."""
     return sum(card.get(phase, 0.0) for phase in PHASES)
 
 
 def _share(phase: str, card: Mapping[str, float]) -> float:
-    """Of a step's time; 0 where it is not known."""
+    """Share of a phase in a step's time; 0 where it is unknown."""
     whole = _seconds(card)
     return card.get(phase, 0.0) / whole if whole else 0.0
 
 
 def _ceiling(phase: str, card: Mapping[str, float]) -> str:
-    """Why a change of this phase alone is not worth trying; empty where it may be."""
+    """Why a change of this phase alone is not worth trying; empty where it may be worth it."""
     share = _share(phase, card)
     if not phase or not card or share >= WORTH_TRYING:
         return ""
@@ -333,7 +357,7 @@ def _ceiling(phase: str, card: Mapping[str, float]) -> str:
 
 
 def time_with(target: str, ways: Sequence[str]) -> dict[str, float]:
-    """`phases_of` a step of a job on which ways are followed; empty where it is not known."""
+    """`phases_of` a job's step with these ways followed; empty where it is unknown."""
     job = followed(target, ways)
     assert isinstance(job, Job)
     for _ in range(SETTLED):
@@ -342,12 +366,12 @@ def time_with(target: str, ways: Sequence[str]) -> dict[str, float]:
 
 
 def main(target: str, answer: str, *ways: str) -> None:
-    """Write {"problem"}, or a Survey, as JSON to the file `answer`; with ways, what `time_with` says of them."""
+    """Write to the file `answer`, as JSON: a Survey, with ways instead the result of `time_with`, or {"problem"}."""
     try:
-        found = time_with(target, ways) if ways else asdict(survey(target))
+        content = time_with(target, ways) if ways else asdict(survey(target))
     except BadJob as bad:
-        found = {"problem": str(bad)}
-    Path(answer).write_text(json.dumps(found))
+        content = {"problem": str(bad)}
+    Path(answer).write_text(json.dumps(content))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The switches of a process that every pair in it runs with.
+"""The switches of a process, which all variants in it run with.
 
-A variant that changes one and leaves it changed has changed the other side too, and then the comparison
-shows nothing. What is read here is compared after a pair's file is imported, after every build, and after
-every block, outside the clock: some 80 µs. It finds what was left changed by mistake or by habit.
+A variant that leaves one changed has changed the other side too, and then the comparison shows nothing. So the switches
+are read and compared after a pair's file is imported, after every build and after every block, outside the clock, which
+takes some 80 µs. This finds what was left changed by mistake.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ VARIABLES = (
     *("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING", "CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE"),
     *("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "CUBLAS_WORKSPACE_CONFIG", "TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE"),
 )
-"""Environment variables that change what a step costs. Others are left alone: libraries set some of their
-own at import (scikit-learn KMP_DUPLICATE_LIB_OK, torch CUDA_MODULE_LOADING, inductor its cache folders)."""
+"""Environment variables that change what a step costs. No others are compared, as libraries set some of their own at
+import (scikit-learn KMP_DUPLICATE_LIB_OK, torch CUDA_MODULE_LOADING, inductor its cache folders)."""
 
 BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
-"""With any of these OpenMP itself binds the thread to a core, at its first parallel operation."""
+"""With any of these set, OpenMP itself binds the thread to a core at its first parallel operation."""
 
 SMALLEST = sys.float_info.min
-"""The smallest normal number: its half is 0 where denormal numbers are flushed."""
+"""The smallest normal number. Half of it is 0 where denormal numbers are flushed."""
 
 
 def _unless_bound(reader: Callable[[], Any]) -> Any:
-    """A reading that changes with the binding; torch's default of inter-op threads goes by it too."""
+    """The reading, "unknown" where OpenMP binds threads: it then changes by itself, as does torch's default number of
+    inter-op threads."""
     return "unknown" if any(name in os.environ for name in BINDING) else reader()
 
 
@@ -46,7 +47,7 @@ def _affinity() -> Any:
 
 
 def _precision(*path: str) -> Any:
-    """`torch.backends.PATH.fp32_precision`, which the old and the new way of allowing TF32 both set.
+    """`torch.backends.PATH.fp32_precision`, which both the old and the new way of allowing TF32 set.
 
     Reading the old names (`allow_tf32`, `get_float32_matmul_precision`) warns, and raises where a program
     has used the new ones.
@@ -55,7 +56,8 @@ def _precision(*path: str) -> Any:
 
 
 def _flag(name: str) -> Any:
-    """What `torch._C` keeps under a name: the public properties warn, look for GPUs, or do not exist for all."""
+    """The value that a getter of `torch._C` returns. Some public properties warn or look for GPUs, and some flags have
+    none."""
     return getattr(torch._C, name)()
 
 
@@ -73,7 +75,7 @@ FLAGS = {
     "mkldnn.enabled": "_get_mkldnn_enabled",
     "mkldnn.deterministic": "_get_mkldnn_deterministic",
 }
-"""Of torch.backends: the public name, and what `_flag` reads."""
+"""Public name within torch.backends -> getter of `torch._C` for `_flag`."""
 
 PRECISIONS = ("cuda.matmul", "cudnn.conv", "cudnn.rnn", "mkldnn.matmul", "mkldnn.conv", "mkldnn.rnn")
 
@@ -100,18 +102,18 @@ SWITCHES: dict[str, Callable[[], Any]] = {
     "os.getpriority()": partial(os.getpriority, os.PRIO_PROCESS, 0),
     **{f"os.environ[{name!r}]": partial(os.environ.get, name) for name in VARIABLES},
 }
-"""How each switch is read, by the name a person knows it under. None touches a GPU or computes anything."""
+"""Public name of a switch -> function that reads it. None of them touches a GPU or computes anything."""
 
 CACHED = {"torch.backends.cudnn.benchmark": ("_get_cudnn_benchmark", "_set_cudnn_benchmark")}
-"""Switches that decide what is put into a cache of the process without being part of its key, and what of `torch._C`
-reads and sets them. cuDNN's cache of plans knows a convolution by shapes, types and precision: whichever side comes
-first fills it, and the other side runs with the same plans."""
+"""Switch that affects the entries of a process-wide cache, but not their keys -> its getter and setter in `torch._C`.
+The key of cuDNN's plan cache is a convolution's shapes, types and precision: whichever side comes first fills it, and
+the other side runs with the same plans."""
 
 
 @contextmanager
-def cached_ones_set() -> Iterator[set[str]]:
-    """Collects those of CACHED that are set to another value meanwhile, by their old name or by `flags(...)`."""
-    found: set[str] = set()
+def changes_of_cached() -> Iterator[set[str]]:
+    """Collect the names of those in CACHED whose value is changed meanwhile, by their property or by `flags(...)`."""
+    changed: set[str] = set()
 
     with ExitStack() as undo:
         for name, (getter, setter) in CACHED.items():
@@ -119,7 +121,7 @@ def cached_ones_set() -> Iterator[set[str]]:
 
             def noted(value: Any, name: str = name, get: Any = get, put: Any = put) -> None:
                 if value != get():
-                    found.add(name)
+                    changed.add(name)
                 put(value)
 
             *path, last = name.removeprefix("torch.").split(".")
@@ -128,11 +130,11 @@ def cached_ones_set() -> Iterator[set[str]]:
             for place, attribute in ((bound, "setter"), (torch._C, setter)):
                 undo.callback(setattr, place, attribute, getattr(place, attribute))
                 setattr(place, attribute, noted)
-        yield found
+        yield changed
 
 
 def read() -> Reading:
-    """Every switch now. One that this version of torch cannot read, or not in its present state, is "unknown"."""
+    """The value of every switch now; "unknown" for one that torch cannot read, in this version or present state."""
     return {name: _value(reader) for name, reader in SWITCHES.items()}
 
 
@@ -144,9 +146,9 @@ def _value(reader: Callable[[], Any]) -> Any:
 
 
 def moved(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """What differs, such as "torch.get_num_threads(): 2 -> 1"; an empty word for nothing.
+    """What differs, such as "torch.get_num_threads(): 2 -> 1"; empty where nothing does.
 
-    What could not be read, before or after, is no difference.
+    A switch that could not be read, before or after, is no difference.
     """
     return "; ".join(
         f"{name}: {value} -> {after[name]}"
