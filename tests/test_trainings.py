@@ -23,7 +23,7 @@ from tipbench.suite.files import BENCHMARKS
 from tipbench.tip.pair import Pair, variants
 from tipbench.tip.training import SET_ASIDE
 from tipbench.verdict.pooling import Mean
-from tipbench.verdict.trainings import both, expected_steps, fewer_steps, score_change
+from tipbench.verdict.trainings import expected_steps, fewer_steps, product, score_change
 from tipbench.worker import checks
 from tipbench.worker.failed import Failed
 from tipbench.worker.guard import Guard
@@ -77,7 +77,7 @@ def test_pairs_of_seeds_are_compared_not_sides() -> None:
 
 
 def test_a_product_of_ratios_is_less_sure_than_each() -> None:
-    found = both(Mean(0.7, 0.03, 15.0), Mean(-0.2, 0.04, 5.0))
+    found = product(Mean(0.7, 0.03, 15.0), Mean(-0.2, 0.04, 5.0))
     assert found.mean == pytest.approx(0.5)
     assert found.error == pytest.approx(0.05)
     assert 5 < found.freedom < 20

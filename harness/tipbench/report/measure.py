@@ -12,7 +12,7 @@ from tipbench.report.trained import trained
 from tipbench.tip.pair import Claim
 from tipbench.verdict.pooling import SURE, TIMES, Mean, Spread, State, pooled, state
 from tipbench.verdict.rules import BOUND, MARGIN
-from tipbench.verdict.trainings import both
+from tipbench.verdict.trainings import product
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _steps(result: Result) -> Mean | None:
 def _to_target(result: Result) -> Mean | None:
     """What a step takes, times how many are needed."""
     step, steps = _time(result), _steps(result)
-    return None if step is None or steps is None else both(step, steps)
+    return None if step is None or steps is None else product(step, steps)
 
 
 TIME = Measure(_time, MARGIN, TIMES, (0.02, 0.03, 0.05))

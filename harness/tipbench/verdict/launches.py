@@ -10,19 +10,19 @@ from tipbench.tip.reason import Reason
 from tipbench.verdict.statistics import round_effect, trimmed_mean
 
 STEAL_SHARE = 0.05
-"""A round is quarantined when the hypervisor stole more than this share of its core time."""
+"""A round is quarantined if the hypervisor stole more than this share of its core time."""
 
 HELD_BACK = 0x8 | 0x20 | 0x40 | 0x80
 """NVML's clock events that quarantine a round on a GPU: hardware slowdown, thermal slowdown by software and by
 hardware, power brake. Not the software's power cap (0x4): a large matrix product runs into it by itself."""
 
 BUSY = 0.2
-"""From this share of time in which some task waited for a core on, an inconclusive verdict says so. Idle, pairs
-in one process showed 0.3 to 3 % on two cores; one beside test suites 80 %."""
+"""If tasks waited for a core for at least this share of the time, an inconclusive verdict says so: see "Tasks that wait
+for a core" in harness/decisions.md."""
 
 
 def disturbed(launch: Launch, blocks: slice, cores: int) -> bool:
-    """The quarantine rule, fixed beforehand: throttled at all, or robbed of more than STEAL_SHARE.
+    """The quarantine rule, fixed beforehand: throttled at all, or more than STEAL_SHARE stolen.
 
     A single stolen tick (10 ms) is the counter's resolution and says nothing about a 40 ms round,
     so there must be at least two. Durations never quarantine.
@@ -45,30 +45,30 @@ def round_effects(launch: Launch, variant: str) -> list[float]:
 
 
 def launch_effect(launch: Launch, variant: str, cores: int) -> tuple[float | None, int]:
-    """(D, rounds quarantined): the trimmed mean effect of the rounds kept.
+    """(D, rounds quarantined): the trimmed mean effect of the other rounds.
 
-    None where more than half had to go: what is left would be chosen by the disturbance.
+    D is None if half of the rounds or more are quarantined: the disturbance would have chosen the rest.
     """
-    found = zip(round_effects(launch, variant), launch.round_slices(), strict=True)
-    kept = [effect for effect, blocks in found if not disturbed(launch, blocks, cores)]
-    quarantined = launch.rounds - len(kept)
-    return (trimmed_mean(kept) if len(kept) > quarantined else None), quarantined
+    rounds = zip(round_effects(launch, variant), launch.round_slices(), strict=True)
+    undisturbed = [effect for effect, blocks in rounds if not disturbed(launch, blocks, cores)]
+    quarantined = launch.rounds - len(undisturbed)
+    return (trimmed_mean(undisturbed) if len(undisturbed) > quarantined else None), quarantined
 
 
 def launch_effects(launches: Sequence[Launch], variant: str, cores: int) -> tuple[list[float], int]:
     """(the effect of each launch that was not too disturbed, rounds quarantined)."""
-    found = [launch_effect(launch, variant, cores) for launch in launches]
-    return [effect for effect, _ in found if effect is not None], sum(dropped for _, dropped in found)
+    effects = [launch_effect(launch, variant, cores) for launch in launches]
+    return [effect for effect, _ in effects if effect is not None], sum(dropped for _, dropped in effects)
 
 
 def gpu_medians(record: Record, variant: str, reading: str) -> tuple[float, float] | None:
-    """Medians of a reading of `Launch.gpu` over the baseline's blocks and a variant's; None where there is none."""
+    """Medians of a reading of `Launch.gpu` over the baseline's blocks and a variant's; None if a side has none."""
     sides = tuple(
         [
-            found
+            value
             for launch in record.launches
-            for name, found in zip(launch.variant, launch.gpu.get(reading, ()), strict=False)
-            if name == side and found >= 0
+            for name, value in zip(launch.variant, launch.gpu.get(reading, ()), strict=False)
+            if name == side and value >= 0
         ]
         for side in ("baseline", variant)
     )
@@ -76,7 +76,7 @@ def gpu_medians(record: Record, variant: str, reading: str) -> tuple[float, floa
 
 
 def shortage(launches: Sequence[Launch]) -> Reason | None:
-    """Whether cores were short; None where they were not, or the platform does not tell."""
+    """That cores were short; None if they were not, or the platform does not tell."""
     timed_us = 1e6 * sum(sum(launch.seconds) for launch in launches)
     waited = sum(us for launch in launches for us in launch.pressure_us if us > 0) / timed_us
     return Reason("verdict.shortage", {"percent": 100 * min(waited, 1)}) if waited >= BUSY else None

@@ -1,8 +1,7 @@
 """What the runs of one machine say together: each run is one draw of its day, so runs are the highest replicates.
 
-Between two complete runs of one machine, hours apart, effects of equal code differed by more than their launches
-explain: small ones by 0.4 to 1 %, large ones by 2 to 5 % of themselves. One run cannot show that, so it is assumed
-until there are several.
+One run cannot show the spread between runs, so it is assumed until there are several: see "The spread between runs" in
+harness/decisions.md.
 """
 
 from __future__ import annotations
@@ -14,23 +13,27 @@ from dataclasses import dataclass
 from scipy.special import stdtr, stdtrit
 
 SURE = 0.95
-"""Probability from which on a state is taken."""
+"""Least probability at which a state is taken."""
 
 STAYS = 0.80
-"""Probability down to which a state that an earlier run gave is kept, so that one at the edge does not change with
-every run."""
+"""Least probability at which the state of earlier runs stays, so that a close one does not change with every run."""
 
 PRIOR_FREEDOM = 4.0
-"""Degrees of freedom that the assumed spread between runs is worth."""
+"""Degrees of freedom of the assumed spread between runs."""
 
 LEAST_DEVIATION = 5e-4
-"""Of a launch: nothing here is known better."""
+"""Floor for the standard deviation of a launch, in ln."""
 
 
 @dataclass(frozen=True)
 class Mean:
-    """freedom: degrees of freedom that its standard error was estimated with, not always whole; infinite where it is
-    known."""
+    """A mean with its standard error.
+
+    Attributes:
+        mean: as the caller has it; of speedups the natural logarithm.
+        error: its standard error.
+        freedom: degrees of freedom of the error, not always whole; infinite if the error is exact.
+    """
 
     mean: float
     error: float
@@ -38,8 +41,8 @@ class Mean:
 
     @classmethod
     def of_interval(cls, low: float, high: float, freedom: float) -> Mean:
-        """With the error that gives this interval at 95 %, whatever level it was made at: an interval that had to be
-        wider, as the measurement stopped as soon as it could decide, stays so."""
+        """With the error that gives this interval at 95 %, whatever its own level: one that is wider because of its
+        interim looks stays so."""
         return cls((low + high) / 2, (high - low) / 2 / float(stdtrit(freedom, 0.975)), freedom)
 
     def interval(self, alpha: float = 0.05) -> tuple[float, float]:
@@ -59,20 +62,29 @@ class Mean:
 
 @dataclass(frozen=True)
 class Spread:
-    """What is assumed of the spread between runs: variance = small^2 + (share * effect)^2."""
+    """The assumed spread between runs: variance = small^2 + (share * effect)^2.
+
+    Attributes:
+        small: standard deviation of small effects.
+        share: standard deviation of large effects, as a share of them.
+    """
 
     small: float
     share: float = 0.0
 
 
 TIMES = Spread(0.007, 0.05)
-"""Of ln speedup: runs of equal code differ by 0.4 to 1 %, and by 2 to 5 % of the effect."""
+"""Of ln speedup."""
 
 
 @dataclass(frozen=True)
 class State:
-    """What is known of one effect. word: "gain", "loss", "within" or "open". bound: of within, the least that holds,
-    as a share."""
+    """What runs say of an effect.
+
+    Attributes:
+        word: "gain", "loss", "within" or "open".
+        bound: of "within", the smallest bound that holds, as a share.
+    """
 
     word: str
     bound: float = 0.0
@@ -82,11 +94,11 @@ OPEN = State("open")
 
 
 def pooled(runs: Sequence[Mean], spread: Spread) -> Mean:
-    """One mean of the same effect in several runs of one machine. Raises ValueError where there is none.
+    """One mean of the same effect in several runs of one machine. Raises ValueError if there are none.
 
     The variance between runs is `spread`, worth PRIOR_FREEDOM, and what the runs show themselves; each run then
     counts by its own variance and this one (DerSimonian and Laird 1986), and Welch and Satterthwaite give the degrees
-    of freedom, but never more than the runs have together: so no run's interval becomes narrower by what is assumed.
+    of freedom, but never more than the runs have together: so the assumption makes no run's interval narrower.
     Simulated: `tests/test_pooling.py`.
     """
     if not runs:
@@ -100,40 +112,42 @@ def pooled(runs: Sequence[Mean], spread: Spread) -> Mean:
     assumed = spread.small**2 + (spread.share * typical) ** 2
     freedom = PRIOR_FREEDOM + count - 1
     between = (PRIOR_FREEDOM * assumed + max(0.0, apart)) / freedom
-    total = math.fsum(1 / (one + between) for one in own)
-    weights = [1 / (one + between) / total for one in own]
+    total = math.fsum(1 / (variance + between) for variance in own)
+    weights = [1 / (variance + between) / total for variance in own]
     mean = math.fsum(weight * run.mean for weight, run in zip(weights, runs, strict=True))
-    unsure = math.fsum((w**2 * one) ** 2 / run.freedom for w, one, run in zip(weights, own, runs, strict=True))
+    unsure = math.fsum(
+        (w**2 * variance) ** 2 / run.freedom for w, variance, run in zip(weights, own, runs, strict=True)
+    )
     unsure += (between * math.fsum(w**2 for w in weights)) ** 2 / freedom
     return Mean(mean, math.sqrt(1 / total), min(total**-2 / unsure, math.fsum(run.freedom for run in runs)))
 
 
 def state(runs: Sequence[Mean], spread: Spread, margin: float, bounds: Sequence[float]) -> State:
-    """What runs, in the order they were made, say of an effect by now; OPEN of none.
+    """What runs, in the order they were made, say of an effect; OPEN if there are none.
 
-    margin: effects within +-margin are of no practical size. bounds: rising shares, either way, that are tried for an
-    effect which is neither gain nor loss.
+    margin: effects within +-margin are of no practical size. bounds: rising shares that are tried, either way, for an
+    effect that is neither gain nor loss.
     """
-    found = OPEN
+    current = OPEN
     for count in range(1, len(runs) + 1):
-        found = _next(found, pooled(runs[:count], spread), margin, bounds)
-    return found
+        current = _next(current, pooled(runs[:count], spread), margin, bounds)
+    return current
 
 
 def _next(before: State, mean: Mean, margin: float, bounds: Sequence[float]) -> State:
     if before.word in ("gain", "loss") and _probability(before, mean, margin) >= STAYS:
         return before
     states = (State("gain"), State("loss"), *(State("within", bound) for bound in bounds))
-    sure = next((one for one in states if _probability(one, mean, margin) >= SURE), None)
+    sure = next((state for state in states if _probability(state, mean, margin) >= SURE), None)
     if before.word == "within" and _probability(before, mean, margin) >= STAYS:
         return sure if sure is not None and sure.word == "within" and sure.bound < before.bound else before
     return sure or OPEN
 
 
-def _probability(wanted: State, mean: Mean, margin: float) -> float:
-    if wanted.word == "gain":
+def _probability(state: State, mean: Mean, margin: float) -> float:
+    if state.word == "gain":
         return mean.above(margin)
-    if wanted.word == "loss":
+    if state.word == "loss":
         return 1 - mean.above(-margin)
-    bound = math.log1p(wanted.bound)
+    bound = math.log1p(state.bound)
     return mean.above(-bound) - mean.above(bound)

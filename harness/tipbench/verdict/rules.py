@@ -1,4 +1,4 @@
-"""When launch effects are looked at, and what an interval then decides."""
+"""The interim looks at launch effects, and what an interval decides at one."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ MARGIN = math.log(1.01)
 """Effects within +-1 % are of no practical size."""
 
 BOUND = math.log(1.03)
-"""An interval within +-3 % is an answer too: whatever the effect is, it is a small one."""
+"""An interval within +-3 % is an answer too: the effect is small, either way."""
 
 AT_MOST = "at most 3 %"
-"""That answer as a verdict; it holds either way."""
+"""That answer as a verdict."""
 
 ERROR = 0.05
-"""The error that all looks share."""
+"""Two-sided error that all interim looks share."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Rules:
     Attributes:
         looks: the interim looks, with the error of each.
         claim: most p-value of `faster` and `slower`.
-        power: how the p-value at a look becomes one of all looks, as `p_beyond` has it.
+        power: exponent that makes the p-value at a look one over all looks: see `p_beyond`.
     """
 
     looks: Looks
@@ -52,45 +52,45 @@ CALMER = 0.6
 see "The rules of verdicts" in harness/decisions.md."""
 
 
-def p_of(found: Estimate, rules: Rules) -> float:
-    """p-value over all looks against "the effect is within the margin"."""
-    return p_beyond(found, MARGIN, ERROR, rules.power)
+def p_of(result: Estimate, rules: Rules) -> float:
+    """p-value over all looks against "the effect is within +-MARGIN"."""
+    return p_beyond(result, MARGIN, ERROR, rules.power)
 
 
 LEAST_ERROR = 1e-4
 """Floor of a standard error, in ln: nothing is measured to better than 0.01 %."""
 
 
-def standard_error(found: Estimate) -> float:
+def standard_error(result: Estimate) -> float:
     """Of its mean, over launches."""
-    return max(found.deviation / math.sqrt(found.launches), LEAST_ERROR)
+    return max(result.deviation / math.sqrt(result.launches), LEAST_ERROR)
 
 
-def decide(found: Estimate, rules: Rules) -> str:
+def decide(result: Estimate, rules: Rules) -> str:
     """The verdict by practical size that an interval supports, at its look."""
-    sure = p_of(found, rules) <= rules.claim
-    if found.low > MARGIN and sure:
+    sure = p_of(result, rules) <= rules.claim
+    if result.low > MARGIN and sure:
         return "faster"
-    if found.high < -MARGIN and sure:
+    if result.high < -MARGIN and sure:
         return "slower"
-    if found.low > -MARGIN and found.high < MARGIN:
+    if result.low > -MARGIN and result.high < MARGIN:
         return "no difference"
-    beyond = found.low > MARGIN or found.high < -MARGIN
-    if not beyond and found.low > -BOUND and found.high < BOUND:
+    beyond = result.low > MARGIN or result.high < -MARGIN
+    if not beyond and result.low > -BOUND and result.high < BOUND:
         return AT_MOST
     return "inconclusive"
 
 
 def first_decision(launch_effects: Sequence[float], rules: Rules) -> Estimate | None:
     """The estimate at the first look that decides, else at the last look reached; None before any."""
-    found = None
+    result = None
     for count, alpha in zip(rules.looks.launches, rules.looks.alphas, strict=True):
         if count > len(launch_effects):
             break
-        found = estimate(launch_effects[:count], alpha)
-        if decide(found, rules) != "inconclusive":
+        result = estimate(launch_effects[:count], alpha)
+        if decide(result, rules) != "inconclusive":
             break
-    return found
+    return result
 
 
 def futile(effects: Sequence[float], rules: Rules) -> bool:
@@ -108,4 +108,4 @@ def futile(effects: Sequence[float], rules: Rules) -> bool:
     half = half_width(deviation, last, alpha)
     means = [now.mean + shift * error for shift in (-1.0, -0.5, 0.0, 0.5, 1.0)]
     then = [Estimate(mean, mean - half, mean + half, last, alpha, deviation) for mean in means]
-    return all(decide(found, rules) == "inconclusive" for found in then)
+    return all(decide(result, rules) == "inconclusive" for result in then)

@@ -16,11 +16,12 @@ from scipy.special import stdtr, stdtrit
 
 @dataclass(frozen=True)
 class Looks:
-    """When the data may be looked at: after so many launches, spending so much of the error.
+    """The interim looks at the data. The chance that any of their intervals misses the truth is at most the sum of the
+    alphas (Bonferroni); if that is more than 5 %, they were calibrated together, by simulation.
 
-    launches: increasing counts. alphas: two-sided error of the interval at each. The chance that any of these
-    intervals misses the truth, which stopping early must not exceed, is at most their sum (Bonferroni); where that
-    is more than 5 %, the alphas were calibrated together, by simulation.
+    Attributes:
+        launches: increasing counts of launches.
+        alphas: two-sided error of the interval at each.
     """
 
     launches: tuple[int, ...]
@@ -29,10 +30,12 @@ class Looks:
 
 @dataclass(frozen=True)
 class Serial:
-    """Whether launches that follow each other are alike, seen over many pairs together: one alone has no power.
+    """Whether consecutive launches are correlated, over many pairs together: one alone has no power.
 
-    z: of the pairs' ratios (`serial`), standard normal where they are independent, below 0 where they are alike.
-    correlation: of a launch with the next, on average. pairs: how many were looked at.
+    Attributes:
+        z: of the pairs' ratios (`serial`): standard normal if launches are independent, below 0 if they are alike.
+        correlation: of a launch with the next, on average.
+        pairs: how many the two are made of.
     """
 
     z: float
@@ -41,24 +44,27 @@ class Serial:
 
     @property
     def widening(self) -> float:
-        """What every half width is to be multiplied by: 1 where z is not below ALIKE.
-
-        Simulated, 100 pairs of 6 to 18 launches: a correlation of 0.1, 0.2, 0.3 or 0.5 leaves intervals of 95 % with
-        93, 90, 86 or 75 %, and these with 94, 94, 93 or 89 %, as few launches show less of it than there is.
-        """
+        """Factor for every half width; 1 if z is not below ALIKE. See "Correlated launches" in harness/decisions.md."""
         return math.sqrt((1 + self.correlation) / (1 - self.correlation)) if self.z < ALIKE else 1.0
 
 
 ALIKE = -2.0
-"""From this z of `Serial` on intervals are widened; by chance it is met once in 40 runs."""
+"""Below this z of `Serial` intervals are widened; by chance alone that happens once in 40 runs."""
 
 LEAST_SERIAL = 6
-"""Launches of a pair that `serial` looks at."""
+"""Fewest launches of a pair that `serial` counts."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """mean with its interval low..high, in log units, over so many launches at error alpha."""
+    """A mean over launches with its interval, as natural logarithms.
+
+    Attributes:
+        mean, low, high: of the effect.
+        launches: how many.
+        alpha: two-sided error of the interval.
+        deviation: standard deviation of a launch.
+    """
 
     mean: float
     low: float
@@ -77,8 +83,8 @@ def trimmed_mean(values: Sequence[float], share: float = 0.2) -> float:
     if not values:
         raise ValueError("no values to average")
     drop = int(len(values) * share)
-    kept = sorted(values)[drop : len(values) - drop]
-    return math.fsum(kept) / len(kept)
+    inner = sorted(values)[drop : len(values) - drop]
+    return math.fsum(inner) / len(inner)
 
 
 def round_effect(baseline: Sequence[float], optimized: Sequence[float]) -> float:
@@ -107,39 +113,39 @@ PRIOR = 5.0
 
 
 def provisional(launch_effects: Sequence[float], alpha: float = 0.05) -> tuple[float, float | None]:
-    """(mean, half width of an interval that holds at every count of launches at once); None where there is none.
+    """(mean, half width of an interval that holds at every count of launches at once, or None).
 
-    The t-test's mixture over a normal effect, which is valid however often one looks (Wang and Ramdas
-    2025). At 5 % it exists from 4 launches on. Raises ValueError of none.
+    The t-test's mixture over a normal effect, which is valid at any number of looks (Wang and Ramdas 2025). At 5 % it
+    exists from 4 launches on. Raises ValueError if there are none.
     """
     if len(launch_effects) == 1:
         return launch_effects[0], None
-    found = estimate(launch_effects, alpha)
-    count, spread = found.launches, 1 + found.launches * PRIOR
+    result = estimate(launch_effects, alpha)
+    count, spread = result.launches, 1 + result.launches * PRIOR
     ratio = (math.sqrt(spread) / alpha) ** (2 / count)
     if ratio >= spread:
-        return found.mean, None
-    return found.mean, found.deviation * math.sqrt((count - 1) * (ratio - 1) / (count * (1 - ratio / spread)))
+        return result.mean, None
+    return result.mean, result.deviation * math.sqrt((count - 1) * (ratio - 1) / (count * (1 - ratio / spread)))
 
 
-def p_beyond(found: Estimate, margin: float, total_alpha: float, power: float = 1.0) -> float:
-    """p-value against "the effect is within +-margin", spread over the looks.
+def p_beyond(result: Estimate, margin: float, total_alpha: float, power: float = 1.0) -> float:
+    """p-value against "the effect is within +-margin", over all looks.
 
     Twice the t tail beyond the nearer edge over the look's alpha, to the given power, times total_alpha: below
     total_alpha exactly when the interval excludes the margin. With power 1 that is the weighted Bonferroni;
     alphas that were calibrated together add up to more, and a power below 1 keeps small p-values honest.
     """
-    distance = abs(found.mean) - margin
+    distance = abs(result.mean) - margin
     if distance <= 0:
         return 1.0
-    if found.deviation == 0:
+    if result.deviation == 0:
         return 0.0
-    tail = float(stdtr(found.launches - 1, -distance * math.sqrt(found.launches) / found.deviation))
-    return min(1.0, total_alpha * math.pow(2 * tail / found.alpha, power))
+    tail = float(stdtr(result.launches - 1, -distance * math.sqrt(result.launches) / result.deviation))
+    return min(1.0, total_alpha * math.pow(2 * tail / result.alpha, power))
 
 
 def serial(pairs: Iterable[Sequence[float]]) -> Serial | None:
-    """Of the launch effects of each pair, in the order they ran; None where none has enough that differ.
+    """From the launch effects of each pair, in the order they ran; None if no pair has enough that differ.
 
     A pair's ratio is that of von Neumann (1941), sum (next - this)^2 / sum (this - mean)^2: of n independent normal
     effects its mean is 2 and its variance 4 (n - 2) / (n^2 - 1). Student's t over effects of correlation c between
@@ -164,5 +170,5 @@ def discoveries(p_values: Sequence[float], rate: float) -> list[bool]:
     """Which hypotheses Benjamini and Hochberg (1995) reject at false discovery rate `rate`."""
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
     passed = [rank for rank, index in enumerate(order, 1) if p_values[index] <= rate * rank / len(p_values)]
-    kept = set(order[: max(passed, default=0)])
-    return [index in kept for index in range(len(p_values))]
+    rejected = set(order[: max(passed, default=0)])
+    return [index in rejected for index in range(len(p_values))]

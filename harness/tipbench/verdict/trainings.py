@@ -1,4 +1,4 @@
-"""What counted trainings of two sides say: how many steps the target takes, failures included."""
+"""From the counted trainings of both sides: how many steps the target takes, failures included."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ from tipbench.verdict.pooling import Mean
 T = TypeVar("T")
 
 NEXT_TO_NONE = 0.5
-"""Successes, where there is none: of so many trainings at least one would be expected soon."""
+"""What counts as the number of successes if there are none: the next training might be the first."""
 
 
-def expected_steps(found: Trainings) -> float:
-    """Optimizer steps until the target is reached by somebody who starts anew after each failure: those of all
-    trainings, over how many of them reach it. The expected running time of Hansen et al. (COCO, 2009)."""
-    return _expected(found.steps, found.reached)
+def expected_steps(trainings: Trainings) -> float:
+    """Optimizer steps to the target for somebody who starts anew after each failure: the steps of all trainings over
+    the number that reach it. The expected running time of Hansen et al. (COCO, 2009)."""
+    return _expected(trainings.steps, trainings.reached)
 
 
 def fewer_steps(baseline: Trainings, variant: Trainings) -> Mean:
     """ln of the timed steps to the target that the baseline is expected to take, over those of the variant.
 
-    Its error is the jackknife's, which leaves out one seed of both sides at a time. Both are of the same seeds. In
-    simulations of 16 seeds the interval of 95 % held the truth in 94 %, where every tenth training failed in 82 %: so
-    few seeds may see no failure, or two.
+    Both sides have the same seeds. The error is the jackknife's, which leaves out one seed of both sides at a time: see
+    "Intervals of counted trainings" in harness/decisions.md.
     """
     count = len(baseline.seeds)
 
@@ -40,14 +39,14 @@ def fewer_steps(baseline: Trainings, variant: Trainings) -> Mean:
 
     without = [ratio(seed) for seed in range(count)]
     middle = statistics.fmean(without)
-    variance = (count - 1) / count * math.fsum((one - middle) ** 2 for one in without)
+    variance = (count - 1) / count * math.fsum((value - middle) ** 2 for value in without)
     # By chance alone all of a few trainings may take equally many steps.
     return Mean(ratio(None), max(math.sqrt(variance), 1 / (100 * math.sqrt(count))), count - 1.0)
 
 
 def score_change(baseline: Trainings, variant: Trainings) -> Mean | None:
-    """Of the score in the end, from the baseline to the variant; None where a training ended in no number. Both are of
-    the same seeds, so it is Student's t over the differences of each."""
+    """Of the score in the end, from the baseline to the variant; None if a training ended in no number. Both sides have
+    the same seeds, so it is Student's t over the differences by seed."""
     changes = [
         after - before
         for before, after in zip(baseline.scores, variant.scores, strict=True)
@@ -58,10 +57,10 @@ def score_change(baseline: Trainings, variant: Trainings) -> Mean | None:
     return Mean(statistics.fmean(changes), statistics.stdev(changes) / math.sqrt(len(changes)), len(changes) - 1.0)
 
 
-def both(first: Mean, second: Mean) -> Mean:
-    """Of the product of two ratios that were measured apart; freedom after Welch and Satterthwaite."""
+def product(first: Mean, second: Mean) -> Mean:
+    """ln of the product of two ratios that were measured apart; freedom after Welch and Satterthwaite."""
     variances = first.error**2, second.error**2
-    unsure = math.fsum(one**2 / of.freedom for one, of in zip(variances, (first, second), strict=True))
+    unsure = math.fsum(v**2 / mean.freedom for v, mean in zip(variances, (first, second), strict=True))
     total = math.fsum(variances)
     return Mean(first.mean + second.mean, math.sqrt(total), total**2 / unsure if unsure else math.inf)
 
