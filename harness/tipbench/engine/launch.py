@@ -40,7 +40,7 @@ FINE = 0.1
 FEWEST, FEWEST_LONG = 5, 2
 LONG_ROUND_S = 0.5
 """Minimum rounds of a further launch, see `rounds_enough`. A trimmed mean drops two of five rounds. FEWEST_LONG is for
-rounds of at least LONG_ROUND_S seconds, which are most of a launch's cost, and in which a spike weighs little."""
+rounds of at least LONG_ROUND_S seconds, which are most of a launch's cost, and in which a spike matters little."""
 
 LONG_S = 0.02
 """Seconds. Steps at least this long need no untimed step first if the previous block was of the same variant: what gets

@@ -292,7 +292,7 @@ def _accepted(
     controls: Mapping[str, str],
     nodes: Mapping[int, Node],
 ) -> Node | None:
-    """The node at the other end; None where it cannot take part, which it is told with the reason.
+    """The node at the other end; None where it cannot take part; the reason is sent to it.
 
     nodes: those that have joined already. Raises NodesError where its SAME differ.
     """

@@ -73,13 +73,13 @@ def _broken_promise(rows: Sequence[Result]) -> list[str]:
 def _each(rows: Sequence[Result], label: str, tell: Callable[[Result], Mapping[str, str]]) -> list[str]:
     """`label, pair: subject: words`. What all variants of a pair share is said once, and pairs with equal words share a
     line. tell: by subject, the words of a row, or nothing."""
-    told: dict[tuple[str, str], dict[str, list[str]]] = {}
+    variants_by_words: dict[tuple[str, str], dict[str, list[str]]] = {}
     for row in rows:
         for subject, words in tell(row).items():
             if words:
-                told.setdefault((row.pair, subject), {}).setdefault(words, []).append(row.variant)
+                variants_by_words.setdefault((row.pair, subject), {}).setdefault(words, []).append(row.variant)
     lines: dict[str, list[str]] = {}
-    for (pair, subject), by_words in told.items():
+    for (pair, subject), by_words in variants_by_words.items():
         variants = sum(row.pair == pair for row in rows)
         is_shared = any(len(names) == variants for names in by_words.values())
         parts = [words if is_shared else f"{words} ({', '.join(names)})" for words, names in by_words.items()]

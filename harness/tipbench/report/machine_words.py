@@ -55,8 +55,8 @@ def brief_lines(machine: Mapping[str, Any]) -> list[str]:
             if machine.get(name)
         ],
     }
-    told = {label: [str(part) for part in listed if part and part not in UNKNOWN] for label, listed in parts.items()}
-    return [*(f"{label}: {', '.join(listed)}." for label, listed in told.items() if listed), *_node_lines(machine)]
+    facts = {label: [str(part) for part in listed if part and part not in UNKNOWN] for label, listed in parts.items()}
+    return [*(f"{label}: {', '.join(listed)}." for label, listed in facts.items() if listed), *_node_lines(machine)]
 
 
 def _node_lines(machine: Mapping[str, Any]) -> list[str]:

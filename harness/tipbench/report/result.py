@@ -88,7 +88,7 @@ class Result:
         effects: ln of the speedup in each of these launches, in the order in which they ran.
         p: of the test against +-1 %.
         error: standard error of ln speedup.
-        smallest: for an inconclusive verdict the smallest speedup that this run could have told from none.
+        smallest: for an inconclusive verdict the smallest speedup that this run could have detected.
         quarantined: rounds that were left out as disturbed.
         truth: the true speedup, if the pair was planted and declares it.
         step_s: seconds of a step of the baseline, the median over its blocks.

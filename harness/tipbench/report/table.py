@@ -162,7 +162,7 @@ COLUMNS: Mapping[str, Column] = {
     "effects": Column("object", "ln of the speedup in each of these launches, in their order", _field("effects")),
     **_number("p", "p-value of the test against +-1 %"),
     **_number("error", "standard error of ln speedup"),
-    **_number("smallest", "of an inconclusive verdict: the smallest speedup that could have been told from none"),
+    **_number("smallest", "of an inconclusive verdict: the smallest speedup that could have been detected"),
     **_count("quarantined", "rounds left out as disturbed"),
     **_number("truth", "the true speedup, of a planted pair that declares it"),
     "baseline_step_s": Column("float64", "seconds of a step of the baseline", _field("step_s")),

@@ -27,7 +27,7 @@ class Judgement:
         speedup: t_baseline / t_variant; None if nothing was measured, provisional if p is None.
         low, high: its interval; None if nothing was measured, or too little for a provisional one.
         launches: how many the speedup rests on.
-        smallest: for an inconclusive verdict, the smallest speedup that this run could have told from none.
+        smallest: for an inconclusive verdict, the smallest speedup that this run could have detected.
         quarantined: rounds that were left out as disturbed.
         reasons: why there is no clear verdict, the main one first.
         p: p-value against "the effect is within +-1 %"; None without a verdict.
