@@ -29,6 +29,7 @@ from tests.noise import NoNoise, noise
 from tipbench.engine import run as running
 from tipbench.engine.lock import only_run
 from tipbench.engine.profiles import PROFILES
+from tipbench.engine.resume import resume
 from tipbench.errors import UserError
 from tipbench.records import store
 from tipbench.records.record import Record, Run
@@ -154,11 +155,11 @@ def _share(holds: Sequence[bool], interval: bool = False) -> str:
 def measure(options: argparse.Namespace, seed: int, file: Path | None) -> tuple[int, Path]:
     """Make or resume the run with this seed. Returns its exit code and file; raises UserError."""
     neighbour = noise(seed) if options.loaded else nullcontext(lambda: None)
-    with only_run("`python -m tests.calibrate`"):
+    with only_run():
         pass  # refused before the noise disturbs the run that is measuring
     with neighbour as check, redirect_stdout(io.StringIO()):
         if file is not None:
-            code = running.resume(file)
+            code = resume(file, str(PLANTED))
         else:
             code, file = running.measured(
                 running.Options(

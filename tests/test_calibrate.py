@@ -188,7 +188,7 @@ def test_runs_of_another_profile_or_of_other_pairs_are_not_pooled(here: Here, ot
 
 def test_a_second_measurement_at_once_is_refused_and_not_disturbed(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibrate, "noise", lambda seed: nullcontext(lambda: pytest.fail("the other is disturbed")))
-    with only_run("`tipbench run other`"), pytest.raises(Busy, match="tipbench run other"):
+    with only_run(), pytest.raises(Busy, match="is measuring on this machine"):
         here.calibrate(*TWO, "--loaded")
 
 

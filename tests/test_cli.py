@@ -75,12 +75,13 @@ def known(monkeypatch: pytest.MonkeyPatch) -> list[PairInfo]:
         for name in ("Gelu", "Erf", "MLP")
     ]
     found = Discovery(tuple(pairs), (), 2, "2.15.0", "cpu", "S")
-    monkeypatch.setattr(running, "_found", lambda options: (found, list(found.pairs)))
+    monkeypatch.setattr(running, "discovered", lambda options: (found, list(found.pairs)))
     monkeypatch.setattr(discovery, "discover", lambda *_: found)
     return pairs
 
 
 Said = Callable[..., tuple[int, str, str]]
+Lines = list[dict[str, Any]]
 
 
 @pytest.fixture
@@ -173,12 +174,12 @@ def test_a_folder_that_is_not_there_or_holds_no_pairs_is_refused(say: Said, tmp_
         assert (code, err.startswith("tipbench: "), why in err) == (2, True, True)
 
 
-@pytest.mark.parametrize("extra", ["own", "-k x", "--bare", "--from x", "--profile quick", "--seed 3", "--device cpu",
+@pytest.mark.parametrize("extra", ["own", "-k x", "--bare", "--profile quick", "--seed 3", "--device cpu",
                                    "--results x"])  # fmt: skip
 def test_resume_takes_no_other_options(say: Said, tmp_path: Path, extra: str) -> None:
     code, _, err = say("run", "--resume", tmp_path / "run.jsonl", *extra.split())
     assert code == 2
-    assert "give it no names or options but --budget and --rdzv" in err
+    assert "give it no names, and of the options only --from, --budget and --rdzv" in err
 
 
 def test_what_is_typed_is_what_is_run_and_stored(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
@@ -335,7 +336,7 @@ def test_a_run_and_its_report_end_to_end(say: Said, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_first_control_comes_along_with_a_persons_own_pairs(tmp_path: Path) -> None:
-    found, pairs = running._found(running.Options(folder=str(own(tmp_path / "mine")), device="cpu"))
+    found, pairs = running.discovered(running.Options(folder=str(own(tmp_path / "mine")), device="cpu"))
     assert [info.name for info in found.pairs] == ["own.Adding"]
     assert pairs[0].name == "control.Pointwise"
     # Where it lies is as in a run of benchmarks/, though it was looked up alone.
@@ -349,6 +350,11 @@ def test_the_first_control_comes_along_with_a_persons_own_pairs(tmp_path: Path) 
 # ---- the time of a run ----
 
 
+def own_folder(file: Path) -> str:
+    """The folder of pairs that the run in a file was begun with."""
+    return str(store.read(file)[0].options["folder"])
+
+
 @pytest.fixture
 def timed_out(say: Said, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The file of a run of two pairs that had no time for any launch."""
@@ -357,14 +363,14 @@ def timed_out(say: Said, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Pat
     code, out, err = say("run", "--from", folder, "--results", tmp_path / "results", "--budget", "0.001s")
     assert (code, "Traceback" in err) == (0, False)
     file = stored(tmp_path / "results")
-    assert f"continue with: tipbench run --resume {file} --budget +30m" in out
+    assert f"continue with: tipbench run --from {folder} --resume {file} --budget +30m" in out
     assert answered(file) == ["own.Nowhere"]
     return file
 
 
 def test_a_run_whose_time_was_up_goes_on_when_it_is_given_more(say: Said, timed_out: Path) -> None:
     before = timed_out.read_bytes()
-    code, out, _ = say("run", "--resume", timed_out, "--budget", "+30m")
+    code, out, _ = say("run", "--from", own_folder(timed_out), "--resume", timed_out, "--budget", "+30m")
     assert code == 0
     assert "continue with" not in out
     assert timed_out.read_bytes().startswith(before)
@@ -375,7 +381,7 @@ def test_a_run_whose_time_was_up_goes_on_when_it_is_given_more(say: Said, timed_
 
 
 def test_until_all_is_decided_a_run_may_go_on_too(say: Said, timed_out: Path) -> None:
-    assert say("run", "--resume", timed_out, "--budget", 0)[0] == 0
+    assert say("run", "--from", own_folder(timed_out), "--resume", timed_out, "--budget", 0)[0] == 0
     assert answered(timed_out) == ["own.Adding", "own.Nowhere"]
 
 
@@ -463,10 +469,10 @@ def test_ctrl_c_in_a_block_keeps_the_records_and_leaves_no_worker(held: Command)
 
 
 def test_kill_9_leaves_no_worker_and_resume_repeats_nothing(held: Command, say: Said, known: list[PairInfo]) -> None:
-    # While it measures, another run is refused by its name.
+    # While it measures, another run is refused.
     code, _, err = say("run", "--results", held.folder / "others")
     assert code == 2
-    assert f"--results {held.results}` (process {held.process.pid}) is measuring" in err
+    assert f"another run (process {held.process.pid}) is measuring" in err
     assert not (held.folder / "others").exists()
 
     held.process.kill()
@@ -478,7 +484,11 @@ def test_kill_9_leaves_no_worker_and_resume_repeats_nothing(held: Command, say: 
     assert answered(file) == ["own.Adding", "own.Nowhere"]
 
     resumed = subprocess.run(
-        [*held.command, "--resume", str(file)], cwd=HOME, capture_output=True, text=True, check=False
+        [*held.command, "--from", str(held.folder / "mine"), "--resume", str(file)],
+        cwd=HOME,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert resumed.returncode == 0, resumed.stderr
     assert file.read_bytes().startswith(before)
@@ -507,6 +517,68 @@ def test_a_run_of_another_machine_or_with_damaged_options_cannot_be_resumed(
     assert why in err
 
 
+def in_a_process(field: str, value: object) -> Callable[[Lines], None]:
+    """Changes what the file holds of the process that a pair's variant starts in."""
+
+    def change(lines: Lines) -> None:
+        lines[1]["record"]["info"]["variants"][1]["settings"][field] = value
+
+    return change
+
+
+def in_the_pair(field: str, value: object) -> Callable[[Lines], None]:
+    return lambda lines: lines[1]["record"]["info"].update({field: value})
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda lines: lines[0]["controls"].update(PYTHONWARNINGS="error"), "was begun with PYTHONWARNINGS error; "),
+        (lambda lines: lines[0]["controls"].update(LD_PRELOAD="/evil.so"), "was begun with LD_PRELOAD /evil.so; here "),
+        (
+            lambda lines: lines[0]["controls"].update(OMP_NUM_THREADS="99"),
+            "was begun with OMP_NUM_THREADS 99; here it ",
+        ),
+        (lambda lines: lines[0].update(controls={}), "not set; here it is "),
+        (lambda lines: lines[0]["options"].update(folder="/evil"), "was begun with the pairs of /evil, not of "),
+        (lambda lines: lines[0]["options"].update(folder=""), "was begun with the own pairs of tipbench, not of "),
+        (lambda lines: lines[0]["options"].update(seed=-1), "the options are damaged (seed: "),
+        (lambda lines: lines[0]["options"].update(nnodes=0), "the options are damaged (nnodes: "),
+        (in_a_process("prefix", ["touch", "evil"]), "is another pair now than it was then"),
+        (in_a_process("preload", ["/evil.so"]), "is another pair now than it was then"),
+        (in_a_process("env", [["PYTHONSTARTUP", "/evil.py"]]), "is another pair now than it was then"),
+        (in_a_process("ranks", 64), "is another pair now than it was then"),
+        (in_the_pair("file", "../../evil.py"), "is another pair now than it was then"),
+        (in_the_pair("deadline", 1e9), "is another pair now than it was then"),
+    ],
+)
+def test_nothing_that_a_file_says_is_executed_when_its_run_is_resumed(
+    say: Said, timed_out: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Lines], object], why: str
+) -> None:
+    """What acts is what is typed and what is here; where the file says something else, the run is refused."""
+    folder = own_folder(timed_out)
+    lines = [json.loads(line) for line in timed_out.read_text().splitlines()]
+    change(lines)
+    timed_out.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    monkeypatch.setattr(Launcher, "start", lambda *_, **__: pytest.fail("a worker was started"))
+    code, _, err = say("run", "--from", folder, "--resume", timed_out, "--budget", "+30m")
+    assert code == 2
+    assert why in err
+    assert "Traceback" not in err
+
+
+def test_the_folder_of_a_run_is_named_again_before_its_code_is_executed(
+    say: Said, timed_out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "discovered", lambda _: pytest.fail("files were imported"))
+    code, _, err = say("run", "--resume", timed_out, "--budget", "+30m")
+    assert code == 2
+    assert (
+        f"was begun with the pairs of {own_folder(timed_out)}: if you trust them, add --from {own_folder(timed_out)}"
+        in err
+    )
+
+
 def test_a_pair_that_is_gone_cannot_be_resumed(
     say: Said, known: list[PairInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -514,10 +586,10 @@ def test_a_pair_that_is_gone_cannot_be_resumed(
     file = stored(tmp_path)
     file.write_text("".join(file.read_text().splitlines(keepends=True)[:-2]))
     fewer = Discovery((known[0],), (), 2, "2.15.0", "cpu", "S")
-    monkeypatch.setattr(running, "_found", lambda options: (fewer, [known[0]]))
+    monkeypatch.setattr(running, "discovered", lambda options: (fewer, [known[0]]))
     code, _, err = say("run", "--resume", file)
     assert code == 2
-    assert f"{file} planned fuse-pointwise.Erf, which is no longer in" in err
+    assert f"{file} planned fuse-pointwise.Erf, which is no longer among the pairs" in err
 
 
 def test_an_own_folder_with_discovered_pairs_is_listed(say: Said, tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ class Knocked:
             return subprocess.Popen(
                 [
                     *(sys.executable, "-m", "tests.test_hard_knocks", str(self.folder / "found"), "run"),
-                    *(["--resume", str(self.file)] if self.file else begin),
+                    *(["--from", str(PAIRS), "--resume", str(self.file)] if self.file else begin),
                 ],
                 cwd=HOME,
                 env={**os.environ, "TMPDIR": str(self.tmp), "TIPBENCH_LOCK": str(self.folder / "lock")},
@@ -294,7 +294,7 @@ def main(found_file: str, *arguments: str) -> int:
 
     patch = pytest.MonkeyPatch()
     tiny.shrink(patch)
-    discovered, kept = running._found, Path(found_file)
+    discovered, kept = running.discovered, Path(found_file)
 
     def found(options: running.Options) -> tuple[Discovery, list[PairInfo]]:
         if not kept.exists():
@@ -304,7 +304,7 @@ def main(found_file: str, *arguments: str) -> int:
         kept_pairs: tuple[Discovery, list[PairInfo]] = pickle.loads(kept.read_bytes())
         return kept_pairs
 
-    patch.setattr(running, "_found", found)
+    patch.setattr(running, "discovered", found)
     return command(list(arguments))
 
 

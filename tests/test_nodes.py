@@ -226,7 +226,7 @@ def test_a_lost_node_ends_the_run_which_can_go_on(two: Two) -> None:
     assert [record.info.pair for record in two.stored().records] == ["NoRanks"]
     assert two.left() == []
 
-    first, other = two.start(0, "--resume", str(store.newest(two.results))), two.other()
+    first, other = two.start(0, *OURS, "--resume", str(store.newest(two.results))), two.other()
     said = two.said(0)
     assert (first.returncode, other.wait()) == (1, 0), said
     assert [record.outcome for record in two.stored().records] == ["skipped", "failed"]

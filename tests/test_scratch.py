@@ -19,8 +19,8 @@ import pytest
 from tests.tiny import PAIRS, wait_for
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.purpose import Purpose
-from tipbench.engine.scratch import LONGEST, scratch_folder
 from tipbench.machine.controls import controls
+from tipbench.machine.scratch import LONGEST, Scratch
 from tipbench.records import store
 from tipbench.suite.discover import discover
 from tipbench.suite.files import BENCHMARKS
@@ -35,43 +35,78 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_it_is_new_empty_and_named_after_its_process(place: Path) -> None:
-    first, second = scratch_folder(), scratch_folder()
-    assert first != second
-    assert first.parent == second.parent == place
-    assert first.name.startswith(f"tipbench-{os.getpid()}-")
-    assert not list(first.iterdir())
+HOLD = """
+import sys, time
+from tipbench.machine.scratch import Scratch
+with Scratch() as folder:
+    print(folder, flush=True)
+    time.sleep(600)
+"""
 
 
-def test_what_an_ended_process_left_is_removed_and_nothing_else(place: Path) -> None:
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    left, living, other = (
-        place / name for name in (f"tipbench-{ended.pid}-x", f"tipbench-{os.getpid()}-x", "tipbench-mine-x")
-    )
-    for folder in (left, living, other):
-        (folder / "worker-1").mkdir(parents=True)
-    scratch_folder()
-    assert [folder.exists() for folder in (left, living, other)] == [False, True, True]
+@pytest.fixture
+def other(place: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """Another process and its scratch folder, in which a program of its works."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD], env={**os.environ, "TMPDIR": str(place)}, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        yield process, Path(process.stdout.readline().strip())
+        process.kill()
 
 
-def test_a_program_that_a_killed_runs_step_started_is_ended_and_no_other(place: Path) -> None:
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    folders = [place / name / "warm" / "tmp" for name in (f"tipbench-{ended.pid}-x", f"tipbench-{os.getpid()}-x")]
-    for folder in folders:
-        folder.mkdir(parents=True)
-    left, living = (subprocess.Popen(["sleep", "1000"], env={"TMPDIR": str(folder)}) for folder in folders)
-    try:
+@pytest.fixture
+def program(other: tuple[subprocess.Popen[str], Path]) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "1000"], env={"TMPDIR": str(other[1] / "tmp")}) as started:
         # A program's variables can be read a moment after it has started.
-        assert wait_for(lambda: all(psutil.Process(one.pid).environ() for one in (left, living)), 60.0)
-        scratch_folder()
-        assert left.wait(60.0) == -signal.SIGKILL
-        assert living.poll() is None
-    finally:
-        for process in (left, living):
-            process.kill()
-            process.wait()
+        assert wait_for(lambda: psutil.Process(started.pid).environ(), 60.0)
+        yield started
+        started.kill()
+
+
+def test_it_is_new_and_gone_at_its_end(place: Path) -> None:
+    with Scratch() as first, Scratch() as second:
+        assert first != second
+        assert first.parent == second.parent == place
+        assert not [file for file in first.iterdir() if file.name != "lock"]
+    assert list(place.iterdir()) == []
+
+
+def test_what_a_killed_process_left_is_removed_with_the_programs_that_it_started(
+    other: tuple[subprocess.Popen[str], Path], program: subprocess.Popen[bytes]
+) -> None:
+    process, left = other
+    process.kill()
+    process.wait()
+    assert left.exists()
+    with Scratch():
+        assert not left.exists()
+        assert program.wait(60.0) == -signal.SIGKILL
+
+
+def test_what_a_living_process_uses_stays_even_where_its_id_says_nothing(
+    other: tuple[subprocess.Popen[str], Path], program: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in another container that shares the folder: there no process has the id in the folder's name."""
+    monkeypatch.setattr(psutil, "pid_exists", lambda pid: False)
+    monkeypatch.setattr(psutil, "process_iter", lambda: iter(()))
+    with Scratch():
+        assert other[1].exists()
+    assert program.poll() is None
+
+
+def test_what_is_no_scratch_folder_of_ours_stays(place: Path) -> None:
+    """Without the lock, behind a link, or another user's."""
+    (theirs := place / "theirs").mkdir()
+    (theirs / "lock").touch()
+    (place / "tipbench-1-without").mkdir()
+    (place / "tipbench-2-link").symlink_to(theirs)
+    (place / "tipbench-3-linked").mkdir()
+    (place / "tipbench-3-linked" / "lock").symlink_to(theirs / "lock")
+    before = sorted(place.rglob("*"))
+    with Scratch():
+        pass
+    assert sorted(place.rglob("*")) == before
 
 
 def test_the_sockets_of_a_workers_own_processes_fit(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,9 +131,8 @@ def test_a_long_temporary_folder_is_not_used(place: Path, monkeypatch: pytest.Mo
     long = place / ("x" * LONGEST)
     long.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))
-    found = scratch_folder()
-    found.rmdir()
-    assert found.parent == Path("/tmp")
+    with Scratch() as folder:
+        assert folder.parent == Path("/tmp")
 
 
 # ---- a temporary folder that is full ----
@@ -169,8 +203,8 @@ def test_a_pair_that_fills_the_temporary_folder_fails_by_name_and_the_next_can_b
     (file,) = tmp_path.rglob("*.jsonl")
     assert done.returncode == 1
     assert re.search(r"tipbench: the temporary folder /tmp/tb-\w+ is full .*; 1 of 2 pairs are safe in", done.stderr)
-    assert f"continue with: tipbench run --resume {file}\n" in done.stderr
-    done = small("8m", "run", "--resume", str(file))
+    assert f"continue with: tipbench run --from {PAIRS / 'fills'} --resume {file}\n" in done.stderr
+    done = small("8m", "run", *FILLING, "--resume", str(file))
     assert done.returncode == 1
     run, _ = store.read(file)
     assert [record.name for record in run.records] == ["fills.FillsAndExits", "fills.Fills"]

@@ -69,7 +69,7 @@ def shrink(patch: pytest.MonkeyPatch) -> None:
     for name in ("quick", "full"):
         patch.setitem(PROFILES, name, PROFILE)
     patch.setattr(rules, "RULES", RULES)
-    patch.setattr(run, "_found", found)
+    patch.setattr(run, "discovered", found)
 
 
 def living(scratch: Path) -> list[str]:

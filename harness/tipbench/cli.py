@@ -57,7 +57,9 @@ def _exit_code(options: argparse.Namespace) -> int:
         print("tipbench: interrupted", file=sys.stderr)
         return 130
     except UserError as error:
-        print(f"tipbench: {error}", file=sys.stderr)
+        from tipbench.tip.wording import lines_of  # the message may hold words of a file
+
+        print(f"tipbench: {lines_of(str(error))}", file=sys.stderr)
         return error.exit_code
 
 
@@ -105,7 +107,12 @@ def _parser() -> argparse.ArgumentParser:
         default="",
         help="of the jobs: for two cores, a workstation, a card of 16 GB, one of 80 GB. Default: what this machine is",
     )
-    command.add_argument("--resume", type=Path, metavar="FILE", help="continue an interrupted run, as it was begun")
+    command.add_argument(
+        "--resume",
+        type=Path,
+        metavar="FILE",
+        help="continue an interrupted run as it was begun, from the same --from if any",
+    )
     command.add_argument("--seed", type=_seed, default=0, metavar="N", help="of inputs, weights and block order")
     command.add_argument("--bare", action="store_true", help="do not control the environment: heap, threads, hash seed")
     nodes = command.add_argument_group(
@@ -259,20 +266,21 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from tipbench.engine import nodes, run
+    from tipbench.engine import nodes, resume, run
     from tipbench.suite.files import BENCHMARKS
 
+    folder = os.path.realpath(options.folder) if options.folder else ""
     if options.resume:
         alone = vars(_parser().parse_args(["run", "--resume", str(options.resume)]))
-        alone |= {"rdzv": options.rdzv, "budget": options.budget}
+        alone |= {"rdzv": options.rdzv, "budget": options.budget, "folder": options.folder}
         if any(getattr(options, name) != value for name, value in alone.items()):
             raise run.CannotRun(
-                "--resume goes on with a run as it was begun: give it no names or options but --budget and --rdzv"
+                "--resume goes on with a run as it was begun: give it no names, and of the options only --from, "
+                "--budget and --rdzv"
             )
-        code = run.resume(options.resume, options.rdzv, more_s=options.budget)
+        code = resume.resume(options.resume, folder, options.rdzv, more_s=options.budget)
         return _with_answers(code, options.resume)
     place = nodes.place(options.nnodes, options.node_rank, options.rdzv)
-    folder = os.path.realpath(options.folder) if options.folder else ""
     if place and place.number:
         return run.follow_node_0(place, Path(folder) if folder else BENCHMARKS)
     code, path = run.measured(

@@ -209,7 +209,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         return
     config.stash[LOCK] = ExitStack()
     try:
-        config.stash[LOCK].enter_context(only_run("`pytest`"))
+        config.stash[LOCK].enter_context(only_run())
     except Busy as busy:
         raise session.Interrupted(str(busy)) from None
 

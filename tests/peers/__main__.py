@@ -78,7 +78,7 @@ def run(options: argparse.Namespace, command: str) -> int:
             f"not installed: {', '.join(lacking)}. The tools come with "
             "`pip install -c harness/constraints.txt -e '.[peers]'`, git with the system; or name others with --only"
         )
-    with only_run(f"`{command}`"):
+    with only_run():
         done = begin(options.out, header(command, options.seed))
         held = {comparison.key for comparison in done}
         left = [

@@ -68,7 +68,7 @@ def ratio(together: Sequence[float], alone: Sequence[float], freedom: int) -> tu
 
 
 def main() -> None:
-    with only_run("`python -m tests.peers.prepared`"):
+    with only_run():
         found = discover(BENCHMARKS, "cpu")
         alike: list[PairInfo] = [info for info in found.pairs if info.tip["id"] == "control" and not info.why]
         (beside,) = (info for info in found.pairs if info.name == BESIDE)

@@ -120,7 +120,7 @@ def welch(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float,
 def main(device: str = "auto") -> None:
     """Print the table of all controls whose sides share a process. Raises UserError."""
     rows = []
-    with only_run("`python -m tests.peers.timers`"):
+    with only_run():
         found = discover(BENCHMARKS / "control.py", device)
         launcher = Launcher(BENCHMARKS, controls(found.threads))
         try:

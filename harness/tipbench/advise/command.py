@@ -42,9 +42,10 @@ from tipbench.advise.surveyed import (
     time_with,
     write_command,
 )
+from tipbench.engine import resume as resuming
 from tipbench.engine import run
-from tipbench.engine.scratch import scratch_folder
 from tipbench.machine.limits import memory_bytes
+from tipbench.machine.scratch import Scratch
 from tipbench.records import store
 from tipbench.records.record import Record
 from tipbench.report import html
@@ -161,11 +162,8 @@ def _stored(folder: Path) -> dict[str, Any]:
 
 def _continue(folder: Path, about: dict[str, Any], budget_s: float) -> int:
     """about: the fields of `_Advice` that `job.json` keeps."""
-    kept = scratch_folder()
-    try:
-        return _Advice(folder, kept, **about).measure(budget_s)
-    finally:
-        shutil.rmtree(kept, ignore_errors=True)
+    with Scratch() as compiled:
+        return _Advice(folder, compiled, **about).measure(budget_s)
 
 
 @dataclass(frozen=True)
@@ -311,7 +309,7 @@ class _Advice:
             if any(part.exists() for part in parts[parts.index(place) + 1 :]):
                 return 0
             more_s, side_bytes = 0.0 if math.isinf(budget_s) else budget_s, self.survey["bytes"]
-            return run.resume(file, more_s=more_s, kept=self.kept, side_bytes=side_bytes)
+            return resuming.resume(file, str(place / "pairs"), more_s=more_s, shared=self.kept, side_bytes=side_bytes)
         short = 0 < budget_s < SHORT_S or place.name.startswith(SEARCH)
         options = run.Options(
             folder=str(place / "pairs"),
@@ -321,7 +319,7 @@ class _Advice:
             budget_s=0.0 if math.isinf(budget_s) else budget_s,
             given=self.target,
             profile="quick" if short else "full",
-            kept=self.kept,
+            shared=self.kept,
             side_bytes=self.survey["bytes"],
             checked=self._checked(place),
             first=tuple(f"{way['tip']}.{ALONE_PAIR}" for way in self.survey["ways"] if way["first"]),

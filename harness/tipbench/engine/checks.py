@@ -4,7 +4,6 @@ the separate pass for memory and one-off costs."""
 from __future__ import annotations
 
 import secrets
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +12,7 @@ from typing import Protocol
 
 from tipbench.engine.handle import WorkerFailed, WorkerHandle
 from tipbench.engine.purpose import Purpose
-from tipbench.engine.scratch import scratch_folder
+from tipbench.machine.scratch import Scratch
 from tipbench.records.fields import converted
 from tipbench.records.record import PairInfo, Record, Trainings, VariantInfo, VariantRecord
 from tipbench.tip.pair import BY_REFERENCE, Equal
@@ -91,8 +90,8 @@ def check(info: PairInfo, variants: Sequence[VariantInfo], start: Start, seed: i
     seeds = [seed + index for index in range(CHECK_SEEDS)]
     baseline, *optimized = variants
     results = {}
-    folder = scratch_folder()
-    file = str(folder / "baseline.pt")
+    scratch = Scratch()
+    file = str(scratch.path / "baseline.pt")
     workers: dict[ProcessSettings, WorkerHandle] = {}
 
     def worker_in(settings: ProcessSettings) -> WorkerHandle:
@@ -122,7 +121,7 @@ def check(info: PairInfo, variants: Sequence[VariantInfo], start: Start, seed: i
     finally:
         for worker in workers.values():
             worker.end()
-        shutil.rmtree(folder, ignore_errors=True)
+        scratch.remove()
     return results
 
 

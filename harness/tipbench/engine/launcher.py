@@ -18,8 +18,8 @@ from tipbench.engine.fork_server import ForkServer, ServerGone
 from tipbench.engine.handle import Worker, WorkerFailed, preloaded
 from tipbench.engine.nodes import Nodes, RemoteRanks, Rendezvous
 from tipbench.engine.purpose import Purpose
-from tipbench.engine.scratch import scratch_folder
 from tipbench.machine.controls import environment
+from tipbench.machine.scratch import Scratch
 from tipbench.machine.temporary import TemporaryFolderFull, writing_to
 from tipbench.records.record import PairInfo
 from tipbench.suite.files import BENCHMARKS
@@ -65,12 +65,13 @@ class Launcher:
     def __init__(
         self, folder: Path, controls: Mapping[str, str], nodes: Nodes | None = None, shared: Path | None = None
     ) -> None:
-        """nodes: the other nodes over which variants with ranks are spread. shared: a folder, made by `scratch_folder`,
-        in which several runs of the same code share what they compile; None: this run's own."""
+        """nodes: the other nodes over which variants with ranks are spread. shared: a folder in which several runs of
+        the same code share what they compile; None: this run's own."""
         self.folder = folder
         self.nodes = nodes
         self.controls = controls
-        self.scratch = scratch_folder()
+        self._scratch = Scratch()
+        self.scratch = self._scratch.path
         self._shared = shared or self.scratch
         self._shares_cache = shared is not None
         (self._shared / "tmp").mkdir(exist_ok=True)
@@ -130,8 +131,8 @@ class Launcher:
         if ranks > 1 and self.nodes:
             rendezvous, remote = self.nodes.start(info, settings, cache, purpose, launch)
         env = environment(self.controls, settings, rendezvous.nodes if rendezvous else 1)
-        # Short, as `scratch.LONGEST` ensures: where the path of a socket in TMPDIR is too long, the worker processes of
-        # a DataLoader cannot send their batches, and it waits for ever.
+        # Short, as `machine.scratch.LONGEST` ensures: where the path of a socket in TMPDIR is too long, the worker
+        # processes of a DataLoader cannot send their batches, and it waits for ever.
         env["TMPDIR"] = str(self._shared / "tmp")
         self._give_cache(info, cache, env)
         if purpose is Purpose.CHECK:
@@ -199,4 +200,4 @@ class Launcher:
     def close(self) -> None:
         for server in self._servers.values():
             server.end()
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        self._scratch.remove()

@@ -8,6 +8,8 @@ import sys
 import time
 from typing import TextIO
 
+from tipbench.tip.wording import lines_of
+
 
 class Progress:
     """Draws only when it is called, which happens only between blocks and launches.
@@ -34,7 +36,7 @@ class Progress:
             return
         left = self.end - time.monotonic()
         time_left = "" if math.isinf(left) else f", {_duration(max(0.0, left))} left"
-        text = f"[{self.answered}/{self.pairs}{time_left}] {what}"
+        text = lines_of(f"[{self.answered}/{self.pairs}{time_left}] {what}")
         width = shutil.get_terminal_size().columns
         self.stream.write("\r\x1b[K" + text[: width - 1])
         self.stream.flush()
@@ -46,7 +48,7 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Print a line above the live one."""
-        self.stream.write(("\r\x1b[K" if self.live else "") + text + "\n")
+        self.stream.write(("\r\x1b[K" if self.live else "") + lines_of(text) + "\n")
         self.stream.flush()
 
 

@@ -1,4 +1,4 @@
-"""One run from the first word to the last: selection, lock, results file, summary."""
+"""One run from the first word to the last: selection, lock, results file, summary; `resume.py` goes on with one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -21,7 +21,7 @@ from tipbench import __version__
 from tipbench.engine.follower import follow
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.lock import only_run
-from tipbench.engine.nodes import NodeLost, Nodes, Place, digest, gathered, place
+from tipbench.engine.nodes import NodeLost, Nodes, Place, digest, gathered
 from tipbench.engine.profiles import PROFILES
 from tipbench.engine.progress import Progress
 from tipbench.engine.runner import Plan, answered, complete, run
@@ -30,7 +30,7 @@ from tipbench.machine import describe
 from tipbench.machine.controls import controls
 from tipbench.machine.temporary import TemporaryFolderFull
 from tipbench.records import store
-from tipbench.records.fields import MalformedRecord, RunOptions, converted
+from tipbench.records.fields import RunOptions
 from tipbench.records.record import PairInfo, Record, Run
 from tipbench.suite.commit import suite_commit
 from tipbench.suite.discover import Discovery, discover
@@ -46,9 +46,6 @@ CHECK_BYTES = 3 << 30
 """Memory left for each pair that is checked beside others."""
 
 MOST_AT_ONCE = 16
-
-ALWAYS_STORED = ("profile", "device", "seed", "bare", "folder")
-"""Options that the header of every run has; the others came later."""
 
 SHARE_PREPARED = 0.5
 """Of the memory that is available: what launches that stand prepared may take."""
@@ -66,7 +63,7 @@ class Options(RunOptions):
         names, expression: which pairs; all without any.
         results: the folder in which the run is stored.
         place: of several nodes, which this is.
-        kept: as `Launcher` has it.
+        shared: as `Launcher` has it.
         first, side_bytes: as `Plan` has them.
         checked: records without launches of pairs that another run has checked.
     """
@@ -75,7 +72,7 @@ class Options(RunOptions):
     expression: str = ""
     results: Path = Path("results")
     place: Place | None = None
-    kept: Path | None = None
+    shared: Path | None = None
     first: Sequence[str] = ()
     side_bytes: int = 0
     checked: Sequence[Record] = ()
@@ -89,25 +86,25 @@ class Options(RunOptions):
     def nodes(self) -> int:
         return self.place.count if self.place else 1
 
-    def stored(self, found: Discovery) -> dict[str, Any]:
-        """What the header stores of them, with the device and the tier that were found."""
-        resolved = {"device": found.device, "size": found.size, "nnodes": self.nodes}
+    def stored(self, discovery: Discovery) -> dict[str, Any]:
+        """What the header stores of them, with the device and the tier as they were resolved."""
+        resolved = {"device": discovery.device, "size": discovery.size, "nnodes": self.nodes}
         return {field.name: getattr(self, field.name) for field in fields(RunOptions)} | resolved
 
 
 def measured(options: Options) -> tuple[int, Path]:
     """Measure anew, on this machine or as its first node. Returns the exit code and the file; raises UserError."""
-    found, pairs = _found(options)
+    discovery, pairs = discovered(options)
     # Controls that come along with another folder are measured if they are named.
-    listed = [*(pairs if options.names else found.pairs), *(record.info for record in found.broken)]
+    listed = [*(pairs if options.names else discovery.pairs), *(record.info for record in discovery.broken)]
     chosen = select(listed, options.names, options.expression)
     whole = not options.names and not options.expression and not options.folder
     # What is given has a control of its own: the job beside itself.
     own = [info for info in pairs if info.tip["id"] == "control" and not options.given]
     planned = with_controls(chosen, own, whole)
-    controlled = {} if options.bare else controls(found.threads)
+    controlled = {} if options.bare else controls(discovery.threads)
     about = describe.describe()
-    with only_run(f"`{typed_command()}`"), _others(options.place, about, options.pairs, controlled) as nodes:
+    with only_run(), others(options.place, about, options.pairs, controlled) as nodes:
         stored = Run(
             id=uuid.uuid4().hex,
             started=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -115,7 +112,7 @@ def measured(options: Options) -> tuple[int, Path]:
             commit=suite_commit(),
             machine=about | ({"nodes": nodes.described()} if nodes else {}),
             controls=controlled,
-            options=options.stored(found),
+            options=options.stored(discovery),
             planned=tuple(info.name for info in planned),
         )
         with store.create(options.results, stored) as writer:
@@ -123,67 +120,11 @@ def measured(options: Options) -> tuple[int, Path]:
             for record in checked:
                 writer.append(record)
             stored, budget_s = replace(stored, records=checked), options.budget_s or math.inf
-            return _carry_on(stored, planned, found, options, nodes, writer, budget_s), writer.path
-
-
-def resume(
-    path: Path,
-    rendezvous: str = "",
-    more_s: float | None = None,
-    kept: Path | None = None,
-    side_bytes: int = 0,
-) -> int:
-    """Go on with a run that was interrupted, or whose time was up, without repeating what its file holds.
-
-    rendezvous: where the nodes of a run on several meet now. more_s: seconds to go on for, 0 until
-    all is decided; None: what was left of its budget. kept, side_bytes: as `Options` has them. Raises UserError.
-    """
-    with only_run(f"`{typed_command()}`"):
-        stored, writer = store.resume(path)
-        with writer:
-            for notice in writer.notices:
-                print(f"tipbench: {notice}", file=sys.stderr)
-            try:
-                if missing_options := [name for name in ALWAYS_STORED if name not in stored.options]:
-                    raise MalformedRecord(f"the field {missing_options[0]!r} is missing")
-                begun = converted(stored.options, RunOptions)
-            except MalformedRecord as error:
-                raise CannotRun(f"{path}, line 1: the options are damaged ({error}); begin a new run") from None
-            left = set(stored.planned) - ({record.name for record in stored.records} - _begun(stored).keys())
-            if not left:
-                print(f"{path} is complete: of its {plural(len(stored.planned), 'pair')} none is left to measure")
-                return _conclude(stored, path)
-            budget_s = _budget_left(stored, begun.budget_s) if more_s is None else more_s or math.inf
-            if budget_s <= 0:
-                print(f"{path}: its time was up")
-                return _conclude(stored, path)
-            count = begun.nnodes
-            if count > 1 and not rendezvous:
-                raise CannotRun(f"{path} was begun on {count} nodes: give --rdzv HOST:PORT beside --resume")
-            if count == 1 and rendezvous:
-                raise CannotRun(f"{path} was begun on one machine, so --rdzv says nothing")
-            options = Options(**asdict(begun), place=place(count, 0, rendezvous), kept=kept, side_bytes=side_bytes)
-            here = describe.describe()
-            for field in ("name", "torch", "python"):
-                if here[field] != stored.machine.get(field):
-                    raise CannotRun(
-                        f"{path} was begun with {field} {stored.machine.get(field)}; here it is {here[field]}. "
-                        "One run is of one machine and one installation: begin a new one"
-                    )
-            found, pairs = _found(options)
-            known = {info.name: info for info in [*pairs, *(record.info for record in found.broken)]}
-            missing = [name for name in stored.planned if name not in known]
-            if missing:
-                raise CannotRun(f"{path} planned {missing[0]}, which is no longer in {options.pairs}; begin a new run")
-            planned = [known[name] for name in stored.planned]
-            with _others(options.place, here, options.pairs, stored.controls) as nodes:
-                if nodes and nodes.described() != stored.machine.get("nodes"):
-                    raise CannotRun(f"{path} was begun with other nodes: begin a new run with `tipbench run`")
-                return _carry_on(stored, planned, found, options, nodes, writer, budget_s)
+            return carry_on(stored, planned, discovery, options, nodes, writer, budget_s), writer.path
 
 
 @contextmanager
-def _others(
+def others(
     here: Place | None, about: Mapping[str, Any], folder: Path, controlled: Mapping[str, str]
 ) -> Iterator[Nodes | None]:
     """All other nodes of a run, once they have come; None for a run on one machine. Raises NodesError."""
@@ -199,7 +140,7 @@ def _others(
 def follow_node_0(here: Place, folder: Path) -> int:
     """Be another node than the first, until its run is over."""
     about = describe.describe()
-    with only_run(f"`{typed_command()}`"):
+    with only_run():
         print(f"node {here.number} of {here.count}: looking for node 0 at {here.address}", file=sys.stderr)
         started = follow(here, folder, _identity(about, folder))
     print(f"the run is over; {plural(started, 'group')} of ranks had a share here. Node 0 has the results")
@@ -212,24 +153,19 @@ def _identity(about: Mapping[str, Any], folder: Path) -> dict[str, str]:
     return {**installed, "suite": __version__, "commit": suite_commit(), "pairs": digest(folder)}
 
 
-def _found(options: Options) -> tuple[Discovery, list[PairInfo]]:
+def discovered(options: Options) -> tuple[Discovery, list[PairInfo]]:
     """Discover the folder; beside another than `benchmarks/` come its controls."""
-    found = discover(options.pairs, options.device, options.nodes, options.size)
+    discovery = discover(options.pairs, options.device, options.nodes, options.size)
     if not options.folder:
-        return found, list(found.pairs)
-    own = discover(BENCHMARKS / "control.py", found.device, options.nodes, found.size)
-    return found, [*own.pairs, *found.pairs]
+        return discovery, list(discovery.pairs)
+    own = discover(BENCHMARKS / "control.py", discovery.device, options.nodes, discovery.size)
+    return discovery, [*own.pairs, *discovery.pairs]
 
 
-def _budget_left(stored: Run, budget_s: float) -> float:
-    """Seconds of a run's budget that its pairs have not taken yet."""
-    return budget_s - sum(record.wall_s for record in stored.records) if budget_s else math.inf
-
-
-def _carry_on(
+def carry_on(
     stored: Run,
     planned: Sequence[PairInfo],
-    found: Discovery,
+    discovery: Discovery,
     options: Options,
     nodes: Nodes | None,
     writer: store.Writer,
@@ -238,28 +174,28 @@ def _carry_on(
     """Measure what `stored.records` does not hold yet, saving what is learnt of a pair as soon as it is known."""
     cores = stored.cores
     records = {record.name: record for record in stored.records}
-    begun = _begun(stored)
-    left = [info for info in planned if info.name not in records or info.name in begun]
-    broken = {record.name: record for record in found.broken}
+    continued = to_continue(stored)
+    left = [info for info in planned if info.name not in records or info.name in continued]
+    broken = {record.name: record for record in discovery.broken}
     progress = Progress(len(left), budget_s)
     progress.say(
         f"{plural(len(left), 'pair')} on {stored.machine['name']}, {stored.options['profile']} profile, "
         f"into {writer.path}"
     )
-    launcher = Launcher(options.pairs, stored.controls, nodes, options.kept)
+    launcher = Launcher(options.pairs, stored.controls, nodes, options.shared)
     plan = Plan(
         PROFILES[stored.options["profile"]],
         rules.RULES,
         stored.options["seed"],
         cores,
         # One card has no room for several pairs, and other nodes are spoken to by one thread.
-        at_once=1 if nodes or found.device == "cuda" else at_once(options.side_bytes),
+        at_once=1 if nodes or discovery.device == "cuda" else at_once(options.side_bytes),
         room=psutil.virtual_memory().available * SHARE_PREPARED,
         side_bytes=options.side_bytes,
         budget_s=budget_s,
         first=options.first,
     )
-    go_on = store.resume_command(writer.path)
+    go_on = store.resume_command(writer.path, options.folder)
     if stored.options.get("given"):  # the run is a part of an advice: DIR/PART/MACHINE/FILE
         go_on = f"tipbench advise --resume {shlex.quote(str(writer.path.parents[2]))}"
     if options.place:
@@ -267,16 +203,16 @@ def _carry_on(
     # `kill` ends a run as Ctrl-C does: records are safe, workers are ended, the way to go on is printed.
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        learning = run(left, launcher.start, plan, progress.show, broken, begun)
+        learning = run(left, launcher.start, plan, progress.show, broken, continued)
         with closing(learning):
             for record in learning:
-                known = records.get(record.name)
+                before_it = records.get(record.name)
                 writer.append(record)
                 records[record.name] = record
                 if answered(record, rules.RULES, cores):
-                    if known is None or not answered(known, rules.RULES, cores):
+                    if before_it is None or not answered(before_it, rules.RULES, cores):
                         progress.done(_line(record, cores))
-                elif len(record.launches) == 1 and not (known and known.launches):
+                elif len(record.launches) == 1 and not (before_it and before_it.launches):
                     progress.say(_line(record, cores))
     except KeyboardInterrupt:
         progress.say(f"interrupted: {_safe(writer, planned)}\ncontinue with: {go_on}")
@@ -289,7 +225,7 @@ def _carry_on(
     finally:
         signal.signal(signal.SIGTERM, before)
         launcher.close()
-    return _conclude(replace(stored, records=tuple(records.values())), writer.path)
+    return conclude(replace(stored, records=tuple(records.values())), writer.path)
 
 
 def at_once(side_bytes: int = 0) -> int:
@@ -299,7 +235,7 @@ def at_once(side_bytes: int = 0) -> int:
     return max(1, min(available_cores(), MOST_AT_ONCE, psutil.virtual_memory().available // each))
 
 
-def _begun(stored: Run) -> dict[str, Record]:
+def to_continue(stored: Run) -> dict[str, Record]:
     """By name, the records of a file that further launches belong to."""
     return {record.name: record for record in stored.records if not complete(record, rules.RULES, stored.cores)}
 
@@ -308,7 +244,7 @@ def _safe(writer: store.Writer, planned: Sequence[PairInfo]) -> str:
     return f"{writer.saved} of {len(planned)} pairs are safe in {writer.path}"
 
 
-def _conclude(stored: Run, path: Path) -> int:
+def conclude(stored: Run, path: Path) -> int:
     """Say what is still undecided, and where the results are. Returns the exit code."""
     cores, records = stored.cores, stored.records
     unfinished = set(stored.planned) - {record.name for record in records if complete(record, rules.RULES, cores)}
@@ -320,7 +256,8 @@ def _conclude(stored: Run, path: Path) -> int:
             *([f"memory not measured for {plural(without_memory, 'decided pair')}"] if without_memory else []),
         ]
         if open_pairs:
-            print(f"{'; '.join(open_pairs)}; continue with: {store.resume_command(path)} --budget +30m")
+            again = store.resume_command(path, str(stored.options.get("folder", "")))
+            print(f"{'; '.join(open_pairs)}; continue with: {again} --budget +30m")
         print(f"results: {path}\nreport:  tipbench report {shlex.quote(str(path))}")
     return int(any(_failed(record) for record in records))
 
@@ -330,7 +267,7 @@ def _interrupt(signum: int, frame: FrameType | None) -> NoReturn:
 
 
 def _failed(record: Record) -> bool:
-    return record.outcome == "failed" or any(found.outcome == "failed" for found in record.variants.values())
+    return record.outcome == "failed" or any(variant.outcome == "failed" for variant in record.variants.values())
 
 
 def _line(record: Record, cores: int) -> str:
@@ -352,8 +289,3 @@ def verdict(judged: Judgement) -> str:
     if judged.p is None:
         return f"provisional {ratio(judged.speedup, judged.low, judged.high)}"
     return f"{judged.verdict} {ratio(judged.speedup, judged.low, judged.high)}"
-
-
-def typed_command() -> str:
-    """The command as it was typed, for whoever finds the machine taken by it."""
-    return shlex.join(["tipbench", *sys.argv[1:]])

@@ -21,6 +21,7 @@ overflows nor becomes infinite."""
 Whole = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST - 1)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST - 1)]
 Positive = Annotated[int, msgspec.Meta(ge=1, le=LARGEST - 1)]
+Seed = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 Number = Annotated[float, msgspec.Meta(gt=-float(LARGEST), lt=float(LARGEST))]
 Ratio = Annotated[float, msgspec.Meta(gt=1e-12, lt=1e12)]
 Seconds = Annotated[float, msgspec.Meta(gt=1e-12, lt=1e12)]
@@ -72,10 +73,10 @@ class RunOptions:
     profile: Literal["quick", "full"] = "full"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     size: Literal["", "S", "M", "L", "XL"] = ""
-    seed: int = 0
+    seed: Seed = 0
     bare: bool = False
     folder: str = ""
-    nnodes: int = 1
+    nnodes: Positive = 1
     budget_s: Number = 0.0
     rules: Literal[2] = 2
     given: str = ""

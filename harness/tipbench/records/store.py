@@ -85,7 +85,7 @@ class Notice:
     further: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.file}, line {self.line}: {self.text}"
+        return _printable(f"{self.file}, line {self.line}: {self.text}")
 
 
 @dataclass
@@ -95,6 +95,7 @@ class Writer:
     Attributes:
         path: of the file.
         run: id of its run.
+        pairs: folder of its pairs; empty for the guides' own.
         descriptor: of the open file; -1 after `close`.
         stored: what the file holds of each pair.
         notices: what `resume` could not use in the file.
@@ -102,6 +103,7 @@ class Writer:
 
     path: Path
     run: str
+    pairs: str
     descriptor: int
     stored: dict[PairKey, Stored] = field(default_factory=dict)
     notices: list[Notice] = field(default_factory=list)
@@ -131,7 +133,7 @@ class Writer:
             cause = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else _why(error)
             raise StoreError(
                 f"{record.name} could not be written to {self.path}: {cause}. Pairs that are safe there: {self.saved}. "
-                f"Make room, or give access, then continue with: {resume_command(self.path)}",
+                f"Make room, or give access, then continue with: {resume_command(self.path, self.pairs)}",
                 exit_code=1,
             ) from error
         self.stored[key] = stored
@@ -154,9 +156,9 @@ def file_name(run: Run) -> str:
     return f"{_safe(run.started[:10])}-{_safe(run.id[:8])}"
 
 
-def resume_command(path: Path) -> str:
-    """The shell command that resumes the run in a file."""
-    return f"tipbench run --resume {shlex.quote(str(path))}"
+def resume_command(path: Path, pairs: str = "") -> str:
+    """The shell command that resumes the run in a file. pairs: their folder; empty for the guides' own."""
+    return f"tipbench run{f' --from {shlex.quote(pairs)}' if pairs else ''} --resume {shlex.quote(str(path))}"
 
 
 def folder_name(machine: Mapping[str, Any]) -> str:
@@ -177,7 +179,9 @@ def create(folder: Path, run: Run) -> Writer:
         raise StoreError(f"the header of {path} cannot be stored: {error}") from error
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        writer = Writer(path, run.id, os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644))
+        writer = Writer(
+            path, run.id, _pairs(run), os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
+        )
     except OSError as error:
         raise _unwritable(path, error) from error
     try:
@@ -199,7 +203,7 @@ def resume(path: Path) -> tuple[Run, Writer]:
     """
     run, stored, notices = _read(path)
     try:
-        writer = Writer(path, run.id, os.open(path, os.O_RDWR | os.O_APPEND), stored, notices)
+        writer = Writer(path, run.id, _pairs(run), os.open(path, os.O_RDWR | os.O_APPEND), stored, notices)
     except OSError as error:
         raise StoreError(f"cannot write to {path}: {_why(error)}") from error
     try:
@@ -345,6 +349,10 @@ def _header(path: Path, line: bytes) -> Run:
         raise UnusableFile(path, f", line 1: the header is damaged ({error}); {advice}") from None
     fields = {name: data[name] for name in HEADER}
     return Run(**{**fields, "planned": tuple(data["planned"])})
+
+
+def _pairs(run: Run) -> str:
+    return str(run.options.get("folder", ""))
 
 
 def _truncated(line: bytes) -> bool:

@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +19,8 @@ from typing import Any
 
 from tipbench.errors import UserError
 from tipbench.machine.controls import cleaned
-from tipbench.machine.temporary import TemporaryFolderFull, full, temporary_folder, writing_to
+from tipbench.machine.scratch import Scratch
+from tipbench.machine.temporary import TemporaryFolderFull, full, writing_to
 from tipbench.records.record import PairInfo, Record
 from tipbench.suite.files import pair_files
 from tipbench.tip.reason import Reason
@@ -63,10 +63,9 @@ def discover(folder: Path, device: str = "auto", nodes: int = 1, size: str = "")
     """
     files = pair_files(folder)
     broken: list[Record] = []
-    place = temporary_folder()
-    with writing_to(place), tempfile.TemporaryDirectory(prefix=f"tipbench-{os.getpid()}-", dir=place) as scratch:
+    with Scratch() as scratch, writing_to(scratch):
         while True:
-            answers, output, ending = _describe(folder, files, device, nodes, size, Path(scratch))
+            answers, output, ending = _describe(folder, files, device, nodes, size, scratch)
             if answers and "unusable" in answers[0]:
                 raise NoTorch(answers[0]["unusable"])
             if answers and "finished" in answers[-1]:
