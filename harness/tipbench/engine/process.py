@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 
 from tipbench.engine.fork_server import Forked, ServerGone
+from tipbench.machine.orphans import end_cleaners, kill_tree
 
 
 def spawn(command: Sequence[str], env: Mapping[str, str], output: Path) -> subprocess.Popen[bytes]:
@@ -33,6 +34,7 @@ class Process:
         self.ranks = ranks
         self._started = started
         self._ended = False
+        self._cleaners: list[psutil.Process] = []
         try:
             self.pidfd = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else None
             """A descriptor that can be read once the process, torchrun with ranks, has ended; None but on Linux."""
@@ -77,17 +79,8 @@ class Process:
 
     def kill(self) -> None:
         """End it and everything it started, at once. Another thread that waits for it learns that, and calls `end`."""
-        if self._ended:
-            return
-        descendants: list[psutil.Process] = []
-        with suppress(psutil.Error):
-            # torchrun gives each rank a session of its own, out of reach of one killpg.
-            descendants = psutil.Process(self.pid).children(recursive=True)
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
-        for descendant in descendants:
-            with suppress(psutil.Error):
-                descendant.kill()
+        if not (self._ended or self._cleaners):
+            self._cleaners += kill_tree(self.pid)
 
     def end(self) -> None:
         """`kill`, and wait until it has ended. From then on its id may be another process's."""
@@ -95,6 +88,7 @@ class Process:
             return
         self.kill()
         self._ended = True
+        end_cleaners(self.pid, self._cleaners)
         self._started.wait()
         if self.pidfd is not None:
             os.close(self.pidfd)

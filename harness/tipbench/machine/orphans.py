@@ -1,4 +1,4 @@
-"""No process outlives the run that started it, however the run ends."""
+"""No process outlives the run that started it, however the run ends, and none leaves its shared memory behind."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import ctypes
 import os
 import signal
 import sys
+import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +15,9 @@ import psutil
 
 SIGKILL_WITH_PARENT = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
+
+CLEANED_S = 6.0
+"""Most seconds for shared memory to be removed: torch_shm_manager looks every 2 s, and took 3.9 s."""
 
 
 def die_with_parent(parent: int | None = None) -> None:
@@ -29,6 +34,54 @@ def die_with_parent(parent: int | None = None) -> None:
 
 def _ask_kernel() -> None:
     ctypes.CDLL(None).prctl(SIGKILL_WITH_PARENT, signal.SIGKILL)
+
+
+def kill_tree(pid: int) -> list[psutil.Process]:
+    """Kill a process, its group and all that it started, but for those that remove its shared memory once it has ended:
+    these are returned, for `end_cleaners`.
+
+    Killed with it, they left what a DataLoader with torch's file_system strategy, or a `SharedMemory`, held in
+    /dev/shm, which is memory of the machine until it restarts.
+    """
+    descendants: list[psutil.Process] = []
+    with suppress(psutil.Error):
+        # torchrun gives each rank a session of its own, out of reach of one killpg.
+        descendants = psutil.Process(pid).children(recursive=True)
+    cleaners = [process for process in descendants if _cleans_up(process)]
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL) if cleaners else os.killpg(pid, signal.SIGKILL)
+    for process in descendants:
+        with suppress(psutil.Error):
+            process.resume() if process in cleaners else process.kill()
+    return cleaners
+
+
+def end_cleaners(pid: int, cleaners: Sequence[psutil.Process]) -> None:
+    """Wait for what `kill_tree(pid)` has left to do its work, then kill it and what is left of the group."""
+    if cleaners:
+        end = time.monotonic() + CLEANED_S
+        while any(map(_runs, cleaners)) and time.monotonic() < end:
+            time.sleep(0.05)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+        for process in cleaners:
+            with suppress(psutil.Error):
+                process.kill()
+
+
+def _cleans_up(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return process.name() == "torch_shm_manager" or "multiprocessing.resource_tracker" in " ".join(
+            process.cmdline()
+        )
+    return False
+
+
+def _runs(process: psutil.Process) -> bool:
+    """Whether it has not ended: the one that would collect its exit code has, so a zombie may stay for a while."""
+    with suppress(psutil.Error):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def end_working_in(folder: Path) -> None:

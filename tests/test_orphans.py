@@ -1,0 +1,55 @@
+"""What is ended takes along all that it started, and leaves nothing in shared memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tipbench.engine.process import Process
+
+SHARED = Path("/dev/shm")
+
+BLOCK = """
+from multiprocessing.shared_memory import SharedMemory
+held = [SharedMemory(create=True, size=1000)]
+"""
+
+LOADER = """
+import torch
+torch.multiprocessing.set_sharing_strategy("file_system")
+loader = torch.utils.data.DataLoader(torch.randn(64, 1000).unbind(), batch_size=4, num_workers=2)
+held = [iter(loader)]
+held.append(next(held[0]))
+"""
+
+
+@pytest.mark.parametrize("text", [BLOCK, LOADER], ids=["SharedMemory", "DataLoader"])
+@pytest.mark.parametrize("paused", [False, True])
+def test_what_a_killed_worker_shared_is_removed(text: str, paused: bool) -> None:
+    before = {*SHARED.iterdir()}
+    program = f"{text}\nimport time\nprint('ready', flush=True)\ntime.sleep(600)"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == b"ready\n"
+        children = psutil.Process(started.pid).children(recursive=True)
+        pids = {started.pid, *(child.pid for child in children)}
+        names = _made_by(pids, before)
+        assert names
+        worker = Process(started, ranks=1)
+        if paused:
+            worker.pause()
+        worker.end()
+    assert not [name for name in names if name.exists()]
+    assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+
+
+def _made_by(pids: set[int], before: set[Path]) -> set[Path]:
+    """Files of shared memory that these processes have open or mapped, and that were not there before."""
+    maps = "".join(Path(f"/proc/{pid}/maps").read_text() for pid in pids)
+    return {path for path in {*SHARED.iterdir()} - before if str(path) in maps}
