@@ -477,6 +477,13 @@ def test_newest_is_by_the_start_and_not_by_the_name(tmp_path: Path) -> None:
     paths = [stored(tmp_path, each) for each in made]
     assert newest(tmp_path) == paths[1]
     assert newest(paths[0].parent) == paths[0]
+    for name, started in (("zebr-aa-bb-x", "zebra"), ("9999-99-99-x", "2026-01-01T00:00:00+00:00")):
+        (path := tmp_path / f"{name}.jsonl").write_bytes(
+            paths[0].read_bytes().replace(made[0].started.encode(), started.encode())
+        )
+        assert newest(tmp_path) == paths[1], path
+    (tmp_path / "9999-99-99-y.jsonl").write_text("no header")
+    assert newest(tmp_path) == paths[1]
 
 
 def test_newest_of_nothing_says_how_to_measure(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import shlex
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -295,8 +296,7 @@ def newest(folder: Path) -> Path:
     files = sorted(folder.rglob(RUN_FILES))
     if not files:
         raise StoreError(f"no results under {folder}: measure first, with `make bench` or `tipbench run`")
-    day = max(file.name[:10] for file in files)
-    return max((file for file in files if file.name[:10] == day), key=lambda file: (_started(file), file.name))
+    return max(files, key=lambda file: (_started(file), file.name))
 
 
 def header(path: Path) -> Run:
@@ -316,12 +316,14 @@ def opened(path: Path) -> BinaryIO:
     return path.open("rb")
 
 
-def _started(path: Path) -> str:
-    """When the run started, for ordering; only the day where the header cannot be read."""
+def _started(path: Path) -> datetime:
+    """When the run started, by its header and whatever the file's name; before all others where that is no time, or the
+    header cannot be read."""
     try:
-        return header(path).started
-    except StoreError:
-        return path.name[:10]
+        started = datetime.fromisoformat(header(path).started)
+    except (StoreError, ValueError):
+        return datetime.min.replace(tzinfo=UTC)
+    return started if started.tzinfo else started.replace(tzinfo=UTC)
 
 
 def _header(path: Path, line: bytes) -> Run:
