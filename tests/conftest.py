@@ -26,6 +26,7 @@ SLOW = {
     "test_pytest_plugin": "pytest within pytest, each in a fresh process",
     "test_scratch": "temporary folders that are full",
     "test_simulated_coverage": "long simulations",
+    "test_what_acts": "every command that reads files, on every change of a header",
     "test_wiki_contract": "four wikis",
 }
 """The files of tests that `make test` leaves to `make test-all`, beside what is marked so, and what takes them long."""
