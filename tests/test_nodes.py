@@ -311,6 +311,25 @@ def test_who_speaks_another_language_is_sent_away() -> None:
     assert said[0].count == 2
 
 
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request", b"\0\0\0\2{}", b"\0\0\0\2\xff\xff", b""])
+def test_what_answers_in_place_of_node_0_is_named(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            accepted, _ = listening.accept()
+            with accepted:
+                accepted.recv(1 << 16)
+                accepted.sendall(answer)
+
+        threading.Thread(target=serve).start()
+        host, port = listening.getsockname()
+        there = Place(2, 1, host, port)
+        with pytest.raises(
+            NodesError, match=f"at {there.address} (is no tipbench|has gone, or something else answers)"
+        ):
+            joined(there, ABOUT)
+
+
 def test_who_waits_in_vain_says_what_to_type_and_where(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nodes, "JOIN_S", 0.05)
     said: list[object] = []
@@ -377,6 +396,7 @@ def test_the_first_rank_to_fail_is_the_reason_whoever_is_heard_first(tmp_path: P
     """Rank 0 sees rank 1's connection closed and reports it here, long before the other node's message is read."""
     lost = {"rank": 0, "failed": {"code": "step-raised", "detail": "Connection closed by peer"}, "order": 2}
     (tmp_path / "rank-0.json").write_text(json.dumps(lost))
+    (tmp_path / "rank-3.json").write_text(json.dumps(lost)[:20])  # killed while it wrote
     node, there = a_node()
     there.send_bytes(json.dumps({"ended": 7, "codes": {"1": 1}, "reports": [REPORT]}).encode())
     torchrun = Process(spawn(["false"], os.environ, tmp_path / "output"), ranks=2)

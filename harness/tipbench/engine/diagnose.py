@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from tipbench.engine.nodes import RemoteRanks
 from tipbench.engine.process import Process
@@ -26,6 +26,14 @@ STACK_S = 1.0
 """Seconds in which a process prints its stack. A process that has not yet registered the signal is ended by it."""
 
 CLOSED = "its connection was closed"
+
+
+class RankReport(TypedDict):
+    """What a rank leaves that fails, as `worker/serve.py` writes it."""
+
+    rank: int
+    failed: dict[str, Any]
+    order: int
 
 
 class Evidence:
@@ -83,9 +91,15 @@ class Evidence:
         ({rank: exit code from torchrun}, [{"rank", "failed", "order"} that a rank reported before it ended]).
         order: from `Ranks.order_of_failure`.
         """
-        file = self._scratch / "exit-codes.json"
-        codes = {int(rank): code for rank, code in json.loads(file.read_text()).items()} if file.exists() else {}
-        return codes, [json.loads(report.read_text()) for report in self._scratch.glob("rank-*.json")]
+        codes: dict[int, int] = {}
+        reports: list[dict[str, Any]] = []
+        with suppress(OSError, ValueError):
+            left = converted(json.loads((self._scratch / "exit-codes.json").read_text()), dict[str, int])
+            codes = {int(rank): code for rank, code in left.items()}
+        for file in self._scratch.glob("rank-*.json"):
+            with suppress(OSError, ValueError):  # a rank may be killed while it writes
+                reports.append(dict(converted(json.loads(file.read_text()), RankReport)))
+        return codes, reports
 
     def positions(self) -> list[str]:
         """Where in the pair's file its processes on this node are, such as "rank 1 was in no_sync.py, line 60"."""

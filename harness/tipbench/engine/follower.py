@@ -11,11 +11,14 @@ from typing import Any
 
 from tipbench.engine.handle import Worker
 from tipbench.engine.launcher import Launcher
-from tipbench.engine.nodes import NodeLost, Place, Rendezvous, joined
+from tipbench.engine.nodes import NodeLost, NodesError, Place, Rendezvous, joined
 from tipbench.engine.purpose import Purpose
 from tipbench.records.fields import converted
 from tipbench.records.record import PairInfo
 from tipbench.tip.process import ProcessSettings
+
+REQUESTS = ("pause", "resume", "end", "positions")
+"""What node 0 may request of a group of ranks, beside its start."""
 
 
 def follow(place: Place, folder: Path, identity: Mapping[str, Any]) -> int:
@@ -70,6 +73,8 @@ class _Here:
             self._start(request.pop("start"), **request)
         else:
             ((what, group),) = request.items()
+            if what not in REQUESTS:
+                raise NodesError(f"node 0 requests {what!a}, which this version of tipbench does not know")
             # A group that has ended by itself is not in _groups any more; node 0 may not have read the report yet.
             if group in self._groups:
                 worker = self._groups[group]

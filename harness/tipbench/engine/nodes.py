@@ -343,9 +343,12 @@ def joined(place: Place, identity: Mapping[str, Any]) -> tuple[Connection, dict[
     try:
         connection.send_bytes(json.dumps(greeting).encode())
         # Without a deadline: node 0 may still be accepting other nodes, and if it has gone, the read raises.
-        answer = json.loads(connection.recv_bytes())
+        answer = json.loads(connection.recv_bytes(1 << 20))
+        refused, controls = str(answer["refused"]), dict(answer["controls"])
     except (EOFError, OSError):
-        raise NodesError(f"node 0 at {place.address} has gone") from None
-    if answer["refused"]:
-        raise NodesError(f"node 0 refuses this one: {answer['refused']}")
-    return connection, answer["controls"]
+        raise NodesError(f"node 0 at {place.address} has gone, or something else answers there") from None
+    except (ValueError, KeyError, TypeError):
+        raise NodesError(f"what answers at {place.address} is no tipbench") from None
+    if refused:
+        raise NodesError(f"node 0 refuses this one: {refused}")
+    return connection, controls
