@@ -22,6 +22,7 @@ from tipbench.records.record import Record, Run
 from tipbench.report import earlier_runs, one_liners, render
 from tipbench.report.answer import KINDS, Answer, answers, by_tip
 from tipbench.report.earlier import MOST, earlier
+from tipbench.report.measure import effects
 from tipbench.report.results import results
 
 RESULTS = Path(__file__).parent.parent / "results"
@@ -118,10 +119,12 @@ def test_a_run_of_other_code_is_none_of_those_that_count(tmp_path: Path) -> None
 
 def test_a_runs_own_interval_lies_within_that_of_its_answer() -> None:
     record = measured(info("Job", scale="macro"), {"optimized": 0.1}, spread=0.03, launches=6)
-    made = run([record])
-    (result,), (row,) = results(made), answers([results(made)])
-    assert row.low is not None and result.low is not None and row.low < result.low  # noqa: PT018
-    assert row.high is not None and result.high is not None and row.high > result.high  # noqa: PT018
+    (result,) = results(run([record]))
+    mean = effects([[result]])[result.key].mean
+    assert mean is not None
+    assert result.log_low is not None
+    assert result.log_high is not None
+    assert mean.interval()[0] < result.log_low < result.log_high < mean.interval()[1]
 
 
 # ---- the same answers everywhere ----

@@ -72,8 +72,8 @@ def effects(runs: Sequence[Sequence[Result]]) -> dict[Key, Effect]:
     for result in (result for run in runs[-1:] for result in run if result.is_measured):
         measure, quantity = MEASURES.get(result.claim, TIME), _quantity(result, result.claim)
         before = earlier.get((result.key, result.work), ())
-        replicates = [one for one in before if _quantity(one, result.claim) == quantity]
-        means = [measure.of(one) for one in (*replicates, result)]
+        replicates = [older for older in before if _quantity(older, result.claim) == quantity]
+        means = [measure.of(replicate) for replicate in (*replicates, result)]
         pooled_effects[result.key] = Effect(result, tuple(mean for mean in means if mean is not None), measure)
     return pooled_effects
 

@@ -46,12 +46,10 @@ class Layout:
     Attributes:
         below: what addresses of evidence and of figures begin with on the first page; None where pages are printed, so
             that titles are no links, figures are put in words and code is left out.
-        ending: of addresses of pages.
         home: the address of the first page on pages of evidence; empty for none.
     """
 
     below: str | None = None
-    ending: str = ".md"
     home: str = ""
 
 
@@ -84,7 +82,7 @@ def pages(run: Run, runs: Sequence[Sequence[Result]], notices: Sequence[Notice],
     jobs, curves = whole_jobs.drawing(whole_jobs.bars(rows_of_answers, effects(runs))), sweeps.drawings(runs[-1])
 
     def address(name: str) -> str:
-        return "" if layout.below is None else f"{layout.below}{name}{layout.ending}"
+        return "" if layout.below is None else f"{layout.below}{name}.md"
 
     of_run = _run(run)
     title = f"PyTorch tuning tips on {machine_words(run.machine)}"
@@ -125,7 +123,7 @@ def pages(run: Run, runs: Sequence[Sequence[Result]], notices: Sequence[Notice],
         **shared,
         **_whole_run(runs[-1], controls),
         results=[
-            {**_cells(row), "tip": tip, "address": "" if layout.below is None else f"{names[tip]}{layout.ending}"}
+            {**_cells(row), "tip": tip, "address": "" if layout.below is None else f"{names[tip]}.md"}
             for tip, rows in tips.items()
             for row in rows
         ],

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from tipbench.report.answer import Answer
 from tipbench.report.figures.drawing import LIGHT, Drawing, ratio_axis, ratio_limits, shown
 from tipbench.report.measure import Effect
-from tipbench.report.result import Key, Result
+from tipbench.report.result import Key
 from tipbench.tip.pair import Claim
 from tipbench.verdict.pooling import Mean
 
@@ -62,14 +62,10 @@ def bars(answers: Sequence[Answer], effects: Mapping[Key, Effect]) -> list[Bar]:
     """Of the whole jobs that the answers are made of. effects: of the same runs, as `measure.effects` has them."""
     jobs = [(answer.claim, effects[answer.key]) for answer in answers if answer.role == "job" and answer.key]
     return [
-        Bar(f"{effect.newest.tip}: {_job(effect.newest)}", claim, effect.state.word, *_ratios(effect.mean))
+        Bar(f"{effect.newest.tip}: {effect.newest.job_and_way}", claim, effect.state.word, *_ratios(effect.mean))
         for claim, effect in jobs
         if effect.newest.scale == "macro" and effect.mean is not None
     ]
-
-
-def _job(result: Result) -> str:
-    return result.pair if result.variant == "optimized" else f"{result.pair} ({result.variant})"
 
 
 def _ratios(mean: Mean) -> tuple[float, float, float]:
