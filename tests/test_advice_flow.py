@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from tests.made_up import info, measured, run, stored, tip
-from tests.test_advise_page import SURVEY, way
+from tests.test_advise_page import C_CHANGES_RESULTS, SURVEY
 from tipbench.advise import command, scores
-from tipbench.advise.surveyed import Survey
 from tipbench.engine import run as run_file
+from tipbench.given.survey import Survey
 
 Gain = Callable[[frozenset[str]], float]
 """ln of what tips that are followed together bring over the job as it is."""
@@ -185,9 +185,6 @@ def test_a_search_is_begun_only_where_a_launch_of_all_members_is_expected_to_fit
     machine = Machine(summed(a=0.3, b=0.2), short=["alone"], launch_s=launch_s)
     assert members(on(machine)(budget_s=240.0)) == ["a", "b"]
     assert machine.parts == ["alone", *searches, "confirmed"]
-
-
-C_CHANGES_RESULTS: Survey = {**SURVEY, "ways": [way("a"), way("b"), {**way("c"), "changes_numbers": True}]}
 
 
 def score_with(changed: float, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,11 +56,11 @@ def threads_that_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def record_of(folder: Path, target: str, tip: str) -> Record:
     survey = surveyed(target)
-    for way in survey["ways"]:  # what a phase takes of a step is measured, and these tests are not about it
-        if way["name"] == tip and TOO_LITTLE.search(way["why_not"]):
-            way["why_not"] = ""
-    write_alone(folder, target, survey)
-    (info,) = (pair for pair in discover(folder, survey["device"]).pairs if pair.tip["id"] == tip)
+    ways = [  # what a phase takes of a step is measured, and these tests are not about it
+        replace(way, why_not="") if way.name == tip and TOO_LITTLE.search(way.why_not) else way for way in survey.ways
+    ]
+    write_alone(folder, target, replace(survey, ways=ways))
+    (info,) = (pair for pair in discover(folder, survey.device).pairs if pair.tip["id"] == tip)
     with closing(Launcher(folder, controls(1))) as launcher:
         return checked(info, launcher.start, 0)
 
@@ -89,7 +89,7 @@ def test_a_tip_on_a_job_takes_effect_and_does_the_same_work(tmp_path: Path, faul
 
 
 def test_a_tip_that_the_job_cannot_follow_has_a_reason() -> None:
-    why = {way["name"]: way["why_not"] for way in surveyed(f"{JOBS / 'faults.py'}:no_fault")["ways"]}
+    why = {way.name: way.why_not for way in surveyed(f"{JOBS / 'faults.py'}:no_fault").ways}
     assert why["channels-last"] == "the model has no two-dimensional convolutions"
     assert why["no-debug-apis"] == "anomaly mode is off"
     assert why["no-grad"] == "the job trains, which needs gradients"
@@ -101,10 +101,10 @@ def test_a_bare_step_can_follow_what_is_set_for_the_process(tmp_path: Path) -> N
     file = tmp_path / "bare.py"
     file.write_text("import torch\n\n\ndef job():\n    x = torch.randn(100)\n    return lambda: print(x.sum())\n")
     survey = surveyed(f"{file}:job")
-    assert (survey["kind"], survey["compared"]) == ("step", False)
+    assert (survey.kind, survey.compared) == ("step", False)
     assert {"allocator", "amp", "openmp-threads"} <= sides_alone(survey).keys()
     assert not {"channels-last", "fused-optimizer", "async-loading", "compile-modes"} & sides_alone(survey).keys()
-    why = {way["name"]: way["why_not"] for way in survey["ways"]}
+    why = {way.name: way.why_not for way in survey.ways}
     assert why["no-debug-apis"] == "anomaly mode is off"
 
 
@@ -113,17 +113,17 @@ def test_a_bare_step_can_follow_what_is_set_for_the_process(tmp_path: Path) -> N
     [("anomaly_mode", "no-debug-apis"), ("one_thread", "openmp-threads")],
 )
 def test_what_mends_a_fault_comes_first(fault: str, tip: str) -> None:
-    ways = surveyed(f"{JOBS / 'faults.py'}:{fault}")["ways"]
-    assert next(way["first"] for way in ways if way["name"] == tip)
-    assert not any(way["first"] for way in ways if way["tip"] in ("allocator", "amp"))
+    ways = surveyed(f"{JOBS / 'faults.py'}:{fault}").ways
+    assert next(way.first for way in ways if way.name == tip)
+    assert not any(way.first for way in ways if way.tip in ("allocator", "amp"))
 
 
 def test_what_a_tip_is_about_must_take_some_of_the_time_and_what_takes_much_comes_first(tmp_path: Path) -> None:
     file = tmp_path / "waits.py"
     file.write_text(WAITS)
-    ways = surveyed(f"{file}:job")["ways"]
-    assert [way["name"] for way in ways if way["first"] and not way["why_not"]] == ["async-loading"]
-    why = {way["name"]: way["why_not"] for way in ways}
+    ways = surveyed(f"{file}:job").ways
+    assert [way.name for way in ways if way.first and not way.why_not] == ["async-loading"]
+    why = {way.name: way.why_not for way in ways}
     assert why["fused-optimizer"].startswith("the optimizer takes 0.")
     assert TOO_LITTLE.search(why["fused-optimizer"])
     assert why["async-loading"] == ""
@@ -132,8 +132,7 @@ def test_what_a_tip_is_about_must_take_some_of_the_time_and_what_takes_much_come
 def test_what_makes_every_measurement_long_is_said() -> None:
     survey = surveyed(f"{JOBS / 'faults.py'}:no_fault")
     assert slow(survey) == []
-    survey["import_s"], survey["build_s"] = 41.0, 62.0
-    imported, built = slow(survey)
+    imported, built = slow(replace(survey, import_s=41.0, build_s=62.0))
     assert imported.startswith("Importing faults.py takes 41")
     assert 'belongs below `if __name__ == "__main__":`' in imported
     assert built.startswith("Building the job takes 62")
@@ -144,10 +143,10 @@ def test_every_tip_is_tried_or_named_with_what_to_write() -> None:
     modules = [load(file, BENCHMARKS) for file in pair_files(BENCHMARKS)]
     tips = {module.TIP.id for module in modules} - {"control", "limit"}
     for_gpus = {module.TIP.id for module in modules if {pair.devices for pair in pair_classes(module)} == {("cuda",)}}
-    by_hand = {tip for tip, _, _ in survey["by_hand"]}
+    by_hand = {tip for tip, _, _ in survey.by_hand}
     assert not by_hand & for_gpus
-    assert {way["tip"] for way in survey["ways"]} | by_hand | for_gpus == tips
-    assert all(do for _, _, do in survey["by_hand"])
+    assert {way.tip for way in survey.ways} | by_hand | for_gpus == tips
+    assert all(do for _, _, do in survey.by_hand)
 
 
 def test_an_advice_of_another_version_is_said_in_one_sentence(
@@ -189,8 +188,8 @@ def test_a_job_whose_process_ends_is_said_in_one_sentence() -> None:
 def test_jobs_as_people_write_them_are_measured(tmp_path: Path, file: str, parameters: int, tip: str) -> None:
     target = f"{JOBS / file}:job"
     survey = surveyed(target)
-    assert survey["kind"] == "training"
-    assert survey["parameters"] == pytest.approx(parameters, rel=0.1)
+    assert survey.kind == "training"
+    assert survey.parameters == pytest.approx(parameters, rel=0.1)
     for name in ("as-it-is", tip):
         record = record_of(tmp_path / name, target, name)
         assert record.outcome == "measured", record.reason
@@ -204,14 +203,14 @@ def test_a_job_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_job_that_draws_anew_each_time_is_known_by_its_noise() -> None:
     survey = surveyed(f"{JOBS / 'bad.py'}:drawn_anew")
-    assert not survey["repeats"]
-    assert survey["noise"] > 0.01
+    assert not survey.repeats
+    assert survey.noise > 0.01
 
 
 def test_what_a_job_makes_of_rounding_is_known() -> None:
     """A network with batch normalisation over four pictures magnifies it, a perceptron does not."""
-    assert surveyed(f"{JOBS / 'segmentation.py'}:job")["rounding"] > VISIBLE
-    assert surveyed(f"{JOBS / 'faults.py'}:no_fault")["rounding"] < VISIBLE
+    assert surveyed(f"{JOBS / 'segmentation.py'}:job").rounding > VISIBLE
+    assert surveyed(f"{JOBS / 'faults.py'}:no_fault").rounding < VISIBLE
 
 
 @pytest.mark.parametrize("name", ["drawn_anew", "own_seed", "own_thread", "own_workers"])
@@ -222,9 +221,9 @@ def test_what_people_do_in_a_job_does_not_keep_it_from_being_measured(tmp_path: 
 
 def test_a_command_can_follow_what_is_set_in_its_environment(tmp_path: Path) -> None:
     survey = surveyed(f"{write_command(tmp_path, [sys.executable, '-c', 'pass'])}:job")
-    assert survey["name"] == f"{sys.executable} -c pass"
-    assert survey["kind"] == "command"
-    tried = {way["name"] for way in survey["ways"] if not way["why_not"]}
+    assert survey.name == f"{sys.executable} -c pass"
+    assert survey.kind == "command"
+    tried = {way.name for way in survey.ways if not way.why_not}
     assert "allocator/glibc-keeping" in tried
     assert {name.partition("/")[0] for name in tried} <= {"allocator", "libiomp"}
 
@@ -244,8 +243,8 @@ def test_a_command_that_fails_is_said_in_one_sentence(tmp_path: Path, command: l
 def test_what_changes_results_is_scored_by_a_function_of_theirs(tmp_path: Path) -> None:
     target = f"{JOBS / 'digits.py'}:job"
     survey = surveyed(target)
-    (amp,) = (way for way in survey["ways"] if way["name"] == "amp")
-    found = scores.write(tmp_path, target, survey, "accuracy", [amp], budget_s=6 * 60 * survey["step_s"] + 6)
+    (amp,) = (way for way in survey.ways if way.name == "amp")
+    found = scores.write(tmp_path, target, survey, "accuracy", [amp], budget_s=6 * 60 * survey.step_s + 6)
     assert found == scores.read(tmp_path)
     assert found.of.keys() == {scores.AS_IT_IS, "amp"}
     for one in found.of.values():
