@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +13,9 @@ from playwright.sync_api import expect
 
 from tests import browser as chromium
 from tests.browser import Window
-from tests.made_up import CLOSE, HOSTILE, both, hostile, info, measured, on_a_gpu, realistic, run, tip, with_work
+from tests.made_up import CLOSE, HOSTILE, both, count, hostile, info, measured, on_a_gpu, realistic, run, tip, with_work
 from tests.test_html import check_by_axe
-from tipbench.records.record import Run
+from tipbench.records.record import Record, Run
 from tipbench.records.store import Notice, read
 from tipbench.report import render, write
 from tipbench.report.results import results
@@ -27,6 +28,7 @@ RESULTS = Path(__file__).parent.parent / "results"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 OURS = "benchmarks/general/grad_none.py"
 MACRO: dict[str, Any] = {"scale": "macro"}
+UNSEEN = {"unseen": "no CUPTI"}
 
 
 @pytest.fixture(scope="module")
@@ -182,42 +184,45 @@ def test_what_all_variants_have_in_common_is_said_once() -> None:
     assert "- Mechanism, One, Two: workers: 0 -> 1 (n=1); 0 -> 2 (n=2)." in shown
 
 
-def test_a_planted_truth_is_shown_beside_the_verdict() -> None:
-    planted = measured(info(truth={"optimized": 1.03}), {"optimized": 0.03})
-    assert "| **faster** | 1.03x | 1.0" in markdown(run([planted]))
-    assert "truth" not in markdown(run([measured(info(), {"optimized": 0.03})]))
+ORDINARY = measured(info(), {"optimized": 0.3})
 
 
-def test_disturbed_rounds_are_counted() -> None:
-    record = measured(info(), {"optimized": 0.3})
-    first = replace(record.launches[0], throttled_us=(9,) + (0,) * 15)
-    shown = markdown(run([replace(record, launches=(first, *record.launches[1:]))]))
-    assert "| 6 (1 disturbed round left out) |" in shown
+def disturbed() -> Record:
+    first = replace(ORDINARY.launches[0], throttled_us=(9,) + (0,) * 15)
+    return replace(ORDINARY, launches=(first, *ORDINARY.launches[1:]))
 
 
-def test_a_mechanism_that_cannot_be_counted_says_so() -> None:
-    mechanism = {"what": "kernels", "baseline": {"unseen": "no CUPTI"}, "optimized": {"unseen": "no CUPTI"}}
-    shown = run([measured(info(), {"optimized": 0.3}, mechanism={"optimized": mechanism})])
-    assert "kernels: not seen, as no CUPTI" in markdown(shown)
-
-
-def test_a_gpus_readings_are_shown_by_side() -> None:
-    text = markdown(run([on_a_gpu()]))
-    for reading in (
-        *("1980 -> 1755 MHz", "40 -> 40 C", "1.25 -> 0.875 J"),
-        *("memory clock unavailable", "power unavailable", "its L2 cache as the step before had left it"),
-    ):
-        assert reading in text
-    flushed = replace(on_a_gpu(), info=info(device="cuda", flush_l2=True))
-    assert "its L2 cache emptied" in markdown(run([flushed]))
-    assert "- GPU" not in markdown(run([measured(info(), {"optimized": 0.3})]))
-
-
-def test_shares_of_the_machines_limit_are_shown() -> None:
-    product = with_work(info("MatrixProduct", tip=tip("control")), 0.0, {"flops": 2_000_000_000}, 0.02)
-    job = with_work(info("Job", **MACRO), 0.6931472, {"flops": 500_000_000}, 0.01)
-    assert re.search(r"limit, Job: .*\(100 GFLOP/s\): 50 % -> 100 %\.", markdown(run([product, job])))
-    assert "Share of this machine" not in markdown(run([job]))
+@pytest.mark.parametrize(
+    ("records", "shown"),
+    [
+        ([measured(info(truth={"optimized": 1.03}), {"optimized": 0.03})], ["| truth |", "| **faster** | 1.03x | 1.0"]),
+        ([disturbed()], ["| 6 (1 disturbed round left out) |"]),
+        (
+            [measured(info(), {"optimized": 0.3}, mechanism=count("kernels", UNSEEN, optimized=UNSEEN))],
+            ["kernels: not seen, as no CUPTI"],
+        ),
+        (
+            [on_a_gpu()],
+            [
+                *("- GPU", "1980 -> 1755 MHz", "40 -> 40 C", "1.25 -> 0.875 J", "memory clock unavailable"),
+                *("power unavailable", "its L2 cache as the step before had left it"),
+            ],
+        ),
+        ([replace(on_a_gpu(), info=info(device="cuda", flush_l2=True))], ["its L2 cache emptied"]),
+        (
+            [
+                with_work(info("MatrixProduct", tip=tip("control")), 0.0, {"flops": 2_000_000_000}, 0.02),
+                with_work(info("Job", **MACRO), math.log(2), {"flops": 500_000_000}, 0.01),
+            ],
+            ["Share of this machine's limit, Job: ", "(100 GFLOP/s): 50 % -> 100 %."],
+        ),
+    ],
+)
+def test_what_only_some_pairs_have_is_on_their_pages(records: list[Record], shown: list[str]) -> None:
+    without = markdown(run([ORDINARY]))
+    for text in shown:
+        assert text in markdown(run(records))
+        assert text not in without
 
 
 def test_both_sides_code_is_shown_where_the_run_stored_it(tmp_path: Path) -> None:
