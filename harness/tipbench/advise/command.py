@@ -359,8 +359,7 @@ class _Advice:
         """Write the pages, and print what the advice is. Returns the exit code."""
         outcome = self.outcome(combination)
         if pays(outcome):
-            ways = {way.name: way for way in self.survey.ways}
-            members = [ways[name] for name in combination]
+            members = [self.survey.by_name[name] for name in combination]
             if is_known(self.survey):
                 outcome = replace(outcome, phase_seconds=time_with(self.job.target, members))
             tuned.write(self.folder, self.job.target, self.survey, members, gain(outcome))

@@ -85,7 +85,7 @@ def changes(outcome: Outcome) -> list[str]:
 
 
 def _do(outcome: Outcome) -> dict[str, str]:
-    return {way.name: way.do.rstrip(":") for way in outcome.survey.ways}
+    return {name: way.do.rstrip(":") for name, way in outcome.survey.by_name.items()}
 
 
 def _not_confirmed(outcome: Outcome) -> list[str]:

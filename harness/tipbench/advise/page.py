@@ -101,8 +101,7 @@ def as_json(outcome: Outcome) -> dict[str, object]:
     not_tried: [{"name", "why"}]. by_hand: [{"tip", "title", "do"}].
     """
     survey, whole = outcome.survey, outcome.sides.get("optimized") if pays(outcome) else None
-    ways = {way.name: way for way in survey.ways}
-    combination = None
+    ways, combination = survey.by_name, None
     if whole is not None:
         without = {name: _without(name, outcome) for name in outcome.members}
         alone = {name: result.speedup or 1.0 for name, result in by_name(outcome).items()}
@@ -121,14 +120,8 @@ def as_json(outcome: Outcome) -> dict[str, object]:
         "together": combination,
         "time_with_changes": dict(outcome.phase_seconds),
         "tips": [
-            {
-                "tip": answer.tip,
-                "title": answer.title,
-                "answer": answer.answer,
-                "do": answer.do,
-                "gain": answer.gain,
-                "price": _price(answer, outcome),
-            }
+            {name: getattr(answer, name) for name in ("tip", "title", "answer", "do", "gain")}
+            | {"price": _price(answer, outcome)}
             for answer in _answers(outcome)
         ],
         "not_tried": [{"name": name, "why": way.why_not} for name, way in ways.items() if way.why_not],
@@ -240,7 +233,7 @@ def _with_the_changes(answer: Answer, outcome: Outcome) -> Answer:
     """The answer on a tip as the changes that pay together say it; as it is if they say nothing of it."""
     if not pays(outcome):
         return answer
-    all_ways = {way.name: way for way in outcome.survey.ways}
+    all_ways = outcome.survey.by_name
     ways = {name: way for name, way in all_ways.items() if way.tip == answer.tip}
     for name in ways.keys() & set(outcome.members):
         if gain := _as_a_member(name, outcome):
@@ -301,8 +294,8 @@ def _failed(answer: Answer, of_tip: Sequence[Result]) -> Answer:
 def _price(answer: Answer, outcome: Outcome) -> str:
     changing = [way.name for way in outcome.survey.ways if way.tip == answer.tip and way.changes_numbers]
     scores = filter(None, map(outcome.scores.words, changing))
-    tips = {way.name: way.tip for way in outcome.survey.ways}
-    member = next((name for name in outcome.members if tips[name] == answer.tip), None)
+    ways = outcome.survey.by_name
+    member = next((name for name in outcome.members if ways[name].tip == answer.tip), None)
     without = _without(member, outcome) if member and pays(outcome) else None
     once_more = price_once(without) if without else ""
     changes_results = "results change" if changing and answer.kind == USE else ""

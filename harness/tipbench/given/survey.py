@@ -82,3 +82,8 @@ class Survey:
     card: dict[str, float] = field(default_factory=dict)
     ways: list[WayHere] = field(default_factory=list)
     by_hand: list[tuple[str, str, str]] = field(default_factory=list)
+
+    @property
+    def by_name(self) -> dict[str, WayHere]:
+        """The ways by their names."""
+        return {way.name: way for way in self.ways}
