@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -273,6 +274,33 @@ def test_hostile_text_stays_text_in_markdown_and_html() -> None:
     html = render(hostile(), [Notice(Path("a"), 1, HOSTILE)], "html").decode()
     assert html.count("<script") == 1
     assert not re.search(r'<img|href="http://evil', html)
+
+
+def test_every_tip_has_a_page_of_its_own_whatever_it_is_called(tmp_path: Path) -> None:
+    tips = ("x/../y", "tip-1", "the-evidence", "the-run", "content", "", "Ä")
+    shown = run([measured(info(tip=tip(id)), {"optimized": 0.3}) for id in tips])
+    path = write(shown, [], "md", tmp_path)
+    assert path is not None
+    pages = [page for page in path.with_suffix("").iterdir() if page.suffix == ".md"]
+    assert len(pages) == len(tips) + 1
+    assert {page.name for page in pages} >= {"tip-1.md", "the-run.md"}
+    assert {file.parent for file in tmp_path.rglob("*.*")} == {path.parent, path.with_suffix("")}
+    ids = re.findall(r'\sid="([^"]+)"', render(shown, [], "html").decode())
+    assert len(ids) == len(set(ids))
+
+
+def test_a_command_to_repeat_runs_nothing_but_tipbench() -> None:
+    name = "made-up.x; touch ran"
+    page = markdown(run([measured(info("x; touch ran"), {"optimized": 0.3})]))
+    (command,) = re.findall(r"Repeat: `([^`]+)`", page)
+    assert shlex.split(command) == ["tipbench", "run", name]
+
+
+def test_a_title_is_one_short_line_of_harmless_text(made: Run) -> None:
+    named = replace(made, machine={**made.machine, "cpu": "a\n\x1b[31m\u202e" + "b" * 100_000})
+    (title,) = re.findall(r"<title>(.*?)</title>", render(named, [], "html").decode(), re.DOTALL)
+    assert len(title) < 1000
+    assert title.isprintable()
 
 
 # ---- files ----

@@ -15,12 +15,26 @@ from typing import Any
 
 import pytest
 
-from tests.made_up import CLOSE, HOSTILE, count, hostile, info, measured, on_a_gpu, realistic, run, tip, with_work
+from tests.made_up import (
+    CLOSE,
+    HOSTILE,
+    count,
+    hostile,
+    info,
+    measured,
+    on_a_gpu,
+    realistic,
+    run,
+    stored,
+    tip,
+    with_work,
+)
 from tipbench.records.record import Record, Run, VariantRecord
-from tipbench.records.store import Notice
+from tipbench.records.store import Notice, read
 from tipbench.report import FORMATS, ReportError, one_liners, render, write
 from tipbench.report.results import counts, results
 from tipbench.tip import wording as words
+from tipbench.tip.pair import Claim
 from tipbench.tip.reason import Reason
 
 GOLDEN = Path(__file__).parent / "golden" / "run.jsonl"
@@ -222,6 +236,33 @@ def test_hostile_text_is_no_formula_in_a_spreadsheet() -> None:
     about = info("=cmd|' /C calc'!A0", ["@sum(A1)"], tip=tip("+1"))
     (line,) = csv_lines(run([measured(about, {"@sum(A1)": 0.3})]))
     assert (line["tip"], line["pair"], line["variant"]) == ("'+1", "'=cmd|' /C calc'!A0", "'@sum(A1)")
+
+
+SLOW_ONCE = {"baseline": {"build": -9e18}, "optimized": {"build": 9e18}}
+
+
+@pytest.mark.parametrize(
+    ("records", "options"),
+    [
+        ([measured(info(tip=tip(claim=Claim.SOONER)), {"optimized": 0.3}, one_off=SLOW_ONCE)], {}),
+        ([measured(info(), {"optimized": 0.02}, one_off=SLOW_ONCE, baseline_s=1e-9)], {}),
+        ([measured(info(), {"optimized": 0.3})], {"budget_s": 10**400, "nnodes": 10**400, "profile": {"a": []}}),
+        ([measured(info(), {"optimized": 0.3}, steps=2**63 - 1)], {"budget_s": -1, "bare": "x", "rules": {}}),
+    ],
+)
+def test_any_number_that_a_file_may_hold_is_reported(
+    tmp_path: Path, records: list[Record], options: dict[str, Any]
+) -> None:
+    shown, notices = read(stored(tmp_path, run(records, options=options)))
+    assert shown.records
+    assert one_liners(shown)
+    for format in FORMATS:
+        assert render(shown, notices, format)
+
+
+def test_a_break_even_that_no_training_reaches_is_none() -> None:
+    (row,) = results(run([measured(info(), {"optimized": 0.02}, one_off=SLOW_ONCE, baseline_s=1e-9)]))
+    assert (row.verdict, row.break_even_steps) == ("faster", None)
 
 
 # ---- CSV ----

@@ -96,9 +96,12 @@ def _memory(result: Result) -> Mean | None:
 
 
 def _one_off(result: Result) -> Mean | None:
-    """A difference that single readings have by chance counts as next to none."""
+    """A difference that single readings have by chance counts as next to none. None too if a reading is further below
+    zero than by chance: a warm-up is what it takes beyond as many steady steps."""
     sides = result.one_off_sides
-    return None if sides is None else _reading(*(side + ONE_OFF_NOISE_S for side in sides))
+    if sides is None or min(sides) <= -ONE_OFF_NOISE_S:
+        return None
+    return _reading(*(side + ONE_OFF_NOISE_S for side in sides))
 
 
 def _counted(result: Result) -> Mean | None:

@@ -34,6 +34,9 @@ STATES = {
 }
 """By state, its name, its colour and its mark."""
 
+MOST = 400
+"""Bars of a figure; the suite has some 60. An image of 3,000 would be larger than matplotlib makes one."""
+
 LINE, AROUND = 0.19, 0.6
 """Inches from line to line, and around each group."""
 
@@ -74,7 +77,9 @@ def _ratios(mean: Mean) -> tuple[float, float, float]:
 
 
 def drawing(bars: Sequence[Bar]) -> list[Drawing]:
-    """One figure, none without bars."""
+    """One figure; none without bars, or with more than can be read."""
+    if len(bars) > MOST:
+        return []
     groups = {
         quantity: sorted((bar for bar in bars if bar.claim == claim), key=lambda bar: bar.ratio)
         for claim, quantity in QUANTITIES.items()
