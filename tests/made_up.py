@@ -83,9 +83,9 @@ def measured(
         launch({name: effect + drawn for name, effect in effects.items()}, seed, baseline_s=baseline_s)
         for seed, drawn in enumerate(scatter)
     )
-    known = {key: more.get(key, {}) for key in ("memory", "one_off", "mechanism", "equal", "trainings")}
+    fields = {key: more.get(key, {}) for key in ("memory", "one_off", "mechanism", "equal", "trainings")}
     variants = {
-        name: VariantRecord("measured", **{key: found[name] for key, found in known.items() if name in found})
+        name: VariantRecord("measured", **{key: sides[name] for key, sides in fields.items() if name in sides})
         for name in ("baseline", *effects)
     }
     return Record(about, "measured", steps=more.get("steps", 10), variants=variants, launches=made, wall_s=21.5)
@@ -115,7 +115,8 @@ def both(tensor: float, resident: float, **others: tuple[float, float]) -> dict[
 
 def count(what: str, before: Any, **after: Any) -> dict[str, dict[str, Any]]:
     return {
-        name: {"what": what, "baseline": before, "optimized": found, "engaged": True} for name, found in after.items()
+        name: {"what": what, "baseline": before, "optimized": counted, "engaged": True}
+        for name, counted in after.items()
     }
 
 
@@ -173,8 +174,8 @@ def realistic() -> Run:
     training: dict[str, Any] = {"scale": "macro"}
     libjemalloc = VariantRecord("skipped", Reason("needs.native", {"library": "libjemalloc"}))
     ways = {"optimized": 0.1, "thresholds": 0.02}
-    kept = measured(info("Temporaries", list(ways), tip=allocator), ways, spread=0.03, launches=18)
-    kept = replace(kept, variants={**kept.variants, "optimized": libjemalloc})
+    temporaries = measured(info("Temporaries", list(ways), tip=allocator), ways, spread=0.03, launches=18)
+    temporaries = replace(temporaries, variants={**temporaries.variants, "optimized": libjemalloc})
     hang = Reason("hang", {"seconds": 300, "doing": "block optimized"}, "; ended", "fix no_sync.py, line 40")
     records = [
         measured(info("Pointwise", tip=control), {"optimized": 0.0004}),
@@ -214,7 +215,7 @@ def realistic() -> Run:
             info("SmallOperations", ["threads=1", "threads=4"], tip=threads), {"threads=1": -0.1, "threads=4": -0.9},
         ),
         measured(info("ManyParameters", tip=grads), {"optimized": 0.0}, spread=0.001),
-        kept,
+        temporaries,
         Record(
             info("Accumulation", tip=sync), "failed", hang, wall_s=301.2,
         ),
@@ -224,6 +225,51 @@ def realistic() -> Run:
     ]  # fmt: skip
     planned = (*(record.name for record in records), "no-grad.Chain", "no-grad.ResNetInference")
     return run(records, planned=planned)
+
+
+def with_work(about: PairInfo, effect: float, work: Mapping[str, Any], baseline_s: float) -> Record:
+    """One step a block, whose baseline takes `baseline_s` and does this work."""
+    record = measured(about, {"optimized": effect}, baseline_s=baseline_s, steps=1)
+    return replace(record, variants={**record.variants, "baseline": VariantRecord("measured", work=work)})
+
+
+def on_a_gpu() -> Record:
+    """A pair on a card whose driver reports clocks, temperature and energy, and refuses its power."""
+    record = measured(info(device="cuda"), {"optimized": 0.3})
+    mhz, joules = {"baseline": 1980, "optimized": 1755}, {"baseline": 1.25, "optimized": 0.875}
+    launches = tuple(
+        replace(
+            launch,
+            gpu={
+                "sm_mhz": tuple(mhz[name] for name in launch.variant),
+                "celsius": (40,) * len(launch.variant),
+                "milliwatts": (-1,) * len(launch.variant),
+            },
+        )
+        for launch in record.launches
+    )
+    variants = {name: replace(side, energy={"joules_a_step": joules[name]}) for name, side in record.variants.items()}
+    return replace(record, launches=launches, variants=variants)
+
+
+HOSTILE = (
+    "</td><script>alert(1)</script> | a | b\n# head\r\n[x](http://evil) ![i](j) [[w]] `c` **b** _i_ "
+    "\x1b[31m \u202e \ud800 =1+1"
+)
+
+
+def hostile() -> Run:
+    """A run with HOSTILE in every field that holds text."""
+    everywhere = dict.fromkeys(("id", "title", "claim", "published", "status", "note", "why_not"), HOSTILE)
+    about = info(
+        HOSTILE, [HOSTILE], tip={**everywhere, "guide": [HOSTILE]}, scale=HOSTILE, file=HOSTILE, device=HOSTILE,
+        sizes={HOSTILE: 1},
+    )  # fmt: skip
+    counted = {"what": HOSTILE, "baseline": HOSTILE, "optimized": [HOSTILE], "engaged": True}
+    good = measured(about, {HOSTILE: 0.3}, mechanism={HOSTILE: counted}, equal={HOSTILE: {"worst": HOSTILE}})
+    bad = Record(replace(about, pair="Bad"), "failed", Reason(HOSTILE, {}, HOSTILE, HOSTILE))
+    machine = {"name": HOSTILE, "torch": HOSTILE, HOSTILE: HOSTILE, "gpus": [{"name": HOSTILE}]}
+    return run([good, bad], machine=machine, controls={HOSTILE: HOSTILE}, commit=HOSTILE, suite=HOSTILE)
 
 
 def files(root: Path, texts: Mapping[str, str]) -> Path:
@@ -245,7 +291,7 @@ def stored(folder: Path, of: Run) -> Path:
 def learnt(record: Record) -> Iterator[Record]:
     """A record as it grows: what its checks have found, two launches, its memory, and then the others."""
     nothing: dict[str, Any] = {"memory": {}, "one_off": {}, "energy": {}}
-    checked = {name: replace(found, **nothing) for name, found in record.variants.items()}
+    checked = {name: replace(side, **nothing) for name, side in record.variants.items()}
     parts = [
         replace(record, launches=record.launches[:count], steps=record.steps if count else 0)
         for count in range(len(record.launches) + 1)

@@ -34,24 +34,24 @@ MENDED_BY = {
 
 
 def advice(fault: str, number: int, budget: str, out: Path) -> dict[str, Any]:
-    """What one advice found, measured unless it is in `out`. Raises CalledProcessError."""
+    """What one advice stored, measured unless it is in `out`. Raises CalledProcessError."""
     place = out / f"{fault}-{number}"
     if not list(place.glob("*/advice.json")):
         command = ["advise", f"{FILE}:{fault}", "--budget", budget, "--seed", str(1000 * number), "--out", str(place)]
         subprocess.run([sys.executable, "-m", "tipbench", *command], check=True, stdout=subprocess.DEVNULL)
-    (found,) = place.glob("*/advice.json")
-    return json.loads(found.read_text())  # type: ignore[no-any-return]
+    (file,) = place.glob("*/advice.json")
+    return json.loads(file.read_text())  # type: ignore[no-any-return]
 
 
-def advised(found: dict[str, Any]) -> list[str]:
+def advised(stored: dict[str, Any]) -> list[str]:
     """The tips that an advice says to follow, the one that brings most first."""
-    members = found["together"]["members"] if found["together"] else []
+    members = stored["together"]["members"] if stored["together"] else []
     members = sorted(members, key=lambda member: -(member["gain"] or member["alone"]))
     return [str(member["name"]).partition("/")[0] for member in members]
 
 
-def is_right(fault: str, found: dict[str, Any]) -> bool:
-    tips, mended_by = advised(found), MENDED_BY[fault]
+def is_right(fault: str, stored: dict[str, Any]) -> bool:
+    tips, mended_by = advised(stored), MENDED_BY[fault]
     if not mended_by:
         return not tips
     return tips[:1] != [] and tips[0] in mended_by and sum(tip in mended_by for tip in tips) == 1
@@ -64,15 +64,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("planted"))
     parser.add_argument("fault", nargs="*", default=list(MENDED_BY))
     options = parser.parse_args()
-    said: dict[str, list[dict[str, Any]]] = {}
+    advices: dict[str, list[dict[str, Any]]] = {}
     for number in range(1, options.repeat + 1):
         for fault in options.fault:
-            found = advice(fault, number, options.budget, options.out)
-            said.setdefault(fault, []).append(found)
-            print(f"{fault} {number}: {', '.join(advised(found)) or 'nothing'}: {found['conclusion']}", flush=True)
+            stored = advice(fault, number, options.budget, options.out)
+            advices.setdefault(fault, []).append(stored)
+            print(f"{fault} {number}: {', '.join(advised(stored)) or 'nothing'}: {stored['conclusion']}", flush=True)
     print()
-    for fault, listed in said.items():
-        right = [one for one in listed if is_right(fault, one)]
+    for fault, listed in advices.items():
+        right = [stored for stored in listed if is_right(fault, stored)]
         print(f"{fault}: {len(right)} of {len(listed)} right; {held(right)}")
 
 
@@ -80,20 +80,20 @@ def held(listed: list[dict[str, Any]]) -> str:
     """How often an advice's interval holds the mean that the others with the same members found, weighted by their
     intervals: some are ten times as wide as others."""
     of_members: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    for one in listed:
-        if one["together"] and one["together"]["low"]:
-            members = tuple(member["name"] for member in one["together"]["members"])
-            of_members.setdefault(members, []).append(one["together"])
+    for stored in listed:
+        if stored["together"] and stored["together"]["low"]:
+            members = tuple(member["name"] for member in stored["together"]["members"])
+            of_members.setdefault(members, []).append(stored["together"])
     inside = total = 0
     for alike in of_members.values():
-        for one in alike:
-            others = [other for other in alike if other is not one]
+        for repetition in alike:
+            others = [other for other in alike if other is not repetition]
             if others:
                 weights = [math.log(other["high"] / other["low"]) ** -2 for other in others]
                 mean = math.exp(fmean((math.log(other["gain"]) for other in others), weights))
                 total += 1
-                inside += one["low"] <= mean <= one["high"]
-    return f"{inside} of {total} intervals hold what the other repetitions found"
+                inside += repetition["low"] <= mean <= repetition["high"]
+    return f"{inside} of {total} intervals hold the mean of the other repetitions"
 
 
 if __name__ == "__main__":

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from tests.made_up import info, measured, run, stored, tip
-from tests.test_advise_page import SURVEY, way
+from tests.test_advise_page import C_CHANGES_RESULTS, SURVEY
 from tipbench.advise import command, scores
-from tipbench.advise.surveyed import Survey
 from tipbench.engine import run as run_file
+from tipbench.given.survey import Survey
 
 Gain = Callable[[frozenset[str]], float]
 """ln of what tips that are followed together bring over the job as it is."""
@@ -65,8 +65,8 @@ class Machine:
         records = []
         for file in sorted(options.pairs.glob("*.py")):
             for name, sides in _pairs(file):
-                found = {side: self._gain(sides[side]) - self._gain(sides["baseline"]) for side in sides}
-                effects = {side: effect for side, effect in found.items() if side != "baseline"}
+                baseline = self._gain(sides.pop("baseline"))
+                effects = {side: self._gain(ways) - baseline for side, ways in sides.items()}
                 about = info(name, list(effects), tip=tip(file.stem.replace("_", "-")), scale="macro")
                 wall_s = launches * self.launch_s
                 records.append(replace(measured(about, effects, launches=launches), wall_s=wall_s))
@@ -78,13 +78,13 @@ class Machine:
 
 def _pairs(file: Path) -> list[tuple[str, dict[str, tuple[str, ...]]]]:
     """By pair, the ways that its sides follow, as the file says them."""
-    found = []
+    pairs = []
     for node in ast.parse(file.read_text()).body:
         if isinstance(node, ast.ClassDef):
             words = {word.arg: ast.literal_eval(word.value) for word in node.keywords}
-            found.append((node.name, {"baseline": (), "optimized": words["optimized"]} | words.get("others", {})))
-            found[-1][1]["baseline"] = words.get("baseline", ())
-    return found
+            sides = {"baseline": words.get("baseline", ()), "optimized": words["optimized"]}
+            pairs.append((node.name, sides | words.get("others", {})))
+    return pairs
 
 
 def summed(**brings: float) -> Gain:
@@ -103,7 +103,7 @@ def on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callabl
         monkeypatch.setattr(command, "surveyed", lambda target: survey)
         monkeypatch.setattr(command, "time_with", lambda target, ways: {})
 
-        def advice(budget_s: float = 1200.0, resume: bool = False, **options: Any) -> dict[str, Any]:
+        def advise(budget_s: float = 1200.0, resume: bool = False, **options: Any) -> dict[str, Any]:
             if resume:
                 assert command.resume(next(folders.iterdir()), budget_s) == 0
             else:
@@ -112,56 +112,56 @@ def on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callabl
             (file,) = folders.glob("*/advice.json")
             return json.loads(file.read_text())  # type: ignore[no-any-return]
 
-        return advice
+        return advise
 
     return machine
 
 
-def members(said: Mapping[str, Any]) -> list[str]:
-    return [member["name"] for member in said["together"]["members"]] if said["together"] else []
+def members(advice: Mapping[str, Any]) -> list[str]:
+    return [member["name"] for member in advice["together"]["members"]] if advice["together"] else []
 
 
 def test_the_tips_that_pay_are_searched_and_confirmed(on: Callable[..., Any]) -> None:
     machine = Machine(summed(a=0.3, b=0.2))
-    said = on(machine)()
+    advice = on(machine)()
     assert machine.parts == ["alone", "search-1", "confirmed"]
-    assert members(said) == ["a", "b"]
-    assert said["together"]["gain"] == pytest.approx(math.exp(0.5), rel=1e-3)
-    assert said["together"]["low"] < said["together"]["gain"] < said["together"]["high"]
-    gains = [member["gain"] for member in said["together"]["members"]]
+    assert members(advice) == ["a", "b"]
+    assert advice["together"]["gain"] == pytest.approx(math.exp(0.5), rel=1e-3)
+    assert advice["together"]["low"] < advice["together"]["gain"] < advice["together"]["high"]
+    gains = [member["gain"] for member in advice["together"]["members"]]
     assert gains == pytest.approx([math.exp(0.3), math.exp(0.2)], rel=1e-3)
-    assert [one["answer"] for one in said["tips"] if one["tip"] in "ab"] == ["use it", "use it"]
+    assert [one["answer"] for one in advice["tips"] if one["tip"] in "ab"] == ["use it", "use it"]
 
 
 def test_of_two_that_lose_together_what_each_gains_one_is_left(on: Callable[..., Any]) -> None:
     brings = {frozenset("a"): 0.4, frozenset("b"): 0.3, frozenset("ab"): 0.1}
-    said = on(Machine(lambda ways: brings.get(ways, 0.0)))()
-    assert members(said) == ["a"]
-    assert said["together"]["gain"] == pytest.approx(math.exp(0.4), rel=1e-3)
+    advice = on(Machine(lambda ways: brings.get(ways, 0.0)))()
+    assert members(advice) == ["a"]
+    assert advice["together"]["gain"] == pytest.approx(math.exp(0.4), rel=1e-3)
 
 
 def test_who_brings_what_another_brings_already_is_left_out_and_named(
     on: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = on(Machine(lambda ways: max([{"a": 0.4, "b": 0.3}.get(name, 0.0) for name in ways] or [0.0])))()
-    assert members(said) == ["a"]
+    advice = on(Machine(lambda ways: max([{"a": 0.4, "b": 0.3}.get(name, 0.0) for name in ways] or [0.0])))()
+    assert members(advice) == ["a"]
     assert "Left out: do b, 1.00" in capsys.readouterr().out
 
 
 def test_where_nothing_pays_all_the_time_is_for_the_tips_alone(on: Callable[..., Any]) -> None:
     machine = Machine(summed(a=-0.2))
-    said = on(machine)(budget_s=600.0)
+    advice = on(machine)(budget_s=600.0)
     assert (machine.parts, machine.further) == (["alone"], ["alone", "alone"])
     assert 600.0 - command.LEAST_S <= machine.now <= 600.0
-    assert said["together"] is None
-    assert said["conclusion"].startswith(
+    assert advice["together"] is None
+    assert advice["conclusion"].startswith(
         "Nothing worth changing: no tip that leaves the results as they are brings more"
     )
 
 
 def test_where_too_few_launches_say_what_pays_that_is_said(on: Callable[..., Any]) -> None:
-    said = on(Machine(summed(a=-0.2), short=["alone"]))()
-    assert said["conclusion"] == "Nothing worth changing was found yet: 3 of 3 tips need more launches"
+    advice = on(Machine(summed(a=-0.2), short=["alone"]))()
+    assert advice["conclusion"] == "Nothing worth changing was found yet: 3 of 3 tips need more launches"
 
 
 def test_a_short_time_is_not_for_a_search_and_more_time_does_not_search_what_was_confirmed(
@@ -169,13 +169,13 @@ def test_a_short_time_is_not_for_a_search_and_more_time_does_not_search_what_was
 ) -> None:
     """More time once led to a search of what had been confirmed, and to its members beside the figures of others."""
     machine = Machine(summed(a=0.3, b=0.06), short=["alone"])
-    advice = on(machine)
-    assert members(advice(budget_s=60.0)) == ["a"]
+    advise = on(machine)
+    assert members(advise(budget_s=60.0)) == ["a"]
     assert machine.parts == ["alone", "confirmed"]
-    said = advice(budget_s=1200.0, resume=True)
+    advice = advise(budget_s=1200.0, resume=True)
     assert machine.parts == ["alone", "confirmed"]
-    assert members(said) == ["a"]
-    assert said["together"]["gain"] == pytest.approx(math.exp(0.3), rel=1e-3)
+    assert members(advice) == ["a"]
+    assert advice["together"]["gain"] == pytest.approx(math.exp(0.3), rel=1e-3)
 
 
 @pytest.mark.parametrize(("launch_s", "searches"), [(10.0, ["search-1"]), (20.0, [])])
@@ -185,9 +185,6 @@ def test_a_search_is_begun_only_where_a_launch_of_all_members_is_expected_to_fit
     machine = Machine(summed(a=0.3, b=0.2), short=["alone"], launch_s=launch_s)
     assert members(on(machine)(budget_s=240.0)) == ["a", "b"]
     assert machine.parts == ["alone", *searches, "confirmed"]
-
-
-C_CHANGES_RESULTS: Survey = {**SURVEY, "ways": [way("a"), way("b"), {**way("c"), "changes_numbers": True}]}
 
 
 def score_with(changed: float, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,9 +215,9 @@ def test_what_changes_results_is_followed_only_where_that_is_allowed(
     expected: list[str],
 ) -> None:
     score_with(score, monkeypatch)
-    said = on(Machine(summed(a=0.3, c=0.5)), C_CHANGES_RESULTS)(**options)
-    assert members(said) == expected
-    prices = {one["tip"]: one["price"] for one in said["tips"]}
+    advice = on(Machine(summed(a=0.3, c=0.5)), C_CHANGES_RESULTS)(**options)
+    assert members(advice) == expected
+    prices = {one["tip"]: one["price"] for one in advice["tips"]}
     assert ("score 0" in prices["c"]) == ("check" in options)
 
 
@@ -230,6 +227,6 @@ def test_what_pays_only_by_further_launches_is_scored_then(
 ) -> None:
     score_with(score, monkeypatch)
     machine = Machine(lambda ways: 0.5 if "c" in ways and machine.further else -0.1 * len(ways))
-    said = on(machine, C_CHANGES_RESULTS)(check="accuracy")
+    advice = on(machine, C_CHANGES_RESULTS)(check="accuracy")
     assert machine.further[0] == "alone"
-    assert members(said) == expected
+    assert members(advice) == expected

@@ -17,6 +17,7 @@ from tipbench.advise.surveyed import NoJob, absolute, surveyed, write_command
 from tipbench.cli import main
 from tipbench.engine.checks import checked
 from tipbench.engine.launcher import PASSIVE, Launcher
+from tipbench.given.survey import Survey
 from tipbench.machine.controls import cleaned, controls
 from tipbench.records.record import Record
 from tipbench.suite.discover import discover
@@ -54,13 +55,21 @@ def threads_that_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tipbench.advise.surveyed.cleaned", lambda: cleaned() | PASSIVE)
 
 
+@pytest.fixture(scope="module")
+def without_faults() -> Survey:
+    """What is known of a training that nothing is wrong with."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tipbench.advise.surveyed.cleaned", lambda: cleaned() | PASSIVE)
+        return surveyed(f"{JOBS / 'faults.py'}:no_fault")
+
+
 def record_of(folder: Path, target: str, tip: str) -> Record:
     survey = surveyed(target)
-    for way in survey["ways"]:  # what a phase takes of a step is measured, and these tests are not about it
-        if way["name"] == tip and TOO_LITTLE.search(way["why_not"]):
-            way["why_not"] = ""
-    write_alone(folder, target, survey)
-    (info,) = (pair for pair in discover(folder, survey["device"]).pairs if pair.tip["id"] == tip)
+    ways = [  # what a phase takes of a step is measured, and these tests are not about it
+        replace(way, why_not="") if way.name == tip and TOO_LITTLE.search(way.why_not) else way for way in survey.ways
+    ]
+    write_alone(folder, target, replace(survey, ways=ways))
+    (info,) = (pair for pair in discover(folder, survey.device).pairs if pair.tip["id"] == tip)
     with closing(Launcher(folder, controls(1))) as launcher:
         return checked(info, launcher.start, 0)
 
@@ -82,14 +91,12 @@ def record_of(folder: Path, target: str, tip: str) -> Record:
 def test_a_tip_on_a_job_takes_effect_and_does_the_same_work(tmp_path: Path, fault: str, tip: str) -> None:
     record = record_of(tmp_path / "pairs", f"{JOBS / 'faults.py'}:{fault}", tip)
     assert record.outcome == "measured", record.reason
-    assert {name: found.outcome for name, found in record.variants.items()} == dict.fromkeys(
-        record.variants, "measured"
-    )
+    assert {side.outcome for side in record.variants.values()} == {"measured"}
     assert record.variants["optimized"].mechanism["engaged"]
 
 
-def test_a_tip_that_the_job_cannot_follow_has_a_reason() -> None:
-    why = {way["name"]: way["why_not"] for way in surveyed(f"{JOBS / 'faults.py'}:no_fault")["ways"]}
+def test_a_tip_that_the_job_cannot_follow_has_a_reason(without_faults: Survey) -> None:
+    why = {way.name: way.why_not for way in without_faults.ways}
     assert why["channels-last"] == "the model has no two-dimensional convolutions"
     assert why["no-debug-apis"] == "anomaly mode is off"
     assert why["no-grad"] == "the job trains, which needs gradients"
@@ -101,10 +108,10 @@ def test_a_bare_step_can_follow_what_is_set_for_the_process(tmp_path: Path) -> N
     file = tmp_path / "bare.py"
     file.write_text("import torch\n\n\ndef job():\n    x = torch.randn(100)\n    return lambda: print(x.sum())\n")
     survey = surveyed(f"{file}:job")
-    assert (survey["kind"], survey["compared"]) == ("step", False)
+    assert (survey.kind, survey.compared) == ("step", False)
     assert {"allocator", "amp", "openmp-threads"} <= sides_alone(survey).keys()
     assert not {"channels-last", "fused-optimizer", "async-loading", "compile-modes"} & sides_alone(survey).keys()
-    why = {way["name"]: way["why_not"] for way in survey["ways"]}
+    why = {way.name: way.why_not for way in survey.ways}
     assert why["no-debug-apis"] == "anomaly mode is off"
 
 
@@ -113,44 +120,41 @@ def test_a_bare_step_can_follow_what_is_set_for_the_process(tmp_path: Path) -> N
     [("anomaly_mode", "no-debug-apis"), ("one_thread", "openmp-threads")],
 )
 def test_what_mends_a_fault_comes_first(fault: str, tip: str) -> None:
-    ways = surveyed(f"{JOBS / 'faults.py'}:{fault}")["ways"]
-    assert next(way["first"] for way in ways if way["name"] == tip)
-    assert not any(way["first"] for way in ways if way["tip"] in ("allocator", "amp"))
+    ways = surveyed(f"{JOBS / 'faults.py'}:{fault}").ways
+    assert next(way.first for way in ways if way.name == tip)
+    assert not any(way.first for way in ways if way.tip in ("allocator", "amp"))
 
 
 def test_what_a_tip_is_about_must_take_some_of_the_time_and_what_takes_much_comes_first(tmp_path: Path) -> None:
     file = tmp_path / "waits.py"
     file.write_text(WAITS)
-    ways = surveyed(f"{file}:job")["ways"]
-    assert [way["name"] for way in ways if way["first"] and not way["why_not"]] == ["async-loading"]
-    why = {way["name"]: way["why_not"] for way in ways}
+    ways = surveyed(f"{file}:job").ways
+    assert [way.name for way in ways if way.first and not way.why_not] == ["async-loading"]
+    why = {way.name: way.why_not for way in ways}
     assert why["fused-optimizer"].startswith("the optimizer takes 0.")
     assert TOO_LITTLE.search(why["fused-optimizer"])
     assert why["async-loading"] == ""
 
 
-def test_what_makes_every_measurement_long_is_said() -> None:
-    survey = surveyed(f"{JOBS / 'faults.py'}:no_fault")
-    assert slow(survey) == []
-    survey["import_s"], survey["build_s"] = 41.0, 62.0
-    imported, built = slow(survey)
+def test_what_makes_every_measurement_long_is_reported(without_faults: Survey) -> None:
+    assert slow(without_faults) == []
+    imported, built = slow(replace(without_faults, import_s=41.0, build_s=62.0))
     assert imported.startswith("Importing faults.py takes 41")
     assert 'belongs below `if __name__ == "__main__":`' in imported
     assert built.startswith("Building the job takes 62")
 
 
-def test_every_tip_is_tried_or_named_with_what_to_write() -> None:
-    survey = surveyed(f"{JOBS / 'faults.py'}:no_fault")
+def test_every_tip_is_tried_or_named_with_what_to_write(without_faults: Survey) -> None:
     modules = [load(file, BENCHMARKS) for file in pair_files(BENCHMARKS)]
     tips = {module.TIP.id for module in modules} - {"control", "limit"}
     for_gpus = {module.TIP.id for module in modules if {pair.devices for pair in pair_classes(module)} == {("cuda",)}}
-    by_hand = {tip for tip, _, _ in survey["by_hand"]}
+    by_hand = {tip for tip, _, _ in without_faults.by_hand}
     assert not by_hand & for_gpus
-    assert {way["tip"] for way in survey["ways"]} | by_hand | for_gpus == tips
-    assert all(do for _, _, do in survey["by_hand"])
+    assert {way.tip for way in without_faults.ways} | by_hand | for_gpus == tips
+    assert all(do for _, _, do in without_faults.by_hand)
 
 
-def test_an_advice_of_another_version_is_said_in_one_sentence(
+def test_an_advice_of_another_version_is_refused_in_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "job.json").write_text('{"target": "train.py:job", "survey": {"name": "train.py:job"}}')
@@ -161,20 +165,15 @@ def test_an_advice_of_another_version_is_said_in_one_sentence(
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "message"),
     [
         ("train.py", "'train.py' names no function: write a Python file and a function in it, such as train.py:job"),
         ("nowhere.py:job", "nowhere.py is no file"),
     ],
 )
-def test_a_target_that_is_none_is_said_at_once(target: str, said: str) -> None:
-    with pytest.raises(NoJob, match=said):
+def test_a_target_that_is_none_is_refused_at_once(target: str, message: str) -> None:
+    with pytest.raises(NoJob, match=message):
         absolute(target)
-
-
-def test_a_job_whose_process_ends_is_said_in_one_sentence() -> None:
-    with pytest.raises(NoJob, match=r"bad.py:leaves: its process left with exit code 3"):
-        surveyed(f"{JOBS / 'bad.py'}:leaves")
 
 
 @pytest.mark.parametrize(
@@ -189,14 +188,16 @@ def test_a_job_whose_process_ends_is_said_in_one_sentence() -> None:
 def test_jobs_as_people_write_them_are_measured(tmp_path: Path, file: str, parameters: int, tip: str) -> None:
     target = f"{JOBS / file}:job"
     survey = surveyed(target)
-    assert survey["kind"] == "training"
-    assert survey["parameters"] == pytest.approx(parameters, rel=0.1)
+    assert survey.kind == "training"
+    assert survey.parameters == pytest.approx(parameters, rel=0.1)
     for name in ("as-it-is", tip):
         record = record_of(tmp_path / name, target, name)
         assert record.outcome == "measured", record.reason
 
 
-def test_a_job_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_whose_process_ends_or_hangs_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NoJob, match=r"bad.py:leaves: its process left with exit code 3"):
+        surveyed(f"{JOBS / 'bad.py'}:leaves")
     monkeypatch.setattr("tipbench.advise.surveyed.DEADLINE_S", 5.0)
     with pytest.raises(NoJob, match=r"bad.py:hangs: building the job and running its steps took over 5 s"):
         surveyed(f"{JOBS / 'bad.py'}:hangs")
@@ -204,14 +205,14 @@ def test_a_job_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_job_that_draws_anew_each_time_is_known_by_its_noise() -> None:
     survey = surveyed(f"{JOBS / 'bad.py'}:drawn_anew")
-    assert not survey["repeats"]
-    assert survey["noise"] > 0.01
+    assert not survey.repeats
+    assert survey.noise > 0.01
 
 
-def test_what_a_job_makes_of_rounding_is_known() -> None:
+def test_what_a_job_makes_of_rounding_is_known(without_faults: Survey) -> None:
     """A network with batch normalisation over four pictures magnifies it, a perceptron does not."""
-    assert surveyed(f"{JOBS / 'segmentation.py'}:job")["rounding"] > VISIBLE
-    assert surveyed(f"{JOBS / 'faults.py'}:no_fault")["rounding"] < VISIBLE
+    assert surveyed(f"{JOBS / 'segmentation.py'}:job").rounding > VISIBLE
+    assert without_faults.rounding < VISIBLE
 
 
 @pytest.mark.parametrize("name", ["drawn_anew", "own_seed", "own_thread", "own_workers"])
@@ -222,58 +223,60 @@ def test_what_people_do_in_a_job_does_not_keep_it_from_being_measured(tmp_path: 
 
 def test_a_command_can_follow_what_is_set_in_its_environment(tmp_path: Path) -> None:
     survey = surveyed(f"{write_command(tmp_path, [sys.executable, '-c', 'pass'])}:job")
-    assert survey["name"] == f"{sys.executable} -c pass"
-    assert survey["kind"] == "command"
-    tried = {way["name"] for way in survey["ways"] if not way["why_not"]}
+    assert survey.name == f"{sys.executable} -c pass"
+    assert survey.kind == "command"
+    tried = {way.name for way in survey.ways if not way.why_not}
     assert "allocator/glibc-keeping" in tried
     assert {name.partition("/")[0] for name in tried} <= {"allocator", "libiomp"}
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         ([sys.executable, "-c", "raise SystemExit('no data')"], "left with exit code 1: no data"),
         (["no-such-program", "x"], "no-such-program cannot be run: No such file or directory"),
     ],
 )
-def test_a_command_that_fails_is_said_in_one_sentence(tmp_path: Path, command: list[str], said: str) -> None:
-    with pytest.raises(NoJob, match=said):
+def test_a_command_that_fails_is_refused_in_one_sentence(tmp_path: Path, command: list[str], message: str) -> None:
+    with pytest.raises(NoJob, match=message):
         surveyed(f"{write_command(tmp_path, command)}:job")
 
 
 def test_what_changes_results_is_scored_by_a_function_of_theirs(tmp_path: Path) -> None:
     target = f"{JOBS / 'digits.py'}:job"
     survey = surveyed(target)
-    (amp,) = (way for way in survey["ways"] if way["name"] == "amp")
-    found = scores.write(tmp_path, target, survey, "accuracy", [amp], budget_s=6 * 60 * survey["step_s"] + 6)
-    assert found == scores.read(tmp_path)
-    assert found.of.keys() == {scores.AS_IT_IS, "amp"}
-    for one in found.of.values():
-        assert len(one) == scores.SEEDS
-        assert len(set(one)) > 1
-        assert min(one) > 0.5  # of ten digits, after some sixty steps
-    lower = replace(found, of={scores.AS_IT_IS: (0.9, 0.91), "amp": (0.85, 0.92)})
-    assert (found.keeps("none"), lower.keeps("amp"), replace(lower, of={**lower.of, "amp": (0.9,)}).keeps("amp")) == (
-        False,
-        False,
-        True,
-    )
+    (amp,) = (way for way in survey.ways if way.name == "amp")
+    scored = scores.write(tmp_path, target, survey, "accuracy", [amp], budget_s=6 * 60 * survey.step_s + 6)
+    assert scored == scores.read(tmp_path)
+    assert scored.of.keys() == {scores.AS_IT_IS, "amp"}
+    for of_seeds in scored.of.values():
+        assert len(of_seeds) == scores.SEEDS
+        assert len(set(of_seeds)) > 1
+        assert min(of_seeds) > 0.5  # of ten digits, after some sixty steps
+
+
+@pytest.mark.parametrize(("amp", "keeps"), [((0.9,), True), ((0.85, 0.92), False), ((), False)])
+def test_a_way_keeps_the_score_that_on_average_is_no_lower_than_the_lowest_without_it(
+    amp: tuple[float, ...], keeps: bool
+) -> None:
+    of = {scores.AS_IT_IS: (0.9, 0.91), **({"amp": amp} if amp else {})}
+    assert scores.Scores(200, of).keeps("amp") == keeps
 
 
 @pytest.mark.parametrize(
-    ("job", "check", "said"),
+    ("check", "message"),
     [
-        ("digits.py:job", "missing", "digits.py has no missing"),
-        ("digits.py:job", "nothing", "digits.py:nothing, at step 0, returned a NoneType: it must return"),
-        ("digits.py:job", "not_finite", "digits.py:not_finite, at step 0, returned nan: it must return a finite"),
-        ("digits.py:job", "accurate", "digits.py:accurate raised AttributeError: .* \\(digits.py, line 31\\)"),
+        ("missing", "digits.py has no missing"),
+        ("nothing", "digits.py:nothing, at step 0, returned a NoneType: it must return"),
+        ("not_finite", "digits.py:not_finite, at step 0, returned nan: it must return a finite"),
+        ("accurate", "digits.py:accurate raised AttributeError: .* \\(digits.py, line 31\\)"),
     ],
 )
-def test_a_score_that_is_none_is_said_before_anything_is_measured(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], job: str, check: str, said: str
+def test_a_score_that_is_none_is_refused_before_anything_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], check: str, message: str
 ) -> None:
-    assert main(["advise", f"{JOBS / job}", "--check", check, "--out", str(tmp_path / "advice")]) == 2
-    assert re.search(said, capsys.readouterr().err)
+    assert main(["advise", f"{JOBS}/digits.py:job", "--check", check, "--out", str(tmp_path / "advice")]) == 2
+    assert re.search(message, capsys.readouterr().err)
     assert not (tmp_path / "advice").exists()
 
 
@@ -284,9 +287,9 @@ def test_the_command_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture
     page = (folder / "advice.md").read_text()
     assert "the model has no two-dimensional convolutions" in page
     assert json.loads((folder / "advice.json").read_text())["job"] == "faults.py:anomaly_mode"
-    said = capsys.readouterr().out
-    assert "faults.py:anomaly_mode: a training of" in said
-    assert f"page: {folder / 'advice.html'}" in said
+    printed = capsys.readouterr().out
+    assert "faults.py:anomaly_mode: a training of" in printed
+    assert f"page: {folder / 'advice.html'}" in printed
     assert main(["advise", "--resume", str(folder), "--budget", "1s"]) == 0
     wiki = tmp_path / "wiki.git"
     git("init", "--quiet", "--bare", "--initial-branch=main", str(wiki))

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,47 +12,18 @@ from tipbench.advise.combination import WITHOUT
 from tipbench.advise.outcome import Outcome, interplay
 from tipbench.advise.page import as_json, lines
 from tipbench.advise.scores import AS_IT_IS, Scores
-from tipbench.advise.surveyed import Survey, WayHere
+from tipbench.given.survey import Survey, WayHere
 from tipbench.records.record import Record, VariantRecord
 from tipbench.report.result import Result
 from tipbench.tip.reason import Reason
 
 
-def way(name: str) -> WayHere:
-    return {
-        "tip": name,
-        "name": name,
-        "title": name,
-        "do": f"do {name}",
-        "why_not": "",
-        "changes_numbers": False,
-        "one_of": "",
-        "env": {},
-        "preload": [],
-        "first": False,
-    }
+def way(name: str, **more: Any) -> WayHere:
+    return WayHere(tip=name, name=name, title=name, do=f"do {name}", **more)
 
 
-SURVEY: Survey = {
-    "name": "train.py:job",
-    "kind": "training",
-    "device": "cpu",
-    "step_s": 0.05,
-    "import_s": 1.0,
-    "build_s": 1.0,
-    "repeats": True,
-    "noise": 0.0,
-    "rounding": 0.0,
-    "exact": True,
-    "compared": True,
-    "workers": 0,
-    "bytes": 0,
-    "parameters": 1000,
-    "rates": {},
-    "card": {},
-    "ways": [way(name) for name in "abc"],
-    "by_hand": [],
-}
+SURVEY = Survey("train.py:job", "training", "cpu", step_s=0.05, parameters=1000, ways=[way(name) for name in "abc"])
+C_CHANGES_RESULTS = replace(SURVEY, ways=[way("a"), way("b"), way("c", changes_numbers=True)])
 
 
 def speedup(factor: float, once: tuple[float, float] | None = (3.0, 3.0)) -> Result:
@@ -112,8 +84,7 @@ def test_members_and_what_was_left_out_are_named_with_what_they_bring() -> None:
     ],
 )
 def test_what_changes_results_is_named_though_it_is_left_out(scores: Scores, said: list[str]) -> None:
-    survey: Survey = {**SURVEY, "ways": [way("a"), way("b"), {**way("c"), "changes_numbers": True}]}
-    outcome = replace(together(1.5, a=1.5), survey=survey, scores=scores)
+    outcome = replace(together(1.5, a=1.5), survey=C_CHANGES_RESULTS, scores=scores)
     assert lines(outcome)[3:-4] == ["  do a", *said]
 
 
@@ -134,7 +105,7 @@ def test_a_tip_that_pays_alone_and_not_beside_the_changes_is_not_to_be_used() ->
     assert answers(outcome)["c"] == ("use it", alone)
     out = replace(outcome, left_out={"c": speedup(1.0)})
     assert answers(out)["c"] == ("don't", f"1.00x [0.98, 1.02] on top of the changes; alone {alone}")
-    survey: Survey = {**SURVEY, "ways": [{**way(name), "one_of": "optimizer"} for name in "abc"]}
+    survey = replace(SURVEY, ways=[way(name, one_of="optimizer") for name in "abc"])
     excluded = replace(together(1.5, a=1.3), survey=survey)
     assert answers(excluded)["c"] == ("don't", f"cannot be used with do a; alone {alone}")
 

@@ -22,6 +22,7 @@ from tipbench.records.record import Record, Run
 from tipbench.report import earlier_runs, one_liners, render
 from tipbench.report.answer import KINDS, Answer, answers, by_tip
 from tipbench.report.earlier import MOST, earlier
+from tipbench.report.measure import effects
 from tipbench.report.results import results
 
 RESULTS = Path(__file__).parent.parent / "results"
@@ -89,9 +90,9 @@ def answers_of(file: Path, *options: str) -> list[dict[str, Any]]:
     out = file.parent / "out"
     assert main(["report", str(file), "--format", "json", "--out", str(out), *options]) == 0
     (written,) = out.rglob("*.json")
-    found = json.loads(written.read_text())["answers"]
+    listed: list[dict[str, Any]] = json.loads(written.read_text())["answers"]
     shutil.rmtree(out)
-    return list(found)
+    return listed
 
 
 def test_earlier_runs_count_in_a_report_unless_it_is_of_the_run_alone(tmp_path: Path) -> None:
@@ -112,16 +113,18 @@ def test_earlier_runs_count_in_a_report_unless_it_is_of_the_run_alone(tmp_path: 
 
 def test_a_run_of_other_code_is_none_of_those_that_count(tmp_path: Path) -> None:
     stored(tmp_path, on_day(1, job(0.06, code={"baseline": "one"})))
-    (found,) = answers_of(stored(tmp_path, on_day(2, job(0.012, code={"baseline": "another"}))))
-    assert (found["kind"], found["runs"]) == ("at most", 1)
+    (answer,) = answers_of(stored(tmp_path, on_day(2, job(0.012, code={"baseline": "another"}))))
+    assert (answer["kind"], answer["runs"]) == ("at most", 1)
 
 
 def test_a_runs_own_interval_lies_within_that_of_its_answer() -> None:
     record = measured(info("Job", scale="macro"), {"optimized": 0.1}, spread=0.03, launches=6)
-    made = run([record])
-    (result,), (row,) = results(made), answers([results(made)])
-    assert row.low is not None and result.low is not None and row.low < result.low  # noqa: PT018
-    assert row.high is not None and result.high is not None and row.high > result.high  # noqa: PT018
+    (result,) = results(run([record]))
+    mean = effects([[result]])[result.key].mean
+    assert mean is not None
+    assert result.log_low is not None
+    assert result.log_high is not None
+    assert mean.interval()[0] < result.log_low < result.log_high < mean.interval()[1]
 
 
 # ---- the same answers everywhere ----
@@ -142,16 +145,13 @@ def test_the_page_of_a_run_and_the_comparison_give_the_same_answer_for_every_tip
         file = everything.runs[machine.speaks].file
         read, notices = store.read(file)
         report = json.loads(render(read, notices, "json", earlier_runs(file, read)))
-        own = {found.pop("tip"): found for found in report["answers"]}
-        there = {found["tip"]: found["answers"][place] for found in compared if found["answers"][place]["kind"]}
+        own = {answer.pop("tip"): answer for answer in report["answers"]}
+        there = {answer["tip"]: answer["answers"][place] for answer in compared if answer["answers"][place]["kind"]}
         assert there.keys() == own.keys()
-        for tip_id, said in there.items():
-            assert {**said, "title": own[tip_id]["title"]} == {
-                **own[tip_id],
-                "machine": machine.label,
-                "alike": said["alike"],
-            }
-            several += said["runs"] > 1
+        for tip_id, compared_answer in there.items():
+            further = {"machine": machine.label, "alike": compared_answer["alike"]}
+            assert {**compared_answer, "title": own[tip_id]["title"]} == {**own[tip_id], **further}
+            several += compared_answer["runs"] > 1
     assert several, "answers that rest on more than one run are among them"
 
 
@@ -193,20 +193,20 @@ SECRET = "internal_project_x"
 )
 def test_work_that_only_looks_the_same_when_published_does_not_count(other: Record) -> None:
     last = on_day(2, ours(0.012))
-    found = let_through(last, on_day(1, other))
-    assert SECRET not in repr(found)
-    assert {answer.runs for answer in counted(found)} == {1}
+    publication = let_through(last, on_day(1, other))
+    assert SECRET not in repr(publication)
+    assert {answer.runs for answer in counted(publication)} == {1}
 
 
 def test_private_code_that_is_the_same_counts_and_is_not_published() -> None:
     records = [ours(effect, code={"baseline": SECRET, "optimized": SECRET}) for effect in (0.06, 0.012)]
-    found = let_through(on_day(2, records[1]), on_day(1, records[0]))
-    assert SECRET not in repr(found)
-    assert {answer.runs for answer in counted(found)} == {2}
+    publication = let_through(on_day(2, records[1]), on_day(1, records[0]))
+    assert SECRET not in repr(publication)
+    assert {answer.runs for answer in counted(publication)} == {2}
 
 
 def test_a_tip_that_the_suite_does_not_know_is_in_no_earlier_run_either() -> None:
     foreign = measured(info(SECRET, tip=tip(SECRET)), {"optimized": 0.3})
-    found = let_through(on_day(2, ours(0.1), foreign), on_day(1, ours(0.1), replace(foreign)))
-    assert SECRET not in repr(found.run) + repr(found.earlier)
-    assert [len(run.records) for run in found.earlier] == [1]
+    publication = let_through(on_day(2, ours(0.1), foreign), on_day(1, ours(0.1), replace(foreign)))
+    assert SECRET not in repr(publication.run) + repr(publication.earlier)
+    assert [len(run.records) for run in publication.earlier] == [1]

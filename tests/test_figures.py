@@ -72,6 +72,7 @@ def test_the_text_alternative_counts_each_group_and_names_its_ends() -> None:
 
 def test_nothing_measured_nothing_drawn() -> None:
     assert whole_jobs.drawing([]) == []
+    assert whole_jobs.drawing(3000 * BARS) == [], "no image is so large"
     assert curves([]) == curves(curve(counts=(1, 2, 4))) == [], "three points are read faster in a table"
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,16 +14,14 @@ from playwright.sync_api import expect
 
 from tests import browser as chromium
 from tests.browser import Window
-from tests.made_up import CLOSE, both, info, measured, realistic, run, tip
+from tests.made_up import CLOSE, HOSTILE, both, count, hostile, info, measured, on_a_gpu, realistic, run, tip, with_work
 from tests.test_html import check_by_axe
-from tipbench.records.record import Launch, PairInfo, Record, Run, VariantRecord
+from tipbench.records.record import Record, Run
 from tipbench.records.store import Notice, read
 from tipbench.report import render, write
-from tipbench.report.code_places import code_of
 from tipbench.report.results import results
 from tipbench.tip import wording as words
 from tipbench.tip.pair import Claim
-from tipbench.tip.reason import Reason
 
 browser, window = chromium.browser, chromium.window
 
@@ -30,6 +29,7 @@ RESULTS = Path(__file__).parent.parent / "results"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 OURS = "benchmarks/general/grad_none.py"
 MACRO: dict[str, Any] = {"scale": "macro"}
+UNSEEN = {"unseen": "no CUPTI"}
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +80,7 @@ def test_a_tip_with_several_jobs_has_several_rows_and_no_markup_of_html(made: Ru
     )
     assert rows_of_tip == ["One", "Two"]
     assert not re.search(r"<[a-z/]", markdown(made))
+    assert set(re.findall(r"\d+\.\d{4,}", markdown(made))) == {"0.0001"}, "a tolerance; no float has many digits"
 
 
 def test_controls_that_call_identical_code_different_warn() -> None:
@@ -173,10 +174,6 @@ def test_all_results_are_in_one_table(made: Run) -> None:
     assert table[0].endswith("| same | +110 ms, pays after 161 steps |")
 
 
-def test_no_float_is_shown_with_many_digits(made: Run) -> None:
-    assert re.findall(r"\d+\.\d{4,}", markdown(made)) == ["0.0001"] * markdown(made).count("0.0001 allowed")
-
-
 def test_what_all_variants_have_in_common_is_said_once() -> None:
     names = ["n=1", "n=2"]
     counts_of = {name: {"what": "workers", "baseline": 0, "optimized": index} for index, name in enumerate(names, 1)}
@@ -188,64 +185,45 @@ def test_what_all_variants_have_in_common_is_said_once() -> None:
     assert "- Mechanism, One, Two: workers: 0 -> 1 (n=1); 0 -> 2 (n=2)." in shown
 
 
-def test_a_planted_truth_is_shown_beside_the_verdict() -> None:
-    planted = measured(info(truth={"optimized": 1.03}), {"optimized": 0.03})
-    assert "| **faster** | 1.03x | 1.0" in markdown(run([planted]))
-    assert "truth" not in markdown(run([measured(info(), {"optimized": 0.03})]))
+ORDINARY = measured(info(), {"optimized": 0.3})
 
 
-def test_disturbed_rounds_are_counted() -> None:
-    record = measured(info(), {"optimized": 0.3})
-    first = replace(record.launches[0], throttled_us=(9,) + (0,) * 15)
-    shown = markdown(run([replace(record, launches=(first, *record.launches[1:]))]))
-    assert "| 6 (1 disturbed round left out) |" in shown
+def disturbed() -> Record:
+    first = replace(ORDINARY.launches[0], throttled_us=(9,) + (0,) * 15)
+    return replace(ORDINARY, launches=(first, *ORDINARY.launches[1:]))
 
 
-def test_a_mechanism_that_cannot_be_counted_says_so() -> None:
-    mechanism = {"what": "kernels", "baseline": {"unseen": "no CUPTI"}, "optimized": {"unseen": "no CUPTI"}}
-    shown = run([measured(info(), {"optimized": 0.3}, mechanism={"optimized": mechanism})])
-    assert "kernels: not seen, as no CUPTI" in markdown(shown)
-
-
-def test_a_gpus_readings_are_shown_by_side() -> None:
-    record = measured(info(device="cuda"), {"optimized": 0.3})
-    sm, joules = {"baseline": 1980, "optimized": 1755}, {"baseline": 1.25, "optimized": 0.875}
-
-    def readings(launch: Launch) -> dict[str, tuple[int, ...]]:
-        blocks = len(launch.variant)
-        return {
-            "sm_mhz": tuple(sm[name] for name in launch.variant),
-            "celsius": (40,) * blocks,
-            "milliwatts": (-1,) * blocks,
-        }
-
-    launches = tuple(replace(launch, gpu=readings(launch)) for launch in record.launches)
-    variants = {name: replace(side, energy={"joules_a_step": joules[name]}) for name, side in record.variants.items()}
-    text = markdown(run([replace(record, launches=launches, variants=variants)]))
-    for reading in (
-        "1980 -> 1755 MHz",
-        "memory clock unavailable",
-        "40 -> 40 C",
-        "power unavailable",
-        "1.25 -> 0.875 J",
-    ):
-        assert reading in text
-    flush_l2 = replace(record, info=replace(record.info, flush_l2=True))
-    assert "its L2 cache emptied" in markdown(run([flush_l2]))
-    assert "- GPU" not in markdown(run([measured(info(), {"optimized": 0.3})]))
-
-
-def with_work(about: PairInfo, effect: float, work: Mapping[str, Any], baseline_s: float) -> Record:
-    """One step a block, whose baseline takes `baseline_s`."""
-    record = measured(about, {"optimized": effect}, baseline_s=baseline_s, steps=1)
-    return replace(record, variants={**record.variants, "baseline": VariantRecord("measured", work=work)})
-
-
-def test_shares_of_the_machines_limit_are_shown() -> None:
-    product = with_work(info("MatrixProduct", tip=tip("control")), 0.0, {"flops": 2_000_000_000}, 0.02)
-    job = with_work(info("Job", **MACRO), 0.6931472, {"flops": 500_000_000}, 0.01)
-    assert re.search(r"limit, Job: .*\(100 GFLOP/s\): 50 % -> 100 %\.", markdown(run([product, job])))
-    assert "Share of this machine" not in markdown(run([job]))
+@pytest.mark.parametrize(
+    ("records", "shown"),
+    [
+        ([measured(info(truth={"optimized": 1.03}), {"optimized": 0.03})], ["| truth |", "| **faster** | 1.03x | 1.0"]),
+        ([disturbed()], ["| 6 (1 disturbed round left out) |"]),
+        (
+            [measured(info(), {"optimized": 0.3}, mechanism=count("kernels", UNSEEN, optimized=UNSEEN))],
+            ["kernels: not seen, as no CUPTI"],
+        ),
+        (
+            [on_a_gpu()],
+            [
+                *("- GPU", "1980 -> 1755 MHz", "40 -> 40 C", "1.25 -> 0.875 J", "memory clock unavailable"),
+                *("power unavailable", "its L2 cache as the step before had left it"),
+            ],
+        ),
+        ([replace(on_a_gpu(), info=info(device="cuda", flush_l2=True))], ["its L2 cache emptied"]),
+        (
+            [
+                with_work(info("MatrixProduct", tip=tip("control")), 0.0, {"flops": 2_000_000_000}, 0.02),
+                with_work(info("Job", **MACRO), math.log(2), {"flops": 500_000_000}, 0.01),
+            ],
+            ["Share of this machine's limit, Job: ", "(100 GFLOP/s): 50 % -> 100 %."],
+        ),
+    ],
+)
+def test_what_only_some_pairs_have_is_on_their_pages(records: list[Record], shown: list[str]) -> None:
+    without = markdown(run([ORDINARY]))
+    for text in shown:
+        assert text in markdown(run(records))
+        assert text not in without
 
 
 def test_both_sides_code_is_shown_where_the_run_stored_it(tmp_path: Path) -> None:
@@ -262,54 +240,24 @@ def test_both_sides_code_is_shown_where_the_run_stored_it(tmp_path: Path) -> Non
     assert "The code of" not in page.read_text()
 
 
-def test_paths_of_the_measuring_machine_stay_there() -> None:
-    def shown(file: str) -> str:
-        return markdown(run([measured(info(file=file), {"optimized": 0.3})]))
-
-    mine = shown("/home/someone/tipbench/benchmarks/general/grad_none.py")
-    assert "Code: `benchmarks/general/grad_none.py`, line 12 (commit 0123456789ab)." in mine
-    assert "Code: `mine.py`, line 12." in shown("/home/someone/secret/mine.py")
-
-
 @pytest.mark.parametrize(
-    ("repository", "commit", "file", "address"),
+    ("file", "commit", "shown"),
     [
-        ("https://github.com/a/b", COMMIT, OURS, f"https://github.com/a/b/blob/{COMMIT}/{OURS}"),
-        ("https://codeberg.org/a/b/", COMMIT, OURS, f"https://codeberg.org/a/b/src/commit/{COMMIT}/{OURS}"),
-        ("https://github.com/a/b", f"{COMMIT}-dirty", OURS, ""),  # what was measured is on no server
-        ("https://github.com/a/b", "unknown", OURS, ""),
-        ("https://github.com/a/b", COMMIT, "benchmarks/general/of_somebody.py", ""),
-        ("https://github.com/a/b", COMMIT, "/home/someone/mine.py", ""),
-        ("", COMMIT, OURS, ""),
+        (f"/home/someone/tipbench/{OURS}", COMMIT, f"`{OURS}`, line 12 (commit 0123456789ab)."),
+        (OURS, f"{COMMIT}-dirty", f"`{OURS}`, line 12 (commit 0123456789ab, with changes)."),
+        (OURS, "unavailable", f"`{OURS}`, line 12."),
+        ("/home/someone/secret/mine.py", COMMIT, "`mine.py`, line 12."),
     ],
 )
-def test_code_is_linked_at_the_runs_commit_where_an_address_leads_to_it(
-    repository: str, commit: str, file: str, address: str
+def test_code_is_named_by_file_and_commit_and_paths_of_the_measuring_machine_stay_there(
+    file: str, commit: str, shown: str
 ) -> None:
-    (place,) = code_of(commit, [(file, 12), (file, 90)], repository).places
-    assert (place.address, place.lines) == (address, (12, 90))
-    assert "/home" not in place.file
+    text = markdown(run([measured(info(file=file), {"optimized": 0.3})], commit=commit))
+    assert f"Code: {shown}" in text
+    assert "/home" not in text
 
 
 # ---- hostile text ----
-
-HOSTILE = (
-    "</td><script>alert(1)</script> | a | b\n# head\r\n[x](http://evil) ![i](j) [[w]] `c` **b** _i_ "
-    "\x1b[31m \u202e \ud800 =1+1"
-)
-
-
-def hostile() -> Run:
-    everywhere = dict.fromkeys(("id", "title", "claim", "published", "status", "note", "why_not"), HOSTILE)
-    about = info(
-        HOSTILE, [HOSTILE], tip={**everywhere, "guide": [HOSTILE]}, scale=HOSTILE, file=HOSTILE, device=HOSTILE,
-        sizes={HOSTILE: 1},
-    )  # fmt: skip
-    counted = {"what": HOSTILE, "baseline": HOSTILE, "optimized": [HOSTILE], "engaged": True}
-    good = measured(about, {HOSTILE: 0.3}, mechanism={HOSTILE: counted}, equal={HOSTILE: {"worst": HOSTILE}})
-    bad = Record(replace(about, pair="Bad"), "failed", Reason(HOSTILE, {}, HOSTILE, HOSTILE))
-    machine = {"name": HOSTILE, "torch": HOSTILE, HOSTILE: HOSTILE, "gpus": [{"name": HOSTILE}]}
-    return run([good, bad], machine=machine, controls={HOSTILE: HOSTILE}, commit=HOSTILE, suite=HOSTILE)
 
 
 def test_hostile_text_stays_text_in_markdown_and_html() -> None:
@@ -326,6 +274,33 @@ def test_hostile_text_stays_text_in_markdown_and_html() -> None:
     html = render(hostile(), [Notice(Path("a"), 1, HOSTILE)], "html").decode()
     assert html.count("<script") == 1
     assert not re.search(r'<img|href="http://evil', html)
+
+
+def test_every_tip_has_a_page_of_its_own_whatever_it_is_called(tmp_path: Path) -> None:
+    tips = ("x/../y", "tip-1", "the-evidence", "the-run", "content", "", "Ä")
+    shown = run([measured(info(tip=tip(id)), {"optimized": 0.3}) for id in tips])
+    path = write(shown, [], "md", tmp_path)
+    assert path is not None
+    pages = [page for page in path.with_suffix("").iterdir() if page.suffix == ".md"]
+    assert len(pages) == len(tips) + 1
+    assert {page.name for page in pages} >= {"tip-1.md", "the-run.md"}
+    assert {file.parent for file in tmp_path.rglob("*.*")} == {path.parent, path.with_suffix("")}
+    ids = re.findall(r'\sid="([^"]+)"', render(shown, [], "html").decode())
+    assert len(ids) == len(set(ids))
+
+
+def test_a_command_to_repeat_runs_nothing_but_tipbench() -> None:
+    name = "made-up.x; touch ran"
+    page = markdown(run([measured(info("x; touch ran"), {"optimized": 0.3})]))
+    (command,) = re.findall(r"Repeat: `([^`]+)`", page)
+    assert shlex.split(command) == ["tipbench", "run", name]
+
+
+def test_a_title_is_one_short_line_of_harmless_text(made: Run) -> None:
+    named = replace(made, machine={**made.machine, "cpu": "a\n\x1b[31m\u202e" + "b" * 100_000})
+    (title,) = re.findall(r"<title>(.*?)</title>", render(named, [], "html").decode(), re.DOTALL)
+    assert len(title) < 1000
+    assert title.isprintable()
 
 
 # ---- files ----

@@ -16,12 +16,12 @@ MARGIN = math.log(1.01)
 
 
 def test_one_run_is_widened_by_what_is_assumed_between_runs() -> None:
-    found = pooled([Mean(0.1, 0.01, 8)], TIMES)
+    together = pooled([Mean(0.1, 0.01, 8)], TIMES)
     between = TIMES.small**2 + (TIMES.share * 0.1) ** 2
-    assert found.mean == 0.1
-    assert found.error == pytest.approx(math.sqrt(0.01**2 + between))
+    assert together.mean == 0.1
+    assert together.error == pytest.approx(math.sqrt(0.01**2 + between))
     welch = (0.01**2 + between) ** 2 / (0.01**4 / 8 + between**2 / 4)
-    assert found.freedom == pytest.approx(min(welch, 8))
+    assert together.freedom == pytest.approx(min(welch, 8))
 
 
 def test_runs_that_differ_by_more_than_is_assumed_are_less_sure() -> None:
@@ -33,8 +33,8 @@ def test_runs_that_differ_by_more_than_is_assumed_are_less_sure() -> None:
 
 
 def test_a_run_counts_by_how_sure_it_is_but_never_for_all() -> None:
-    found = pooled([Mean(0.0, 1e-6, 17), Mean(0.03, 0.01, 5)], TIMES)
-    assert 0.005 < found.mean < 0.015
+    together = pooled([Mean(0.0, 1e-6, 17), Mean(0.03, 0.01, 5)], TIMES)
+    assert 0.005 < together.mean < 0.015
 
 
 @pytest.mark.parametrize("freedom", [3, 5, 6, 8, 12, 17])
@@ -62,14 +62,14 @@ def test_the_interval_over_runs_holds_the_truth(runs: int, truth: float) -> None
     tries, held = 1000, 0
     scale = math.hypot(0.006, 0.05 * truth)
     for _ in range(tries):
-        found = []
+        means = []
         for _ in range(runs):
             mean = truth + t.rvs(4, random_state=draw) * scale
             launches = int(draw.integers(6, 19))
             effects = mean + draw.normal(0, draw.uniform(0.01, 0.04), launches)
             error = float(effects.std(ddof=1)) / math.sqrt(launches)
-            found.append(Mean(float(effects.mean()), error, launches - 1.0))
-        low, high = pooled(found, TIMES).interval()
+            means.append(Mean(float(effects.mean()), error, launches - 1.0))
+        low, high = pooled(means, TIMES).interval()
         held += low <= truth <= high
     assert 0.92 <= held / tries <= 0.97
 
@@ -82,13 +82,13 @@ def test_it_does_so_where_runs_stop_as_soon_as_they_decide(runs: int, truth: flo
     tries, held = 300, 0
     scale = math.hypot(0.006, 0.05 * truth)
     for _ in range(tries):
-        found = []
+        means = []
         for _ in range(runs):
             effects = truth + t.rvs(4, random_state=draw) * scale + draw.normal(0, draw.uniform(0.005, 0.03), 18)
             decided = first_decision(effects.tolist(), RULES)
             assert decided is not None
-            found.append(Mean.of_interval(decided.low, decided.high, decided.launches - 1.0))
-        low, high = pooled(found, TIMES).interval()
+            means.append(Mean.of_interval(decided.low, decided.high, decided.launches - 1.0))
+        low, high = pooled(means, TIMES).interval()
         held += low <= truth <= high
     assert held / tries >= 0.93
 
@@ -97,7 +97,7 @@ def test_it_does_so_where_runs_stop_as_soon_as_they_decide(runs: int, truth: flo
 
 
 @pytest.mark.parametrize(
-    ("mean", "error", "found"),
+    ("mean", "error", "expected"),
     [
         (0.10, 0.01, State("gain")),
         (-0.10, 0.01, State("loss")),
@@ -109,8 +109,8 @@ def test_it_does_so_where_runs_stop_as_soon_as_they_decide(runs: int, truth: flo
         (0.10, 0.06, State("open")),
     ],
 )
-def test_what_one_run_says_of_an_effect(mean: float, error: float, found: State) -> None:
-    assert state([Mean(mean, error, 8)], TIMES, MARGIN, BOUNDS) == found
+def test_what_one_run_says_of_an_effect(mean: float, error: float, expected: State) -> None:
+    assert state([Mean(mean, error, 8)], TIMES, MARGIN, BOUNDS) == expected
 
 
 def test_no_run_says_nothing() -> None:

@@ -9,19 +9,32 @@ import math
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.made_up import CLOSE, count, info, measured, realistic, run, tip
-from tipbench.records.record import Launch, PairInfo, Record, Run, VariantRecord
-from tipbench.records.store import Notice
+from tests.made_up import (
+    CLOSE,
+    HOSTILE,
+    count,
+    hostile,
+    info,
+    measured,
+    on_a_gpu,
+    realistic,
+    run,
+    stored,
+    tip,
+    with_work,
+)
+from tipbench.records.record import Record, Run, VariantRecord
+from tipbench.records.store import Notice, read
 from tipbench.report import FORMATS, ReportError, one_liners, render, write
 from tipbench.report.results import counts, results
 from tipbench.tip import wording as words
+from tipbench.tip.pair import Claim
 from tipbench.tip.reason import Reason
 
 GOLDEN = Path(__file__).parent / "golden" / "run.jsonl"
@@ -38,9 +51,11 @@ def markdown(shown: Run, *notices: Notice) -> str:
 
 
 def pairs(shown: Run) -> list[dict[str, Any]]:
-    found = json.loads(render(shown, [], "json"))["pairs"]
-    assert isinstance(found, list)
-    return found
+    return list(json.loads(render(shown, [], "json"))["pairs"])
+
+
+def csv_lines(shown: Run) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(render(shown, [], "csv").decode())))
 
 
 # ---- JSON, the public format ----
@@ -75,10 +90,10 @@ def test_json_has_exactly_the_documented_names(made: Run) -> None:
 
 
 def test_json_of_a_measured_pair(made: Run) -> None:
-    (found,) = [pair for pair in pairs(made) if (pair["tip"], pair["pair"]) == ("channels-last", "Convolution")]
-    assert found["low"] < found["speedup"] < found["high"]
-    del found["low"], found["high"]
-    assert found == {
+    (row,) = [pair for pair in pairs(made) if (pair["tip"], pair["pair"]) == ("channels-last", "Convolution")]
+    assert row["low"] < row["speedup"] < row["high"]
+    del row["low"], row["high"]
+    assert row == {
         "tip": "channels-last",
         "pair": "Convolution",
         "scale": "micro",
@@ -105,20 +120,20 @@ def test_json_of_a_measured_pair(made: Run) -> None:
 
 
 def test_json_of_what_was_not_measured_has_nulls(made: Run) -> None:
-    (found,) = [pair for pair in pairs(made) if pair["verdict"] == "failed"]
+    (row,) = [pair for pair in pairs(made) if pair["verdict"] == "failed"]
     nulls = ["speedup", "low", "high", "equal", "mechanism", "trainings", "one_off_s", "break_even_steps", "gpu"]
-    assert [name for name, value in found.items() if value is None] == nulls
-    assert (found["launches"], found["memory"], found["limit"]) == (0, {"baseline": {}, "variant": {}}, {})
-    assert found["reason_code"] == "hang"
-    assert found["reason"].startswith("hang: ")
-    assert found["remedy"] == "fix no_sync.py, line 40"
+    assert [name for name, value in row.items() if value is None] == nulls
+    assert (row["launches"], row["memory"], row["limit"]) == (0, {"baseline": {}, "variant": {}}, {})
+    assert row["reason_code"] == "hang"
+    assert row["reason"].startswith("hang: ")
+    assert row["remedy"] == "fix no_sync.py, line 40"
 
 
 def test_json_holds_one_object_a_pair_and_variant_in_planned_order(made: Run) -> None:
     listed = pairs(made)
-    found = [(pair["tip"], pair["pair"], pair["variant"]) for pair in listed]
-    assert len(found) == len(set(found)) == 20
-    sweep = [variant for _, pair, variant in found if pair == "PhotoEpoch"]
+    names = [(pair["tip"], pair["pair"], pair["variant"]) for pair in listed]
+    assert len(names) == len(set(names)) == 20
+    sweep = [variant for _, pair, variant in names if pair == "PhotoEpoch"]
     assert sweep == ["num_workers=1", "num_workers=2", "num_workers=4"]
     assert pairs(replace(made, records=made.records[::-1])) == listed
     verdicts = {"faster", "slower", "no difference", "at most 3 %", "inconclusive", "skipped", "failed"}
@@ -160,25 +175,17 @@ def test_break_even(effect: float, baseline_s: float, variant_s: float, steps: i
 
 def test_counts_add_up(made: Run) -> None:
     for shown in (made, run(), replace(made, planned=()), replace(made, records=made.records[:4])):
-        found = counts(shown)
-        assert found.planned == found.measured + found.skipped + found.failed + found.not_reached
+        counted = counts(shown)
+        assert counted.planned == counted.measured + counted.skipped + counted.failed + counted.not_reached
 
 
-def test_a_gpus_readings_are_shown_by_side_and_what_is_refused_is_called_unavailable() -> None:
-    record = measured(info(device="cuda"), {"optimized": 0.3})
-    sm, joules = {"baseline": 1980, "optimized": 1755}, {"baseline": 1.25, "optimized": 0.875}
+def test_an_empty_run_is_a_report_too() -> None:
+    for format in FORMATS:
+        assert render(run(planned=("tip.Pair",)), [], format)
 
-    def readings(launch: Launch) -> dict[str, tuple[int, ...]]:
-        blocks = len(launch.variant)
-        return {
-            "sm_mhz": tuple(sm[name] for name in launch.variant),
-            "celsius": (40,) * blocks,
-            "milliwatts": (-1,) * blocks,
-        }
 
-    launches = tuple(replace(launch, gpu=readings(launch)) for launch in record.launches)
-    variants = {name: replace(found, energy={"joules_a_step": joules[name]}) for name, found in record.variants.items()}
-    shown = run([replace(record, launches=launches, variants=variants)])
+def test_a_gpus_readings_are_by_side_and_what_the_driver_refuses_is_missing() -> None:
+    shown = run([on_a_gpu()])
     (row,) = pairs(shown)
     assert row["gpu"] == {
         "sm_mhz": {"baseline": 1980, "variant": 1755},
@@ -188,24 +195,12 @@ def test_a_gpus_readings_are_shown_by_side_and_what_is_refused_is_called_unavail
         "joules_a_step": {"baseline": 1.25, "variant": 0.875},
         "l2_emptied": False,
     }
-    (line,) = csv.DictReader(io.StringIO(render(shown, [], "csv").decode()))
+    (line,) = csv_lines(shown)
     assert (line["baseline_sm_mhz"], line["variant_sm_mhz"]) == ("1980.0", "1755.0")
     assert (line["baseline_memory_mhz"], line["variant_joules_a_step"]) == ("", "0.875")
 
 
-def test_an_empty_run_is_a_report_too() -> None:
-    for format in FORMATS:
-        assert render(run(planned=("tip.Pair",)), [], format)
-    assert "1 pair planned = 0 measured + 0 skipped + 0 failed + 1 not reached" in markdown(run(planned=("tip.Pair",)))
-
-
 # ---- the machine's limit ----
-
-
-def with_work(about: PairInfo, effect: float, work: Mapping[str, Any], baseline_s: float) -> Record:
-    """One step a block, whose baseline takes `baseline_s`."""
-    record = measured(about, {"optimized": effect}, baseline_s=baseline_s, steps=1)
-    return replace(record, variants={**record.variants, "baseline": VariantRecord("measured", work=work)})
 
 
 def test_shares_are_of_what_the_controls_of_the_same_run_reach() -> None:
@@ -214,8 +209,8 @@ def test_shares_are_of_what_the_controls_of_the_same_run_reach() -> None:
     copy = with_work(info("Copy", tip=control), 0.0, {"bytes": 128_000_000}, 0.01)
     both_known = with_work(info("Job", **MACRO), math.log(2), {"flops": 500_000_000, "bytes": 1_280_000}, 0.01)
     made = run([product, copy, both_known])
-    (found,) = [pair for pair in pairs(made) if pair["pair"] == "Job"]
-    assert found["limit"] == {
+    (row,) = [pair for pair in pairs(made) if pair["pair"] == "Job"]
+    assert row["limit"] == {
         "flops": {"baseline": pytest.approx(0.5), "variant": pytest.approx(1.0), "rate": pytest.approx(1e11)},
         "bytes": {"baseline": pytest.approx(0.01), "variant": pytest.approx(0.02), "rate": pytest.approx(12.8e9)},
     }
@@ -230,24 +225,6 @@ def test_without_a_control_of_the_same_device_the_share_is_unknown() -> None:
 
 # ---- hostile text ----
 
-HOSTILE = (
-    "</td><script>alert(1)</script> | a | b\n# head\r\n[x](http://evil) ![i](j) [[w]] `c` **b** _i_ "
-    "\x1b[31m \u202e \ud800 =1+1"
-)
-
-
-def hostile() -> Run:
-    everywhere = dict.fromkeys(("id", "title", "claim", "published", "status", "note", "why_not"), HOSTILE)
-    about = info(
-        HOSTILE, [HOSTILE], tip={**everywhere, "guide": [HOSTILE]}, scale=HOSTILE, file=HOSTILE, device=HOSTILE,
-        sizes={HOSTILE: 1},
-    )  # fmt: skip
-    seen = {"what": HOSTILE, "baseline": HOSTILE, "optimized": [HOSTILE], "engaged": True}
-    good = measured(about, {HOSTILE: 0.3}, mechanism={HOSTILE: seen}, equal={HOSTILE: {"worst": HOSTILE}})
-    bad = Record(replace(about, pair="Bad"), "failed", Reason(HOSTILE, {}, HOSTILE, HOSTILE))
-    machine = {"name": HOSTILE, "torch": HOSTILE, HOSTILE: HOSTILE, "gpus": [{"name": HOSTILE}]}
-    return run([good, bad], machine=machine, controls={HOSTILE: HOSTILE}, commit=HOSTILE, suite=HOSTILE)
-
 
 def test_hostile_text_is_harmless_in_a_terminal_and_unchanged_in_json() -> None:
     for line in one_liners(hostile()):
@@ -257,16 +234,42 @@ def test_hostile_text_is_harmless_in_a_terminal_and_unchanged_in_json() -> None:
 
 def test_hostile_text_is_no_formula_in_a_spreadsheet() -> None:
     about = info("=cmd|' /C calc'!A0", ["@sum(A1)"], tip=tip("+1"))
-    shown = render(run([measured(about, {"@sum(A1)": 0.3})]), [], "csv").decode()
-    (line,) = list(csv.DictReader(io.StringIO(shown)))
+    (line,) = csv_lines(run([measured(about, {"@sum(A1)": 0.3})]))
     assert (line["tip"], line["pair"], line["variant"]) == ("'+1", "'=cmd|' /C calc'!A0", "'@sum(A1)")
+
+
+SLOW_ONCE = {"baseline": {"build": -9e18}, "optimized": {"build": 9e18}}
+
+
+@pytest.mark.parametrize(
+    ("records", "options"),
+    [
+        ([measured(info(tip=tip(claim=Claim.SOONER)), {"optimized": 0.3}, one_off=SLOW_ONCE)], {}),
+        ([measured(info(), {"optimized": 0.02}, one_off=SLOW_ONCE, baseline_s=1e-9)], {}),
+        ([measured(info(), {"optimized": 0.3})], {"budget_s": 10**400, "nnodes": 10**400, "profile": {"a": []}}),
+        ([measured(info(), {"optimized": 0.3}, steps=2**63 - 1)], {"budget_s": -1, "bare": "x", "rules": {}}),
+    ],
+)
+def test_any_number_that_a_file_may_hold_is_reported(
+    tmp_path: Path, records: list[Record], options: dict[str, Any]
+) -> None:
+    shown, notices = read(stored(tmp_path, run(records, options=options)))
+    assert shown.records
+    assert one_liners(shown)
+    for format in FORMATS:
+        assert render(shown, notices, format)
+
+
+def test_a_break_even_that_no_training_reaches_is_none() -> None:
+    (row,) = results(run([measured(info(), {"optimized": 0.02}, one_off=SLOW_ONCE, baseline_s=1e-9)]))
+    assert (row.verdict, row.break_even_steps) == ("faster", None)
 
 
 # ---- CSV ----
 
 
 def test_csv_has_a_line_a_pair_and_variant(made: Run) -> None:
-    lines = list(csv.DictReader(io.StringIO(render(made, [], "csv").decode())))
+    lines = csv_lines(made)
     assert len(lines) == 20
     for line, pair in zip(lines, pairs(made), strict=True):
         assert line["run"] == "3f9a1c07"
@@ -335,72 +338,49 @@ def test_a_failed_write_is_named_and_leaves_the_old_report_and_nothing_else(
 
 
 @pytest.mark.parametrize(
-    ("ratio", "shown"),
+    ("shown", "text"),
     [
-        ((1.35, 1.33, 1.38), "1.35x [1.33, 1.38]"),
-        ((1.0021, 0.9983, 1.0061), "1.002x [0.998, 1.006]"),
-        ((12.41, 11.9, 12.9), "12.4x [11.9, 12.9]"),
-        ((123.4, 100.0, 150.0), "123x [100, 150]"),
-        ((0.02012, 0.0196, 0.0205), "0.0201x [0.0196, 0.0205]"),
-        ((1.5, 1.5, 1.5), "1.500x [1.500, 1.500]"),
-        ((1.0, 0.5, 2.0), "1.00x [0.50, 2.00]"),
+        (words.ratio(1.35, 1.33, 1.38), "1.35x [1.33, 1.38]"),
+        (words.ratio(1.0021, 0.9983, 1.0061), "1.002x [0.998, 1.006]"),
+        (words.ratio(12.41, 11.9, 12.9), "12.4x [11.9, 12.9]"),
+        (words.ratio(123.4, 100.0, 150.0), "123x [100, 150]"),
+        (words.ratio(0.02012, 0.0196, 0.0205), "0.0201x [0.0196, 0.0205]"),
+        (words.ratio(1.5, 1.5, 1.5), "1.500x [1.500, 1.500]"),
+        (words.ratio(1.0, 0.5, 2.0), "1.00x [0.50, 2.00]"),
+        (words.seconds(0.0123), "12.3 ms"),
+        (words.seconds(0.99999), "1.00 s"),
+        (words.seconds(0.0009999), "1.00 ms"),
+        (words.seconds(3.2e-6), "3.20 µs"),
+        (words.seconds(5e-10), "0.500 ns"),
+        (words.seconds(0), "0 s"),
+        (words.seconds(-1.2), "-1.20 s"),
+        (words.seconds(119.0), "119 s"),
+        (words.seconds(86400.0), "1,440 min"),
+        (words.size(0), "0 B"),
+        (words.size(1023), "1,023 B"),
+        (words.size(25276502016), "23.5 GiB"),
+        (words.size(1 << 70), "1,048,576 PiB"),
+        (words.change(100, 33), "-67 %"),
+        (words.change(0, 0), "same"),
+        (words.change(0, 5), "from nothing"),
+        (words.change(1000, 1004), "+0.4 %"),
+        (words.change(1, 5000), "+499,900 %"),
+        (words.value(True), "yes"),
+        (words.value(None), "none"),
+        (words.value(12345), "12,345"),
+        (words.value(0.1 + 0.2), "0.3"),
+        (words.value(4.0), "4"),
+        (words.value(1e-7), "1e-07"),
+        (words.value({"a": 1, "b": [2.5, "x"], "c": []}), "a 1, b 2.5, x, c none"),
+        (words.equal_work({}), ""),
+        (words.equal_work({"method": "bitwise", "worst": 0.0, "seeds": 3}), "the same bits on 3 fresh inputs"),
+        (words.plain("x" * 1000), "x" * 597 + "..."),
     ],
 )
-def test_ratios_show_the_digits_their_interval_supports(ratio: tuple[float, float, float], shown: str) -> None:
-    assert words.ratio(*ratio) == shown
+def test_numbers_and_long_text_as_a_reader_sees_them(shown: str, text: str) -> None:
+    assert shown == text
 
 
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [
-        (0.0123, "12.3 ms"), (1.0, "1.00 s"), (0.99999, "1.00 s"), (0.0009999, "1.00 ms"), (3.2e-6, "3.20 µs"),
-        (5e-10, "0.500 ns"), (0, "0 s"), (-1.2, "-1.20 s"), (119.0, "119 s"), (270.0, "4.50 min"),
-        (86400.0, "1,440 min"),
-    ],
-)  # fmt: skip
-def test_seconds(seconds: float, shown: str) -> None:
-    assert words.seconds(seconds) == shown
-
-
-@pytest.mark.parametrize(
-    ("count", "shown"),
-    [
-        (0, "0 B"), (1, "1.00 B"), (1023, "1,023 B"), (1 << 10, "1.00 KiB"), (25276502016, "23.5 GiB"),
-        (1 << 70, "1,048,576 PiB"),
-    ],
-)  # fmt: skip
-def test_sizes(count: int, shown: str) -> None:
-    assert words.size(count) == shown
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "shown"),
-    [
-        (100, 33, "-67 %"), (100, 100, "same"), (0, 0, "same"), (0, 5, "from nothing"), (1000, 1004, "+0.4 %"),
-        (1, 5000, "+499,900 %"),
-    ],
-)  # fmt: skip
-def test_changes(before: int, after: int, shown: str) -> None:
-    assert words.change(before, after) == shown
-
-
-@pytest.mark.parametrize(
-    ("found", "shown"),
-    [
-        (True, "yes"), (None, "none"), (12345, "12,345"), (0.1 + 0.2, "0.3"), (4.0, "4"), (1e-7, "1e-07"), ([], "none"),
-        ({"a": 1, "b": [2.5, "x"]}, "a 1, b 2.5, x"), (("libgomp", "libjemalloc"), "libgomp, libjemalloc"),
-    ],
-)  # fmt: skip
-def test_values(found: object, shown: str) -> None:
-    assert words.value(found) == shown
-
-
-def test_equal_work_in_words() -> None:
-    assert words.equal_work({}) == ""
-    assert words.equal_work({"method": "bitwise", "worst": 0.0, "seeds": 3}) == "the same bits on 3 fresh inputs"
+def test_the_error_of_lossy_work_is_named() -> None:
     lossy = {"method": "lossy", "error": 0.00312345, "baseline_error": 1.2e-7, "tolerance": 0.02, "seeds": 3}
     assert re.search(r" 0\.00312,.* 1\.2e-07 \(0\.02 allowed", words.equal_work(lossy))
-
-
-def test_long_text_is_cut() -> None:
-    assert words.plain("x" * 1000) == "x" * 597 + "..."

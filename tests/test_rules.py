@@ -50,14 +50,14 @@ COMPARISONS = Path(__file__).parent / "identical_and_planted.csv"
 OPTIONS = {"profile": "full", "device": "auto", "seed": 0, "bare": False, "rules": 2}
 
 
-def recorded(found: Sequence[float], pair: str = "Pair", **about: Any) -> Record:
+def recorded(effects: Sequence[float], pair: str = "Pair", **about: Any) -> Record:
     """A record with one launch an effect, in this order."""
-    made = tuple(launch({"optimized": effect}, seed) for seed, effect in enumerate(found))
+    made = tuple(launch({"optimized": effect}, seed) for seed, effect in enumerate(effects))
     return replace(measured(info(pair, **about), {"optimized": 0.0}), launches=made)
 
 
-def only(found: Sequence[float]) -> Judgement:
-    (judged,) = judge(recorded(found), RULES, CORES)
+def only(effects: Sequence[float]) -> Judgement:
+    (judged,) = judge(recorded(effects), RULES, CORES)
     return judged
 
 
@@ -100,13 +100,13 @@ def test_the_looks_are_at_every_count_and_their_error_is_five_percent_together()
 
 @pytest.mark.parametrize("count", range(6, 19))
 def test_an_interval_of_every_count_is_students_at_the_error_of_its_look(count: int) -> None:
-    found = only(spread(0.0, 0.08, count))
+    judged = only(spread(0.0, 0.08, count))
     alpha = RULES.looks.alphas[count - 6]
     expected = estimate(spread(0.0, 0.08, count), alpha)
-    assert (found.verdict, found.launches) == ("inconclusive", count)
-    assert found.low is not None
-    assert math.log(found.low) == pytest.approx(expected.low)
-    assert found.p == pytest.approx(p_of(expected, RULES))
+    assert (judged.verdict, judged.launches) == ("inconclusive", count)
+    assert judged.low is not None
+    assert math.log(judged.low) == pytest.approx(expected.low)
+    assert judged.p == pytest.approx(p_of(expected, RULES))
 
 
 def test_no_number_of_launches_decides_before_the_first_look() -> None:
@@ -116,7 +116,7 @@ def test_no_number_of_launches_decides_before_the_first_look() -> None:
 
 
 def test_a_claim_needs_a_p_of_one_in_a_hundred() -> None:
-    def found(p: float) -> Estimate:
+    def with_p(p: float) -> Estimate:
         """Of which the p-value over all looks is this."""
         alpha, distance = RULES.looks.alphas[0], 0.01
         t = float(stdtrit(5, 1 - alpha * (p / ERROR) ** (1 / RULES.power) / 2))
@@ -125,17 +125,17 @@ def test_a_claim_needs_a_p_of_one_in_a_hundred() -> None:
         mean = MARGIN + distance
         return Estimate(mean, mean - half, mean + half, 6, alpha, deviation)
 
-    assert p_of(found(0.02), RULES) == pytest.approx(0.02)
-    assert decide(found(0.009), RULES) == "faster"
-    assert decide(found(0.011), RULES) == "inconclusive"
-    assert found(0.011).low > MARGIN
+    assert p_of(with_p(0.02), RULES) == pytest.approx(0.02)
+    assert decide(with_p(0.009), RULES) == "faster"
+    assert decide(with_p(0.011), RULES) == "inconclusive"
+    assert with_p(0.011).low > MARGIN
 
 
 # ---- bounded answers ----
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "said"),
+    ("low", "high", "verdict"),
     [
         (-0.009, 0.009, "no difference"),
         (-MARGIN, 0.009, AT_MOST),
@@ -149,15 +149,15 @@ def test_a_claim_needs_a_p_of_one_in_a_hundred() -> None:
         (-0.02, -MARGIN * 1.001, "slower"),
     ],
 )
-def test_an_interval_within_three_percent_is_an_answer(low: float, high: float, said: str) -> None:
-    found = Estimate((low + high) / 2, low, high, 6, 0.0084, 1e-4)
-    assert decide(found, RULES) == said
+def test_an_interval_within_three_percent_is_an_answer(low: float, high: float, verdict: str) -> None:
+    estimated = Estimate((low + high) / 2, low, high, 6, 0.0084, 1e-4)
+    assert decide(estimated, RULES) == verdict
 
 
 def test_an_effect_beyond_the_margin_that_is_not_sure_is_no_bounded_answer() -> None:
-    found = Estimate(0.02, MARGIN * 1.001, 0.029, 6, 0.0084, 0.0135)
-    assert p_of(found, RULES) > RULES.claim
-    assert decide(found, RULES) == "inconclusive"
+    estimated = Estimate(0.02, MARGIN * 1.001, 0.029, 6, 0.0084, 0.0135)
+    assert p_of(estimated, RULES) > RULES.claim
+    assert decide(estimated, RULES) == "inconclusive"
 
 
 def test_a_pair_with_a_bounded_answer_is_done() -> None:
@@ -196,7 +196,7 @@ def test_a_claim_that_becomes_a_bounded_answer_has_fallen() -> None:
     for before, after, worsened in ((old, new, True), (new, old, False), (new, new, False)):
         (change,) = gate(Comparison((before, after))).changes
         assert change.worsened == worsened
-    ((place, *_),) = [one.places for one in consistencies(Comparison((new, new))).values()]
+    ((place, *_),) = [consistency.places for consistency in consistencies(Comparison((new, new))).values()]
     assert place.word == AT_MOST
 
 
@@ -204,21 +204,21 @@ def test_a_claim_that_becomes_a_bounded_answer_has_fallen() -> None:
 
 
 def test_a_pair_without_launches_is_open() -> None:
-    found = only([])
-    assert (found.verdict, found.speedup, found.launches) == ("inconclusive", None, 0)
-    assert in_words(found.reasons) == "time was up: needs 6 launches, has 0"
+    judged = only([])
+    assert (judged.verdict, judged.speedup, judged.launches) == ("inconclusive", None, 0)
+    assert in_words(judged.reasons) == "time was up: needs 6 launches, has 0"
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
 def test_few_launches_give_a_provisional_number_and_no_verdict(count: int) -> None:
-    found = only(spread(0.3, 0.01, count) if count > 1 else [0.3])
-    assert (found.verdict, found.launches, found.p, found.smallest) == ("inconclusive", count, None, None)
-    assert found.speedup == pytest.approx(math.exp(0.3))
-    assert in_words(found.reasons) == f"needs 6 launches, has {count}"
-    assert (found.low is None) == (found.high is None) == (count < 4)
-    if found.low is not None and found.high is not None:
-        assert found.low < math.exp(0.3) < found.high
-        assert math.sqrt(found.low * found.high) == pytest.approx(math.exp(0.3))
+    judged = only(spread(0.3, 0.01, count) if count > 1 else [0.3])
+    assert (judged.verdict, judged.launches, judged.p, judged.smallest) == ("inconclusive", count, None, None)
+    assert judged.speedup == pytest.approx(math.exp(0.3))
+    assert in_words(judged.reasons) == f"needs 6 launches, has {count}"
+    assert (judged.low is None) == (judged.high is None) == (count < 4)
+    if judged.low is not None and judged.high is not None:
+        assert judged.low < math.exp(0.3) < judged.high
+        assert math.sqrt(judged.low * judged.high) == pytest.approx(math.exp(0.3))
 
 
 @pytest.mark.parametrize("count", [4, 5, 6, 18])
@@ -237,8 +237,8 @@ def test_provisional_intervals_hold_the_truth_at_all_counts_at_once() -> None:
     drawn = np.random.default_rng(43).standard_normal((4_000, 18)).tolist()
     missed = 0
     for values in drawn:
-        found = (provisional(values[:count]) for count in range(4, 19))
-        missed += any(half is not None and abs(mean) > half for mean, half in found)
+        numbers = (provisional(values[:count]) for count in range(4, 19))
+        missed += any(half is not None and abs(mean) > half for mean, half in numbers)
     assert 0.01 <= missed / len(drawn) <= 0.035
 
 
@@ -253,14 +253,14 @@ def test_provisional_numbers_are_no_part_of_the_false_discovery_control() -> Non
 
 @pytest.mark.parametrize(("count", "deviation", "is_open"), [(6, 0.06, True), (17, 0.08, True), (18, 0.08, False)])
 def test_what_is_still_open_says_so(count: int, deviation: float, is_open: bool) -> None:
-    found = only(spread(0.03, deviation, count))
-    assert found.verdict == "inconclusive"
-    assert in_words(found.reasons).endswith(f"; time was up after {count} of 18 launches") == is_open
+    judged = only(spread(0.03, deviation, count))
+    assert judged.verdict == "inconclusive"
+    assert in_words(judged.reasons).endswith(f"; time was up after {count} of 18 launches") == is_open
 
 
 def test_what_was_given_up_is_not_open() -> None:
-    found = only(spread(0.0, 0.2, 7))
-    assert in_words(found.reasons).endswith("stopped after 7 launches: more would hardly settle it")
+    judged = only(spread(0.0, 0.2, 7))
+    assert in_words(judged.reasons).endswith("stopped after 7 launches: more would hardly settle it")
     assert only(spread(0.3, 0.01, 6)).reasons == ()
 
 
@@ -290,8 +290,8 @@ def test_every_format_and_figure_shows_a_provisional_number(count: int) -> None:
 @pytest.mark.parametrize("count", [3, 5])
 def test_a_provisional_number_is_not_compared(count: int) -> None:
     of = new_run(recorded(spread(0.27, 0.01, count)))
-    (found,) = results(of)
-    assert (found.log_speedup, found.error, found.verdict) == (None, None, "inconclusive")
+    (row,) = results(of)
+    assert (row.log_speedup, row.error, row.verdict) == (None, None, "inconclusive")
     comparison = Comparison((as_stored(of), as_stored(replace(of, id="two"))))
     ((_, why),) = gate(comparison).uncompared
     assert why == f"inconclusive (needs 6 launches, has {count}) in both"
@@ -301,9 +301,9 @@ def test_a_provisional_number_is_not_compared(count: int) -> None:
 
 def test_the_standard_error_behind_an_interval_is_found_again() -> None:
     values = spread(0.0, 0.08, 12)
-    (found,) = results(new_run(recorded(values)))
-    assert found.launches == 12
-    assert found.error == pytest.approx(np.std(values, ddof=1) / math.sqrt(12))
+    (row,) = results(new_run(recorded(values)))
+    assert row.launches == 12
+    assert row.error == pytest.approx(np.std(values, ddof=1) / math.sqrt(12))
 
 
 # ---- launches that are alike ----
@@ -324,9 +324,9 @@ def test_the_ratio_of_successive_differences_by_hand() -> None:
 def test_pairs_that_cannot_tell_are_left_out() -> None:
     assert serial([]) is None
     assert serial([[0.0, 1.0, 2.0, 3.0, 4.0], [0.1] * 9]) is None
-    found = serial([[0.0, 1.0, 2.0, 3.0, 4.0, 5.0], [0.1] * 9])
-    assert found is not None
-    assert found.pairs == 1
+    dependence = serial([[0.0, 1.0, 2.0, 3.0, 4.0, 5.0], [0.1] * 9])
+    assert dependence is not None
+    assert dependence.pairs == 1
 
 
 def test_the_ratio_has_its_mean_and_variance_where_launches_are_independent() -> None:
@@ -334,19 +334,19 @@ def test_the_ratio_has_its_mean_and_variance_where_launches_are_independent() ->
     z = []
     for _ in range(400):
         pairs = [draw.standard_normal(n).tolist() for n in draw.integers(6, 19, 30)]
-        found = serial(pairs)
-        assert found is not None
-        z.append(found.z)
+        dependence = serial(pairs)
+        assert dependence is not None
+        z.append(dependence.z)
     assert abs(np.mean(z)) < 0.15
     assert 0.9 < np.std(z) < 1.1
 
 
 def correlated(draw: np.random.Generator, correlation: float, count: int, deviation: float = 1.0) -> list[float]:
     """AR(1): each is so correlated with the one before."""
-    found = [float(draw.standard_normal())]
-    while len(found) < count:
-        found.append(correlation * found[-1] + math.sqrt(1 - correlation**2) * float(draw.standard_normal()))
-    return [deviation * value for value in found]
+    values = [float(draw.standard_normal())]
+    while len(values) < count:
+        values.append(correlation * values[-1] + math.sqrt(1 - correlation**2) * float(draw.standard_normal()))
+    return [deviation * value for value in values]
 
 
 def test_launches_that_are_alike_are_found_and_their_intervals_widened_enough() -> None:
@@ -354,13 +354,13 @@ def test_launches_that_are_alike_are_found_and_their_intervals_widened_enough() 
     draw, held, wider, suites = np.random.default_rng(53), 0, 0, 30
     for _ in range(suites):
         pairs = [correlated(draw, 0.2, 12) for _ in range(100)]
-        found = serial(pairs)
-        assert found is not None
-        assert found.z < -2
+        dependence = serial(pairs)
+        assert dependence is not None
+        assert dependence.z < -2
         for values in pairs:
             of = estimate(values, 0.05)
             held += of.low <= 0 <= of.high
-            wider += abs(of.mean) <= found.widening * (of.high - of.mean)
+            wider += abs(of.mean) <= dependence.widening * (of.high - of.mean)
     assert held / suites / 100 < 0.91
     assert wider / suites / 100 > 0.93
 
@@ -375,16 +375,18 @@ def test_a_suite_whose_launches_are_alike_is_judged_by_wider_intervals() -> None
     drifting = [recorded(alike(0.04, 0.02), f"Drift{number}") for number in range(9)]
     apart = judge(drifting[0], RULES, CORES)[0]
     judged = judge_suite(drifting, RULES, CORES)
-    found = serial(one.effects for one in judged)
-    assert found is not None
-    assert found.z < -2
-    for one in judged:
-        assert one.low is not None
-        assert one.high is not None
+    dependence = serial(judgement.effects for judgement in judged)
+    assert dependence is not None
+    assert dependence.z < -2
+    for judgement in judged:
+        assert judgement.low is not None
+        assert judgement.high is not None
         assert apart.low is not None
         assert apart.high is not None
-        assert math.log(one.high / one.low) == pytest.approx(found.widening * math.log(apart.high / apart.low))
-        assert one.speedup == apart.speedup
+        assert math.log(judgement.high / judgement.low) == pytest.approx(
+            dependence.widening * math.log(apart.high / apart.low)
+        )
+        assert judgement.speedup == apart.speedup
 
 
 def test_a_verdict_that_the_wider_interval_does_not_support_is_taken_back() -> None:
@@ -414,12 +416,12 @@ def test_what_stays_inconclusive_names_the_ends_of_the_wider_interval() -> None:
 def test_the_reports_limits_say_that_intervals_were_widened() -> None:
     drifting = [recorded(alike(0.3, 0.01, 6), f"Drift{number}") for number in range(9)]
     calm = [recorded(spread(0.3, 0.01, 6), f"Calm{number}") for number in range(9)]
-    said = "Consecutive launches were correlated, so every interval was widened by "
+    sentence = "Consecutive launches were correlated, so every interval was widened by "
     text = render(new_run(*drifting), [], "md").decode()
-    assert said in text[: text.index("| answer |")]
+    assert sentence in text[: text.index("| answer |")]
     assert "average over 9 comparisons, z -" in text
     assert "% wider than independent launches would make it." in text
-    assert said not in render(new_run(*calm), [], "md").decode()
+    assert sentence not in render(new_run(*calm), [], "md").decode()
 
 
 # ---- older calibrations, judged anew ----

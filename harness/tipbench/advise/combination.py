@@ -60,30 +60,30 @@ def first_combination(candidates: Sequence[Candidate], most: int, noise: float =
     verdict.
     """
     usable = [
-        one
-        for one in candidates
-        if one.allowed
-        and (one.verdict == "faster" or one.mean > max(noise, 0.0 if one.decided else LEAST))
-        and one.verdict != "slower"
+        candidate
+        for candidate in candidates
+        if candidate.allowed
+        and (candidate.verdict == "faster" or candidate.mean > max(noise, 0.0 if candidate.decided else LEAST))
+        and candidate.verdict != "slower"
     ]
     best: dict[str, Candidate] = {}
-    for one in usable:
-        kind = one.one_of or one.name
-        if kind not in best or one.mean > best[kind].mean:
-            best[kind] = one
-    chosen = sorted(best.values(), key=lambda one: -one.mean)[:most]
-    return tuple(one.name for one in usable if one in chosen)
+    for candidate in usable:
+        kind = candidate.one_of or candidate.name
+        if kind not in best or candidate.mean > best[kind].mean:
+            best[kind] = candidate
+    chosen = sorted(best.values(), key=lambda candidate: -candidate.mean)[:most]
+    return tuple(candidate.name for candidate in usable if candidate in chosen)
 
 
 def clear(combination: Combination, alone: Sequence[Candidate]) -> Combination:
     """Those that bring something alone beyond doubt, and the one that brings most."""
-    bring = {one.name: one.mean for one in alone}
-    sure = {one.name for one in alone if one.verdict == "faster" or one.mean > CLEARLY}
+    bring = {candidate.name: candidate.mean for candidate in alone}
+    sure = {candidate.name for candidate in alone if candidate.verdict == "faster" or candidate.mean > CLEARLY}
     return tuple(name for name in combination if name in sure or name == max(combination, key=bring.__getitem__))
 
 
 def left_out(combination: Combination, names: Collection[str]) -> Combination:
-    return tuple(one for one in combination if one not in names)
+    return tuple(name for name in combination if name not in names)
 
 
 def next_combination(combination: Combination, sides: Mapping[str, Result], alone: Sequence[Candidate]) -> Combination:
@@ -96,7 +96,7 @@ def next_combination(combination: Combination, sides: Mapping[str, Result], alon
       none, two of them may bring the same: the one leaves whose absence costs least.
     """
     if "optimized" not in sides:
-        bring = {one.name: one.mean for one in alone}
+        bring = {candidate.name: candidate.mean for candidate in alone}
         return left_out(combination, {min(combination, key=lambda name: bring.get(name, 0.0))})
     results = {name: sides[f"{WITHOUT}{name}"] for name in combination if f"{WITHOUT}{name}" in sides}
     without = {name: mean for name, result in results.items() if (mean := result.log_speedup_so_far) is not None}
@@ -104,7 +104,7 @@ def next_combination(combination: Combination, sides: Mapping[str, Result], alon
     if harmful:
         return left_out(combination, {max(harmful, key=without.__getitem__)})
     idle = {name for name in without if not costs(results[name])}
-    little = idle - {one.name for one in alone if one.verdict == "faster" or one.mean > LEAST}
+    little = idle - {each.name for each in alone if each.verdict == "faster" or each.mean > LEAST}
     if little and little != set(combination):
         return left_out(combination, little)
     return left_out(combination, {max(sorted(idle), key=without.__getitem__)}) if idle else combination

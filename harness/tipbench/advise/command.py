@@ -14,9 +14,8 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from tipbench.advise import page, scores, tuned
 from tipbench.advise.combination import (
@@ -27,14 +26,12 @@ from tipbench.advise.combination import (
     first_combination,
     next_combination,
 )
-from tipbench.advise.folder import new_folder, results_file
+from tipbench.advise.folder import JOB_FILE, StoredJob, new_folder, results_file, stored_job
 from tipbench.advise.outcome import Outcome, gain, pays
 from tipbench.advise.pairs import ALONE_PAIR, AS_IT_IS, TOGETHER, is_known, sides_alone, write_alone, write_together
 from tipbench.advise.scores import Scores
 from tipbench.advise.surveyed import (
     NoJob,
-    Survey,
-    WayHere,
     absolute,
     is_command,
     scored,
@@ -44,6 +41,7 @@ from tipbench.advise.surveyed import (
 )
 from tipbench.engine import resume as resuming
 from tipbench.engine import run
+from tipbench.given.survey import Survey, WayHere
 from tipbench.machine.limits import memory_bytes
 from tipbench.machine.scratch import Scratch
 from tipbench.records import store
@@ -100,83 +98,70 @@ def begin(options: Options) -> int:
     if is_command(options.job):
         if options.check:
             raise NoJob("a command shows no model that --check could score: name a function that builds the job")
-        folder = new_folder(
-            out, Path(next((word for word in options.job if word.endswith(".py")), options.job[0])).stem
-        )
+        program = next((word for word in options.job if word.endswith(".py")), options.job[0])
+        folder = new_folder(out, Path(program).stem)
         target = f"{write_command(folder, options.job)}:job"
         try:
-            found = surveyed(target)
+            survey = surveyed(target)
         except NoJob:
             shutil.rmtree(folder)
             raise
     else:
         target = absolute(options.job[0] if options.job else "")
-        found = surveyed(target)
+        survey = surveyed(target)
         file, _, name = target.rpartition(":")
-        if options.check:  # what is wrong with it is said before anything is measured
-            if not is_known(found):
-                raise NoJob(f"{found['name']} is a step of which no model is known: --check has nothing to score")
+        if options.check:  # a fault of it is reported before anything is measured
+            if not is_known(survey):
+                raise NoJob(f"{survey.name} is a step of which no model is known: --check has nothing to score")
             scored(target, options.check, steps=0, seeds=1)
         folder = new_folder(out, f"{Path(file).stem}-{name}")
-    print("\n".join([page.headline(found), *page.slow(found)]), file=sys.stderr)
-    about = {
-        "target": target,
-        "numerics": options.numerics,
-        "check": options.check,
-        "seed": options.seed,
-        "survey": found,
-    }
-    write_file(folder / "job.json", json.dumps(about, indent=1).encode())
-    print(f"{plural(len(sides_alone(found)), 'tip')} to try, into {folder}", file=sys.stderr)
-    return _continue(folder, about, options.budget_s)
+    print("\n".join([page.headline(survey), *page.slow(survey)]), file=sys.stderr)
+    job = StoredJob(target, options.numerics, options.check, options.seed, survey)
+    write_file(folder / JOB_FILE, json.dumps(asdict(job), indent=1).encode())
+    print(f"{plural(len(sides_alone(survey)), 'tip')} to try, into {folder}", file=sys.stderr)
+    return _continue(folder, job, options.budget_s)
 
 
 def resume(folder: Path, more_s: float | None) -> int:
     """Go on with an advice that was interrupted, or with more time. Returns the exit code; raises UserError."""
-    return _continue(Path(os.path.realpath(folder)), _stored(folder), Options.budget_s if more_s is None else more_s)
+    return _continue(Path(os.path.realpath(folder)), stored_job(folder), Options.budget_s if more_s is None else more_s)
 
 
 def markdown_of(folder: Path) -> str:
     """The page of an advice that has ended, as Markdown. Raises NoJob if there is none."""
-    about = _stored(folder)
+    job = stored_job(folder)
     try:
-        said = json.loads((folder / "advice.json").read_text())
-        combination, time_s = tuple(said["measured_anew"]), said["time_with_changes"]
+        stored = json.loads((folder / "advice.json").read_text())
+        combination, phase_seconds = tuple(stored["measured_anew"]), stored["time_with_changes"]
     except (OSError, KeyError):
         raise NoJob(
             f"{folder} has no advice of this version yet: continue with `tipbench advise --resume {folder}`"
         ) from None
-    return page.markdown(_Advice(folder, folder, **about).outcome(combination, time_s))
+    return page.markdown(_Advice(folder, folder, job).outcome(combination, phase_seconds))
 
 
-def _stored(folder: Path) -> dict[str, Any]:
-    """What `job.json` keeps of an advice. Raises NoJob."""
-    try:
-        about: dict[str, Any] = json.loads((folder / "job.json").read_text())
-    except (OSError, ValueError):
-        raise NoJob(f"{folder} holds no advice: name a folder that `tipbench advise` has made") from None
-    if about.get("survey", {}).keys() != Survey.__annotations__.keys():
-        raise NoJob(f"{folder} was made by another version of tipbench: begin a new advice")
-    return about
-
-
-def _continue(folder: Path, about: dict[str, Any], budget_s: float) -> int:
-    """about: the fields of `_Advice` that `job.json` keeps."""
+def _continue(folder: Path, job: StoredJob, budget_s: float) -> int:
     with Scratch() as compiled:
-        return _Advice(folder, compiled, **about).measure(budget_s)
+        return _Advice(folder, compiled, job).measure(budget_s)
 
 
 @dataclass(frozen=True)
 class _Advice:
-    """kept: what has been compiled, for all parts."""
+    """An advice, measured part by part.
+
+    Attributes:
+        folder: of the advice.
+        compiled: folder of what has been compiled, for all parts.
+        job: what the advice is about.
+    """
 
     folder: Path
-    kept: Path
-    target: str
-    numerics: bool
-    check: str
-    seed: int
-    survey: Survey
+    compiled: Path
+    job: StoredJob
+
+    @property
+    def survey(self) -> Survey:
+        return self.job.survey
 
     def measure(self, budget_s: float) -> int:
         """All parts that are not there yet, and the last one that is. Raises NoJob where the job itself fails."""
@@ -201,26 +186,26 @@ class _Advice:
     def _alone(self, budget_s: float) -> int:
         place = self.folder / ALONE
         if not place.exists():
-            write_alone(place / "pairs", self.target, self.survey)
+            write_alone(place / "pairs", self.job.target, self.survey)
         return self._measured(place, budget_s)
 
     def _score(self, budget_s: float) -> None:
         """Score the ways that change results and may pay, by the person's own function; once, and not after a
         combination was chosen by the scores. Raises NoJob."""
-        if not self.check or any(part.exists() for part in self._parts()[1:]):
+        if not self.job.check or any(part.exists() for part in self._parts()[1:]):
             return
-        usable = [way for way in self.survey["ways"] if not way["why_not"] and way["changes_numbers"]]
-        bring = {one.name: one.mean for one in self._candidates() if one.verdict != "slower"}
-        ways = [way for way in usable if bring.get(way["name"], 0.0) > 0.0]
-        if any(way["name"] not in self._scores().of for way in ways):
-            scores.write(self.folder, self.target, self.survey, self.check, ways, budget_s)
+        usable = [way for way in self.survey.ways if not way.why_not and way.changes_numbers]
+        bring = {candidate.name: candidate.mean for candidate in self._candidates() if candidate.verdict != "slower"}
+        ways = [way for way in usable if bring.get(way.name, 0.0) > 0.0]
+        if any(way.name not in self._scores().of for way in ways):
+            scores.write(self.folder, self.job.target, self.survey, self.job.check, ways, budget_s)
 
     def _first_combination(self) -> Combination:
         """Raises NoJob."""
         return first_combination(self._candidates(), self._most(), abs(self._noise()))
 
     def _is_allowed(self, way: WayHere) -> bool:
-        return not way["changes_numbers"] or self.numerics or self._scores().keeps(way["name"])
+        return not way.changes_numbers or self.job.numerics or self._scores().keeps(way.name)
 
     def _scores(self) -> Scores:
         return scores.read(self.folder) or Scores()
@@ -230,7 +215,7 @@ class _Advice:
         measured: then no tip can be either."""
         own = [result for result in self._results(self.folder / ALONE) if result.tip == AS_IT_IS]
         if any(result.verdict == "failed" for result in own):
-            raise NoJob(f"{self.survey['name']} cannot be measured: {own[0].reason}")
+            raise NoJob(f"{self.survey.name} cannot be measured: {own[0].reason}")
         return next((mean for result in own if (mean := result.log_speedup_so_far)), 0.0)
 
     def _searched(self, combination: Combination, until: float) -> tuple[Combination, int]:
@@ -260,7 +245,7 @@ class _Advice:
         """Seconds that a launch of these members together may take: twice as long as one of each alone, checks
         included, as it has sides without each of them too."""
         file = results_file(self.folder / ALONE)
-        tips = {way["tip"] for way in self.survey["ways"] if way["name"] in combination}
+        tips = {way.tip for way in self.survey.ways if way.name in combination}
         records = store.read(file)[0].records if file else ()
         alone = (record.wall_s / max(1, len(record.launches)) for record in records if record.info.tip["id"] in tips)
         return 2 * sum(alone)
@@ -285,13 +270,13 @@ class _Advice:
             # Where there was no time for a search there is none for sides without each member: to compile a model for
             # each took all that was left.
             each = name != CONFIRMED or self._place(1).exists()
-            write_together(place / "pairs", self.target, self.survey, combination, each)
+            write_together(place / "pairs", self.job.target, self.survey, combination, each)
         return self._measured(place, budget_s)
 
     def _most(self) -> int:
         """Size of a combination: the job as it is, the combination, and the combination without each member are all in
         memory at once."""
-        return max(1, int(memory_bytes() // max(1, self.survey["bytes"])) - 2)
+        return max(1, int(memory_bytes() // max(1, self.survey.bytes)) - 2)
 
     def _place(self, number: int) -> Path:
         return self.folder / f"{SEARCH}-{number}"
@@ -308,26 +293,28 @@ class _Advice:
             parts = self._parts()
             if any(part.exists() for part in parts[parts.index(place) + 1 :]):
                 return 0
-            more_s, side_bytes = 0.0 if math.isinf(budget_s) else budget_s, self.survey["bytes"]
-            return resuming.resume(file, str(place / "pairs"), more_s=more_s, shared=self.kept, side_bytes=side_bytes)
+            more_s, side_bytes = 0.0 if math.isinf(budget_s) else budget_s, self.survey.bytes
+            return resuming.resume(
+                file, str(place / "pairs"), more_s=more_s, shared=self.compiled, side_bytes=side_bytes
+            )
         short = 0 < budget_s < SHORT_S or place.name.startswith(SEARCH)
         options = run.Options(
             folder=str(place / "pairs"),
             results=place,
-            device=self.survey["device"],
-            seed=self.seed,
+            device=self.survey.device,
+            seed=self.job.seed,
             budget_s=0.0 if math.isinf(budget_s) else budget_s,
-            given=self.target,
+            given=self.job.target,
             profile="quick" if short else "full",
-            shared=self.kept,
-            side_bytes=self.survey["bytes"],
+            shared=self.compiled,
+            side_bytes=self.survey.bytes,
             checked=self._checked(place),
-            first=tuple(f"{way['tip']}.{ALONE_PAIR}" for way in self.survey["ways"] if way["first"]),
+            first=tuple(f"{way.tip}.{ALONE_PAIR}" for way in self.survey.ways if way.first),
         )
         return run.measured(options)[0]
 
     def _checked(self, place: Path) -> tuple[Record, ...]:
-        """What checks of a combination have found before: the last search is of the same one, if it was the last."""
+        """Results of earlier checks of a combination: the last search is of the same one, if it was the last."""
         if place.name != CONFIRMED:
             return ()
         files = filter(None, map(results_file, self._parts()[1:]))
@@ -338,19 +325,19 @@ class _Advice:
         return results(store.read(file)[0]) if file else []
 
     def _candidates(self) -> list[Candidate]:
-        measured = {(one.tip, one.variant): one for one in self._results(self.folder / ALONE) if one.is_measured}
-        found = []
+        measured = {(row.tip, row.variant): row for row in self._results(self.folder / ALONE) if row.is_measured}
+        candidates = []
         for tip, sides in sides_alone(self.survey).items():
             for side, way in sides.items():
                 result = measured.get((tip, side))
                 if result is not None and (mean := result.log_speedup_so_far) is not None:
                     allowed, decided = self._is_allowed(way), result.is_decided
-                    found.append(Candidate(way["name"], way["one_of"], mean, result.verdict, allowed, decided))
-        return found
+                    candidates.append(Candidate(way.name, way.one_of, mean, result.verdict, allowed, decided))
+        return candidates
 
     def _sides(self, place: Path) -> dict[str, Result]:
         """By side of a combination's pair, its effect relative to the whole combination; only what was measured."""
-        return {one.variant: one for one in self._results(place) if one.tip == TOGETHER and one.is_measured}
+        return {row.variant: row for row in self._results(place) if row.tip == TOGETHER and row.is_measured}
 
     def outcome(self, combination: Combination, phase_seconds: Mapping[str, float] | None = None) -> Outcome:
         """What the parts hold about this last combination. phase_seconds: as `Outcome` has it."""
@@ -369,16 +356,15 @@ class _Advice:
         )
 
     def _concluded(self, combination: Combination) -> int:
-        """Write the pages, and say what was found. Returns the exit code."""
+        """Write the pages, and print what the advice is. Returns the exit code."""
         outcome = self.outcome(combination)
         if pays(outcome):
-            ways = {way["name"]: way for way in self.survey["ways"]}
-            members = [ways[name] for name in combination]
+            members = [self.survey.by_name[name] for name in combination]
             if is_known(self.survey):
-                outcome = replace(outcome, phase_seconds=time_with(self.target, members))
-            tuned.write(self.folder, self.target, self.survey, members, gain(outcome))
+                outcome = replace(outcome, phase_seconds=time_with(self.job.target, members))
+            tuned.write(self.folder, self.job.target, self.survey, members, gain(outcome))
         markdown = page.markdown(outcome)
-        title = f"Which tips pay for {self.survey['name']}"
+        title = f"Which tips pay for {self.survey.name}"
         write_file(self.folder / "advice.md", markdown.encode("utf-8", "replace"))
         write_file(self.folder / "advice.html", html.render(markdown, title).encode("utf-8", "replace"))
         write_file(self.folder / "advice.json", json.dumps(page.as_json(outcome), indent=1).encode())

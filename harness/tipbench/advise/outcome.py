@@ -10,7 +10,7 @@ from tipbench.advise.combination import WITHOUT, Combination, costs
 from tipbench.advise.once import price_once
 from tipbench.advise.pairs import sides_alone
 from tipbench.advise.scores import Scores
-from tipbench.advise.surveyed import Survey
+from tipbench.given.survey import Survey
 from tipbench.records.record import Run
 from tipbench.report.answer import more_memory
 from tipbench.report.result import Result
@@ -64,7 +64,7 @@ def conclusion(outcome: Outcome) -> str:
     """What to do, in one sentence without its full stop."""
     if pays(outcome):
         return gain(outcome)
-    aside = {way["tip"] for way in outcome.survey["ways"] if way["changes_numbers"]}
+    aside = {way.tip for way in outcome.survey.ways if way.changes_numbers}
     tips = sides_alone(outcome.survey).keys() - aside
     of_tips = [result for result in results(outcome.alone) if result.tip in tips]
     measured = [result for result in of_tips if result.is_measured]
@@ -72,10 +72,10 @@ def conclusion(outcome: Outcome) -> str:
     if unknown:
         count = f"{len(unknown)} of {plural(len(tips), 'tip')} need{'s' * (len(unknown) == 1)} more launches"
         return f"Nothing worth changing was found yet: {count}"
-    known = [result.high - 1 for result in measured if result.high is not None and result.is_decided]
-    if not known:
+    bounds = [result.high - 1 for result in measured if result.high is not None and result.is_decided]
+    if not bounds:
         return "Nothing worth changing was found: no tip that leaves the results as they are could be measured"
-    most = max(0.0, *known)
+    most = max(0.0, *bounds)
     return f"Nothing worth changing: no tip that leaves the results as they are brings more than {percent(most)}"
 
 
@@ -85,7 +85,7 @@ def changes(outcome: Outcome) -> list[str]:
 
 
 def _do(outcome: Outcome) -> dict[str, str]:
-    return {way["name"]: way["do"].rstrip(":") for way in outcome.survey["ways"]}
+    return {name: way.do.rstrip(":") for name, way in outcome.survey.by_name.items()}
 
 
 def _not_confirmed(outcome: Outcome) -> list[str]:
@@ -115,9 +115,9 @@ def _members(outcome: Outcome) -> list[str]:
 def _excluded(outcome: Outcome) -> list[str]:
     """What pays alone and is not among the members because it changes results."""
     alone, sentences = by_name(outcome), []
-    for way in outcome.survey["ways"]:
-        name, do = way["name"], way["do"].rstrip(":")
-        if not way["changes_numbers"] or name not in alone or alone[name].verdict != "faster":
+    for way in outcome.survey.ways:
+        name, do = way.name, way.do.rstrip(":")
+        if not way.changes_numbers or name not in alone or alone[name].verdict != "faster":
             continue
         if name in outcome.members or name in outcome.left_out or outcome.scores.keeps(name):
             continue
@@ -138,16 +138,16 @@ def interplay(outcome: Outcome) -> str:
             "There was no time to leave each out in turn, so what each brings on top of the others is not known; a "
             "longer budget shows that."
         )
-    known = [
-        (one.log_speedup, one.error)
-        for one in (whole, *others)
-        if one and one.log_speedup is not None and one.error is not None
+    decided = [
+        (result.log_speedup, result.error)
+        for result in (whole, *others)
+        if result and result.log_speedup is not None and result.error is not None
     ]
-    if len(others) < 2 or len(known) <= len(others):
+    if len(others) < 2 or len(decided) <= len(others):
         return ""
-    (all_s, _), *each = known
+    (all_s, _), *each = decided
     more = sum(mean for mean, _ in each) - all_s
-    if abs(more) <= 2 * math.hypot(*(error for _, error in known)):
+    if abs(more) <= 2 * math.hypot(*(error for _, error in decided)):
         return ""
     if more > 0:
         return "In part they save the same time: where one is left out, the others bring some of its gain."
@@ -173,10 +173,10 @@ def price(outcome: Outcome) -> str:
 
 
 def by_name(outcome: Outcome) -> dict[str, Result]:
-    """By way, what it was found to bring alone."""
+    """By way, what it brings alone."""
     sides = sides_alone(outcome.survey)
-    measured = [one for one in results(outcome.alone) if one.tip in sides and one.variant in sides[one.tip]]
-    return {sides[one.tip][one.variant]["name"]: one for one in measured}
+    measured = [row for row in results(outcome.alone) if row.tip in sides and row.variant in sides[row.tip]]
+    return {sides[row.tip][row.variant].name: row for row in measured}
 
 
 def speedup_of(result: Result) -> str:

@@ -20,7 +20,7 @@ from tipbench.advise.outcome import (
     speedup_of,
 )
 from tipbench.advise.pairs import AS_IT_IS, sides_alone
-from tipbench.advise.surveyed import Survey
+from tipbench.given.survey import Survey
 from tipbench.records.record import PHASES
 from tipbench.report.answer import DO_NOT, USE, Answer, answers, by_tip
 from tipbench.report.machine_words import machine_words, versions
@@ -59,22 +59,22 @@ def headline(survey: Survey) -> str:
         "step": "a step of which nothing is known",
         "command": "a command",
     }
-    size = f" of {_millions(survey['parameters'])} parameters" if survey["parameters"] else ""
-    what = f"{kinds[survey['kind']]}{size}"
-    return f"{survey['name']}: {what}, about {seconds(survey['step_s'])} a step on {survey['device']}"
+    size = f" of {_millions(survey.parameters)} parameters" if survey.parameters else ""
+    what = f"{kinds[survey.kind]}{size}"
+    return f"{survey.name}: {what}, about {seconds(survey.step_s)} a step on {survey.device}"
 
 
 def slow(survey: Survey) -> list[str]:
     """Sentences on what makes each measurement of this job take long, without its steps."""
-    sentences, file = [], survey["name"].rpartition(":")[0]
-    if survey["import_s"] >= SLOW_S:
+    sentences, file = [], survey.name.rpartition(":")[0]
+    if survey.import_s >= SLOW_S:
         sentences.append(
-            f"Importing {file} takes {seconds(survey['import_s'])} in each process that measures: what runs a training "
+            f"Importing {file} takes {seconds(survey.import_s)} in each process that measures: what runs a training "
             'belongs below `if __name__ == "__main__":`.'
         )
-    if survey["build_s"] >= SLOW_S:
+    if survey.build_s >= SLOW_S:
         sentences.append(
-            f"Building the job takes {seconds(survey['build_s'])}, and it is built about six times to check a tip and "
+            f"Building the job takes {seconds(survey.build_s)}, and it is built about six times to check a tip and "
             "twice for each launch: give a budget of hours, or let it read from a file what it prepares."
         )
     return sentences
@@ -101,38 +101,31 @@ def as_json(outcome: Outcome) -> dict[str, object]:
     not_tried: [{"name", "why"}]. by_hand: [{"tip", "title", "do"}].
     """
     survey, whole = outcome.survey, outcome.sides.get("optimized") if pays(outcome) else None
-    ways = {way["name"]: way for way in survey["ways"]}
-    combination = None
+    ways, combination = survey.by_name, None
     if whole is not None:
         without = {name: _without(name, outcome) for name in outcome.members}
         alone = {name: result.speedup or 1.0 for name, result in by_name(outcome).items()}
         listed = [
-            {"name": name, "do": ways[name]["do"], "alone": alone[name], **_factors(effect)}
+            {"name": name, "do": ways[name].do, "alone": alone[name], **_factors(effect)}
             for name, effect in without.items()
         ]
         combination = {**_factors(whole), "price": price(outcome), "members": listed}
     return {
-        "job": outcome.survey["name"],
-        "kind": survey["kind"],
-        "device": survey["device"],
-        "step_s": survey["step_s"],
+        "job": outcome.survey.name,
+        "kind": survey.kind,
+        "device": survey.device,
+        "step_s": survey.step_s,
         "conclusion": conclusion(outcome),
         "measured_anew": list(outcome.members),
         "together": combination,
         "time_with_changes": dict(outcome.phase_seconds),
         "tips": [
-            {
-                "tip": answer.tip,
-                "title": answer.title,
-                "answer": answer.answer,
-                "do": answer.do,
-                "gain": answer.gain,
-                "price": _price(answer, outcome),
-            }
+            {name: getattr(answer, name) for name in ("tip", "title", "answer", "do", "gain")}
+            | {"price": _price(answer, outcome)}
             for answer in _answers(outcome)
         ],
-        "not_tried": [{"name": name, "why": way["why_not"]} for name, way in ways.items() if way["why_not"]],
-        "by_hand": [{"tip": tip, "title": title, "do": do} for tip, title, do in survey["by_hand"]],
+        "not_tried": [{"name": name, "why": way.why_not} for name, way in ways.items() if way.why_not],
+        "by_hand": [{"tip": tip, "title": title, "do": do} for tip, title, do in survey.by_hand],
     }
 
 
@@ -148,7 +141,7 @@ def _factors(result: Result | None) -> dict[str, float | None]:
 
 def ceilings(outcome: Outcome) -> list[str]:
     """Sentences on where the time goes, and what no tip can bring more than; none of a step that is not known."""
-    card, sentences = outcome.survey["card"], []
+    card, sentences = outcome.survey.card, []
     shares, whole = _shares(card), sum(card.get(phase, 0.0) for phase in PHASES)
     if shares:
         sentences.append(f"Of a step's time {_spent(shares)}.")
@@ -169,8 +162,8 @@ def ceilings(outcome: Outcome) -> list[str]:
 def _at_best(survey: Survey, work: str, whole: float) -> float:
     """Seconds for this part of a step's work at the rate of a large operation. 0 where it is not known, or is more than
     the whole step: operations of grouped convolutions are counted too often, and caches are faster than memory."""
-    rate = survey["rates"].get(work, 0.0)
-    least = survey["card"].get(work, 0.0) / rate if rate else 0.0
+    rate = survey.rates.get(work, 0.0)
+    least = survey.card.get(work, 0.0) / rate if rate else 0.0
     return least if least <= whole else 0.0
 
 
@@ -206,12 +199,12 @@ def markdown(outcome: Outcome) -> str:
 
 def _not_tried(survey: Survey) -> dict[str, str]:
     """By reason, the titles of the tips; of one that is tried in another way with the name of the way that is not."""
-    tried = {way["tip"] for way in survey["ways"] if not way["why_not"]}
+    tried = {way.tip for way in survey.ways if not way.why_not}
     titles: dict[str, list[str]] = {}
-    for way in survey["ways"]:
-        if way["why_not"]:
-            title = f"{way['title']} ({way['do']})" if way["tip"] in tried else way["title"]
-            titles.setdefault(way["why_not"], []).append(title)
+    for way in survey.ways:
+        if way.why_not:
+            title = f"{way.title} ({way.do})" if way.tip in tried else way.title
+            titles.setdefault(way.why_not, []).append(title)
     return {why: "; ".join(dict.fromkeys(listed)) for why, listed in titles.items()}
 
 
@@ -240,16 +233,16 @@ def _with_the_changes(answer: Answer, outcome: Outcome) -> Answer:
     """The answer on a tip as the changes that pay together say it; as it is if they say nothing of it."""
     if not pays(outcome):
         return answer
-    all_ways = {way["name"]: way for way in outcome.survey["ways"]}
-    ways = {name: way for name, way in all_ways.items() if way["tip"] == answer.tip}
+    all_ways = outcome.survey.by_name
+    ways = {name: way for name, way in all_ways.items() if way.tip == answer.tip}
     for name in ways.keys() & set(outcome.members):
         if gain := _as_a_member(name, outcome):
-            return replace(answer, kind=USE, answer=USE, do=ways[name]["do"], gain=f"{gain}; alone {answer.gain}")
+            return replace(answer, kind=USE, answer=USE, do=ways[name].do, gain=f"{gain}; alone {answer.gain}")
         return answer
     left_out = [outcome.left_out[name] for name in ways if name in outcome.left_out]
     why_not = [f"{inverse_of(result)} on top of the changes" for result in left_out]
-    taken = {all_ways[name]["one_of"]: all_ways[name]["do"] for name in outcome.members if all_ways[name]["one_of"]}
-    why_not += [f"cannot be used with {taken[way['one_of']]}" for way in ways.values() if way["one_of"] in taken]
+    taken = {all_ways[name].one_of: all_ways[name].do for name in outcome.members if all_ways[name].one_of}
+    why_not += [f"cannot be used with {taken[way.one_of]}" for way in ways.values() if way.one_of in taken]
     if answer.kind == USE and why_not:
         return replace(answer, kind=DO_NOT, answer=DO_NOT, do="", gain=f"{why_not[0]}; alone {answer.gain}")
     return answer
@@ -275,7 +268,7 @@ def _gains(rows: Sequence[Answer], survey: Survey, of_tip: Sequence[Result]) -> 
     ways = sides_alone(survey)[rows[0].tip]
     if len(ways) == 1:
         return "; ".join(row.brought or row.gain for row in rows)
-    do = {side: way["do"].rstrip(":") for side, way in ways.items()}
+    do = {side: way.do.rstrip(":") for side, way in ways.items()}
     return "; ".join(f"{do[result.variant]}: {speedup_of(result)}" for result in of_tip)
 
 
@@ -283,10 +276,10 @@ def _do(answer: Answer, survey: Survey, of_tip: Sequence[Result]) -> str:
     """What to write in this job: of the ways that pay, else of the best if the tip is not answered with no."""
     ways = sides_alone(survey)[answer.tip]
     by_side = {result.variant: result for result in of_tip if result.variant in ways}
-    paying = [ways[side]["do"] for side, result in by_side.items() if result.verdict == "faster"]
+    paying = [ways[side].do for side, result in by_side.items() if result.verdict == "faster"]
     speedups = {side: result.speedup for side, result in by_side.items() if result.speedup is not None}
     best = max(speedups, key=speedups.__getitem__, default="optimized")
-    return "; or ".join(paying) or (ways[best]["do"] if answer.do else "")
+    return "; or ".join(paying) or (ways[best].do if answer.do else "")
 
 
 def _failed(answer: Answer, of_tip: Sequence[Result]) -> Answer:
@@ -299,10 +292,10 @@ def _failed(answer: Answer, of_tip: Sequence[Result]) -> Answer:
 
 
 def _price(answer: Answer, outcome: Outcome) -> str:
-    changing = [way["name"] for way in outcome.survey["ways"] if way["tip"] == answer.tip and way["changes_numbers"]]
+    changing = [way.name for way in outcome.survey.ways if way.tip == answer.tip and way.changes_numbers]
     scores = filter(None, map(outcome.scores.words, changing))
-    tips = {way["name"]: way["tip"] for way in outcome.survey["ways"]}
-    member = next((name for name in outcome.members if tips[name] == answer.tip), None)
+    ways = outcome.survey.by_name
+    member = next((name for name in outcome.members if ways[name].tip == answer.tip), None)
     without = _without(member, outcome) if member and pays(outcome) else None
     once_more = price_once(without) if without else ""
     changes_results = "results change" if changing and answer.kind == USE else ""
@@ -312,17 +305,17 @@ def _price(answer: Answer, outcome: Outcome) -> str:
 def _of_comparing(survey: Survey) -> list[str]:
     """What the survey found about comparing the job's results."""
     sentences = []
-    if not survey["repeats"]:
+    if not survey.repeats:
         sentences.append(
-            f"Two runs of the job with the same seed returned results that differ by {100 * survey['noise']:.2g} %. "
+            f"Two runs of the job with the same seed returned results that differ by {100 * survey.noise:.2g} %. "
             "Differences of that size are not taken for an error of a tip."
         )
-    if survey["rounding"] > VISIBLE:
+    if survey.rounding > VISIBLE:
         sentences.append(
             "The job magnifies rounding: parameters changed by 0.001 % make its results or gradients differ by "
-            f"{100 * survey['rounding']:.2g} % after two steps. So a tip's may differ by three times as much."
+            f"{100 * survey.rounding:.2g} % after two steps. So a tip's may differ by three times as much."
         )
-    if not survey["compared"]:
+    if not survey.compared:
         sentences.append("A step returns nothing, so results were not compared.")
     return sentences
 

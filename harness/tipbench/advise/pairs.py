@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 from tipbench.advise.combination import WITHOUT, Combination, left_out
-from tipbench.advise.surveyed import Survey, WayHere
+from tipbench.given.survey import Survey, WayHere
 
 AS_IT_IS, TOGETHER = "as-it-is", "together"
 """The tips of the pair that has the job on both sides, and of those of a combination."""
@@ -42,28 +42,28 @@ class {name}({base}, {arguments}):
 
 def is_known(survey: Survey) -> bool:
     """Whether the job's model and data are known, and not a step alone."""
-    return survey["kind"] in ("training", "inference")
+    return survey.kind in ("training", "inference")
 
 
 def sides_alone(survey: Survey) -> dict[str, dict[str, WayHere]]:
     """By tip, the ways that the job can follow, by the side of the tip's pair that does: the first is `optimized`."""
-    usable = [way for way in survey["ways"] if not way["why_not"]]
-    found = {}
-    for tip, ways in groupby(usable, key=lambda way: way["tip"]):
+    usable = [way for way in survey.ways if not way.why_not]
+    sides = {}
+    for tip, ways in groupby(usable, key=lambda way: way.tip):
         first, *others = ways
-        found[tip] = {"optimized": first, **{way["name"].partition("/")[2]: way for way in others}}
-    return found
+        sides[tip] = {"optimized": first, **{way.name.partition("/")[2]: way for way in others}}
+    return sides
 
 
 def write_alone(folder: Path, target: str, survey: Survey) -> None:
     """One file for the job beside itself, and one for each tip that it can follow. Raises OSError."""
     folder.mkdir(parents=True)
-    name = survey["name"]
+    name = survey.name
     _write(folder, target, survey, AS_IT_IS, "AS_IT_IS", f"{name} on both sides", {"Job": {"optimized": ()}})
     for tip, ways in sides_alone(survey).items():
-        title = f"{ways['optimized']['title']}: {name}"
-        sides = {side: (way["name"],) for side, way in ways.items()}
-        written = f"the_tip({tip!r})" if is_known(survey) else f"the_tip({tip!r}, {survey['kind']!r})"
+        title = f"{ways['optimized'].title}: {name}"
+        sides = {side: (way.name,) for side, way in ways.items()}
+        written = f"the_tip({tip!r})" if is_known(survey) else f"the_tip({tip!r}, {survey.kind!r})"
         _write(folder, target, survey, tip, written, title, {ALONE_PAIR: sides})
 
 
@@ -73,7 +73,7 @@ def write_together(folder: Path, target: str, survey: Survey, combination: Combi
     sides: dict[str, Combination] = {"baseline": combination, "optimized": ()}
     if each and len(combination) > 1:
         sides |= {f"{WITHOUT}{name}": left_out(combination, {name}) for name in combination}
-    title = f"{survey['name']}: {', '.join(combination)}"
+    title = f"{survey.name}: {', '.join(combination)}"
     _write(folder, target, survey, TOGETHER, "TOGETHER", title, {WITHOUT_ALL: sides})
 
 
@@ -102,10 +102,10 @@ def _arguments(target: str, survey: Survey, sides: Mapping[str, Sequence[str]], 
     arguments |= {name: tuple(sides[name]) for name in ("baseline", "optimized") if name in sides}
     if others:
         arguments["others"] = others
-    if batches or survey["workers"]:
+    if batches or survey.workers:
         arguments["batches"] = batches or IN_A_ROW
-    if not survey["compared"]:
+    if not survey.compared:
         arguments["compared"] = False
     if is_known(survey):
-        arguments |= {"tolerance": ROUNDING + 3 * max(survey["noise"], survey["rounding"]), "exact": survey["exact"]}
+        arguments |= {"tolerance": ROUNDING + 3 * max(survey.noise, survey.rounding), "exact": survey.exact}
     return ", ".join(f"{name}={value!r}" for name, value in arguments.items())

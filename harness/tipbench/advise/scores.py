@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
 
-from tipbench.advise.surveyed import NoJob, Survey, WayHere, scored
+from tipbench.advise.surveyed import NoJob, scored
+from tipbench.given.survey import Survey, WayHere
 from tipbench.report.output import write_file
 
 SEEDS = 3
@@ -23,7 +24,12 @@ FILE = "scores.json"
 
 @dataclass(frozen=True)
 class Scores:
-    """steps: after which models were scored. of: by way, one score for each seed; the higher, the better."""
+    """Scores of the job's model.
+
+    Attributes:
+        steps: after which models were scored.
+        of: by way, one score for each seed; the higher, the better.
+    """
 
     steps: int = 0
     of: Mapping[str, Sequence[float]] = field(default_factory=dict)
@@ -37,7 +43,8 @@ class Scores:
         if way not in self.of:
             return ""
         own, without = (
-            f"{fmean(found):.4g} ({min(found):.4g} to {max(found):.4g})" for found in (self.of[way], self.of[AS_IT_IS])
+            f"{fmean(scores):.4g} ({min(scores):.4g} to {max(scores):.4g})"
+            for scores in (self.of[way], self.of[AS_IT_IS])
         )
         return f"score {own} after {self.steps} steps, as it is {without}"
 
@@ -52,13 +59,13 @@ def write(folder: Path, target: str, survey: Survey, check: str, ways: Sequence[
     """Score the job with each of these ways, and without any, within about so many seconds. Raises NoJob where the job
     as it is cannot be scored; a way with which it cannot be has no score."""
     trainings = SEEDS * (1 + len(ways))
-    steps = max(1, int((budget_s / trainings - survey["build_s"]) / survey["step_s"]))
+    steps = max(1, int((budget_s / trainings - survey.build_s) / survey.step_s))
     of: dict[str, Sequence[float]] = {AS_IT_IS: scored(target, check, steps, SEEDS)}
     for way in ways:
         try:
-            of[way["name"]] = scored(target, check, steps, SEEDS, (way,))
+            of[way.name] = scored(target, check, steps, SEEDS, (way,))
         except NoJob as why:
-            print(f"tipbench: not scored with {way['do'].rstrip(':')}: {why}", file=sys.stderr)
-    found = Scores(steps, of)
-    write_file(folder / FILE, json.dumps(asdict(found)).encode())
-    return found
+            print(f"tipbench: not scored with {way.do.rstrip(':')}: {why}", file=sys.stderr)
+    scores = Scores(steps, of)
+    write_file(folder / FILE, json.dumps(asdict(scores)).encode())
+    return scores

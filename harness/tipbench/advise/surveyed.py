@@ -1,4 +1,4 @@
-"""What a person's job is, found out in a process of its own: nothing of theirs is imported here."""
+"""What a person's job is, from processes of its own: nothing of theirs is imported here."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any
+
+import msgspec
 
 from tipbench.errors import UserError
+from tipbench.given.survey import Survey, WayHere
 from tipbench.machine.controls import cleaned
 from tipbench.machine.temporary import temporary_folder, writing_to
 
@@ -27,44 +30,6 @@ SCORED_S = 3600.0
 
 class NoJob(UserError):
     """What was named is no job that can be measured; the message says why."""
-
-
-class WayHere(TypedDict):
-    """As `tipbench.worker.survey.WayHere` has it."""
-
-    tip: str
-    name: str
-    title: str
-    do: str
-    why_not: str
-    changes_numbers: bool
-    one_of: str
-    env: dict[str, str]
-    preload: list[str]
-    first: bool
-
-
-class Survey(TypedDict):
-    """As `tipbench.worker.survey.Survey` has it."""
-
-    name: str
-    kind: str
-    device: Literal["cpu", "cuda"]
-    step_s: float
-    import_s: float
-    build_s: float
-    repeats: bool
-    noise: float
-    rounding: float
-    exact: bool
-    compared: bool
-    workers: int
-    bytes: int
-    parameters: int
-    rates: dict[str, float]
-    card: dict[str, float]
-    ways: list[WayHere]
-    by_hand: list[tuple[str, str, str]]
 
 
 def absolute(target: str) -> str:
@@ -100,31 +65,35 @@ def write_command(folder: Path, command: Sequence[str]) -> Path:
 
 def surveyed(target: str) -> Survey:
     """Run the job of an absolute target. Raises NoJob, and TemporaryFolderFull."""
-    return _answer(target, cleaned())  # type: ignore[no-any-return]
+    return msgspec.convert(_answer(target, cleaned()), Survey)
 
 
 def time_with(target: str, ways: Sequence[WayHere]) -> dict[str, float]:
     """Seconds that the phases of a step take where these ways are followed; empty where that is not known."""
     try:
-        found: dict[str, float] = _answer(target, _settings_of(ways), *(way["name"] for way in ways))
+        return msgspec.convert(_answer(target, _environment(ways), *(way.name for way in ways)), dict[str, float])
     except NoJob:
         return {}
-    return found
 
 
 def scored(target: str, check: str, steps: int, seeds: int, ways: Sequence[WayHere] = ()) -> list[float]:
     """What the function `check` of the job's file says of its model after so many steps with these ways followed, once
     for each seed. Raises NoJob, and TemporaryFolderFull."""
-    words = (check, str(steps), str(seeds), *(way["name"] for way in ways))
-    found = _answer(target, _settings_of(ways), *words, module="scores", deadline_s=SCORED_S)
-    return found["scores"]  # type: ignore[no-any-return]
+    words = (check, str(steps), str(seeds), *(way.name for way in ways))
+    answer = _answer(target, _environment(ways), *words, module="scores", deadline_s=SCORED_S)
+    return msgspec.convert(answer["scores"], list[float])
 
 
-def _settings_of(ways: Sequence[WayHere]) -> dict[str, str]:
+def environment_of(ways: Sequence[WayHere]) -> dict[str, str]:
+    """The variables that these ways set for the process, their libraries in LD_PRELOAD."""
+    env = {name: value for way in ways for name, value in way.env.items()}
+    preload = dict.fromkeys(library for way in ways for library in way.preload)
+    return env | ({"LD_PRELOAD": ":".join(preload)} if preload else {})
+
+
+def _environment(ways: Sequence[WayHere]) -> dict[str, str]:
     """The environment of a process that follows these ways."""
-    preload = ":".join(library for way in ways for library in way["preload"])
-    env = {name: value for way in ways for name, value in way["env"].items()}
-    return cleaned() | env | ({"LD_PRELOAD": preload} if preload else {})
+    return cleaned() | environment_of(ways)
 
 
 def _answer(
@@ -135,8 +104,8 @@ def _answer(
     deadline_s = deadline_s or DEADLINE_S
     place, shown = temporary_folder(), target.rpartition("/")[2]
     with writing_to(place), tempfile.TemporaryDirectory(prefix=f"tipbench-{os.getpid()}-", dir=place) as scratch:
-        answer, log = Path(scratch, "answer.json"), Path(scratch, "output")
-        command = [sys.executable, "-P", "-m", f"tipbench.worker.{module}", target, str(answer), *words]
+        file, log = Path(scratch, "answer.json"), Path(scratch, "output")
+        command = [sys.executable, "-P", "-m", f"tipbench.worker.{module}", target, str(file), *words]
         with log.open("wb") as output:
             process = subprocess.Popen(
                 command,
@@ -158,12 +127,12 @@ def _answer(
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-        if not answer.exists():
+        if not file.exists():
             ending = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"left with exit code {code}"
-            said = " ".join(log.read_text(errors="replace").strip().split("\n")[-2:])
+            last_lines = " ".join(log.read_text(errors="replace").strip().split("\n")[-2:])
             memory = "; most often the kernel's out-of-memory killer" if code == -signal.SIGKILL else ""
-            raise NoJob(f"{shown}: its process {ending}{memory}{f': {said}' if said else ''}")
-        found = json.loads(answer.read_text())
-    if "problem" in found:
-        raise NoJob(found["problem"])
-    return found
+            raise NoJob(f"{shown}: its process {ending}{memory}{f': {last_lines}' if last_lines else ''}")
+        answer = json.loads(file.read_text())
+    if "problem" in answer:
+        raise NoJob(answer["problem"])
+    return answer

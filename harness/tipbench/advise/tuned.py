@@ -6,8 +6,10 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from tipbench.advise.surveyed import Survey, WayHere
+from tipbench.advise.surveyed import environment_of
+from tipbench.given.survey import Survey, WayHere
 from tipbench.report.output import write_file
+from tipbench.tip.wording import plural
 
 ENV, PROGRAM = "tuned.env", "tuned.py"
 
@@ -29,13 +31,11 @@ for _ in range(100):
 
 def write(folder: Path, target: str, survey: Survey, combination: Sequence[WayHere], gain: str) -> None:
     """The two files, of a command the settings alone. Raises ReportError."""
-    env = {name: value for way in combination for name, value in way["env"].items()}
-    if preload := list(dict.fromkeys(library for way in combination for library in way["preload"])):
-        env["LD_PRELOAD"] = ":".join(preload)
+    env = environment_of(combination)
     settings = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
     write_file(folder / ENV, (settings or "# no settings of the process are among the tips that pay\n").encode())
-    count = f"{len(combination)} tip{'s' * (len(combination) > 1)}"
-    names = tuple(way["name"] for way in combination)
-    if survey["kind"] != "command":
-        text = TEXT.format(name=survey["name"], count=count, gain=gain, target=target, combination=names)
+    count = plural(len(combination), "tip")
+    names = tuple(way.name for way in combination)
+    if survey.kind != "command":
+        text = TEXT.format(name=survey.name, count=count, gain=gain, target=target, combination=names)
         write_file(folder / PROGRAM, text.encode())

@@ -52,8 +52,6 @@ class Answer:
         brought: the same without the job's name; empty of a remark.
         when: the condition of "use it if".
         key: of the job and way; None of a remark.
-        state: gain, loss, within or open; empty of a remark.
-        speedup, low, high: of that job over all runs, if time is claimed and known.
         short: the gain as a signed change such as `+29 %`, without the job's name.
     """
 
@@ -69,10 +67,6 @@ class Answer:
     role: Role
     gain: str
     key: Key | None = None
-    state: str = ""
-    speedup: float | None = None
-    low: float | None = None
-    high: float | None = None
     short: str = ""
     brought: str = ""
     when: str = ""
@@ -89,8 +83,8 @@ def answers(runs: Sequence[Sequence[Result]]) -> list[Answer]:
     for result in runs[-1] if runs else ():
         if result.tip != CONTROL:
             tips.setdefault(result.tip, []).append(result)
-    known = effects(runs)
-    rows = [_of_tip(results, known) for results in tips.values()]
+    effect_of = effects(runs)
+    rows = [_of_tip(results, effect_of) for results in tips.values()]
     return [row for tip in sorted(rows, key=lambda tip: (KINDS.index(tip[0].kind), -tip[0].brings)) for row in tip]
 
 
@@ -116,11 +110,11 @@ SOON = 100
 """Steps within which nobody minds when the tip is paid for: every training has more."""
 
 
-def _of_tip(results: Sequence[Result], known: Mapping[Key, Effect]) -> list[Answer]:
+def _of_tip(results: Sequence[Result], effect_of: Mapping[Key, Effect]) -> list[Answer]:
     pairs: dict[tuple[str, str], list[Effect]] = {}
     for result in results:
         if result.is_measured:
-            pairs.setdefault((result.pair, result.device), []).append(known[result.key])
+            pairs.setdefault((result.pair, result.device), []).append(effect_of[result.key])
     if not pairs:
         return [_nothing(results)]
     headlines = [_headline(ways) for ways in pairs.values()]
@@ -146,10 +140,10 @@ def _of_tip(results: Sequence[Result], known: Mapping[Key, Effect]) -> list[Answ
         role="remark",
         gain="",
     )
-    rows = [in_job(tip, job) for job in sorted(jobs, key=lambda job: job.state.word != "gain")]
+    rows = [_in_job(tip, job) for job in sorted(jobs, key=lambda job: job.state.word != "gain")]
     rows += [] if whole else [replace(tip, gain="the operation alone: no whole job measured")]
     for way in _alternatives(pairs.values(), jobs) if kind not in (USE, USE_IF) else []:
-        row = in_job(tip, way)
+        row = _in_job(tip, way)
         rows.append(replace(row, role="alternative", gain=f"instead: {row.gain}"))
     failed = dict.fromkeys(result.pair or "its file" for result in results if result.verdict == "failed")
     return rows + [replace(tip, gain=f"{name} failed") for name in failed]
@@ -166,7 +160,7 @@ def _alternatives(pairs: Iterable[Sequence[Effect]], headlines: Sequence[Effect]
     """Ways that pay in jobs in which the headline variant does not."""
     ways = []
     for of_pair in pairs:
-        headline = next((effect for effect in of_pair if any(effect is one for one in headlines)), None)
+        headline = next((effect for effect in of_pair if any(effect is other for other in headlines)), None)
         if headline is not None and headline.state.word != "gain":
             ways += [effect for effect in of_pair if effect.state.word == "gain"]
     return ways
@@ -176,8 +170,8 @@ def _kind(jobs: Sequence[Effect]) -> tuple[str, str]:
     """(kind, what is shown after it)."""
     if jobs[0].newest.status.startswith("default now"):
         return DEFAULT, ""
-    known = [job for job in jobs if job.means]
-    words = [job.state.word for job in known]
+    measured = [job for job in jobs if job.means]
+    words = [job.state.word for job in measured]
     gains, losses, when = words.count("gain"), words.count("loss"), jobs[0].newest.when
     if gains and losses:
         return DEPENDS, ""
@@ -186,36 +180,37 @@ def _kind(jobs: Sequence[Effect]) -> tuple[str, str]:
     if gains and when:
         return USE_IF, when
     if gains:
-        return (USE if 2 * gains >= len(known) and not any(job.may_cost for job in known) else DEPENDS), ""
-    if known and set(words) == {"within"}:
-        return SMALL, f"{100 * max(job.state.bound for job in known):.0f} %"
+        pays = 2 * gains >= len(measured) and not any(job.may_cost for job in measured)
+        return (USE if pays else DEPENDS), ""
+    if measured and set(words) == {"within"}:
+        return SMALL, f"{100 * max(job.state.bound for job in measured):.0f} %"
     return UNCLEAR, ""
 
 
-def in_job(tip: Answer, effect: Effect) -> Answer:
+def _in_job(tip: Answer, effect: Effect) -> Answer:
     """The row of the tip on one job: what it brings there, by the tip's claim."""
-    result = effect.newest
-    name = result.pair if result.variant == "optimized" else f"{result.pair} ({result.variant})"
-    row = _brought(replace(tip, role="job", key=result.key, state=effect.state.word), effect)
-    return replace(row, gain=f"{name} {row.brought}")
+    brought, short = _brought(effect)
+    gain = f"{effect.newest.job_and_way} {brought}"
+    return replace(tip, role="job", key=effect.newest.key, gain=gain, brought=brought, short=short)
 
 
-def _brought(row: Answer, effect: Effect) -> Answer:
+def _brought(effect: Effect) -> tuple[str, str]:
+    """(in words, as a signed change; empty if nothing was measured)."""
     result, mean = effect.newest, effect.mean
     counted = trained(result) if result.claim == Claim.SOONER_AT_TARGET else None
     if effect.measure is not TIME and (counted is None or not counted.both_reach):
-        readings = _readings(result, mean) if effect.means else ""
-        short = _change(result, mean) if readings else ""
-        return replace(row, brought=readings or "not measured yet", short=short)
+        if not effect.means:
+            return "not measured yet", ""
+        readings, sides = _readings(result, mean), result.memory_sides
+        return readings, f"{change(*sides)} memory" if result.claim == Claim.LEANER and sides else readings
     if mean is None:
-        return replace(row, brought=_so_far(result))
+        return _so_far(result), ""
     low, middle, high = (math.exp(end) for end in (mean.interval()[0], mean.mean, mean.interval()[1]))
-    row = replace(row, speedup=middle, low=low, high=high)
     more = f" to the target ({in_short(counted)})" if counted else ""
     if effect.state.word == "open":
         undecided = f"undecided, between {in_percent(math.log(low))} and {in_percent(math.log(high))}{more}"
-        return replace(row, brought=undecided, short=f"{change(1, low)} to {change(1, high)}")
-    return replace(row, brought=f"{ratio(middle, low, high)}{more}", short=change(1, middle))
+        return undecided, f"{change(1, low)} to {change(1, high)}"
+    return f"{ratio(middle, low, high)}{more}", change(1, middle)
 
 
 def _readings(result: Result, mean: Mean | None) -> str:
@@ -228,14 +223,6 @@ def _readings(result: Result, mean: Mean | None) -> str:
     if counted is not None:
         return in_ratio(counted, mean if result.claim == Claim.FEWER_STEPS else None)
     return f"{' -> '.join(map(value, result.counts or ()))} {result.counted}"
-
-
-def _change(result: Result, mean: Mean | None) -> str:
-    """The same as a change, if a share says it."""
-    sides = result.memory_sides
-    if result.claim == Claim.LEANER and sides:
-        return f"{change(*sides)} memory"
-    return _readings(result, mean)
 
 
 def _so_far(result: Result) -> str:

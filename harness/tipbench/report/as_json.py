@@ -84,37 +84,26 @@ def render(run: Run, notices: Sequence[Notice], earlier: Sequence[Sequence[Resul
 
 
 def _answer(tip: Sequence[Answer]) -> dict[str, Any]:
-    first = tip[0]
-    names = ("tip", "title", "kind", "answer", "do")
     gain = "; ".join(row.gain for row in tip)
-    return {name: getattr(first, name) for name in names} | {"gain": gain, "price": first.price, "runs": first.runs}
+    return {**_fields(tip[0], "tip", "title", "kind", "answer", "do"), "gain": gain, **_fields(tip[0], "price", "runs")}
 
 
 def _pair(row: Result) -> dict[str, Any]:
     trainings = row.baseline_trainings, row.variant_trainings
     return {
-        "tip": row.tip,
-        "pair": row.pair,
-        "scale": row.scale,
-        "variant": row.variant,
-        "device": row.device,
-        "verdict": row.verdict,
-        "speedup": row.speedup,
-        "low": row.low,
-        "high": row.high,
-        "launches": row.launches,
+        **_fields(row, "tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high", "launches"),
         "memory": {"baseline": row.baseline_memory, "variant": row.variant_memory},
         "equal": row.equal or None,
         "mechanism": row.mechanism or None,
-        "trainings": {side: asdict(one) for side, one in zip(SIDES, trainings, strict=True) if one} or None,
-        "one_off_s": row.one_off_s,
-        "break_even_steps": row.break_even_steps,
-        "reason_code": row.reason_code,
-        "reason": row.reason,
-        "remedy": row.remedy,
+        "trainings": {side: asdict(each) for side, each in zip(SIDES, trainings, strict=True) if each} or None,
+        **_fields(row, "one_off_s", "break_even_steps", "reason_code", "reason", "remedy"),
         "gpu": _gpu(row),
         "limit": {kind: asdict(share) for kind, share in row.limits.items()},
     }
+
+
+def _fields(row: Result | Answer, *names: str) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in names}
 
 
 def _gpu(row: Result) -> dict[str, Any] | None:

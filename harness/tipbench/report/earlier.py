@@ -21,18 +21,18 @@ def earlier(file: Path, run: Run) -> list[Path]:
 
     Their headers say so; of a file without a usable one nothing is known, so it does not count.
     """
-    known = facts(run)
-    found: dict[str, tuple[str, Path]] = {}
-    for beside in sorted(file.absolute().parent.glob(RUN_FILES), reverse=True):
-        if len(found) >= MOST and beside.name[:DAY] < sorted(found.values())[-MOST][0][:DAY]:
+    facts_of_run = facts(run)
+    by_id: dict[str, tuple[str, Path]] = {}
+    for path in sorted(file.absolute().parent.glob(RUN_FILES), reverse=True):
+        if len(by_id) >= MOST and path.name[:DAY] < sorted(by_id.values())[-MOST][0][:DAY]:
             break  # stored runs are named by their day: all that follow began before
         try:
-            other = store.header(beside)
+            header = store.header(path)
         except StoreError:
             continue
-        if other.started < run.started and grade(facts(other), known).grade == SAME:
-            found[other.id] = other.started, beside  # a copy is the same run once more
-    return [path for _, path in sorted(found.values())[-MOST:]]
+        if header.started < run.started and grade(facts(header), facts_of_run).grade == SAME:
+            by_id[header.id] = header.started, path  # a copy is the same run once more
+    return [path for _, path in sorted(by_id.values())[-MOST:]]
 
 
 def earlier_runs(file: Path, run: Run) -> list[Run]:

@@ -45,6 +45,9 @@ KINDS = {
 }
 """By the words that a cell begins with, set in bold, how it is coloured and what readers filter by."""
 
+ANCHORS = ("content", "the-evidence")
+"""Anchors that every document has."""
+
 STACKED = 8
 """On a phone each row of a table of up to so many columns is shown as a card; wider tables scroll."""
 
@@ -65,7 +68,7 @@ def render(
     contents: list[tuple[str, str]] = []
     head, body = document.shown(markdown, contents=contents)
     folded = [(key, *document.shown(page, key)) for key, page in pages.items()]
-    contents += [("the-evidence", "The evidence")] if folded else []
+    contents += [(ANCHORS[1], "The evidence")] if folded else []
     template = _environment().get_template("page.html.j2")
     return template.render(
         title=title, head=head, body=body, folded=folded, contents=contents, light=_colours(0), dark=_colours(1)
@@ -96,7 +99,7 @@ class _Document:
     def __init__(self, figures: Mapping[str, bytes], pages: Mapping[str, str]) -> None:
         self._figures = figures
         self._pages = pages
-        self._names = {"content", "the-evidence", *pages}
+        self._names = {*ANCHORS, *pages}
         self._tables = 0
         self._parser = MarkdownIt("commonmark", {"html": False}, renderer_cls=_Renderer).enable("table")
 

@@ -20,8 +20,8 @@ def machine_words(machine: Mapping[str, Any]) -> str:
     if not isinstance(cpu, str) or not isinstance(cores, int) or not isinstance(memory, int):
         return str(machine.get("name") or "an unnamed machine")
     march = machine.get("microarchitecture")
-    known = isinstance(march, str) and march not in ("", UNAVAILABLE, DENIED)
-    kind = f" ({re.sub(r'^zen(?=[0-9])', 'Zen ', str(march))})" if known else ""
+    is_named = isinstance(march, str) and march not in ("", *UNKNOWN)
+    kind = f" ({re.sub(r'^zen(?=[0-9])', 'Zen ', str(march))})" if is_named else ""
     return ", ".join([f"{cpu}{kind}", plural(cores, "core"), size(memory), *_gpus(machine)])
 
 

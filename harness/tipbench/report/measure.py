@@ -72,8 +72,8 @@ def effects(runs: Sequence[Sequence[Result]]) -> dict[Key, Effect]:
     for result in (result for run in runs[-1:] for result in run if result.is_measured):
         measure, quantity = MEASURES.get(result.claim, TIME), _quantity(result, result.claim)
         before = earlier.get((result.key, result.work), ())
-        replicates = [one for one in before if _quantity(one, result.claim) == quantity]
-        means = [measure.of(one) for one in (*replicates, result)]
+        replicates = [older for older in before if _quantity(older, result.claim) == quantity]
+        means = [measure.of(replicate) for replicate in (*replicates, result)]
         pooled_effects[result.key] = Effect(result, tuple(mean for mean in means if mean is not None), measure)
     return pooled_effects
 
@@ -96,9 +96,12 @@ def _memory(result: Result) -> Mean | None:
 
 
 def _one_off(result: Result) -> Mean | None:
-    """A difference that single readings have by chance counts as next to none."""
+    """A difference that single readings have by chance counts as next to none. None too if a reading is further below
+    zero than by chance: a warm-up is what it takes beyond as many steady steps."""
     sides = result.one_off_sides
-    return None if sides is None else _reading(*(side + ONE_OFF_NOISE_S for side in sides))
+    if sides is None or min(sides) <= -ONE_OFF_NOISE_S:
+        return None
+    return _reading(*(side + ONE_OFF_NOISE_S for side in sides))
 
 
 def _counted(result: Result) -> Mean | None:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
+from tipbench.records.fields import LARGEST
 from tipbench.records.record import PHASES, Run
 from tipbench.records.store import Notice
 from tipbench.report import markdown
@@ -21,12 +24,13 @@ from tipbench.report.code_places import code_of
 from tipbench.report.evidence import facts, reason
 from tipbench.report.figures import sweeps, whole_jobs
 from tipbench.report.figures.drawing import Drawing
+from tipbench.report.html import ANCHORS
 from tipbench.report.machine_words import brief_lines, field_rows, machine_words, versions
 from tipbench.report.measure import effects
 from tipbench.report.result import CONTROL, MEMORY_KINDS, Result
 from tipbench.report.results import counts
 from tipbench.suite.source import SHARED
-from tipbench.tip.wording import change, plural, ratio, seconds, value
+from tipbench.tip.wording import change, plain, plural, ratio, seconds, value
 from tipbench.verdict.rules import AT_MOST
 from tipbench.verdict.statistics import serial
 
@@ -46,12 +50,10 @@ class Layout:
     Attributes:
         below: what addresses of evidence and of figures begin with on the first page; None where pages are printed, so
             that titles are no links, figures are put in words and code is left out.
-        ending: of addresses of pages.
         home: the address of the first page on pages of evidence; empty for none.
     """
 
     below: str | None = None
-    ending: str = ".md"
     home: str = ""
 
 
@@ -78,16 +80,16 @@ def pages(run: Run, runs: Sequence[Sequence[Result]], notices: Sequence[Notice],
     for result in runs[-1]:
         tips.setdefault(result.tip, []).append(result)
     controls = tips.pop(CONTROL, [])
-    names = {tip: _page_name(tip, number) for number, tip in enumerate(tips, 1)}
+    names = _page_names(tips)
     rows_of_answers = answers(runs)
     answer_of = {tip: _answer(rows) for tip, rows in by_tip(rows_of_answers).items()}
     jobs, curves = whole_jobs.drawing(whole_jobs.bars(rows_of_answers, effects(runs))), sweeps.drawings(runs[-1])
 
     def address(name: str) -> str:
-        return "" if layout.below is None else f"{layout.below}{name}{layout.ending}"
+        return "" if layout.below is None else f"{layout.below}{name}.md"
 
     of_run = _run(run)
-    title = f"PyTorch tuning tips on {machine_words(run.machine)}"
+    title = plain(f"PyTorch tuning tips on {machine_words(run.machine)}")
     front = markdown.render(
         "run.md.j2",
         title=title,
@@ -125,7 +127,7 @@ def pages(run: Run, runs: Sequence[Sequence[Result]], notices: Sequence[Notice],
         **shared,
         **_whole_run(runs[-1], controls),
         results=[
-            {**_cells(row), "tip": tip, "address": "" if layout.below is None else f"{names[tip]}{layout.ending}"}
+            {**_cells(row), "tip": tip, "address": "" if layout.below is None else f"{names[tip]}.md"}
             for tip, rows in tips.items()
             for row in rows
         ],
@@ -133,13 +135,17 @@ def pages(run: Run, runs: Sequence[Sequence[Result]], notices: Sequence[Notice],
     return Pages(title, front, below, [*jobs, *(drawing for drawings in curves.values() for drawing in drawings)])
 
 
-def _page_name(tip: str, number: int) -> str:
-    """The tip's id where it can name a file and an anchor; ids are free text in a file edited by hand."""
-    return tip if re.fullmatch(r"[a-z0-9-]{1,80}", tip) and tip not in (WHOLE_RUN, "content") else f"tip-{number}"
+def _page_names(tips: Collection[str]) -> dict[str, str]:
+    """By tip, its id where it can name a file and an anchor, and no other page or anchor is called so; else a number.
+    Ids are free text in a file edited by hand."""
+    reserved = (WHOLE_RUN, *ANCHORS)
+    usable = {tip for tip in tips if re.fullmatch(r"[a-z0-9-]{1,80}", tip) and tip not in reserved}
+    numbered = (name for number in count(1) if (name := f"tip-{number}") not in usable)
+    return {tip: tip if tip in usable else next(numbered) for tip in tips}
 
 
 def _run(run: Run) -> dict[str, Any]:
-    budget_s = run.options.get("budget_s")
+    budget_s = run.options.get("budget_s")  # options are checked by who continues a run
     missing = list((Counter(run.planned) - Counter(record.name for record in run.records)).elements())
     return {
         "id": run.id,
@@ -149,7 +155,7 @@ def _run(run: Run) -> dict[str, Any]:
         "commit": run.commit[:12],
         "versions": versions(run.machine),
         "profile": str(run.options.get("profile", "full")),
-        "minutes": f"{budget_s / 60:g}" if isinstance(budget_s, int | float) and budget_s > 0 else "",
+        "minutes": f"{budget_s / 60:g}" if isinstance(budget_s, int | float) and 0 < budget_s < LARGEST else "",
         "bare": bool(run.options.get("bare")),
         "settings": " ".join(f"{name}={setting}" for name, setting in run.controls.items()),
         "controls": list(run.controls.items()),
@@ -249,9 +255,9 @@ def _profile(card: Mapping[str, float]) -> dict[str, Any]:
 
     phases = [card.get(phase, 0.0) for phase in PHASES]
     step_s = sum(phases)
-    count = EngFormatter(places=1)
+    in_units = EngFormatter(places=1)
     return {
-        **{name: str(count(card.get(name, 0.0))) for name in ("parameters", "flops", "bytes")},
+        **{name: str(in_units(card.get(name, 0.0))) for name in ("parameters", "flops", "bytes")},
         "step_s": step_s,
         "shares": " / ".join(f"{100 * phase / step_s:.0f}" for phase in phases) if step_s else "",
     }
@@ -328,11 +334,12 @@ def _peaks(row: Result) -> list[dict[str, Any]]:
 
 
 def _command(run: Run, name: str) -> str:
-    """What measures the pair again; of a file that cannot be imported, all of it."""
+    """What measures the pair again; of a file that cannot be imported, all of it. A name from a file is quoted: people
+    paste this into a shell."""
     options = " --profile quick" * (run.options.get("profile") == "quick") + " --bare" * bool(run.options.get("bare"))
     if isinstance(nodes := run.options.get("nnodes"), int) and nodes > 1:
         options += f" --nnodes {nodes} --rdzv HOST:PORT"
-    return f"tipbench run {name}{options}"
+    return f"tipbench run {shlex.quote(name)}{options}"
 
 
 def _listings(rows: Sequence[Result]) -> list[tuple[str, list[tuple[str, str]]]]:

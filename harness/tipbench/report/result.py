@@ -177,6 +177,11 @@ class Result:
         return f"{self.tip}.{self.pair}" if self.pair else self.tip
 
     @property
+    def job_and_way(self) -> str:
+        """`Pair`, or `Pair (variant)` of another variant than the one called optimized."""
+        return self.pair if self.variant == "optimized" else f"{self.pair} ({self.variant})"
+
+    @property
     def is_measured(self) -> bool:
         return self.verdict not in ("skipped", "failed")
 

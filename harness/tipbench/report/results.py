@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tipbench.records.fields import LARGEST
 from tipbench.records.record import Record, Run, VariantRecord
 from tipbench.records.store import folder_name
 from tipbench.report.result import CONTROL, JOULES, LIMITS, READINGS, Result, Share, Sides, readable, steps_to_pay
@@ -142,7 +143,8 @@ def _break_even(
         return None
     if step_s is None or before_s is None or after_s is None:
         return None
-    return steps_to_pay(after_s - before_s, before_s, step_s - step_s / judgement.speedup)
+    steps = steps_to_pay(after_s - before_s, before_s, step_s - step_s / judgement.speedup)
+    return steps if steps < LARGEST else None  # a file may say anything, and a column of the table holds no more
 
 
 def _gpu(judgement: Judgement) -> dict[str, Sides | None]:

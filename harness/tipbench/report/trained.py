@@ -16,9 +16,15 @@ from tipbench.verdict.trainings import expected_steps, fewer_steps, score_change
 
 @dataclass(frozen=True)
 class Side:
-    """steps: optimizer steps that the target is expected to take, failed trainings included; None where all failed.
-    reached: of `trainings`. score: the mean of those that ended in a number. timed: steps that are timed, in place of
-    optimizer steps, and samples: within one of these.
+    """What the trainings of one side came to.
+
+    Attributes:
+        steps: optimizer steps that the target is expected to take, failed trainings included; None where all failed.
+        reached: how many reached the target.
+        trainings: how many there were.
+        score: mean final score of those that ended in a number.
+        timed: steps that are timed, in place of optimizer steps.
+        samples: within one of these.
     """
 
     steps: float | None
@@ -31,8 +37,14 @@ class Side:
 
 @dataclass(frozen=True)
 class Trained:
-    """fewer: ln of the timed steps to the target that the baseline takes, over the variant's. change: of the score in
-    the end, from the baseline to the variant, training by training; None where one ended in no number."""
+    """What the trainings of both sides came to.
+
+    Attributes:
+        fewer: ln of the timed steps to the target that the baseline takes, over the variant's.
+        change: of the final score, from the baseline to the variant, by training; None where one ended in no number.
+        baseline, variant: both sides.
+        target: the score to reach.
+    """
 
     fewer: Mean
     change: Mean | None
@@ -59,36 +71,36 @@ def _compared(before: Trainings, after: Trainings) -> Trained:
     return Trained(fewer_steps(before, after), score_change(before, after), _side(before), _side(after), before.target)
 
 
-def _side(found: Trainings) -> Side:
-    reached = sum(found.reached)
-    steps = expected_steps(found) if reached else None
-    scores = [score for score in found.scores if score is not None]
+def _side(trainings: Trainings) -> Side:
+    reached = sum(trainings.reached)
+    steps = expected_steps(trainings) if reached else None
+    scores = [score for score in trainings.scores if score is not None]
     return Side(
         steps=steps,
         reached=reached,
-        trainings=len(found.reached),
+        trainings=len(trainings.reached),
         score=statistics.fmean(scores) if scores else None,
-        timed=None if steps is None else steps / found.steps_timed,
-        samples=found.batch * found.steps_timed,
+        timed=None if steps is None else steps / trainings.steps_timed,
+        samples=trainings.batch * trainings.steps_timed,
     )
 
 
-def in_short(found: Trained) -> str:
+def in_short(trainings: Trained) -> str:
     """`812 -> 420 steps`, or how many reach the target where some do not."""
-    sides = found.baseline, found.variant
+    sides = trainings.baseline, trainings.variant
     reached = " -> ".join(f"{side.reached} of {side.trainings}" for side in sides)
-    if not found.both_reach:
+    if not trainings.both_reach:
         return f"{reached} trainings reach the target"
     steps = f"{' -> '.join(map(_steps, sides))} steps"
     failures = any(side.reached < side.trainings for side in sides)
     return f"{steps}, failures included: {reached} trainings reach the target" if failures else steps
 
 
-def in_ratio(found: Trained, fewer: Mean | None = None) -> str:
+def in_ratio(trainings: Trained, fewer: Mean | None = None) -> str:
     """`1.93x [1.7, 2.2] in steps to the target (812 -> 420 steps)`; fewer: of several runs, in place of this one's."""
-    if not found.both_reach:
-        return in_short(found)
-    return f"{_factor(fewer or found.fewer)} in steps to the target ({in_short(found)})"
+    if not trainings.both_reach:
+        return in_short(trainings)
+    return f"{_factor(fewer or trainings.fewer)} in steps to the target ({in_short(trainings)})"
 
 
 def _factor(fewer: Mean) -> str:
@@ -98,15 +110,15 @@ def _factor(fewer: Mean) -> str:
 
 def in_full(row: Result) -> str:
     """All of a row's trainings as a sentence without its full stop; empty where none were counted."""
-    found = trained(row)
-    if found is None:
+    trainings = trained(row)
+    if trainings is None:
         return ""
-    sides = found.baseline, found.variant
+    sides = trainings.baseline, trainings.variant
     steps = (row.step_s, row.variant_step_s)
-    words = [f"a score of {value(found.target)} is the target: {in_short(found)}"]
-    if found.both_reach:
-        words.append(f"timed steps to the target, baseline over variant: {_factor(found.fewer)}")
-    words.append(in_scores(found))
+    words = [f"a score of {value(trainings.target)} is the target: {in_short(trainings)}"]
+    if trainings.both_reach:
+        words.append(f"timed steps to the target, baseline over variant: {_factor(trainings.fewer)}")
+    words.append(in_scores(trainings))
     rates = [f"{side.samples / step_s:,.0f}" for side, step_s in zip(sides, steps, strict=True) if step_s]
     if len(rates) == len(sides):
         words.append(f"samples a second {' -> '.join(rates)}")
@@ -120,21 +132,21 @@ def in_full(row: Result) -> str:
     return "; ".join(words)
 
 
-def in_scores(found: Trained) -> str:
+def in_scores(trainings: Trained) -> str:
     """`mean score after training 0.976 -> 0.975, a change between -0.003 and +0.001`."""
-    scores = f"mean score after training {_score(found.baseline)} -> {_score(found.variant)}"
-    if found.change is None:
+    scores = f"mean score after training {_score(trainings.baseline)} -> {_score(trainings.variant)}"
+    if trainings.change is None:
         return scores
-    low, high = found.change.interval()
+    low, high = trainings.change.interval()
     return f"{scores}, a change between {low:+.1g} and {high:+.1g}"
 
 
-def score_kept(found: Trained) -> str:
+def score_kept(trainings: Trained) -> str:
     """`score after training unchanged within 0.001`, or how it changed."""
-    if found.change is None:
-        return in_scores(found)
-    low, high = found.change.interval()
-    return f"score after training unchanged within {max(-low, high):.2g}" if low <= 0 <= high else in_scores(found)
+    if trainings.change is None:
+        return in_scores(trainings)
+    low, high = trainings.change.interval()
+    return f"score after training unchanged within {max(-low, high):.2g}" if low <= 0 <= high else in_scores(trainings)
 
 
 def _steps(side: Side) -> str:

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from tipbench.report.answer import Answer
 from tipbench.report.figures.drawing import LIGHT, Drawing, ratio_axis, ratio_limits, shown
 from tipbench.report.measure import Effect
-from tipbench.report.result import Key, Result
+from tipbench.report.result import Key
 from tipbench.tip.pair import Claim
 from tipbench.verdict.pooling import Mean
 
@@ -33,6 +33,9 @@ STATES = {
     "open": ("undecided", "open", "o"),
 }
 """By state, its name, its colour and its mark."""
+
+MOST = 400
+"""Bars of a figure; the suite has some 60. An image of 3,000 would be larger than matplotlib makes one."""
 
 LINE, AROUND = 0.19, 0.6
 """Inches from line to line, and around each group."""
@@ -62,14 +65,10 @@ def bars(answers: Sequence[Answer], effects: Mapping[Key, Effect]) -> list[Bar]:
     """Of the whole jobs that the answers are made of. effects: of the same runs, as `measure.effects` has them."""
     jobs = [(answer.claim, effects[answer.key]) for answer in answers if answer.role == "job" and answer.key]
     return [
-        Bar(f"{effect.newest.tip}: {_job(effect.newest)}", claim, effect.state.word, *_ratios(effect.mean))
+        Bar(f"{effect.newest.tip}: {effect.newest.job_and_way}", claim, effect.state.word, *_ratios(effect.mean))
         for claim, effect in jobs
         if effect.newest.scale == "macro" and effect.mean is not None
     ]
-
-
-def _job(result: Result) -> str:
-    return result.pair if result.variant == "optimized" else f"{result.pair} ({result.variant})"
 
 
 def _ratios(mean: Mean) -> tuple[float, float, float]:
@@ -78,7 +77,9 @@ def _ratios(mean: Mean) -> tuple[float, float, float]:
 
 
 def drawing(bars: Sequence[Bar]) -> list[Drawing]:
-    """One figure, none without bars."""
+    """One figure; none without bars, or with more than can be read."""
+    if len(bars) > MOST:
+        return []
     groups = {
         quantity: sorted((bar for bar in bars if bar.claim == claim), key=lambda bar: bar.ratio)
         for claim, quantity in QUANTITIES.items()

@@ -1,0 +1,89 @@
+"""What `tipbench.worker.survey` answers about a person's job; reading it needs no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Kind = Literal["training", "inference", "step", "command"]
+Device = Literal["cpu", "cuda"]
+
+
+@dataclass(frozen=True)
+class WayHere:
+    """A way to follow a tip, and whether it is tried on this job.
+
+    Attributes:
+        tip: id of the tip.
+        name: `tip` or `tip/way`.
+        title: of the tip.
+        do: what to write.
+        why_not: why it is not tried on this job; empty where it is.
+        changes_numbers: whether the job's results may differ with it.
+        one_of: what only one of several ways may do, such as "optimizer"; empty for none.
+        env: environment variables of its process settings.
+        preload: paths of the libraries of its process settings.
+        first: whether it is tried before others: it corrects a fault, or concerns a large share of a step's time.
+    """
+
+    tip: str
+    name: str
+    title: str
+    do: str
+    why_not: str = ""
+    changes_numbers: bool = False
+    one_of: str = ""
+    env: dict[str, str] = field(default_factory=dict)
+    preload: list[str] = field(default_factory=list)
+    first: bool = False
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The properties of a job, from running it.
+
+    Attributes:
+        name: such as "train.py:job", or a command as it is written in a shell.
+        kind: "training", "inference", "step" or "command".
+        device: "cpu" or "cuda".
+        step_s: duration of a step (s): the median, or of the second step where its phases are unknown.
+        import_s: time to import the file (s).
+        build_s: time to build the job (s).
+        repeats: whether a second job with the same seed returned the same.
+        noise: relative difference between the results of these two jobs.
+        rounding: relative difference to the results of a job whose parameters are changed by
+            `tipbench.worker.survey.NUDGE`.
+        exact: whether the job runs in fp64.
+        compared: whether a step returns anything that can be compared.
+        workers: worker processes of its DataLoader.
+        bytes: main memory that the job's first steps took (bytes).
+        parameters: number of the model's parameters.
+        rates: of large operations on this machine: "flops" (1/s) and "bytes" (bytes/s).
+        card: job profile from `job_card`; empty where it is unknown.
+        ways: all ways to follow tips.
+        by_hand: (id, title, what to write) of each tip for this device that needs changes in a person's own code.
+    """
+
+    name: str
+    kind: Kind
+    device: Device
+    step_s: float
+    import_s: float = 0.0
+    build_s: float = 0.0
+    repeats: bool = True
+    noise: float = 0.0
+    rounding: float = 0.0
+    exact: bool = True
+    compared: bool = True
+    workers: int = 0
+    bytes: int = 0
+    parameters: int = 0
+    rates: dict[str, float] = field(default_factory=dict)
+    card: dict[str, float] = field(default_factory=dict)
+    ways: list[WayHere] = field(default_factory=list)
+    by_hand: list[tuple[str, str, str]] = field(default_factory=list)
+
+    @property
+    def by_name(self) -> dict[str, WayHere]:
+        """The ways by their names."""
+        return {way.name: way for way in self.ways}
