@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests import tiny
 from tipbench.engine.process import Process
 
 SHARED = Path("/dev/shm")
@@ -53,3 +54,40 @@ def _made_by(pids: set[int], before: set[Path]) -> set[Path]:
     """Files of shared memory that these processes have open or mapped, and that were not there before."""
     maps = "".join(Path(f"/proc/{pid}/maps").read_text() for pid in pids)
     return {path for path in {*SHARED.iterdir()} - before if str(path) in maps}
+
+
+SURVEY = "import sys; from tipbench.advise.surveyed import surveyed; surveyed(sys.argv[1])"
+
+JOB = """
+from pathlib import Path
+import time
+Path(__file__).with_suffix(".ran").touch()
+time.sleep(600)
+"""
+
+
+def test_a_survey_ends_with_its_parent_also_while_it_imports_torch(tmp_path: Path) -> None:
+    (job := tmp_path / "job.py").write_text(JOB)
+    with subprocess.Popen([sys.executable, "-P", "-c", SURVEY, f"{job}:job"]) as parent:
+        assert tiny.wait_for(lambda: psutil.Process(parent.pid).children(), 60.0)
+        (survey,) = psutil.Process(parent.pid).children()
+        parent.kill()
+    assert tiny.wait_for(lambda: not survey.is_running() or survey.status() == psutil.STATUS_ZOMBIE, 60.0)
+    assert not job.with_suffix(".ran").exists()
+
+
+COMMAND = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)"
+
+
+def test_a_command_that_is_surveyed_ends_with_advise(tmp_path: Path) -> None:
+    marker = tmp_path / "pid"
+    advise = [sys.executable, "-P", "-m", "tipbench", "advise", "--out", str(tmp_path / "advice"), "--"]
+    with subprocess.Popen([*advise, sys.executable, "-c", COMMAND, str(marker)], stderr=subprocess.PIPE) as command:
+        assert tiny.wait_for(lambda: marker.exists() and marker.read_text(), 120.0)
+        pid = int(marker.read_text())
+        command.terminate()
+        assert command.stderr is not None
+        assert b"tipbench: interrupted" in command.stderr.read()
+        assert command.wait() == 130
+    assert tiny.wait_for(lambda: not psutil.pid_exists(pid), 60.0)
+    assert not list((tmp_path / "advice").iterdir())

@@ -6,10 +6,13 @@ import argparse
 import errno
 import os
 import re
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 from tipbench.errors import UserError
 
@@ -33,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("tipbench: only Linux is supported; Windows runs it under WSL", file=sys.stderr)
         return 2
     options = _parser().parse_args(arguments)
+    # `kill` ends a command as Ctrl-C does: records are safe, what it started is ended, the way to go on is printed.
+    before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         code = _exit_code(options)
         if sys.stdout is not None:
@@ -48,6 +53,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         why = (error.strerror or str(error)).lower()
         print(f"tipbench: cannot write the output, or a temporary file: {why}", file=sys.stderr)
         return 2
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 def _exit_code(options: argparse.Namespace) -> int:

@@ -103,7 +103,7 @@ def begin(options: Options) -> int:
         target = f"{write_command(folder, options.job)}:job"
         try:
             survey = surveyed(target)
-        except NoJob:
+        except BaseException:  # no job, or an interruption
             shutil.rmtree(folder)
             raise
     else:

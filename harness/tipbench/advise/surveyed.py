@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -19,6 +18,7 @@ import msgspec
 from tipbench.errors import UserError
 from tipbench.given.survey import Survey, WayHere
 from tipbench.machine.controls import cleaned
+from tipbench.machine.orphans import run_module
 from tipbench.machine.temporary import temporary_folder, writing_to
 
 DEADLINE_S = 600.0
@@ -105,7 +105,7 @@ def _answer(
     place, shown = temporary_folder(), target.rpartition("/")[2]
     with writing_to(place), tempfile.TemporaryDirectory(prefix=f"tipbench-{os.getpid()}-", dir=place) as scratch:
         file, log = Path(scratch, "answer.json"), Path(scratch, "output")
-        command = [sys.executable, "-P", "-m", f"tipbench.worker.{module}", target, str(file), *words]
+        command = run_module(f"tipbench.worker.{module}", target, str(file), *words)
         with log.open("wb") as output:
             process = subprocess.Popen(
                 command,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shlex
-import signal
 import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,8 +11,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 import psutil
 
@@ -201,8 +199,6 @@ def carry_on(
         go_on = f"tipbench advise --resume {shlex.quote(str(writer.path.parents[2]))}"
     if options.place:
         go_on += f" --rdzv {options.place.address}"
-    # `kill` ends a run as Ctrl-C does: records are safe, workers are ended, the way to go on is printed.
-    before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         learning = run(left, launcher.start, plan, progress.show, broken, continued)
         with closing(learning):
@@ -224,7 +220,6 @@ def carry_on(
         further = f"continue with: {go_on}, and on the other nodes as before"
         raise NodeLost(f"{lost}; {_safe(writer, planned)}\n{further}") from None
     finally:
-        signal.signal(signal.SIGTERM, before)
         launcher.close()
     return conclude(replace(stored, records=tuple(records.values())), writer.path)
 
@@ -261,10 +256,6 @@ def conclude(stored: Run, path: Path) -> int:
             print(f"{'; '.join(open_pairs)}; continue with: {again} --budget +30m")
         print(f"results: {path}\nreport:  tipbench report {shlex.quote(str(path))}")
     return int(any(_failed(record) for record in records))
-
-
-def _interrupt(signum: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 def _failed(record: Record) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from tipbench.given.forms import GivenStep
 from tipbench.given.target import BadJob
+from tipbench.machine.orphans import die_with_parent
 
 
 class GivenCommand(GivenStep):
@@ -27,6 +28,7 @@ class GivenCommand(GivenStep):
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 check=False,
+                preexec_fn=die_with_parent,
             )
         except OSError as error:
             raise BadJob(f"{self.command[0]} cannot be run: {error.strerror}") from None

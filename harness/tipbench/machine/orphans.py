@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import runpy
 import signal
 import sys
 import time
@@ -12,6 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import psutil
+
+LIBC = ctypes.CDLL(None)
+"""Loaded beforehand: between fork and exec nothing may be."""
 
 SIGKILL_WITH_PARENT = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
@@ -33,7 +37,13 @@ def die_with_parent(parent: int | None = None) -> None:
 
 
 def _ask_kernel() -> None:
-    ctypes.CDLL(None).prctl(SIGKILL_WITH_PARENT, signal.SIGKILL)
+    LIBC.prctl(SIGKILL_WITH_PARENT, signal.SIGKILL)
+
+
+def run_module(module: str, *arguments: str) -> list[str]:
+    """The command that runs a module of ours in a process that ends with this one, from its first moment: importing
+    torch takes seconds, in which `kill -9` of this process left it running for ever."""
+    return [sys.executable, "-P", "-m", __name__, str(os.getpid()), module, *arguments]
 
 
 def kill_tree(pid: int) -> list[psutil.Process]:
@@ -90,3 +100,9 @@ def end_working_in(folder: Path) -> None:
         with suppress(psutil.Error):  # ended meanwhile, or another user's
             if Path(process.environ().get("TMPDIR", "/")).is_relative_to(folder):
                 process.kill()
+
+
+if __name__ == "__main__":
+    _, parent, name, *sys.argv[1:] = sys.argv
+    die_with_parent(int(parent))
+    runpy.run_module(name, run_name="__main__", alter_sys=True)

@@ -12,7 +12,6 @@ from typing import Any
 
 from tipbench.machine import native
 from tipbench.machine.limits import memory_bytes
-from tipbench.machine.orphans import die_with_parent
 from tipbench.records.record import PairInfo, VariantInfo
 from tipbench.suite.files import BENCHMARKS, explain, load, pair_classes
 from tipbench.suite.source import sides
@@ -120,5 +119,4 @@ def main(device: str, nodes: str, tier: str, folder: str, answered: str, *files:
 
 
 if __name__ == "__main__":
-    die_with_parent()
     main(*sys.argv[1:])

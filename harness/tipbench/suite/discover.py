@@ -19,6 +19,7 @@ from typing import Any
 
 from tipbench.errors import UserError
 from tipbench.machine.controls import cleaned
+from tipbench.machine.orphans import run_module
 from tipbench.machine.scratch import Scratch
 from tipbench.machine.temporary import TemporaryFolderFull, full, writing_to
 from tipbench.records.record import PairInfo, Record
@@ -88,8 +89,7 @@ def _describe(
     """(answers, last lines of output, how the process ended). Raises TemporaryFolderFull."""
     answered, log = scratch / "answers.jsonl", scratch / "output"
     answered.write_text("")
-    describe = [sys.executable, "-P", "-m", "tipbench.suite.describe"]
-    command = [*describe, device, str(nodes), size, *map(str, (folder, answered, *files))]
+    command = run_module("tipbench.suite.describe", device, str(nodes), size, *map(str, (folder, answered, *files)))
     with log.open("wb") as output:
         # Its own session: what a file starts at import ends with it.
         process = subprocess.Popen(

@@ -14,7 +14,6 @@ from typing import Any
 
 from tipbench.given.pair import followed
 from tipbench.given.target import BadJob, error_with_line, function
-from tipbench.machine.orphans import die_with_parent
 from tipbench.tip.job import Job
 from tipbench.worker.guard import seed_generators
 
@@ -59,5 +58,4 @@ def main(target: str, answer: str, check: str, steps: str, seeds: str, *ways: st
 
 
 if __name__ == "__main__":
-    die_with_parent()
     main(*sys.argv[1:])

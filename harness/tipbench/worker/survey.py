@@ -26,7 +26,6 @@ from tipbench.given.survey import Device, Kind, Survey, WayHere
 from tipbench.given.target import BadJob, error_with_line, function
 from tipbench.machine import native
 from tipbench.machine.limits import memory_bytes
-from tipbench.machine.orphans import die_with_parent
 from tipbench.records.record import LOADING, PHASES
 from tipbench.suite.describe import unmet
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
@@ -301,5 +300,4 @@ def main(target: str, answer: str, *ways: str) -> None:
 
 
 if __name__ == "__main__":
-    die_with_parent()
     main(*sys.argv[1:])
