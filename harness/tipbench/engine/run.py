@@ -261,7 +261,7 @@ def _carry_on(
     )
     go_on = store.resume_command(writer.path)
     if stored.options.get("given"):  # the run is a part of an advice: DIR/PART/MACHINE/FILE
-        go_on = f"tipbench advise --resume {shlex.quote(str(writer.path.parents[2]))}"
+        go_on = f"tipbench advise --resume {shlex.quote(str(writer.path.parents[2]))} {stored.options['given']}"
     if options.place:
         go_on += f" --rdzv {options.place.address}"
     # `kill` ends a run as Ctrl-C does: records are safe, workers are ended, the way to go on is printed.
