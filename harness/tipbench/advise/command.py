@@ -81,7 +81,7 @@ def begin(options: Options) -> int:
         folder = new_folder(out, Path(program).stem)
         try:
             survey = surveyed(_target(folder, subject))
-        except NoJob:
+        except BaseException:  # no job, or an interruption
             shutil.rmtree(folder)
             raise
     else:
