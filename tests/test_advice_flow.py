@@ -15,7 +15,7 @@ import pytest
 
 from tests.made_up import info, measured, run, stored, tip
 from tests.test_advise_page import C_CHANGES_RESULTS, SURVEY
-from tipbench.advise import command, scores
+from tipbench.advise import command, parts, scores
 from tipbench.engine import run as run_file
 from tipbench.given.survey import Survey
 
@@ -70,7 +70,8 @@ class Machine:
                 about = info(name, list(effects), tip=tip(file.stem.replace("_", "-")), scale="macro")
                 wall_s = launches * self.launch_s
                 records.append(replace(measured(about, effects, launches=launches), wall_s=wall_s))
-        return stored(options.results, run(records, options={"rules": 2}))
+        header = {"rules": 2, "folder": options.folder, "given": options.given}
+        return stored(options.results, run(records, options=header))
 
     def _gain(self, ways: Iterable[str]) -> float:
         return self.gain(frozenset(ways))
@@ -98,17 +99,16 @@ def on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callabl
     folders = tmp_path / "advice"
 
     def machine(made: Machine, survey: Survey = SURVEY) -> Callable[..., dict[str, Any]]:
-        monkeypatch.setattr(command, "run", made)
-        monkeypatch.setattr(command, "time", made)
+        monkeypatch.setattr(parts, "run", made)
+        monkeypatch.setattr(parts, "time", made)
+        monkeypatch.setattr(parts, "time_with", lambda target, ways: {})
         monkeypatch.setattr(command, "surveyed", lambda target: survey)
-        monkeypatch.setattr(command, "time_with", lambda target, ways: {})
+        monkeypatch.setattr(command, "check_settings", lambda survey: None)
 
         def advise(budget_s: float = 1200.0, resume: bool = False, **options: Any) -> dict[str, Any]:
-            if resume:
-                assert command.resume(next(folders.iterdir()), budget_s) == 0
-            else:
-                job = [f"{tmp_path / 'train.py'}:job"]
-                assert command.begin(command.Options(job, folders, budget_s, **options)) == 0
+            typed = command.Options([f"{tmp_path / 'train.py'}:job"], folders, budget_s, **options)
+            code = command.resume(next(folders.iterdir()), typed) if resume else command.begin(typed)
+            assert code == 0
             (file,) = folders.glob("*/advice.json")
             return json.loads(file.read_text())  # type: ignore[no-any-return]
 
@@ -152,7 +152,7 @@ def test_where_nothing_pays_all_the_time_is_for_the_tips_alone(on: Callable[...,
     machine = Machine(summed(a=-0.2))
     advice = on(machine)(budget_s=600.0)
     assert (machine.parts, machine.further) == (["alone"], ["alone", "alone"])
-    assert 600.0 - command.LEAST_S <= machine.now <= 600.0
+    assert 600.0 - parts.LEAST_S <= machine.now <= 600.0
     assert advice["together"] is None
     assert advice["conclusion"].startswith(
         "Nothing worth changing: no tip that leaves the results as they are brings more"

@@ -274,6 +274,7 @@ def test_hostile_text_stays_text_in_markdown_and_html() -> None:
     html = render(hostile(), [Notice(Path("a"), 1, HOSTILE)], "html").decode()
     assert html.count("<script") == 1
     assert not re.search(r'<img|href="http://evil', html)
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202e\ud800]", html)
 
 
 def test_every_tip_has_a_page_of_its_own_whatever_it_is_called(tmp_path: Path) -> None:

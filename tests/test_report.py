@@ -283,7 +283,7 @@ def test_csv_has_a_line_a_pair_and_variant(made: Run) -> None:
 # ---- writing ----
 
 
-def test_reports_neither_depend_on_the_hash_seed_nor_import_torch() -> None:
+def test_reports_neither_depend_on_the_environment_nor_import_torch() -> None:
     program = (
         "import sys; from pathlib import Path; from tipbench import report; from tipbench.records import store\n"
         f"run, notices = store.read(Path({str(GOLDEN)!r})); print(report.one_liners(run))\n"
@@ -292,10 +292,22 @@ def test_reports_neither_depend_on_the_hash_seed_nor_import_torch() -> None:
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )
     first, second = (
-        subprocess.run([sys.executable, "-c", program], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True)
-        for seed in "12"
+        subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
+        for environment in ({"PYTHONHASHSEED": "1"}, {"PYTHONHASHSEED": "2", "MPLBACKEND": "no-such-backend"})
     )
     assert first.stdout == second.stdout != b""
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_no_name_in_a_file_leads_out_of_the_folder(tmp_path: Path, format: str) -> None:
+    out = tmp_path / "a" / "b" / "out"
+    outward: dict[str, Any] = {"machine": {"name": "../../x"}, "id": "../../../y", "started": "/../../z"}
+    for shown in (hostile(), replace(hostile(), **outward)):
+        path = write(shown, [], format, out)
+        assert path is not None
+        assert path.parent.parent == out
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert all(file.is_relative_to(out) for file in files)
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -158,7 +158,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FUNCTION",
         help="of the same file: takes the model and returns a score; those of precision that keep it may be included",
     )
-    command.add_argument("--resume", type=Path, metavar="DIR", help="continue an advice")
+    command.add_argument(
+        "--resume", type=Path, metavar="DIR", help="continue an advice: type the job and the options that it began with"
+    )
 
     command = commands.add_parser("report", help="render stored runs; without FILE the newest under results/")
     command.set_defaults(command=_report)
@@ -326,14 +328,10 @@ def _with_answers(code: int, path: Path) -> int:
 def _advise(options: argparse.Namespace) -> int:
     from tipbench.advise import command
 
-    if options.resume:
-        if options.job or options.allow or options.check:
-            raise UserError("--resume goes on with an advice as it was begun: give it no job, --allow or --check")
-        return command.resume(options.resume, options.budget)
     budget_s = ADVICE_S if options.budget is None else options.budget
     numerics = options.allow == "numerics"
-    check = options.check or ""
-    return command.begin(command.Options(options.job, options.out, budget_s, numerics, check, options.seed))
+    typed = command.Options(options.job, options.out, budget_s, numerics, options.check or "", options.seed)
+    return command.resume(options.resume, typed) if options.resume else command.begin(typed)
 
 
 def _report(options: argparse.Namespace) -> int:

@@ -1,19 +1,52 @@
-"""The folder of an advice: the job that it is about, and the results files of its parts."""
+"""The folder of an advice: the job that it is about, and the results files of its parts.
+
+It may be somebody else's. So whatever is read of it is checked by its type, and decides nothing that is executed.
+"""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, fields
+import shlex
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
-
-import msgspec
+from typing import TypeVar
 
 from tipbench.advise.surveyed import NoJob
 from tipbench.given.survey import Survey
+from tipbench.records.fields import MalformedRecord, Number, converted
+from tipbench.records.json_line import parsed
+from tipbench.records.store import StoreError, opened
 
-JOB_FILE = "job.json"
+JOB_FILE, ADVICE_FILE = "job.json", "advice.json"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What an advice is about, as it was typed: whoever goes on with it types it again.
+
+    Attributes:
+        job: absolute FILE:NAME of the function that builds the job, alone, or the words of a command.
+        folder: in which a command runs; empty for a function.
+        numerics, check, seed: as in `tipbench.advise.command.Options`.
+    """
+
+    job: tuple[str, ...]
+    folder: str
+    numerics: bool
+    check: str
+    seed: int
+
+    @property
+    def words(self) -> str:
+        """What to type after `tipbench advise`, in a shell."""
+        options = [
+            *(["--allow", "numerics"] if self.numerics else []),
+            *(["--check", self.check] if self.check else []),
+            *(["--seed", str(self.seed)] if self.seed else []),
+        ]
+        return shlex.join([*options, *(["--"] if self.folder else []), *self.job])
 
 
 @dataclass(frozen=True)
@@ -21,27 +54,38 @@ class StoredJob:
     """What JOB_FILE stores of an advice.
 
     Attributes:
-        target: absolute FILE:NAME of the function that builds the job.
-        numerics, check, seed: as in `tipbench.advise.command.Options`.
+        subject: what was typed.
         survey: of the job as it is.
     """
 
-    target: str
-    numerics: bool
-    check: str
-    seed: int
+    subject: Subject
     survey: Survey
 
 
-def stored_job(folder: Path) -> StoredJob:
-    """Raises NoJob where the folder holds no advice of this version."""
+@dataclass(frozen=True)
+class Conclusion:
+    """What ADVICE_FILE says for whoever renders the page again; it says more to people.
+
+    Attributes:
+        measured_anew: names of the ways that were left at the end.
+        time_with_changes: as `tipbench.advise.outcome.Outcome.phase_seconds`.
+    """
+
+    measured_anew: tuple[str, ...]
+    time_with_changes: dict[str, Number]
+
+
+def read_json(file: Path, kind: type[T]) -> T:
+    """The object in a file of an advice; fields that `kind` lacks are for people. Raises NoJob."""
     try:
-        stored: dict[str, Any] = json.loads((folder / JOB_FILE).read_text())
-    except (OSError, ValueError):
-        raise NoJob(f"{folder} holds no advice: name a folder that `tipbench advise` has made") from None
-    if stored.get("survey", {}).keys() != {field.name for field in fields(Survey)}:
-        raise NoJob(f"{folder} was made by another version of tipbench: begin a new advice")
-    return msgspec.convert(stored, StoredJob)
+        with opened(file) as stream:
+            return converted(parsed(stream.read()), kind)
+    except FileNotFoundError:
+        raise NoJob(f"{file} is missing: name a folder that `tipbench advise` has made, and continue it") from None
+    except MalformedRecord as error:
+        raise NoJob(f"{file} is damaged, or of another version of tipbench ({error}): begin a new advice") from None
+    except (OSError, StoreError, ValueError) as error:
+        raise NoJob(f"{file} cannot be read ({error}): begin a new advice") from None
 
 
 def results_file(place: Path) -> Path | None:

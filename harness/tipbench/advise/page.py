@@ -25,7 +25,7 @@ from tipbench.records.record import PHASES
 from tipbench.report.answer import DO_NOT, USE, Answer, answers, by_tip
 from tipbench.report.machine_words import machine_words, versions
 from tipbench.report.markdown import render
-from tipbench.report.result import CONTROL, Result
+from tipbench.report.result import Result
 from tipbench.report.results import results
 from tipbench.tip.wording import plain, seconds
 
@@ -169,10 +169,11 @@ def _at_best(survey: Survey, work: str, whole: float) -> float:
 
 def _shares(seconds_of: Mapping[str, float]) -> dict[str, float]:
     """Of each phase of a step that takes any time; empty where the forward pass is not known."""
-    whole = sum(seconds_of.get(phase, 0.0) for phase in PHASES)
-    if not seconds_of.get(FORWARD):
+    taken = {phase: max(0.0, seconds_of.get(phase, 0.0)) for phase in PHASES}
+    whole = sum(taken.values())
+    if not taken[FORWARD]:
         return {}
-    return {phase: seconds_of[phase] / whole for phase in PHASES if seconds_of[phase] >= VISIBLE_SHARE * whole}
+    return {phase: part / whole for phase, part in taken.items() if part >= VISIBLE_SHARE * whole}
 
 
 def _spent(shares: Mapping[str, float]) -> str:
@@ -216,7 +217,7 @@ def _answers(outcome: Outcome) -> list[Answer]:
     for result in measured:
         mean = result.log_speedup_so_far if result.is_measured else None
         bring[result.tip] = max(bring.get(result.tip, -math.inf), -math.inf if mean is None else mean)
-    tips = {tip: rows for tip, rows in by_tip(answers([measured])).items() if tip not in (AS_IT_IS, CONTROL)}
+    tips = {tip: rows for tip, rows in by_tip(answers([measured])).items() if tip in sides_alone(outcome.survey)}
     listed = []
     for tip in sorted(tips, key=lambda tip: -bring[tip]):
         answer, of_tip = tips[tip][0], [result for result in measured if result.tip == tip]
@@ -269,7 +270,7 @@ def _gains(rows: Sequence[Answer], survey: Survey, of_tip: Sequence[Result]) -> 
     if len(ways) == 1:
         return "; ".join(row.brought or row.gain for row in rows)
     do = {side: way.do.rstrip(":") for side, way in ways.items()}
-    return "; ".join(f"{do[result.variant]}: {speedup_of(result)}" for result in of_tip)
+    return "; ".join(f"{do[result.variant]}: {speedup_of(result)}" for result in of_tip if result.variant in do)
 
 
 def _do(answer: Answer, survey: Survey, of_tip: Sequence[Result]) -> str:
@@ -305,18 +306,22 @@ def _price(answer: Answer, outcome: Outcome) -> str:
 def _of_comparing(survey: Survey) -> list[str]:
     """What the survey found about comparing the job's results."""
     sentences = []
-    if not survey.repeats:
+    if not survey.compared:
+        sentences.append("A step returns nothing, so results were not compared.")
+    elif survey.noise is None:
+        sentences.append("Two runs of the job returned results of different shapes, so results were not compared.")
+    elif not survey.repeats:
         sentences.append(
             f"Two runs of the job with the same seed returned results that differ by {100 * survey.noise:.2g} %. "
             "Differences of that size are not taken for an error of a tip."
         )
-    if survey.rounding > VISIBLE:
+    if survey.rounding is None:
+        sentences.append("Rounding changes the shapes of the job's results, so results were not compared.")
+    elif survey.rounding > VISIBLE:
         sentences.append(
             "The job magnifies rounding: parameters changed by 0.001 % make its results or gradients differ by "
             f"{100 * survey.rounding:.2g} % after two steps. So a tip's may differ by three times as much."
         )
-    if not survey.compared:
-        sentences.append("A step returns nothing, so results were not compared.")
     return sentences
 
 

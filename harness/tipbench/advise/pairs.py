@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
 from tipbench.advise.combination import WITHOUT, Combination, left_out
 from tipbench.given.survey import Survey, WayHere
+from tipbench.tip.wording import plain
 
 AS_IT_IS, TOGETHER = "as-it-is", "together"
 """The tips of the pair that has the job on both sides, and of those of a combination."""
@@ -40,6 +42,11 @@ class {name}({base}, {arguments}):
 '''
 
 
+def in_docstring(text: str) -> str:
+    """Foreign text as one line that ends no docstring and escapes nothing in it."""
+    return plain(text).replace('"', "'").replace("\\", "/")
+
+
 def is_known(survey: Survey) -> bool:
     """Whether the job's model and data are known, and not a step alone."""
     return survey.kind in ("training", "inference")
@@ -57,7 +64,7 @@ def sides_alone(survey: Survey) -> dict[str, dict[str, WayHere]]:
 
 def write_alone(folder: Path, target: str, survey: Survey) -> None:
     """One file for the job beside itself, and one for each tip that it can follow. Raises OSError."""
-    folder.mkdir(parents=True)
+    _make_empty(folder)
     name = survey.name
     _write(folder, target, survey, AS_IT_IS, "AS_IT_IS", f"{name} on both sides", {"Job": {"optimized": ()}})
     for tip, ways in sides_alone(survey).items():
@@ -69,12 +76,19 @@ def write_alone(folder: Path, target: str, survey: Survey) -> None:
 
 def write_together(folder: Path, target: str, survey: Survey, combination: Combination, each: bool) -> None:
     """A file for the combination. each: with a side without each member. Raises OSError."""
-    folder.mkdir(parents=True)
+    _make_empty(folder)
     sides: dict[str, Combination] = {"baseline": combination, "optimized": ()}
     if each and len(combination) > 1:
         sides |= {f"{WITHOUT}{name}": left_out(combination, {name}) for name in combination}
     title = f"{survey.name}: {', '.join(combination)}"
     _write(folder, target, survey, TOGETHER, "TOGETHER", title, {WITHOUT_ALL: sides})
+
+
+def _make_empty(folder: Path) -> None:
+    """Whatever lies there would be imported, and may be somebody else's."""
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
 
 
 def _write(
@@ -87,7 +101,7 @@ def _write(
     pairs: Mapping[str, Mapping[str, Sequence[str]]],
 ) -> None:
     base = "OnGivenJob" if is_known(survey) else "OnGivenStep"
-    title = title.replace('"', "'").replace("\\", "/")
+    title = in_docstring(title)
     text = FILE.format(title=title, base=base, word=written.partition("(")[0], tip=written)
     for name, sides in pairs.items():
         loads = any(way in LOADING for side in sides.values() for way in side)
@@ -104,8 +118,11 @@ def _arguments(target: str, survey: Survey, sides: Mapping[str, Sequence[str]], 
         arguments["others"] = others
     if batches or survey.workers:
         arguments["batches"] = batches or IN_A_ROW
-    if not survey.compared:
+    if not survey.is_compared:
         arguments["compared"] = False
-    if is_known(survey):
-        arguments |= {"tolerance": ROUNDING + 3 * max(survey.noise, survey.rounding), "exact": survey.exact}
+    elif is_known(survey):
+        arguments |= {
+            "tolerance": ROUNDING + 3 * max(survey.noise or 0.0, survey.rounding or 0.0),
+            "exact": survey.exact,
+        }
     return ", ".join(f"{name}={value!r}" for name, value in arguments.items())

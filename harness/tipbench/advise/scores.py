@@ -10,8 +10,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
 
+from tipbench.advise.folder import read_json
 from tipbench.advise.surveyed import NoJob, scored
 from tipbench.given.survey import Survey, WayHere
+from tipbench.records.fields import Count, Number
 from tipbench.report.output import write_file
 
 SEEDS = 3
@@ -31,8 +33,8 @@ class Scores:
         of: by way, one score for each seed; the higher, the better.
     """
 
-    steps: int = 0
-    of: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    steps: Count = 0
+    of: Mapping[str, Sequence[Number]] = field(default_factory=dict)
 
     def keeps(self, way: str) -> bool:
         """Whether the mean score with this way is no lower than the lowest one without it."""
@@ -50,9 +52,14 @@ class Scores:
 
 
 def read(folder: Path) -> Scores | None:
-    """The scores of an advice; None where nothing has been scored yet."""
+    """The scores of an advice; None where nothing has been scored yet. Raises NoJob for a damaged file."""
     file = folder / FILE
-    return Scores(**json.loads(file.read_text())) if file.exists() else None
+    if not file.exists():
+        return None
+    scores = read_json(file, Scores)
+    if not scores.of.get(AS_IT_IS) or not all(scores.of.values()):
+        raise NoJob(f"{file} is damaged: remove it, and the job is scored anew")
+    return scores
 
 
 def write(folder: Path, target: str, survey: Survey, check: str, ways: Sequence[WayHere], budget_s: float) -> Scores:

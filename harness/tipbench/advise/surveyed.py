@@ -20,6 +20,8 @@ from tipbench.given.survey import Survey, WayHere
 from tipbench.machine.controls import cleaned
 from tipbench.machine.orphans import run_module
 from tipbench.machine.temporary import temporary_folder, writing_to
+from tipbench.report.output import write_file
+from tipbench.tip.wording import plain
 
 DEADLINE_S = 600.0
 """Building a job four times, of which one may take a minute, and two steps of each."""
@@ -43,6 +45,8 @@ def absolute(target: str) -> str:
     return f"{file}:{name}"
 
 
+COMMAND_FILE = "command.py"
+
 COMMAND = '''"""A command as a job."""
 
 from tipbench.given.command import running
@@ -58,8 +62,8 @@ def is_command(job: Sequence[str]) -> bool:
 
 def write_command(folder: Path, command: Sequence[str]) -> Path:
     """A file whose function `job` runs a command in the folder that is current now."""
-    file = folder / "command.py"
-    file.write_text(COMMAND.format(command=list(command), folder=str(Path.cwd())))
+    file = folder / COMMAND_FILE
+    write_file(file, COMMAND.format(command=list(command), folder=str(Path.cwd())).encode())
     return file
 
 
@@ -82,6 +86,15 @@ def scored(target: str, check: str, steps: int, seeds: int, ways: Sequence[WayHe
     words = (check, str(steps), str(seeds), *(way.name for way in ways))
     answer = _answer(target, _environment(ways), *words, module="scores", deadline_s=SCORED_S)
     return msgspec.convert(answer["scores"], list[float])
+
+
+def check_settings(survey: Survey) -> None:
+    """Raise NoJob unless all ways of a stored survey are ways of this suite, with the same process settings: what a
+    file says of them is set for processes, names files, and is imported."""
+    suite = _answer("the suite", cleaned(), module="ways")
+    for way in survey.ways:
+        if suite.get(way.name) != {"tip": way.tip, "env": way.env, "preload": way.preload}:
+            raise NoJob(f"{plain(way.name)!r} is followed in another way here than in this advice: begin a new one")
 
 
 def environment_of(ways: Sequence[WayHere]) -> dict[str, str]:
@@ -129,7 +142,7 @@ def _answer(
                 process.wait()
         if not file.exists():
             ending = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"left with exit code {code}"
-            last_lines = " ".join(log.read_text(errors="replace").strip().split("\n")[-2:])
+            last_lines = plain(" ".join(log.read_text(errors="replace").strip().split("\n")[-2:]))
             memory = "; most often the kernel's out-of-memory killer" if code == -signal.SIGKILL else ""
             raise NoJob(f"{shown}: its process {ending}{memory}{f': {last_lines}' if last_lines else ''}")
         answer = json.loads(file.read_text())

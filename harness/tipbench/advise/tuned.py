@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from tipbench.advise.pairs import in_docstring
 from tipbench.advise.surveyed import environment_of
 from tipbench.given.survey import Survey, WayHere
 from tipbench.report.output import write_file
@@ -37,5 +38,7 @@ def write(folder: Path, target: str, survey: Survey, combination: Sequence[WayHe
     count = plural(len(combination), "tip")
     names = tuple(way.name for way in combination)
     if survey.kind != "command":
-        text = TEXT.format(name=survey.name, count=count, gain=gain, target=target, combination=names)
+        text = TEXT.format(
+            name=in_docstring(survey.name), count=count, gain=in_docstring(gain), target=target, combination=names
+        )
         write_file(folder / PROGRAM, text.encode())

@@ -196,7 +196,7 @@ def carry_on(
     )
     go_on = store.resume_command(writer.path, options.folder)
     if stored.options.get("given"):  # the run is a part of an advice: DIR/PART/MACHINE/FILE
-        go_on = f"tipbench advise --resume {shlex.quote(str(writer.path.parents[2]))}"
+        go_on = f"tipbench advise --resume {shlex.quote(str(writer.path.parents[2]))} {stored.options['given']}"
     if options.place:
         go_on += f" --rdzv {options.place.address}"
     try:

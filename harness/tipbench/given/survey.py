@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tipbench.records.fields import Count, Number, Seconds
+
 Kind = Literal["training", "inference", "step", "command"]
 Device = Literal["cpu", "cuda"]
 
@@ -50,9 +52,10 @@ class Survey:
         import_s: time to import the file (s).
         build_s: time to build the job (s).
         repeats: whether a second job with the same seed returned the same.
-        noise: relative difference between the results of these two jobs.
+        noise: relative difference between the results of these two jobs; None where they cannot be compared, as their
+            shapes differ.
         rounding: relative difference to the results of a job whose parameters are changed by
-            `tipbench.worker.survey.NUDGE`.
+            `tipbench.worker.survey.NUDGE`; None as of `noise`.
         exact: whether the job runs in fp64.
         compared: whether a step returns anything that can be compared.
         workers: worker processes of its DataLoader.
@@ -67,21 +70,26 @@ class Survey:
     name: str
     kind: Kind
     device: Device
-    step_s: float
-    import_s: float = 0.0
-    build_s: float = 0.0
+    step_s: Seconds
+    import_s: Number = 0.0
+    build_s: Number = 0.0
     repeats: bool = True
-    noise: float = 0.0
-    rounding: float = 0.0
+    noise: Number | None = 0.0
+    rounding: Number | None = 0.0
     exact: bool = True
     compared: bool = True
-    workers: int = 0
-    bytes: int = 0
-    parameters: int = 0
-    rates: dict[str, float] = field(default_factory=dict)
-    card: dict[str, float] = field(default_factory=dict)
+    workers: Count = 0
+    bytes: Count = 0
+    parameters: Count = 0
+    rates: dict[str, Number] = field(default_factory=dict)
+    card: dict[str, Number] = field(default_factory=dict)
     ways: list[WayHere] = field(default_factory=list)
     by_hand: list[tuple[str, str, str]] = field(default_factory=list)
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether results with a tip can be compared with those without it."""
+        return self.compared and self.noise is not None and self.rounding is not None
 
     @property
     def by_name(self) -> dict[str, WayHere]:

@@ -67,7 +67,7 @@ class RunOptions:
         nnodes: how many machines share the ranks of a variant.
         budget_s: seconds after which nothing more is started; 0: until all is decided.
         rules: number of the rules by which verdicts are made; runs until November 2026 have none.
-        given: the person's own job that the pairs are about, FILE:NAME.
+        given: the person's own job that the pairs are about, as `tipbench advise` takes it in a shell.
     """
 
     profile: Literal["quick", "full"] = "full"

@@ -21,11 +21,11 @@ import torch
 from tipbench.given.command import GivenCommand
 from tipbench.given.forms import GivenStep, job_of
 from tipbench.given.loop import GivenJob
-from tipbench.given.pair import BETWEEN, SETTLED, all_in_fp64, followed
+from tipbench.given.pair import SETTLED, all_in_fp64, followed
 from tipbench.given.survey import Device, Kind, Survey, WayHere
 from tipbench.given.target import BadJob, error_with_line, function
-from tipbench.machine import native
 from tipbench.machine.limits import memory_bytes
+from tipbench.records.fields import LARGEST
 from tipbench.records.record import LOADING, PHASES
 from tipbench.suite.describe import unmet
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
@@ -34,6 +34,7 @@ from tipbench.tip.pair import Step
 from tipbench.worker.guard import seed_generators
 from tipbench.worker.job_card import job_card, phases_of
 from tipbench.worker.outputs import Outputs, Unequal, error, kinds, snapshot
+from tipbench.worker.ways import name_of, settings_of
 
 STEPS = 2
 """Steps of a job that are run to see what it does; the first may be unlike all later ones."""
@@ -89,7 +90,7 @@ def survey(target: str) -> Survey:
     if outputs is None:
         return _with_ways(basis, job)
     again, _ = calling("its step", lambda: _run(built().step))
-    noise = math.inf if again is None else _apart(outputs, again)
+    noise = None if again is None else _apart(outputs, again)
     if isinstance(job, GivenStep):
         return _with_ways(Survey(**{**vars(basis), "repeats": noise == 0.0, "noise": noise}), job)
     nudged, _ = calling("its step", lambda: _run(_nudged(built()).step))
@@ -99,7 +100,7 @@ def survey(target: str) -> Survey:
         "step_s": _seconds(card) or step_s,
         "repeats": noise == 0.0,
         "noise": noise,
-        "rounding": _apart(outputs, nudged) if nudged is not None else math.inf,
+        "rounding": None if nudged is None else _apart(outputs, nudged),
         # In double precision the job needs twice the memory, in addition to the first job's.
         "exact": 3 * needed <= memory and _runs_in_fp64(build),
         "workers": int(job.loading.get("num_workers") or 0),
@@ -152,13 +153,14 @@ def _expect_gradients(name: str, job: Job) -> None:
         raise BadJob(f"{name}: no parameter of its optimizer has a gradient after a step")
 
 
-def _apart(first: Outputs, second: Outputs) -> float:
+def _apart(first: Outputs, second: Outputs) -> float | None:
     """Relative difference between two runs with the same seed: the largest of those of returned tensors, of gradients
-    and of parameters."""
+    and of parameters. None where they have other tensors or shapes."""
     try:
-        return max(error(*({path: run[path] for path in paths} for run in (first, second))) for paths in kinds(first))
+        apart = max(error(*({path: run[path] for path in paths} for run in (first, second))) for paths in kinds(first))
     except (Unequal, KeyError):
-        return math.inf
+        return None
+    return apart if apart < LARGEST else None
 
 
 def _nudged(job: Job | GivenStep) -> Job | GivenStep:
@@ -223,7 +225,7 @@ def _with_ways(survey: Survey, job: Job | GivenStep) -> Survey:
             continue
         words = job.do if isinstance(job, GivenJob) else {}
         for way in getattr(module, "ON_ANY_JOB", ()):
-            name = f"{tip.id}{BETWEEN}{way.name}" if way.name else tip.id
+            name = name_of(tip.id, way)
             survey.ways.append(
                 WayHere(
                     tip=tip.id,
@@ -233,9 +235,8 @@ def _with_ways(survey: Survey, job: Job | GivenStep) -> Survey:
                     why_not=_why_not(way, job, survey),
                     changes_numbers=way.changes_numbers,
                     one_of=way.one_of,
-                    env=dict(way.settings.env),
-                    preload=[str(native.find(name) or name) for name in way.settings.preload],
                     first=way.mends or _share(way.phase, survey.card) >= MUCH,
+                    **settings_of(way),
                 )
             )
         here = any(survey.device in pair.devices for pair in pair_classes(module))

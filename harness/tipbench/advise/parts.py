@@ -1,0 +1,307 @@
+"""The parts of an advice: what is measured of a person's job, in what order, and how long.
+
+Each part is a run in a folder of its own: `alone`, every tip by itself; `search-1` and further ones, a combination with
+each member left out in turn; `confirmed`, the combination that is left, measured anew, and `confirmed-2`, the same
+without the members that brought nothing for certain there.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tipbench.advise import page, scores, tuned
+from tipbench.advise.combination import (
+    WITHOUT,
+    Candidate,
+    Combination,
+    clear,
+    first_combination,
+    next_combination,
+)
+from tipbench.advise.folder import ADVICE_FILE, JOB_FILE, StoredJob, results_file
+from tipbench.advise.outcome import Outcome, gain, pays
+from tipbench.advise.pairs import ALONE_PAIR, AS_IT_IS, TOGETHER, is_known, sides_alone, write_alone, write_together
+from tipbench.advise.scores import Scores
+from tipbench.advise.surveyed import NoJob, time_with
+from tipbench.engine import resume as resuming
+from tipbench.engine import run
+from tipbench.given.survey import Survey, WayHere
+from tipbench.machine.limits import memory_bytes
+from tipbench.records import store
+from tipbench.records.record import Record
+from tipbench.report import html
+from tipbench.report.output import write_file
+from tipbench.report.result import Result
+from tipbench.report.results import results
+from tipbench.tip.wording import lines_of, plain
+
+ALONE, SEARCH = "alone", "search"
+CONFIRMED, CONFIRMED_AGAIN = "confirmed", "confirmed-2"
+
+OF_ALL, KEPT, OF_WHAT_IS_LEFT = 0.45, 0.3, 0.6
+"""Shares of the time: for every tip by itself, and kept to confirm; of what is left, for each search, and to
+confirm before members are taken out."""
+
+OF_SCORES, SCORES_S = 0.1, 120.0
+"""Share of the time in which the person's own function scores the job, and seconds where there is no end of it."""
+
+LEAST_S = 30.0
+"""For a part, however little time is left."""
+
+MOST_SEARCHES = 3
+
+SHORT_S = 300.0
+"""For a part, which then has shorter launches, of which more fit in, and memory only where time is left."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """An advice, measured part by part.
+
+    Attributes:
+        folder: of the advice.
+        compiled: folder of what has been compiled, for all parts.
+        job: what the advice is about.
+        target: absolute FILE:NAME of the job.
+    """
+
+    folder: Path
+    compiled: Path
+    job: StoredJob
+    target: str
+
+    @property
+    def survey(self) -> Survey:
+        return self.job.survey
+
+    def measure(self, budget_s: float) -> int:
+        """All parts that are not there yet, and the last one that is. Raises NoJob where the job itself fails."""
+        until = time.monotonic() + budget_s if budget_s else math.inf
+        searched_until = until - KEPT * budget_s
+        code = self._alone(OF_ALL * budget_s)
+        if code == 130:
+            return code
+        self._score(OF_SCORES * budget_s or SCORES_S)
+        combination = self._first_combination()
+        for further in (searched_until, until - LEAST_S):  # as long as there is nothing to measure together
+            if not combination and code != 130 and (left_s := further - time.monotonic()) > LEAST_S:
+                code = self._alone(left_s)
+                self._score(OF_SCORES * budget_s or SCORES_S)
+                combination = self._first_combination()
+        if combination and code != 130:
+            combination, code = self._searched(combination, searched_until)
+        if combination and code != 130:
+            combination, code = self._confirmed(combination, until)
+        return code if code == 130 else self._concluded(combination)
+
+    def _alone(self, budget_s: float) -> int:
+        return self._measured(self.folder / ALONE, budget_s, lambda pairs: write_alone(pairs, self.target, self.survey))
+
+    def _score(self, budget_s: float) -> None:
+        """Score the ways that change results and may pay, by the person's own function; once, and not after a
+        combination was chosen by the scores. Raises NoJob."""
+        if not self.job.subject.check or any(part.exists() for part in self._parts()[1:]):
+            return
+        usable = [way for way in self.survey.ways if not way.why_not and way.changes_numbers]
+        bring = {candidate.name: candidate.mean for candidate in self._candidates() if candidate.verdict != "slower"}
+        ways = [way for way in usable if bring.get(way.name, 0.0) > 0.0]
+        if any(way.name not in self._scores().of for way in ways):
+            scores.write(self.folder, self.target, self.survey, self.job.subject.check, ways, budget_s)
+
+    def _first_combination(self) -> Combination:
+        """Raises NoJob."""
+        return first_combination(self._candidates(), self._most(), abs(self._noise()))
+
+    def _is_allowed(self, way: WayHere) -> bool:
+        return not way.changes_numbers or self.job.subject.numerics or self._scores().keeps(way.name)
+
+    def _scores(self) -> Scores:
+        return scores.read(self.folder) or Scores()
+
+    def _noise(self) -> float:
+        """ln of the speedup of the job over itself; 0 if it has not been measured yet. Raises NoJob if it cannot be
+        measured: then no tip can be either."""
+        own = [result for result in self._results(self.folder / ALONE) if result.tip == AS_IT_IS]
+        if any(result.verdict == "failed" for result in own):
+            raise NoJob(f"{self.survey.name} cannot be measured: {own[0].reason}")
+        return next((mean for result in own if (mean := result.log_speedup_so_far)), 0.0)
+
+    def _searched(self, combination: Combination, until: float) -> tuple[Combination, int]:
+        """The members that pay beside the others, as far as searches find in their time; where there is none for a
+        search, those that clearly pay alone. What has been confirmed is not searched again."""
+        alone = self._candidates()
+
+        def is_time(number: int) -> bool:
+            is_left = until - time.monotonic() >= max(LEAST_S, self._launch_s(combination))
+            return self._place(number).exists() or (is_left and not (self.folder / CONFIRMED).exists())
+
+        if not is_time(1):
+            return clear(combination, alone), 0
+        for number in range(1, MOST_SEARCHES + 1):
+            if len(combination) <= 1 or not is_time(number):
+                break
+            code = self._together(self._place(number).name, combination, OF_WHAT_IS_LEFT * _left(until))
+            if code == 130:
+                return combination, code
+            fewer = next_combination(combination, self._sides(self._place(number)), alone)
+            if fewer == combination:
+                break
+            combination = fewer
+        return combination, 0
+
+    def _launch_s(self, combination: Combination) -> float:
+        """Seconds that a launch of these members together may take: twice as long as one of each alone, checks
+        included, as it has sides without each of them too."""
+        file = results_file(self.folder / ALONE)
+        tips = {way.tip for way in self.survey.ways if way.name in combination}
+        records = store.read(file)[0].records if file else ()
+        alone = (record.wall_s / max(1, len(record.launches)) for record in records if record.info.tip["id"] in tips)
+        return 2 * sum(alone)
+
+    def _confirmed(self, combination: Combination, until: float) -> tuple[Combination, int]:
+        """The members that pay by launches that chose nothing. Without those that bring nothing for certain beside the
+        others the combination is measured once more, by further launches."""
+        each = len(combination) > 1 and self._place(1).exists()
+        left_s = _left(until)
+        code = self._together(CONFIRMED, combination, OF_WHAT_IS_LEFT * left_s if each else left_s)
+        is_time = until - time.monotonic() >= LEAST_S or (self.folder / CONFIRMED_AGAIN).exists()
+        if not each or code == 130 or not is_time:
+            return combination, code
+        fewer = next_combination(combination, self._sides(self.folder / CONFIRMED), self._candidates())
+        if not fewer or fewer == combination:
+            return combination, self._together(CONFIRMED, combination, _left(until))
+        return fewer, self._together(CONFIRMED_AGAIN, fewer, _left(until))
+
+    def _together(self, name: str, combination: Combination, budget_s: float) -> int:
+        # Where there was no time for a search there is none for sides without each member: to compile a model for each
+        # took all that was left.
+        each = name != CONFIRMED or self._place(1).exists()
+        return self._measured(
+            self.folder / name,
+            budget_s,
+            lambda pairs: write_together(pairs, self.target, self.survey, combination, each),
+        )
+
+    def _most(self) -> int:
+        """Size of a combination: the job as it is, the combination, and the combination without each member are all in
+        memory at once."""
+        return max(1, int(memory_bytes() // max(1, self.survey.bytes)) - 2)
+
+    def _place(self, number: int) -> Path:
+        return self.folder / f"{SEARCH}-{number}"
+
+    def _parts(self) -> list[Path]:
+        """In their order, whether they are there yet or not."""
+        searches = map(self._place, range(1, MOST_SEARCHES + 1))
+        return [self.folder / ALONE, *searches, self.folder / CONFIRMED, self.folder / CONFIRMED_AGAIN]
+
+    def _measured(self, place: Path, budget_s: float, write: Callable[[Path], None]) -> int:
+        """Begin the run of a part, or go on with it unless another has begun, to which it has led. Returns the exit
+        code. write: writes the part's pairs into a folder. Raises NoJob."""
+        file, pairs = results_file(place), place / "pairs"
+        parts = self._parts()
+        if file and any(part.exists() for part in parts[parts.index(place) + 1 :]):
+            return 0
+        self._check_part(place, file)
+        write(pairs)
+        if file:
+            more_s, side_bytes = 0.0 if math.isinf(budget_s) else budget_s, self.survey.bytes
+            return resuming.resume(file, str(pairs), more_s=more_s, shared=self.compiled, side_bytes=side_bytes)
+        short = 0 < budget_s < SHORT_S or place.name.startswith(SEARCH)
+        options = run.Options(
+            folder=str(pairs),
+            results=place,
+            device=self.survey.device,
+            seed=self.job.subject.seed,
+            budget_s=0.0 if math.isinf(budget_s) else budget_s,
+            given=self.job.subject.words,
+            profile="quick" if short else "full",
+            shared=self.compiled,
+            side_bytes=self.survey.bytes,
+            checked=self._checked(place),
+            first=tuple(f"{way.tip}.{ALONE_PAIR}" for way in self.survey.ways if way.first),
+        )
+        return run.measured(options)[0]
+
+    def _check_part(self, place: Path, file: Path | None) -> None:
+        """Raise NoJob if a part holds links, which could lead to what is not the advice's, or if the run in its file is
+        not of this job by the pairs of this folder."""
+        for path in (place, *place.rglob("*")):
+            if path.is_symlink():
+                raise NoJob(f"{path} is a link: begin a new advice")
+        if file:
+            options = store.header(file).options
+            if (options.get("folder"), options.get("given")) != (str(place / "pairs"), self.job.subject.words):
+                raise NoJob(f"{file} is of another job, or was begun elsewhere: begin a new advice")
+
+    def _checked(self, place: Path) -> tuple[Record, ...]:
+        """Results of earlier checks of a combination: the last search is of the same one, if it was the last."""
+        if place.name != CONFIRMED:
+            return ()
+        files = filter(None, map(results_file, self._parts()[1:]))
+        return tuple(replace(record, steps=0, launches=()) for file in files for record in store.read(file)[0].records)
+
+    def _results(self, place: Path) -> list[Result]:
+        file = results_file(place)
+        return results(store.read(file)[0]) if file else []
+
+    def _candidates(self) -> list[Candidate]:
+        measured = {(row.tip, row.variant): row for row in self._results(self.folder / ALONE) if row.is_measured}
+        candidates = []
+        for tip, sides in sides_alone(self.survey).items():
+            for side, way in sides.items():
+                result = measured.get((tip, side))
+                if result is not None and (mean := result.log_speedup_so_far) is not None:
+                    allowed, decided = self._is_allowed(way), result.is_decided
+                    candidates.append(Candidate(way.name, way.one_of, mean, result.verdict, allowed, decided))
+        return candidates
+
+    def _sides(self, place: Path) -> dict[str, Result]:
+        """By side of a combination's pair, its effect relative to the whole combination; only what was measured."""
+        return {row.variant: row for row in self._results(place) if row.tip == TOGETHER and row.is_measured}
+
+    def outcome(self, combination: Combination, phase_seconds: Mapping[str, float] | None = None) -> Outcome:
+        """What the parts hold about this last combination. phase_seconds: as `Outcome` has it. Raises NoJob if they are
+        not of this job."""
+        file = results_file(self.folder / ALONE)
+        if file is None:
+            raise NoJob(f"{self.folder} holds no results yet: continue it with `tipbench advise --resume`")
+        alone, ways = store.read(file)[0], sides_alone(self.survey)
+        measured = {(row.tip, row.variant) for row in results(alone) if row.is_measured and row.tip in ways}
+        names = {ways[tip][side].name for tip, side in measured if side in ways[tip]}
+        if len(names) < len(measured) or not names.issuperset(combination):
+            raise NoJob(f"{file} has results of other ways to follow tips than {JOB_FILE}: begin a new advice")
+        combinations = [self._sides(part) for part in self._parts()[1:] if part.exists()]
+        left_out = {
+            name: result
+            for sides in combinations
+            for side, result in sides.items()
+            if (name := side.removeprefix(WITHOUT)) in names and name not in combination
+        }
+        confirmed = combinations[-1] if combination and combinations else {}
+        return Outcome(self.survey, alone, combination, confirmed, left_out, phase_seconds or {}, self._scores())
+
+    def _concluded(self, combination: Combination) -> int:
+        """Write the pages, and print what the advice is. Returns the exit code."""
+        outcome = self.outcome(combination)
+        if pays(outcome):
+            members = [self.survey.by_name[name] for name in combination]
+            if is_known(self.survey):
+                outcome = replace(outcome, phase_seconds=time_with(self.target, members))
+            tuned.write(self.folder, self.target, self.survey, members, gain(outcome))
+        markdown = page.markdown(outcome)
+        title = plain(f"Which tips pay for {self.survey.name}")
+        write_file(self.folder / "advice.md", markdown.encode("utf-8", "replace"))
+        write_file(self.folder / "advice.html", html.render(markdown, title).encode("utf-8", "replace"))
+        write_file(self.folder / ADVICE_FILE, json.dumps(page.as_json(outcome), indent=1).encode())
+        print("", lines_of("\n".join(page.lines(outcome))), "", f"page: {self.folder / 'advice.html'}", sep="\n")
+        return 0
+
+
+def _left(until: float) -> float:
+    return max(LEAST_S, until - time.monotonic())

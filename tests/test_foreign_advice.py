@@ -1,0 +1,293 @@
+"""The folder of an advice that is somebody else's, or damaged: what it says decides nothing that is executed, or
+written or deleted elsewhere, and is shown as harmless text."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.test_advice_flow import Gain, Machine, summed
+from tests.test_advise_page import SURVEY, together
+from tipbench.advise import command, pairs, parts, surveyed, tuned
+from tipbench.advise.outcome import gain
+from tipbench.advise.page import headline
+from tipbench.cli import main
+from tipbench.errors import UserError
+from tipbench.given.survey import Survey, WayHere
+from tipbench.machine import controls
+from tipbench.tip.wording import lines_of
+
+SUITE = {
+    "amp": {"tip": "amp", "env": {}, "preload": []},
+    "allocator/glibc": {"tip": "allocator", "env": {"MALLOC_TRIM_THRESHOLD_": "1"}, "preload": ["/lib/libx.so"]},
+    "channels-last": {"tip": "channels-last", "env": {}, "preload": []},
+}
+"""What the process that reads the suite would answer."""
+
+WAYS = [
+    WayHere("amp", "amp", "Use it.", "use(it)", changes_numbers=True),
+    replace(
+        WayHere("allocator", "allocator/glibc", "Keep it.", "X=1", one_of="x"),
+        env={"MALLOC_TRIM_THRESHOLD_": "1"},
+        preload=["/lib/libx.so"],
+    ),
+    WayHere("channels-last", "channels-last", "Do so.", "do()"),
+]
+A_JOB = replace(
+    SURVEY,
+    ways=WAYS,
+    rates={"flops": 1e12},
+    card={"flops": 1e9, "loading": 0.01, "forward": 0.02, "backward": 0.02, "optimizer": 0.01},
+    by_hand=[("x", "X", "x()")],
+)
+
+
+class Watched(Machine):
+    """Measures nothing, and notes which files of pairs would be imported."""
+
+    def __init__(self, gain: Gain) -> None:
+        super().__init__(gain)
+        self.imported: list[list[str]] = []
+
+    def measured(self, options: Any) -> tuple[int, Path]:
+        self._note(options.pairs)
+        return super().measured(options)
+
+    def resume(self, path: Path, more_s: float, **more: Any) -> int:
+        self._note(path.parents[1] / "pairs")
+        return super().resume(path, more_s, **more)
+
+    def _note(self, pairs: Path) -> None:
+        self.imported.append(sorted(file.name for file in pairs.rglob("*")))
+
+
+@pytest.fixture
+def machine() -> Watched:
+    return Watched(summed(**{"channels-last": 0.3}))
+
+
+@pytest.fixture(autouse=True)
+def nothing_runs(monkeypatch: pytest.MonkeyPatch, machine: Watched) -> None:
+    """No process is started, and only the suite is ever asked what its ways are."""
+
+    def start(*words: Any, **_: Any) -> None:
+        raise AssertionError(f"a process was started: {words}")
+
+    def answer(target: str, env: Any, *words: str, module: str = "survey", **_: Any) -> Any:
+        assert module == "ways", f"{target} was run"
+        assert env == controls.cleaned()
+        return deepcopy(SUITE)
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    monkeypatch.setattr(os, "system", start)
+    monkeypatch.setattr(surveyed, "_answer", answer)
+    monkeypatch.setattr(command, "surveyed", lambda target: A_JOB)
+    monkeypatch.setattr(parts, "time_with", lambda target, ways: {})
+    for name in ("run", "time"):
+        monkeypatch.setattr(parts, name, machine)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> str:
+    (tmp_path / "train.py").touch()
+    return f"{tmp_path / 'train.py'}:job"
+
+
+@pytest.fixture
+def advice(tmp_path: Path, job: str) -> Path:
+    """The folder of an advice that has ended."""
+    assert main(["advise", job, "--out", str(tmp_path / "advice")]) == 0
+    (folder,) = (tmp_path / "advice").iterdir()
+    return folder
+
+
+def resumed(advice: Path, *words: str) -> int:
+    return main(["advise", "--resume", str(advice), *words])
+
+
+# ---- what is executed ----
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["OTHER"],
+        ["JOB", "--check", "score"],
+        ["JOB", "--allow", "numerics"],
+        ["JOB", "--seed", "7"],
+        ["--", sys.executable, "JOB"],
+    ],
+)
+def test_an_advice_goes_on_only_with_the_job_and_options_that_are_typed_again(
+    tmp_path: Path, advice: Path, job: str, machine: Watched, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "other.py").touch()
+    typed = [{"JOB": job, "OTHER": f"{tmp_path / 'other.py'}:job"}.get(word, word) for word in words]
+    assert resumed(advice, *typed) == 2
+    message = capsys.readouterr().err
+    again = shlex.split(message.partition("type ")[2])
+    assert again == ["tipbench", "advise", "--resume", str(advice), job]
+    assert machine.further == []
+    assert main(again[1:]) == 0
+    assert machine.further != []
+
+
+def test_the_words_and_the_folder_of_a_command_are_typed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "surveyed", lambda target: replace(A_JOB, kind="command"))
+    typed = ["--seed", "3", "--", sys.executable, "train.py", "--name", "a b"]
+    assert main(["advise", "--out", str(tmp_path / "advice"), *typed]) == 0
+    (folder,) = (tmp_path / "advice").iterdir()
+    (folder / "command.py").write_text("raise SystemExit('of somebody else')")
+    assert resumed(folder, *typed) == 0
+    assert "of somebody else" not in (folder / "command.py").read_text()
+    capsys.readouterr()
+    assert resumed(folder, *typed[:-1], "c") == 2
+    assert shlex.split(capsys.readouterr().err.partition("type ")[2])[4:] == typed
+    monkeypatch.chdir(tmp_path)
+    assert resumed(folder, *typed) == 2, "in another folder it is another command"
+
+
+def test_pairs_are_written_anew_before_they_are_imported(advice: Path, job: str, machine: Watched) -> None:
+    expected = machine.imported[0]
+    shutil.rmtree(advice / "confirmed")
+    shutil.rmtree(advice / "search-1", ignore_errors=True)
+    for name in ("planted.py", "amp.py"):
+        (advice / "alone" / "pairs" / name).write_text("raise SystemExit('planted')")
+    (advice / "alone" / "pairs" / "__pycache__").mkdir()
+    machine.imported.clear()
+    assert resumed(advice, job) == 0
+    assert machine.imported[0] == expected
+    assert "planted" not in (advice / "alone" / "pairs" / "amp.py").read_text()
+
+
+@pytest.mark.parametrize("field", ["folder", "given"])
+def test_a_part_whose_run_is_of_other_pairs_is_not_continued(
+    advice: Path, job: str, machine: Watched, field: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(advice / "confirmed")
+    (file,) = (advice / "alone").glob("*/*.jsonl")
+    header, *lines = file.read_text().splitlines()
+    stored = json.loads(header)
+    stored["options"][field] = "/somebody/else"
+    file.write_text("\n".join([json.dumps(stored), *lines]) + "\n")
+    assert resumed(advice, job) == 2
+    assert "is of another job, or was begun elsewhere" in capsys.readouterr().err
+    assert machine.further == []
+
+
+@pytest.mark.parametrize("link", ["alone", "alone/pairs", "confirmed"])
+def test_links_are_not_followed(
+    tmp_path: Path, advice: Path, job: str, link: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "pairs").mkdir(parents=True)
+    (elsewhere / "pairs" / "mine.txt").write_text("mine")
+    (elsewhere / "mine.txt").write_text("mine")
+    for part in ("confirmed", link):
+        shutil.rmtree(advice / part, ignore_errors=True)
+    (advice / link).symlink_to(elsewhere)
+    assert resumed(advice, job) == 2
+    assert "is a link" in capsys.readouterr().err
+    assert sorted(file.name for file in elsewhere.rglob("*")) == ["mine.txt", "mine.txt", "pairs"]
+
+
+def test_what_is_taken_away_runs_nothing_of_a_jobs_name(tmp_path: Path) -> None:
+    evil = 'x"""\nopen("ran", "w")\n"""\\'
+    survey = replace(A_JOB, name=evil)
+    tuned.write(tmp_path, "/x.py:job", survey, WAYS, gain(together(1.5, a=1.5)))
+    pairs.write_alone(tmp_path / "pairs", "/x.py:job", replace(survey, name=f"{evil}\0\udcff"))
+    for file in (tmp_path / "tuned.py", *(tmp_path / "pairs").glob("*.py")):
+        calls = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)]
+        assert "open" not in {ast.unparse(call.func) for call in calls}
+    exports = (tmp_path / "tuned.env").read_text().splitlines()
+    assert exports == ["export MALLOC_TRIM_THRESHOLD_=1", "export LD_PRELOAD=/lib/libx.so"]
+
+
+# ---- each field by any other value ----
+
+VALUES: tuple[Any, ...] = (
+    *(0, -1, 2**70, 1e308, True, None, [], {}, ["/tmp/evil.so"], {"PYTHONPATH": "/tmp"}, [[]]),
+    *("", "x" * 10_000, "\ud800", "\x1b[31m\0\u202e", "../../escaped", "/etc/passwd", "x; touch ran", "optimized"),
+)
+
+
+def places(within: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Each place in JSON."""
+    for key in within if isinstance(within, dict) else range(len(within)):
+        yield (*path, key)
+        if isinstance(within[key], dict | list):
+            yield from places(within[key], (*path, key))
+
+
+def put(within: Any, path: tuple[Any, ...], value: Any) -> Any:
+    changed = deepcopy(within)
+    container = changed
+    for key in path[:-1]:
+        container = container[key]
+    container[path[-1]] = value
+    return changed
+
+
+def tree(folder: Path) -> set[str]:
+    return {str(file.relative_to(folder)) for file in folder.rglob("*")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["job.json", "scores.json", "advice.json"])
+@pytest.mark.parametrize("door", ["resume", "page"])
+def test_no_field_runs_writes_elsewhere_or_ends_in_a_traceback(
+    tmp_path: Path, advice: Path, job: str, machine: Watched, name: str, door: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(advice / "confirmed")  # so that something is left to measure
+    (advice / "scores.json").write_text('{"steps": 3, "of": {"": [0.9], "amp": [0.8]}}')
+    before, pristine = tree(tmp_path), tmp_path / "pristine"
+    shutil.copytree(advice, pristine)
+    stored = json.loads((advice / name).read_text())
+    for place in places(stored):
+        for value in VALUES:
+            (advice / name).write_text(json.dumps(put(stored, place, value)))
+            try:
+                if door == "resume":
+                    assert resumed(advice, job, "--budget", "5m") in (0, 2)
+                else:
+                    with suppress(UserError):
+                        command.markdown_of(advice)
+            except BaseException as error:
+                error.add_note(f"{place} = {value!r:.80}")
+                raise
+            printed = capsys.readouterr()
+            assert not set(printed.out) & set("\x1b\0\u202e"), (place, value)
+            if machine.imported:
+                machine.imported.clear()
+                shutil.rmtree(advice)
+                shutil.copytree(pristine, advice)
+    shutil.rmtree(pristine)
+    assert {path for path in tree(tmp_path) if not path.startswith("advice/")} <= before
+
+
+def test_what_a_job_prints_and_is_called_reaches_the_terminal_as_harmless_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ways = [replace(way, do="do\x1b[2J()", title="\u202etitle") for way in WAYS]
+    evil: Survey = replace(A_JOB, name="\x1b]0;x\x07train.py:job", ways=ways)
+    monkeypatch.setattr(command, "surveyed", lambda target: evil)
+    assert main(["advise", job, "--out", str(tmp_path / "advice")]) == 0
+    printed = capsys.readouterr()
+    assert not set(printed.out + printed.err) & set("\x1b\x07\u202e")
+    assert lines_of(headline(evil)) in printed.err
