@@ -6,12 +6,14 @@ import os
 import platform
 import re
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import archspec.cpu
 import psutil
+import pynvml
 import pytest
 
 from tests.made_up import files
@@ -172,12 +174,6 @@ def test_cgroups(tmp_path: Path, texts: dict[str, str], quota: Any, throttled: A
     assert limits.memory_bytes(tmp_path) == (memory or psutil.virtual_memory().total)
 
 
-def test_steal_is_what_psutil_counts_while_it_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(psutil, "process_iter", lambda: iter(()))
-    monkeypatch.setattr(psutil, "cpu_times_percent", lambda interval: SimpleNamespace(user=90.0, steal=5.0))
-    assert activity.watch() == (5.0, [])
-
-
 def test_the_state_of_a_machine_that_withholds_it_is_unavailable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,8 +181,9 @@ def test_the_state_of_a_machine_that_withholds_it_is_unavailable(
         raise OSError
 
     monkeypatch.setattr(psutil, "process_iter", lambda: iter(()))
-    monkeypatch.setattr(psutil, "cpu_times_percent", lambda interval: SimpleNamespace(user=90.0))
-    assert activity.watch(0)[0] == "unavailable"
+    for counted, steal in (({"steal": 5.0}, 5.0), ({}, "unavailable")):
+        monkeypatch.setattr(psutil, "cpu_times_percent", lambda interval, counted=counted: SimpleNamespace(**counted))
+        assert activity.watch(0) == (steal, [])
     monkeypatch.setattr(psutil, "cpu_times_percent", refuse)
     monkeypatch.setattr(psutil, "getloadavg", refuse)
     state = activity.state(tmp_path, 0)
@@ -260,19 +257,28 @@ def test_compiler_is_named_without_its_folder(monkeypatch: pytest.MonkeyPatch, t
     assert describe.compiler() == "c++-wrapped (Vendor) 12.2.0"
 
 
+def driver(monkeypatch: pytest.MonkeyPatch, **answers: Callable[..., Any]) -> None:
+    """A driver that answers these questions, named without "nvml", and supports no other."""
+
+    def unsupported(*_: object) -> None:
+        raise pynvml.NVMLError_NotSupported
+
+    questions = [name for name in dir(pynvml) if name.startswith(("nvmlDeviceGet", "nvmlSystemGet"))]
+    replies = {f"nvml{name}": answer for name, answer in answers.items()}
+    silent = {"nvmlInit": lambda: None, "nvmlShutdown": lambda: None}
+    for name, answer in {**dict.fromkeys(questions, unsupported), **silent, **replies}.items():
+        monkeypatch.setattr(pynvml, name, answer)
+
+
+def refused(*_: object) -> None:
+    raise pynvml.NVMLError_NoPermission
+
+
 @pytest.mark.parametrize(
     ("mode", "word"),
     [(0, "default"), (1, "exclusive thread"), (2, "prohibited"), (3, "exclusive process"), (4, "unavailable")],
 )
 def test_gpus_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch, mode: int, word: str) -> None:
-    import pynvml
-
-    def refuse(_: object) -> None:
-        raise pynvml.NVMLError_NoPermission
-
-    def unsupported_clock(_: object, kind: object) -> None:
-        raise pynvml.NVMLError_NotSupported
-
     def no_such_function(_: object) -> None:
         raise AttributeError("of an nvidia-ml-py older than the question")
 
@@ -280,29 +286,25 @@ def test_gpus_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch, mode: in
         raise pynvml.NVMLError_LibraryNotFound
 
     clocks = {pynvml.NVML_CLOCK_SM: 1980, pynvml.NVML_CLOCK_MEM: 3201}
-    answers = {
-        "nvmlInit": lambda: None,
-        "nvmlShutdown": lambda: None,
-        "nvmlSystemGetDriverVersion": lambda: "580.1",
-        "nvmlDeviceGetCount": lambda: 1,
-        "nvmlDeviceGetHandleByIndex": lambda index: index,
-        "nvmlDeviceGetName": lambda _: b"NVIDIA H200",
-        "nvmlDeviceGetMemoryInfo": lambda _: SimpleNamespace(total=150 << 30),
-        "nvmlDeviceGetCudaComputeCapability": lambda _: (9, 0),
-        "nvmlDeviceGetEnforcedPowerLimit": refuse,
-        "nvmlDeviceGetMaxClockInfo": lambda _, kind: clocks[kind],
-        "nvmlDeviceGetApplicationsClock": unsupported_clock,
-        "nvmlDeviceGetEccMode": lambda _: [1, 1],
-        "nvmlDeviceGetMigMode": refuse,
-        "nvmlDeviceGetComputeMode": lambda _: mode,
-        "nvmlDeviceGetClockInfo": lambda _, kind: clocks[kind],
-        "nvmlDeviceGetTemperature": lambda _, sensor: {pynvml.NVML_TEMPERATURE_GPU: 41}[sensor],
-        "nvmlDeviceGetPowerUsage": refuse,
-        "nvmlDeviceGetCurrentClocksEventReasons": lambda _: pynvml.nvmlClocksEventReasonGpuIdle,
-        "nvmlDeviceGetTotalEnergyConsumption": no_such_function,
-    }
-    for name, answer in answers.items():
-        monkeypatch.setattr(pynvml, name, answer)
+    driver(
+        monkeypatch,
+        SystemGetDriverVersion=lambda: "580.1",
+        DeviceGetCount=lambda: 1,
+        DeviceGetHandleByIndex=lambda index: index,
+        DeviceGetName=lambda _: b"NVIDIA H200",
+        DeviceGetMemoryInfo=lambda _: SimpleNamespace(total=150 << 30),
+        DeviceGetCudaComputeCapability=lambda _: (9, 0),
+        DeviceGetEnforcedPowerLimit=refused,
+        DeviceGetMaxClockInfo=lambda _, kind: clocks[kind],
+        DeviceGetEccMode=lambda _: [1, 1],
+        DeviceGetMigMode=refused,
+        DeviceGetComputeMode=lambda _: mode,
+        DeviceGetClockInfo=lambda _, kind: clocks[kind],
+        DeviceGetTemperature=lambda _, sensor: {pynvml.NVML_TEMPERATURE_GPU: 41}[sensor],
+        DeviceGetPowerUsage=refused,
+        DeviceGetCurrentClocksEventReasons=lambda _: pynvml.nvmlClocksEventReasonGpuIdle,
+        DeviceGetTotalEnergyConsumption=no_such_function,
+    )
     assert gpu.gpus({}) == [
         {
             **{"index": 0, "name": "NVIDIA H200", "memory_bytes": 150 << 30, "driver": "580.1", "capability": "9.0"},
@@ -325,8 +327,6 @@ MODELS = ("NVIDIA H100", "NVIDIA H200", "NVIDIA L4", "NVIDIA A100")
 @pytest.fixture
 def four_cards(monkeypatch: pytest.MonkeyPatch) -> None:
     """A driver of four cards; the last is split into two instances. A card's handle is its number."""
-    import pynvml
-
     instances = {"MIG-aaaa": 3, "MIG-bbbb": 3}
 
     def instance(uuid: str) -> str:
@@ -334,21 +334,15 @@ def four_cards(monkeypatch: pytest.MonkeyPatch) -> None:
             raise pynvml.NVMLError_NotFound
         return uuid
 
-    for name in dir(pynvml):
-        if name.startswith(("nvmlDeviceGet", "nvmlSystemGet")):
-            monkeypatch.setattr(pynvml, name, lambda *_: (_ for _ in ()).throw(pynvml.NVMLError_NotSupported))
-    answers = {
-        "nvmlInit": lambda: None,
-        "nvmlShutdown": lambda: None,
-        "nvmlDeviceGetCount": lambda: 4,
-        "nvmlDeviceGetHandleByIndex": lambda index: index,
-        "nvmlDeviceGetHandleByUUID": instance,
-        "nvmlDeviceGetDeviceHandleFromMigDeviceHandle": lambda handle: instances[handle],
-        "nvmlDeviceGetUUID": lambda handle: UUIDS[handle],
-        "nvmlDeviceGetName": lambda handle: MODELS[handle],
-    }
-    for name, answer in answers.items():
-        monkeypatch.setattr(pynvml, name, answer)
+    driver(
+        monkeypatch,
+        DeviceGetCount=lambda: 4,
+        DeviceGetHandleByIndex=lambda index: index,
+        DeviceGetHandleByUUID=instance,
+        DeviceGetDeviceHandleFromMigDeviceHandle=instances.__getitem__,
+        DeviceGetUUID=UUIDS.__getitem__,
+        DeviceGetName=MODELS.__getitem__,
+    )
 
 
 def indices(env: dict[str, str]) -> list[int]:
@@ -413,26 +407,20 @@ def test_the_machine_is_named_after_the_gpus_that_cuda_is_let_see(monkeypatch: p
 
 
 @pytest.mark.usefixtures("four_cards")
-def test_an_empty_entry_means_no_card_even_where_there_is_but_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    import pynvml
-
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: 1)
-    assert indices({"CUDA_VISIBLE_DEVICES": "GPU-8932f937,"}) == [0]
-
-
-@pytest.mark.usefixtures("four_cards")
-def test_gpus_that_a_cgroup_keeps_from_us_leave_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The driver counts them all the same; CUDA then numbers those that are left."""
-    import pynvml
-
-    def permitted(index: int) -> int:
-        if index in (0, 2):
-            raise pynvml.NVMLError_NoPermission
-        return index
-
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", permitted)
-    assert indices({}) == [1, 3]
-    assert indices({"CUDA_VISIBLE_DEVICES": "1"}) == [3]
+@pytest.mark.parametrize(
+    ("withheld", "listed", "expected"),
+    [
+        ({0, 2}, None, [1, 3]),
+        ({0, 2}, "1", [3]),  # CUDA numbers those that are left
+        ({1, 2, 3}, "GPU-8932f937,", [0]),  # an empty entry means no card even where there is but one
+    ],
+)
+def test_gpus_that_a_cgroup_keeps_from_us_leave_the_others(
+    monkeypatch: pytest.MonkeyPatch, withheld: set[int], listed: str | None, expected: list[int]
+) -> None:
+    """The driver counts them all the same."""
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda index: refused() if index in withheld else index)
+    assert indices({} if listed is None else {"CUDA_VISIBLE_DEVICES": listed}) == expected
 
 
 @pytest.mark.usefixtures("four_cards")
