@@ -58,66 +58,59 @@ def test_a_complete_and_quiet_machine_is_ready(complete: Path) -> None:
     assert len(starts) == 1, "values are below each other"
 
 
-@pytest.mark.parametrize(
-    ("facts", "topic", "text", "blocks"),
-    [
-        ({"torch_error": "No module named 'torch'"}, "torch", "cannot be imported: No module named 'torch'", True),
-        ({**TORCH, "torch": "2.10.1"}, "torch", "2.10.1; 2.11 to 2.15 ", True),
-        ({**TORCH, "torch": "2.16.0a0+git1"}, "torch", "2.16.0a0+git1; only 2.11 to 2.15 ", False),
-        ({**TORCH, "torchvision_error": "no nms\nmore"}, "torchvision", "cannot be imported: no nms", False),
-        ({**TORCH, "gpus": 0}, "GPU", "none found", False),
-        ({**TORCH, "gpus": 0, "accelerator": "xpu"}, "GPU", "use xpu here", False),
-    ],
-)
-def test_torch(complete: Path, facts: dict[str, Any], topic: str, text: str, blocks: bool) -> None:
-    (finding,) = doctor.missing(DESCRIBED, facts, complete)
-    assert finding.topic == topic
-    assert text in finding.text
-    assert "more" not in finding.text
-    assert finding.remedy
-    assert finding.blocks is blocks
-
-
 def with_cards(*cards: dict[str, Any]) -> dict[str, Any]:
-    return {**DESCRIBED, "gpus": [{**CARD, "index": index, **card} for index, card in enumerate(cards)]}
+    return {"gpus": [{**CARD, "index": index, **card} for index, card in enumerate(cards)]}
 
 
-CPU_BUILD, TOO_OLD = {**TORCH, "gpus": 0, "built_for": ""}, {**TORCH, "gpus": 0, "built_for": "CUDA 13.2"}
+EXCLUSIVE, PROHIBITED = {"compute_mode": "exclusive process"}, {"compute_mode": "prohibited"}
+CPU_BUILD, TOO_OLD = {"gpus": 0, "built_for": ""}, {"gpus": 0, "built_for": "CUDA 13.2"}
 
 
 @pytest.mark.parametrize(
-    ("cards", "facts", "topic", "text", "remedy"),
+    ("described", "facts", "topic", "text", "remedy"),
     [
-        ([{}], CPU_BUILD, "GPU", "NVIDIA H100 is here, but this torch is a CPU build", ""),
-        ([{}], TOO_OLD, "GPU", "NVIDIA H100 is here, but torch for CUDA 13.2 cannot use it", ""),
+        ({}, {"torch": "2.16.0a0+git1"}, "torch", "2.16.0a0+git1; only 2.11 to 2.15 ", "make setup"),
+        ({}, {"torchvision_error": "no nms\nmore"}, "torchvision", "cannot be imported: no nms", "torchvision"),
+        ({}, {"gpus": 0}, "GPU", "none found", "with a GPU"),
+        ({}, {"gpus": 0, "accelerator": "xpu"}, "GPU", "use xpu here", "none"),
+        (with_cards({}), CPU_BUILD, "GPU", "NVIDIA H100 is here, but this torch is a CPU build", "580.1"),
+        (with_cards({}), TOO_OLD, "GPU", "NVIDIA H100 is here, but torch for CUDA 13.2 cannot use it", "580.1"),
         *(
-            (
-                [{}, card, {}, card],
-                TORCH,
-                "compute mode",
-                f"GPU 1,3: compute mode {card['compute_mode']}, ",
-                "-i 1,3 -c DEFAULT",
-            )
-            for card in ({"compute_mode": "exclusive process"}, {"compute_mode": "prohibited"})
+            (with_cards({}, card, {}, card), {}, "compute mode", f"GPU 1,3: compute mode {card['compute_mode']}, ", fix)
+            for card in (EXCLUSIVE, PROHIBITED)
+            for fix in ("-i 1,3 -c DEFAULT",)
         ),
-        ([{}, {"mig": True}], TORCH, "MIG", "GPU 1: split into instances", "nvidia-smi -i 1 -mig 0"),
+        (with_cards({}, {"mig": True}), {}, "MIG", "GPU 1: split into instances", "nvidia-smi -i 1 -mig 0"),
     ],
 )
-def test_gpus_that_cannot_be_used_as_they_are(
-    complete: Path, cards: list[dict[str, Any]], facts: dict[str, Any], topic: str, text: str, remedy: str
+def test_what_is_missing_for_some_pairs_alone(
+    complete: Path, described: dict[str, Any], facts: dict[str, Any], topic: str, text: str, remedy: str
 ) -> None:
-    (finding,) = doctor.missing(with_cards(*cards), facts, complete)
-    assert finding.topic == topic
+    (finding,) = doctor.missing({**DESCRIBED, **described}, {**TORCH, **facts}, complete)
+    assert (finding.topic, finding.blocks) == (topic, False)
     assert text in finding.text
     assert remedy in finding.remedy
-    assert not finding.blocks, "the CPU can be measured all the same"
+    assert "more" not in finding.text, "one line"
+
+
+@pytest.mark.parametrize(
+    ("facts", "text"),
+    [
+        ({"torch_error": "No module named 'torch'"}, "cannot be imported: No module named 'torch'"),
+        ({**TORCH, "torch": "2.10.1"}, "2.10.1; 2.11 to 2.15 "),
+    ],
+)
+def test_without_a_supported_torch_nothing_can_be_measured(complete: Path, facts: dict[str, Any], text: str) -> None:
+    (finding,) = doctor.missing(DESCRIBED, facts, complete)
+    assert (finding.topic, finding.blocks) == ("torch", True)
+    assert text in finding.text
 
 
 @pytest.mark.parametrize(
     "card", [{}, {"mig": "unavailable", "compute_mode": "unavailable"}, {"compute_mode": "denied"}]
 )
 def test_a_gpu_in_its_usual_settings_is_no_finding(complete: Path, card: dict[str, Any]) -> None:
-    assert doctor.missing(with_cards(card), TORCH, complete) == []
+    assert doctor.missing({**DESCRIBED, **with_cards(card)}, TORCH, complete) == []
 
 
 @pytest.mark.parametrize("listed", ["", "-1", "NoDevFiles"])
