@@ -147,8 +147,8 @@ def test_the_wheel_holds_every_room_and_every_tip_and_nothing_else(wheel: Path) 
 
 def files(folder: str) -> list[Path]:
     """What lies in a folder of the checkout, without READMEs and what Python compiled."""
-    found = [file for file in (HOME / folder).rglob("*") if file.is_file()]
-    return [file for file in found if file.suffix not in (".pyc", ".md")]
+    present = [file for file in (HOME / folder).rglob("*") if file.is_file()]
+    return [file for file in present if file.suffix not in (".pyc", ".md")]
 
 
 def test_a_projects_own_pytest_says_what_it_said_before(installed: Environment, project: Path, tmp_path: Path) -> None:
@@ -162,14 +162,14 @@ def test_a_projects_own_pytest_says_what_it_said_before(installed: Environment, 
         changing = r"in \d+\.\d+s|0x[0-9a-f]+|\d{12,}|\d{8}_\d{6}"
         return re.sub(changing, "", done.stdout).replace(str(where.folder), "")
 
-    for arguments, said in ((["-v", "--trace-config"], "1 passed"), (["--help"], "--shout")):
+    for arguments, words in ((["-v", "--trace-config"], "1 passed"), (["--help"], "--shout")):
         expected = says(before, *arguments)
-        assert said in expected
+        assert words in expected
         assert says(installed, *arguments) == expected
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "words"),
     [
         ("list --device cpu", "46 of the guides' 46 items have a tip."),
         ("list --device cpu --from pairs", "Adding  micro  runs"),
@@ -177,11 +177,11 @@ def test_a_projects_own_pytest_says_what_it_said_before(installed: Environment, 
     ],
 )
 def test_commands_that_measure_nothing_work_there(
-    installed: Environment, project: Path, arguments: str, said: str
+    installed: Environment, project: Path, arguments: str, words: str
 ) -> None:
     done = installed.run("tipbench", *arguments.split(), where=project)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    assert said in done.stdout
+    assert words in done.stdout
 
 
 @pytest.mark.parametrize("project", ["packages"], indirect=True)

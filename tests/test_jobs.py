@@ -104,15 +104,15 @@ def test_augmentation_depends_on_the_seed_and_the_image_alone(cache: Path) -> No
         torch.manual_seed(seed)
         return images.JpegPhotos(files, pixels=32, augment=True)
 
-    one, same, other = photos(1), photos(1), photos(2)
-    first, label = one[3]
-    one[4]
-    again, _ = one[3]
+    photos_1, same, photos_2 = photos(1), photos(1), photos(2)
+    first, label = photos_1[3]
+    photos_1[4]
+    again, _ = photos_1[3]
     assert label == 3
     assert first.shape == (3, 32, 32)
     assert torch.equal(first, again)
     assert torch.equal(first, same[3][0])
-    assert not torch.equal(first, other[3][0])
+    assert not torch.equal(first, photos_2[3][0])
 
 
 def test_decoding_leaves_torch_s_random_numbers_alone(cache: Path) -> None:
@@ -135,8 +135,8 @@ def test_workers_decode_the_same_batches(cache: Path) -> None:
 @pytest.mark.parametrize(("model", "steps"), [("small", 100), ("tiny_vit", 60), ("resnet18", 30)])
 def test_image_classification_learns(model: str, steps: int) -> None:
     torch.manual_seed(0)
-    found = losses(image_classification(CPU, model=model, batch=10, pixels=32, train=True), steps)
-    assert sum(found[-5:]) < 0.9 * sum(found[:5])
+    trained = losses(image_classification(CPU, model=model, batch=10, pixels=32, train=True), steps)
+    assert sum(trained[-5:]) < 0.9 * sum(trained[:5])
 
 
 @pytest.mark.usefixtures("few_images")
@@ -175,8 +175,8 @@ def test_the_text_is_the_standard_library() -> None:
 
 def test_language_model_learns() -> None:
     torch.manual_seed(0)
-    found = losses(language_model(CPU, layers=1, width=32, context=32, batch=8, activation=nn.GELU), 30)
-    assert sum(found[-5:]) < 0.9 * sum(found[:5])
+    trained = losses(language_model(CPU, layers=1, width=32, context=32, batch=8, activation=nn.GELU), 30)
+    assert sum(trained[-5:]) < 0.9 * sum(trained[:5])
 
 
 def test_the_language_model_sees_no_later_byte() -> None:

@@ -58,7 +58,7 @@ def test_round_effect_turns_with_the_sides_and_knows_no_unit(
     result = round_effect(baseline, optimized)
     assert round_effect(optimized, baseline) == -result
     assert round_effect(baseline, baseline) == 0
-    in_unit = round_effect([one * unit for one in baseline], [one * unit for one in optimized])
+    in_unit = round_effect([value * unit for value in baseline], [value * unit for value in optimized])
     assert in_unit == pytest.approx(result, abs=1e-9)
 
 
@@ -83,7 +83,7 @@ def test_p_is_below_the_total_error_exactly_when_the_interval_excludes_the_margi
     count, alpha = RULES.looks.launches[look], RULES.looks.alphas[look]
     centre, scatter = data.draw(st.floats(-1, 1)), data.draw(st.floats(0, 0.2))
     drawn = data.draw(st.lists(st.floats(-1, 1), min_size=count, max_size=count))
-    result = estimate([centre + scatter * one for one in drawn], alpha)
+    result = estimate([centre + scatter * value for value in drawn], alpha)
     assume(min(abs(result.low - margin), abs(result.high + margin)) > 1e-9)
     p = p_beyond(result, margin, ERROR, RULES.power)
     assert 0 <= p <= 1
@@ -123,7 +123,7 @@ def launch_effects(draw: st.DrawFn, most: int = 18) -> list[float]:
     centre = draw(st.sampled_from([0.0, 0.005, MARGIN, 0.02, -0.02, 0.04, -0.3, 0.5]))
     scatter = draw(st.sampled_from([1e-4, 0.002, 0.01, 0.05]))
     drawn = draw(st.lists(st.floats(-1, 1), min_size=6, max_size=most))
-    return [centre + scatter * one for one in drawn]
+    return [centre + scatter * value for value in drawn]
 
 
 def turned(launch: Launch) -> Launch:

@@ -73,12 +73,12 @@ class PairFile(pytest.File):
     def collect(self) -> Iterator[pytest.Collector]:
         if not self.config.pluginmanager.hasplugin("benchmark"):
             raise self.CollectError("pairs need pytest-benchmark: pip install 'tipbench[pytest]'")
-        found = _discovered(self.path, _device(self.config))
+        discovery = _discovered(_folder(self.path), _device(self.config))
         root = _folder(self.path).parent
-        for broken in found.broken:
+        for broken in discovery.broken:
             if Path(broken.info.file).name == self.path.name:
                 raise self.CollectError(broken.reason)
-        pairs = [info for info in found.pairs if root / info.file == self.path]
+        pairs = [info for info in discovery.pairs if root / info.file == self.path]
         if pairs:
             yield TipCollector.from_parent(self, name=str(pairs[0].tip["id"]), pairs=pairs)
 
@@ -179,12 +179,8 @@ def _folder(file: Path) -> Path:
     return BENCHMARKS if file.is_relative_to(BENCHMARKS) else file
 
 
-def _discovered(file: Path, device: str) -> Discovery:
-    return _described(_folder(file), device)
-
-
 @functools.cache
-def _described(folder: Path, device: str) -> Discovery:
+def _discovered(folder: Path, device: str) -> Discovery:
     return discover(folder, device)
 
 
@@ -192,7 +188,7 @@ def _measured(config: pytest.Config, info: PairInfo, file: Path) -> Record:
     """The pair's record, measured when its first item needs it."""
     records = config.stash.setdefault(RECORDS, {})
     if info.name not in records:
-        launcher = Launcher(_folder(file), controls(_discovered(file, _device(config)).threads))
+        launcher = Launcher(_folder(file), controls(_discovered(_folder(file), _device(config)).threads))
         try:
             plan = Plan(_profile(config), RULES, seed=0, cores=available_cores())
             records[info.name] = measure(info, launcher.start, plan)

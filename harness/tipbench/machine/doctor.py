@@ -63,18 +63,13 @@ class Finding:
 
 def report(stream: TextIO | None = None) -> int:
     """Write what `lines` gives. Returns 0 where measuring is possible, 1 where it is not."""
-    described, torch_facts, missed, disturbing = _examine()
-    for line in lines(described, torch_facts, missed, disturbing):
-        print(line, file=stream or sys.stdout)
-    return int(any(finding.blocks for finding in missed))
-
-
-def _examine() -> tuple[dict[str, Any], dict[str, Any], list[Finding], list[Finding]]:
     described, torch_facts = describe.describe(), ask_torch()
     # Last: importing torch, above, is work of our own, which has ended by now.
     _, busy = activity.watch()
     missed = [*missing(described, torch_facts), *order_of_gpus(gpu.gpus({}))]
-    return described, torch_facts, missed, disturbances(described, activity.state(), busy)
+    for line in lines(described, torch_facts, missed, disturbances(described, activity.state(), busy)):
+        print(line, file=stream or sys.stdout)
+    return int(any(finding.blocks for finding in missed))
 
 
 def lines(
@@ -147,11 +142,11 @@ def missing(described: Mapping[str, Any], torch_facts: Mapping[str, Any], root: 
 
 
 def _python(running: tuple[int, ...]) -> list[Finding]:
-    written = ".".join(map(str, running))
+    version = ".".join(map(str, running))
     if running < OLDEST_PYTHON:
-        return [Finding("Python", f"this is {written}; 3.11 to 3.13 are supported", "install Python 3.13", blocks=True)]
+        return [Finding("Python", f"this is {version}; 3.11 to 3.13 are supported", "install Python 3.13", blocks=True)]
     if running > NEWEST_PYTHON:
-        return [Finding("Python", f"this is {written}; only 3.11 to 3.13 were tried", "use Python 3.13")]
+        return [Finding("Python", f"this is {version}; only 3.11 to 3.13 were tried", "use Python 3.13")]
     return []
 
 
@@ -160,16 +155,15 @@ def _torch(facts: Mapping[str, Any]) -> list[Finding]:
         why = f"torch cannot be imported: {_first_line(facts['torch_error'])}"
         return [Finding("torch", why, "run `make setup`, or `pip install torch`", blocks=True)]
     findings = []
-    number = tuple(int(part) for part in facts["torch"].split(".")[:2])
+    version = facts["torch"]
+    number, install = tuple(int(part) for part in version.split(".")[:2]), "run `make setup`, which installs 2.15"
     if number < OLDEST_TORCH:
-        old = f"this is {facts['torch']}; 2.11 to 2.15 are supported"
-        findings.append(Finding("torch", old, "run `make setup`, which installs 2.15", blocks=True))
+        findings.append(Finding("torch", f"this is {version}; 2.11 to 2.15 are supported", install, blocks=True))
     elif number > NEWEST_TORCH:
-        new = f"this is {facts['torch']}; only 2.11 to 2.15 were tried"
-        findings.append(Finding("torch", new, "run `make setup`, which installs 2.15"))
+        findings.append(Finding("torch", f"this is {version}; only 2.11 to 2.15 were tried", install))
     if "torchvision_error" in facts:
         why = f"cannot be imported: {_first_line(facts['torchvision_error'])}"
-        findings.append(Finding("torchvision", why, f"install the torchvision that fits torch {facts['torch']}"))
+        findings.append(Finding("torchvision", why, f"install the torchvision that fits torch {version}"))
     return findings
 
 
