@@ -151,6 +151,14 @@ def test_a_need_that_is_not_met_is_named_with_its_remedy(discovery: Discovery) -
     assert (elsewhere.reason, elsewhere.remedy) == ("runs on cuda, not on cpu", "--device cuda")
 
 
+def test_a_library_that_does_not_exist_skips_its_variant_alone(tmp_path: Path) -> None:
+    head = HEAD.format(id="misspelt").replace("import shared\n", "")
+    body = "class One(Pair):\n    @process_settings(preload=('jemaloc',))\n    def optimized(self): ...\n"
+    (info,) = discover(files(tmp_path, {"misspelt.py": head + body}) / "misspelt.py", "cpu").pairs
+    assert [variant.reason for variant in info.variants] == ["", "no library is called 'jemaloc'"]
+    assert "jemalloc" in info.variants[1].remedy
+
+
 def test_a_description_survives_storing(discovery: Discovery) -> None:
     for info in discovery.pairs:
         assert PairInfo.from_json(info.to_json()) == info

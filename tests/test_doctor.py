@@ -13,6 +13,7 @@ import pytest
 
 from tests.made_up import MACHINE
 from tipbench.machine import activity, describe, doctor, gpu, native
+from tipbench.tip.reason import Reason
 
 DESCRIBED: dict[str, Any] = {
     **MACHINE, "logical_cores": 2, "numa_nodes": 1, "virtual": True, "os": "Debian GNU/Linux 12",
@@ -35,7 +36,7 @@ CARD: dict[str, Any] = {
 def complete(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A machine on which nothing is missing, whatever the tests run on; returns its root."""
     monkeypatch.setattr(sys, "version_info", (3, 12, 1))
-    monkeypatch.setattr(native, "find", lambda name: Path(name))
+    monkeypatch.setattr(native, "missing", lambda name: None)
     monkeypatch.setattr(psutil, "sensors_battery", lambda: None, raising=False)
     (tmp_path / "proc/self").mkdir(parents=True)
     for file in ("clear_refs", "smaps_rollup"):
@@ -183,7 +184,7 @@ def test_python(complete: Path, monkeypatch: pytest.MonkeyPatch, version: tuple[
 
 
 def test_native_parts(complete: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "find", lambda name: None)
+    monkeypatch.setattr(native, "missing", lambda name: Reason("needs.native", {"library": name}))
     missed = doctor.missing({**DESCRIBED, "compiler": "unavailable"}, TORCH, complete)
     assert topics(missed) == ["C++ compiler", "libjemalloc", "libtcmalloc", "libiomp5", "numactl"]
     assert "make native" in missed[-1].remedy

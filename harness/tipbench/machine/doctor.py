@@ -227,9 +227,9 @@ def _native(described: Mapping[str, Any]) -> list[Finding]:
         text = "none of $CXX, g++, c++, clang++ found; torch.compile needs one"
         findings.append(Finding("C++ compiler", text, "install g++ (`apt-get install g++`, as root) or clang++"))
     for name in native.NAMES:
-        if native.find(name) is None:
+        if reason := native.missing(name):
             topic = name if name == "numactl" else f"lib{name}"
-            findings.append(Finding(topic, "not found", "run `make native`, which says why if it cannot get it"))
+            findings.append(Finding(topic, reason.text, reason.remedy))
     return findings
 
 

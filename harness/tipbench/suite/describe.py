@@ -35,7 +35,7 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes:
         missing = unmet((gpu(-(-ranks // nodes)),), device)  # each rank has one of its own
     listed = []
     for variant in variants(pair):
-        lacks = unmet(variant.needs, device)
+        lacks = unmet(variant.needs, device) or next(filter(None, map(native.missing, variant.settings.preload)), None)
         ranks = variant.settings.ranks
         if not lacks and ranks > 1 and ranks % nodes:
             lacks = Reason("needs.even-ranks", {"ranks": ranks, "nodes": nodes})
@@ -80,8 +80,8 @@ def unmet(needs: Sequence[Need], device: str) -> Reason | None:
     for need in needs:
         if missing := need.unmet(device):
             return missing
-        if need.native and not native.find(need.native.removeprefix("lib")):
-            return Reason("needs.native", {"library": need.native})
+        if need.native and (missing := native.missing(need.native.removeprefix("lib"))):
+            return missing
     return None
 
 
