@@ -71,6 +71,7 @@ CPU_BUILD, TOO_OLD = {"gpus": 0, "built_for": ""}, {"gpus": 0, "built_for": "CUD
     ("described", "facts", "topic", "text", "remedy"),
     [
         ({}, {"torch": "2.16.0a0+git1"}, "torch", "2.16.0a0+git1; only 2.11 to 2.15 ", "make setup"),
+        ({}, {"torch": "nightly"}, "torch", "this is nightly; only 2.11 to 2.15 ", "make setup"),
         ({}, {"torchvision_error": "no nms\nmore"}, "torchvision", "cannot be imported: no nms", "torchvision"),
         ({}, {"gpus": 0}, "GPU", "none found", "with a GPU"),
         ({}, {"gpus": 0, "accelerator": "xpu"}, "GPU", "use xpu here", "none"),
@@ -248,6 +249,24 @@ def test_a_python_that_dies_or_is_missing_is_an_error_of_torch(tmp_path: Path) -
     dying.chmod(0o755)
     assert "status -11" in doctor.ask_torch(str(dying))["torch_error"]
     assert "No such file" in doctor.ask_torch(str(tmp_path / "missing"))["torch_error"]
+
+
+@pytest.mark.parametrize("printed", ["{}", "[]", "caf\\351", '{"torch": 5}', '{"torch_error": 5}'])
+def test_what_is_printed_in_place_of_an_answer_is_an_error_of_torch(tmp_path: Path, printed: str) -> None:
+    """As by something that says a last word when an interpreter ends."""
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nprintf '{printed}\\n'\n")
+    python.chmod(0o755)
+    assert "printed last after its import is no answer" in doctor.ask_torch(str(python))["torch_error"]
+
+
+def test_what_others_name_their_processes_does_not_reach_the_terminal_as_it_is(complete: Path) -> None:
+    busy = doctor.disturbances(DESCRIBED, QUIET, ["\x1b[2Jevil\u202e"])
+    described = {**DESCRIBED, "os": "evil\x9b2J\nReady."}
+    torch = {**TORCH, "torch": "2.15\r", "torchvision_error": "\x1b]0;title\x07"}
+    text = doctor.lines(described, torch, doctor.missing(described, torch, complete), busy)
+    assert all(line.isprintable() for line in text)
+    assert text.count("Ready.") == 0
 
 
 def test_a_gpu_that_only_the_driver_counts_is_none_for_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

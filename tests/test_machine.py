@@ -2,10 +2,13 @@
 
 import getpass
 import json
+import math
 import os
 import platform
 import re
+import signal
 import socket
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +22,7 @@ import pytest
 from tests.made_up import files
 from tipbench.machine import activity, describe, gpu, limits, microarchitecture, proc
 from tipbench.machine.fields import CARD_FIELDS, MACHINE_FIELDS, publishable
+from tipbench.machine.orphans import end_working_in
 
 
 @pytest.mark.parametrize(
@@ -249,12 +253,22 @@ def test_archspec_knows_processors_without_such_numbers(monkeypatch: pytest.Monk
         assert microarchitecture.microarchitecture(microarchitecture.Identity()) == expected
 
 
-def test_compiler_is_named_without_its_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("script", "shown"),
+    [
+        ('echo "$0 (Vendor) 12.2.0"', "c++-wrapped (Vendor) 12.2.0"),
+        ("printf '\\033[2Jcaf\\351 1.0'", "[2Jcaf\N{REPLACEMENT CHARACTER} 1.0"),
+        ("exit 1", "c++-wrapped"),
+    ],
+)
+def test_compiler_is_named_without_its_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, shown: str
+) -> None:
     program = tmp_path / "c++-wrapped"
-    program.write_text('#!/bin/sh\necho "$0 (Vendor) 12.2.0"\n')
+    program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
     monkeypatch.setenv("CXX", str(program))
-    assert describe.compiler() == "c++-wrapped (Vendor) 12.2.0"
+    assert describe.compiler() == shown
 
 
 def driver(monkeypatch: pytest.MonkeyPatch, **answers: Callable[..., Any]) -> None:
@@ -291,7 +305,7 @@ def test_gpus_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch, mode: in
         SystemGetDriverVersion=lambda: "580.1",
         DeviceGetCount=lambda: 1,
         DeviceGetHandleByIndex=lambda index: index,
-        DeviceGetName=lambda _: b"NVIDIA H200",
+        DeviceGetName=lambda _: b"NVIDIA H200 \xff",
         DeviceGetMemoryInfo=lambda _: SimpleNamespace(total=150 << 30),
         DeviceGetCudaComputeCapability=lambda _: (9, 0),
         DeviceGetEnforcedPowerLimit=refused,
@@ -307,7 +321,8 @@ def test_gpus_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch, mode: in
     )
     assert gpu.gpus({}) == [
         {
-            **{"index": 0, "name": "NVIDIA H200", "memory_bytes": 150 << 30, "driver": "580.1", "capability": "9.0"},
+            **{"index": 0, "name": "NVIDIA H200 \N{REPLACEMENT CHARACTER}", "driver": "580.1", "capability": "9.0"},
+            **{"memory_bytes": 150 << 30},
             **{"power_limit_w": "denied", "max_sm_mhz": 1980, "max_memory_mhz": 3201, "ecc": True, "mig": "denied"},
             **{"application_sm_mhz": "unavailable", "application_memory_mhz": "unavailable", "compute_mode": word},
             "readings": {
@@ -379,7 +394,15 @@ VISIBLE = [
 @pytest.mark.usefixtures("four_cards")
 @pytest.mark.parametrize(
     ("listed", "expected"),
-    [*VISIBLE, ("MIG-aaaa", [3]), ("MIG-aaaa,MIG-bbbb", [3]), ("MIG-cccc", []), ("MIG-aaaa,MIG-cccc,MIG-bbbb", [3])],
+    [
+        *VISIBLE,
+        ("1" * 5000, []),
+        ("0001", [1]),
+        ("MIG-aaaa", [3]),
+        ("MIG-aaaa,MIG-bbbb", [3]),
+        ("MIG-cccc", []),
+        ("MIG-aaaa,MIG-cccc,MIG-bbbb", [3]),
+    ],
 )
 def test_only_those_gpus_are_described_that_cuda_is_let_see(listed: str, expected: list[int]) -> None:
     assert indices({}) == [0, 1, 2, 3]
@@ -442,6 +465,37 @@ def test_only_what_a_rule_lets_through_leaves_the_machine() -> None:
         **{"cpu": "AMD EPYC", "memory_bytes": 1 << 34, "virtual": "unavailable", "kernel": "6.1.0"},
         "gpus": [{"name": "NVIDIA H200", "driver": "580.1", "mig": "denied"}, {"name": "unavailable"}],
     }
+
+
+HOSTILE: list[Any] = [
+    *(None, [], {}, [[]], [{}], {"a": []}, True, math.nan, -math.inf, 10**400, "", "\ud800", "\0", b""),
+    *("AMD " + "a-" * 45 + "!", "g++ " * 60, "Ubuntu " + "1." * 5000, "1.1" * 5000, "on+" * 5000, "9" * 5000),
+]
+
+
+@pytest.mark.parametrize("value", HOSTILE, ids=lambda value: repr(value)[:20])
+def test_no_stored_value_stops_or_delays_what_is_published(value: Any) -> None:
+    """A regular expression that can read a text in many ways would take days for the one that begins with AMD."""
+    for fields in (MACHINE_FIELDS, CARD_FIELDS):
+        json.dumps(publishable(dict.fromkeys(fields, value), fields), allow_nan=False)
+
+
+def test_only_our_own_processes_that_work_in_a_folder_are_ended(tmp_path: Path) -> None:
+    def sleeping(folder: str, user: int | None = None) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(["sleep", "1000"], env={"TMPDIR": folder, "PATH": os.environ["PATH"]}, user=user)
+
+    within = sleeping(f"{tmp_path}/tmp")
+    others = [sleeping(f"{tmp_path}/../elsewhere")]
+    if os.getuid() == 0:
+        others.append(sleeping(f"{tmp_path}/tmp", user=65534))
+    try:
+        end_working_in(tmp_path)
+        assert within.wait() == -signal.SIGKILL
+        assert [process.poll() for process in others] == [None] * len(others)
+    finally:
+        for process in (within, *others):
+            process.kill()
+            process.wait()
 
 
 def test_the_description_of_this_machine_is_json_and_holds_nothing_private() -> None:

@@ -1,5 +1,6 @@
 """Where native libraries are looked for, and what a person is told if they cannot be fetched. No network."""
 
+import ctypes
 import os
 import platform
 import re
@@ -14,6 +15,7 @@ import pytest
 
 from tipbench.machine import native
 from tipbench.machine.controls import controls, environment
+from tipbench.tip.counts import mapped_library
 from tipbench.tip.process import ProcessSettings
 
 Done = subprocess.CompletedProcess[str]
@@ -115,6 +117,13 @@ def test_a_path_that_ld_preload_cannot_hold_is_refused_and_a_link_to_it_works(
         mapped, printed = mapped_by(name)
         assert any(path.endswith("/libjemalloc.so.2") for path in mapped)
         assert printed == ""
+
+
+def test_a_library_that_was_replaced_on_the_disk_is_mapped_all_the_same(tmp_path: Path) -> None:
+    library = a_real_library(tmp_path / "with blank/libreplaced.so.1")
+    ctypes.CDLL(str(library))
+    library.unlink()
+    assert mapped_library(("libother", "libreplaced.so.1")) == "libreplaced.so.1"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tipbench.machine import native
 from tipbench.machine.limits import memory_bytes
 from tipbench.machine.orphans import die_with_parent
 from tipbench.records.record import PairInfo, VariantInfo
-from tipbench.suite.files import BENCHMARKS, explain, load, pair_classes
+from tipbench.suite.files import BENCHMARKS, explain, load, pair_classes, text
 from tipbench.suite.source import sides
 from tipbench.tip.device import NoDevice, torch_here
 from tipbench.tip.needs import Need, available_cores, gpu, other_device
@@ -58,7 +58,7 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes:
         worded=headline_variant(pair),
         job=job_of(pair, tip.id),
         truth=dict(pair.truth),
-        code=sides(file.read_text(), pair.__name__),
+        code=sides(text(file), pair.__name__),
     )
 
 

@@ -24,6 +24,7 @@ from tipbench.machine.temporary import TemporaryFolderFull, full, temporary_fold
 from tipbench.records.record import PairInfo, Record
 from tipbench.suite.files import pair_files
 from tipbench.tip.reason import Reason
+from tipbench.tip.wording import plain
 
 IMPORT_DEADLINE = 120.0
 """Seconds that importing all files of a folder may take."""
@@ -72,9 +73,9 @@ def discover(folder: Path, device: str = "auto", nodes: int = 1, size: str = "")
             if answers and "finished" in answers[-1]:
                 break
             if len(answers) < 2:
-                raise NoTorch(f"torch cannot be imported by {sys.executable} ({ending}): {output}")
+                raise NoTorch(f"torch cannot be imported by {sys.executable} ({ending}): {plain(output)}")
             # The process died in this file; the others get another try without it.
-            file = Path(answers[-1]["importing"])
+            file = Path(next(answer["importing"] for answer in reversed(answers) if "importing" in answer))
             broken.append(_broken(file, device, f"{file.name}: the process {ending} while importing it"))
             files.remove(file)
     pairs = [PairInfo.from_json(pair) for answer in answers for pair in answer.get("pairs", ())]

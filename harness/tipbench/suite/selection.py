@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from tipbench.errors import UserError
 from tipbench.records.record import PairInfo
+from tipbench.tip.wording import plain
 
 TRUE, FALSE = "\0T", "\0F"
 """In place of parentheses and what is within: no argument of a command can hold the first character."""
@@ -30,7 +31,7 @@ def select(
     for name in names:
         if name not in existing:
             near = difflib.get_close_matches(name, existing, n=1, cutoff=0.4)
-            hint = f"did you mean {near[0]}? " if near else ""
+            hint = f"did you mean {plain(near[0])}? " if near else ""
             raise NothingSelected(f"no tip or pair is named {name!r}; {hint}{remedy}")
     chosen = [info for info in pairs if not names or info.name in names or info.tip["id"] in names]
     if expression:
