@@ -13,9 +13,6 @@ from tipbench.tip.pair import Equal
 LONGEST = 600
 """Characters of one foreign text that are shown: a traceback belongs in the results file."""
 
-DEEPEST = 5
-"""Lists within lists that are shown: a stored count may be nested as deep as Python can read."""
-
 
 def plain(text: str) -> str:
     """One line without control, direction-changing or surrogate characters: safe in a terminal."""
@@ -75,10 +72,8 @@ def change(before: float, after: float) -> str:
     return f"{percent:+.1f} %" if abs(percent) < 10 else f"{percent:+,.0f} %"
 
 
-def value(content: Any, depth: int = 0) -> str:
-    """Whatever a mechanism counted, in few characters. depth: of the content within what was counted."""
-    if depth > DEEPEST:
-        return "..."
+def value(content: Any) -> str:
+    """Whatever a mechanism counted, in few characters."""
     if isinstance(content, bool):
         return "yes" if content else "no"
     if content is None:
@@ -88,9 +83,9 @@ def value(content: Any, depth: int = 0) -> str:
     if isinstance(content, float):
         return f"{content:,.0f}" if content.is_integer() and abs(content) < 1e15 else f"{content:.3g}"
     if isinstance(content, Mapping):
-        return ", ".join(f"{key} {value(item, depth + 1)}" for key, item in content.items()) or "none"
+        return ", ".join(f"{key} {value(item)}" for key, item in content.items()) or "none"
     if isinstance(content, Sequence) and not isinstance(content, str):
-        return ", ".join(value(item, depth + 1) for item in content) or "none"
+        return ", ".join(map(value, content)) or "none"
     return str(content)
 
 
