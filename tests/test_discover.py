@@ -207,17 +207,23 @@ def test_a_torch_that_cannot_be_imported_is_named(
         discover(folder)
 
 
-def test_a_file_that_never_ends_its_import_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("endless", "ending"),
+    [("time.sleep(600)", "came to no end in 3 s"), ("while True: print('x' * (1 << 20))", "printed over 64 MiB")],
+)
+def test_a_file_that_never_ends_its_import_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endless: str, ending: str
+) -> None:
     # Without torch in the way, the deadline can be short.
     (tmp_path / "torch.py").write_text(
         "__version__ = '2'\nget_num_threads = lambda: 1\nclass cuda: is_available = staticmethod(lambda: False)\n"
     )
-    (tmp_path / "endless.py").write_text("import time\nTIP = None\ntime.sleep(600)\n")
+    (tmp_path / "endless.py").write_text(f"import time\nTIP = None\n{endless}\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr("tipbench.suite.discover.IMPORT_DEADLINE", 3.0)
     (broken,) = discover(tmp_path / "endless.py").broken
     assert broken.kind == "import error"
-    assert "endless.py" in broken.reason
+    assert f"endless.py: the process {ending} while importing it" in broken.reason
 
 
 def test_what_no_results_file_can_hold_is_an_error_of_its_file(tmp_path: Path) -> None:

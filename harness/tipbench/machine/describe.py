@@ -146,7 +146,7 @@ def swap_bytes() -> int | str:
 def version(package: str) -> str:
     """The installed version, read without importing the package."""
     try:
-        return importlib.metadata.version(package)
+        return importlib.metadata.version(package) or UNAVAILABLE  # None if its metadata are broken
     except importlib.metadata.PackageNotFoundError:
         return UNAVAILABLE
 

@@ -127,7 +127,7 @@ def _ldconfig_folders() -> Iterator[Path]:
     program = shutil.which("ldconfig") or shutil.which("ldconfig", path="/sbin:/usr/sbin")
     if program is None:
         return
-    listed = subprocess.run([program, "-p"], capture_output=True, text=True, check=False).stdout
+    listed = subprocess.run([program, "-p"], capture_output=True, errors="surrogateescape", check=False).stdout
     yield from dict.fromkeys(Path(path).parent for path in re.findall(r"=> (/\S+)", listed))
 
 
@@ -275,7 +275,7 @@ def _run(
     # LC_ALL: the messages are read, so they must be the untranslated ones.
     return subprocess.run(
         command, cwd=cwd, env={**(env or os.environ), "LC_ALL": "C"}, timeout=timeout,
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        stdin=subprocess.DEVNULL, capture_output=True, errors="replace", check=False,
     )  # fmt: skip
 
 

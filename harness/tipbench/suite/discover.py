@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,6 +29,13 @@ from tipbench.tip.wording import plain
 
 IMPORT_DEADLINE = 120.0
 """Seconds that importing all files of a folder may take."""
+
+OUTPUT_LIMIT = 64 << 20
+"""Bytes that they may print, all together."""
+
+
+TAIL = 4096
+"""Bytes of what they printed last that are looked at if torch cannot be imported."""
 
 
 @dataclass(frozen=True)
@@ -103,10 +111,7 @@ def _describe(
             start_new_session=True,
         )
         try:
-            code = process.wait(IMPORT_DEADLINE)
-            ending = f"ended by {signal.Signals(-code).name}" if code < 0 else f"left with exit code {code}"
-        except subprocess.TimeoutExpired:
-            ending = f"came to no end in {IMPORT_DEADLINE:.0f} s"
+            ending = _ending(process, log)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -116,7 +121,24 @@ def _describe(
         if why := full(scratch):
             raise TemporaryFolderFull(why)
         lines = [line for line in lines if line.endswith(b"\n")]  # it may have ended in the middle of one
-    return [json.loads(line) for line in lines], " ".join(log.read_text(errors="replace").split("\n")[-3:]), ending
+    with log.open("rb") as output:
+        output.seek(max(0, log.stat().st_size - TAIL))
+        last = output.read(TAIL).decode(errors="replace")
+    return [json.loads(line) for line in lines], " ".join(last.split("\n")[-3:]), ending
+
+
+def _ending(process: subprocess.Popen[bytes], log: Path) -> str:
+    """Wait for the end of a process, or until it has taken too long or printed too much; in words."""
+    deadline = time.monotonic() + IMPORT_DEADLINE
+    while True:
+        try:
+            code = process.wait(0.5)
+            return f"ended by {signal.Signals(-code).name}" if code < 0 else f"left with exit code {code}"
+        except subprocess.TimeoutExpired:
+            if log.stat().st_size > OUTPUT_LIMIT:
+                return f"printed over {OUTPUT_LIMIT >> 20} MiB"
+            if time.monotonic() > deadline:
+                return f"came to no end in {IMPORT_DEADLINE:.0f} s"
 
 
 def _broken(file: Path, device: str, reason: str) -> Record:
