@@ -135,7 +135,7 @@ def test_no_folder_or_no_pairs_in_it_is_refused(tmp_path: Path, make: bool) -> N
     if make:
         (tmp_path / "own").mkdir()
         (tmp_path / "own" / "helper.py").write_text("x = 1\n")
-    with pytest.raises(NoFolder, match="own: a file of pairs imports from tipbench" if make else "own does not exist"):
+    with pytest.raises(NoFolder, match="own: a file of pairs has a TIP" if make else "own does not exist"):
         discover(tmp_path / "own")
 
 

@@ -46,9 +46,7 @@ def pair_files(folder: Path) -> list[Path]:
         return (chapters.index(chapter) if chapter in chapters else -1, str(file))
 
     if not files:
-        raise NoFolder(
-            f"no pairs in {folder}: a file of pairs imports from tipbench, and has a TIP and classes of Pair"
-        )
+        raise NoFolder(f"no pairs in {folder}: a file of pairs has a TIP, and imports Pair from tipbench")
     return sorted(files, key=position)
 
 
