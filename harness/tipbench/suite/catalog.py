@@ -21,7 +21,7 @@ def as_json(discovery: Discovery) -> str:
         fields = {"tip": tip["id"], **{name: tip[name] for name in ("title", "guide", "claim", "status")}}
         tips.append({**fields, "pairs": [_pair(info) for info in pairs]})
     broken = [{"file": record.info.file, "reason": record.reason} for record in discovery.broken]
-    return json.dumps({"tips": tips, "broken": broken}, indent=2, ensure_ascii=False)
+    return json.dumps({"tips": tips, "broken": broken}, indent=2)  # ASCII: a terminal acts on some other characters
 
 
 def _pair(info: PairInfo) -> dict[str, Any]:
