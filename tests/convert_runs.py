@@ -117,15 +117,24 @@ def _field(text: str) -> int | str:
 
 
 def convert(path: Path) -> None:
-    """Replace a results file. Raises SystemExit where it would not be read without a notice then."""
-    header, *_ = lines = [json.loads(line) for line in path.read_bytes().splitlines()]
-    if not isinstance(header.get("schema"), int) or header["schema"] >= SCHEMA:
-        sys.exit(f"{path} is of schema {header.get('schema')}: there is nothing to convert")
+    """Replace a results file. Raises SystemExit where it is none, or would not be read without a notice then."""
+    try:
+        header, *_ = lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+        if header["schema"] not in range(1, SCHEMA):
+            sys.exit(f"{path} is of schema {header['schema']}: there is nothing to convert")
+        text = "".join(_line(line) for line in converted(lines))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        sys.exit(f"{path} is no whole results file of schemas 1 to {SCHEMA - 1}: {error!r}")
     new = path.with_suffix(".converting")
-    new.write_text("".join(_line(line) for line in converted(lines)))
+    try:
+        with new.open("x") as file:  # not through a link that somebody has put there
+            file.write(text)
+    except OSError as error:
+        sys.exit(f"cannot write {new}: {error.strerror}")
     _, notices = read(new)
     if notices:
-        sys.exit(f"{new} is not as it should be: {notices[0]}")
+        new.unlink()
+        sys.exit(f"{path} would not be read whole: {notices[0]}")
     new.replace(path)
 
 

@@ -317,7 +317,7 @@ def test_the_commit_is_that_of_the_suites_own_checkout_alone(tmp_path: Path, mon
 
 def test_a_run_and_its_report_end_to_end(say: Said, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     tiny.shrink(monkeypatch)
-    (own(tmp_path / "mine", LATER) / "broken.py").write_text("TIP = (\n")
+    (own(tmp_path / "mine", LATER) / "broken.py").write_text("import tipbench; TIP = (\n")
     code, out, err = say("run", "--from", tmp_path / "mine", "--results", tmp_path / "results", "--seed", 5)
     assert code == 1
     assert re.search(r"broken: failed: import error: SyntaxError: .* \(broken.py, line 1\)", err)
@@ -611,7 +611,7 @@ def test_a_pair_that_is_gone_cannot_be_resumed(
 
 
 def test_an_own_folder_with_discovered_pairs_is_listed(say: Said, tmp_path: Path) -> None:
-    (own(tmp_path / "mine") / "broken.py").write_text("TIP = (\n")
+    (own(tmp_path / "mine") / "broken.py").write_text("import tipbench; TIP = (\n")
     code, out, _ = say("list", "--json", "--from", tmp_path / "mine", "--device", "cpu")
     listed = json.loads(out)
     assert code == 1

@@ -11,8 +11,11 @@ import pytest
 
 from tests.made_up import files
 from tipbench.records.record import PairInfo
+from tipbench.suite.catalog import as_json, as_text
+from tipbench.suite.commit import suite_commit
 from tipbench.suite.discover import Discovery, NoTorch, discover
 from tipbench.suite.files import BENCHMARKS, NoFolder, explain, load, pair_files
+from tipbench.tip.process import ProcessSettings
 
 HEAD = """
 import shared
@@ -56,8 +59,9 @@ class OnlyOnGPUs(Pair):
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A person's own folder: chapters, a helper, files that are no pairs."""
     texts = {
-        "shared.py": "ELEMENTS = 5\n",
-        "plan.py": 'print("a stray print")\nTIPPED = "it names a TIP and has none"\n',
+        "shared.py": 'print("a stray print")\nELEMENTS = 5\n',
+        "deploy.py": "# TIP: never run it by accident\nimport tipbench\nraise SystemExit\n",
+        "foreign.py": "TIP = 'of another suite'\nraise SystemExit\n",
         "control.py": HEAD.format(id="own-control") + "class Same(Pair): ...\n",
         "gpu/fast.py": HEAD.format(id="fast") + "class One(Pair): ...\n",
         "general/variety.py": HEAD.format(id="variety") + VARIETY,
@@ -81,19 +85,44 @@ def pair(discovery: Discovery, name: str) -> PairInfo:
 
 def test_files_come_in_the_guides_order_of_chapters_controls_first(folder: Path) -> None:
     names = [str(file.relative_to(folder)) for file in pair_files(folder)]
-    assert names == ["control.py", "plan.py", "general/again.py", "general/variety.py", "gpu/fast.py"]
+    assert names == ["control.py", "general/again.py", "general/variety.py", "gpu/fast.py"]
     assert pair_files(folder / "control.py") == [folder / "control.py"], "a file alone is a folder of one"
 
 
 def test_files_of_the_same_name_in_two_folders_have_their_own_pairs(tmp_path: Path) -> None:
     head = HEAD.replace("import shared\n", "")
-    texts = {f"{name}/same.py": f"{head.format(id=name)}class {name.title()}(Pair): ...\n" for name in ("one", "two")}
-    assert [info.name for info in discover(files(tmp_path, texts), "cpu").pairs] == ["one.One", "two.Two"]
+    texts = {
+        f"{file}.py": f"{head.format(id=name)}class {name.title()}(Pair): ...\n"
+        for name, file in (("one", "one/same"), ("two", "two/same"), ("three", "a_b/c"), ("four", "a/b_c"))
+    }
+    names = [info.name for info in discover(files(tmp_path, texts), "cpu").pairs]
+    assert sorted(names) == ["four.Four", "one.One", "three.Three", "two.Two"]
+
+
+def test_what_a_file_says_is_shown_without_what_a_terminal_acts_on(tmp_path: Path) -> None:
+    head = HEAD.format(id="evil\\x1b[2J").replace("import shared\n", "").replace('"Do so"', '"Do\\x9bso\\nnow"')
+    head = head.replace('"A1.1", "B3"', '1, "\\x07"')
+    body = 'class One(Pair):\n    @sweep(word=("\\x1b]0;",))\n    def optimized(self, word): ...\n'
+    tree = files(tmp_path, {"evil.py": head + body, "bro\x1b[2Jken.py": head + "raise ValueError('\\x1b[1m')\n"})
+    discovery = discover(tree, "cpu")
+    assert (len(discovery.pairs), len(discovery.broken)) == (1, 1)
+    text = as_text(discovery)
+    assert all(line.isprintable() for line in text.splitlines())
+    assert "evil [2J: Do so now  [1,]" in text
+    assert as_json(discovery).isascii()
+
+
+def test_a_file_may_be_in_any_encoding_that_python_reads(tmp_path: Path) -> None:
+    text = "# -*- coding: latin-1 -*-\n" + HEAD.format(id="caf\xe9").replace("import shared\n", "")
+    (tmp_path / "own.py").write_bytes((text + "class One(Pair): ...\n").encode("latin-1"))
+    discovery = discover(tmp_path, "cpu")
+    assert not discovery.broken
+    assert [info.name for info in discovery.pairs] == ["caf\xe9.One"]
 
 
 def test_only_regular_files_outside_of_environments_are_files_of_pairs(tmp_path: Path) -> None:
-    site = ".venv/lib/site-packages"
-    files(tmp_path, dict.fromkeys(("own.py", f"{site}/theirs.py", "venv/lib/site-packages/theirs.py"), "TIP = None\n"))
+    site, tip = ".venv/lib/site-packages", "from tipbench.tip.words import Tip\nTIP = None\n"
+    files(tmp_path, dict.fromkeys(("own.py", f"{site}/theirs.py", "venv/lib/site-packages/theirs.py"), tip))
     (tmp_path / "gone.py").symlink_to(tmp_path / "nowhere")
     (tmp_path / "loop.py").symlink_to(tmp_path / "loop.py")
     (tmp_path / "folder.py").mkdir()
@@ -151,6 +180,14 @@ def test_a_need_that_is_not_met_is_named_with_its_remedy(discovery: Discovery) -
     assert (elsewhere.reason, elsewhere.remedy) == ("runs on cuda, not on cpu", "--device cuda")
 
 
+def test_a_library_that_does_not_exist_skips_its_variant_alone(tmp_path: Path) -> None:
+    head = HEAD.format(id="misspelt").replace("import shared\n", "")
+    body = "class One(Pair):\n    @process_settings(preload=('jemaloc',))\n    def optimized(self): ...\n"
+    (info,) = discover(files(tmp_path, {"misspelt.py": head + body}) / "misspelt.py", "cpu").pairs
+    assert [variant.reason for variant in info.variants] == ["", "no library is called 'jemaloc'"]
+    assert "jemalloc" in info.variants[1].remedy
+
+
 def test_a_description_survives_storing(discovery: Discovery) -> None:
     for info in discovery.pairs:
         assert PairInfo.from_json(info.to_json()) == info
@@ -171,17 +208,23 @@ def test_a_torch_that_cannot_be_imported_is_named(
         discover(folder)
 
 
-def test_a_file_that_never_ends_its_import_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("endless", "ending"),
+    [("time.sleep(600)", "came to no end in 3 s"), ("while True: print('x' * (1 << 20))", "printed over 64 MiB")],
+)
+def test_a_file_that_never_ends_its_import_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endless: str, ending: str
+) -> None:
     # Without torch in the way, the deadline can be short.
     (tmp_path / "torch.py").write_text(
         "__version__ = '2'\nget_num_threads = lambda: 1\nclass cuda: is_available = staticmethod(lambda: False)\n"
     )
-    (tmp_path / "endless.py").write_text("import time\nTIP = None\ntime.sleep(600)\n")
+    (tmp_path / "endless.py").write_text(f"import time\nTIP = None\n{endless}\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr("tipbench.suite.discover.IMPORT_DEADLINE", 3.0)
     (broken,) = discover(tmp_path / "endless.py").broken
     assert broken.kind == "import error"
-    assert "endless.py" in broken.reason
+    assert f"endless.py: the process {ending} while importing it" in broken.reason
 
 
 def test_what_no_results_file_can_hold_is_an_error_of_its_file(tmp_path: Path) -> None:
@@ -190,6 +233,22 @@ def test_what_no_results_file_can_hold_is_an_error_of_its_file(tmp_path: Path) -
     (broken,) = discover(tmp_path / "endless.py", "cpu").broken
     assert "deadline: expected `float`" in broken.reason
     assert "endless.py" in broken.reason
+
+
+@pytest.mark.parametrize("arguments", [{}, {"threads": 2}])
+def test_braces_are_filled_in_by_a_sweep_alone(arguments: dict[str, int]) -> None:
+    text = '{"threads": 1}' if not arguments else "{threads}"
+    filled = ProcessSettings(env=(("CONFIG", text),)).filled(arguments)
+    assert filled.env == (("CONFIG", "2" if arguments else text),)
+
+
+def test_the_commit_is_that_of_the_suite_even_in_a_hook_of_another_repository(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own = suite_commit()
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / ".git"))
+    assert suite_commit() == own
 
 
 # ---- one file ----

@@ -12,53 +12,47 @@ import torch
 
 from tipbench.records.record import PairInfo
 from tipbench.suite import describe as description
-from tipbench.suite.files import BENCHMARKS, pair_files
+from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
 from tipbench.suite.selection import select
 from tipbench.tip.needs import Need
+from tipbench.tip.pair import variants
 from tipbench.tip.reason import Reason
 
 GIB = 1 << 30
 
+PAIRS = {
+    f"{module.TIP.id}.{pair.__name__}": pair
+    for module in (load(file, BENCHMARKS) for file in pair_files(BENCHMARKS))
+    for pair in pair_classes(module)
+}
+FOR_CPUS = {name for name, pair in PAIRS.items() if pair.devices == ("cpu",)}
+FOR_GPUS = {name for name, pair in PAIRS.items() if pair.devices == ("cuda",)}
 RANKED = {
-    *("layer-order.DeepMLP", "layer-order.GPTTraining", "no-sync.LargeLinear", "no-sync.GPTTraining"),
-    *("ddp-buckets.LargeLinear", "ddp-buckets.GPTTraining", "ddp-not-dp.GPTTraining"),
+    name
+    for name, pair in PAIRS.items()
+    if "cuda" in pair.devices and any(variant.settings.ranks > 1 for variant in variants(pair))
 }
 """Pairs whose ranks have a GPU each where they run on GPUs."""
 
-FOR_CPUS = {
-    *("allocator.Temporaries", "allocator.ResNet50Inference", "allocator.TransformerEpoch"),
-    *("cpu-ddp.LargeLinear", "cpu-ddp.GPTTraining"),
-    *("libiomp.SmallOperations", "libiomp.ResNetInference", "libiomp.EncoderInference"),
-    *("numa.MemorySweep", "numa.ResNetInference", "numa.EncoderInference"),
-    *("onednn-graph.ConvolutionBlock", "onednn-graph.ResNetInference", "onednn-graph.ResNet50Inference"),
-    "onednn-graph.ResNet50InBfloat16",
-    *("openmp-threads.MatrixProduct", "openmp-threads.SmallOperations", "openmp-threads.BoundThreads"),
-    *("openmp-threads.TwoInstances", "openmp-threads.TwoEncoders"),
-    *("no-copies.LargeArray", "transforms-v2.CropAndResize"),
-}
 
-FOR_GPUS = {
-    *("avoid-sync.RunningSum", "avoid-sync.Mask", "avoid-sync.RoundTrip"),
-    *("avoid-sync.GPTTraining", "avoid-sync.ResNetTraining"),
-    *("create-on-device.Constants", "create-on-device.GPTTraining"),
-    *("cuda-graphs.TinyKernels", "cuda-graphs.SmallBatchTraining", "cuda-graphs.SmallBatchInference"),
-    *("cudnn-benchmark.SameShape", "cudnn-benchmark.ChangingShapes", "cudnn-benchmark.ResNetTraining"),
-    *("pin-memory.Copies", "pin-memory.TrainingFromFiles", "preallocate.GrowingTensors", "preallocate.LSTMEpoch"),
-    *("tensor-cores.MatrixProduct", "tensor-cores.Convolution", "tensor-cores.GPTTraining"),
-    *("pad-sizes.Product", "pad-sizes.GPTTraining"),
-    *("ddp-not-dp.GPTTraining", "prefetch.CopyingAhead"),
-}
+def needing(*needs: str) -> set[str]:
+    """The pairs that name one of these needs, and the variants that do."""
+    by_name = {name: pair.needs for name, pair in PAIRS.items()}
+    by_name |= {f"{name}[{each.name}]": each.needs for name, pair in PAIRS.items() for each in variants(pair)}
+    return {name for name, named in by_name.items() if any(need.text in needs for need in named)}
 
-VARIANTS_FOR_GPUS = {
-    *("amp.ResNetTraining[float16]", "amp.GPTTraining[float16]", "amp.LargerBatch[float16]"),
-    *("compile-modes.ConvolutionBlock[max_autotune]", "compile-modes.ConvolutionBlock[reduce_overhead]"),
-    *("compile-modes.ResNetInference[max_autotune]", "compile-modes.ResNetInference[reduce_overhead]"),
-}
 
-VARIANTS_FOR_CPUS = dict.fromkeys(
-    ("fused-optimizer.ManyParameters[foreach]", "fused-optimizer.GPTTraining[foreach]"),
-    ("runs on cpu, not on cuda", "--device cpu"),
-)
+OF_TWO_GPUS = needing("2 GPUs")
+"""Both in one process."""
+
+ELSEWHERE = {
+    "cpu": ("runs on cpu, not on cuda", "--device cpu"),
+    "cuda": ("runs on cuda, not on cpu", "--device cuda"),
+}
+"""(reason, remedy) by the device that a pair or a variant runs on."""
+
+VARIANTS_FOR_CPUS = dict.fromkeys(needing("CPU"), ELSEWHERE["cpu"])
+VARIANTS_FOR_GPUS = needing("1 GPU") - FOR_GPUS
 
 Describe = Callable[..., dict[str, PairInfo]]
 
@@ -136,44 +130,44 @@ def test_on_one_gpu_all_runs_but_ranks_and_what_is_for_processors(described: Des
     assert {info.device for info in pairs.values()} == {"cuda"}
     assert skipped(pairs) == {
         **dict.fromkeys(RANKED, wanting(2, found=1)),
-        **dict.fromkeys(FOR_CPUS, ("runs on cpu, not on cuda", "--device cpu")),
+        **dict.fromkeys(FOR_CPUS, ELSEWHERE["cpu"]),
     }
     assert variants_skipped(pairs) == VARIANTS_FOR_CPUS
 
 
 def test_on_two_gpus_nothing_wants_another(described: Describe) -> None:
     pairs = described("cuda", cards=2)
-    assert skipped(pairs) == dict.fromkeys(FOR_CPUS, ("runs on cpu, not on cuda", "--device cpu"))
+    assert skipped(pairs) == dict.fromkeys(FOR_CPUS, ELSEWHERE["cpu"])
     assert variants_skipped(pairs) == VARIANTS_FOR_CPUS
 
 
 def test_on_two_nodes_one_gpu_each_is_enough_for_the_ranks(described: Describe) -> None:
     reasons = skipped(described("cuda", cards=1, nodes=2))
-    assert reasons["ddp-not-dp.GPTTraining"] == wanting(2, found=1), "its baseline has both in one process"
-    assert not (RANKED - {"ddp-not-dp.GPTTraining"}) & set(reasons)
+    assert {reasons.pop(name) for name in OF_TWO_GPUS} == {wanting(2, found=1)}
+    assert not RANKED & set(reasons)
 
 
 def test_on_the_processor_of_a_machine_with_gpus_nothing_runs_on_these(described: Describe) -> None:
     """Those who say `--device cpu` mean it; the remedy brings each of them to run, as the tests above show."""
     pairs = described("cpu", cards=2)
-    elsewhere = ("runs on cuda, not on cpu", "--device cuda")
-    assert skipped(pairs) == dict.fromkeys(FOR_GPUS, elsewhere)
-    assert variants_skipped(pairs) == dict.fromkeys(VARIANTS_FOR_GPUS, elsewhere)
+    assert skipped(pairs) == dict.fromkeys(FOR_GPUS, ELSEWHERE["cuda"])
+    assert variants_skipped(pairs) == dict.fromkeys(VARIANTS_FOR_GPUS, ELSEWHERE["cuda"])
     assert {info.device for info in pairs.values()} == {"cpu"}
 
 
 def test_on_the_processor_beside_too_few_gpus_their_number_is_the_reason(described: Describe) -> None:
     reasons = skipped(described("cpu", cards=1))
-    assert reasons["ddp-not-dp.GPTTraining"] == wanting(2, found=1)
-    assert reasons["avoid-sync.Mask"] == ("runs on cuda, not on cpu", "--device cuda")
+    assert {reasons[name] for name in OF_TWO_GPUS} == {wanting(2, found=1)}
+    assert reasons["avoid-sync.Mask"] == ELSEWHERE["cuda"]
 
 
 @pytest.mark.parametrize("device", ["cpu", "auto"])
 def test_without_a_gpu_what_is_for_gpus_wants_one(described: Describe, device: str) -> None:
     pairs = described(device, cards=0)
     assert {info.device for info in pairs.values()} == {"cpu"}
-    assert skipped(pairs) == dict.fromkeys(FOR_GPUS, wanting(1, found=0)) | {
-        "ddp-not-dp.GPTTraining": wanting(2, found=0)
+    assert skipped(pairs) == {
+        **dict.fromkeys(FOR_GPUS, wanting(1, found=0)),
+        **dict.fromkeys(OF_TWO_GPUS, wanting(2, found=0)),
     }
     assert variants_skipped(pairs) == dict.fromkeys(VARIANTS_FOR_GPUS, wanting(1, found=0))
 
@@ -192,18 +186,9 @@ def test_what_older_gpus_cannot_do_is_left_out_and_no_more(
 ) -> None:
     """float16 is what cards before compute capability 8.0 have tensor cores for: those variants stay."""
     pairs = described("cuda", cards=2, capabilities=capabilities)
-    lacking = {
-        *("amp.Linear[optimized]", "amp.ResNetTraining[optimized]", "amp.GPTTraining[optimized]"),
-        *("amp.LargerBatch[optimized]", "amp.DigitsAccuracy[optimized]"),
-        *("tensor-cores.MatrixProduct[optimized]", "tensor-cores.MatrixProduct[bfloat16]"),
-        "tensor-cores.Convolution[optimized]",
-    }
-    assert set(variants_skipped(pairs)) - set(VARIANTS_FOR_CPUS) == (set() if lowest >= 8 else lacking)
-    whole = {name for name in skipped(pairs) if name not in FOR_CPUS}
-    in_low_precision = {
-        *("tensor-cores.GPTTraining", "pad-sizes.GPTTraining", "channels-last.ResNetTrainingInBfloat16"),
-    }
-    assert whole == (set() if lowest >= 8 else in_low_precision)
+    lacking = needing("bfloat16 units", "TF32") if lowest < 8 else set()
+    assert set(variants_skipped(pairs)) - set(VARIANTS_FOR_CPUS) == {name for name in lacking if "[" in name}
+    assert set(skipped(pairs)) - FOR_CPUS == (lacking & PAIRS.keys()) - FOR_CPUS
 
 
 def test_sizes_are_those_of_the_card(described: Describe) -> None:
@@ -227,7 +212,6 @@ def test_an_expression_means_the_same_pairs_with_gpus_and_without(described: Des
 
     of_gpus = {info.name for info in pairs if info.file.startswith("benchmarks/gpu/")}
     micro = {info.name for info in pairs if info.scale == "micro"}
-    assert FOR_GPUS - of_gpus == {"ddp-not-dp.GPTTraining", "prefetch.CopyingAhead"}
     assert chosen("gpu") == of_gpus
     assert chosen("micro and not gpu") == micro - of_gpus
     assert chosen("gpu and macro") == of_gpus - micro

@@ -13,6 +13,7 @@ import pytest
 
 from tests.made_up import MACHINE
 from tipbench.machine import activity, describe, doctor, gpu, native
+from tipbench.tip.reason import Reason
 
 DESCRIBED: dict[str, Any] = {
     **MACHINE, "logical_cores": 2, "numa_nodes": 1, "virtual": True, "os": "Debian GNU/Linux 12",
@@ -35,7 +36,7 @@ CARD: dict[str, Any] = {
 def complete(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A machine on which nothing is missing, whatever the tests run on; returns its root."""
     monkeypatch.setattr(sys, "version_info", (3, 12, 1))
-    monkeypatch.setattr(native, "find", lambda name: Path(name))
+    monkeypatch.setattr(native, "missing", lambda name: None)
     monkeypatch.setattr(psutil, "sensors_battery", lambda: None, raising=False)
     (tmp_path / "proc/self").mkdir(parents=True)
     for file in ("clear_refs", "smaps_rollup"):
@@ -58,66 +59,60 @@ def test_a_complete_and_quiet_machine_is_ready(complete: Path) -> None:
     assert len(starts) == 1, "values are below each other"
 
 
-@pytest.mark.parametrize(
-    ("facts", "topic", "text", "blocks"),
-    [
-        ({"torch_error": "No module named 'torch'"}, "torch", "cannot be imported: No module named 'torch'", True),
-        ({**TORCH, "torch": "2.10.1"}, "torch", "2.10.1; 2.11 to 2.15 ", True),
-        ({**TORCH, "torch": "2.16.0a0+git1"}, "torch", "2.16.0a0+git1; only 2.11 to 2.15 ", False),
-        ({**TORCH, "torchvision_error": "no nms\nmore"}, "torchvision", "cannot be imported: no nms", False),
-        ({**TORCH, "gpus": 0}, "GPU", "none found", False),
-        ({**TORCH, "gpus": 0, "accelerator": "xpu"}, "GPU", "use xpu here", False),
-    ],
-)
-def test_torch(complete: Path, facts: dict[str, Any], topic: str, text: str, blocks: bool) -> None:
-    (finding,) = doctor.missing(DESCRIBED, facts, complete)
-    assert finding.topic == topic
-    assert text in finding.text
-    assert "more" not in finding.text
-    assert finding.remedy
-    assert finding.blocks is blocks
-
-
 def with_cards(*cards: dict[str, Any]) -> dict[str, Any]:
-    return {**DESCRIBED, "gpus": [{**CARD, "index": index, **card} for index, card in enumerate(cards)]}
+    return {"gpus": [{**CARD, "index": index, **card} for index, card in enumerate(cards)]}
 
 
-CPU_BUILD, TOO_OLD = {**TORCH, "gpus": 0, "built_for": ""}, {**TORCH, "gpus": 0, "built_for": "CUDA 13.2"}
+EXCLUSIVE, PROHIBITED = {"compute_mode": "exclusive process"}, {"compute_mode": "prohibited"}
+CPU_BUILD, TOO_OLD = {"gpus": 0, "built_for": ""}, {"gpus": 0, "built_for": "CUDA 13.2"}
 
 
 @pytest.mark.parametrize(
-    ("cards", "facts", "topic", "text", "remedy"),
+    ("described", "facts", "topic", "text", "remedy"),
     [
-        ([{}], CPU_BUILD, "GPU", "NVIDIA H100 is here, but this torch is a CPU build", ""),
-        ([{}], TOO_OLD, "GPU", "NVIDIA H100 is here, but torch for CUDA 13.2 cannot use it", ""),
+        ({}, {"torch": "2.16.0a0+git1"}, "torch", "2.16.0a0+git1; only 2.11 to 2.15 ", "make setup"),
+        ({}, {"torch": "nightly"}, "torch", "this is nightly; only 2.11 to 2.15 ", "make setup"),
+        ({}, {"torchvision_error": "no nms\nmore"}, "torchvision", "cannot be imported: no nms", "torchvision"),
+        ({}, {"gpus": 0}, "GPU", "none found", "with a GPU"),
+        ({}, {"gpus": 0, "accelerator": "xpu"}, "GPU", "use xpu here", "none"),
+        (with_cards({}), CPU_BUILD, "GPU", "NVIDIA H100 is here, but this torch is a CPU build", "580.1"),
+        (with_cards({}), TOO_OLD, "GPU", "NVIDIA H100 is here, but torch for CUDA 13.2 cannot use it", "580.1"),
         *(
-            (
-                [{}, card, {}, card],
-                TORCH,
-                "compute mode",
-                f"GPU 1,3: compute mode {card['compute_mode']}, ",
-                "-i 1,3 -c DEFAULT",
-            )
-            for card in ({"compute_mode": "exclusive process"}, {"compute_mode": "prohibited"})
+            (with_cards({}, card, {}, card), {}, "compute mode", f"GPU 1,3: compute mode {card['compute_mode']}, ", fix)
+            for card in (EXCLUSIVE, PROHIBITED)
+            for fix in ("-i 1,3 -c DEFAULT",)
         ),
-        ([{}, {"mig": True}], TORCH, "MIG", "GPU 1: split into instances", "nvidia-smi -i 1 -mig 0"),
+        (with_cards({}, {"mig": True}), {}, "MIG", "GPU 1: split into instances", "nvidia-smi -i 1 -mig 0"),
     ],
 )
-def test_gpus_that_cannot_be_used_as_they_are(
-    complete: Path, cards: list[dict[str, Any]], facts: dict[str, Any], topic: str, text: str, remedy: str
+def test_what_is_missing_for_some_pairs_alone(
+    complete: Path, described: dict[str, Any], facts: dict[str, Any], topic: str, text: str, remedy: str
 ) -> None:
-    (finding,) = doctor.missing(with_cards(*cards), facts, complete)
-    assert finding.topic == topic
+    (finding,) = doctor.missing({**DESCRIBED, **described}, {**TORCH, **facts}, complete)
+    assert (finding.topic, finding.blocks) == (topic, False)
     assert text in finding.text
     assert remedy in finding.remedy
-    assert not finding.blocks, "the CPU can be measured all the same"
+    assert "more" not in finding.text, "one line"
+
+
+@pytest.mark.parametrize(
+    ("facts", "text"),
+    [
+        ({"torch_error": "No module named 'torch'"}, "cannot be imported: No module named 'torch'"),
+        ({**TORCH, "torch": "2.10.1"}, "2.10.1; 2.11 to 2.15 "),
+    ],
+)
+def test_without_a_supported_torch_nothing_can_be_measured(complete: Path, facts: dict[str, Any], text: str) -> None:
+    (finding,) = doctor.missing(DESCRIBED, facts, complete)
+    assert (finding.topic, finding.blocks) == ("torch", True)
+    assert text in finding.text
 
 
 @pytest.mark.parametrize(
     "card", [{}, {"mig": "unavailable", "compute_mode": "unavailable"}, {"compute_mode": "denied"}]
 )
 def test_a_gpu_in_its_usual_settings_is_no_finding(complete: Path, card: dict[str, Any]) -> None:
-    assert doctor.missing(with_cards(card), TORCH, complete) == []
+    assert doctor.missing({**DESCRIBED, **with_cards(card)}, TORCH, complete) == []
 
 
 @pytest.mark.parametrize("listed", ["", "-1", "NoDevFiles"])
@@ -190,7 +185,7 @@ def test_python(complete: Path, monkeypatch: pytest.MonkeyPatch, version: tuple[
 
 
 def test_native_parts(complete: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "find", lambda name: None)
+    monkeypatch.setattr(native, "missing", lambda name: Reason("needs.native", {"library": name}))
     missed = doctor.missing({**DESCRIBED, "compiler": "unavailable"}, TORCH, complete)
     assert topics(missed) == ["C++ compiler", "libjemalloc", "libtcmalloc", "libiomp5", "numactl"]
     assert "make native" in missed[-1].remedy
@@ -254,6 +249,24 @@ def test_a_python_that_dies_or_is_missing_is_an_error_of_torch(tmp_path: Path) -
     dying.chmod(0o755)
     assert "status -11" in doctor.ask_torch(str(dying))["torch_error"]
     assert "No such file" in doctor.ask_torch(str(tmp_path / "missing"))["torch_error"]
+
+
+@pytest.mark.parametrize("printed", ["{}", "[]", "caf\\351", '{"torch": 5}', '{"torch_error": 5}'])
+def test_what_is_printed_in_place_of_an_answer_is_an_error_of_torch(tmp_path: Path, printed: str) -> None:
+    """As by something that says a last word when an interpreter ends."""
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nprintf '{printed}\\n'\n")
+    python.chmod(0o755)
+    assert "printed last after its import is no answer" in doctor.ask_torch(str(python))["torch_error"]
+
+
+def test_what_others_name_their_processes_does_not_reach_the_terminal_as_it_is(complete: Path) -> None:
+    busy = doctor.disturbances(DESCRIBED, QUIET, ["\x1b[2Jevil\u202e"])
+    described = {**DESCRIBED, "os": "evil\x9b2J\nReady."}
+    torch = {**TORCH, "torch": "2.15\r", "torchvision_error": "\x1b]0;title\x07"}
+    text = doctor.lines(described, torch, doctor.missing(described, torch, complete), busy)
+    assert all(line.isprintable() for line in text)
+    assert text.count("Ready.") == 0
 
 
 def test_a_gpu_that_only_the_driver_counts_is_none_for_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

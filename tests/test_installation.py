@@ -147,8 +147,8 @@ def test_the_wheel_holds_every_room_and_every_tip_and_nothing_else(wheel: Path) 
 
 def files(folder: str) -> list[Path]:
     """What lies in a folder of the checkout, without READMEs and what Python compiled."""
-    found = [file for file in (HOME / folder).rglob("*") if file.is_file()]
-    return [file for file in found if file.suffix not in (".pyc", ".md")]
+    present = [file for file in (HOME / folder).rglob("*") if file.is_file()]
+    return [file for file in present if file.suffix not in (".pyc", ".md")]
 
 
 def test_a_projects_own_pytest_says_what_it_said_before(installed: Environment, project: Path, tmp_path: Path) -> None:
@@ -162,14 +162,14 @@ def test_a_projects_own_pytest_says_what_it_said_before(installed: Environment, 
         changing = r"in \d+\.\d+s|0x[0-9a-f]+|\d{12,}|\d{8}_\d{6}"
         return re.sub(changing, "", done.stdout).replace(str(where.folder), "")
 
-    for arguments, said in ((["-v", "--trace-config"], "1 passed"), (["--help"], "--shout")):
+    for arguments, words in ((["-v", "--trace-config"], "1 passed"), (["--help"], "--shout")):
         expected = says(before, *arguments)
-        assert said in expected
+        assert words in expected
         assert says(installed, *arguments) == expected
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "words"),
     [
         ("list --device cpu", "46 of the guides' 46 items have a tip."),
         ("list --device cpu --from pairs", "Adding  micro  runs"),
@@ -177,11 +177,11 @@ def test_a_projects_own_pytest_says_what_it_said_before(installed: Environment, 
     ],
 )
 def test_commands_that_measure_nothing_work_there(
-    installed: Environment, project: Path, arguments: str, said: str
+    installed: Environment, project: Path, arguments: str, words: str
 ) -> None:
     done = installed.run("tipbench", *arguments.split(), where=project)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    assert said in done.stdout
+    assert words in done.stdout
 
 
 @pytest.mark.parametrize("project", ["packages"], indirect=True)
@@ -209,3 +209,34 @@ def test_runs_are_measured_reported_and_compared_there(installed: Environment, p
     done = installed.run("python", "-P", "-c", SHORT, "run", "--resume", run, where=project)
     assert done.returncode == 0, done.stderr
     assert "is complete" in done.stdout
+
+
+KILLED_WHILE_INSTALLING = """
+mount -t overlay overlay -o lowerdir=/usr/sbin,upperdir="$1/upper",workdir="$1/work" /usr/sbin || exit 77
+rm -f /usr/sbin/policy-rc.d
+cp "$1/bin/starter" /usr/sbin/invoke-rc.d
+ls /usr/sbin > "$1/before"
+PATH="$1/bin:$PATH" .ci/install-wikis &
+until [ -e "$1/installing" ]; do sleep 0.1; done
+kill -9 $!
+ls /usr/sbin > "$1/after"
+"""
+"""On a copy of /usr/sbin in a mount namespace, in which no policy forbids that services start."""
+
+
+def test_installing_the_wikis_starts_no_service_and_leaves_nothing_behind_when_killed(tmp_path: Path) -> None:
+    programs = {
+        "dpkg-query": "exit 1",
+        "starter": f"touch {tmp_path}/started",
+        "apt-get": f"[ $2 = update ] && exit; invoke-rc.d apache2 start; touch {tmp_path}/installing; sleep 1",
+    }
+    for folder in ("bin", "upper", "work"):
+        (tmp_path / folder).mkdir()
+    for name, text in programs.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    done = run("unshare", "--mount", "bash", "-c", KILLED_WHILE_INSTALLING, "killed", tmp_path, where=HOME)
+    if not (tmp_path / "installing").exists():
+        pytest.skip(f"mount namespaces or overlays are not permitted here: {done.stderr}")
+    assert (tmp_path / "after").read_text() == (tmp_path / "before").read_text()
+    assert not (tmp_path / "started").exists()

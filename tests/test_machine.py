@@ -2,21 +2,27 @@
 
 import getpass
 import json
+import math
 import os
 import platform
 import re
+import signal
 import socket
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import archspec.cpu
 import psutil
+import pynvml
 import pytest
 
 from tests.made_up import files
 from tipbench.machine import activity, describe, gpu, limits, microarchitecture, proc
 from tipbench.machine.fields import CARD_FIELDS, MACHINE_FIELDS, publishable
+from tipbench.machine.orphans import end_working_in
 
 
 @pytest.mark.parametrize(
@@ -172,12 +178,6 @@ def test_cgroups(tmp_path: Path, texts: dict[str, str], quota: Any, throttled: A
     assert limits.memory_bytes(tmp_path) == (memory or psutil.virtual_memory().total)
 
 
-def test_steal_is_what_psutil_counts_while_it_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(psutil, "process_iter", lambda: iter(()))
-    monkeypatch.setattr(psutil, "cpu_times_percent", lambda interval: SimpleNamespace(user=90.0, steal=5.0))
-    assert activity.watch() == (5.0, [])
-
-
 def test_the_state_of_a_machine_that_withholds_it_is_unavailable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,8 +185,9 @@ def test_the_state_of_a_machine_that_withholds_it_is_unavailable(
         raise OSError
 
     monkeypatch.setattr(psutil, "process_iter", lambda: iter(()))
-    monkeypatch.setattr(psutil, "cpu_times_percent", lambda interval: SimpleNamespace(user=90.0))
-    assert activity.watch(0)[0] == "unavailable"
+    for counted, steal in (({"steal": 5.0}, 5.0), ({}, "unavailable")):
+        monkeypatch.setattr(psutil, "cpu_times_percent", lambda interval, counted=counted: SimpleNamespace(**counted))
+        assert activity.watch(0) == (steal, [])
     monkeypatch.setattr(psutil, "cpu_times_percent", refuse)
     monkeypatch.setattr(psutil, "getloadavg", refuse)
     state = activity.state(tmp_path, 0)
@@ -252,12 +253,39 @@ def test_archspec_knows_processors_without_such_numbers(monkeypatch: pytest.Monk
         assert microarchitecture.microarchitecture(microarchitecture.Identity()) == expected
 
 
-def test_compiler_is_named_without_its_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("script", "shown"),
+    [
+        ('echo "$0 (Vendor) 12.2.0"', "c++-wrapped (Vendor) 12.2.0"),
+        ("printf '\\033[2Jcaf\\351 1.0'", "[2Jcaf\N{REPLACEMENT CHARACTER} 1.0"),
+        ("exit 1", "c++-wrapped"),
+    ],
+)
+def test_compiler_is_named_without_its_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, shown: str
+) -> None:
     program = tmp_path / "c++-wrapped"
-    program.write_text('#!/bin/sh\necho "$0 (Vendor) 12.2.0"\n')
+    program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
     monkeypatch.setenv("CXX", str(program))
-    assert describe.compiler() == "c++-wrapped (Vendor) 12.2.0"
+    assert describe.compiler() == shown
+
+
+def driver(monkeypatch: pytest.MonkeyPatch, **answers: Callable[..., Any]) -> None:
+    """A driver that answers these questions, named without "nvml", and supports no other."""
+
+    def unsupported(*_: object) -> None:
+        raise pynvml.NVMLError_NotSupported
+
+    questions = [name for name in dir(pynvml) if name.startswith(("nvmlDeviceGet", "nvmlSystemGet"))]
+    replies = {f"nvml{name}": answer for name, answer in answers.items()}
+    silent = {"nvmlInit": lambda: None, "nvmlShutdown": lambda: None}
+    for name, answer in {**dict.fromkeys(questions, unsupported), **silent, **replies}.items():
+        monkeypatch.setattr(pynvml, name, answer)
+
+
+def refused(*_: object) -> None:
+    raise pynvml.NVMLError_NoPermission
 
 
 @pytest.mark.parametrize(
@@ -265,14 +293,6 @@ def test_compiler_is_named_without_its_folder(monkeypatch: pytest.MonkeyPatch, t
     [(0, "default"), (1, "exclusive thread"), (2, "prohibited"), (3, "exclusive process"), (4, "unavailable")],
 )
 def test_gpus_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch, mode: int, word: str) -> None:
-    import pynvml
-
-    def refuse(_: object) -> None:
-        raise pynvml.NVMLError_NoPermission
-
-    def unsupported_clock(_: object, kind: object) -> None:
-        raise pynvml.NVMLError_NotSupported
-
     def no_such_function(_: object) -> None:
         raise AttributeError("of an nvidia-ml-py older than the question")
 
@@ -280,32 +300,29 @@ def test_gpus_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch, mode: in
         raise pynvml.NVMLError_LibraryNotFound
 
     clocks = {pynvml.NVML_CLOCK_SM: 1980, pynvml.NVML_CLOCK_MEM: 3201}
-    answers = {
-        "nvmlInit": lambda: None,
-        "nvmlShutdown": lambda: None,
-        "nvmlSystemGetDriverVersion": lambda: "580.1",
-        "nvmlDeviceGetCount": lambda: 1,
-        "nvmlDeviceGetHandleByIndex": lambda index: index,
-        "nvmlDeviceGetName": lambda _: b"NVIDIA H200",
-        "nvmlDeviceGetMemoryInfo": lambda _: SimpleNamespace(total=150 << 30),
-        "nvmlDeviceGetCudaComputeCapability": lambda _: (9, 0),
-        "nvmlDeviceGetEnforcedPowerLimit": refuse,
-        "nvmlDeviceGetMaxClockInfo": lambda _, kind: clocks[kind],
-        "nvmlDeviceGetApplicationsClock": unsupported_clock,
-        "nvmlDeviceGetEccMode": lambda _: [1, 1],
-        "nvmlDeviceGetMigMode": refuse,
-        "nvmlDeviceGetComputeMode": lambda _: mode,
-        "nvmlDeviceGetClockInfo": lambda _, kind: clocks[kind],
-        "nvmlDeviceGetTemperature": lambda _, sensor: {pynvml.NVML_TEMPERATURE_GPU: 41}[sensor],
-        "nvmlDeviceGetPowerUsage": refuse,
-        "nvmlDeviceGetCurrentClocksEventReasons": lambda _: pynvml.nvmlClocksEventReasonGpuIdle,
-        "nvmlDeviceGetTotalEnergyConsumption": no_such_function,
-    }
-    for name, answer in answers.items():
-        monkeypatch.setattr(pynvml, name, answer)
+    driver(
+        monkeypatch,
+        SystemGetDriverVersion=lambda: "580.1",
+        DeviceGetCount=lambda: 1,
+        DeviceGetHandleByIndex=lambda index: index,
+        DeviceGetName=lambda _: b"NVIDIA H200 \xff",
+        DeviceGetMemoryInfo=lambda _: SimpleNamespace(total=150 << 30),
+        DeviceGetCudaComputeCapability=lambda _: (9, 0),
+        DeviceGetEnforcedPowerLimit=refused,
+        DeviceGetMaxClockInfo=lambda _, kind: clocks[kind],
+        DeviceGetEccMode=lambda _: [1, 1],
+        DeviceGetMigMode=refused,
+        DeviceGetComputeMode=lambda _: mode,
+        DeviceGetClockInfo=lambda _, kind: clocks[kind],
+        DeviceGetTemperature=lambda _, sensor: {pynvml.NVML_TEMPERATURE_GPU: 41}[sensor],
+        DeviceGetPowerUsage=refused,
+        DeviceGetCurrentClocksEventReasons=lambda _: pynvml.nvmlClocksEventReasonGpuIdle,
+        DeviceGetTotalEnergyConsumption=no_such_function,
+    )
     assert gpu.gpus({}) == [
         {
-            **{"index": 0, "name": "NVIDIA H200", "memory_bytes": 150 << 30, "driver": "580.1", "capability": "9.0"},
+            **{"index": 0, "name": "NVIDIA H200 \N{REPLACEMENT CHARACTER}", "driver": "580.1", "capability": "9.0"},
+            **{"memory_bytes": 150 << 30},
             **{"power_limit_w": "denied", "max_sm_mhz": 1980, "max_memory_mhz": 3201, "ecc": True, "mig": "denied"},
             **{"application_sm_mhz": "unavailable", "application_memory_mhz": "unavailable", "compute_mode": word},
             "readings": {
@@ -325,8 +342,6 @@ MODELS = ("NVIDIA H100", "NVIDIA H200", "NVIDIA L4", "NVIDIA A100")
 @pytest.fixture
 def four_cards(monkeypatch: pytest.MonkeyPatch) -> None:
     """A driver of four cards; the last is split into two instances. A card's handle is its number."""
-    import pynvml
-
     instances = {"MIG-aaaa": 3, "MIG-bbbb": 3}
 
     def instance(uuid: str) -> str:
@@ -334,21 +349,15 @@ def four_cards(monkeypatch: pytest.MonkeyPatch) -> None:
             raise pynvml.NVMLError_NotFound
         return uuid
 
-    for name in dir(pynvml):
-        if name.startswith(("nvmlDeviceGet", "nvmlSystemGet")):
-            monkeypatch.setattr(pynvml, name, lambda *_: (_ for _ in ()).throw(pynvml.NVMLError_NotSupported))
-    answers = {
-        "nvmlInit": lambda: None,
-        "nvmlShutdown": lambda: None,
-        "nvmlDeviceGetCount": lambda: 4,
-        "nvmlDeviceGetHandleByIndex": lambda index: index,
-        "nvmlDeviceGetHandleByUUID": instance,
-        "nvmlDeviceGetDeviceHandleFromMigDeviceHandle": lambda handle: instances[handle],
-        "nvmlDeviceGetUUID": lambda handle: UUIDS[handle],
-        "nvmlDeviceGetName": lambda handle: MODELS[handle],
-    }
-    for name, answer in answers.items():
-        monkeypatch.setattr(pynvml, name, answer)
+    driver(
+        monkeypatch,
+        DeviceGetCount=lambda: 4,
+        DeviceGetHandleByIndex=lambda index: index,
+        DeviceGetHandleByUUID=instance,
+        DeviceGetDeviceHandleFromMigDeviceHandle=instances.__getitem__,
+        DeviceGetUUID=UUIDS.__getitem__,
+        DeviceGetName=MODELS.__getitem__,
+    )
 
 
 def indices(env: dict[str, str]) -> list[int]:
@@ -385,7 +394,15 @@ VISIBLE = [
 @pytest.mark.usefixtures("four_cards")
 @pytest.mark.parametrize(
     ("listed", "expected"),
-    [*VISIBLE, ("MIG-aaaa", [3]), ("MIG-aaaa,MIG-bbbb", [3]), ("MIG-cccc", []), ("MIG-aaaa,MIG-cccc,MIG-bbbb", [3])],
+    [
+        *VISIBLE,
+        ("1" * 5000, []),
+        ("0001", [1]),
+        ("MIG-aaaa", [3]),
+        ("MIG-aaaa,MIG-bbbb", [3]),
+        ("MIG-cccc", []),
+        ("MIG-aaaa,MIG-cccc,MIG-bbbb", [3]),
+    ],
 )
 def test_only_those_gpus_are_described_that_cuda_is_let_see(listed: str, expected: list[int]) -> None:
     assert indices({}) == [0, 1, 2, 3]
@@ -413,26 +430,20 @@ def test_the_machine_is_named_after_the_gpus_that_cuda_is_let_see(monkeypatch: p
 
 
 @pytest.mark.usefixtures("four_cards")
-def test_an_empty_entry_means_no_card_even_where_there_is_but_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    import pynvml
-
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: 1)
-    assert indices({"CUDA_VISIBLE_DEVICES": "GPU-8932f937,"}) == [0]
-
-
-@pytest.mark.usefixtures("four_cards")
-def test_gpus_that_a_cgroup_keeps_from_us_leave_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The driver counts them all the same; CUDA then numbers those that are left."""
-    import pynvml
-
-    def permitted(index: int) -> int:
-        if index in (0, 2):
-            raise pynvml.NVMLError_NoPermission
-        return index
-
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", permitted)
-    assert indices({}) == [1, 3]
-    assert indices({"CUDA_VISIBLE_DEVICES": "1"}) == [3]
+@pytest.mark.parametrize(
+    ("withheld", "listed", "expected"),
+    [
+        ({0, 2}, None, [1, 3]),
+        ({0, 2}, "1", [3]),  # CUDA numbers those that are left
+        ({1, 2, 3}, "GPU-8932f937,", [0]),  # an empty entry means no card even where there is but one
+    ],
+)
+def test_gpus_that_a_cgroup_keeps_from_us_leave_the_others(
+    monkeypatch: pytest.MonkeyPatch, withheld: set[int], listed: str | None, expected: list[int]
+) -> None:
+    """The driver counts them all the same."""
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda index: refused() if index in withheld else index)
+    assert indices({} if listed is None else {"CUDA_VISIBLE_DEVICES": listed}) == expected
 
 
 @pytest.mark.usefixtures("four_cards")
@@ -454,6 +465,37 @@ def test_only_what_a_rule_lets_through_leaves_the_machine() -> None:
         **{"cpu": "AMD EPYC", "memory_bytes": 1 << 34, "virtual": "unavailable", "kernel": "6.1.0"},
         "gpus": [{"name": "NVIDIA H200", "driver": "580.1", "mig": "denied"}, {"name": "unavailable"}],
     }
+
+
+HOSTILE: list[Any] = [
+    *(None, [], {}, [[]], [{}], {"a": []}, True, math.nan, -math.inf, 10**400, "", "\ud800", "\0", b""),
+    *("AMD " + "a-" * 45 + "!", "g++ " * 60, "Ubuntu " + "1." * 5000, "1.1" * 5000, "on+" * 5000, "9" * 5000),
+]
+
+
+@pytest.mark.parametrize("value", HOSTILE, ids=lambda value: repr(value)[:20])
+def test_no_stored_value_stops_or_delays_what_is_published(value: Any) -> None:
+    """A regular expression that can read a text in many ways would take days for the one that begins with AMD."""
+    for fields in (MACHINE_FIELDS, CARD_FIELDS):
+        json.dumps(publishable(dict.fromkeys(fields, value), fields), allow_nan=False)
+
+
+def test_only_our_own_processes_that_work_in_a_folder_are_ended(tmp_path: Path) -> None:
+    def sleeping(folder: str, user: int | None = None) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(["sleep", "1000"], env={"TMPDIR": folder, "PATH": os.environ["PATH"]}, user=user)
+
+    within = sleeping(f"{tmp_path}/tmp")
+    others = [sleeping(f"{tmp_path}/../elsewhere")]
+    if os.getuid() == 0:
+        others.append(sleeping(f"{tmp_path}/tmp", user=65534))
+    try:
+        end_working_in(tmp_path)
+        assert within.wait() == -signal.SIGKILL
+        assert [process.poll() for process in others] == [None] * len(others)
+    finally:
+        for process in (within, *others):
+            process.kill()
+            process.wait()
 
 
 def test_the_description_of_this_machine_is_json_and_holds_nothing_private() -> None:

@@ -1,16 +1,22 @@
 """Where native libraries are looked for, and what a person is told if they cannot be fetched. No network."""
 
+import ctypes
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tipbench.machine import native
+from tipbench.machine.controls import controls, environment
+from tipbench.tip.counts import mapped_library
+from tipbench.tip.process import ProcessSettings
 
 Done = subprocess.CompletedProcess[str]
 Answer = Callable[[tuple[str, ...], Path | None], Done]
@@ -43,9 +49,18 @@ def answering(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> list[str]:
     return started
 
 
-def found_nowhere(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+@pytest.fixture
+def nothing_installed(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Libraries of the machine that runs the tests do not count."""
     monkeypatch.setattr(native, "_folders", lambda root: iter([cache]))
+
+
+def a_real_library(path: Path) -> Path:
+    """One that the loader accepts."""
+    (mapped,) = set(re.findall(r"(/\S*/libm\.so\.6)\n", Path("/proc/self/maps").read_text()))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(mapped, path)
+    return path
 
 
 def test_cache_folder_ignores_a_relative_xdg_cache_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -69,6 +84,55 @@ def test_links_are_resolved(tmp_path: Path) -> None:
     real = a_library(tmp_path / "root/usr/lib/libtcmalloc_minimal.so.4.5.10")
     (real.parent / "libtcmalloc_minimal.so.4").symlink_to(real.name)
     assert native.find("tcmalloc", tmp_path / "root") == real
+
+
+def mapped_by(*preload: str) -> tuple[list[str], str]:
+    """Of a process with such a variant's settings: the libraries that it has mapped, and what the loader printed."""
+    env = environment(controls(1), ProcessSettings(preload=preload))
+    done = subprocess.run(["/bin/cat", "/proc/self/maps"], env=env, capture_output=True, text=True, check=True)
+    return [line[73:] for line in done.stdout.splitlines()], done.stderr
+
+
+@pytest.mark.parametrize("folder", ["with blank", "with:colon", "with$LIB"])
+def test_a_path_that_ld_preload_cannot_hold_is_refused_and_a_link_to_it_works(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: str
+) -> None:
+    library = a_real_library(tmp_path / folder / "tipbench/native/libjemalloc.so.2")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / folder))
+    monkeypatch.setattr(native, "_folders", lambda root: iter([native.cache_folder()]))
+    for name in ("jemalloc", str(library)):
+        assert native.find(name) is None
+        reason = native.missing(name)
+        assert reason is not None
+        assert str(library) in reason.text
+        assert "XDG_CACHE_HOME" in reason.remedy
+    mapped, printed = mapped_by(str(library))
+    assert str(library) not in mapped, "the loader does not find it"
+    assert "cannot be preloaded" in printed
+
+    (tmp_path / "linked").symlink_to(tmp_path / folder)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "linked"))
+    for name in ("jemalloc", str(tmp_path / "linked/tipbench/native/libjemalloc.so.2")):
+        assert native.missing(name) is None
+        mapped, printed = mapped_by(name)
+        assert any(path.endswith("/libjemalloc.so.2") for path in mapped)
+        assert printed == ""
+
+
+def test_a_library_that_was_replaced_on_the_disk_is_mapped_all_the_same(tmp_path: Path) -> None:
+    library = a_real_library(tmp_path / "with blank/libreplaced.so.1")
+    ctypes.CDLL(str(library))
+    library.unlink()
+    assert mapped_library(("libother", "libreplaced.so.1")) == "libreplaced.so.1"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("jemaloc", "no library is called 'jemaloc'"), ("/dev/null", "/dev/null is no shared library")]
+)
+def test_what_is_no_library_is_named(name: str, why: str) -> None:
+    reason = native.missing(name)
+    assert reason is not None
+    assert why in reason.text
 
 
 @pytest.mark.parametrize(
@@ -112,6 +176,7 @@ def test_the_wrapper_puts_its_own_libnuma_first(cache: Path) -> None:
     assert wrapped.stdout == f"{cache}/numa:/other|--membind=0 a b\n"
 
 
+@pytest.mark.usefixtures("nothing_installed")
 def test_fetch_unpacks_what_is_missing_and_leaves_the_rest(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(command: tuple[str, ...], cwd: Path | None) -> Done:
         if command[0] == "apt-get":
@@ -129,19 +194,20 @@ def test_fetch_unpacks_what_is_missing_and_leaves_the_rest(cache: Path, monkeypa
             return Done(command, 1, stderr="ERROR: Could not find a version\nERROR: No matching distribution found\n")
         return Done(command, 0, stdout="", stderr="")
 
-    found_nowhere(monkeypatch, cache)
     started = answering(monkeypatch, answer)
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-    jemalloc = a_library(cache / "libjemalloc.so.2")
+    a_library(cache / "libjemalloc.so.2")
     lines: list[str] = []
-    results = {result.name: result for result in native.fetch(lines.append)}
-    for line, words in zip(
-        lines, ("already there: ", "package libtcmalloc", "could not download", "numactl"), strict=True
-    ):
+    native.fetch(lines.append)
+    expected = (
+        "already there: ",
+        "package libtcmalloc",
+        "could not download",
+        "fetched from the Debian package numactl",
+    )
+    for line, words in zip(lines, expected, strict=True):
         assert words in line
     assert not any("jemalloc" in command for command in started)
-    assert results["iomp5"].path is None
-    assert (results["jemalloc"].path, results["numactl"].path) == (jemalloc, cache / "numactl")
     files = sorted(str(path.relative_to(cache)) for path in cache.rglob("*") if path.is_file())
     assert files == ["libjemalloc.so.2", "libtcmalloc_minimal.so.4", "numa/libnuma.so.1", "numa/numactl", "numactl"]
 
@@ -153,11 +219,9 @@ def fetched() -> dict[str, str]:
     return {line.split()[0]: line for line in lines}
 
 
+@pytest.mark.usefixtures("nothing_installed")
 @pytest.mark.parametrize("root", [True, False])
-def test_missing_package_lists_are_named_with_the_remedy(
-    cache: Path, monkeypatch: pytest.MonkeyPatch, root: bool
-) -> None:
-    found_nowhere(monkeypatch, cache)
+def test_missing_package_lists_are_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch, root: bool) -> None:
     unknown = "E: Unable to locate package libjemalloc2\n"
     started = answering(monkeypatch, lambda command, cwd: Done(command, 100, "", unknown))
     monkeypatch.setattr(os, "geteuid", lambda: 0 if root else 1000)
@@ -173,14 +237,14 @@ def without_network(command: tuple[str, ...], cwd: Path | None) -> Done:
     return Done(command, 100, "", "W: Download is performed unsandboxed\nE: Failed to fetch: Temporary failure\n")
 
 
+@pytest.mark.usefixtures("nothing_installed")
 @pytest.mark.parametrize(
     ("answer", "why"),
     [(hang, "'apt-get' timed out"), (without_network, "could not download libjemalloc2: Failed to fetch: Temp")],
 )
 def test_a_download_that_fails_or_hangs_is_one_line_and_no_error(
-    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answer: Answer, why: str
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answer: Answer, why: str
 ) -> None:
-    found_nowhere(monkeypatch, cache)
     answering(monkeypatch, answer)
     assert native.main(["fetch"]) == 0
     first, *_ = capsys.readouterr().out.splitlines()
@@ -188,10 +252,10 @@ def test_a_download_that_fails_or_hangs_is_one_line_and_no_error(
     assert why in first
 
 
+@pytest.mark.usefixtures("nothing_installed")
 def test_what_cannot_be_fetched_at_all_is_said_for_each_library(
-    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    found_nowhere(monkeypatch, cache)
     monkeypatch.setattr(shutil, "which", lambda name, **_: None)
     assert "there is no apt-get here" in fetched()["tcmalloc"]
     (tmp_path / "file").touch()
@@ -205,4 +269,24 @@ def test_a_library_the_loader_refuses_is_not_kept(cache: Path, monkeypatch: pyte
     cache.mkdir(parents=True)
     with pytest.raises(native.NotFetched, match=r"the loader refuses libx\.so: ld\.so: object"):
         native._place(a_library(tmp_path / "libx.so"), cache / "libx.so")
+    assert list(cache.iterdir()) == []
+
+
+@pytest.mark.usefixtures("nothing_installed")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="Intel builds it for x86-64 only")
+def test_another_wheel_of_the_same_name_is_not_taken(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By a real pip, from a folder in place of a package index that somebody added."""
+    name, version = native.INTEL_OPENMP.split("==")
+    package = f"{name.replace('-', '_')}-{version}"
+    with zipfile.ZipFile(tmp_path / f"{package}-py3-none-any.whl", "w") as wheel:
+        wheel.write(a_real_library(tmp_path / "libiomp5.so"), f"{package}.data/data/lib/libiomp5.so")
+        wheel.writestr(f"{package}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        wheel.writestr(f"{package}.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        wheel.writestr(f"{package}.dist-info/RECORD", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.setattr(native, "NAMES", ("iomp5",))
+    assert "not fetched: pip could not download" in fetched()["iomp5"]
     assert list(cache.iterdir()) == []

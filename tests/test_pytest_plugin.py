@@ -150,9 +150,9 @@ def test_only_folders_whose_conftest_asks_have_pairs(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").unlink()
 
     done = above.run("-q", "--collect-only", "asks", "asks_not", "asks_too", "--tipbench-profile=full")
-    found = [line.split("::")[0] for line in done.stdout.splitlines() if "::" in line]
+    collected = [line.split("::")[0] for line in done.stdout.splitlines() if "::" in line]
     assert done.returncode == 0, done.stdout + done.stderr
-    assert set(found) == {"asks/pairs.py", "asks_not/test_mine.py", "asks_too/pairs.py"}
+    assert set(collected) == {"asks/pairs.py", "asks_not/test_mine.py", "asks_too/pairs.py"}
 
     # Read while files are collected, the conftest is too late for options; they have their defaults.
     done = above.run("-q", ".", "-k", "Adding or test_me")
@@ -172,9 +172,9 @@ def test_the_guides_pairs_are_collected_with_options(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    found = [line.rpartition("benchmarks/")[2] for line in done.stdout.splitlines()]
-    assert "general/no_grad.py::no-grad::SmallOperations[baseline]" in found
-    assert "limit.py::control::Copy[optimized]" in found
+    collected = [line.rpartition("benchmarks/")[2] for line in done.stdout.splitlines()]
+    assert "general/no_grad.py::no-grad::SmallOperations[baseline]" in collected
+    assert "limit.py::control::Copy[optimized]" in collected
 
 
 def test_without_pytest_benchmark_what_is_missing_is_named(folder: Folder) -> None:

@@ -34,9 +34,8 @@ from tests.made_up import info, measured
 from tipbench.engine.launch import rounds_of
 from tipbench.engine.profiles import PROFILES
 from tipbench.records.record import Launch
-from tipbench.verdict.launches import launch_effect
+from tipbench.verdict.launches import launch_effect, round_effects
 from tipbench.verdict.rules import AT_MOST, MARGIN, RULES, decide, first_decision
-from tipbench.verdict.statistics import round_effect
 from tipbench.verdict.verdict import judge, undecided
 
 RUNS = 3_000
@@ -159,8 +158,8 @@ def as_launches(seconds: Numbers, count: int) -> list[Launch]:
 def pool(blocks: Callable[[np.random.Generator, Numbers], Numbers], truth: float, count: int) -> Numbers:
     """The effects of LAUNCHES launches, each out of its own block seconds."""
     seconds = blocks(np.random.default_rng(SEED), undisturbed(truth, count))
-    found = [launch_effect(launch, "optimized", cores=2)[0] for launch in as_launches(seconds, count)]
-    return np.array(found, dtype=np.float64)
+    effects = [launch_effect(launch, "optimized", cores=2)[0] for launch in as_launches(seconds, count)]
+    return np.array(effects, dtype=np.float64)
 
 
 @cache
@@ -171,11 +170,11 @@ def simulated(noise: Noise, truth: float, profile: str) -> tuple[float, Counter[
     effects = draw.choice(pool(noise.blocks, truth, PROFILES[profile].rounds[noise.rounds]), shape)
     held, verdicts, used = 0, Counter[str](), Counter[int]()
     for run in (effects + noise.launches(draw, shape)).tolist():
-        found = first_decision(run, RULES)
-        assert found is not None
-        held += found.low <= truth <= found.high
-        verdicts[decide(found, RULES)] += 1
-        used[found.launches] += 1
+        result = first_decision(run, RULES)
+        assert result is not None
+        held += result.low <= truth <= result.high
+        verdicts[decide(result, RULES)] += 1
+        used[result.launches] += 1
     return held / RUNS, verdicts, used
 
 
@@ -189,22 +188,13 @@ def wrong(noise: Noise, truth: str, profile: str) -> float:
 # ---- the noise is what it is meant to be ----
 
 
-def round_effects(launches: list[Launch]) -> Numbers:
-    found = []
-    for launch in launches:
-        for blocks in launch.round_slices():
-            timed = list(zip(launch.variant[blocks], launch.seconds[blocks], strict=True))
-            sides = ([seconds for name, seconds in timed if name == side] for side in SIDES)
-            found.append(round_effect(*sides))
-    return np.array(found, dtype=np.float64)
-
-
 def test_spikes_are_as_measured() -> None:
     """Rounds of 5 ms blocks: a median deviation of 0.5 %, an rms of 4 %."""
     draw, count = np.random.default_rng(SEED), PROFILES["full"].rounds[1]
-    found = round_effects(as_launches(spiky(draw, undisturbed(0.0, count)), count))
-    assert 0.004 < np.median(np.abs(found)) < 0.006
-    assert 0.035 < np.sqrt(np.mean(found**2)) < 0.045
+    launches = as_launches(spiky(draw, undisturbed(0.0, count)), count)
+    effects = np.array([effect for launch in launches for effect in round_effects(launch, "optimized")])
+    assert 0.004 < np.median(np.abs(effects)) < 0.006
+    assert 0.035 < np.sqrt(np.mean(effects**2)) < 0.045
 
 
 @pytest.mark.parametrize("truth", TRUTHS.values(), ids=TRUTHS)
@@ -232,11 +222,11 @@ def test_a_record_is_RULES_the_rule_that_is_simulated(profile: str, truth: float
             record = replace(record, launches=(*record.launches, launches[first + len(record.launches)]))
         (judged,) = judge(record, RULES, cores=2)
         effects = [launch_effect(launch, "optimized", cores=2)[0] for launch in record.launches]
-        found = first_decision([effect for effect in effects if effect is not None], RULES)
-        assert found is not None
-        assert judged.launches == found.launches == len(record.launches)
-        assert (judged.low, judged.high) == (math.exp(found.low), math.exp(found.high))
-        assert judged.verdict == decide(found, RULES)
+        result = first_decision([effect for effect in effects if effect is not None], RULES)
+        assert result is not None
+        assert judged.launches == result.launches == len(record.launches)
+        assert (judged.low, judged.high) == (math.exp(result.low), math.exp(result.high))
+        assert judged.verdict == decide(result, RULES)
 
 
 # ---- what holds ----

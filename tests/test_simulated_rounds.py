@@ -51,7 +51,7 @@ DRIFTS = {"none": NONE, "usual": USUAL, "a minute": Drift(0.2, 60.0), "five minu
 
 
 class World:
-    """What is true of the pairs, and what a launch of each would find at any time."""
+    """What is true of the pairs, and what a launch of each would measure at any time."""
 
     def __init__(self, seed: int, drift: Drift) -> None:
         draw = np.random.default_rng(seed)
@@ -60,11 +60,11 @@ class World:
         self.truths: Numbers = np.where(draw.random(PAIRS) < 0.4, draw.normal(0, 0.003, PAIRS), sides * sizes)
         spreads = draw.lognormal(math.log(draw.uniform(0.02, 0.04)), 0.7, PAIRS)
         self.costs_s: Numbers = draw.lognormal(math.log(2.24), 0.75, PAIRS).clip(0.5, 10)
-        kept = math.exp(-1 / drift.lasts_s)
-        kicks = draw.normal(0, math.sqrt(1 - kept**2), (PAIRS, int(BUDGET_S)))
+        decay = math.exp(-1 / drift.lasts_s)
+        kicks = draw.normal(0, math.sqrt(1 - decay**2), (PAIRS, int(BUDGET_S)))
         kicks[:, 0] = draw.normal(0, 1, PAIRS)
         scale = spreads[:, None]
-        drifts = np.asarray(lfilter([1.0], [1.0, -kept], kicks)) * scale * math.sqrt(drift.share)
+        drifts = np.asarray(lfilter([1.0], [1.0, -decay], kicks)) * scale * math.sqrt(drift.share)
         noise = draw.normal(0, 1, (PAIRS, LOOKS.launches[-1])) * scale * math.sqrt(1 - drift.share)
         self.drifts: Numbers = drifts
         """By pair and second of the run."""
@@ -79,7 +79,7 @@ class Run:
         self.world, self.draw, self.now_s, self.last = world, random.Random(seed), 0.0, -1
         self.costs_s: list[float] = world.costs_s.tolist()
         self.effects: list[list[float]] = [[] for _ in range(PAIRS)]
-        self.found: dict[int, Estimate] = {}
+        self.results: dict[int, Estimate] = {}
         self.open = set(range(PAIRS))
 
     def fitting(self) -> list[int]:
@@ -90,17 +90,17 @@ class Run:
 
     def launch(self, pair: int) -> None:
         world, effects = self.world, self.effects[pair]
-        found = world.truths[pair] + world.drifts[pair, int(self.now_s)] + world.noise[pair, len(effects)]
-        effects.append(float(found))
+        effect = world.truths[pair] + world.drifts[pair, int(self.now_s)] + world.noise[pair, len(effects)]
+        effects.append(float(effect))
         self.now_s += self.costs_s[pair]
         self.last = pair
         if len(effects) in ALPHAS:
-            self.found[pair] = estimate(effects, ALPHAS[len(effects)])
+            self.results[pair] = estimate(effects, ALPHAS[len(effects)])
             if len(effects) == LOOKS.launches[-1] or self.verdict(pair) != "inconclusive":
                 self.open.remove(pair)
 
     def verdict(self, pair: int) -> str:
-        return decide(self.found[pair], RULES) if pair in self.found else "inconclusive"
+        return decide(self.results[pair], RULES) if pair in self.results else "inconclusive"
 
 
 def is_true(verdict: str, truth: float) -> bool:
@@ -149,8 +149,8 @@ def widest_first(run: Run) -> list[int]:
         effects = run.effects[pair]
         if len(effects) < 2:
             return math.inf
-        found = estimate(effects, 0.05)
-        return found.high - found.low
+        result = estimate(effects, 0.05)
+        return result.high - result.low
 
     return [max(fitting, key=width)] if fitting else []
 
@@ -190,12 +190,12 @@ def simulated(choose: Choose, drift: Drift) -> Figures:
             for pair in filter(run.fits, group):
                 run.launch(pair)
         truths: list[float] = run.world.truths.tolist()
-        verdicts = {pair: run.verdict(pair) for pair in run.found}
-        held = [is_true(said, truths[pair]) for pair, said in verdicts.items() if said != "inconclusive"]
+        verdicts = {pair: run.verdict(pair) for pair in run.results}
+        held = [is_true(verdict, truths[pair]) for pair, verdict in verdicts.items() if verdict != "inconclusive"]
         right += sum(held)
         wrong += len(held) - sum(held)
-        intervals += len(run.found)
-        missing += sum(not found.low <= truths[pair] <= found.high for pair, found in run.found.items())
+        intervals += len(run.results)
+        missing += sum(not result.low <= truths[pair] <= result.high for pair, result in run.results.items())
         starved += sum(not effects for effects in run.effects)
     figures = Figures(*(count / RUNS for count in (right, wrong, intervals, missing, starved)))
     print(f"{figures.right:.1f} of {PAIRS} right, {figures.wrong_share:.2%} wrong, error {figures.error:.2%}")
@@ -213,14 +213,14 @@ SIMULATED = [(4, drift) for drift in DRIFTS] + [(1, "usual"), (10, "usual")]
 
 @pytest.mark.parametrize(("size", "drift"), SIMULATED)
 def test_the_interval_at_the_end_misses_the_truth_in_at_most_5_percent(size: int, drift: str) -> None:
-    found = simulated(RULE[size], DRIFTS[drift])
-    assert found.error <= 0.05 + 2 * standard_error(0.05, found.intervals)
+    figures = simulated(RULE[size], DRIFTS[drift])
+    assert figures.error <= 0.05 + 2 * standard_error(0.05, figures.intervals)
 
 
 @pytest.mark.parametrize(("size", "drift"), SIMULATED)
 def test_a_verdict_is_wrong_in_at_most_1_percent(size: int, drift: str) -> None:
-    found = simulated(RULE[size], DRIFTS[drift])
-    assert found.wrong_share <= 0.01 + 2 * standard_error(0.01, found.right)
+    figures = simulated(RULE[size], DRIFTS[drift])
+    assert figures.wrong_share <= 0.01 + 2 * standard_error(0.01, figures.right)
 
 
 @pytest.mark.parametrize("other", OTHERS)

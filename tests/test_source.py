@@ -106,7 +106,10 @@ def test_what_all_sides_use_is_shown_by_itself_and_marks_stay() -> None:
     assert not any("unused" in text or "mechanism" in text for text in code.values())
 
 
-@pytest.mark.parametrize("text", ["", "class Alone(:", "x = 1", "class Alone(Alone): pass", "\0", "(" * 100_000])
+@pytest.mark.parametrize(
+    "text",
+    ["", "class Alone(:", "x = 1", "class Alone(Alone): pass", "\0", "(" * 100_000, "x = " + "-" * 200_000 + "1"],
+)
 def test_what_holds_no_such_pair_has_no_sides(text: str) -> None:
     assert sides(text, "Alone") == {}
 

@@ -1,4 +1,4 @@
-"""Known answers from scipy, and simulations of the whole stopping rule."""
+"""Known answers, and simulations of the whole stopping rule; `test_properties.py` compares with scipy."""
 
 from __future__ import annotations
 
@@ -7,19 +7,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
-import scipy.stats
 
 from tipbench.verdict.rules import AT_MOST, MARGIN, RULES, decide, first_decision
 from tipbench.verdict.statistics import Estimate, discoveries, estimate, p_beyond, round_effect, trimmed_mean
 
 RUNS = 2000
-
-
-@pytest.mark.parametrize("count", [1, 4, 5, 20, 41])
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.2, 0.4])
-def test_trimmed_mean_is_scipys(count: int, share: float) -> None:
-    values = np.random.default_rng(count).lognormal(size=count).tolist()
-    assert trimmed_mean(values, share) == pytest.approx(float(scipy.stats.trim_mean(values, share)), rel=1e-12)
 
 
 def test_trimmed_mean_ignores_a_fifth_of_spikes_and_refuses_nothing() -> None:
@@ -28,27 +20,15 @@ def test_trimmed_mean_ignores_a_fifth_of_spikes_and_refuses_nothing() -> None:
         trimmed_mean([])
 
 
-@pytest.mark.parametrize("count", [2, 6, 9, 13, 18])
-@pytest.mark.parametrize("alpha", [0.005, 0.02, 0.05])
-def test_interval_is_scipys_t_interval(count: int, alpha: float) -> None:
-    values = np.random.default_rng(count).normal(0.1, 0.02, count)
-    low, high = scipy.stats.t.interval(1 - alpha, count - 1, loc=values.mean(), scale=scipy.stats.sem(values))
-    found = estimate(values.tolist(), alpha)
-    assert (found.mean, found.low, found.high) == pytest.approx((values.mean(), low, high), rel=1e-10)
-    assert found.deviation == pytest.approx(values.std(ddof=1), rel=1e-10)
-    assert (found.launches, found.alpha) == (count, alpha)
-
-
 def test_interval_of_equal_effects_has_no_width_and_one_launch_none_at_all() -> None:
-    found = estimate([0.25, 0.25, 0.25], 0.05)
-    assert (found.low, found.mean, found.high) == (0.25, 0.25, 0.25)
+    result = estimate([0.25, 0.25, 0.25], 0.05)
+    assert (result.low, result.mean, result.high) == (0.25, 0.25, 0.25)
     with pytest.raises(ValueError, match="at least 2"):
         estimate([0.1], 0.05)
 
 
 def test_round_effect_is_the_log_ratio_of_geometric_means() -> None:
     assert round_effect([2.0, 8.0], [1.0, 4.0]) == pytest.approx(math.log(2))
-    assert round_effect([1.0, 4.0], [2.0, 8.0]) == pytest.approx(-math.log(2))
 
 
 def test_discoveries_of_nothing_and_of_ties() -> None:
@@ -69,10 +49,10 @@ def stop(effects: Runs, truth: float) -> tuple[float, Counter[str]]:
     """(share of intervals that hold the truth, verdicts) where every row is a run that may stop at each look."""
     held, verdicts = 0, Counter[str]()
     for launches in effects.tolist():
-        found = first_decision(launches, RULES)
-        assert found is not None
-        held += found.low <= truth <= found.high
-        verdicts[decide(found, RULES)] += 1
+        result = first_decision(launches, RULES)
+        assert result is not None
+        held += result.low <= truth <= result.high
+        verdicts[decide(result, RULES)] += 1
     return held / len(effects), verdicts
 
 
@@ -95,19 +75,16 @@ def test_a_rare_mode_that_is_missed_makes_no_claim(gap: float) -> None:
     assert (verdicts["faster"] + verdicts["slower"]) / RUNS <= 0.002
 
 
-@pytest.mark.parametrize(("spread", "same"), [(0.0025, 0.99), (0.005, 0.99), (0.015, 0.2)])
-def test_identical_code_is_hardly_ever_called_different(spread: float, same: float) -> None:
+@pytest.mark.parametrize(
+    ("spread", "same", "different"),
+    [(0.0025, 0.99, 0.002), (0.005, 0.99, 0.002), (0.015, 0.2, 0.002), (0.05, 0, 0.01), (0.2, 0, 0.01)],
+)
+def test_identical_code_is_hardly_ever_called_different(spread: float, same: float, different: float) -> None:
+    """Shares of runs; a machine on which launches spread by 5 % or more is a busy one."""
     draw = np.random.default_rng(19)
     verdicts = stop(draw.normal(0, spread, (RUNS, RULES.looks.launches[-1])), 0.0)[1]
-    assert verdicts["faster"] + verdicts["slower"] <= 0.002 * RUNS
+    assert verdicts["faster"] + verdicts["slower"] <= different * RUNS
     assert verdicts["no difference"] + verdicts[AT_MOST] >= same * RUNS
-
-
-@pytest.mark.parametrize("spread", [0.05, 0.2])
-def test_identical_code_on_a_busy_machine_is_called_different_once_in_100_at_most(spread: float) -> None:
-    draw = np.random.default_rng(29)
-    verdicts = stop(draw.normal(0, spread, (RUNS, RULES.looks.launches[-1])), 0.0)[1]
-    assert verdicts["faster"] + verdicts["slower"] <= 0.01 * RUNS
 
 
 @pytest.mark.parametrize("truth", [math.log(1.1), -math.log(1.1)])
@@ -115,9 +92,9 @@ def test_identical_code_on_a_busy_machine_is_called_different_once_in_100_at_mos
 def test_a_planted_tenth_is_always_found(truth: float, spread: float, launches_needed: int) -> None:
     draw = np.random.default_rng(23)
     for launches in draw.normal(truth, spread, (200, launches_needed)).tolist():
-        found = first_decision(launches, RULES)
-        assert found is not None
-        assert decide(found, RULES) == ("faster" if truth > 0 else "slower")
+        result = first_decision(launches, RULES)
+        assert result is not None
+        assert decide(result, RULES) == ("faster" if truth > 0 else "slower")
 
 
 def test_no_estimate_before_the_first_look() -> None:

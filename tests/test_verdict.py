@@ -91,7 +91,7 @@ def test_every_point_of_a_sweep_is_judged_against_the_one_baseline() -> None:
     effects = {"workers=1": -0.2, "workers=2": 0.4, "workers=4": 0.0}
     judged = judge(measured(info(variants=list(effects)), effects), RULES, CORES)
     verdicts = zip(effects, ("slower", "faster", "no difference"), strict=True)
-    assert [(one.variant, one.verdict) for one in judged] == list(verdicts)
+    assert [(judgement.variant, judgement.verdict) for judgement in judged] == list(verdicts)
 
 
 def test_skipped_and_failed_records_keep_their_reasons() -> None:
@@ -100,10 +100,10 @@ def test_skipped_and_failed_records_keep_their_reasons() -> None:
     for outcome in outcomes:
         record = Record(about, outcome, Reason("needs.own", {}, "1 NUMA node", "a larger machine"))
         judged = judge(record, RULES, CORES)
-        assert [one.variant for one in judged] == ["optimized", "arm"]
-        for one in judged:
-            assert (one.verdict, one.reasons) == (outcome, (record.why,))
-            assert (one.speedup, one.low, one.high, one.p) == (None, None, None, None)
+        assert [judgement.variant for judgement in judged] == ["optimized", "arm"]
+        for judgement in judged:
+            assert (judgement.verdict, judgement.reasons) == (outcome, (record.why,))
+            assert (judgement.speedup, judgement.low, judgement.high, judgement.p) == (None, None, None, None)
 
 
 def test_a_variant_can_fail_or_be_skipped_alone() -> None:
@@ -113,12 +113,15 @@ def test_a_variant_can_fail_or_be_skipped_alone() -> None:
     more = {"lossy": VariantRecord("failed", differs), "native": VariantRecord("skipped", lacks)}
     first, *others = judge(replace(record, variants={**record.variants, **more}), RULES, CORES)
     assert first.verdict == "faster"
-    assert [(one.variant, one.verdict, one.speedup) for one in others] == [
+    assert [(judgement.variant, judgement.verdict, judgement.speedup) for judgement in others] == [
         ("lossy", "failed", None),
         ("native", "skipped", None),
     ]
-    assert [in_words(one.reasons) for one in others] == ["different results: output differs", "libjemalloc not found"]
-    assert [remedies(one.reasons) for one in others] == ["fix it", "run `make native`"]
+    assert [in_words(judgement.reasons) for judgement in others] == [
+        "different results: output differs",
+        "libjemalloc not found",
+    ]
+    assert [remedies(judgement.reasons) for judgement in others] == ["fix it", "run `make native`"]
 
 
 def test_a_file_that_could_not_be_imported_is_one_failure() -> None:
@@ -127,12 +130,12 @@ def test_a_file_that_could_not_be_imported_is_one_failure() -> None:
     assert (judgement.variant, judgement.verdict) == ("optimized", "failed")
 
 
-def with_steal(found: Launch, at: range, ticks: int) -> Launch:
-    return replace(found, steal_ticks=tuple(ticks if i in at else 0 for i in range(len(found.seconds))))
+def with_steal(launch: Launch, at: range, ticks: int) -> Launch:
+    return replace(launch, steal_ticks=tuple(ticks if i in at else 0 for i in range(len(launch.seconds))))
 
 
-def with_throttling(found: Launch, at: range) -> Launch:
-    return replace(found, throttled_us=tuple(50 if i in at else 0 for i in range(len(found.seconds))))
+def with_throttling(launch: Launch, at: range) -> Launch:
+    return replace(launch, throttled_us=tuple(50 if i in at else 0 for i in range(len(launch.seconds))))
 
 
 @pytest.mark.parametrize(
@@ -147,15 +150,15 @@ def with_throttling(found: Launch, at: range) -> Launch:
     ],
 )
 def test_stolen_time_quarantines_a_round_by_its_share(ticks: int, block_s: float, cores: int, gone: bool) -> None:
-    found = with_steal(launch({"optimized": 0.0}, 0, rounds=1, baseline_s=block_s), range(1), ticks)
-    assert disturbed(found, slice(0, 4), cores) is gone
+    timed = with_steal(launch({"optimized": 0.0}, 0, rounds=1, baseline_s=block_s), range(1), ticks)
+    assert disturbed(timed, slice(0, 4), cores) is gone
 
 
 def test_throttling_at_all_quarantines_a_round_and_slowness_never_does() -> None:
-    found = launch({"optimized": 0.0}, 0, rounds=2)
-    assert disturbed(with_throttling(found, range(1)), slice(0, 4), CORES)
-    assert not disturbed(with_throttling(found, range(1)), slice(4, 8), CORES)
-    slow = replace(found, seconds=(9.0, *found.seconds[1:]))
+    timed = launch({"optimized": 0.0}, 0, rounds=2)
+    assert disturbed(with_throttling(timed, range(1)), slice(0, 4), CORES)
+    assert not disturbed(with_throttling(timed, range(1)), slice(4, 8), CORES)
+    slow = replace(timed, seconds=(9.0, *timed.seconds[1:]))
     assert not disturbed(slow, slice(0, 4), CORES)
 
 
@@ -178,9 +181,9 @@ def test_a_gpu_held_back_by_heat_or_hardware_quarantines_a_round(event: str, gon
     import pynvml
 
     bits = getattr(pynvml, f"nvmlClocksEventReason{event}") if event else -1
-    found = replace(launch({"optimized": 0.0}, 0, rounds=2), gpu={"clock_events": (0, bits, 0, 0, 0, 0, 0, 0)})
-    assert disturbed(found, slice(0, 4), CORES) is gone
-    assert not disturbed(found, slice(4, 8), CORES)
+    timed = replace(launch({"optimized": 0.0}, 0, rounds=2), gpu={"clock_events": (0, bits, 0, 0, 0, 0, 0, 0)})
+    assert disturbed(timed, slice(0, 4), CORES) is gone
+    assert not disturbed(timed, slice(4, 8), CORES)
 
 
 @pytest.mark.parametrize(
@@ -217,11 +220,11 @@ def test_a_claim_holds_without_what_the_gpus_clock_may_have_brought(
 
 
 def test_a_launch_is_dropped_when_half_its_rounds_or_more_are_disturbed() -> None:
-    found = launch({"optimized": 0.3}, 0, rounds=4)
-    effect, dropped = launch_effect(with_throttling(found, range(4)), "optimized", CORES)
+    timed = launch({"optimized": 0.3}, 0, rounds=4)
+    effect, dropped = launch_effect(with_throttling(timed, range(4)), "optimized", CORES)
     assert effect == pytest.approx(0.3)
     assert dropped == 1
-    assert launch_effect(with_throttling(found, range(8)), "optimized", CORES) == (None, 2)
+    assert launch_effect(with_throttling(timed, range(8)), "optimized", CORES) == (None, 2)
 
 
 def test_disturbed_launches_are_replaced_by_later_ones() -> None:
@@ -291,9 +294,9 @@ def test_a_lone_weak_finding_among_many_is_demoted_and_what_was_not_measured_doe
     nulls = [measured(info(f"Null{n}"), {"optimized": 0.0}) for n in range(80)]
     skipped = [Record(info(f"Skipped{n}"), "skipped", NO_GPU) for n in range(50)]
     assert judge_suite([*skipped, weak], RULES, CORES)[-1].verdict == only(weak).verdict == "faster"
-    demoted, kept, *rest = judge_suite([weak, strong, *nulls], RULES, CORES)
+    demoted, confirmed, *rest = judge_suite([weak, strong, *nulls], RULES, CORES)
     assert demoted.verdict == "inconclusive"
     assert "the run's 82 comparisons" in in_words(demoted.reasons)
     assert demoted.speedup == only(weak).speedup
-    assert kept.verdict == "faster"
-    assert {one.verdict for one in rest} == {"no difference"}
+    assert confirmed.verdict == "faster"
+    assert {judgement.verdict for judgement in rest} == {"no difference"}

@@ -10,7 +10,6 @@ its block timings into pytest-benchmark, whose storing and comparing work on the
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -26,8 +25,9 @@ from tipbench.engine.runner import Plan, measure
 from tipbench.machine.controls import controls
 from tipbench.records.record import PairInfo, Record
 from tipbench.suite.discover import Discovery, discover
-from tipbench.suite.files import BENCHMARKS, text
+from tipbench.suite.files import BENCHMARKS, holds_a_tip, text
 from tipbench.tip.needs import available_cores
+from tipbench.tip.wording import plain
 from tipbench.verdict.rules import RULES
 from tipbench.verdict.verdict import judge, judge_suite
 
@@ -61,10 +61,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     """A file of pairs has a TIP and imports from tipbench; tests that quote one are left to pytest."""
     if file_path.suffix != ".py" or file_path.name.startswith(("test_", "conftest")):
         return None
-    written = text(file_path)
-    if "TIP" not in written or not re.search(r"^(from|import) tipbench\b", written, re.MULTILINE):
-        return None
-    return PairFile.from_parent(parent, path=file_path)
+    return PairFile.from_parent(parent, path=file_path) if holds_a_tip(text(file_path)) else None
 
 
 class PairFile(pytest.File):
@@ -73,12 +70,12 @@ class PairFile(pytest.File):
     def collect(self) -> Iterator[pytest.Collector]:
         if not self.config.pluginmanager.hasplugin("benchmark"):
             raise self.CollectError("pairs need pytest-benchmark: pip install 'tipbench[pytest]'")
-        found = _discovered(self.path, _device(self.config))
+        discovery = _discovered(_folder(self.path), _device(self.config))
         root = _folder(self.path).parent
-        for broken in found.broken:
+        for broken in discovery.broken:
             if Path(broken.info.file).name == self.path.name:
-                raise self.CollectError(broken.reason)
-        pairs = [info for info in found.pairs if root / info.file == self.path]
+                raise self.CollectError(plain(broken.reason))
+        pairs = [info for info in discovery.pairs if root / info.file == self.path]
         if pairs:
             yield TipCollector.from_parent(self, name=str(pairs[0].tip["id"]), pairs=pairs)
 
@@ -154,8 +151,8 @@ def _stop_unless_measured(record: Record, variant: str) -> None:
         if stopped is None or stopped.outcome == "measured":
             continue
         if stopped.outcome == "skipped":
-            pytest.skip(f"{stopped.reason}; {stopped.remedy}")
-        pytest.fail(f"{stopped.kind}: {stopped.reason}", pytrace=False)
+            pytest.skip(plain(f"{stopped.reason}; {stopped.remedy}"))
+        pytest.fail(plain(f"{stopped.kind}: {stopped.reason}"), pytrace=False)
 
 
 def _extra_info(record: Record, variant: str) -> dict[str, Any]:
@@ -179,12 +176,8 @@ def _folder(file: Path) -> Path:
     return BENCHMARKS if file.is_relative_to(BENCHMARKS) else file
 
 
-def _discovered(file: Path, device: str) -> Discovery:
-    return _described(_folder(file), device)
-
-
 @functools.cache
-def _described(folder: Path, device: str) -> Discovery:
+def _discovered(folder: Path, device: str) -> Discovery:
     return discover(folder, device)
 
 
@@ -192,7 +185,7 @@ def _measured(config: pytest.Config, info: PairInfo, file: Path) -> Record:
     """The pair's record, measured when its first item needs it."""
     records = config.stash.setdefault(RECORDS, {})
     if info.name not in records:
-        launcher = Launcher(_folder(file), controls(_discovered(file, _device(config)).threads))
+        launcher = Launcher(_folder(file), controls(_discovered(_folder(file), _device(config)).threads))
         try:
             plan = Plan(_profile(config), RULES, seed=0, cores=available_cores())
             records[info.name] = measure(info, launcher.start, plan)
@@ -223,7 +216,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         return
     terminalreporter.section("does the tip pay? (speedup of each variant over the baseline)")
     for judged in judge_suite([*records.values()], RULES, available_cores()):
-        terminalreporter.write_line(f"{judged.record.name}[{judged.variant}] {verdict(judged)}")
+        terminalreporter.write_line(f"{judged.record.name}[{judged.variant}] {plain(verdict(judged))}")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -16,14 +16,15 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from statistics import median
 from typing import Any
+
+import msgspec
 
 from tests.peers.cases import TRUTHS
 from tests.peers.comparison import Comparison, UnusableFile, append, begin, read
 from tests.peers.rules import RULES
 from tests.peers.table import table
-from tests.peers.tools import TOOLS, Shell, Tool, ToolFailed, environment, missing, start_seconds
+from tests.peers.tools import TOOLS, Shell, Tool, ToolFailed, environment, missing
 from tipbench.engine.lock import Busy, only_run
 from tipbench.machine import describe
 
@@ -33,41 +34,33 @@ SEEDS_APART = 100
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit codes: 0 done, 1 some comparison failed, 2 usage, or a tool or file that cannot be used, 130 interrupted."""
-    asked = sys.argv[1:] if arguments is None else list(arguments)
-    options = _parser().parse_args(asked)
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    options = _parser().parse_args(arguments)
     try:
         if options.table:
             print(table(*read(options.table)))
             return 0
-        return run(options, shlex.join(["python", "-m", "tests.peers", *asked]))
+        return run(options, shlex.join(["python", "-m", "tests.peers", *arguments]))
     except (Busy, ToolFailed, UnusableFile) as error:
         print(f"peers: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("peers: interrupted; the same command goes on", file=sys.stderr)
+        print("peers: interrupted; the same command continues", file=sys.stderr)
         return 130
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.peers", description=__doc__)
     where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--out", type=Path, metavar="FILE", help="append the comparisons there; go on where it stopped")
+    where.add_argument("--out", type=Path, metavar="FILE", help="append the comparisons; continue where it stopped")
     where.add_argument("--table", type=Path, metavar="FILE", help="measure nothing, print the table of a file")
-    parser.add_argument(
-        "--repeat", type=_positive, default=1, metavar="N", help="comparisons of each case by each tool"
-    )
+    parser.add_argument("--repeat", type=int, default=1, metavar="N", help="comparisons of each case by each tool")
     parser.add_argument("--only", nargs="+", choices=[tool.name for tool in TOOLS], metavar="TOOL", help="these tools")
     parser.add_argument(
         "--cases", nargs="+", choices=TRUTHS, default=list(TRUTHS), metavar="CASE", help=", ".join(TRUTHS)
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of inputs, weights and order")
     return parser
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number above 0")
-    return int(text)
 
 
 def run(options: argparse.Namespace, command: str) -> int:
@@ -79,14 +72,13 @@ def run(options: argparse.Namespace, command: str) -> int:
             "`pip install -c harness/constraints.txt -e '.[peers]'`, git with the system; or name others with --only"
         )
     with only_run():
-        done = begin(options.out, header(command, options.seed))
-        held = {comparison.key for comparison in done}
+        done = {comparison.key for comparison in begin(options.out, header(command, options.seed))}
         left = [
             (repetition, case, tool)
             for repetition, case, tool in schedule(options.repeat, options.seed)
-            if case in options.cases and tool in tools and (tool.name, case, repetition) not in held
+            if case in options.cases and tool in tools and (tool.name, case, repetition) not in done
         ]
-        print(estimate([tool for _, _, tool in left], done), file=sys.stderr, flush=True)
+        print(f"{len(left)} comparisons; leave the machine alone", file=sys.stderr, flush=True)
         failed = 0
         for number, (repetition, case, tool) in enumerate(left, 1):
             try:
@@ -96,7 +88,7 @@ def run(options: argparse.Namespace, command: str) -> int:
                 print(f"{number} of {len(left)}: {tool.name}, {case}: failed: {error}", file=sys.stderr, flush=True)
                 continue
             append(options.out, comparison)
-            print(f"{number} of {len(left)}: {told(comparison)}", file=sys.stderr, flush=True)
+            print(f"{number} of {len(left)}: {sentence(comparison)}", file=sys.stderr, flush=True)
     print(table(*read(options.out)))
     if failed:
         print(f"peers: {failed} comparisons failed; the same command tries them again", file=sys.stderr)
@@ -116,7 +108,8 @@ def compare(tool: Tool, case: str, repetition: int, seed: int) -> Comparison:
     """One comparison, in fresh processes and a scratch folder of its own. Raises ToolFailed."""
     with tempfile.TemporaryDirectory(prefix="tipbench-peers-") as scratch:
         answer = tool.compare(Shell(Path(scratch), environment(case, seed + SEEDS_APART * repetition)))
-    return Comparison(tool.name, case, repetition, TRUTHS[case], **vars(answer))
+    about: dict[str, Any] = {"tool": tool.name, "case": case, "repetition": repetition, "truth": TRUTHS[case]}
+    return Comparison(**about, **msgspec.structs.asdict(answer))
 
 
 def header(command: str, seed: int) -> dict[str, Any]:
@@ -144,23 +137,12 @@ def header(command: str, seed: int) -> dict[str, Any]:
     }
 
 
-def estimate(left: Sequence[Tool], done: Sequence[Comparison]) -> str:
-    """How long it will take: by the file's own comparisons, else by how many processes a tool starts."""
-    with tempfile.TemporaryDirectory(prefix="tipbench-peers-") as scratch:
-        start_s = start_seconds(Path(scratch)) if left else 0.0
-    seconds = 0.0
-    for tool in left:
-        seen = [comparison.seconds for comparison in done if comparison.tool == tool.name]
-        seconds += median(seen) if seen else tool.processes * start_s + tool.timed_s
-    return f"{len(left)} comparisons, about {seconds / 60:.0f} minutes; leave the machine alone"
-
-
-def told(comparison: Comparison) -> str:
-    """What stands on the screen after a comparison."""
+def sentence(comparison: Comparison) -> str:
+    """What is shown after a comparison."""
     rule = next(rule for rule in RULES if rule.tool == comparison.tool)
-    said = rule.claim(comparison) or comparison.said.get(rule.said, "no difference claimed")
+    claim = rule.claim(comparison) or comparison.decisions.get(rule.decision, "no difference claimed")
     speedup = f"{comparison.speedup[rule.statistic]:.3f}x, truth {comparison.truth:.3f}x"
-    return f"{comparison.tool}, {comparison.case}: {said}, {speedup} ({comparison.seconds:.1f} s)"
+    return f"{comparison.tool}, {comparison.case}: {claim}, {speedup} ({comparison.seconds:.1f} s)"
 
 
 if __name__ == "__main__":

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 SCHEMA = 1
 
@@ -16,28 +17,38 @@ ONE_RUN = ("machine", "versions", "seed")
 
 
 class UnusableFile(ValueError):
-    """The file of comparisons cannot be read or gone on with; the message says what to do."""
+    """The file of comparisons cannot be read or continued; the message says what to do."""
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool answers on a case.
+
+    Attributes:
+        seconds: wall time of the tool's commands that count, processes' start included.
+        speedup: by the tool's statistic, the ratio that it measured.
+        decisions: by the name of a rule of the tool's own, faster, slower, or any other word for neither.
+        interval: (low, high) of the speedup, if the tool gives one.
+        numbers: the tool's own.
+    """
+
+    seconds: float
+    speedup: Mapping[str, float]
+    decisions: Mapping[str, str] = msgspec.field(default_factory=dict, name="said")
+    interval: tuple[float, float] | None = None
+    numbers: Mapping[str, Any] = msgspec.field(default_factory=dict, name="behind")
+
+
+class Comparison(Answer, frozen=True, kw_only=True):
     """One tool's answer on one case.
 
-    truth: t_baseline / t_optimized as planted, 1.0 for identical code. seconds: wall time of the tool's
-    commands, processes' start included. speedup: by the tool's statistic, the ratio it measured. said: by
-    the name of a rule of its own, what the tool decided: faster, slower, or any other word for neither.
-    interval: (low, high) of the speedup, where the tool gives one. behind: the tool's own numbers.
+    Attributes:
+        truth: t_baseline / t_optimized as planted, 1.0 for identical code.
     """
 
     tool: str
     case: str
     repetition: int
     truth: float
-    seconds: float
-    speedup: Mapping[str, float]
-    said: Mapping[str, str] = field(default_factory=dict)
-    interval: tuple[float, float] | None = None
-    behind: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -45,55 +56,43 @@ class Comparison:
 
 
 def begin(path: Path, header: Mapping[str, Any]) -> list[Comparison]:
-    """Begin the file, or go on: what it holds already. A truncated last line is removed. Raises UnusableFile."""
+    """Begin or continue the file: what it holds already. A truncated last line is removed. Raises UnusableFile."""
     if not path.exists() or not path.stat().st_size:
-        _append(path, {"schema": SCHEMA, **header})
+        append(path, {"schema": SCHEMA, **header})
         return []
     content = path.read_bytes()
     whole = content.rfind(b"\n") + 1
     if 0 < whole < len(content):
         os.truncate(path, whole)
-    before, done = read(path)
+    before, comparisons = read(path)
     for name in ONE_RUN:
         if before.get(name) != header[name]:
             raise UnusableFile(
                 f"{path} was begun with {name} {before.get(name)}; here it is {header[name]}. Name another file"
             )
-    return done
+    return comparisons
 
 
-def append(path: Path, comparison: Comparison) -> None:
-    """Write one comparison and wait until the disk has it."""
-    _append(path, asdict(comparison))
-
-
-def read(path: Path) -> tuple[dict[str, Any], list[Comparison]]:
-    """(header, comparisons). Raises UnusableFile, naming the line."""
+def append(path: Path, line: Comparison | Mapping[str, Any]) -> None:
+    """Write one line and wait until the disk has it."""
     try:
-        lines = path.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UnusableFile(f"cannot read {path}: {error}") from None
-    number, comparisons = 1, []
-    try:
-        header = json.loads(lines[0])
-        if header["schema"] != SCHEMA:
-            raise ValueError(f"schema {header['schema']}; this is {SCHEMA}")
-        for number, line in enumerate(lines[1:], 2):  # noqa: B007 (told below)
-            fields = json.loads(line)
-            interval = fields.pop("interval")
-            comparisons.append(Comparison(**fields, interval=interval and (interval[0], interval[1])))
-    except (ValueError, TypeError, KeyError, IndexError) as error:
-        raise UnusableFile(
-            f"{path}, line {number}: no line of `python -m tests.peers` ({error}); delete it or name another file"
-        ) from None
-    return header, comparisons
-
-
-def _append(path: Path, line: Mapping[str, Any]) -> None:
-    try:
-        with path.open("a") as file:
-            file.write(json.dumps(line, allow_nan=False) + "\n")
+        with path.open("ab") as file:
+            file.write(msgspec.json.encode(line) + b"\n")
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
         raise UnusableFile(f"cannot write to {path}: {error.strerror}; name another file with --out") from None
+
+
+def read(path: Path) -> tuple[dict[str, Any], list[Comparison]]:
+    """(header, comparisons). Raises UnusableFile."""
+    try:
+        first, *lines = path.read_bytes().splitlines()
+        header = json.loads(first)
+        if header["schema"] != SCHEMA:
+            raise ValueError(f"schema {header['schema']}; this is {SCHEMA}")
+        return header, [msgspec.json.decode(line, type=Comparison) for line in lines]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise UnusableFile(
+            f"{path} is no file of `python -m tests.peers` ({error}); delete it or name another"
+        ) from None

@@ -13,29 +13,27 @@ torch.utils.benchmark, which leaves the decision to its reader."""
 
 @dataclass(frozen=True)
 class Rule:
-    """text: as the table tells it. statistic: whose ratio counts. said: the name of the tool's own decision;
-    empty: the gate decides."""
+    """A rule by which a tool claims a difference.
+
+    Attributes:
+        tool: its name.
+        text: the rule, as the table shows it.
+        statistic: whose ratio counts.
+        decision: the name of the tool's own decision; empty: GATE decides.
+    """
 
     tool: str
     text: str
     statistic: str
-    said: str = ""
+    decision: str = ""
 
     def claim(self, comparison: Comparison) -> str:
-        """faster, slower, or an empty word where no difference is claimed."""
-        if self.said:
-            said = comparison.said[self.said]
-            return said if said in ("faster", "slower") else ""
-        return gate(comparison.speedup[self.statistic])
-
-
-def gate(speedup: float) -> str:
-    """The claim where one side takes over 5 % longer than the other, whichever it is."""
-    if speedup > 1 + GATE:
-        return "faster"
-    if 1 / speedup > 1 + GATE:
-        return "slower"
-    return ""
+        """faster, slower, or an empty word if no difference is claimed."""
+        if self.decision:
+            word = comparison.decisions[self.decision]
+            return word if word in ("faster", "slower") else ""
+        speedup = comparison.speedup[self.statistic]
+        return "faster" if speedup > 1 + GATE else "slower" if 1 / speedup > 1 + GATE else ""
 
 
 RULES = (

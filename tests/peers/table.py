@@ -43,7 +43,11 @@ def row(rule: Rule, comparisons: Sequence[Comparison]) -> tuple[str, ...]:
     planted = [comparison for comparison in comparisons if comparison.truth != 1]
     wrong = Counter(comparison.case for comparison in identical if rule.claim(comparison))
     missed = [comparison for comparison in planted if not rule.claim(comparison)]
-    right = [comparison for comparison in planted if rule.claim(comparison) == true_claim(comparison)]
+    wrong_way = [
+        comparison
+        for comparison in planted
+        if rule.claim(comparison) == ("slower" if comparison.truth > 1 else "faster")
+    ]
     errors = [abs(comparison.speedup[rule.statistic] / comparison.truth - 1) for comparison in comparisons]
     return (
         rule.tool,
@@ -51,21 +55,18 @@ def row(rule: Rule, comparisons: Sequence[Comparison]) -> tuple[str, ...]:
         _share(wrong.total(), identical)
         + (f" ({', '.join(f'{name} {n}' for name, n in sorted(wrong.items()))})" if wrong else ""),
         _share(len(missed), planted),
-        _share(len(planted) - len(missed) - len(right), planted),
+        _share(len(wrong_way), planted),
         f"{median(errors):.1%} ({max(errors):.1%})",
         _held(comparisons),
         f"{median(comparison.seconds for comparison in comparisons):.1f}",
     )
 
 
-def true_claim(comparison: Comparison) -> str:
-    """What is to be said of a planted case."""
-    return "faster" if comparison.truth > 1 else "slower"
-
-
 def _held(comparisons: Sequence[Comparison]) -> str:
-    given = [(found.interval, found.truth) for found in comparisons if found.interval]
-    return _share(sum(low <= truth <= high for (low, high), truth in given), given) if given else "none given"
+    intervals = [(comparison.interval, comparison.truth) for comparison in comparisons if comparison.interval]
+    if not intervals:
+        return "none given"
+    return _share(sum(low <= truth <= high for (low, high), truth in intervals), intervals)
 
 
 def _share(count: int, of: Sequence[object]) -> str:

@@ -27,10 +27,10 @@ PAIRS = Path(__file__).with_name("pairs.py")
 
 def judged(case: str, seed: int) -> Judgement:
     """Measure one pair of `pairs.py` and judge it alone. Leaves with a message where it cannot be measured."""
-    found = discover(PAIRS, "cpu")
-    (info,) = (info for info in found.pairs if info.pair == case)
+    discovery = discover(PAIRS, "cpu")
+    (info,) = (info for info in discovery.pairs if info.pair == case)
     plan = Plan(PROFILES["full"], RULES, seed, cores=describe.describe()["cores"])
-    launcher = Launcher(PAIRS, controls(found.threads))
+    launcher = Launcher(PAIRS, controls(discovery.threads))
     try:
         record = measure(info, launcher.start, plan)
     finally:
@@ -42,6 +42,6 @@ def judged(case: str, seed: int) -> Judgement:
 
 
 if __name__ == "__main__":
-    told = judged(os.environ[CASE], int(os.environ[SEED]))
+    judgement = judged(os.environ[CASE], int(os.environ[SEED]))
     fields = ("verdict", "speedup", "low", "high", "launches", "quarantined")
-    Path(sys.argv[1]).write_text(json.dumps({name: getattr(told, name) for name in fields}))
+    Path(sys.argv[1]).write_text(json.dumps({name: getattr(judgement, name) for name in fields}))

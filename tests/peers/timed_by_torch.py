@@ -14,14 +14,14 @@ from torch.utils.benchmark import Timer
 from tests.peers.steps import chosen
 
 if __name__ == "__main__":
-    found = {}
+    sides = {}
     for side in ("baseline", "optimized"):
         measured = Timer("step()", globals={"step": chosen(side)}).blocked_autorange()
-        found[side] = {
+        sides[side] = {
             "median": measured.median,
             "mean": measured.mean,
             "iqr": measured.iqr,
             "significant_figures": measured.significant_figures,
             "warned": measured.has_warnings,
         }
-    Path(sys.argv[1]).write_text(json.dumps(found))
+    Path(sys.argv[1]).write_text(json.dumps(sides))

@@ -68,7 +68,7 @@ def compared(info: PairInfo, launcher: Launcher) -> tuple[str, list[float], list
             next_one.end()
         launch = record.launches[-1]
         timed = zip(launch.variant, launch.seconds, strict=True)
-        ours.append(statistics.median(found for name, found in timed if name == "baseline") / record.steps)
+        ours.append(statistics.median(block for name, block in timed if name == "baseline") / record.steps)
         theirs.append(seconds_a_step(info, timer, seed, launcher))
     return timer, ours, theirs
 
@@ -111,7 +111,7 @@ def time_step(task: str, timer: str, seed: str) -> float:
 
 def welch(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float, float]:
     """(ratio of the geometric means, low, high): Welch's 95 % interval of the difference of the mean logarithms."""
-    logs = [[math.log(one) for one in listed] for listed in (ours, theirs)]
+    logs = [[math.log(value) for value in listed] for listed in (ours, theirs)]
     between = ttest_ind(*logs, equal_var=False).confidence_interval(0.95)
     mean = statistics.fmean(logs[0]) - statistics.fmean(logs[1])
     return math.exp(mean), math.exp(float(between.low)), math.exp(float(between.high))
@@ -121,10 +121,10 @@ def main(device: str = "auto") -> None:
     """Print the table of all controls whose sides share a process. Raises UserError."""
     rows = []
     with only_run():
-        found = discover(BENCHMARKS / "control.py", device)
-        launcher = Launcher(BENCHMARKS, controls(found.threads))
+        discovery = discover(BENCHMARKS / "control.py", device)
+        launcher = Launcher(BENCHMARKS, controls(discovery.threads))
         try:
-            for info in found.pairs:
+            for info in discovery.pairs:
                 if all(variant.settings == ProcessSettings() for variant in info.variants):
                     print(info.name, file=sys.stderr, flush=True)
                     timer, ours, theirs = compared(info, launcher)

@@ -35,6 +35,7 @@ from tipbench.machine.processor import (
     virtual,
 )
 from tipbench.tip.needs import available_cores
+from tipbench.tip.wording import plain
 
 GIB = 1 << 30
 
@@ -145,7 +146,7 @@ def swap_bytes() -> int | str:
 def version(package: str) -> str:
     """The installed version, read without importing the package."""
     try:
-        return importlib.metadata.version(package)
+        return importlib.metadata.version(package) or UNAVAILABLE  # None if its metadata are broken
     except importlib.metadata.PackageNotFoundError:
         return UNAVAILABLE
 
@@ -155,11 +156,11 @@ def compiler() -> str:
     for program in (os.environ.get("CXX", ""), "g++", "c++", "clang++"):
         if program and shutil.which(program):
             try:
-                answer = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20, check=False)
+                answer = subprocess.run([program, "--version"], capture_output=True, timeout=20, check=False)
             except (OSError, subprocess.SubprocessError):
                 continue
             # The line starts with the program as it was called, which may be a path.
-            first = answer.stdout.partition("\n")[0].strip()
+            first = plain(answer.stdout.decode(errors="replace").partition("\n")[0])
             return first.replace(program, Path(program).name) if first else Path(program).name
     return UNAVAILABLE
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NotRequired, TextIO, TypedDict
 
+import msgspec
 import psutil
 
 from tipbench.machine import activity, describe, gpu, native
 from tipbench.machine.describe import GIB
 from tipbench.machine.gpu import COMPUTE_MODES
 from tipbench.machine.proc import DENIED, ROOT, UNAVAILABLE
+from tipbench.tip.wording import plain
 
 OLDEST_TORCH, NEWEST_TORCH = (2, 11), (2, 15)
 OLDEST_PYTHON, NEWEST_PYTHON = (3, 11), (3, 13)
@@ -44,6 +46,23 @@ print("\\n" + json.dumps(facts))
 """Runs in a child process, so that doctor itself needs no torch and survives one that crashes."""
 
 
+class TorchFacts(TypedDict):
+    """What PROBE writes of a torch that can be imported."""
+
+    torch: str
+    threads: int
+    built_for: str
+    gpus: int
+    accelerator: str
+    torchvision_error: NotRequired[str]
+
+
+class TorchError(TypedDict):
+    """What it writes of one that cannot."""
+
+    torch_error: str
+
+
 @dataclass(frozen=True)
 class Finding:
     """One thing that is missing or disturbs.
@@ -63,18 +82,13 @@ class Finding:
 
 def report(stream: TextIO | None = None) -> int:
     """Write what `lines` gives. Returns 0 where measuring is possible, 1 where it is not."""
-    described, torch_facts, missed, disturbing = _examine()
-    for line in lines(described, torch_facts, missed, disturbing):
-        print(line, file=stream or sys.stdout)
-    return int(any(finding.blocks for finding in missed))
-
-
-def _examine() -> tuple[dict[str, Any], dict[str, Any], list[Finding], list[Finding]]:
     described, torch_facts = describe.describe(), ask_torch()
     # Last: importing torch, above, is work of our own, which has ended by now.
     _, busy = activity.watch()
     missed = [*missing(described, torch_facts), *order_of_gpus(gpu.gpus({}))]
-    return described, torch_facts, missed, disturbances(described, activity.state(), busy)
+    for line in lines(described, torch_facts, missed, disturbances(described, activity.state(), busy)):
+        print(line, file=stream or sys.stdout)
+    return int(any(finding.blocks for finding in missed))
 
 
 def lines(
@@ -83,8 +97,11 @@ def lines(
     missed: list[Finding],
     disturbing: list[Finding],
 ) -> list[str]:
-    """The whole report. described: `describe.describe()`. torch_facts: `ask_torch()`."""
-    rows = _rows(described, torch_facts)
+    """The whole report, safe in a terminal: another user names the processes that are busy.
+
+    described: `describe.describe()`. torch_facts: `ask_torch()`.
+    """
+    rows = [(topic, plain(value)) for topic, value in _rows(described, torch_facts)]
     width = max(len(topic) for topic, *_ in [*rows, *((finding.topic,) for finding in [*missed, *disturbing])])
     text = ["This machine", *(f"  {topic:<{width}}  {value}" for topic, value in rows)]
     for title, none, findings in (
@@ -93,8 +110,8 @@ def lines(
     ):
         text += ["", title] if findings else ["", f"{title}: {none}"]
         for finding in findings:
-            text.append(f"  {finding.topic:<{width}}  {finding.text}")
-            text.append(f"  {'':<{width}}  -> {finding.remedy}")
+            text.append(f"  {finding.topic:<{width}}  {plain(finding.text)}")
+            text.append(f"  {'':<{width}}  -> {plain(finding.remedy)}")
     return [*text, "", verdict(missed, disturbing)]
 
 
@@ -121,16 +138,18 @@ def ask_torch(python: str = sys.executable, timeout_s: float = 180) -> dict[str,
     """
     try:
         command = [python, "-P", "-c", PROBE]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+        done = subprocess.run(command, capture_output=True, timeout=timeout_s, check=False)
     except subprocess.TimeoutExpired:
         return {"torch_error": f"importing it took more than {timeout_s:.0f} s"}
     except OSError as error:
         return {"torch_error": str(error)}
+    answer = done.stdout.strip().rpartition(b"\n")[2]
     try:
-        facts = json.loads(done.stdout.strip().splitlines()[-1])
-        return facts if isinstance(facts, dict) else {"torch_error": "it said something unexpected"}
-    except (IndexError, ValueError):
-        return {"torch_error": f"importing it ended the process with status {done.returncode}"}
+        return dict(msgspec.json.decode(answer, type=TorchError if b'"torch_error"' in answer else TorchFacts))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if done.returncode:
+            return {"torch_error": f"importing it ended the process with status {done.returncode}"}
+        return {"torch_error": f"what was printed last after its import is no answer: {error}"}
 
 
 def missing(described: Mapping[str, Any], torch_facts: Mapping[str, Any], root: Path = ROOT) -> list[Finding]:
@@ -147,11 +166,11 @@ def missing(described: Mapping[str, Any], torch_facts: Mapping[str, Any], root: 
 
 
 def _python(running: tuple[int, ...]) -> list[Finding]:
-    written = ".".join(map(str, running))
+    version = ".".join(map(str, running))
     if running < OLDEST_PYTHON:
-        return [Finding("Python", f"this is {written}; 3.11 to 3.13 are supported", "install Python 3.13", blocks=True)]
+        return [Finding("Python", f"this is {version}; 3.11 to 3.13 are supported", "install Python 3.13", blocks=True)]
     if running > NEWEST_PYTHON:
-        return [Finding("Python", f"this is {written}; only 3.11 to 3.13 were tried", "use Python 3.13")]
+        return [Finding("Python", f"this is {version}; only 3.11 to 3.13 were tried", "use Python 3.13")]
     return []
 
 
@@ -160,16 +179,15 @@ def _torch(facts: Mapping[str, Any]) -> list[Finding]:
         why = f"torch cannot be imported: {_first_line(facts['torch_error'])}"
         return [Finding("torch", why, "run `make setup`, or `pip install torch`", blocks=True)]
     findings = []
-    number = tuple(int(part) for part in facts["torch"].split(".")[:2])
-    if number < OLDEST_TORCH:
-        old = f"this is {facts['torch']}; 2.11 to 2.15 are supported"
-        findings.append(Finding("torch", old, "run `make setup`, which installs 2.15", blocks=True))
-    elif number > NEWEST_TORCH:
-        new = f"this is {facts['torch']}; only 2.11 to 2.15 were tried"
-        findings.append(Finding("torch", new, "run `make setup`, which installs 2.15"))
+    version = facts["torch"]
+    number, install = re.match(r"(\d+)\.(\d+)", version), "run `make setup`, which installs 2.15"
+    if number and (int(number[1]), int(number[2])) < OLDEST_TORCH:
+        findings.append(Finding("torch", f"this is {version}; 2.11 to 2.15 are supported", install, blocks=True))
+    elif not number or (int(number[1]), int(number[2])) > NEWEST_TORCH:
+        findings.append(Finding("torch", f"this is {version}; only 2.11 to 2.15 were tried", install))
     if "torchvision_error" in facts:
         why = f"cannot be imported: {_first_line(facts['torchvision_error'])}"
-        findings.append(Finding("torchvision", why, f"install the torchvision that fits torch {facts['torch']}"))
+        findings.append(Finding("torchvision", why, f"install the torchvision that fits torch {version}"))
     return findings
 
 
@@ -233,9 +251,9 @@ def _native(described: Mapping[str, Any]) -> list[Finding]:
         text = "none of $CXX, g++, c++, clang++ found; torch.compile needs one"
         findings.append(Finding("C++ compiler", text, "install g++ (`apt-get install g++`, as root) or clang++"))
     for name in native.NAMES:
-        if native.find(name) is None:
+        if reason := native.missing(name):
             topic = name if name == "numactl" else f"lib{name}"
-            findings.append(Finding(topic, "not found", "run `make native`, which says why if it cannot get it"))
+            findings.append(Finding(topic, reason.text, reason.remedy))
     return findings
 
 

@@ -25,10 +25,11 @@ LOCAL = re.compile(r"\+(?:cpu|cu\d{2,4}|rocm\d[\d.]{0,6}|xpu|git[0-9a-f]{4,12})"
 
 HARDWARE = re.compile(
     r"(\d+th Gen )?(Genuine )?(AMD|Intel|NVIDIA|Apple|Arm|ARM|Ampere|AWS|Neoverse|Cortex|Hygon|IBM|POWER|Kunpeng"
-    r"|Fujitsu|Qualcomm|Loongson|Zhaoxin|QEMU|Common KVM|Tesla|Quadro|GeForce|TITAN)([ -](\d+\.\d+\w*|[\w+-]+))*",
+    r"|Fujitsu|Qualcomm|Loongson|Zhaoxin|QEMU|Common KVM|Tesla|Quadro|GeForce|TITAN)([ -]+(\d+\.\d+\w*|[\w+]+))*-*",
     re.ASCII,
 )
-"""A name that begins with its maker's, or with a line of products: any chip of theirs, and no address or path."""
+"""A name that begins with its maker's, or with a line of products: any chip of theirs, and no address or path. No text
+can be read in two ways, so that none takes long."""
 
 SYSTEM = re.compile(
     r"(Debian GNU/Linux|Ubuntu|Fedora(?: Linux)?|CentOS(?: Linux| Stream)?|Red Hat Enterprise Linux(?: Server)?|"
@@ -92,7 +93,7 @@ def hardware_name(value: Any) -> str | None:
 
 
 def microarchitecture_name(value: Any) -> str | None:
-    return value if value in known_names() else None
+    return value if isinstance(value, str) and value in known_names() else None
 
 
 def system(value: Any) -> str | None:

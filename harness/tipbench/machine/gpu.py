@@ -98,8 +98,8 @@ def _visible(nvml: Any, handles: Sequence[Any], listed: str) -> list[int]:
             start = entry if kind == "GPU-" else _text(_ask(_uuid_of_whole_card, nvml, entry))
             places = [place for place, uuid in enumerate(uuids) if entry.startswith(kind) and uuid.startswith(start)]
         else:
-            number = re.match(r"\+?(\d+)", entry)
-            places = [int(number[1])] if number and int(number[1]) < len(handles) else []
+            number = re.match(r"\+?0*(\d{1,9})(\d*)", entry, re.ASCII)
+            places = [int(number[1])] if number and not number[2] and int(number[1]) < len(handles) else []
         if len(places) != 1:
             break
         if kind == "MIG-" and places[0] in chosen:
@@ -127,4 +127,4 @@ def _ask(question: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

@@ -14,13 +14,22 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from platformdirs import user_cache_path
 
-INTEL_OPENMP = "2026.2.0"
+from tipbench.tip.reason import Reason
+from tipbench.tip.wording import plain
+
+INTEL_OPENMP = "intel-openmp==2026.2.0"
 """A wheel of 50 MB, of which only libiomp5.so (2.8 MB) stays."""
+
+INTEL_OPENMP_HASH = "sha256:2308a1a3e74718a9cd8cccf218c34d8cd80b43d3b89dfbb01b38dee205c50980"
+"""Of its wheel for Linux on x86-64, so that no further package index of a person's decides what is preloaded. The other
+libraries differ from distribution to distribution; `apt-get` takes them only with the distribution's signature."""
+
+SEPARATORS = re.compile("[ :$]")
+"""What no path in LD_PRELOAD can hold: the first two separate paths, the third begins $LIB and the like."""
 
 LIBRARIES = {
     "jemalloc": ("libjemalloc.so*",),
@@ -53,42 +62,48 @@ class NotFetched(Exception):
     """Something could not be fetched; the message says why and, where there is one, names the remedy."""
 
 
-@dataclass(frozen=True)
-class Fetched:
-    """What became of one library.
-
-    Attributes:
-        name: one of NAMES.
-        path: where it is; None if it is missing.
-        text: what was done, or why it is missing.
-    """
-
-    name: str
-    path: Path | None
-    text: str
-
-
 def cache_folder() -> Path:
     """Where fetched libraries are: `$XDG_CACHE_HOME/tipbench/native` or `~/.cache/tipbench/native`."""
     return user_cache_path("tipbench") / "native"
 
 
 def find(name: str, root: Path = Path("/")) -> Path | None:
-    """The library "jemalloc", "tcmalloc" or "iomp5", or the program "numactl"; None where it is missing.
+    """The library "jemalloc", "tcmalloc" or "iomp5", one by its absolute path, or the program "numactl"; None if there
+    is none that can be used.
 
-    Looked for in the cache folder, then in this Python's environment (wheels and conda put
-    libraries into its `lib`), then in the system. A library for another processor does not count.
+    Looked for in the cache folder, then in this Python's environment (wheels and conda put libraries into its `lib`),
+    then in the system. A library for another processor does not count, nor one whose path LD_PRELOAD cannot hold.
     """
     if name == "numactl":
         wrapper = cache_folder() / name
         program = str(wrapper) if os.access(wrapper, os.X_OK) else shutil.which(name)
         return Path(program) if program else None
+    places = (place for path in _libraries(name, root) for place in (path.resolve(), path))
+    return next((place for place in places if not SEPARATORS.search(str(place))), None)
+
+
+def missing(name: str, root: Path = Path("/")) -> Reason | None:
+    """Why there is nothing that `find` returns; None if there is."""
+    if name not in NAMES and not os.path.isabs(name):
+        fix = f"name one of {', '.join(NAMES)}, or an absolute path"
+        return Reason("needs.own", detail=f"no library is called {name!r}", fix=fix)
+    if find(name, root):
+        return None
+    unusable = next(_libraries(name, root), None) if name != "numactl" else None
+    if unusable:
+        return Reason("needs.native-path", detail=str(unusable))
+    if name not in NAMES:
+        return Reason("needs.own", detail=f"{name} is no shared library for this processor", fix="name another")
+    return Reason("needs.native", {"library": name if name == "numactl" else f"lib{name}"})
+
+
+def _libraries(name: str, root: Path) -> Iterator[Path]:
+    if name not in NAMES:
+        yield from filter(_fits, [Path(name)])
+        return
     for folder in _folders(root):
         for pattern in LIBRARIES[name]:
-            for path in sorted(folder.glob(pattern)):
-                if _fits(path):
-                    return path.resolve()
-    return None
+            yield from filter(_fits, sorted(folder.glob(pattern)))
 
 
 def with_path(prefix: Sequence[str]) -> list[str]:
@@ -112,7 +127,7 @@ def _ldconfig_folders() -> Iterator[Path]:
     program = shutil.which("ldconfig") or shutil.which("ldconfig", path="/sbin:/usr/sbin")
     if program is None:
         return
-    listed = subprocess.run([program, "-p"], capture_output=True, text=True, check=False).stdout
+    listed = subprocess.run([program, "-p"], capture_output=True, errors="surrogateescape", check=False).stdout
     yield from dict.fromkeys(Path(path).parent for path in re.findall(r"=> (/\S+)", listed))
 
 
@@ -131,30 +146,25 @@ def _elf_kind(path: Path) -> tuple[int, bytes] | None:
     return (header[4], header[18:20]) if header[:4] == b"\x7fELF" and len(header) == 20 else None
 
 
-def fetch(say: Callable[[str], None] = print) -> list[Fetched]:
+def fetch(say: Callable[[str], None] = print) -> None:
     """Fetch what is missing into the cache folder, one line to `say` for each. Never raises for a
     missing network, package or permission: the line says what is missing, why, and the remedy."""
-    results = [_fetch_one(name) for name in NAMES]
     width = max(len(name) for name in NAMES)
-    for result in results:
-        say(f"  {result.name:<{width}}  {result.text}")
-    return results
+    for name in NAMES:
+        say(f"  {name:<{width}}  {plain(_fetch_one(name))}")
 
 
-def _fetch_one(name: str) -> Fetched:
-    path = find(name)
-    if path:
-        return Fetched(name, path, f"already there: {path}")
+def _fetch_one(name: str) -> str:
+    """What became of a library, in words."""
+    if path := find(name):
+        return f"already there: {path}"
     try:
         cache_folder().mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="tipbench-") as scratch:
             source = _from_wheel(Path(scratch)) if name == "iomp5" else _from_apt(name, Path(scratch))
-    except NotFetched as error:
-        return Fetched(name, None, f"not fetched: {error}")
-    except (OSError, subprocess.SubprocessError) as error:
-        return Fetched(name, None, f"not fetched: {error}")
-    path = find(name)
-    return Fetched(name, path, f"fetched from {source}" if path else f"not fetched: {source} does not hold it")
+    except (NotFetched, OSError, subprocess.SubprocessError) as error:
+        return f"not fetched: {error}"
+    return f"fetched from {source}"
 
 
 def _from_apt(name: str, scratch: Path) -> str:
@@ -197,9 +207,10 @@ def _unpacked(name: str, scratch: Path) -> Path:
 
 def _download(name: str, folder: Path) -> Path | None:
     """The downloaded package; None where apt knows none by these names. Raises NotFetched."""
+    options = ("Acquire::Retries=1", "Acquire::http::Timeout=30", "APT::Get::AllowUnauthenticated=false")
     for package in APT[name]:
-        done = _run("apt-get", "-q", "-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=30", "download", package,
-                    cwd=folder)  # fmt: skip
+        words = (word for option in options for word in ("-o", option))
+        done = _run("apt-get", "-q", *words, "download", package, cwd=folder)
         archives = list(folder.glob("*.deb"))
         if archives:
             return archives[0]
@@ -214,18 +225,18 @@ def _from_wheel(scratch: Path) -> str:
         raise NotFetched("Intel builds it for x86-64 only")
     import zipfile  # only here: `find` is on the path of every worker, and this import is not free
 
-    requirement = f"intel-openmp=={INTEL_OPENMP}"
+    requirements = scratch / "requirements.txt"
+    requirements.write_text(f"{INTEL_OPENMP} --hash={INTEL_OPENMP_HASH}\n")
     done = _run(sys.executable, "-P", "-m", "pip", "download", "-qq", "--disable-pip-version-check", "--no-deps",
-                "--only-binary=:all:", "-d", str(scratch), requirement, timeout=600)  # fmt: skip
+                "--only-binary=:all:", "--require-hashes", "-d", str(scratch), "-r", str(requirements),
+                timeout=600)  # fmt: skip
     wheels = list(scratch.glob("*.whl"))
-    if not wheels:
-        raise NotFetched(f"pip could not download {requirement}: {_last_line(done.stderr)}")
+    if done.returncode or not wheels:
+        raise NotFetched(f"pip could not download {INTEL_OPENMP}: {_last_line(done.stderr)}")
     with zipfile.ZipFile(wheels[0]) as wheel:
-        inside = [member for member in wheel.namelist() if member.endswith("/libiomp5.so")]
-        if not inside:
-            raise NotFetched(f"{wheels[0].name} holds no libiomp5.so")
-        _place(Path(wheel.extract(inside[0], scratch)), cache_folder() / "libiomp5.so")
-    return f"the wheel {requirement}"
+        inside = next(member for member in wheel.namelist() if member.endswith("/libiomp5.so"))
+        _place(Path(wheel.extract(inside, scratch)), cache_folder() / "libiomp5.so")
+    return f"the wheel {INTEL_OPENMP}"
 
 
 def _library(name: str, folder: Path) -> Path:
@@ -241,14 +252,21 @@ def _place(source: Path, target: Path, check: bool = True) -> None:
 
     Raises NotFetched where `check` finds that the loader refuses it (built for a newer glibc).
     """
-    if check:
-        loaded = _run(shutil.which("true") or "/bin/true", env={**os.environ, "LD_PRELOAD": str(source)})
-        if loaded.returncode or loaded.stderr:
-            raise NotFetched(f"the loader refuses {source.name}: {_last_line(loaded.stderr)}")
+    if check and SEPARATORS.search(str(target)):
+        raise NotFetched(
+            f"LD_PRELOAD cannot hold its path {target}; set XDG_CACHE_HOME to one without blank, colon and $"
+        )
     partial = target.with_name(f".{target.name}.{os.getpid()}")
-    shutil.copyfile(source, partial)
-    partial.chmod(0o755)
-    partial.replace(target)
+    try:
+        shutil.copyfile(source, partial)
+        partial.chmod(0o755)
+        if check:
+            loaded = _run(shutil.which("true") or "/bin/true", env={**os.environ, "LD_PRELOAD": str(partial)})
+            if loaded.returncode or loaded.stderr:
+                raise NotFetched(f"the loader refuses {source.name}: {_last_line(loaded.stderr)}")
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _run(
@@ -257,7 +275,7 @@ def _run(
     # LC_ALL: the messages are read, so they must be the untranslated ones.
     return subprocess.run(
         command, cwd=cwd, env={**(env or os.environ), "LC_ALL": "C"}, timeout=timeout,
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        stdin=subprocess.DEVNULL, capture_output=True, errors="replace", check=False,
     )  # fmt: skip
 
 
@@ -272,7 +290,8 @@ def main(arguments: list[str]) -> int:
         fetch()
     else:
         for name in NAMES:
-            print(f"  {name:<8}  {find(name) or 'not found; run `make native`'}")
+            reason = missing(name)
+            print(f"  {name:<8}  {f'{reason.text}; {reason.remedy}' if reason else find(name)}")
     return 0
 
 

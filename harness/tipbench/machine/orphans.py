@@ -95,10 +95,13 @@ def _runs(process: psutil.Process) -> bool:
 
 
 def end_working_in(folder: Path) -> None:
-    """End every process whose TMPDIR lies in `folder`: programs that a step started do not die with it."""
+    """End every other process of this user whose TMPDIR lies in `folder`: programs that a step started do not die with
+    it. Root can read the variables of all users, and any of them may name our folder."""
     for process in psutil.process_iter():
         with suppress(psutil.Error):  # ended meanwhile, or another user's
-            if Path(process.environ().get("TMPDIR", "/")).is_relative_to(folder):
+            if process.pid == os.getpid() or process.uids().real != os.getuid():
+                continue
+            if Path(os.path.normpath(process.environ().get("TMPDIR", "/"))).is_relative_to(folder):
                 process.kill()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from tipbench.records.record import PairInfo
 from tipbench.suite.discover import Discovery
 from tipbench.tip.guide import ITEMS, Answer, answers
+from tipbench.tip.wording import plain
 
 
 def as_json(discovery: Discovery) -> str:
@@ -20,7 +21,7 @@ def as_json(discovery: Discovery) -> str:
         fields = {"tip": tip["id"], **{name: tip[name] for name in ("title", "guide", "claim", "status")}}
         tips.append({**fields, "pairs": [_pair(info) for info in pairs]})
     broken = [{"file": record.info.file, "reason": record.reason} for record in discovery.broken]
-    return json.dumps({"tips": tips, "broken": broken}, indent=2, ensure_ascii=False)
+    return json.dumps({"tips": tips, "broken": broken}, indent=2)  # ASCII: a terminal acts on some other characters
 
 
 def _pair(info: PairInfo) -> dict[str, Any]:
@@ -47,23 +48,24 @@ def _obstacle(info: PairInfo) -> tuple[str, str]:
 
 
 def as_text(discovery: Discovery) -> str:
-    """For people: a block a tip, a line a pair."""
+    """For people, and safe in a terminal whatever files say: a block a tip, a line a pair."""
     lines = []
     for tip, pairs in _tips(discovery):
-        guide = f"  [{', '.join(tip['guide'])}]" if tip["guide"] else ""
-        status = "" if tip["status"] == "current" else f"  ({tip['status']})"
-        lines += ["", f"{tip['id']}: {tip['title']}{guide}{status}"]
+        guide = f"  [{plain(', '.join(map(str, tip['guide'])))}]" if tip["guide"] else ""
+        status = "" if tip["status"] == "current" else f"  ({plain(tip['status'])})"
+        lines += ["", plain(f"{tip['id']}: {tip['title']}") + guide + status]
         width = max(len(info.pair) for info in pairs)
         for info in pairs:
             reason, remedy = _obstacle(info)
-            variants = ", ".join(variant.name for variant in info.variants)
+            variants = plain(", ".join(variant.name for variant in info.variants))
             lines.append(f"  {info.pair:<{width}}  {info.scale}  {'skipped' if reason else 'runs':<7}  {variants}")
             if reason:
-                lines.append(f"  {'':<{width}}  why: {reason}; remedy: {remedy}")
+                lines.append(f"  {'':<{width}}  {plain(f'why: {reason}; remedy: {remedy}')}")
             for variant in info.variants if not reason else ():
                 if variant.reason:
-                    lines.append(f"  {'':<{width}}  without {variant.name}: {variant.reason}; remedy: {variant.remedy}")
-    lines += [f"\nbroken: {record.reason}" for record in discovery.broken]
+                    without = f"without {variant.name}: {variant.reason}; remedy: {variant.remedy}"
+                    lines.append(f"  {'':<{width}}  {plain(without)}")
+    lines += [f"\n{plain(f'broken: {record.reason}')}" for record in discovery.broken]
     runnable = sum(not _obstacle(info)[0] for info in discovery.pairs)
     counted = f"{len(discovery.pairs)} pair{'s' * (len(discovery.pairs) != 1)}"
     lines += ["", f"{counted}, {runnable} run here (torch {discovery.torch}, {discovery.device})"]

@@ -13,7 +13,7 @@ from typing import Any
 from tipbench.machine import native
 from tipbench.machine.limits import memory_bytes
 from tipbench.records.record import PairInfo, VariantInfo
-from tipbench.suite.files import BENCHMARKS, explain, load, pair_classes
+from tipbench.suite.files import BENCHMARKS, explain, load, pair_classes, text
 from tipbench.suite.source import sides
 from tipbench.tip.device import NoDevice, torch_here
 from tipbench.tip.needs import Need, available_cores, gpu, other_device
@@ -34,7 +34,7 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes:
         missing = unmet((gpu(-(-ranks // nodes)),), device)  # each rank has one of its own
     listed = []
     for variant in variants(pair):
-        lacks = unmet(variant.needs, device)
+        lacks = unmet(variant.needs, device) or next(filter(None, map(native.missing, variant.settings.preload)), None)
         ranks = variant.settings.ranks
         if not lacks and ranks > 1 and ranks % nodes:
             lacks = Reason("needs.even-ranks", {"ranks": ranks, "nodes": nodes})
@@ -57,7 +57,7 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes:
         worded=headline_variant(pair),
         job=job_of(pair, tip.id),
         truth=dict(pair.truth),
-        code=sides(file.read_text(), pair.__name__),
+        code=sides(text(file), pair.__name__),
     )
 
 
@@ -79,8 +79,8 @@ def unmet(needs: Sequence[Need], device: str) -> Reason | None:
     for need in needs:
         if missing := need.unmet(device):
             return missing
-        if need.native and not native.find(need.native.removeprefix("lib")):
-            return Reason("needs.native", {"library": need.native})
+        if need.native and (missing := native.missing(need.native.removeprefix("lib"))):
+            return missing
     return None
 
 

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,9 +26,17 @@ from tipbench.machine.temporary import TemporaryFolderFull, full, writing_to
 from tipbench.records.record import PairInfo, Record
 from tipbench.suite.files import pair_files
 from tipbench.tip.reason import Reason
+from tipbench.tip.wording import plain
 
 IMPORT_DEADLINE = 120.0
 """Seconds that importing all files of a folder may take."""
+
+OUTPUT_LIMIT = 64 << 20
+"""Bytes that they may print, all together."""
+
+
+TAIL = 4096
+"""Bytes of what they printed last that are looked at if torch cannot be imported."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +81,9 @@ def discover(folder: Path, device: str = "auto", nodes: int = 1, size: str = "")
             if answers and "finished" in answers[-1]:
                 break
             if len(answers) < 2:
-                raise NoTorch(f"torch cannot be imported by {sys.executable} ({ending}): {output}")
+                raise NoTorch(f"torch cannot be imported by {sys.executable} ({ending}): {plain(output)}")
             # The process died in this file; the others get another try without it.
-            file = Path(answers[-1]["importing"])
+            file = Path(next(answer["importing"] for answer in reversed(answers) if "importing" in answer))
             broken.append(_broken(file, device, f"{file.name}: the process {ending} while importing it"))
             files.remove(file)
     pairs = [PairInfo.from_json(pair) for answer in answers for pair in answer.get("pairs", ())]
@@ -101,10 +110,7 @@ def _describe(
             start_new_session=True,
         )
         try:
-            code = process.wait(IMPORT_DEADLINE)
-            ending = f"ended by {signal.Signals(-code).name}" if code < 0 else f"left with exit code {code}"
-        except subprocess.TimeoutExpired:
-            ending = f"came to no end in {IMPORT_DEADLINE:.0f} s"
+            ending = _ending(process, log)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -114,7 +120,24 @@ def _describe(
         if why := full(scratch):
             raise TemporaryFolderFull(why)
         lines = [line for line in lines if line.endswith(b"\n")]  # it may have ended in the middle of one
-    return [json.loads(line) for line in lines], " ".join(log.read_text(errors="replace").split("\n")[-3:]), ending
+    with log.open("rb") as output:
+        output.seek(max(0, log.stat().st_size - TAIL))
+        last = output.read(TAIL).decode(errors="replace")
+    return [json.loads(line) for line in lines], " ".join(last.split("\n")[-3:]), ending
+
+
+def _ending(process: subprocess.Popen[bytes], log: Path) -> str:
+    """Wait for the end of a process, or until it has taken too long or printed too much; in words."""
+    deadline = time.monotonic() + IMPORT_DEADLINE
+    while True:
+        try:
+            code = process.wait(0.5)
+            return f"ended by {signal.Signals(-code).name}" if code < 0 else f"left with exit code {code}"
+        except subprocess.TimeoutExpired:
+            if log.stat().st_size > OUTPUT_LIMIT:
+                return f"printed over {OUTPUT_LIMIT >> 20} MiB"
+            if time.monotonic() > deadline:
+                return f"came to no end in {IMPORT_DEADLINE:.0f} s"
 
 
 def _broken(file: Path, device: str, reason: str) -> Record:

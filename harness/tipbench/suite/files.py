@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import re
 import sys
 import traceback
 from pathlib import Path
@@ -36,15 +37,24 @@ def pair_files(folder: Path) -> list[Path]:
     if folder.is_file():
         return [folder]
     chapters = ["general", "cpu", "gpu", "distributed", "training", "modern"]
-    files = [file for file in folder.rglob("*.py") if "TIP" in text(file) and not _installed(file.relative_to(folder))]
+    files = [
+        file for file in folder.rglob("*.py") if holds_a_tip(text(file)) and not _installed(file.relative_to(folder))
+    ]
 
     def position(file: Path) -> tuple[int, str]:
         chapter = file.relative_to(folder).parts[0]
         return (chapters.index(chapter) if chapter in chapters else -1, str(file))
 
     if not files:
-        raise NoFolder(f"no pairs in {folder}: a file of pairs has a TIP and classes derived from Pair")
+        raise NoFolder(f"no pairs in {folder}: a file of pairs has a TIP, and imports Pair from tipbench")
     return sorted(files, key=position)
+
+
+def holds_a_tip(text: str) -> bool:
+    """Whether a file says of itself that it holds pairs: it has a TIP and imports from tipbench. No other is imported,
+    because importing a file runs it."""
+    imports = re.search(r"^\s*(from|import)\s+tipbench\b", text, re.MULTILINE)
+    return bool(imports and re.search(r"^\s*TIP\b|\bimport\b.*\bTIP\b", text, re.MULTILINE))
 
 
 def _installed(file: Path) -> bool:
@@ -70,6 +80,8 @@ def load(file: Path, folder: Path) -> ModuleType:
     else:
         root = folder if folder.is_dir() else folder.parent
         name = "_".join(["pairs", *file.relative_to(root).with_suffix("").parts])
+        while name in sys.modules and sys.modules[name].__file__ != str(file.absolute()):
+            name += "_"  # a/b_c.py and a_b/c.py
         # Last: a file of a person's own named random.py must not be taken for the standard library's.
         sys.path += [str(place) for place in (root, Path.cwd()) if str(place) not in sys.path]
     if name in sys.modules:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
 import re
 from collections.abc import Sequence
 
 from tipbench.errors import UserError
 from tipbench.records.record import PairInfo
+from tipbench.tip.wording import plain
+
+TRUE, FALSE = "\0T", "\0F"
+"""In place of parentheses and what is within: no argument of a command can hold the first character."""
 
 
 class NothingSelected(UserError):
@@ -28,12 +31,14 @@ def select(
     for name in names:
         if name not in existing:
             near = difflib.get_close_matches(name, existing, n=1, cutoff=0.4)
-            hint = f"did you mean {near[0]}? " if near else ""
+            hint = f"did you mean {plain(near[0])}? " if near else ""
             raise NothingSelected(f"no tip or pair is named {name!r}; {hint}{remedy}")
     chosen = [info for info in pairs if not names or info.name in names or info.tip["id"] in names]
     if expression:
-        keeps = _Expression(expression)
-        chosen = [info for info in chosen if keeps.matches(info)]
+        try:
+            chosen = [info for info in chosen if _holds(expression, _searched(info))]
+        except SyntaxError:
+            raise NothingSelected(f"-k {expression!r} is no expression of words with and, or, not") from None
     if not chosen:
         raise NothingSelected(
             f"-k {expression!r} selects none of the pairs" if expression else "there are no pairs here"
@@ -41,40 +46,27 @@ def select(
     return chosen
 
 
-class _Expression:
-    """Words with and, or, not and parentheses, as after `pytest -k`: a word holds where it is part of a pair's
-    name, scale, file or title, in whatever case."""
+def _searched(info: PairInfo) -> str:
+    return f"{info.name} {info.scale} {info.file} {info.tip['title']}".lower()
 
-    def __init__(self, text: str) -> None:
-        """Raises NothingSelected where the text is no such expression."""
-        self._words: list[str] = []
-        try:
-            # The three operators have the precedence of Python's own, so Python parses them; words become names.
-            self._tree = ast.parse(re.sub(r"[\w:+\-.\[\]/\\]+", self._name, text).strip(), mode="eval").body
-            self._holds(self._tree, "")
-        except (SyntaxError, RecursionError, MemoryError):
-            raise NothingSelected(f"-k {text!r} is no expression of words with and, or, not") from None
 
-    def _name(self, match: re.Match[str]) -> str:
-        if match[0] in ("and", "or", "not"):
-            return match[0]
-        self._words.append(match[0].lower())
-        return f"w{len(self._words) - 1}"
+def _holds(expression: str, text: str) -> bool:
+    """Whether words with and, or, not and parentheses, as after `pytest -k`, hold for a text in lower case: a word does
+    if it is part of the text. Raises SyntaxError for anything else."""
+    while inner := re.search(r"\(([^()]*)\)", expression):
+        value = TRUE if _holds(inner[1], text) else FALSE
+        expression = f"{expression[: inner.start()]} {value} {expression[inner.end() :]}"
+    alternatives = [re.split(r"\sand\s", part) for part in re.split(r"\sor\s", expression)]
+    values = [[_term_holds(term, text) for term in terms] for terms in alternatives]  # all of them: any may be wrong
+    return any(map(all, values))
 
-    def matches(self, info: PairInfo) -> bool:
-        return self._holds(self._tree, f"{info.name} {info.scale} {info.file} {info.tip['title']}".lower())
 
-    def _holds(self, node: ast.expr, text: str) -> bool:
-        """Raises SyntaxError for what Python knows beyond the three operators, such as a call."""
-        match node:
-            case ast.BoolOp():
-                parts = [self._holds(part, text) for part in node.values]
-                return all(parts) if isinstance(node.op, ast.And) else any(parts)
-            case ast.UnaryOp(op=ast.Not()):
-                return not self._holds(node.operand, text)
-            case ast.Name():
-                return self._words[int(node.id.removeprefix("w"))] in text
+def _term_holds(term: str, text: str) -> bool:
+    match = re.fullmatch(rf"\s*((?:not\s+)*)([\w:+\-.\[\]/\\]+|{TRUE}|{FALSE})\s*", term)
+    if match is None or match[2] in ("and", "or", "not"):
         raise SyntaxError
+    value = match[2] == TRUE or match[2].lower() in text
+    return value != (match[1].count("not") % 2 == 1)
 
 
 def with_controls(chosen: Sequence[PairInfo], controls: Sequence[PairInfo], whole: bool) -> list[PairInfo]:

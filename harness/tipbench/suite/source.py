@@ -84,7 +84,7 @@ def sides(text: str, pair: str, read: Read = of_suite) -> dict[str, str]:
 def _parsed(text: str) -> ast.Module:
     try:
         return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last for very deep nesting
         return ast.Module([], [])
 
 

@@ -311,7 +311,8 @@ def _cpu_seconds(pid: int | None) -> float:
 
 def mapped_library(names: Iterable[str]) -> str | None:
     """The first of `names` that a library loaded into this process carries in its file name, or None."""
-    files = {Path(line.split()[-1]).name for line in Path("/proc/self/maps").read_text().splitlines() if "/" in line}
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    files = {line.rpartition("/")[2] for line in maps if "/" in line}  # "libjemalloc.so.2 (deleted)" if it was replaced
     return next((name for name in names if any(name in file for file in files)), None)
 
 

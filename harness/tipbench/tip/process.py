@@ -35,7 +35,9 @@ class ProcessSettings:
     own_process: str = ""
 
     def filled(self, arguments: Mapping[str, Any]) -> ProcessSettings:
-        """The same, with `{name}` in values replaced by a sweep's arguments."""
+        """The same, with `{name}` in values replaced by a sweep's arguments, if there are any."""
+        if not arguments:
+            return self
         return replace(
             self,
             env=tuple((name, value.format(**arguments)) for name, value in self.env),

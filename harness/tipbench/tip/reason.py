@@ -137,6 +137,11 @@ NEEDS_SENTENCES = {
     ),
     "numa-nodes": Sentence("{found:NUMA node}; needs {wanted}", "run on a machine with several sockets"),
     "native": Sentence("{library} not found", "run `make native`"),
+    "native-path": Sentence(
+        "LD_PRELOAD cannot hold the path of {detail}: it has a blank, a colon or a dollar sign",
+        "export XDG_CACHE_HOME=/a/path/without/them, then run `make native`; of a library of your own: link to it",
+        unnamed="a library",
+    ),
     "package": Sentence("the Python package {package} is not installed", "pip install {package}"),
     "torchvision": Sentence("torchvision cannot be imported{detail}", "install the torchvision that fits this torch"),
     "onednn-fusion": Sentence("this torch has no torch.jit.enable_onednn_fusion", "use torch.compile"),
