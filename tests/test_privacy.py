@@ -18,7 +18,8 @@ import pytest
 
 from tests.git_server import everything, files, serving
 from tests.made_up import MACHINE as MADE_UP
-from tests.published import TOKEN, stored, suite_run
+from tests.made_up import stored
+from tests.published import TOKEN, suite_run
 from tipbench.machine import describe
 from tipbench.machine.controls import controls
 from tipbench.machine.fields import MACHINE_FIELDS

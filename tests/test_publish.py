@@ -20,8 +20,8 @@ from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
 from tests.git_server import commits, files, git, put
-from tests.made_up import info, measured, run
-from tests.published import entry, of, on, picture, published, stored, suite_run
+from tests.made_up import info, measured, run, stored
+from tests.published import entry, of, on, picture, published, suite_run
 from tipbench import cli
 from tipbench.publish import index, markup, pages, secret, target
 from tipbench.publish import send as sending

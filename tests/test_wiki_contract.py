@@ -6,15 +6,13 @@ import contextlib
 import hashlib
 import logging
 import re
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
-from tests import wikis
+from tests import servers, wikis
 from tests.published import BOT_TOKEN, TOKEN, hostile, published, refused
 from tests.wikis import Real, Site
 from tipbench.publish import index, media_wiki
@@ -248,29 +246,14 @@ def answering(status: int, body: bytes = b"", **headers: str) -> Iterator[tuple[
     """A server that answers all requests alike; its address, and the requests' paths and headers."""
     requests: list[Any] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+    class Handler(servers.Handler):
+        def answer(self) -> None:
+            self.body()
             requests.append((self.path, str(self.headers)))
-            self.send_response(status)
-            for name, value in {"Content-Length": str(len(body)), **headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
+            self.reply(status, body, **headers)
 
-        do_POST = do_PUT = do_GET
-
-        def log_message(self, format: str, *arguments: object) -> None: ...
-
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listening.server_port}/wiki/", requests
-    finally:
-        listening.shutdown()
-        listening.server_close()
-        thread.join()
+    with servers.answering(Handler) as url:
+        yield f"{url}/wiki/", requests
 
 
 @pytest.fixture

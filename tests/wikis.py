@@ -6,7 +6,6 @@ Each is one that serves many tests, which keep apart by the names of their machi
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import re
 import time
@@ -211,14 +210,6 @@ class Doku(Real):
         return len(file.read_text().splitlines()) if file.exists() else 0
 
     @contextlib.contextmanager
-    def locked(self, id: str) -> Iterator[None]:
-        """A person has the page's form open."""
-        lock = self.server.folder / "data/locks" / f"{hashlib.md5(id.encode()).hexdigest()}.lock"
-        lock.write_text("human")
-        yield
-        lock.unlink()
-
-    @contextlib.contextmanager
     def rules(self, text: str) -> Iterator[None]:
         file: File = self.server.folder / "conf/acl.auth.php"
         before = file.read_text()
@@ -257,10 +248,10 @@ class Stand(Site):
         self.site.save(self.name(path), text)
 
     def versions(self, path: str) -> int:
-        return self.site.page(self.name(path)).version
+        return self.site.pages[self.name(path)].version
 
     def uploads(self, path: str) -> int:
-        return self.site.page(self.name(path)).uploads
+        return self.site.pages[self.name(path)].uploads
 
     @contextlib.contextmanager
     def read_only(self) -> Iterator[None]:
