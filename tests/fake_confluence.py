@@ -129,7 +129,7 @@ def running() -> Iterator[FakeConfluence]:
                     status, answer = 200, site.answer(self.command, parts.path, query, body, self.headers)
             except RefusedRequest as error:
                 status, answer = error.status, {"message": str(error)}
-            self.reply(status, json.dumps(answer).encode())
+            self.reply(status, json.dumps(answer).encode(), {})
 
     with servers.answering(Handler) as url:
         site.url = f"{url}/wiki"

@@ -105,7 +105,7 @@ def serving(root: Path) -> Iterator[GitServer]:
             server.seen.append((self.requestline, str(self.headers), body))
             kind, _, sent = self.headers.get("Authorization", "").partition(" ")
             if kind != "Basic" or base64.b64decode(sent).decode().partition(":")[2] != TOKEN:
-                self.reply(401, **{"WWW-Authenticate": 'Basic realm="wiki"'})
+                self.reply(401, b"", {"WWW-Authenticate": 'Basic realm="wiki"'})
                 return
             parts = urlsplit(self.path)
             environment = {
@@ -126,7 +126,7 @@ def serving(root: Path) -> Iterator[GitServer]:
             answer = subprocess.run(backend, input=body, env=environment, capture_output=True, check=False).stdout
             head, _, rest = answer.partition(b"\r\n\r\n")
             headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n") if line)
-            self.reply(int(headers.pop("Status", "200").split()[0]), rest, **headers)
+            self.reply(int(headers.pop("Status", "200").split()[0]), rest, headers)
 
         def body(self) -> bytes:
             if self.headers.get("Transfer-Encoding") != "chunked":

@@ -45,7 +45,7 @@ class Handler(BaseHTTPRequestHandler):
     def body(self) -> bytes:
         return self.rfile.read(int(self.headers.get("Content-Length") or 0))
 
-    def reply(self, status: int, body: bytes = b"", **headers: str) -> None:
+    def reply(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
         self.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(body))}.items():
             self.send_header(name, value)

@@ -250,7 +250,7 @@ def answering(status: int, body: bytes = b"", **headers: str) -> Iterator[tuple[
         def answer(self) -> None:
             self.body()
             requests.append((self.path, str(self.headers)))
-            self.reply(status, body, **headers)
+            self.reply(status, body, headers)
 
     with servers.answering(Handler) as url:
         yield f"{url}/wiki/", requests

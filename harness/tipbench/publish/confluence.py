@@ -8,7 +8,6 @@ nobody has written since. Titles are unique in a space, so a page is titled by i
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import io
 import re
@@ -60,11 +59,9 @@ class Confluence:
             raise WikiError(f"no token for {self._url}: set TIPBENCH_USER (the account's e-mail address) and "
                             "TIPBENCH_TOKEN")  # fmt: skip
         self._secret = secret
-        basic = b"Basic " + base64.b64encode(f"{secret.user}:{secret.token}".encode())
-        header = basic if secret.user else b"Bearer " + secret.token.encode()
         # Their retries wait as long as the server says.
         self._client: Any = Client(
-            self._url, session=web.session(header), timeout=int(web.TIMEOUT_S), retry_with_header=False
+            self._url, session=web.session(secret.header), timeout=int(web.TIMEOUT_S), retry_with_header=False
         )
         self._pages: dict[str, dict[str, Any]] = {}
         self._unchanged: dict[str, tuple[str, str]] = {}

@@ -9,7 +9,6 @@ and write. A lock keeps other users out, but not another publisher with our own 
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import http.client
 import re
@@ -19,7 +18,6 @@ import xmlrpc.client
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit
 from xml.parsers.expat import ExpatError
 
 from tipbench.publish import markup, web
@@ -55,17 +53,11 @@ class DokuWiki:
     def __init__(self, url: str, secret: Secret) -> None:
         """url: of the folder that holds doku.php. Raises WikiError where no DokuWiki answers there, or where it does
         not take the token."""
-        self._url = re.sub(r"/(?:doku|index)\.php.*$", "/", url).rstrip("/") + "/"
+        self._url = web.folder(url)
         self._secret = secret
-        header = ""
-        if secret.user:
-            header = "Basic " + base64.b64encode(f"{secret.user}:{secret.token}".encode()).decode()
-        elif secret.token:
-            header = f"Bearer {secret.token}"
-        encrypted = urlsplit(self._url).scheme == "https"
-        headers = [("Authorization", header)] if header else []
+        headers = [("Authorization", secret.header.decode())] if secret.header else []
         # xmlrpc.client follows no redirect, so the token goes nowhere else.
-        self._transport = _Encrypted(headers=headers) if encrypted else _Plain(headers=headers)
+        self._transport = (_Encrypted if self._url.startswith("https:") else _Plain)(headers=headers)
         self._server = xmlrpc.client.ServerProxy(f"{self._url}lib/exe/xmlrpc.php", self._transport)
         # A wrong password would pass for a stranger until something is written.
         if secret.user and not self._call("", "dokuwiki.login", secret.user, secret.token):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -49,17 +48,16 @@ class MediaWiki:
     def __init__(self, url: str, secret: Secret) -> None:
         """url: of the folder that holds api.php. Raises WikiError where no MediaWiki answers there, or where it does
         not take the token."""
-        self._url = re.sub(r"/(?:api|index)\.php.*$", "/", url).rstrip("/") + "/"
+        self._url = web.folder(url)
         self._secret = secret
         self._revisions: dict[str, int] = {}
         parts = urlsplit(self._url)
-        bearer = b"" if secret.user or not secret.token else b"Bearer " + secret.token.encode()
         with self._explained():
             self._site: Any = mwclient.Site(
                 parts.netloc,
                 parts.path,
                 scheme=parts.scheme,
-                pool=web.session(bearer),
+                pool=web.session(b"" if secret.user else secret.header),
                 max_retries=RETRIES,
                 retry_timeout=RETRY_S,
                 connection_options={"timeout": web.TIMEOUT_S},
@@ -83,8 +81,8 @@ class MediaWiki:
 
     def read(self, path: str) -> str | None:
         with self._explained(path):
-            wanted = {"prop": "revisions", "rvprop": "ids|content", "rvslots": "main", "titles": self._title(path)}
-            (page,) = self._site.get("query", **wanted)["query"]["pages"].values()
+            query = {"prop": "revisions", "rvprop": "ids|content", "rvslots": "main", "titles": self._title(path)}
+            (page,) = self._site.get("query", **query)["query"]["pages"].values()
         if "revisions" not in page:
             self._revisions.pop(path, None)
             return None
@@ -95,11 +93,11 @@ class MediaWiki:
         return str(revision["slots"]["main"]["*"])
 
     def write(self, path: str, text: str, base: str | None) -> None:
-        known = {"createonly": "1"} if base is None else {"baserevid": self._revisions[path], "nocreate": "1"}
+        condition = {"createonly": "1"} if base is None else {"baserevid": self._revisions[path], "nocreate": "1"}
         if not self._secret.token:
             raise WikiError(f"{self._url}: writing needs a user and a token: {BOT_PASSWORD}")
         with self._explained(path):
-            self._site.pages[self._title(path)].edit(text, SUMMARY, bot=True, **known)
+            self._site.pages[self._title(path)].edit(text, SUMMARY, bot=True, **condition)
 
     def has(self, path: str, name: str, content: bytes) -> bool:
         """Raises WikiError also where a file of that name is another's."""
@@ -107,8 +105,8 @@ class MediaWiki:
             return True
         title = f"File:{self._file(path, name)}"
         with self._explained(path):
-            wanted = {"prop": "imageinfo", "iiprop": "sha1|user|comment", "titles": title}
-            (page,) = self._site.get("query", **wanted)["query"]["pages"].values()
+            query = {"prop": "imageinfo", "iiprop": "sha1|user|comment", "titles": title}
+            (page,) = self._site.get("query", **query)["query"]["pages"].values()
         if page.get("imagerepository") != "local":
             return False
         newest = page["imageinfo"][0]

@@ -15,18 +15,37 @@ HIDDEN = "***"
 
 @dataclass(frozen=True)
 class Secret:
-    """user: empty where the wiki needs none. token: a token or password, empty where none is known."""
+    """What a wiki is written with.
+
+    Attributes:
+        user: empty where the wiki needs none.
+        token: a token or password, empty where there is none.
+    """
 
     user: str
     token: str = field(repr=False)
+
+    @property
+    def header(self) -> bytes:
+        """`Authorization` in HTTP: of user and password, of a token alone, or empty."""
+        return b"Basic " + self._basic if self.user else b"Bearer " + self.token.encode() if self.token else b""
+
+    @property
+    def _basic(self) -> bytes:
+        return base64.b64encode(f"{self.user}:{self.token}".encode())
 
     def hide(self, text: str) -> str:
         """The text without the token, however a URL or an Authorization header would spell it: servers and
         libraries quote requests in their errors."""
         if not self.token:
             return text
-        basic = base64.b64encode(f"{self.user}:{self.token}".encode()).decode()
-        for spelt in (basic, quote(self.token, safe=""), quote_plus(self.token), quote(self.token), self.token):
+        for spelt in (
+            self._basic.decode(),
+            quote(self.token, safe=""),
+            quote_plus(self.token),
+            quote(self.token),
+            self.token,
+        ):
             text = text.replace(spelt, HIDDEN)
         return text
 

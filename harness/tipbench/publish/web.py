@@ -72,6 +72,11 @@ def explained(url: str, secret: Secret) -> Iterator[None]:
     raise WikiError(plain(secret.hide(f"{url}: {why}"))) from None
 
 
+def folder(url: str) -> str:
+    """The address of a wiki's folder, with a slash at its end, also from the address of one of its programs."""
+    return re.sub(r"/(?:api|doku|index)\.php.*$", "/", url).rstrip("/") + "/"
+
+
 def safe(part: str) -> str:
     """Part of a page's or a file's name: no character that is markup, or that a wiki would change."""
     return re.sub(r"[^\w.()+-]+", "-", unicodedata.normalize("NFC", plain(part))).strip("._") or "unnamed"
