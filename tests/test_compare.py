@@ -708,17 +708,42 @@ def test_a_pair_that_fails_now_is_named_and_gated_on_demand(tmp_path: Path, caps
     assert gated(tmp_path / "2", old, new, "slower", "failed") == 1
 
 
+FEW = a(0.3, launches=3)
+"""Too few launches for a verdict: measured, and not to be compared."""
+BROKEN = Record(info(), "failed", Reason("different-results", {}, "2.0 instead of 1.0"))
+SKIPPED = Record(info(), "skipped", Reason("needs.gpus", {"wanted": 1, "found": 0}))
+
+
 @pytest.mark.parametrize(
-    "new",
+    ("old", "new", "slower", "failed"),
     [
-        on("A", a(0.3), suite="0.2.0", id="new00000"),
-        on("A", a(0.3, "Other"), id="new00000"),
-        on("A", a(0.3, about={"sizes": {"batch": 1}}), id="new00000"),
+        (a(0.3), on("A", a(0.3), suite="0.2.0"), 3, 3),
+        (a(0.3), on("A", a(0.3, "Other")), 3, 3),
+        (a(0.3), on("A", a(0.3, about={"sizes": {"batch": 1}})), 3, 3),
+        (a(0.3), on("A", a(0.3, of=tip("control"))), 3, 3),
+        (a(0.3), on("A", SKIPPED), 3, 3),
+        (a(0.3), on("A", a(0.3, "Other"), planned=("made-up.Pair", "made-up.Other")), 3, 3),
+        (SKIPPED, on("A", a(0.3)), 3, 3),
+        (BROKEN, on("A", a(0.3)), 3, 3),
+        (BROKEN, on("A", BROKEN), 3, 3),
+        (a(0.3), on("A", FEW), 3, 0),
+        (FEW, on("A", FEW), 3, 0),
+        (a(0.3), on("A", BROKEN), 3, 1),
+        (FEW, on("A", BROKEN), 3, 1),
+        (a(0.3), on("A", a(0.3)), 0, 0),
     ],
 )
-def test_nothing_compared_is_no_pass(tmp_path: Path, new: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    assert gated(tmp_path, on("A", a(0.3), id="old00000"), new, "slower") == 2
-    assert "nothing could be compared" in capsys.readouterr().err
+def test_a_gate_that_cannot_judge_says_so_and_ends_with_3(
+    tmp_path: Path, old: Record, new: Run, slower: int, failed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = on("A", old, id="old00000"), replace(new, id="new00000")
+    cases = {("slower",): slower, ("failed",): failed, ("slower", "failed"): 1 if 1 in (slower, failed) else slower}
+    for number, (conditions, code) in enumerate(cases.items()):
+        assert gated(tmp_path / str(number), *runs, *conditions) == code
+        shown, errors = capsys.readouterr()
+        assert shown.splitlines()[-1].startswith({0: "passed", 1: "failed", 3: "not judged: "}[code])
+        assert (code == 3) == ("measure the same pairs" in shown)
+        assert errors == ""
 
 
 # ---- what is named on the command line ----

@@ -35,9 +35,14 @@ class Cell:
     why: str = ""
     result: Result | None = None
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether anything was that may be compared, be it by too few launches for a verdict."""
+        return self.result is not None and self.result.is_measured and self.word != NOT_COMPARABLE
+
     @cached_property
     def mean(self) -> Mean | None:
-        """None if nothing was measured or it may not be compared."""
+        """None without a verdict, or if it may not be compared."""
         result = self.result
         if result is None or self.word == NOT_COMPARABLE or result.log_speedup is None or result.error is None:
             return None

@@ -15,6 +15,12 @@ from tipbench.verdict.rules import AT_MOST, MARGIN
 from tipbench.verdict.statistics import discoveries
 from tipbench.verdict.verdict import FALSE_DISCOVERY_RATE
 
+UNJUDGED = {
+    "slower": "no comparison has a verdict in both runs",
+    "failed": "no pair that the old run measured was measured, or failed, in the new one",
+}
+"""By what a gate is asked for, when it cannot tell."""
+
 RANKS = {"faster": 2, "no difference": 1, AT_MOST: 1, "inconclusive": 1, "slower": 0}
 """A verdict fell where its rank did: among those between `faster` and `slower` none is worse than another."""
 
@@ -51,30 +57,42 @@ class Gate:
     """What became of each comparison from an old run to a new one, the controls' left out.
 
     Attributes:
-        changes: of those that both runs measured.
+        changes: of those that have a verdict in both runs.
         failures: those that the old run measured and the new one failed at, with the reason.
         uncompared: all others, with the reason.
+        repeated: how many both runs measured, with too few launches for a verdict too.
     """
 
     changes: tuple[Change, ...]
     failures: tuple[tuple[Key, str], ...]
     uncompared: tuple[tuple[Key, str], ...]
+    repeated: int
 
     def fails(self, conditions: Collection[str]) -> bool:
         """conditions: of `slower` (a verdict worsened) and `failed` (a pair that was measured fails now)."""
         slower = "slower" in conditions and any(change.worsened for change in self.changes)
         return slower or ("failed" in conditions and bool(self.failures))
 
+    def unjudged(self, conditions: Collection[str]) -> list[str]:
+        """Those of the conditions of which these runs say nothing."""
+        says = {"slower": bool(self.changes), "failed": bool(self.failures or self.repeated)}
+        return [condition for condition in dict.fromkeys(conditions) if not says[condition]]
+
+    def exit_code(self, conditions: Collection[str]) -> int:
+        """0: passed; 1: failed; 3: a condition cannot be judged, and none fails."""
+        return 1 if self.fails(conditions) else 3 if self.unjudged(conditions) else 0
+
 
 def gate(comparison: Comparison) -> Gate:
     """The first run of a comparison of two set against the second."""
-    changes, failures, uncompared = [], [], []
+    changes, failures, uncompared, repeated = [], [], [], 0
     for key, (old, new) in comparison.cells.items():
         if key[0] == CONTROL:
             continue
+        repeated += old.is_measured and new.is_measured
         if old.mean is not None and new.mean is not None:
             changes.append(Change(key, old.word, new.word, old.mean, new.mean, difference(old.mean, new.mean)))
-        elif old.mean is not None and new.word == "failed":
+        elif old.is_measured and new.word == "failed":
             failures.append((key, new.why))
         else:
             before, now = _with_reason(old), _with_reason(new)
@@ -84,11 +102,12 @@ def gate(comparison: Comparison) -> Gate:
         replace(change, is_weaker=is_discovered and change.ratio.interval()[1] < -MARGIN)
         for change, is_discovered in zip(changes, discovered, strict=True)
     )
-    return Gate(tuple(judged), tuple(failures), tuple(uncompared))
+    return Gate(tuple(judged), tuple(failures), tuple(uncompared), repeated)
 
 
 def lines_of(result: Gate, comparison: Comparison, conditions: Collection[str]) -> list[str]:
-    """The gate's result in lines of plain text; the last one says whether it is passed."""
+    """The gate's result in lines of plain text; the last one says whether it is passed, and
+    if that cannot be judged, why and what to do."""
     grade = comparison.grade(0, 1)
     old, new = comparison.labels
     lines = [f"{old} -> {new}: {grade.shown}"]
@@ -114,7 +133,17 @@ def lines_of(result: Gate, comparison: Comparison, conditions: Collection[str]) 
     if worsened:
         again = " ".join(dict.fromkeys(plain(f"{change.key[0]}.{change.key[1]}") for change in worsened))
         lines.append(f"intervals know nothing of drift from hour to hour; to be sure: tipbench run {again}")
-    lines.append("failed" if result.fails(conditions) else "passed")
+    match result.exit_code(conditions):
+        case 0:
+            lines.append("passed")
+        case 1:
+            lines.append("failed")
+        case _:
+            why = "; ".join(f"{condition}: {UNJUDGED[condition]}" for condition in result.unjudged(conditions))
+            lines.append(
+                f"not judged: {why}. Reasons are above: measure the same pairs in both runs, with the same suite, "
+                "until they have a verdict"
+            )
     return lines
 
 
