@@ -39,7 +39,7 @@ from tipbench.compare.consistency import (
     tips,
     together,
 )
-from tipbench.compare.gate import gate
+from tipbench.compare.gate import gate, lines_of
 from tipbench.compare.means import difference, heterogeneity, mean_of
 from tipbench.compare.stored import Stored
 from tipbench.records import store
@@ -506,6 +506,36 @@ def test_runs_are_named_once_on_the_first_screen() -> None:
     text, (head, *_) = first_screen(against(*runs))
     assert head == ["tip", *"abcde"], "what all names have in common is left out"
     assert [text.count(of.id[:8]) for of in runs] == [1] * 5
+
+
+LESS = {name: value for name, value in COMPLETE.items() if name != "governor"}
+OTHER = {**COMPLETE, "cpu": "Another", "name": "another"}
+IDLE = {**COMPLETE, "governor": "powersave"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "title", "is_sure"),
+    [
+        (COMPLETE, COMPLETE, "in 2 runs of amd-epyc-zen4-2c-24g", True),
+        (COMPLETE, IDLE, "in 2 runs of amd-epyc-zen4-2c-24g", True),
+        (COMPLETE, OTHER, "on 2 machines", True),
+        (LESS, OTHER, "on 2 machines", True),  # whatever is not recorded, they differ
+        (COMPLETE, LESS, "in 2 runs of amd-epyc-zen4-2c-24g", False),
+        (LESS, LESS, "in 2 runs of amd-epyc-zen4-2c-24g", False),
+        (IDLE, {**COMPLETE, "caches": "unavailable"}, "in 2 runs of amd-epyc-zen4-2c-24g", False),
+        (COMPLETE, {}, "on 2 machines", False),  # or on the same one: nobody can tell
+        ({}, {}, "on 2 machines", False),
+    ],
+)
+def test_the_first_line_says_what_rests_on_fields_that_are_not_recorded(
+    first: dict[str, Any], second: dict[str, Any], title: str, is_sure: bool
+) -> None:
+    runs = [run([a(0.3)], id=f"{place}{place}000000", machine=about) for place, about in enumerate((first, second))]
+    for format, form in (("md", "# {}\n"), ("html", "<title>{}</title>")):
+        line = f"PyTorch tuning tips {title}{'' if is_sure else ', as far as recorded'}"
+        assert form.format(line) in compare.render(against(*runs), format)
+    (graded_line, *_) = lines_of(gate(against(*runs)), against(*runs), ["slower"])
+    assert graded_line.endswith(", as far as recorded") != is_sure
 
 
 def test_what_none_can_try_is_a_line_and_no_row() -> None:

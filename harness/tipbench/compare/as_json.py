@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import combinations
 from typing import Any
 
 from tipbench.compare.comparison import Cell, Comparison
@@ -40,9 +41,7 @@ def render(comparison: Comparison) -> str:
     document = {
         "runs": [_run(comparison, index) for index in range(count)],
         "machines": [{"label": machine.label, "runs": list(machine.runs)} for machine in comparison.machines],
-        "grades": [
-            _grade(comparison, left, right) for left in range(count) for right in range(left + 1, count)
-        ],
+        "grades": [_grade(comparison, left, right) for left, right in combinations(range(count), 2)],
         "tips": list(map(_tip, tips(comparison))),
         "comparisons": [
             {

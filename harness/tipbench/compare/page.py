@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from typing import Any
 
 from tipbench.compare.comparison import MISSING, NOT_REACHED, Cell, Comparison, Machine, row_name
@@ -37,8 +38,7 @@ def markdown(comparison: Comparison) -> str:
     possible = [tip for tip in by_tip if not _is_impossible(tip)]
     what = "machine" if len(comparison.machines) > 1 else "run"
     measured = [key for key in comparison.cells if across[key].is_measured or not _is_skipped(comparison.cells[key])]
-    count = len(comparison.runs)
-    couples = [(left, right) for left in range(count) for right in range(left + 1, count)]
+    couples = list(combinations(range(len(comparison.runs)), 2))
     return render(
         "comparison.md.j2",
         comparison=comparison,
@@ -67,9 +67,12 @@ def markdown(comparison: Comparison) -> str:
 
 
 def title_of(comparison: Comparison) -> str:
+    """It names what the machines are as a fact only if no field that a run lacks could change that."""
+    title = f"PyTorch tuning tips in {plural(len(comparison.runs), 'run')} of {comparison.machines[0].label}"
     if len(comparison.machines) > 1:
-        return f"PyTorch tuning tips on {plural(len(comparison.machines), 'machine')}"
-    return f"PyTorch tuning tips in {plural(len(comparison.runs), 'run')} of {comparison.machines[0].label}"
+        title = f"PyTorch tuning tips on {plural(len(comparison.machines), 'machine')}"
+    is_sure = all(comparison.grade(*couple).is_sure for couple in combinations(comparison.comparable, 2))
+    return title if is_sure else f"{title}, as far as recorded"
 
 
 def column_names(comparison: Comparison) -> list[str]:
