@@ -9,6 +9,7 @@ import math
 import os
 import random
 import re
+import shlex
 import statistics
 import subprocess
 import sys
@@ -730,6 +731,14 @@ def test_exit_codes_of_the_gate(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert shown.endswith("\npassed\n")
 
 
+def test_the_command_that_measures_again_is_safe_to_copy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    evil = tip("x; touch owned #")
+    old, new = (on("A", a(effect, of=evil), id=id) for effect, id in ((0.3, "old00000"), (-0.3, "new00000")))
+    assert gated(tmp_path, old, new, "slower") == 1
+    command = capsys.readouterr().out.partition("to be sure: ")[2].splitlines()[0]
+    assert shlex.split(command) == ["tipbench", "run", "x; touch owned #.Pair"]
+
+
 def test_a_pair_that_fails_now_is_named_and_gated_on_demand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broken = Record(info(), "failed", Reason("different-results", {}, "2.0 instead of 1.0"))
     old, new = on("A", a(0.3), a(0.3, "Other"), id="old00000"), on("A", broken, a(0.3, "Other"), id="new00000")
@@ -821,6 +830,22 @@ def test_what_cannot_be_compared_is_refused_in_a_line(tmp_path: Path, capsys: py
         (["--fail-if", "slower", good, other, third], "--fail-if takes two runs"),
     ):
         assert why in refused(words, capsys)
+
+
+@pytest.mark.parametrize("content", ["", "header", "Other"])
+def test_no_name_of_a_file_acts_on_the_terminal(
+    tmp_path: Path, content: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = stored(tmp_path, on("A", a(0.3), id="aaaa1111"))
+    red, text = tmp_path / "\x1b[31mred.jsonl", good.read_text()
+    red.write_text({"": "", "header": text.partition("\n")[0] + "\n"}.get(content, text.replace("Pair", content)))
+    assert "\x1b" not in refused([good, red], capsys)
+    red.write_text("")
+    other = stored(tmp_path, on("B", a(0.3), id="bbbb2222"))
+    assert main(["compare", "--format", "csv", str(good), str(other), str(tmp_path)]) == 0
+    shown, notes = capsys.readouterr()
+    assert "red.jsonl is empty" in notes
+    assert "\x1b" not in shown + notes
 
 
 def test_in_a_folder_what_is_left_out_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

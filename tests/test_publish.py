@@ -170,12 +170,15 @@ def test_the_runs_of_a_comparison_are_read_back_from_every_wikis_markup(wiki: st
     assert index.compared_ids(RENDERED[wiki](page.text)) == ids
 
 
+NO_NAMES = ("a b", "a/b", "../x", "-a", "x-", "a--b", "x" * 61, "Comparison", "a|b", "é", "x-2026-03-01-aaaaaaaa", "'")
+
+
 @pytest.mark.parametrize(
     "line",
     [
+        *(entry("a" * 32, machine=name).line for name in NO_NAMES),
         "tipbench-run id=zz",
         entry("a" * 32).line.replace("2026-03-01T", "yesterday"),
-        entry("a" * 32).line.replace("machine=box", "machine=../../etc"),
         entry("a" * 32).line.replace("machine=box", "machine=box owner=me"),
         entry("a" * 32).line.replace(" device=cpu", ""),
     ],
@@ -390,7 +393,11 @@ def test_a_token_comes_from_the_environment_or_else_from_the_keyring(monkeypatch
         priority = 1
 
         def get_password(self, service: str, username: str) -> str | None:
-            return {("tipbench", "wiki.corp"): "from the ring"}.get((service, username))
+            if username == "broken.corp":
+                raise OSError("no bus\x1b[31m")
+            return (
+                {"wiki.corp": "from the ring", "odd.corp": "two\nlines"}.get(username) if service == "tipbench" else ""
+            )
 
         def set_password(self, service: str, username: str, password: str) -> None:
             raise AssertionError("nothing is stored")
@@ -402,6 +409,10 @@ def test_a_token_comes_from_the_environment_or_else_from_the_keyring(monkeypatch
             monkeypatch.delenv(name, raising=False)
         assert secret.find("wiki.corp", "me") == Secret("me", "from the ring")
         assert secret.find("other.corp") == Secret("", "")
+        with pytest.raises(WikiError, match=r"the keyring cannot be read \(OSError: no bus \[31m\): set TIPBENCH"):
+            secret.find("broken.corp")
+        with pytest.raises(WikiError, match=r"the token, .* holds a line break"):
+            secret.find("odd.corp")
         monkeypatch.setenv("TIPBENCH_TOKEN", "from the shell")
         monkeypatch.setenv("TIPBENCH_USER", "someone")
         assert secret.find("wiki.corp") == Secret("someone", "from the shell")
@@ -480,8 +491,8 @@ def test_a_public_name(wiki: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert publish(wiki, "--public-name", "Build-box.2", file) == 0
     assert "Benchmarks-Build-box.2-2026-03-01-aaaaaaaa.md" in files(wiki)
     assert b"amd-epyc-zen4" not in b"".join(files(wiki).values())
-    for name in ("a b", "../x", "x-", "x" * 61, "Comparison", "a|b"):
-        assert publish(wiki, "--public-name", name, file) == 2
+    for name in NO_NAMES:
+        assert publish(wiki, f"--public-name={name}", file) == 2
         assert "a machine's public name is made of letters" in capsys.readouterr().err
     assert publish(wiki, "--public-name", "box", file, stored(tmp_path, on("b", 4))) == 2
     assert "--public-name names one machine; these runs are of 2 machines" in capsys.readouterr().err

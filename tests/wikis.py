@@ -10,7 +10,7 @@ import itertools
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path as File
 from typing import Any
 
@@ -278,6 +278,30 @@ def running(kind: str, folder: File) -> Iterator[Site]:
     else:
         with fake_confluence.running() as site:
             yield Stand(site)
+
+
+OPENED: dict[str, Callable[[str, Secret], Wiki]] = {
+    "git": lambda url, secret: GitWiki(url, secret, "github"),
+    "mediawiki": MediaWiki,
+    "dokuwiki": DokuWiki,
+    "confluence": lambda url, secret: Confluence(f"{url}?space=KEY", secret),
+}
+"""By kind of target, from an address and a secret to its wiki."""
+
+
+@contextlib.contextmanager
+def answering(status: int, body: bytes = b"", **headers: str) -> Iterator[tuple[str, list[Any]]]:
+    """A server that answers all requests alike; its address, and the requests' paths and headers."""
+    requests: list[Any] = []
+
+    class Handler(servers.Handler):
+        def answer(self) -> None:
+            self.body()
+            requests.append((self.path, str(self.headers)))
+            self.reply(status, body, headers)
+
+    with servers.answering(Handler) as url:
+        yield f"{url}/wiki/", requests
 
 
 _numbers = itertools.count()

@@ -57,7 +57,10 @@ def _exit_code(options: argparse.Namespace) -> int:
         print("tipbench: interrupted", file=sys.stderr)
         return 130
     except UserError as error:
-        print(f"tipbench: {error}", file=sys.stderr)
+        from tipbench.tip.wording import lines_of
+
+        # Names of files and what a server says may hold what a terminal acts on.
+        print(f"tipbench: {lines_of(str(error))}", file=sys.stderr)
         return error.exit_code
 
 

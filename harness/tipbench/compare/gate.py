@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
@@ -131,7 +132,8 @@ def lines_of(result: Gate, comparison: Comparison, conditions: Collection[str]) 
         "slower at both sides alike is not seen"
     )
     if worsened:
-        again = " ".join(dict.fromkeys(plain(f"{change.key[0]}.{change.key[1]}") for change in worsened))
+        # A results file is anyone's, and a command is there to be copied into a shell.
+        again = shlex.join(dict.fromkeys(plain(f"{change.key[0]}.{change.key[1]}") for change in worsened))
         lines.append(f"intervals know nothing of drift from hour to hour; to be sure: tipbench run {again}")
     match result.exit_code(conditions):
         case 0:

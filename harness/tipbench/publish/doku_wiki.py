@@ -55,7 +55,9 @@ class DokuWiki:
         not take the token."""
         self._url = web.folder(url)
         self._secret = secret
-        headers = [("Authorization", secret.header.decode())] if secret.header else []
+        headers = [
+            ("Authorization", secret.header.decode("latin-1"))
+        ]  # as http.client sends it if secret.header else []
         # xmlrpc.client follows no redirect, so the token goes nowhere else.
         self._transport = (_Encrypted if self._url.startswith("https:") else _Plain)(headers=headers)
         self._server = xmlrpc.client.ServerProxy(f"{self._url}lib/exe/xmlrpc.php", self._transport)
@@ -91,7 +93,9 @@ class DokuWiki:
                 "administrator for the right to create and edit pages there"
             )
         locks = self._call(path, "dokuwiki.setLocks", {"lock": [id], "unlock": []})
-        if locks["lockfail"]:
+        with self._explained(self._where(path)):
+            is_locked = bool(locks["lockfail"])
+        if is_locked:
             raise WikiError(
                 f"{self._where(path)} is locked: somebody else is editing it, or has left its form open. Locks end "
                 "after 15 minutes by default: publish again then"
@@ -112,7 +116,8 @@ class DokuWiki:
         file = self._file(path, name)
         listed = self._call(path, "wiki.getAttachments", self._id(path), {"hash": True}) or []
         digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
-        return any(entry.get("id") == file and entry.get("hash") == digest for entry in listed)
+        with self._explained(self._where(path)):
+            return any(entry.get("id") == file and entry.get("hash") == digest for entry in listed)
 
     def attach(self, path: str, name: str, content: bytes) -> None:
         file = self._file(path, name)
@@ -127,7 +132,8 @@ class DokuWiki:
 
     def _permission(self, id: str) -> int:
         if id not in self._permissions:
-            self._permissions[id] = int(self._call("", "wiki.aclCheck", id) or 0)
+            with self._explained(self._where("")):
+                self._permissions[id] = int(self._call("", "wiki.aclCheck", id) or 0)
         return self._permissions[id]
 
     def _id(self, path: str) -> str:
@@ -169,7 +175,7 @@ class DokuWiki:
             why = "its certificate is not trusted here (SSL_CERT_FILE names another file of roots)"
         except TimeoutError:
             why = f"no answer within {web.TIMEOUT_S:.0f} s; publish again later"
-        except (xmlrpc.client.Error, ExpatError, ValueError, TypeError, http.client.HTTPException):
+        except (xmlrpc.client.Error, ExpatError, http.client.HTTPException, *web.OF_ANOTHER_FORM):
             why = (
                 "it does not answer as a DokuWiki: give the address of the folder that holds doku.php, such as "
                 "https://wiki.example.org/"

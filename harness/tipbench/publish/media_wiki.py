@@ -57,7 +57,7 @@ class MediaWiki:
                 parts.netloc,
                 parts.path,
                 scheme=parts.scheme,
-                pool=web.session(b"" if secret.user else secret.header),
+                pool=web.session(self._url, b"" if secret.user else secret.header),
                 max_retries=RETRIES,
                 retry_timeout=RETRY_S,
                 connection_options={"timeout": web.TIMEOUT_S},
@@ -83,14 +83,14 @@ class MediaWiki:
         with self._explained(path):
             query = {"prop": "revisions", "rvprop": "ids|content", "rvslots": "main", "titles": self._title(path)}
             (page,) = self._site.get("query", **query)["query"]["pages"].values()
-        if "revisions" not in page:
-            self._revisions.pop(path, None)
-            return None
-        revision = page["revisions"][0]
-        if "*" not in revision["slots"]["main"]:
-            raise WikiError(f"{self._where(path)} has a hidden revision, so it cannot be built on")
-        self._revisions[path] = revision["revid"]
-        return str(revision["slots"]["main"]["*"])
+            if "revisions" not in page:
+                self._revisions.pop(path, None)
+                return None
+            revision = page["revisions"][0]
+            if "*" not in revision["slots"]["main"]:
+                raise WikiError(f"{self._where(path)} has a hidden revision, so it cannot be built on")
+            self._revisions[path] = int(revision["revid"])
+            return str(revision["slots"]["main"]["*"])
 
     def write(self, path: str, text: str, base: str | None) -> None:
         condition = {"createonly": "1"} if base is None else {"baserevid": self._revisions[path], "nocreate": "1"}
@@ -107,24 +107,24 @@ class MediaWiki:
         with self._explained(path):
             query = {"prop": "imageinfo", "iiprop": "sha1|user|comment", "titles": title}
             (page,) = self._site.get("query", **query)["query"]["pages"].values()
-        if page.get("imagerepository") != "local":
+            if page.get("imagerepository") != "local":
+                return False
+            newest = page["imageinfo"][0]
+            if newest.get("sha1") == hashlib.sha1(content, usedforsecurity=False).hexdigest():
+                return True
+            if not str(newest.get("comment", "")).startswith(SUMMARY):
+                raise WikiError(
+                    f"{title} on {self._url} was uploaded by {plain(str(newest.get('user', 'somebody')))} and not by "
+                    "tipbench, so it is left alone: move or delete it there, then publish again"
+                )
             return False
-        newest = page["imageinfo"][0]
-        if newest.get("sha1") == hashlib.sha1(content, usedforsecurity=False).hexdigest():
-            return True
-        if not str(newest.get("comment", "")).startswith(SUMMARY):
-            raise WikiError(
-                f"{title} on {self._url} was uploaded by {plain(newest.get('user', 'somebody'))} and not by tipbench, "
-                "so it is left alone: move or delete it there, then publish again"
-            )
-        return False
 
     def attach(self, path: str, name: str, content: bytes) -> None:
         with self._explained(path):
             file = self._file(path, name)
             answer = self._site.upload(io.BytesIO(content), file, description=SUMMARY, comment=SUMMARY, ignore=True)
-        if answer.get("result") != "Success":
-            raise WikiError(f"File:{file} on {self._url} was refused: {plain(str(answer))[:300]}")
+            if answer.get("result") != "Success":
+                raise WikiError(f"File:{file} on {self._url} was refused: {plain(str(answer))[:300]}")
 
     def finish(self) -> None:
         """All is sent at once."""
@@ -166,7 +166,7 @@ class MediaWiki:
             why = f"the edit was refused: {error}"
         except errors.MwClientError as error:
             why = f"it does not answer as a MediaWiki ({type(error).__name__})"
-        except (LookupError, ValueError) as error:
+        except web.OF_ANOTHER_FORM as error:
             why = (
                 f"it does not answer as a MediaWiki ({type(error).__name__}): give the address of the folder that "
                 "holds api.php (Special:Version names it), such as https://wiki.example.org/w/"

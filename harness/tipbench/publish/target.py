@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from tipbench.publish.secret import Secret, find
+from tipbench.publish.web import is_on_this_machine
 from tipbench.publish.wiki import Wiki, WikiError
 
 FORMS: Mapping[str, tuple[str, str, str]] = {
@@ -23,8 +24,6 @@ EXPERIMENTAL = {"confluence": "tipbench was never tried on a live one, only on a
 
 PROTOCOLS = {"git": ("https", "http", "ssh", "file")}
 WEB = ("https", "http")
-
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ def secret_for(target: Target) -> Secret:
     if not target.url.startswith("http"):  # ssh has its keys, and a file needs none
         return Secret("", "")
     secret = find(target.host, target.user)
-    if secret.token and target.url.startswith("http:") and urlsplit(target.url).hostname not in LOOPBACK:
+    if secret.token and target.url.startswith("http:") and not is_on_this_machine(target.url):
         raise WikiError(f"the token would go to {target.host} for all to read: use https")
     return secret
 
