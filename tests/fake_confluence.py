@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html.entities import name2codepoint
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 from xml.dom import minidom
 from xml.parsers.expat import ExpatError
 
+from tests import servers
 from tests.published import TOKEN
 
 USER = "robot@example.org"
@@ -58,9 +58,6 @@ class FakeConfluence:
         self.pages: dict[str, StoredPage] = {}
         self.is_read_only = False
         self.lock = threading.Lock()
-
-    def page(self, title: str) -> StoredPage:
-        return self.pages[title]
 
     def save(self, title: str, text: str) -> None:
         """A person saves a page, or makes it."""
@@ -122,34 +119,18 @@ def _as_stored(text: str) -> str:
 def running() -> Iterator[FakeConfluence]:
     site = FakeConfluence()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Handler(servers.Handler):
+        def answer(self) -> None:
             parts = urlsplit(self.path)
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-            status, answer = 200, {}
+            body = self.body()
             try:
                 with site.lock:
-                    answer = site.answer(self.command, parts.path, query, body, self.headers)
+                    status, answer = 200, site.answer(self.command, parts.path, query, body, self.headers)
             except RefusedRequest as error:
                 status, answer = error.status, {"message": str(error)}
-            content = json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.reply(status, json.dumps(answer).encode(), {})
 
-        do_POST = do_PUT = do_GET
-
-        def log_message(self, format: str, *arguments: object) -> None: ...
-
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    site.url = f"http://127.0.0.1:{listening.server_port}/wiki"
-    thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
+    with servers.answering(Handler) as url:
+        site.url = f"{url}/wiki"
         yield site
-    finally:
-        listening.shutdown()
-        listening.server_close()
-        thread.join()

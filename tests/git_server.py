@@ -6,15 +6,18 @@ import base64
 import contextlib
 import os
 import subprocess
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests import servers
 from tests.published import TOKEN
+
+CLEAN = {"PATH": os.environ["PATH"], "GIT_CONFIG_NOSYSTEM": "1", "HOME": "/nonexistent", "LC_ALL": "C"} | {
+    f"GIT_{role}_{part}": "someone@example.org" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")
+}
+"""An environment in which git has nobody's settings."""
 
 
 def need() -> None:
@@ -25,12 +28,16 @@ def need() -> None:
 
 @dataclass
 class GitServer:
-    """root: where its bare repositories lie. seen: every request's line, headers and body. token: what it takes as
-    a password, whoever the user is; "" for anybody."""
+    """Takes TOKEN as a password, whoever the user is.
+
+    Attributes:
+        root: where its bare repositories lie.
+        url: without a slash at its end.
+        seen: every request's line, headers and body.
+    """
 
     root: Path
     url: str = ""
-    token: str = TOKEN
     seen: list[tuple[str, str, bytes]] = field(default_factory=list)
 
     def wiki(self, name: str = "wiki.git", branch: str = "master", first_page: bool = True) -> Path:
@@ -46,32 +53,22 @@ class GitServer:
         return f"git+{self.url}/{name}"
 
 
-def git(*words: str, given: bytes = b"") -> str:
+def git(*words: str, standard_input: bytes = b"") -> str:
     """git with nobody's settings."""
-    clean = {"PATH": os.environ["PATH"], "GIT_CONFIG_NOSYSTEM": "1", "HOME": "/nonexistent", "LC_ALL": "C"}
-    names = {
-        f"GIT_{role}_{part}": "someone@example.org" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")
-    }
-    done = subprocess.run(["git", *words], input=given, capture_output=True, env={**clean, **names}, check=False)
+    done = subprocess.run(["git", *words], input=standard_input, capture_output=True, env=CLEAN, check=False)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode("utf-8", "surrogateescape")
 
 
-def put(folder: Path, branch: str, files: dict[str, str]) -> None:
-    """A commit of someone else's, straight into a bare repository."""
+def put(folder: Path, branch: str, files: dict[str, str], mode: str = "100644") -> None:
+    """A commit of someone else's, straight into a bare repository. mode: of the files; 120000 for links."""
     listed = git("-C", str(folder), "for-each-ref", "--format=%(objectname)", f"refs/heads/{branch}").strip()
-    lines = [
-        f"commit refs/heads/{branch}",
-        "committer someone <someone@example.org> 1700000000 +0000",
-        "data 4",
-        "edit",
-    ]
-    lines += [f"from {listed}"] if listed else []
-    script = "\n".join(lines).encode() + b"\n"
+    who = "someone <someone@example.org> 1700000000 +0000"
+    script = f"commit refs/heads/{branch}\ncommitter {who}\ndata 4\nedit\n"
+    script += f"from {listed}\n" if listed else ""
     for name, text in files.items():
-        content = text.encode()
-        script += f"M 100644 inline {name}\ndata {len(content)}\n".encode() + content + b"\n"
-    git("-C", str(folder), "fast-import", "--quiet", given=script)
+        script += f"M {mode} inline {name}\ndata {len(text.encode())}\n{text}\n"
+    git("-C", str(folder), "fast-import", "--quiet", standard_input=script.encode())
 
 
 def files(folder: Path, branch: str = "master") -> dict[str, bytes]:
@@ -99,30 +96,19 @@ def serving(root: Path) -> Iterator[GitServer]:
     """Serve the bare repositories beneath `root` until the block ends."""
     server = GitServer(root)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(servers.Handler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
 
-        def do_GET(self) -> None:
-            self._serve()
-
-        def do_POST(self) -> None:
-            self._serve()
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            pass
-
-        def _serve(self) -> None:
-            body = self._body()
+        def answer(self) -> None:
+            body = self.body()
             server.seen.append((self.requestline, str(self.headers), body))
-            if server.token and not self._may():
-                self.send_response(401)
-                self.send_header("WWW-Authenticate", 'Basic realm="wiki"')
-                self.send_header("Content-Length", "0")
-                self.end_headers()
+            kind, _, sent = self.headers.get("Authorization", "").partition(" ")
+            if kind != "Basic" or base64.b64decode(sent).decode().partition(":")[2] != TOKEN:
+                self.reply(401, b"", {"WWW-Authenticate": 'Basic realm="wiki"'})
                 return
             parts = urlsplit(self.path)
-            given = {
+            environment = {
                 "GIT_PROJECT_ROOT": str(root),
                 "GIT_HTTP_EXPORT_ALL": "1",
                 "PATH_INFO": parts.path,
@@ -134,31 +120,17 @@ def serving(root: Path) -> Iterator[GitServer]:
                 "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
                 "REMOTE_USER": "someone",
                 "REMOTE_ADDR": "127.0.0.1",
-                "PATH": os.environ["PATH"],
-                "GIT_CONFIG_NOSYSTEM": "1",
-                "HOME": "/nonexistent",
+                **CLEAN,
             }
-            answer = subprocess.run(
-                ["git", "http-backend"], input=body, env=given, capture_output=True, check=False
-            ).stdout
+            backend = ["git", "http-backend"]
+            answer = subprocess.run(backend, input=body, env=environment, capture_output=True, check=False).stdout
             head, _, rest = answer.partition(b"\r\n\r\n")
-            headers = [line.split(": ", 1) for line in head.decode().split("\r\n") if line]
-            status = next((int(value.split()[0]) for name, value in headers if name == "Status"), 200)
-            self.send_response(status)
-            for name, value in headers:
-                if name != "Status":
-                    self.send_header(name, value)
-            self.send_header("Content-Length", str(len(rest)))
-            self.end_headers()
-            self.wfile.write(rest)
+            headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n") if line)
+            self.reply(int(headers.pop("Status", "200").split()[0]), rest, headers)
 
-        def _may(self) -> bool:
-            kind, _, given = self.headers.get("Authorization", "").partition(" ")
-            return kind == "Basic" and base64.b64decode(given).decode().partition(":")[2] == server.token
-
-        def _body(self) -> bytes:
+        def body(self) -> bytes:
             if self.headers.get("Transfer-Encoding") != "chunked":
-                return self.rfile.read(int(self.headers.get("Content-Length", "0")))
+                return super().body()
             parts = []
             while size := int(self.rfile.readline(), 16):
                 parts.append(self.rfile.read(size))
@@ -166,14 +138,5 @@ def serving(root: Path) -> Iterator[GitServer]:
             self.rfile.readline()
             return b"".join(parts)
 
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    listening.daemon_threads = True
-    server.url = f"http://127.0.0.1:{listening.server_port}"
-    thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
+    with servers.answering(Handler) as server.url:
         yield server
-    finally:
-        listening.shutdown()
-        listening.server_close()
-        thread.join()

@@ -8,7 +8,6 @@ import struct
 import traceback
 import zlib
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -20,7 +19,6 @@ from tipbench.publish.send import Publication
 from tipbench.publish.suite import suite_tip
 from tipbench.publish.wiki import Page, WikiError
 from tipbench.records.record import Record, Run, VariantRecord
-from tipbench.records.store import create
 from tipbench.report import markdown
 from tipbench.tip.reason import Reason
 
@@ -78,14 +76,6 @@ def on(name: str, cores: int = 2, **more: Any) -> Run:
     ]
     machine = {**MACHINE, "name": f"amd-epyc-{cores}c-24g", "cores": cores, "physical_cores": cores}
     return run(records, **{"id": name * 32, "machine": machine, **more})
-
-
-def stored(folder: Path, found: Run) -> Path:
-    """The run as a results file."""
-    with create(folder, found) as writer:
-        for record in found.records:
-            writer.append(record)
-        return writer.path
 
 
 def entry(id: str, machine: str = "box", begun: str = "2026-03-01T09:30:00+00:00", **more: str) -> Entry:

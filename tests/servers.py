@@ -1,6 +1,6 @@
-"""Real wikis on 127.0.0.1: Debian's `mediawiki` and `dokuwiki` under PHP's built-in server.
+"""Servers on 127.0.0.1: of a test's own answers, and Debian's `mediawiki` and `dokuwiki` under PHP's built-in server.
 
-All that the servers write lies in the folder they are given; nothing of them runs on when the `with` block ends.
+All that they write lies in the folder they are given; nothing of them runs on when the `with` block ends.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,44 @@ MEDIA_WIKI = Path("/usr/share/mediawiki")
 DOKU_WIKI = Path("/usr/share/dokuwiki")
 
 SERVE_S = 30.0
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers every request by `answer`, and logs nothing."""
+
+    def answer(self) -> None:
+        raise NotImplementedError
+
+    def do_GET(self) -> None:
+        self.answer()
+
+    do_POST = do_PUT = do_GET
+
+    def body(self) -> bytes:
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def reply(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: object) -> None: ...
+
+
+@contextlib.contextmanager
+def answering(handler: type[Handler]) -> Iterator[str]:
+    """A server of this handler; its address, without a slash at its end."""
+    listening = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.server_port}"
+    finally:
+        listening.shutdown()
+        listening.server_close()
+        thread.join()
 
 
 def need(**there: object) -> None:
@@ -151,13 +191,6 @@ require '{switches}';
         yield Server(url, folder, switches)
 
 
-def unused_port() -> int:
-    """One at which nothing answers, for the moment."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
-
-
 @contextlib.contextmanager
 def _php(
     root: Path, folder: Path, environment: Mapping[str, str], options: list[str], router: Path | None = None
@@ -168,7 +201,8 @@ def _php(
     settings |= {"upload_max_filesize": "20M", "post_max_size": "20M", "display_errors": 0}
     given = [part for name, value in settings.items() for part in ("-d", f"{name}={value}")]
     for _ in range(3):  # another program may take the port first
-        address = f"127.0.0.1:{unused_port()}"
+        with socket.create_server(("127.0.0.1", 0)) as unused:
+            address = f"127.0.0.1:{unused.getsockname()[1]}"
         with log.open("w") as output:
             process = subprocess.Popen(
                 ["php", *given, *options, "-S", address, "-t", root, *([router] if router else [])],

@@ -15,14 +15,15 @@ import psutil
 import pytest
 
 from tests.git_server import GitServer, commits, content, everything, files, git, need, put, serving
-from tests.published import TOKEN, on, picture, published, refused, stored
+from tests.made_up import stored
+from tests.published import TOKEN, on, picture, published, refused
 from tipbench.publish import index
 from tipbench.publish.git import Git, GitFailed
 from tipbench.publish.git_wiki import FLAVOURS, GitWiki, flavour
 from tipbench.publish.region import inside
 from tipbench.publish.secret import Secret
 from tipbench.publish.send import send
-from tipbench.publish.wiki import Conflict, Page, WikiError
+from tipbench.publish.wiki import Conflict, WikiError
 
 RUN = "Benchmarks-box-2026-03-01-aaaaaaaa"
 OURS = {"Benchmarks.md", "Benchmarks-box.md", f"{RUN}.md", f"{RUN}-Evidence.md", f"images/{RUN}/speedups.png"}
@@ -31,8 +32,8 @@ OURS = {"Benchmarks.md", "Benchmarks-box.md", f"{RUN}.md", f"{RUN}-Evidence.md",
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GitServer]:
     need()
-    with serving(tmp_path_factory.mktemp("served")) as found:
-        yield found
+    with serving(tmp_path_factory.mktemp("served")) as running:
+        yield running
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def opened(server: GitServer, kind: str = "github", name: str = "wiki.git", toke
 
 def in_index(folder: Path) -> dict[str, index.Entry]:
     region = inside(files(folder)["Benchmarks.md"].decode(), GitWiki.marks, "the index")
-    return {found.machine: found for found in index.entries(region)}
+    return {entry.machine: entry for entry in index.entries(region)}
 
 
 # ---- what is written -------------------------------------------------------------------------------
@@ -90,8 +91,8 @@ def test_what_the_wiki_says_of_its_files_changes_no_byte_of_anybodys(
     work = tmp_path / "work"
     git("clone", "--quiet", str(wiki), str(work))
     (work / ".git" / "info" / "attributes").write_text("* -text -filter -ident -working-tree-encoding\n")
-    for name, found in {**theirs, "Benchmarks.md": ours}.items():
-        (work / name).write_bytes(found)
+    for name, bytes_of_file in {**theirs, "Benchmarks.md": ours}.items():
+        (work / name).write_bytes(bytes_of_file)
     git("-C", str(work), "add", "--force", ".")
     git("-C", str(work), "commit", "--quiet", "-m", "theirs")
     git("-C", str(work), "push", "--quiet")
@@ -104,28 +105,20 @@ def test_what_the_wiki_says_of_its_files_changes_no_byte_of_anybodys(
     assert send(opened(server), published()) == []
 
 
-LINKS = {
-    "a page": ("github", "Benchmarks.md", "in its place"),
-    "an image's folder": ("github", "images", "in its place"),
-    "the folder of all pages": ("gitlab", "Benchmarks", "in its place"),
-    "a machine's folder": ("gitlab", "Benchmarks/box", "in its place"),
-}
-
-
-@pytest.mark.parametrize("what", LINKS)
-def test_no_link_of_a_wiki_is_followed(server: GitServer, wiki: Path, tmp_path: Path, what: str) -> None:
-    kind, name, word = LINKS[what]
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("github", "Benchmarks.md"), ("github", "images"), ("gitlab", "Benchmarks"), ("gitlab", "Benchmarks/box")],
+)
+def test_no_link_of_a_wiki_is_followed(server: GitServer, wiki: Path, tmp_path: Path, kind: str, name: str) -> None:
+    """Of a page, of an image's folder, of all pages' and of a machine's."""
     outside = tmp_path / "outside"
     outside.mkdir()
-    (outside / "kept.md").write_text("kept")
-    target = str(outside / "kept.md" if name.endswith(".md") else outside).encode()
-    script = "commit refs/heads/master\ncommitter s <s@e> 1700000000 +0000\ndata 1\nx\nfrom refs/heads/master^0\n"
-    script += f"M 120000 inline {name}\ndata {len(target)}\n"
-    git("-C", str(wiki), "fast-import", "--quiet", given=script.encode() + target + b"\n")
-    with refused(name, word):
+    (outside / "theirs.md").write_text("theirs")
+    put(wiki, "master", {name: str(outside / "theirs.md" if name.endswith(".md") else outside)}, mode="120000")
+    with refused(name, "in its place"):
         send(opened(server, kind), published())
     assert commits(wiki) == 2
-    assert {file.name: file.read_text() for file in outside.rglob("*")} == {"kept.md": "kept"}
+    assert {file.name: file.read_text() for file in outside.rglob("*")} == {"theirs.md": "theirs"}
 
 
 def test_a_folder_in_the_place_of_a_page(server: GitServer, wiki: Path) -> None:
@@ -142,7 +135,8 @@ LAID_OUT = {
     "gitea": ("Benchmarks-{m}-{r}.md", "Benchmarks-{m}-{r}", "images/Benchmarks-{m}-{r}/speedups.png", ""),
     "gitlab": ("Benchmarks/{m}/{r}.md", "/Benchmarks/{m}/{r}", "Benchmarks/{m}/{r}/speedups.png", "/"),
     "azure": ("Benchmarks/{M}/{R}.md", "/Benchmarks/{M}/{R}", ".attachments/Benchmarks-{m}-{r}-speedups.png", "/"),
-}  # fmt: skip
+}
+"""Of a run: its file, a link to it, its image, and what addresses begin with."""
 
 
 @pytest.mark.parametrize("kind", LAID_OUT)
@@ -150,23 +144,18 @@ def test_each_flavour_has_its_files_links_and_images(server: GitServer, wiki: Pa
     machine, run = "amd-epyc-2c", "2026-03-01-aaaaaaaa"
     words = {"m": machine, "r": run, "M": machine.replace("-", "%2D"), "R": run.replace("-", "%2D")}
     send(opened(server, kind), published(machine=machine))
-    found = files(wiki)
+    written = files(wiki)
     file, link, image, root = (form.format(**words) for form in LAID_OUT[kind])
-    assert f"]({root}{image})" in found[file].decode()
-    assert image in found
-    assert f"]({link})" in found["Benchmarks.md"].decode()
+    assert f"]({root}{image})" in written[file].decode()
+    assert image in written
+    assert f"]({link})" in written["Benchmarks.md"].decode()
+    assert f"]({link}/Evidence#channels-last)".replace("/E", "-E" if not root else "/E") in written[file].decode()
     # every link and every image leads to a file that is there
-    for name, text in found.items():
+    for name, text in written.items():
         if name.startswith("Benchmarks") and name.endswith(".md"):
             for drawn, to in re.findall(r"(!?)\[[^]]*\]\(([^)#]+)", text.decode()):
                 path = to.removeprefix("/")
-                assert (path if drawn else f"{path}.md") in found, (name, to)
-
-
-def test_a_link_to_a_heading_of_another_page(server: GitServer, wiki: Path) -> None:
-    page = Page("Benchmarks", "[there](Benchmarks/a-b#sdpa)")
-    assert "[there](Benchmarks-a-b#sdpa)" in opened(server).render(page)
-    assert "[there](/Benchmarks/a%2Db#sdpa)" in opened(server, "azure").render(page)
+                assert (path if drawn else f"{path}.md") in written, (name, to)
 
 
 def test_a_flavour_is_guessed_from_the_host_or_named() -> None:
@@ -180,20 +169,15 @@ def test_a_flavour_is_guessed_from_the_host_or_named() -> None:
 # ---- branches --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("branch", ["main", "wikiMain", "odd/name"])
-def test_pages_go_to_the_default_branch(server: GitServer, branch: str) -> None:
-    folder = server.wiki(f"{branch.replace('/', '-')}.git", branch)
-    put(folder, "unrelated", {"Other.md": "x"})
+@pytest.mark.parametrize("branch", ["main", "odd/name"])
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_pages_go_to_the_branch_that_the_server_names(server: GitServer, branch: str, is_empty: bool) -> None:
+    folder = server.wiki(f"{branch.replace('/', '-')}-{is_empty}.git", branch, first_page=not is_empty)
+    if not is_empty:
+        put(folder, "unrelated", {"Other.md": "x"})
     send(opened(server, name=folder.name), published())
     assert "Benchmarks.md" in files(folder, branch)
-    assert files(folder, "unrelated") == {"Other.md": b"x"}
-
-
-@pytest.mark.parametrize("branch", ["master", "main"])
-def test_the_first_page_of_all_goes_to_the_branch_that_the_server_names(server: GitServer, branch: str) -> None:
-    folder = server.wiki(f"empty-{branch}.git", branch, first_page=False)
-    send(opened(server, name=folder.name), published())
-    assert "Benchmarks.md" in files(folder, branch)
+    assert is_empty or files(folder, "unrelated") == {"Other.md": b"x"}
     assert send(opened(server, name=folder.name), published()) == []
 
 
@@ -216,10 +200,8 @@ def test_no_token_where_one_is_wanted(server: GitServer, wiki: Path, monkeypatch
         opened(server, token="")
 
 
-def test_servers_that_are_down_or_never_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """git speaks by a program of its own, which would hold the pipes open; it is ended too."""
-    with refused("cannot be reached"):
-        GitWiki("http://127.0.0.1:9/wiki.git", Secret("", ""), "github")
     monkeypatch.setattr("tipbench.publish.git.DEADLINE_S", 1.0)
     before = {process.pid for process in psutil.Process().children(recursive=True)}
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -273,10 +255,9 @@ git update-ref refs/heads/master "$(git commit-tree "$(git write-tree)" -p maste
 def test_a_push_that_comes_second_is_done_again_on_top_of_the_first(server: GitServer, wiki: Path) -> None:
     hook(wiki, RIVAL)
     send(opened(server), published())
-    found = files(wiki)
-    assert found["Rival-0.md"] == b"rival 0\n"
-    assert found["Rival-1.md"] == b"rival 1\n"
-    assert "Benchmarks.md" in found
+    written = files(wiki)
+    assert [written[f"Rival-{number}.md"] for number in (0, 1)] == [b"rival 0\n", b"rival 1\n"]
+    assert "Benchmarks.md" in written
     assert commits(wiki) == 4  # the first page, two of the rival, and one of ours: nothing was forced, nothing merged
 
 
@@ -302,8 +283,8 @@ def test_two_publishers_at_once_both_end_in_the_index(server: GitServer, wiki: P
         words = [sys.executable, "-m", "tipbench", "publish", "--to", server.target(), "--flavour", "github", str(file)]
         env = {**os.environ, "TIPBENCH_TOKEN": TOKEN}
         processes.append(subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
-    said = [process.communicate(timeout=120) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], said
+    printed = [process.communicate(timeout=120) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], printed
     assert len((wiki / "arrived").read_text().splitlines()) == 3
     listed = in_index(wiki)
     assert listed.keys() == {"amd-epyc-zen4-2c-24g", "amd-epyc-zen4-4c-24g"}
@@ -340,19 +321,18 @@ def test_the_token_is_in_no_list_of_processes_and_in_no_file(
     (bin / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{bin}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("HOME", str(tmp_path))
-    kept = tmp_path / "kept"
-    (tmp_path / ".gitconfig").write_text(f"[credential]\n\thelper = store --file={kept}\n")
-    found = opened(server)
-    send(found, published())
+    (tmp_path / ".gitconfig").write_text(f"[credential]\n\thelper = store --file={tmp_path}/passwords\n")
+    opened_wiki = opened(server)
+    send(opened_wiki, published())
     calls = log.read_text()
     assert "push" in calls
     assert "TIPBENCH_GIT_TOKEN" in calls  # the name of the variable that holds it
     assert TOKEN not in calls
-    assert not kept.exists()  # nor did a person's own helper learn it
+    assert not (tmp_path / "passwords").exists()  # nor did a person's own helper learn it
     written = [file for file in clones.rglob("*") if file.is_file()]
     assert written
     assert not [file for file in written if TOKEN.encode() in file.read_bytes()]
-    del found
+    del opened_wiki
     assert list(clones.iterdir()) == []  # the clone is gone with the wiki
 
 

@@ -54,7 +54,7 @@ def stored_as(folder: Path, id: str) -> Path:
 
 def test_all_results_files_beneath_a_folder_are_listed_by_path(results: Path) -> None:
     names = ["b/2026-03-01-1.jsonl", "a-b/x.jsonl", "a/deep/er/y.jsonl", "c.jsonl"]
-    others = ["calibration-2026-01-01-00000003.jsonl", "a/calibration-x.jsonl", "a/notes.txt", "a/x.jsonl.bak"]
+    others = ["a/notes.txt", "a/x.jsonl.bak"]
     files(results, dict.fromkeys((*names, *others), ""))
     (results / "folder.jsonl").mkdir()
     assert beneath(results) == [Path(path) for path in sorted(str(results / name) for name in names)]
@@ -86,7 +86,6 @@ def test_a_folder_that_cannot_be_listed_is_passed_over(results: Path, monkeypatc
 
 def test_finding_runs_by_id_reads_no_records(results: Path, parsed: list[Path]) -> None:
     named = [stored_as(results, f"{number:08}") for number in range(20)]
-    (results / "calibration-2026-01-01-00000003.jsonl").write_text("{}")
     listed = beneath(results)
     assert listed == named
     assert beginning("0000000", listed) == named[:10]

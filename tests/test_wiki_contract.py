@@ -6,31 +6,21 @@ import contextlib
 import hashlib
 import logging
 import re
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import pytest
 
 from tests import wikis
 from tests.published import BOT_TOKEN, TOKEN, hostile, published, refused
 from tests.wikis import Real, Site
-from tipbench.publish import index, media_wiki
-from tipbench.publish.confluence import Confluence
-from tipbench.publish.doku_wiki import DokuWiki
-from tipbench.publish.git_wiki import GitWiki
-from tipbench.publish.media_wiki import MediaWiki
+from tipbench.publish import index
 from tipbench.publish.region import Unmarked, inside, placed
-from tipbench.publish.secret import Secret
 from tipbench.publish.send import Publication, plan, send
-from tipbench.publish.wiki import ROOT, Conflict, Page, Wiki
-
-KINDS = ("git", "mediawiki", "dokuwiki", "confluence")
+from tipbench.publish.wiki import ROOT, Conflict, Page
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=wikis.OPENED)
 def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with wikis.running(request.param, tmp_path_factory.mktemp(request.param)) as running:
         yield running
@@ -231,84 +221,6 @@ def test_a_file_that_is_refused_leaves_no_page(site: Real, machine: str) -> None
     with refused(machine):
         send(site.open(), replace(run, runs=[(entry, [evidence, evil])]))
     assert site.open().read(page.path) is None
-
-
-# ---- servers that are none of a wiki ----
-
-OPENED: dict[str, Callable[[str, Secret], Wiki]] = {
-    "git": lambda url, secret: GitWiki(url, secret, "github"),
-    "mediawiki": MediaWiki,
-    "dokuwiki": DokuWiki,
-    "confluence": lambda url, secret: Confluence(f"{url}?space=KEY", secret),
-}
-
-
-@contextlib.contextmanager
-def answering(status: int, body: bytes = b"", **headers: str) -> Iterator[tuple[str, list[Any]]]:
-    """A server that answers all requests alike; its address, and the requests' paths and headers."""
-    requests: list[Any] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            requests.append((self.path, str(self.headers)))
-            self.send_response(status)
-            for name, value in {"Content-Length": str(len(body)), **headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
-
-        do_POST = do_PUT = do_GET
-
-        def log_message(self, format: str, *arguments: object) -> None: ...
-
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listening.server_port}/wiki/", requests
-    finally:
-        listening.shutdown()
-        listening.server_close()
-        thread.join()
-
-
-@pytest.fixture
-def without_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(media_wiki, "RETRY_S", 0)
-
-
-@pytest.mark.usefixtures("without_waits")
-@pytest.mark.parametrize("status", [301, 302, 307, 308])
-@pytest.mark.parametrize("user", ["", "me"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_redirect_is_followed_with_a_token(kind: str, user: str, status: int) -> None:
-    with (
-        answering(200) as (elsewhere, there),
-        answering(status, Location=f"{elsewhere}?x") as (url, here),
-        refused(any_of="sends on to"),
-    ):
-        OPENED[kind](url, Secret(user, TOKEN)).read(ROOT)
-    assert there == []
-    assert here
-    assert not [path for path, _ in here if TOKEN in path]
-
-
-@pytest.mark.usefixtures("without_waits")
-@pytest.mark.parametrize("answer", [(401, b""), (403, b""), (404, b""), (500, b""), (503, b"x"), (200, b""),
-                                    (200, b"<html>Log in</html>"), (200, b"[]"), (200, b"{}")])  # fmt: skip
-@pytest.mark.parametrize("kind", KINDS[1:])
-def test_servers_that_refuse_or_are_no_wiki_are_named_in_one_sentence(kind: str, answer: tuple[int, bytes]) -> None:
-    words = f"HTTP {answer[0]}|too busy, or down" if answer[0] != 200 else "does not answer as"
-    with answering(*answer) as (url, _), refused(any_of=words):
-        OPENED[kind](url, Secret("", TOKEN)).read(ROOT)
-
-
-@pytest.mark.usefixtures("without_waits")
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_server_that_is_down(kind: str) -> None:
-    with refused(any_of="nothing answers|cannot be reached|is too busy, or down"):
-        OPENED[kind]("http://127.0.0.1:9/wiki/", Secret("", TOKEN)).read(ROOT)
 
 
 def test_a_plan_reads_and_sends_nothing(site: Site, machine: str) -> None:

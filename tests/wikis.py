@@ -6,12 +6,11 @@ Each is one that serves many tests, which keep apart by the names of their machi
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path as File
 from typing import Any
 
@@ -211,14 +210,6 @@ class Doku(Real):
         return len(file.read_text().splitlines()) if file.exists() else 0
 
     @contextlib.contextmanager
-    def locked(self, id: str) -> Iterator[None]:
-        """A person has the page's form open."""
-        lock = self.server.folder / "data/locks" / f"{hashlib.md5(id.encode()).hexdigest()}.lock"
-        lock.write_text("human")
-        yield
-        lock.unlink()
-
-    @contextlib.contextmanager
     def rules(self, text: str) -> Iterator[None]:
         file: File = self.server.folder / "conf/acl.auth.php"
         before = file.read_text()
@@ -257,10 +248,10 @@ class Stand(Site):
         self.site.save(self.name(path), text)
 
     def versions(self, path: str) -> int:
-        return self.site.page(self.name(path)).version
+        return self.site.pages[self.name(path)].version
 
     def uploads(self, path: str) -> int:
-        return self.site.page(self.name(path)).uploads
+        return self.site.pages[self.name(path)].uploads
 
     @contextlib.contextmanager
     def read_only(self) -> Iterator[None]:
@@ -287,6 +278,30 @@ def running(kind: str, folder: File) -> Iterator[Site]:
     else:
         with fake_confluence.running() as site:
             yield Stand(site)
+
+
+OPENED: dict[str, Callable[[str, Secret], Wiki]] = {
+    "git": lambda url, secret: GitWiki(url, secret, "github"),
+    "mediawiki": MediaWiki,
+    "dokuwiki": DokuWiki,
+    "confluence": lambda url, secret: Confluence(f"{url}?space=KEY", secret),
+}
+"""By kind of target, from an address and a secret to its wiki."""
+
+
+@contextlib.contextmanager
+def answering(status: int, body: bytes = b"", **headers: str) -> Iterator[tuple[str, list[Any]]]:
+    """A server that answers all requests alike; its address, and the requests' paths and headers."""
+    requests: list[Any] = []
+
+    class Handler(servers.Handler):
+        def answer(self) -> None:
+            self.body()
+            requests.append((self.path, str(self.headers)))
+            self.reply(status, body, headers)
+
+    with servers.answering(Handler) as url:
+        yield f"{url}/wiki/", requests
 
 
 _numbers = itertools.count()

@@ -68,8 +68,9 @@ def _exit_code(options: argparse.Namespace) -> int:
         print("tipbench: interrupted", file=sys.stderr)
         return 130
     except UserError as error:
-        from tipbench.tip.wording import lines_of  # the message may hold words of a file
+        from tipbench.tip.wording import lines_of
 
+        # Names of files and what a server says may hold what a terminal acts on.
         print(f"tipbench: {lines_of(str(error))}", file=sys.stderr)
         return error.exit_code
 
@@ -176,8 +177,8 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser(
         "compare",
         help="set runs of machines, days and versions against each other",
-        epilog="exit codes: 0 done, or nothing worsened; 1 with --fail-if: something did; 2 usage, a file that cannot "
-        "be used, or nothing to compare; 130 interrupted",
+        epilog="exit codes: 0 done, or nothing worsened; 1 with --fail-if: something did; 2 usage, or a file that "
+        "cannot be used; 3 with --fail-if: nothing could be compared, so nothing is passed; 130 interrupted",
     )
     command.set_defaults(command=_compare)
     command.add_argument(
@@ -353,11 +354,11 @@ def _report(options: argparse.Namespace) -> int:
 def _compare(options: argparse.Namespace) -> int:
     from tipbench import compare
 
-    found = compare.compared(options.runs, options.results)
+    comparison = compare.compared(options.runs, options.results)
     if not options.fail_if or options.out:
-        for written in compare.show(found, options.format, options.out):
+        for written in compare.show(comparison, options.format, options.out):
             print(written)
-    return int(bool(options.fail_if) and not compare.against(found, options.fail_if))
+    return compare.against(comparison, options.fail_if) if options.fail_if else 0
 
 
 def _publish(options: argparse.Namespace) -> int:

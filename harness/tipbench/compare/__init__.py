@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tipbench.compare import as_csv, as_json
 from tipbench.compare.comparison import Comparison
-from tipbench.compare.gate import fails, gate, lines_of
+from tipbench.compare.gate import gate, lines_of
 from tipbench.compare.inputs import CompareError, chosen
 from tipbench.compare.page import markdown, title_of
 from tipbench.report.output import print_bytes, write_file
@@ -57,14 +57,11 @@ def render(comparison: Comparison, format: str) -> str:
     return html.render(markdown(comparison), title_of(comparison))
 
 
-def against(comparison: Comparison, conditions: Sequence[str]) -> bool:
-    """The gate: print what was found between the two runs, old and new; whether it is passed.
-    Raises CompareError where there are not just two, or nothing can be compared."""
+def against(comparison: Comparison, conditions: Sequence[str]) -> int:
+    """The gate: print what changed between the two runs, old and new, and return the exit code (`Gate.exit_code`).
+    Raises CompareError where there are not just two."""
     if len(comparison.runs) != 2:
         raise CompareError(f"--fail-if takes two runs, OLD and NEW; {len(comparison.runs)} were given")
-    found = gate(comparison)
-    lines = lines_of(found, comparison, list(conditions))
-    if not found.changes and not ("failed" in conditions and found.broken):
-        raise CompareError("nothing could be compared, so nothing was passed: " + "; ".join(lines[:-2]))
-    print_bytes(("\n".join(lines) + "\n").encode("utf-8", "replace"))
-    return not fails(found, list(conditions))
+    result = gate(comparison)
+    print_bytes(("\n".join(lines_of(result, comparison, conditions)) + "\n").encode("utf-8", "replace"))
+    return result.exit_code(conditions)

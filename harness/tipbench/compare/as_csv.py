@@ -22,14 +22,12 @@ def render(comparison: Comparison) -> str:
     table = csv.writer(text, lineterminator="\n")
     head = ("tip", "pair", "variant", "device", "across", "p", "i2", "differs")
     table.writerow([*head, *(f"{label} {column}" for label in comparison.labels for column in OF_A_RUN)])
-    found = consistencies(comparison)
-    for key, cells in comparison.cells.items():
-        found_across = found[key]
+    for key, across in consistencies(comparison).items():
         spread: list[Value] = [None, None, None]
-        if found_across.spread is not None:
-            spread = [found_across.spread.p, found_across.spread.i2, "yes" if found_across.differs else "no"]
-        line = [*key, found_across.word, *spread, *(value for cell in cells for value in _values(cell))]
-        table.writerow(map(_safe, line))
+        if across.spread is not None:
+            spread = [across.spread.p, across.spread.i2, "yes" if across.differs else "no"]
+        values = [value for cell in comparison.cells[key] for value in _values(cell)]
+        table.writerow(map(_safe, [*key, across.word, *spread, *values]))
     return text.getvalue()
 
 

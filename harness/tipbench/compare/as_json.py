@@ -29,22 +29,19 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import combinations
 from typing import Any
 
 from tipbench.compare.comparison import Cell, Comparison
 from tipbench.compare.consistency import MachineAnswer, TipAcross, consistencies, tips
-from tipbench.report.grade import Difference
 
 
 def render(comparison: Comparison) -> str:
-    found = consistencies(comparison)
     count = len(comparison.runs)
     document = {
         "runs": [_run(comparison, index) for index in range(count)],
         "machines": [{"label": machine.label, "runs": list(machine.runs)} for machine in comparison.machines],
-        "grades": [
-            _grade(comparison, left, right) for left in range(count) for right in range(left + 1, count)
-        ],
+        "grades": [_grade(comparison, left, right) for left, right in combinations(range(count), 2)],
         "tips": list(map(_tip, tips(comparison))),
         "comparisons": [
             {
@@ -53,15 +50,15 @@ def render(comparison: Comparison) -> str:
                 "scale": comparison.references[key].scale,
                 "variant": key[2],
                 "device": key[3],
-                "across": found_across.word,
-                "count": found_across.spread and found_across.spread.count,
-                "q": found_across.spread and found_across.spread.q,
-                "i2": found_across.spread and found_across.spread.i2,
-                "p": found_across.spread and found_across.spread.p,
-                "differs": found_across.differs,
+                "across": across.word,
+                "count": across.spread and across.spread.count,
+                "q": across.spread and across.spread.q,
+                "i2": across.spread and across.spread.i2,
+                "p": across.spread and across.spread.p,
+                "differs": across.differs,
                 "cells": [_cell(cell) for cell in comparison.cells[key]],
             }
-            for key, found_across in found.items()
+            for key, across in consistencies(comparison).items()
         ],
         "geometric_means": [
             mean for index in comparison.comparable for scale in ("macro", "micro")
@@ -107,18 +104,14 @@ def _run(comparison: Comparison, index: int) -> dict[str, Any]:
 
 
 def _grade(comparison: Comparison, left: int, right: int) -> dict[str, Any]:
-    found = comparison.grade(left, right)
+    grade = comparison.grade(left, right)
     return {
         "left": left,
         "right": right,
-        "grade": found.grade,
-        "differing": [_difference(one) for one in found.differing],
-        "unknown": [_difference(one) for one in found.unknown],
+        "grade": grade.grade,
+        "differing": list(map(vars, grade.differing)),
+        "unknown": list(map(vars, grade.unknown)),
     }
-
-
-def _difference(found: Difference) -> dict[str, Any]:
-    return {"part": found.part, "field": found.field, "left": found.left, "right": found.right}
 
 
 def _cell(cell: Cell) -> dict[str, Any]:
@@ -139,10 +132,10 @@ def _cell(cell: Cell) -> dict[str, Any]:
 
 
 def _mean(comparison: Comparison, index: int, scale: str) -> dict[str, Any] | None:
-    found = comparison.geometric_mean(index, scale)
-    if found is None:
+    mean_and_pairs = comparison.geometric_mean(index, scale)
+    if mean_and_pairs is None:
         return None
-    mean, pairs = found
+    mean, pairs = mean_and_pairs
     low, high = mean.interval()
     ends = {"speedup": math.exp(mean.mean), "low": math.exp(low), "high": math.exp(high)}
     return {"run": index, "scale": scale, "pairs": pairs, **ends}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from tipbench.compare.means import mean_of
@@ -15,10 +15,8 @@ from tipbench.report.answer import Answer, answers, by_tip
 from tipbench.report.grade import NOT, SAME, STATE, Facts, Grade, facts, grade
 from tipbench.report.measure import Effect, effects
 from tipbench.report.result import CONTROL, Key, Result
-from tipbench.tip.wording import value
+from tipbench.tip.wording import plain, value
 from tipbench.verdict.pooling import TIMES, Mean, pooled
-from tipbench.verdict.rules import ERROR, RULES, decide
-from tipbench.verdict.statistics import Estimate
 
 MISSING, NOT_REACHED, NOT_COMPARABLE = "missing", "not reached", "not comparable"
 
@@ -37,9 +35,14 @@ class Cell:
     why: str = ""
     result: Result | None = None
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether anything was that may be compared, be it by too few launches for a verdict."""
+        return self.result is not None and self.result.is_measured and self.word != NOT_COMPARABLE
+
     @cached_property
     def mean(self) -> Mean | None:
-        """None if nothing was measured or it may not be compared."""
+        """None without a verdict, or if it may not be compared."""
         result = self.result
         if result is None or self.word == NOT_COMPARABLE or result.log_speedup is None or result.error is None:
             return None
@@ -48,8 +51,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Machine:
-    """Runs that hardware cannot tell apart. runs: their places in `Comparison.runs`. speaks: the one of them whose
-    answers are the machine's: the newest that measured a whole job, or else the newest."""
+    """Runs that hardware cannot tell apart.
+
+    Attributes:
+        label: what a page calls it.
+        runs: their places in `Comparison.runs`.
+        speaks: the one of them whose answers are the machine's: the newest that measured a whole job, or else the
+            newest.
+    """
 
     label: str
     runs: tuple[int, ...]
@@ -57,21 +66,13 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Place:
-    """What one machine, or one run where there is only one machine, says of a comparison.
-
-    word: as in `Cell`: what all its runs that measured it say, else the verdict on their mean. mean: of these runs;
-    None where there is none.
-    """
-
-    label: str
-    word: str
-    mean: Mean | None
-
-
-@dataclass(frozen=True)
 class Comparison:
-    """runs: as given; the first is the one that others must be comparable with. notes: what a reader must know."""
+    """Runs set side by side.
+
+    Attributes:
+        runs: in the order in which they were named; the first is the one that others must be comparable with.
+        notes: what a reader must know.
+    """
 
     runs: tuple[Stored, ...]
     notes: tuple[str, ...] = ()
@@ -89,15 +90,15 @@ class Comparison:
 
     def _classes(self, grades: Sequence[str]) -> list[tuple[int, ...]]:
         """The comparable runs in classes: each joins the first whose first run it is graded with as one of `grades`."""
-        found: list[tuple[int, ...]] = []
+        classes: list[tuple[int, ...]] = []
         for index in self.comparable:
-            for place, members in enumerate(found):
+            for place, members in enumerate(classes):
                 if self.grade(members[0], index).grade in grades:
-                    found[place] = (*members, index)
+                    classes[place] = (*members, index)
                     break
             else:
-                found.append((index,))
-        return found
+                classes.append((index,))
+        return classes
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -122,9 +123,9 @@ class Comparison:
     @cached_property
     def machines(self) -> tuple[Machine, ...]:
         """Of the comparable runs, in the order in which they first appear."""
-        found = self._classes((SAME, STATE))
-        labels = _distinct([folder_name(self.runs[members[0]].run.machine) for members in found])
-        return tuple(map(Machine, labels, found, map(self._speaks, found)))
+        classes = self._classes((SAME, STATE))
+        labels = _distinct([folder_name(self.runs[members[0]].run.machine) for members in classes])
+        return tuple(map(Machine, labels, classes, map(self._speaks, classes)))
 
     @cached_property
     def groups(self) -> tuple[Machine, ...]:
@@ -197,10 +198,10 @@ class Comparison:
             differing = [str(field) for field in self.grade(0, index).differing if field.part == "suite"]
             return Cell(NOT_COMPARABLE, ", ".join(differing), result)
         if result is None:
-            stopped = next((one for one in stored.results if _covers(one, reference)), None)
+            stopped = next((listed for listed in stored.results if _covers(listed, reference)), None)
             if stopped is not None:
                 return Cell(stopped.verdict, stopped.reason, stopped)
-            has_pair = any(one.pair_name == reference.pair_name for one in stored.results)
+            has_pair = any(listed.pair_name == reference.pair_name for listed in stored.results)
             if reference.pair_name in stored.run.planned and not has_pair:
                 return Cell(NOT_REACHED, "planned, but the run ended before", None)
             return Cell(MISSING, "not in this run", None)
@@ -210,21 +211,11 @@ class Comparison:
             return Cell(NOT_COMPARABLE, f"other code: {_code(result)} (not {_code(reference)})", result)
         return Cell(result.verdict, "" if result.is_decided else result.reason, result)
 
-    def places(self, key: Key) -> list[Place]:
-        """What each group says of a comparison."""
-        found = []
-        for group in self.groups:
-            cells = [self.cells[key][index] for index in group.runs]
-            means = [cell.mean for cell in cells if cell.mean is not None]
-            if len(means) > 1:
-                mean = pooled(means, TIMES)
-                words = {cell.word for cell in cells if cell.mean is not None}
-                word = words.pop() if len(words) == 1 else verdict(mean)
-                found.append(Place(group.label, word, mean))
-            else:
-                first = next((cell for cell in cells if cell.mean is not None), cells[0])
-                found.append(Place(group.label, first.word, first.mean))
-        return found
+    def means(self, key: Key) -> list[Mean]:
+        """Of a comparison, the mean of each group that measured it."""
+        by_group = [[self.cells[key][index].mean for index in group.runs] for group in self.groups]
+        measured = [[mean for mean in means if mean is not None] for means in by_group]
+        return [pooled(means, TIMES) if len(means) > 1 else means[0] for means in measured if means]
 
     @cached_property
     def called_different(self) -> list[str]:
@@ -261,12 +252,12 @@ class Comparison:
         return [members for members in self._classes((SAME,)) if len(members) > 1]
 
 
-def verdict(mean: Mean) -> str:
-    """By practical size, as of one run (`tipbench.verdict.rules.decide`), at two-sided 95 %: one look."""
-    low, high = mean.interval(ERROR)
-    launches = round(mean.freedom) + 1
-    found = Estimate(mean.mean, low, high, launches, ERROR, mean.error * launches**0.5)
-    return decide(found, replace(RULES, power=1.0))
+def row_name(key: Key, between: str = ".") -> str:
+    """The comparison as people read it: `tip.Pair`, with what is out of the ordinary. between: tip and pair."""
+    tip, pair, variant, device = key
+    special = [part for part in (variant, device) if part not in ("optimized", "cpu")]
+    shown = f"{tip}{between}{pair}" if pair else tip
+    return plain(f"{shown} ({', '.join(special)})" if special else shown)
 
 
 def _covers(stopped: Result, reference: Result) -> bool:
@@ -292,9 +283,7 @@ def _sizes(result: Result) -> str:
 
 def _distinct(labels: Sequence[str]) -> list[str]:
     """Labels that stand more than once get a number."""
-    several, seen = Counter(labels), Counter[str]()
-    found = []
-    for label in labels:
-        seen[label] += 1
-        found.append(label if several[label] == 1 else f"{label} #{seen[label]}")
-    return found
+    return [
+        label if labels.count(label) == 1 else f"{label} #{labels[: index + 1].count(label)}"
+        for index, label in enumerate(labels)
+    ]

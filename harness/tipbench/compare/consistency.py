@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from tipbench.compare.comparison import NOT_COMPARABLE, Comparison, Machine, Place
+from tipbench.compare.comparison import NOT_COMPARABLE, Comparison, Machine
 from tipbench.compare.means import Heterogeneity, heterogeneity
 from tipbench.report.answer import DEFAULT, DEPENDS, DO_NOT, IMPOSSIBLE, SMALL, UNCLEAR, USE, USE_IF, Answer
 from tipbench.report.result import CONTROL, Key
@@ -45,21 +45,19 @@ EFFECTS = {
 
 @dataclass(frozen=True)
 class Consistency:
-    """One comparison across machines.
+    """One comparison across machines, or across runs where all are of one machine.
 
-    spread: None where fewer than two measured it. differs: whether the machines' means differ, with false
-    discoveries held to 5 % over all comparisons tested. word: one of WORDS, of what the machines' answers count.
+    Attributes:
+        is_measured: whether any of them did.
+        spread: None where fewer than two measured it.
+        differs: whether their means differ, with false discoveries held to 5 % over all comparisons tested.
+        word: one of WORDS, of what the machines' answers count.
     """
 
-    key: Key
-    places: tuple[Place, ...]
+    is_measured: bool
     spread: Heterogeneity | None
     differs: bool
     word: str
-
-    @property
-    def measured(self) -> list[Place]:
-        return [place for place in self.places if place.mean is not None]
 
 
 @dataclass(frozen=True)
@@ -133,15 +131,14 @@ class TipAcross:
 
 def consistencies(comparison: Comparison) -> dict[Key, Consistency]:
     """One a comparison, the controls' included, in the order of `Comparison.references`."""
-    found = []
-    for key in comparison.references:
-        places = tuple(comparison.places(key))
-        means = [place.mean for place in places if place.mean is not None]
-        spread = heterogeneity(means) if len(means) > 1 else None
-        found.append(Consistency(key, places, spread, False, together(_states(comparison, key))))
-    tested = [one.spread for one in found if one.spread is not None]
-    discovered = iter(discoveries([spread.p for spread in tested], FALSE_DISCOVERY_RATE))
-    return {one.key: replace(one, differs=next(discovered)) if one.spread is not None else one for one in found}
+    means = {key: comparison.means(key) for key in comparison.references}
+    spreads = {key: heterogeneity(of_key) for key, of_key in means.items() if len(of_key) > 1}
+    discovered = discoveries([spread.p for spread in spreads.values()], FALSE_DISCOVERY_RATE)
+    differs = dict(zip(spreads, discovered, strict=True))
+    return {
+        key: Consistency(bool(of_key), spreads.get(key), differs.get(key, False), together(_states(comparison, key)))
+        for key, of_key in means.items()
+    }
 
 
 def tips(comparison: Comparison) -> list[TipAcross]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import shlex
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from tipbench.compare.comparison import Comparison
+from tipbench.compare.comparison import Cell, Comparison, row_name
 from tipbench.compare.means import difference
 from tipbench.report.result import CONTROL, Key
 from tipbench.tip.wording import plain, plural, ratio
@@ -14,64 +16,99 @@ from tipbench.verdict.rules import AT_MOST, MARGIN
 from tipbench.verdict.statistics import discoveries
 from tipbench.verdict.verdict import FALSE_DISCOVERY_RATE
 
+UNJUDGED = {
+    "slower": "no comparison has a verdict in both runs",
+    "failed": "no pair that the old run measured was measured, or failed, in the new one",
+}
+"""By what a gate is asked for, when it cannot tell."""
+
 RANKS = {"faster": 2, "no difference": 1, AT_MOST: 1, "inconclusive": 1, "slower": 0}
 """A verdict fell where its rank did: among those between `faster` and `slower` none is worse than another."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """One comparison in both runs. ratio: the new speedup over the old one, as a logarithm.
+    """One comparison in both runs.
 
-    less: the interval of that ratio (two-sided 95 %) lies wholly below -1 %, also with false discoveries held to
-    5 % over all comparisons. worsened: less, and the verdict fell.
+    Attributes:
+        key: the comparison.
+        old_verdict, new_verdict: of each run.
+        old, new: ln of each run's speedup.
+        ratio: ln of the new speedup over the old one.
+        is_weaker: whether the interval of `ratio` (two-sided 95 %) lies wholly below -1 %, also with false discoveries
+            held to 5 % over all comparisons.
     """
 
     key: Key
-    old: str
-    new: str
-    old_mean: Mean
-    new_mean: Mean
+    old_verdict: str
+    new_verdict: str
+    old: Mean
+    new: Mean
     ratio: Mean
-    less: bool = False
+    is_weaker: bool = False
 
     @property
     def worsened(self) -> bool:
-        return self.less and RANKS[self.new] < RANKS[self.old]
+        """Whether the speedup is weaker, and the verdict fell."""
+        return self.is_weaker and RANKS[self.new_verdict] < RANKS[self.old_verdict]
 
 
 @dataclass(frozen=True)
 class Gate:
-    """changes: what was compared. broken: what the old run measured and the new one failed at, with the reason.
-    uncompared: what else could not be, and why. Controls are in none of them."""
+    """What became of each comparison from an old run to a new one, the controls' left out.
+
+    Attributes:
+        changes: of those that have a verdict in both runs.
+        failures: those that the old run measured and the new one failed at, with the reason.
+        uncompared: all others, with the reason.
+        repeated: how many both runs measured, with too few launches for a verdict too.
+    """
 
     changes: tuple[Change, ...]
-    broken: tuple[tuple[Key, str], ...]
+    failures: tuple[tuple[Key, str], ...]
     uncompared: tuple[tuple[Key, str], ...]
+    repeated: int
+
+    def fails(self, conditions: Collection[str]) -> bool:
+        """conditions: of `slower` (a verdict worsened) and `failed` (a pair that was measured fails now)."""
+        slower = "slower" in conditions and any(change.worsened for change in self.changes)
+        return slower or ("failed" in conditions and bool(self.failures))
+
+    def unjudged(self, conditions: Collection[str]) -> list[str]:
+        """Those of the conditions of which these runs say nothing."""
+        says = {"slower": bool(self.changes), "failed": bool(self.failures or self.repeated)}
+        return [condition for condition in dict.fromkeys(conditions) if not says[condition]]
+
+    def exit_code(self, conditions: Collection[str]) -> int:
+        """0: passed; 1: failed; 3: a condition cannot be judged, and none fails."""
+        return 1 if self.fails(conditions) else 3 if self.unjudged(conditions) else 0
 
 
 def gate(comparison: Comparison) -> Gate:
     """The first run of a comparison of two set against the second."""
-    changes, broken, uncompared = [], [], []
+    changes, failures, uncompared, repeated = [], [], [], 0
     for key, (old, new) in comparison.cells.items():
         if key[0] == CONTROL:
             continue
-        before, after = old.mean, new.mean
-        if before is not None and after is not None:
-            changes.append(Change(key, old.word, new.word, before, after, difference(before, after)))
-        elif before is not None and new.word == "failed":
-            broken.append((key, new.why))
+        repeated += old.is_measured and new.is_measured
+        if old.mean is not None and new.mean is not None:
+            changes.append(Change(key, old.word, new.word, old.mean, new.mean, difference(old.mean, new.mean)))
+        elif old.is_measured and new.word == "failed":
+            failures.append((key, new.why))
         else:
-            was, now = _with_reason(old.word, old.why), _with_reason(new.word, new.why)
-            uncompared.append((key, f"{was} in both" if was == now else f"{was} before, {now} now"))
-    below = [change.ratio.interval()[1] < -MARGIN for change in changes]
-    p = [change.ratio.p_beyond(MARGIN) for change in changes]
-    discovered = discoveries(p, FALSE_DISCOVERY_RATE)
-    judged = [replace(change, less=low and kept) for change, low, kept in zip(changes, below, discovered, strict=True)]
-    return Gate(tuple(judged), tuple(broken), tuple(uncompared))
+            before, now = _with_reason(old), _with_reason(new)
+            uncompared.append((key, f"{before} in both" if before == now else f"{before} before, {now} now"))
+    discovered = discoveries([change.ratio.p_beyond(MARGIN) for change in changes], FALSE_DISCOVERY_RATE)
+    judged = (
+        replace(change, is_weaker=is_discovered and change.ratio.interval()[1] < -MARGIN)
+        for change, is_discovered in zip(changes, discovered, strict=True)
+    )
+    return Gate(tuple(judged), tuple(failures), tuple(uncompared), repeated)
 
 
-def lines_of(found: Gate, comparison: Comparison, conditions: list[str]) -> list[str]:
-    """The gate's finding in lines of plain text; the last one says whether it is passed."""
+def lines_of(result: Gate, comparison: Comparison, conditions: Collection[str]) -> list[str]:
+    """The gate's result in lines of plain text; the last one says whether it is passed, and
+    if that cannot be judged, why and what to do."""
     grade = comparison.grade(0, 1)
     old, new = comparison.labels
     lines = [f"{old} -> {new}: {grade.shown}"]
@@ -79,47 +116,45 @@ def lines_of(found: Gate, comparison: Comparison, conditions: list[str]) -> list
     lines += [f"  unknown: {plain(', '.join(field.field for field in grade.unknown))}"] if grade.unknown else []
     if comparison.called_different:
         lines.append(f"  identical code was called different: {plain(', '.join(comparison.called_different))}")
-    worsened = [change for change in found.changes if change.worsened]
-    weaker = [change for change in found.changes if change.less and not change.worsened]
+    worsened = [change for change in result.changes if change.worsened]
+    weaker = [change for change in result.changes if change.is_weaker and not change.worsened]
     lines += [_line("worsened", change) for change in worsened]
-    lines += [f"failed now: {name(key)}: {plain(why)}" for key, why in found.broken]
+    lines += [f"failed now: {row_name(key)}: {plain(why)}" for key, why in result.failures]
     lines += [_line("weaker, but its verdict did not fall", change) for change in weaker]
-    reasons: dict[str, list[str]] = {}
-    for key, why in found.uncompared:
-        reasons.setdefault(why, []).append(name(key))
-    lines += [f"not compared: {', '.join(names)}: {plain(why)}" for why, names in reasons.items()]
+    names: dict[str, list[str]] = {}
+    for key, why in result.uncompared:
+        names.setdefault(why, []).append(row_name(key))
+    lines += [f"not compared: {', '.join(of_reason)}: {plain(why)}" for why, of_reason in names.items()]
     lines.append(
-        f"{plural(len(found.changes), 'comparison')} made: {len(worsened)} worsened, {len(weaker)} weaker, "
-        f"{len(found.changes) - len(worsened) - len(weaker)} not; {len(found.broken)} failed now, "
-        f"{len(found.uncompared)} could not be compared. Speedups are compared, not times: a machine that became "
+        f"{plural(len(result.changes), 'comparison')} made: {len(worsened)} worsened, {len(weaker)} weaker, "
+        f"{len(result.changes) - len(worsened) - len(weaker)} not; {len(result.failures)} failed now, "
+        f"{len(result.uncompared)} could not be compared. Speedups are compared, not times: a machine that became "
         "slower at both sides alike is not seen"
     )
     if worsened:
-        again = " ".join(dict.fromkeys(plain(f"{change.key[0]}.{change.key[1]}") for change in worsened))
+        # A results file is anyone's, and a command is there to be copied into a shell.
+        again = shlex.join(dict.fromkeys(plain(f"{change.key[0]}.{change.key[1]}") for change in worsened))
         lines.append(f"intervals know nothing of drift from hour to hour; to be sure: tipbench run {again}")
-    lines.append("failed" if fails(found, conditions) else "passed")
+    match result.exit_code(conditions):
+        case 0:
+            lines.append("passed")
+        case 1:
+            lines.append("failed")
+        case _:
+            why = "; ".join(f"{condition}: {UNJUDGED[condition]}" for condition in result.unjudged(conditions))
+            lines.append(
+                f"not judged: {why}. Reasons are above: measure the same pairs in both runs, with the same suite, "
+                "until they have a verdict"
+            )
     return lines
 
 
-def fails(found: Gate, conditions: list[str]) -> bool:
-    """conditions: of `slower` (a verdict worsened) and `failed` (a pair that was measured fails now)."""
-    slower = "slower" in conditions and any(change.worsened for change in found.changes)
-    return slower or ("failed" in conditions and bool(found.broken))
-
-
-def name(key: Key) -> str:
-    """The comparison as people read it: `tip.Pair`, with what is out of the ordinary."""
-    tip, pair, variant, device = key
-    beside = [part for part in (variant, device) if part not in ("optimized", "cpu")]
-    shown = f"{tip}.{pair}" if pair else tip
-    return plain(f"{shown} ({', '.join(beside)})" if beside else shown)
-
-
 def _line(word: str, change: Change) -> str:
-    means = [(mean.mean, *mean.interval()) for mean in (change.old_mean, change.new_mean, change.ratio)]
-    old, new, less = (ratio(*map(math.exp, mean)) for mean in means)
-    return f"{word}: {name(change.key)}: {change.old} {old} -> {change.new} {new}; the speedup is {less} what it was"
+    intervals = [(mean.mean, *mean.interval()) for mean in (change.old, change.new, change.ratio)]
+    old, new, less = (ratio(*map(math.exp, interval)) for interval in intervals)
+    verdicts = f"{change.old_verdict} {old} -> {change.new_verdict} {new}"
+    return f"{word}: {row_name(change.key)}: {verdicts}; the speedup is {less} what it was"
 
 
-def _with_reason(word: str, why: str) -> str:
-    return f"{word} ({why})" if why else word
+def _with_reason(cell: Cell) -> str:
+    return f"{cell.word} ({cell.why})" if cell.why else cell.word

@@ -18,8 +18,11 @@ from tipbench.verdict.pooling import Mean
 class Heterogeneity:
     """Whether means differ by more than their errors explain.
 
-    q: Cochran's Q, chi-squared with `count` - 1 degrees of freedom if they do not and the errors were known.
-    i2: the share of Q that is not error (Higgins and Thompson 2002). p: of Welch's test (below).
+    Attributes:
+        count: of means.
+        q: Cochran's Q, chi-squared with `count` - 1 degrees of freedom if they do not and the errors were known.
+        i2: the share of Q that is not error (Higgins and Thompson 2002).
+        p: of Welch's test (below).
     """
 
     count: int
@@ -32,11 +35,9 @@ def heterogeneity(means: Sequence[Mean]) -> Heterogeneity:
     """Welch (1951): Q / (k - 1), corrected for errors that are themselves estimated from few launches, against F.
 
     Q alone against chi-squared takes the errors as known; with 4 to 18 launches each that rejects too often. For
-    two means this is Welch's t test. Raises ValueError under 2.
+    two means this is Welch's t test. Not for fewer.
     """
     count = len(means)
-    if count < 2:
-        raise ValueError("heterogeneity needs at least 2 means")
     weights = [mean.error**-2 for mean in means]
     total = math.fsum(weights)
     centre = math.fsum(weight * mean.mean for weight, mean in zip(weights, means, strict=True)) / total
@@ -57,15 +58,13 @@ def mean_of(pairs: Sequence[Sequence[Mean]]) -> Mean:
     """The mean over pairs, each counted once whatever the number of its variants.
 
     A pair's variants share a baseline, so their errors are not independent: they are taken to add up fully.
-    The error is that of measuring these pairs; it says nothing of other pairs. Raises ValueError without pairs.
+    The error is that of measuring these pairs; it says nothing of other pairs. pairs: not empty.
     """
-    if not pairs:
-        raise ValueError("no pairs to average")
     parts, means = [], []
     for variants in pairs:
-        error = math.fsum(found.error for found in variants) / len(variants) / len(pairs)
-        parts.append((error**2, min(found.freedom for found in variants)))
-        means.append(math.fsum(found.mean for found in variants) / len(variants))
+        error = math.fsum(mean.error for mean in variants) / len(variants) / len(pairs)
+        parts.append((error**2, min(mean.freedom for mean in variants)))
+        means.append(math.fsum(mean.mean for mean in variants) / len(variants))
     error, freedom = _sum(parts)
     return Mean(math.fsum(means) / len(means), error, freedom)
 

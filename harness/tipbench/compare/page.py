@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from typing import Any
 
-from tipbench.compare.comparison import MISSING, NOT_REACHED, Cell, Comparison, Machine
+from tipbench.compare.comparison import MISSING, NOT_REACHED, Cell, Comparison, Machine, row_name
 from tipbench.compare.consistency import (
     NEVER,
     REVERSES,
@@ -36,9 +37,8 @@ def markdown(comparison: Comparison) -> str:
     decided = [tip for tip in by_tip if tip.is_decided]
     possible = [tip for tip in by_tip if not _is_impossible(tip)]
     what = "machine" if len(comparison.machines) > 1 else "run"
-    measured = [key for key in comparison.cells if across[key].measured or not _is_skipped(comparison.cells[key])]
-    count = len(comparison.runs)
-    couples = [(left, right) for left in range(count) for right in range(left + 1, count)]
+    measured = [key for key in comparison.cells if across[key].is_measured or not _is_skipped(comparison.cells[key])]
+    couples = list(combinations(range(len(comparison.runs)), 2))
     return render(
         "comparison.md.j2",
         comparison=comparison,
@@ -57,7 +57,7 @@ def markdown(comparison: Comparison) -> str:
         in_words=_in_words(by_tip, what),
         limits=_limits(comparison),
         pairs=[_pair(comparison, key, across[key]) for key in measured],
-        skipped=[_row_name(key) for key in comparison.cells if key not in measured],
+        skipped=[row_name(key, " ") for key in comparison.cells if key not in measured],
         means=list(_geometric_means(comparison)),
         times=list(_times(comparison)),
         runs=list(_runs(comparison)),
@@ -67,9 +67,12 @@ def markdown(comparison: Comparison) -> str:
 
 
 def title_of(comparison: Comparison) -> str:
+    """It names what the machines are as a fact only if no field that a run lacks could change that."""
+    title = f"PyTorch tuning tips in {plural(len(comparison.runs), 'run')} of {comparison.machines[0].label}"
     if len(comparison.machines) > 1:
-        return f"PyTorch tuning tips on {plural(len(comparison.machines), 'machine')}"
-    return f"PyTorch tuning tips in {plural(len(comparison.runs), 'run')} of {comparison.machines[0].label}"
+        title = f"PyTorch tuning tips on {plural(len(comparison.machines), 'machine')}"
+    is_sure = all(comparison.grade(*couple).is_sure for couple in combinations(comparison.comparable, 2))
+    return title if is_sure else f"{title}, as far as recorded"
 
 
 def column_names(comparison: Comparison) -> list[str]:
@@ -156,15 +159,8 @@ def _is_skipped(cells: Sequence[Cell]) -> bool:
     return all(cell.word in ("skipped", MISSING, NOT_REACHED) for cell in cells)
 
 
-def _row_name(key: Key) -> str:
-    tip, pair, variant, device = key
-    special = [part for part in (variant, device) if part not in ("optimized", "cpu")]
-    name = f"{tip} {pair}".strip()
-    return f"{name} ({', '.join(special)})" if special else name
-
-
 def _pair(comparison: Comparison, key: Key, across: Consistency) -> dict[str, Any]:
-    row: dict[str, Any] = {"name": _row_name(key), "cells": list(map(_cell, comparison.cells[key]))}
+    row: dict[str, Any] = {"name": row_name(key, " "), "cells": list(map(_cell, comparison.cells[key]))}
     spread = across.spread
     if spread is None:
         return {**row, "spread": False}
@@ -186,9 +182,9 @@ def _cell(cell: Cell) -> dict[str, str]:
 def _geometric_means(comparison: Comparison) -> Iterator[dict[str, Any]]:
     for scale, name in (("macro", "whole jobs"), ("micro", "operations alone")):
         means = [comparison.geometric_mean(index, scale) for index in comparison.comparable]
-        known = [mean for mean in means if mean is not None]
-        if known:
-            yield {"scale": name, "pairs": known[0][1], "intervals": [_interval(mean) for mean, _ in known]}
+        measured = [mean for mean in means if mean is not None]
+        if measured:
+            yield {"scale": name, "pairs": measured[0][1], "intervals": [_interval(mean) for mean, _ in measured]}
 
 
 def _interval(mean: Mean) -> str:
@@ -203,7 +199,7 @@ def _times(comparison: Comparison) -> Iterator[dict[str, Any]]:
         for key, cells in comparison.cells.items():
             shown = [cells[index] for index in members]
             if sum(cell.mean is not None for cell in shown) > 1:
-                rows.append({"name": _row_name(key), "steps": list(map(_step, shown))})
+                rows.append({"name": row_name(key, " "), "steps": list(map(_step, shown))})
         if rows:
             yield {"labels": [comparison.labels[index] for index in members], "rows": rows}
 

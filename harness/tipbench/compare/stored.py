@@ -24,9 +24,6 @@ from tipbench.tip.needs import available_cores
 WORTH_A_PROCESS = 8 << 20
 """Bytes to be read from which on further processes are started for it: each needs half a second to begin."""
 
-OLD_EVIDENCE = "calibration-"
-"""How the names of files begin that older suites stored beside their runs and this one does not read."""
-
 DATE = len("2026-03-01-")
 """Where the id begins in the name that `store.create` gives a file."""
 
@@ -102,7 +99,7 @@ def _beneath(folder: str) -> Iterator[str]:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     yield from _beneath(entry.path)
-                elif entry.name.endswith(".jsonl") and not entry.name.startswith(OLD_EVIDENCE):
+                elif entry.name.endswith(".jsonl"):
                     yield entry.path
     except OSError:
         return

@@ -23,6 +23,7 @@ from tipbench.machine.forms import flag, number, numbers, one_of, version
 from tipbench.machine.gpu import GPU_READINGS
 from tipbench.machine.proc import DENIED, UNAVAILABLE
 from tipbench.publish.forms import CONTROLS, EQUAL, JOB_CARD, MEMORY, OPTIONS, fields, measured
+from tipbench.publish.index import LONGEST_NAME
 from tipbench.publish.suite import WORD, SuiteTip, suite_tip
 from tipbench.records.record import Launch, Outcome, PairInfo, Record, Run, VariantInfo, VariantRecord
 from tipbench.records.store import Notice
@@ -30,11 +31,6 @@ from tipbench.tip.pair import Equal
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import BLIND, NEEDS, SENTENCES, WITHHELD, Reason, field_names
 from tipbench.worker.protocol import COMMANDS
-
-PUBLIC_NAME = re.compile(r"[A-Za-z0-9]+(?:[-._][A-Za-z0-9]+)*")
-LONGEST_NAME = 60
-RESERVED = ("comparison",)
-"""Names of machines that would take the place of another page of the tree."""
 
 FIELD_WORDS = frozenset({*COMMANDS, *(signal.name for signal in Signals), "starting", "step", "baseline", "variant"})
 """What fields of reasons are made of, beside the words of the tip."""
@@ -111,17 +107,6 @@ def _work(info: PairInfo) -> tuple[object, ...]:
 
 def _with_work_of(info: PairInfo, older: PairInfo) -> PairInfo:
     return replace(older, code=info.code, sizes=info.sizes, flush_l2=info.flush_l2)
-
-
-def check_public_name(name: str) -> str:
-    """The name, which is then a page's. Raises ValueError, whose message says what one may look like."""
-    taken = name.lower() in RESERVED or re.search(r"\d{4}-\d\d-\d\d-[0-9a-f]{8}$", name)
-    if not PUBLIC_NAME.fullmatch(name) or len(name) > LONGEST_NAME or taken:
-        raise ValueError(
-            f"a machine's public name is made of letters, digits and single dashes, dots or underscores between them, "
-            f"at most {LONGEST_NAME} of them, is not {' or '.join(RESERVED)}, and does not end as a run's name does"
-        )
-    return name
 
 
 def _id(id: str) -> str:

@@ -14,15 +14,16 @@ from tipbench.compare.inputs import LEAST, MOST
 from tipbench.compare.stored import Stored
 from tipbench.errors import UserError
 from tipbench.publish import pages
-from tipbench.publish.allowed import Allowed, allowed, check_public_name, with_earlier
-from tipbench.publish.index import Entry
+from tipbench.publish.allowed import Allowed, allowed, with_earlier
+from tipbench.publish.index import LONGEST_NAME, RESERVED, Entry, is_public_name
 from tipbench.publish.send import Publication, compared_there, plan, preview, published_there, send
 from tipbench.publish.target import EXPERIMENTAL, open_wiki, parse, secret_for
+from tipbench.publish.web import OF_ANOTHER_FORM
 from tipbench.publish.wiki import Page, Wiki, WikiError
 from tipbench.records import store
 from tipbench.report.earlier import earlier
 from tipbench.report.results import results as results_of
-from tipbench.tip.wording import plain, plural
+from tipbench.tip.wording import lines_of, plain, plural
 
 
 class PublishError(UserError):
@@ -84,11 +85,12 @@ def begin(options: Options) -> int:
 
 def _runs(files: Sequence[Path], public_name: str) -> list[Allowed]:
     """The runs as they may be published, each once. Raises PublishError, also where files differ of one run."""
-    if public_name:
-        try:
-            check_public_name(public_name)
-        except ValueError as error:
-            raise PublishError(f"--public-name {plain(public_name)!r}: {error}") from None
+    if public_name and not is_public_name(public_name):
+        raise PublishError(
+            f"--public-name {plain(public_name)!r}: a machine's public name is made of letters, digits and single "
+            f"dashes, dots or underscores between them, at most {LONGEST_NAME} of them, is not "
+            f"{' or '.join(RESERVED)}, and does not end as a run's name does"
+        )
     by_id: dict[str, tuple[Path, Allowed]] = {}
     for file in files:
         read = _read(file, public_name)
@@ -124,11 +126,17 @@ def _read(file: Path, public_name: str) -> Allowed:
 
 
 def _of_own_job(folder: Path, is_allowed: bool) -> Page:
-    """The page of an advice. Raises PublishError unless pages about a person's own job may be sent, and NoJob."""
+    """The page of an advice. Raises PublishError unless pages about a person's own job may be sent, and where the
+    folder holds no advice; NoJob."""
     if not is_allowed:
         raise PublishError(f"{folder} is about a job of your own, and is not published: add --include-own if it may be")
     name = re.sub("[^A-Za-z0-9.-]+", "-", folder.resolve().name)
-    return Page(f"Advice {name}", markdown_of(folder))
+    try:
+        return Page(f"Advice {name}", markdown_of(folder))
+    except (AssertionError, *OF_ANOTHER_FORM) as error:
+        raise PublishError(
+            f"{folder} holds no advice that can be read ({type(error).__name__}): make it anew with `tipbench advise`"
+        ) from None
 
 
 def _with_earlier(file: Path, publication: Allowed) -> Allowed:
@@ -189,4 +197,4 @@ def _as_stored(publication: Allowed) -> Stored:
 
 
 def _say(text: str) -> None:
-    print(f"tipbench: {text}", file=sys.stderr)
+    print(f"tipbench: {lines_of(text)}", file=sys.stderr)

@@ -8,13 +8,14 @@ nobody has written since. Titles are unique in a space, so a page is titled by i
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import io
 import re
-from typing import Any
+from typing import Annotated, Any, Generic, TypeVar
 from urllib.parse import parse_qs, urlsplit
 from xml.sax.saxutils import quoteattr
+
+import msgspec
 
 from tipbench.publish import markup, web
 from tipbench.publish.region import inside
@@ -31,6 +32,43 @@ MARK = re.compile(
     r'<ac:parameter ac:name="">tipbench-(begin|end)</ac:parameter>\s*</ac:structured-macro>\s*</p>'
 )
 """A mark as Confluence stores it, with ids of its own."""
+
+
+Answer = TypeVar("Answer")
+
+
+class _Version(msgspec.Struct):
+    """number: of a page; of an attachment nothing rests on it. message: the comment."""
+
+    number: int = 0
+    message: str | None = None
+
+
+class _Storage(msgspec.Struct):
+    value: str
+
+
+class _Body(msgspec.Struct):
+    storage: _Storage
+
+
+class _Page(msgspec.Struct):
+    """A page without its text; the id is part of addresses."""
+
+    id: Annotated[str, msgspec.Meta(pattern=r"\A\d+\Z")]
+    version: _Version
+
+
+class _WholePage(_Page):
+    body: _Body
+
+
+class _Attachment(msgspec.Struct):
+    version: _Version
+
+
+class _Listed(msgspec.Struct, Generic[Answer]):
+    results: list[Answer]
 
 
 def _mark(name: str) -> str:
@@ -60,13 +98,14 @@ class Confluence:
             raise WikiError(f"no token for {self._url}: set TIPBENCH_USER (the account's e-mail address) and "
                             "TIPBENCH_TOKEN")  # fmt: skip
         self._secret = secret
-        basic = b"Basic " + base64.b64encode(f"{secret.user}:{secret.token}".encode())
-        header = basic if secret.user else b"Bearer " + secret.token.encode()
         # Their retries wait as long as the server says.
         self._client: Any = Client(
-            self._url, session=web.session(header), timeout=int(web.TIMEOUT_S), retry_with_header=False
+            self._url,
+            session=web.session(self._url, secret.header),
+            timeout=int(web.TIMEOUT_S),
+            retry_with_header=False,
         )
-        self._pages: dict[str, dict[str, Any]] = {}
+        self._pages: dict[str, _Page] = {}
         self._unchanged: dict[str, tuple[str, str]] = {}
 
     def render(self, page: Page) -> str:
@@ -87,8 +126,8 @@ class Confluence:
         page = self._page(path)
         if page is None:
             return None
-        text = MARK.sub(lambda match: f"\n{_mark(match[1])}\n", page["body"]["storage"]["value"]).lstrip("\n")
-        message = re.search(r"[0-9a-f]{64}", page["version"].get("message") or "")
+        text = MARK.sub(lambda match: f"\n{_mark(match[1])}\n", page.body.storage.value).lstrip("\n")
+        message = re.search(r"[0-9a-f]{64}", page.version.message or "")
         if message:
             self._unchanged[path] = (message[0], inside(text, self.marks, _title(path)))
         return text
@@ -97,28 +136,28 @@ class Confluence:
         """Confluence refuses a version that is not the next one after that which was read, and a title that exists."""
         body = {"storage": {"value": text, "representation": "storage"}}
         message = f"{SUMMARY} {_digest(inside(text, self.marks, path))}"
-        page = self._pages.get(path)
-        if page is None:
-            page = self._make(path)
-        version = {"number": page["version"]["number"] + 1, "message": message, "minorEdit": True}
+        page = self._pages.get(path) or self._make(path)
+        version = {"number": page.version.number + 1, "message": message, "minorEdit": True}
         content = {"type": "page", "title": _title(path), "body": body, "version": version}
-        self._send(path, "PUT", f"rest/api/content/{page['id']}", json=content)
+        self._send(path, "PUT", f"rest/api/content/{page.id}", Any, json=content)
 
     def has(self, path: str, name: str, content: bytes) -> bool:
         """By size and the digest in the comment of our upload."""
         page = self._page(path)
         if page is None:
             return False
-        place = f"rest/api/content/{page['id']}/child/attachment"
-        listed = self._results(path, place, {"filename": name, "expand": "version"})
-        return any(_digest(content) in (entry["version"].get("message") or "") for entry in listed)
+        query = {"filename": name, "expand": "version"}
+        place = f"rest/api/content/{page.id}/child/attachment"
+        listed = self._send(path, "GET", place, _Listed[_Attachment], params=query).results
+        return any(_digest(content) in (entry.version.message or "") for entry in listed)
 
     def attach(self, path: str, name: str, content: bytes) -> None:
         page = self._pages.get(path) or self._make(path)
         self._send(
             path,
             "PUT",
-            f"rest/api/content/{page['id']}/child/attachment",
+            f"rest/api/content/{page.id}/child/attachment",
+            Any,
             data={"minorEdit": "true", "comment": f"{SUMMARY} {_digest(content)}"},
             files={"file": (name, io.BytesIO(content), "image/png")},
             headers={"X-Atlassian-Token": "nocheck"},
@@ -127,44 +166,42 @@ class Confluence:
     def finish(self) -> None:
         """All is sent at once."""
 
-    def _make(self, path: str) -> dict[str, Any]:
+    def _make(self, path: str) -> _Page:
         """A page with nothing but the marks; files and pages below it need it to be there."""
         above = path.rpartition("/")[0]
         parent = self._parent
         if above:
-            parent = (self._pages.get(above) or self._page(above) or self._make(above))["id"]
+            parent = (self._pages.get(above) or self._page(above) or self._make(above)).id
         content: dict[str, Any] = {"type": "page", "title": _title(path), "space": {"key": self._space}}
         content["body"] = {"storage": {"value": "\n".join(self.marks), "representation": "storage"}}
         content |= {"ancestors": [{"id": parent}]} if parent else {}
-        page: dict[str, Any] = self._send(path, "POST", "rest/api/content", json=content)
+        page = self._send(path, "POST", "rest/api/content", _Page, json=content)
         self._pages[path] = page
         return page
 
-    def _page(self, path: str) -> dict[str, Any] | None:
+    def _page(self, path: str) -> _WholePage | None:
         query = {"title": _title(path), "spaceKey": self._space, "expand": "body.storage,version"}
-        results = self._results(path, "rest/api/content", query)
+        listed = self._send(path, "GET", "rest/api/content", _Listed[_WholePage], params=query).results
         self._pages.pop(path, None)
-        if results:
-            self._pages[path] = results[0]
-        return self._pages.get(path)
+        if not listed:
+            return None
+        self._pages[path] = listed[0]
+        return listed[0]
 
-    def _send(self, path: str, method: str, place: str, **more: Any) -> Any:
+    def _send(self, path: str, method: str, place: str, kind: type[Answer], **more: Any) -> Answer:
+        """What Confluence answers, which must be of this form."""
         where = f"page {_title(path)} on {self._url}"
         with web.explained(where, self._secret):
             answer = self._client.request(method, place, advanced_mode=True, **more)
             if answer.status_code == 409 or (answer.status_code == 400 and "already exists" in answer.text):
                 raise Conflict(f"{where} was changed by somebody meanwhile")
             answer.raise_for_status()
-            parsed = answer.json()
-        return parsed
-
-    def _results(self, path: str, place: str, query: dict[str, str]) -> list[dict[str, Any]]:
-        answer = self._send(path, "GET", place, params=query)
-        if not isinstance(answer, dict) or not isinstance(answer.get("results"), list):
+        try:
+            return msgspec.json.decode(answer.content, type=kind)
+        except ValueError:  # no JSON, or of another form
             raise WikiError(
                 f"{self._url} does not answer as a Confluence: give https://SITE.atlassian.net/wiki?space=KEY"
-            )
-        return list(answer["results"])
+            ) from None
 
 
 def _title(path: str) -> str:

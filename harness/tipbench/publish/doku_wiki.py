@@ -9,7 +9,6 @@ and write. A lock keeps other users out, but not another publisher with our own 
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import http.client
 import re
@@ -19,7 +18,6 @@ import xmlrpc.client
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit
 from xml.parsers.expat import ExpatError
 
 from tipbench.publish import markup, web
@@ -55,17 +53,13 @@ class DokuWiki:
     def __init__(self, url: str, secret: Secret) -> None:
         """url: of the folder that holds doku.php. Raises WikiError where no DokuWiki answers there, or where it does
         not take the token."""
-        self._url = re.sub(r"/(?:doku|index)\.php.*$", "/", url).rstrip("/") + "/"
+        self._url = web.folder(url)
         self._secret = secret
-        header = ""
-        if secret.user:
-            header = "Basic " + base64.b64encode(f"{secret.user}:{secret.token}".encode()).decode()
-        elif secret.token:
-            header = f"Bearer {secret.token}"
-        encrypted = urlsplit(self._url).scheme == "https"
-        headers = [("Authorization", header)] if header else []
+        headers = [
+            ("Authorization", secret.header.decode("latin-1"))
+        ]  # as http.client sends it if secret.header else []
         # xmlrpc.client follows no redirect, so the token goes nowhere else.
-        self._transport = _Encrypted(headers=headers) if encrypted else _Plain(headers=headers)
+        self._transport = (_Encrypted if self._url.startswith("https:") else _Plain)(headers=headers)
         self._server = xmlrpc.client.ServerProxy(f"{self._url}lib/exe/xmlrpc.php", self._transport)
         # A wrong password would pass for a stranger until something is written.
         if secret.user and not self._call("", "dokuwiki.login", secret.user, secret.token):
@@ -99,7 +93,9 @@ class DokuWiki:
                 "administrator for the right to create and edit pages there"
             )
         locks = self._call(path, "dokuwiki.setLocks", {"lock": [id], "unlock": []})
-        if locks["lockfail"]:
+        with self._explained(self._where(path)):
+            is_locked = bool(locks["lockfail"])
+        if is_locked:
             raise WikiError(
                 f"{self._where(path)} is locked: somebody else is editing it, or has left its form open. Locks end "
                 "after 15 minutes by default: publish again then"
@@ -120,7 +116,8 @@ class DokuWiki:
         file = self._file(path, name)
         listed = self._call(path, "wiki.getAttachments", self._id(path), {"hash": True}) or []
         digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
-        return any(entry.get("id") == file and entry.get("hash") == digest for entry in listed)
+        with self._explained(self._where(path)):
+            return any(entry.get("id") == file and entry.get("hash") == digest for entry in listed)
 
     def attach(self, path: str, name: str, content: bytes) -> None:
         file = self._file(path, name)
@@ -135,7 +132,8 @@ class DokuWiki:
 
     def _permission(self, id: str) -> int:
         if id not in self._permissions:
-            self._permissions[id] = int(self._call("", "wiki.aclCheck", id) or 0)
+            with self._explained(self._where("")):
+                self._permissions[id] = int(self._call("", "wiki.aclCheck", id) or 0)
         return self._permissions[id]
 
     def _id(self, path: str) -> str:
@@ -177,7 +175,7 @@ class DokuWiki:
             why = "its certificate is not trusted here (SSL_CERT_FILE names another file of roots)"
         except TimeoutError:
             why = f"no answer within {web.TIMEOUT_S:.0f} s; publish again later"
-        except (xmlrpc.client.Error, ExpatError, ValueError, TypeError, http.client.HTTPException):
+        except (xmlrpc.client.Error, ExpatError, http.client.HTTPException, *web.OF_ANOTHER_FORM):
             why = (
                 "it does not answer as a DokuWiki: give the address of the folder that holds doku.php, such as "
                 "https://wiki.example.org/"

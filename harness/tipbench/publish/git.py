@@ -109,6 +109,8 @@ class Git:
             # Named with the host, ours answers for that host alone, wherever a server redirects to.
             host = f"{parts.scheme}://{parts.netloc}"
             options += ["-c", "credential.helper=", "-c", f"credential.{host}.helper={HELPER}"]
+            if parts.scheme == "http":  # to this machine alone, so to no proxy that a person's settings name
+                options += ["-c", f"http.{host}.proxy="]
         return options
 
     def _environment(self) -> dict[str, str]:
@@ -118,6 +120,8 @@ class Git:
         variables |= {"TIPBENCH_GIT_USER": self._secret.user or USER, "TIPBENCH_GIT_TOKEN": self._secret.token}
         # TZ: a commit holds its author's time zone. LC_ALL: git's messages are read here. GIT_ASKPASS: no prompt.
         variables |= {"GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "", "GIT_LITERAL_PATHSPECS": "1"}
+        # Where a clone lies within another repository and is gone, git would take that one for ours, and reset it.
+        variables |= {"GIT_CEILING_DIRECTORIES": str(self.folder.parent)}
         return variables | {"TZ": "UTC", "LC_ALL": "C"}
 
 

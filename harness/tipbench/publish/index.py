@@ -22,12 +22,18 @@ from tipbench.report.results import counts
 
 COMPARISON = f"{ROOT}/Comparison"
 
+LONGEST_NAME = 60
+RESERVED = ("comparison",)
+"""Names of machines that would take the place of another page of the tree."""
+
 LINE = re.compile(r"tipbench-run(?: [a-z]+=[A-Za-z0-9.:+_-]*)+")
 """A run in the index: letters, digits and signs that no markup changes, but for writing them as entities of HTML."""
 
+PUBLIC_NAME = r"[A-Za-z0-9]+(?:[-._][A-Za-z0-9]+)*"
+
 FORMS: Mapping[str, str] = {
     "id": r"[0-9a-f]{8,32}",
-    "machine": r"[A-Za-z0-9]+(?:[-._][A-Za-z0-9]+)*",
+    "machine": PUBLIC_NAME,
     "run": r"\d{4}-\d\d-\d\d-[0-9a-f]{8}",
     "begun": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00",
     "torch": r"[0-9A-Za-z.+]*",
@@ -114,9 +120,18 @@ def entries(text: str) -> list[Entry]:
     listed = []
     for line in LINE.findall(html.unescape(text)):
         values = dict(word.split("=", 1) for word in line.split()[1:])
-        if values.keys() == FORMS.keys() and all(re.fullmatch(form, values[name]) for name, form in FORMS.items()):
+        has_forms = values.keys() == FORMS.keys() and all(
+            re.fullmatch(form, values[name]) for name, form in FORMS.items()
+        )
+        if has_forms and is_public_name(values["machine"]):
             listed.append(Entry(**values))
     return listed
+
+
+def is_public_name(name: str) -> bool:
+    """Whether a machine may be called so, on whose page and below it the name then stands."""
+    is_taken = name.lower() in RESERVED or re.search(r"\d{4}-\d\d-\d\d-[0-9a-f]{8}$", name) is not None
+    return re.fullmatch(PUBLIC_NAME, name) is not None and len(name) <= LONGEST_NAME and not is_taken
 
 
 def merged(published: Iterable[Entry], ours: Iterable[Entry]) -> list[Entry]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tipbench.publish.wiki import ROOT, WikiError
+from tipbench.tip.wording import plain
 
 PAGE = re.compile(rf"({ROOT}(?:/[\w.+-]+)*)(?:#([\w%.-]*))?")
 FILE = re.compile(r"[\w.+-]+\.(?:png|svg)")
@@ -184,7 +185,7 @@ def _converted(markdown: str, wiki: _Wiki, addresses: Addresses) -> str:
         tree["blocks"] = changed(tree["blocks"])
         return str(pypandoc.convert_text(json.dumps(tree), wiki.name, format="json", extra_args=["--wrap=none"]))
     except (OSError, RuntimeError) as error:
-        raise WikiError(f"pandoc cannot convert a page for {wiki.name}: {error}") from None
+        raise WikiError(f"pandoc cannot convert a page for {wiki.name}: {plain(str(error))}") from None
 
 
 def plain_text(inlines: Any) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -49,17 +48,16 @@ class MediaWiki:
     def __init__(self, url: str, secret: Secret) -> None:
         """url: of the folder that holds api.php. Raises WikiError where no MediaWiki answers there, or where it does
         not take the token."""
-        self._url = re.sub(r"/(?:api|index)\.php.*$", "/", url).rstrip("/") + "/"
+        self._url = web.folder(url)
         self._secret = secret
         self._revisions: dict[str, int] = {}
         parts = urlsplit(self._url)
-        bearer = b"" if secret.user or not secret.token else b"Bearer " + secret.token.encode()
         with self._explained():
             self._site: Any = mwclient.Site(
                 parts.netloc,
                 parts.path,
                 scheme=parts.scheme,
-                pool=web.session(bearer),
+                pool=web.session(self._url, b"" if secret.user else secret.header),
                 max_retries=RETRIES,
                 retry_timeout=RETRY_S,
                 connection_options={"timeout": web.TIMEOUT_S},
@@ -83,23 +81,23 @@ class MediaWiki:
 
     def read(self, path: str) -> str | None:
         with self._explained(path):
-            wanted = {"prop": "revisions", "rvprop": "ids|content", "rvslots": "main", "titles": self._title(path)}
-            (page,) = self._site.get("query", **wanted)["query"]["pages"].values()
-        if "revisions" not in page:
-            self._revisions.pop(path, None)
-            return None
-        revision = page["revisions"][0]
-        if "*" not in revision["slots"]["main"]:
-            raise WikiError(f"{self._where(path)} has a hidden revision, so it cannot be built on")
-        self._revisions[path] = revision["revid"]
-        return str(revision["slots"]["main"]["*"])
+            query = {"prop": "revisions", "rvprop": "ids|content", "rvslots": "main", "titles": self._title(path)}
+            (page,) = self._site.get("query", **query)["query"]["pages"].values()
+            if "revisions" not in page:
+                self._revisions.pop(path, None)
+                return None
+            revision = page["revisions"][0]
+            if "*" not in revision["slots"]["main"]:
+                raise WikiError(f"{self._where(path)} has a hidden revision, so it cannot be built on")
+            self._revisions[path] = int(revision["revid"])
+            return str(revision["slots"]["main"]["*"])
 
     def write(self, path: str, text: str, base: str | None) -> None:
-        known = {"createonly": "1"} if base is None else {"baserevid": self._revisions[path], "nocreate": "1"}
+        condition = {"createonly": "1"} if base is None else {"baserevid": self._revisions[path], "nocreate": "1"}
         if not self._secret.token:
             raise WikiError(f"{self._url}: writing needs a user and a token: {BOT_PASSWORD}")
         with self._explained(path):
-            self._site.pages[self._title(path)].edit(text, SUMMARY, bot=True, **known)
+            self._site.pages[self._title(path)].edit(text, SUMMARY, bot=True, **condition)
 
     def has(self, path: str, name: str, content: bytes) -> bool:
         """Raises WikiError also where a file of that name is another's."""
@@ -107,26 +105,26 @@ class MediaWiki:
             return True
         title = f"File:{self._file(path, name)}"
         with self._explained(path):
-            wanted = {"prop": "imageinfo", "iiprop": "sha1|user|comment", "titles": title}
-            (page,) = self._site.get("query", **wanted)["query"]["pages"].values()
-        if page.get("imagerepository") != "local":
+            query = {"prop": "imageinfo", "iiprop": "sha1|user|comment", "titles": title}
+            (page,) = self._site.get("query", **query)["query"]["pages"].values()
+            if page.get("imagerepository") != "local":
+                return False
+            newest = page["imageinfo"][0]
+            if newest.get("sha1") == hashlib.sha1(content, usedforsecurity=False).hexdigest():
+                return True
+            if not str(newest.get("comment", "")).startswith(SUMMARY):
+                raise WikiError(
+                    f"{title} on {self._url} was uploaded by {plain(str(newest.get('user', 'somebody')))} and not by "
+                    "tipbench, so it is left alone: move or delete it there, then publish again"
+                )
             return False
-        newest = page["imageinfo"][0]
-        if newest.get("sha1") == hashlib.sha1(content, usedforsecurity=False).hexdigest():
-            return True
-        if not str(newest.get("comment", "")).startswith(SUMMARY):
-            raise WikiError(
-                f"{title} on {self._url} was uploaded by {plain(newest.get('user', 'somebody'))} and not by tipbench, "
-                "so it is left alone: move or delete it there, then publish again"
-            )
-        return False
 
     def attach(self, path: str, name: str, content: bytes) -> None:
         with self._explained(path):
             file = self._file(path, name)
             answer = self._site.upload(io.BytesIO(content), file, description=SUMMARY, comment=SUMMARY, ignore=True)
-        if answer.get("result") != "Success":
-            raise WikiError(f"File:{file} on {self._url} was refused: {plain(str(answer))[:300]}")
+            if answer.get("result") != "Success":
+                raise WikiError(f"File:{file} on {self._url} was refused: {plain(str(answer))[:300]}")
 
     def finish(self) -> None:
         """All is sent at once."""
@@ -168,7 +166,7 @@ class MediaWiki:
             why = f"the edit was refused: {error}"
         except errors.MwClientError as error:
             why = f"it does not answer as a MediaWiki ({type(error).__name__})"
-        except (LookupError, ValueError) as error:
+        except web.OF_ANOTHER_FORM as error:
             why = (
                 f"it does not answer as a MediaWiki ({type(error).__name__}): give the address of the folder that "
                 "holds api.php (Special:Version names it), such as https://wiki.example.org/w/"

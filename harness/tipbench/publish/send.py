@@ -56,7 +56,9 @@ def send(wiki: Wiki, publication: Publication) -> list[str]:
     """Write what differs, on top of what others write meanwhile. Returns the paths of the pages written; [] where the
     wiki has all of it. Raises WikiError; what was written before it stays, and sending again goes on from there."""
     written: dict[str, None] = {}
-    for attempt in range(1, TRIES + 1):
+    attempt = 0
+    while True:
+        attempt += 1
         changes = plan(wiki, publication)
         try:
             for change in changes:
@@ -72,7 +74,6 @@ def send(wiki: Wiki, publication: Publication) -> list[str]:
             if attempt == TRIES:
                 raise WikiError(f"{conflict}, {TRIES} times in a row: try again when fewer others publish") from None
             time.sleep(random.uniform(0, 0.2 * attempt))  # so that two do not go on meeting
-    raise AssertionError("unreachable")
 
 
 def plan(wiki: Wiki, publication: Publication) -> list[Change]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,10 @@ from tipbench.tip.pair import Claim, Tip
 SHARED = ("tip/pair.py", "tip/job.py", "tip/sizes.py", "tip/mechanism.py", "tip/counts.py", "machine/native.py")
 """Files of the harness whose words pairs use: names of sizes, of what is counted, of libraries."""
 
-FIELDS = frozenset(field.name for field in fields(Tip)) - {"mechanism"}
-"""What a results file holds of a tip."""
+FIELDS = {
+    field.name: "" if field.default is MISSING else field.default for field in fields(Tip) if field.name != "mechanism"
+}
+"""What a results file holds of a tip, with what stands there where the suite's file does not say."""
 
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -89,9 +91,7 @@ def _fields(text: str) -> dict[str, Any] | None:
     for node in ast.parse(text).body:
         match node:
             case ast.Assign(targets=[ast.Name(id="TIP")], value=ast.Call(keywords=keywords)):
-                written = {word.arg: _value(word.value) for word in keywords if word.arg in FIELDS}
-                empty = dict.fromkeys(("published", "note", "why_not", "no_micro", "do", "when"), "")
-                return {**empty, "status": "current", **written}
+                return {**FIELDS, **{word.arg: _value(word.value) for word in keywords if word.arg in FIELDS}}
     return None
 
 

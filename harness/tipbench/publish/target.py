@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from tipbench.publish.secret import Secret, find
+from tipbench.publish.web import is_on_this_machine
 from tipbench.publish.wiki import Wiki, WikiError
 
 FORMS: Mapping[str, tuple[str, str, str]] = {
@@ -24,12 +25,17 @@ EXPERIMENTAL = {"confluence": "tipbench was never tried on a live one, only on a
 PROTOCOLS = {"git": ("https", "http", "ssh", "file")}
 WEB = ("https", "http")
 
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
-
 
 @dataclass(frozen=True)
 class Target:
-    """kind: a key of FORMS. url: without the kind and without a user. user: the one that the target names."""
+    """Where a wiki is.
+
+    Attributes:
+        kind: a key of FORMS.
+        url: without the kind and without a user.
+        host: with its port; empty for a file.
+        user: the one that the target names; else empty.
+    """
 
     kind: str
     url: str
@@ -59,13 +65,13 @@ def parse(text: str) -> Target:
 
 
 def secret_for(target: Target) -> Secret:
-    """What is known of a token for it. Raises WikiError where it would go over the network for all to read."""
+    """The token for it, if there is one. Raises WikiError where it would go over the network for all to read."""
     if not target.url.startswith("http"):  # ssh has its keys, and a file needs none
         return Secret("", "")
-    known = find(target.host, target.user)
-    if known.token and target.url.startswith("http:") and urlsplit(target.url).hostname not in LOOPBACK:
+    secret = find(target.host, target.user)
+    if secret.token and target.url.startswith("http:") and not is_on_this_machine(target.url):
         raise WikiError(f"the token would go to {target.host} for all to read: use https")
-    return known
+    return secret
 
 
 def open_wiki(target: Target, secret: Secret, flavour: str = "") -> Wiki:

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 import requests
 from requests.auth import AuthBase
@@ -13,6 +14,8 @@ from requests.auth import AuthBase
 from tipbench.publish.secret import Secret
 from tipbench.publish.wiki import WikiError
 from tipbench.tip.wording import plain
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 TIMEOUT_S = 60.0
 """Without a byte from the server."""
@@ -27,6 +30,10 @@ REMEDIES = {
 """By the status of HTTP, what it means for a person."""
 
 
+OF_ANOTHER_FORM = (LookupError, TypeError, ValueError, AttributeError)
+"""What is raised where an answer is JSON or XML, and not what such a wiki answers."""
+
+
 class Authorization(AuthBase):
     """The header of this name, or none: a person's .netrc puts no other in its place."""
 
@@ -39,13 +46,25 @@ class Authorization(AuthBase):
         return request
 
 
-def session(authorization: bytes = b"") -> requests.Session:
-    """One that follows no redirect: the libraries would send the token on."""
+def session(url: str, authorization: bytes = b"") -> requests.Session:
+    """One that follows no redirect: the libraries would send the token on. url: of the wiki."""
     made = requests.Session()
     made.max_redirects = 0
     made.headers["User-Agent"] = "tipbench"
     made.auth = Authorization(authorization)
+    # A token goes over plain HTTP to this machine alone, so to no proxy that the environment names.
+    made.trust_env = not (url.startswith("http:") and is_on_this_machine(url))
+    made.hooks["response"].append(_impatient)
     return made
+
+
+def _impatient(response: requests.Response, **_: object) -> None:
+    """Libraries wait as long as a server says, which may be for days."""
+    response.headers["Retry-After"] = "0"
+
+
+def is_on_this_machine(url: str) -> bool:
+    return urlsplit(url).hostname in LOOPBACK
 
 
 @contextmanager
@@ -70,6 +89,11 @@ def explained(url: str, secret: Secret) -> Iterator[None]:
     else:
         return
     raise WikiError(plain(secret.hide(f"{url}: {why}"))) from None
+
+
+def folder(url: str) -> str:
+    """The address of a wiki's folder, with a slash at its end, also from the address of one of its programs."""
+    return re.sub(r"/(?:api|doku|index)\.php.*$", "/", url).rstrip("/") + "/"
 
 
 def safe(part: str) -> str:

@@ -76,8 +76,16 @@ class Grade:
     unknown: tuple[Difference, ...]
 
     @property
+    def is_sure(self) -> bool:
+        """Whether the grade stands, whatever the fields are that are not recorded."""
+        unknown = {difference.part for difference in self.unknown}
+        if self.grade == HARDWARE:
+            return any(difference.part == "hardware" for difference in self.differing)
+        return self.grade == NOT or unknown.isdisjoint(PARTS if self.grade == SAME else ("hardware",))
+
+    @property
     def shown(self) -> str:
-        return f"{self.grade}, as far as recorded" if self.grade == SAME and self.unknown else self.grade
+        return self.grade if self.is_sure else f"{self.grade}, as far as recorded"
 
 
 def grade(left: Facts, right: Facts) -> Grade:
