@@ -216,6 +216,12 @@ FAILURES = {
         "step {step} returned what an earlier step had left in a tensor, and the harness had overwritten "
         "meanwhile; compute it anew in every step"
     ),
+    "works-ahead": Sentence(
+        "works ahead between blocks: timed alone for longer, a step takes {ratio:.3g} times as long (at least "
+        "{least:.3g} times), because what its blocks take was computed while other sides were timed; let the step wait "
+        "for all that it starts, or take some batches in each step and stop the workers between steps, as "
+        "benchmarks/jobs/loading.py does"
+    ),
     "not-engaged": Sentence("{detail}", unnamed="the tip is not at work: see the mechanism's counts"),
 }  # fmt: skip
 
