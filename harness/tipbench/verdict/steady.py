@@ -14,31 +14,26 @@ LIMIT = math.log(1.1)
 """Growth that no side may have, in ln: a tenth."""
 
 SUSPECT = LIMIT / 2
-"""Mean growth so far from which further launches look again; honest sides were within 3 %, see "Sides that work ahead"
-in harness/decisions.md."""
+"""Mean growth so far above which further launches look again (harness/decisions.md, "Sides that work ahead")."""
 
 LEAST_STRETCHES = 3
-"""Fewest launches that decide, and the two-sided error of their interval: honest growths are near 0, and no suspicion
-is worth failing a pair for."""
+"""Fewest launches that decide."""
+
 ALPHA = 0.01
+"""Two-sided error of the interval over launches."""
 
 
 def growth(launch: Launch, variant: str) -> float | None:
-    """ln of the time of a step in the variant's stretch alone over that in its blocks beside others; None without a
-    stretch. Its second half by time counts, when what lay ready is used up."""
+    """ln of the time of a step in the variant's stretch alone over that in its blocks beside others; None without one.
+
+    The second half of the stretch counts, when what was computed before it is used up, and medians of blocks, because a
+    busy machine has spikes.
+    """
     stretch = launch.stretches.get(variant)
     if stretch is None:
         return None
     usual = median(seconds for name, seconds in zip(launch.variant, launch.seconds, strict=True) if name == variant)
-    return math.log(median(_second_half(stretch)) / usual)
-
-
-def _second_half(seconds: Sequence[float]) -> Sequence[float]:
-    """The fewest last blocks that last at least half of all."""
-    half, last = math.fsum(seconds) / 2, len(seconds) - 1
-    while math.fsum(seconds[last:]) < half:
-        last -= 1
-    return seconds[last:]
+    return math.log(median(stretch[len(stretch) // 2 :]) / usual)
 
 
 def growths(launches: Sequence[Launch], variant: str) -> list[float]:

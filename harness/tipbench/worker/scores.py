@@ -1,20 +1,17 @@
 """The process that runs a person's job for some steps, with or without tips, and then scores it by their own function.
 
-`tipbench.advise` starts it and reads the file that it writes.
+`tipbench.worker.apart` runs it, for `tipbench.advise`.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tipbench.given.pair import followed
 from tipbench.given.target import BadJob, error_with_line, function
-from tipbench.machine.orphans import die_with_parent
 from tipbench.tip.job import Job
 from tipbench.worker.guard import seed_generators
 
@@ -49,15 +46,6 @@ def _number(value: Any, who: str) -> float:
     return number
 
 
-def main(target: str, answer: str, check: str, steps: str, seeds: str, *ways: str) -> None:
-    """Write {"problem"}, or {"scores"}, as JSON to the file `answer`."""
-    try:
-        content: dict[str, object] = {"scores": scores(target, check, int(steps), int(seeds), list(ways))}
-    except BadJob as bad:
-        content = {"problem": str(bad)}
-    Path(answer).write_text(json.dumps(content))
-
-
-if __name__ == "__main__":
-    die_with_parent()
-    main(*sys.argv[1:])
+def content(target: str, check: str, steps: str, seeds: str, *ways: str) -> dict[str, list[float]]:
+    """{"scores"}. Raises BadJob."""
+    return {"scores": scores(target, check, int(steps), int(seeds), list(ways))}

@@ -1,14 +1,12 @@
 """The process that first runs a person's job: whether it is a valid job, what it is, and which tips it can follow.
 
-`tipbench.advise` starts it and reads the file that it writes.
+`tipbench.worker.apart` runs it, for `tipbench.advise`.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import resource
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
@@ -25,7 +23,6 @@ from tipbench.given.pair import BETWEEN, SETTLED, all_in_fp64, followed
 from tipbench.given.target import BadJob, error_with_line, function
 from tipbench.machine import native
 from tipbench.machine.limits import memory_bytes
-from tipbench.machine.orphans import die_with_parent
 from tipbench.records.record import LOADING, PHASES
 from tipbench.suite.describe import unmet
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
@@ -365,15 +362,6 @@ def time_with(target: str, ways: Sequence[str]) -> dict[str, float]:
     return _card(lambda: phases_of(job, job.step))
 
 
-def main(target: str, answer: str, *ways: str) -> None:
-    """Write to the file `answer`, as JSON: a Survey, with ways instead the result of `time_with`, or {"problem"}."""
-    try:
-        content = time_with(target, ways) if ways else asdict(survey(target))
-    except BadJob as bad:
-        content = {"problem": str(bad)}
-    Path(answer).write_text(json.dumps(content))
-
-
-if __name__ == "__main__":
-    die_with_parent()
-    main(*sys.argv[1:])
+def content(target: str, *ways: str) -> dict[str, Any]:
+    """The fields of a Survey; with ways the result of `time_with`. Raises BadJob."""
+    return time_with(target, ways) if ways else asdict(survey(target))
