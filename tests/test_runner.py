@@ -33,6 +33,7 @@ from tipbench.verdict import rules
 from tipbench.verdict.rules import MARGIN
 from tipbench.verdict.statistics import Looks
 from tipbench.verdict.steady import LEAST_STRETCHES, works_ahead
+from tipbench.verdict.verdict import judge
 
 FIRST = rules.Rules(Looks((4, 6, 9, 13, 18), (0.002, 0.005, 0.01, 0.014, 0.019)), claim=0.005)
 """A look after 4 launches is the cheapest way to the end of a pair."""
@@ -146,7 +147,7 @@ class FakeWorker:
         return {
             "step_s": self.machine.warm_s.get(variant, self.machine.step_s[variant]),
             "excess_s": 0.0,
-            "concurrent": bool(self.machine.alone_s),
+            **self.machine.helpers,
         }
 
     def stretch(self, variant: str, steps: int, seconds: float) -> list[float]:
@@ -159,7 +160,7 @@ class FakeWorker:
 
 class FakeMachine:
     """step_s: what a step of each variant takes. warm_s: what the warm-up says instead. alone_s: what a step takes
-    alone, where processes have threads of their own. counts: what is observed.
+    alone. helpers: whether processes have threads or children of their own. counts: what is observed.
 
     spread: how far each launch's optimized side is off, in turn. before: called before each answer. now: seconds on
     its clock, which moves by cost_s with each command.
@@ -169,6 +170,7 @@ class FakeMachine:
         self.step_s = dict(step_s)
         self.warm_s: dict[str, float] = {}
         self.alone_s: dict[str, float] = {}
+        self.helpers = {"threads": False, "children": False}
         self.spread = spread
         self.counts: dict[str, Any] = {}
         self.trainings = 0
@@ -285,7 +287,7 @@ def test_sides_without_threads_or_children_are_not_timed_alone(machine: FakeMach
 
 def test_sides_with_threads_are_timed_alone_in_the_first_launch(machine: FakeMachine) -> None:
     """For as long as the blocks of both sides, each in a fresh process."""
-    machine.alone_s = machine.step_s
+    machine.alone_s, machine.helpers["threads"] = machine.step_s, True
     record = machine.measure(info())
     first, *others = record.launches
     assert [set(launch.stretches) for launch in (first, *others)] == [{"baseline", "optimized"}, *[set()] * len(others)]
@@ -298,11 +300,31 @@ def test_sides_with_threads_are_timed_alone_in_the_first_launch(machine: FakeMac
 
 @pytest.mark.parametrize("side", ["baseline", "optimized"])
 def test_a_side_that_is_slower_alone_is_looked_at_again_and_fails_by_name(machine: FakeMachine, side: str) -> None:
-    machine.alone_s = {**machine.step_s, side: 1.2 * machine.step_s[side]}
+    machine.alone_s, machine.helpers["threads"] = {**machine.step_s, side: 1.2 * machine.step_s[side]}, True
     record = machine.measure(info())
     assert (record.outcome, record.kind) == ("failed", "works ahead")
     assert record.reason.startswith(f"{side}: works ahead between blocks")
     assert len(machine.commands("stretch")) == 2 * LEAST_STRETCHES
+
+
+def test_pairs_that_load_in_worker_processes_are_judged_by_each_side_alone(machine: FakeMachine) -> None:
+    """What lay ready for a block is not counted, and such a pair does not fail."""
+    machine.alone_s, machine.helpers["children"] = {"baseline": 0.03, "optimized": 0.015}, True
+    record = machine.measure(info())
+    (judged,) = judge(record, PLAN.rules, PLAN.cores)
+    assert (judged.verdict, judged.speedup) == ("faster", pytest.approx(2.0))
+    assert {launch.by_stretch for launch in record.launches} == {True}
+    assert {launch.rounds for launch in record.launches} == {TRIED}
+
+
+def test_launches_of_a_pair_are_judged_alike_whoever_made_the_first(machine: FakeMachine) -> None:
+    """As in a run of an earlier version that is resumed."""
+    complete_record = machine.measure(info())
+    begun = {complete_record.name: replace(complete_record, launches=complete_record.launches[:1])}
+    machine.alone_s, machine.helpers["children"] = machine.step_s, True
+    *_, record = machine.run([info()], begun=begun)
+    assert len(record.launches) > 1
+    assert {launch.by_stretch for launch in record.launches} == {False}
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ class NextLaunch:
         self._running: WorkerHandle | None = None
         self._last = ""
         self._step_s: dict[str, float] = {}
-        self._concurrent = False
+        self._has_threads = self._loads = False
         self.prepared_s = 0.0
 
     def prepare(self) -> None:
@@ -107,7 +107,8 @@ class NextLaunch:
                 with _of(variant.name):
                     warm = self._workers[variant.settings].ask("warm", variant=variant.name)
                 self._step_s[variant.name] = warm["step_s"]
-                self._concurrent |= warm["concurrent"]
+                self._has_threads |= warm["threads"]
+                self._loads |= warm["children"]
             for worker in self._workers.values():
                 worker.pause()
             self.prepared_s += time.monotonic() - began
@@ -133,7 +134,9 @@ class NextLaunch:
         else:
             began = time.monotonic()
             rounds = more(1)
-            if time.monotonic() - began < LONGER * self._profile.longest_s:
+            if self._loads:
+                rounds += more(TRIED - 1)
+            elif time.monotonic() - began < LONGER * self._profile.longest_s:
                 rounds += more(TRIED - 1)
                 round_s = (time.monotonic() - began) / TRIED
                 rounds += more(self._profile.least_rounds(round_s) - TRIED)
@@ -141,8 +144,11 @@ class NextLaunch:
                 spread = median(deviation(round_effects(tried, name)) for name in optimized)
                 rounds += more(self._profile.rounds_for(spread, self.prepared_s, round_s) - len(rounds))
         launch = self._launch_of(rounds)
-        if suspicious(before):
-            launch = replace(launch, stretches=self._stretches(launch, steps))
+        # All launches of a pair are judged alike, also those that were made before an interruption.
+        by_stretch = before[0].by_stretch if before else self._loads
+        if by_stretch or ((self._has_threads or self._loads) and suspicious(before)):
+            stretches = self._stretches(launch, steps, every=by_stretch)
+            launch = replace(launch, stretches=stretches, by_stretch=by_stretch)
         for variant in self._variants:
             if ahead := works_ahead((*before, launch), variant.name):
                 raise WorkerFailed(ahead, variant.name)
@@ -173,15 +179,14 @@ class NextLaunch:
             block = self._alone(variant).ask("block", variant=variant, steps=steps, again=again)
         return {"variant": variant, **block}
 
-    def _stretches(self, launch: Launch, steps: int) -> dict[str, tuple[float, ...]]:
+    def _stretches(self, launch: Launch, steps: int, every: bool) -> dict[str, tuple[float, ...]]:
         """Each side that shares its process, timed alone in a fresh one for as long as the blocks of both sides in
         this launch: there nothing can be computed while another side is timed.
 
-        Only where the processes have threads or children, as nothing else works ahead, so that no other pair loses
-        time.
+        every: also the sides that share none, where launches are judged by stretches. Workers that load data are
+        stopped while other sides are timed (`benchmarks/jobs/loading.py`), but what each block finds in their queues
+        still differs from what a loop finds that never stops.
         """
-        if not self._concurrent:
-            return {}
         blocks_s = dict.fromkeys(self._step_s, 0.0)
         for name, seconds in zip(launch.variant, launch.seconds, strict=True):
             blocks_s[name] += seconds
@@ -192,7 +197,7 @@ class NextLaunch:
             self._running = None
         settings = [variant.settings for variant in self._variants]
         for variant in self._variants:
-            if settings.count(variant.settings) > 1:
+            if every or settings.count(variant.settings) > 1:
                 name = variant.name
                 both_s = blocks_s[name] + (longest if name == "baseline" else blocks_s["baseline"])
                 seconds = min(both_s, STRETCH_DEADLINES * self._record.info.deadline)

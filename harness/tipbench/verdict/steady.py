@@ -8,6 +8,7 @@ from statistics import fmean, median
 
 from tipbench.records.record import Launch
 from tipbench.tip.reason import Reason
+from tipbench.verdict.launches import settled_s
 from tipbench.verdict.statistics import estimate
 
 LIMIT = math.log(1.1)
@@ -24,16 +25,14 @@ ALPHA = 0.01
 
 
 def growth(launch: Launch, variant: str) -> float | None:
-    """ln of the time of a step in the variant's stretch alone over that in its blocks beside others; None without one.
-
-    The second half of the stretch counts, when what was computed before it is used up, and medians of blocks, because a
-    busy machine has spikes.
+    """ln of the time of a step in the variant's stretch alone over that in its blocks beside others; None where it has
+    no stretch, or is judged by it. The second half of the stretch counts, when what was computed before it is used up.
     """
     stretch = launch.stretches.get(variant)
-    if stretch is None:
+    if stretch is None or launch.by_stretch:
         return None
     usual = median(seconds for name, seconds in zip(launch.variant, launch.seconds, strict=True) if name == variant)
-    return math.log(median(stretch[len(stretch) // 2 :]) / usual)
+    return math.log(settled_s(stretch) / usual)
 
 
 def growths(launches: Sequence[Launch], variant: str) -> list[float]:
@@ -43,8 +42,8 @@ def growths(launches: Sequence[Launch], variant: str) -> list[float]:
 
 def suspicious(launches: Sequence[Launch]) -> bool:
     """Whether a further launch must look again: a side seems to grow, or no launch has looked yet."""
-    variants = {variant for launch in launches for variant in launch.stretches}
-    return not variants or any(fmean(growths(launches, variant)) > SUSPECT for variant in variants)
+    values = [growths(launches, variant) for variant in {name for launch in launches for name in launch.stretches}]
+    return not any(values) or any(fmean(of_variant) > SUSPECT for of_variant in values if of_variant)
 
 
 def works_ahead(launches: Sequence[Launch], variant: str) -> Reason | None:

@@ -89,15 +89,14 @@ class Session:
         return {"seconds": seconds}
 
     def warm(self, variant: str, limit: float = LAUNCH_WARM_S) -> dict[str, Any]:
-        """Step a built variant until its timings stop falling; answers `clock.warm_up`, and whether this process has
-        threads or child processes that could work while no step runs ("concurrent")."""
+        """Step a built variant until its timings stop falling; answers `clock.warm_up` and `_helpers`."""
         with self.guard.scope(variant):
             # Ranks must take the same number of steps: otherwise one waits for another that has finished.
             if self.ranks.count > 1:
-                return {**self._warm_together(variant), "concurrent": _has_helpers()}
+                return self._warm_together(variant) | _helpers()
             step, before = self._numbered(variant), self.guard.before_step
             warm = self.guard.step(variant, lambda: warm_up(step, self.device, before, limit))
-        return {**warm, "concurrent": _has_helpers()}
+        return warm | _helpers()
 
     def block(self, variant: str, steps: int, again: bool = False) -> dict[str, Any]:
         """Time one block of a warm variant; answers `clock.time_block`, with the slowest rank's seconds."""
@@ -231,6 +230,7 @@ class Session:
         return {"step_s": best, "excess_s": max(0.0, sum(spent) - len(spent) * best)}
 
 
-def _has_helpers() -> bool:
-    """Whether this process has further Python threads, or children from `multiprocessing`, such as those of loaders."""
-    return threading.active_count() > 1 or bool(multiprocessing.active_children())
+def _helpers() -> dict[str, bool]:
+    """Whether this process has what can work while no step runs: further Python threads ("threads"), and children of
+    `multiprocessing`, such as those that load data ("children")."""
+    return {"threads": threading.active_count() > 1, "children": bool(multiprocessing.active_children())}
