@@ -8,27 +8,27 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from tipbench.engine.scratch import scratch_folder
+from tipbench.engine.scratch import LONGEST
 from tipbench.errors import UserError
 from tipbench.machine.controls import cleaned
-from tipbench.machine.temporary import writing_to
+from tipbench.machine.temporary import temporary_folder, writing_to
 from tipbench.worker.protocol import OUTPUT_LIMIT
 
 DEADLINE_S = 600.0
 """Building a job four times, of which one may take a minute, and two steps of each."""
 
+LOOK_S = 0.5
+"""Seconds between two looks at how much was printed."""
+
 SCORED_S = 3600.0
 """Steps of several jobs, whose time was planned by that of one step, and a score of each, whose time is not known."""
-
-
-LOOK_S = 0.5
-"""Seconds between looks at how much the process has printed."""
 
 
 class NoJob(UserError):
@@ -136,84 +136,67 @@ def _settings_of(ways: Sequence[WayHere]) -> dict[str, str]:
 def _answer(
     target: str, env: Mapping[str, str], *words: str, module: str = "survey", deadline_s: float | None = None
 ) -> Any:
-    """What a process of `tipbench.worker.apart` writes, which works in a folder of its own and ends with this one.
-    Raises NoJob, and TemporaryFolderFull."""
-    shown = target.rpartition("/")[2]
-    scratch = scratch_folder()
-    temporary, caches = scratch / "tmp", scratch / "cache"
-    # What it compiles must not come from a folder in which another user may have put something.
-    own = {"TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"), "TRITON_CACHE_DIR": str(caches / "triton")}
-    answer = scratch / "answer.json"
-    try:
-        with writing_to(scratch):
-            temporary.mkdir()
-            command = [
-                sys.executable,
-                "-P",
-                "-m",
-                "tipbench.worker.apart",
-                str(os.getpid()),
-                module,
-                str(answer),
-                target,
-            ]
-            env = {**env, **own, "TMPDIR": str(temporary)}
-            code, printed = _run([*command, *words], env, scratch / "output", shown, deadline_s or DEADLINE_S)
-            if not answer.exists():
-                ending = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"left with exit code {code}"
-                memory = "; most often the kernel's out-of-memory killer" if code == -signal.SIGKILL else ""
-                raise NoJob(f"{shown}: its process {ending}{memory}{f': {printed}' if printed else ''}")
-            content = json.loads(answer.read_text())
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    if "problem" in content:
-        raise NoJob(content["problem"])
-    return content
+    """What a process of `tipbench.worker.survey`, or of another module beside it, writes. It works, compiles and prints
+    in a folder of its own. Raises NoJob, and TemporaryFolderFull."""
+    deadline_s = deadline_s or DEADLINE_S
+    place, shown = temporary_folder(), target.rpartition("/")[2]
+    short = place if len(str(place)) <= LONGEST else Path("/tmp")
+    with writing_to(short), tempfile.TemporaryDirectory(prefix=f"tipbench-{os.getpid()}-", dir=short) as scratch:
+        answer, log = Path(scratch, "answer.json"), Path(scratch, "output")
+        command = [sys.executable, "-P", "-m", f"tipbench.worker.{module}", target, str(answer), *words]
+        env = {**env, **_own_folders(Path(scratch))}
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+            try:
+                code = _waited_for(process, log, deadline_s, shown)
+            except subprocess.TimeoutExpired:
+                raise NoJob(
+                    f"{shown}: building the job and running its steps took over {deadline_s:.0f} s; what runs a "
+                    'training belongs below `if __name__ == "__main__":`, as the file is imported, and a program that '
+                    "keeps the same cores busy can slow it down as much"
+                ) from None
+            finally:  # with all that it has started
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        _expect_few_lines(log, shown)
+        if not answer.exists():
+            ending = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"left with exit code {code}"
+            said = " ".join(log.read_text(errors="replace").strip().split("\n")[-2:])
+            memory = "; most often the kernel's out-of-memory killer" if code == -signal.SIGKILL else ""
+            raise NoJob(f"{shown}: its process {ending}{memory}{f': {said}' if said else ''}")
+        found = json.loads(answer.read_text())
+    if "problem" in found:
+        raise NoJob(found["problem"])
+    return found
 
 
-def _run(
-    command: Sequence[str], env: Mapping[str, str], output: Path, shown: str, deadline_s: float
-) -> tuple[int, str]:
-    """(Exit code of the command, the last lines that it printed). All that it has started is ended with it, also where
-    this process is asked to end. shown: what the job is called. Raises NoJob."""
+def _own_folders(scratch: Path) -> dict[str, str]:
+    """The variables of a process that writes temporary files and compiles in its own folder: in one whose name others
+    can guess, they could put code that it would run."""
+    for name in ("tmp", "inductor", "triton"):
+        (scratch / name).mkdir()
+    caches = {"TORCHINDUCTOR_CACHE_DIR": str(scratch / "inductor"), "TRITON_CACHE_DIR": str(scratch / "triton")}
+    return {"TMPDIR": str(scratch / "tmp"), **caches}
+
+
+def _waited_for(process: subprocess.Popen[bytes], log: Path, deadline_s: float, shown: str) -> int:
+    """The exit code. Raises subprocess.TimeoutExpired, and NoJob where much was printed, which could fill the disk."""
     end = time.monotonic() + deadline_s
-    with ending_on_request(), output.open("wb") as log:
-        process = subprocess.Popen(
-            command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-        )
-        try:
-            while process.poll() is None:
-                if time.monotonic() > end:
-                    raise NoJob(
-                        f"{shown}: building the job and running its steps took over {deadline_s:.0f} s; what runs a "
-                        'training belongs below `if __name__ == "__main__":`, as the file is imported, and a program '
-                        "that keeps the same cores busy can slow it down as much"
-                    )
-                _expect_little(output, shown)
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(LOOK_S)
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    _expect_little(output, shown)
-    return process.returncode, " ".join(output.read_text(errors="replace").strip().split("\n")[-2:])
+    while (left_s := end - time.monotonic()) > 0:
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(min(LOOK_S, left_s))
+        _expect_few_lines(log, shown)
+    raise subprocess.TimeoutExpired(process.args, deadline_s)
 
 
-def _expect_little(output: Path, shown: str) -> None:
-    if output.stat().st_size > OUTPUT_LIMIT:
-        raise NoJob(f"{shown} printed over {OUTPUT_LIMIT >> 20} MiB in a few steps: let it print less")
-
-
-@contextmanager
-def ending_on_request() -> Iterator[None]:
-    """Let SIGTERM end this process as Ctrl-C does, so that it ends what it has started."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def _expect_few_lines(log: Path, shown: str) -> None:
+    if log.stat().st_size > OUTPUT_LIMIT:
+        raise NoJob(f"{shown} printed over {OUTPUT_LIMIT >> 20} MiB in its first steps: let it print less")

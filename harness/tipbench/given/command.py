@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import subprocess
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from tipbench.given.forms import GivenStep
 from tipbench.given.target import BadJob
-from tipbench.machine.orphans import die_with_parent
 
 
 class GivenCommand(GivenStep):
@@ -30,8 +27,6 @@ class GivenCommand(GivenStep):
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 check=False,
-                # A program outlives the process that runs it, unless the kernel is told otherwise.
-                preexec_fn=partial(die_with_parent, os.getpid()),
             )
         except OSError as error:
             raise BadJob(f"{self.command[0]} cannot be run: {error.strerror}") from None

@@ -1,19 +1,23 @@
 """The process that runs a person's job for some steps, with or without tips, and then scores it by their own function.
 
-`tipbench.worker.apart` runs it, for `tipbench.advise`.
+`tipbench.advise` starts it and reads the file that it writes.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tipbench.given.pair import followed
 from tipbench.given.target import BadJob, error_with_line, function
+from tipbench.machine.orphans import die_with_parent
 from tipbench.tip.job import Job
 from tipbench.worker.guard import seed_generators
+from tipbench.worker.serve import bound_output
 
 
 def scores(target: str, check: str, steps: int, seeds: int, ways: list[str]) -> list[float]:
@@ -46,6 +50,16 @@ def _number(value: Any, who: str) -> float:
     return number
 
 
-def content(target: str, check: str, steps: str, seeds: str, *ways: str) -> dict[str, list[float]]:
-    """{"scores"}. Raises BadJob."""
-    return {"scores": scores(target, check, int(steps), int(seeds), list(ways))}
+def main(target: str, answer: str, check: str, steps: str, seeds: str, *ways: str) -> None:
+    """Write {"problem"}, or {"scores"}, as JSON to the file `answer`."""
+    bound_output()
+    try:
+        content: dict[str, object] = {"scores": scores(target, check, int(steps), int(seeds), list(ways))}
+    except BadJob as bad:
+        content = {"problem": str(bad)}
+    Path(answer).write_text(json.dumps(content))
+
+
+if __name__ == "__main__":
+    die_with_parent()
+    main(*sys.argv[1:])

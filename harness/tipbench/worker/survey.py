@@ -1,12 +1,14 @@
 """The process that first runs a person's job: whether it is a valid job, what it is, and which tips it can follow.
 
-`tipbench.worker.apart` runs it, for `tipbench.advise`.
+`tipbench.advise` starts it and reads the file that it writes.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import resource
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
@@ -23,6 +25,7 @@ from tipbench.given.pair import BETWEEN, SETTLED, all_in_fp64, followed
 from tipbench.given.target import BadJob, error_with_line, function
 from tipbench.machine import native
 from tipbench.machine.limits import memory_bytes
+from tipbench.machine.orphans import die_with_parent
 from tipbench.records.record import LOADING, PHASES
 from tipbench.suite.describe import unmet
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
@@ -31,6 +34,7 @@ from tipbench.tip.pair import Step
 from tipbench.worker.guard import seed_generators
 from tipbench.worker.job_card import job_card, phases_of
 from tipbench.worker.outputs import Outputs, Unequal, error, kinds, snapshot
+from tipbench.worker.serve import bound_output
 
 STEPS = 2
 """Steps of a job that are run to see what it does; the first may be unlike all later ones."""
@@ -362,6 +366,16 @@ def time_with(target: str, ways: Sequence[str]) -> dict[str, float]:
     return _card(lambda: phases_of(job, job.step))
 
 
-def content(target: str, *ways: str) -> dict[str, Any]:
-    """The fields of a Survey; with ways the result of `time_with`. Raises BadJob."""
-    return time_with(target, ways) if ways else asdict(survey(target))
+def main(target: str, answer: str, *ways: str) -> None:
+    """Write to the file `answer`, as JSON: a Survey, with ways instead the result of `time_with`, or {"problem"}."""
+    bound_output()
+    try:
+        content = time_with(target, ways) if ways else asdict(survey(target))
+    except BadJob as bad:
+        content = {"problem": str(bad)}
+    Path(answer).write_text(json.dumps(content))
+
+
+if __name__ == "__main__":
+    die_with_parent()
+    main(*sys.argv[1:])
