@@ -19,7 +19,7 @@ def temporary() -> Iterator[Path]:
         yield Path(folder)
 
 
-FILLING = """
+FILLING = r"""
 import os, tempfile
 from pathlib import Path
 from torch import nn
@@ -34,6 +34,13 @@ def prints():
         while True:
             print("x" * 2**20)
     return step
+
+def raises():
+    raise ValueError("\033]0;another title\007")
+
+def leaves():
+    print("\033[2J", flush=True)
+    os._exit(3)
 
 def writes():
     def step():
@@ -65,3 +72,11 @@ def test_a_survey_compiles_and_writes_in_a_folder_of_its_own(
     for folder in shown.read_text().split():
         assert Path(folder).relative_to(temporary).parts[0].startswith(f"tipbench-{os.getpid()}-")
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("job", ["raises", "leaves"])
+def test_what_a_job_says_does_not_steer_a_terminal(tmp_path: Path, job: str) -> None:
+    (tmp_path / "job.py").write_text(FILLING)
+    with pytest.raises(NoJob, match=f"job.py:{job}") as why:
+        surveyed(f"{tmp_path / 'job.py'}:{job}")
+    assert str(why.value).isprintable()

@@ -19,6 +19,7 @@ from tipbench.engine.scratch import LONGEST
 from tipbench.errors import UserError
 from tipbench.machine.controls import cleaned
 from tipbench.machine.temporary import temporary_folder, writing_to
+from tipbench.tip.reason import printable
 from tipbench.worker.protocol import OUTPUT_LIMIT
 
 DEADLINE_S = 600.0
@@ -171,10 +172,10 @@ def _answer(
             ending = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"left with exit code {code}"
             said = " ".join(log.read_text(errors="replace").strip().split("\n")[-2:])
             memory = "; most often the kernel's out-of-memory killer" if code == -signal.SIGKILL else ""
-            raise NoJob(f"{shown}: its process {ending}{memory}{f': {said}' if said else ''}")
+            raise NoJob(printable(f"{shown}: its process {ending}{memory}{f': {said}' if said else ''}"))
         found = json.loads(answer.read_text())
     if "problem" in found:
-        raise NoJob(found["problem"])
+        raise NoJob(printable(found["problem"]))
     return found
 
 
