@@ -330,7 +330,7 @@ def test_launches_of_a_pair_are_judged_alike_whoever_made_the_first(machine: Fak
 
 @pytest.mark.parametrize(
     ("ratios", "fails"),
-    [((1.2, 1.2), False), ((1.2, 1.2, 1.0), False), ((1.09,) * 5, False), ((1.2, 1.21, 1.22), True)],
+    [((1.2, 1.2), False), ((1.2, 1.2, 1.2, 1.0), False), ((1.09,) * 5, False), ((1.2, 1.21, 1.22, 1.21), True)],
 )
 def test_a_side_fails_only_if_all_of_the_interval_over_launches_is_above_a_tenth(
     ratios: Sequence[float], fails: bool

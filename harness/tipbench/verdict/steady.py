@@ -17,8 +17,8 @@ LIMIT = math.log(1.1)
 SUSPECT = LIMIT / 2
 """Mean growth so far above which further launches look again (harness/decisions.md, "Sides that work ahead")."""
 
-LEAST_STRETCHES = 3
-"""Fewest launches that decide."""
+LEAST_STRETCHES = 4
+"""Fewest launches that decide: beside a busy program honest growths scatter by half, either way."""
 
 ALPHA = 0.01
 """Two-sided error of the interval over launches."""

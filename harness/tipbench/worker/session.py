@@ -37,6 +37,9 @@ WHOLE_WARM_S = 20.0
 """Seconds of warming up after the first step where the cost of warming up is measured."""
 
 
+FEWEST_BLOCKS = 4
+"""Blocks that a stretch has at least: the second half counts, so a first step that is unlike all others does not."""
+
 READINGS_OF_RANKS = 3
 """Readings of live tensors where there are ranks, of which the least counts (harness/decisions.md, "Tensor peaks of
 ranks")."""
@@ -107,11 +110,11 @@ class Session:
         return {**timed, "seconds": max(rank["seconds"] for rank in by_rank), **gpu}
 
     def stretch(self, variant: str, steps: int, seconds: float) -> list[float]:
-        """Time consecutive blocks of a warm variant until they have lasted `seconds`; answers the slowest rank's
-        seconds of each."""
+        """Time FEWEST_BLOCKS or more consecutive blocks of a warm variant, until they have lasted `seconds`; answers
+        the slowest rank's seconds of each."""
         blocks: list[float] = []
         with self.guard.scope(variant):
-            while not blocks or sum(blocks) < seconds:
+            while len(blocks) < FEWEST_BLOCKS or sum(blocks) < seconds:
                 timed = self._timed(variant, steps, again=bool(blocks))
                 blocks.append(max(self.ranks.gather(timed["seconds"])))
         return blocks
