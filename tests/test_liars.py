@@ -195,7 +195,7 @@ def launched(info: PairInfo, launcher: Launcher) -> Record:
 LONGER = Profile(rounds=(5, 5), longest_s=10.0)
 """Launches that last longer than what a bounded queue holds."""
 
-AHEAD = {"Bounded": "optimized", "Unbounded": "optimized", "BaselinePrefetches": "baseline", "Honest": ""}
+AHEAD = {"Bounded": "optimized", "Unbounded": "optimized", "Honest": ""}
 """Pair -> the side that works ahead."""
 
 

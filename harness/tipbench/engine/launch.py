@@ -146,7 +146,7 @@ class NextLaunch:
         launch = self._launch_of(rounds)
         # All launches of a pair are judged alike, also those that were made before an interruption.
         by_stretch = before[0].by_stretch if before else self._loads
-        if by_stretch or ((self._has_threads or self._loads) and suspicious(before)):
+        if by_stretch or (self._has_threads and not self._loads and suspicious(before)):
             stretches = self._stretches(launch, steps, every=by_stretch)
             launch = replace(launch, stretches=stretches, by_stretch=by_stretch)
         for variant in self._variants:

@@ -69,16 +69,6 @@ class Unbounded(_Prefetches):
     pass
 
 
-class BaselinePrefetches(Bounded):
-    """The same on the other side."""
-
-    def baseline(self) -> Step:
-        return super().optimized()
-
-    def optimized(self) -> Step:
-        return super().baseline()
-
-
 class Honest(_Loading):
     """Two threads that load four batches at a time, and have nothing to do between two steps."""
 
