@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 import pytest
 import torch
 
 from tests.tiny import PAIRS, PROFILE
-from tipbench.engine.checks import check
+from tipbench.engine.checks import check, failed
 from tipbench.engine.handle import WorkerFailed
 from tipbench.engine.launch import NextLaunch
 from tipbench.engine.launcher import Launcher
+from tipbench.engine.profiles import Profile
 from tipbench.machine.controls import controls
 from tipbench.records.record import PairInfo, Record, VariantRecord
 from tipbench.suite.discover import discover
 from tipbench.tip.needs import available_cores
+from tipbench.verdict.rules import RULES
 from tipbench.worker import switches
 
 LIARS = PAIRS / "liars"
@@ -169,6 +172,45 @@ def test_affinity_is_read_where_nobody_binds_threads(monkeypatch: pytest.MonkeyP
     assert reader() != "unknown"
     monkeypatch.setenv("OMP_PROC_BIND", "true")
     assert reader() == "unknown"
+
+
+# ---- work between blocks ----
+
+
+def launched(info: PairInfo, launcher: Launcher) -> Record:
+    """The record after the launches of the first interim look, or after the one that failed the pair."""
+    record = Record(info, "measured")
+    for _ in range(RULES.looks.launches[0]):
+        with ExitStack() as stack:
+            launch = NextLaunch(record, info.variants, launcher.start, LONGER, seed=0)
+            stack.callback(launch.end)
+            launch.prepare()
+            try:
+                record = launch.measure()
+            except WorkerFailed as failure:
+                return failed(record, failure)
+    return record
+
+
+LONGER = Profile(rounds=(5, 5), longest_s=10.0)
+"""Launches that last longer than what a bounded queue holds."""
+
+AHEAD = {"Bounded": "optimized", "Unbounded": "optimized", "Honest": ""}
+"""Pair -> the side that works ahead."""
+
+
+@pytest.fixture(scope="module")
+def launcher() -> Iterator[Launcher]:
+    with closing(Launcher(LIARS, controls(1))) as launcher:
+        yield launcher
+
+
+@pytest.mark.parametrize("name", AHEAD)
+def test_a_side_that_works_while_the_other_is_timed_fails_the_pair_by_name(launcher: Launcher, name: str) -> None:
+    (info,) = (info for info in discover(LIARS, "cpu").pairs if info.name == f"works-ahead.{name}")
+    record = launched(info, launcher)
+    assert (record.outcome, record.kind) == (("failed", "works ahead") if AHEAD[name] else ("measured", ""))
+    assert record.reason.startswith(AHEAD[name])
 
 
 # ---- the words ----

@@ -18,7 +18,7 @@ from tests.made_up import files, stored
 from tests.published import TOKEN, on, refused
 from tests.wikis import OPENED, answering
 from tipbench import cli
-from tipbench.advise.surveyed import Survey
+from tipbench.given.survey import Survey
 from tipbench.publish import media_wiki
 from tipbench.publish.git import Git, GitFailed
 from tipbench.publish.secret import Secret

@@ -32,6 +32,8 @@ from tipbench.tip.reason import Reason
 from tipbench.verdict import rules
 from tipbench.verdict.rules import MARGIN
 from tipbench.verdict.statistics import Looks
+from tipbench.verdict.steady import LEAST_STRETCHES, works_ahead
+from tipbench.verdict.verdict import judge
 
 FIRST = rules.Rules(Looks((4, 6, 9, 13, 18), (0.002, 0.005, 0.01, 0.014, 0.019)), claim=0.005)
 """A look after 4 launches is the cheapest way to the end of a pair."""
@@ -141,8 +143,15 @@ class FakeWorker:
         self.seed = seed
         return {"seconds": 0.1}
 
-    def warm(self, variant: str) -> dict[str, float]:
-        return {"step_s": self.machine.warm_s.get(variant, self.machine.step_s[variant]), "excess_s": 0.0}
+    def warm(self, variant: str) -> dict[str, Any]:
+        return {
+            "step_s": self.machine.warm_s.get(variant, self.machine.step_s[variant]),
+            "excess_s": 0.0,
+            **self.machine.helpers,
+        }
+
+    def stretch(self, variant: str, steps: int, seconds: float) -> list[float]:
+        return [self.machine.alone_s[variant] * steps] * 4
 
     def block(self, variant: str, steps: int, again: bool = False) -> dict[str, Any]:
         seconds = self.machine.seconds(variant, self.seed, steps)
@@ -150,7 +159,8 @@ class FakeWorker:
 
 
 class FakeMachine:
-    """step_s: what a step of each variant takes. warm_s: what the warm-up says instead. counts: what is observed.
+    """step_s: what a step of each variant takes. warm_s: what the warm-up says instead. alone_s: what a step takes
+    alone. helpers: whether processes have threads or children of their own. counts: what is observed.
 
     spread: how far each launch's optimized side is off, in turn. before: called before each answer. now: seconds on
     its clock, which moves by cost_s with each command.
@@ -159,6 +169,8 @@ class FakeMachine:
     def __init__(self, step_s: Mapping[str, float], spread: float = 0.0) -> None:
         self.step_s = dict(step_s)
         self.warm_s: dict[str, float] = {}
+        self.alone_s: dict[str, float] = {}
+        self.helpers = {"threads": False, "children": False}
         self.spread = spread
         self.counts: dict[str, Any] = {}
         self.trainings = 0
@@ -263,6 +275,69 @@ def test_blocks_run_in_the_stored_order_with_one_shared_count_of_steps(machine: 
     timed = machine.commands("block")[-len(stored) :]  # what comes before settles how many steps a block has
     assert [words["variant"] for words in timed] == stored
     assert {words["steps"] for words in timed} == {record.steps}
+
+
+# ---- each side alone ----
+
+
+def test_sides_without_threads_or_children_are_not_timed_alone(machine: FakeMachine) -> None:
+    assert [launch.stretches for launch in machine.measure(info()).launches] == [{}] * 4
+    assert not machine.commands("stretch")
+
+
+def test_sides_with_threads_are_timed_alone_in_the_first_launch(machine: FakeMachine) -> None:
+    """For as long as the blocks of both sides, each in a fresh process."""
+    machine.alone_s, machine.helpers["threads"] = machine.step_s, True
+    record = machine.measure(info())
+    first, *others = record.launches
+    assert [set(launch.stretches) for launch in (first, *others)] == [{"baseline", "optimized"}, *[set()] * len(others)]
+    lasting = [(worker, words["seconds"]) for worker, command, words in machine.requests if command == "stretch"]
+    assert [seconds for _, seconds in lasting] == [pytest.approx(sum(first.seconds))] * 2
+    assert all("block" not in dict(worker.requests) for worker, _ in lasting)
+    assert len({id(worker) for worker, _ in lasting}) == 2
+    assert all(worker.ended for worker, _ in lasting)
+
+
+@pytest.mark.parametrize("side", ["baseline", "optimized"])
+def test_a_side_that_is_slower_alone_is_looked_at_again_and_fails_by_name(machine: FakeMachine, side: str) -> None:
+    machine.alone_s, machine.helpers["threads"] = {**machine.step_s, side: 1.2 * machine.step_s[side]}, True
+    record = machine.measure(info())
+    assert (record.outcome, record.kind) == ("failed", "works ahead")
+    assert record.reason.startswith(f"{side}: works ahead between blocks")
+    assert len(machine.commands("stretch")) == 2 * LEAST_STRETCHES
+
+
+def test_pairs_that_load_in_worker_processes_are_judged_by_each_side_alone(machine: FakeMachine) -> None:
+    """What lay ready for a block is not counted, and such a pair does not fail."""
+    machine.alone_s, machine.helpers["children"] = {"baseline": 0.03, "optimized": 0.015}, True
+    record = machine.measure(info())
+    (judged,) = judge(record, PLAN.rules, PLAN.cores)
+    assert judged.verdict == "faster"
+    assert judged.speedup == pytest.approx(2.0)
+    assert {launch.by_stretch for launch in record.launches} == {True}
+    assert {launch.rounds for launch in record.launches} == {TRIED}
+
+
+def test_launches_of_a_pair_are_judged_alike_whoever_made_the_first(machine: FakeMachine) -> None:
+    """As in a run of an earlier version that is resumed."""
+    complete_record = machine.measure(info())
+    begun = {complete_record.name: replace(complete_record, launches=complete_record.launches[:1])}
+    machine.alone_s, machine.helpers["children"] = machine.step_s, True
+    *_, record = machine.run([info()], begun=begun)
+    assert len(record.launches) > 1
+    assert {launch.by_stretch for launch in record.launches} == {False}
+
+
+@pytest.mark.parametrize(
+    ("ratios", "fails"),
+    [((1.2, 1.2), False), ((1.2, 1.2, 1.2, 1.0), False), ((1.09,) * 5, False), ((1.2, 1.21, 1.22, 1.21), True)],
+)
+def test_a_side_fails_only_if_all_of_the_interval_over_launches_is_above_a_tenth(
+    ratios: Sequence[float], fails: bool
+) -> None:
+    """The end of each stretch counts, when what lay ready at its beginning is used up."""
+    launches = [replace(launch_of(0.0), stretches={"optimized": (0.1, ratio, ratio)}) for ratio in ratios]
+    assert (works_ahead(launches, "optimized") is not None) is fails
 
 
 # ---- steps a block ----

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tipbench.tip.reason import Reason
 from tipbench.worker import session as sessions
 from tipbench.worker.clock import warm_up
 from tipbench.worker.failed import Failed
@@ -251,3 +252,8 @@ def test_a_launch_warms_up_for_less_long_than_the_pass_that_measures_what_warmin
     opened.warm("baseline")
     opened.measure_memory("baseline", 0)
     assert limits == [LAUNCH_WARM_S, WHOLE_WARM_S]
+
+
+def test_what_a_pair_raises_does_not_steer_a_terminal() -> None:
+    why = Reason("step-raised", {"where": "optimized\x1b[2J"}, "\x1b]0;another title\x07", "fix \u202eown.py")
+    assert (why.text + why.remedy).isprintable()

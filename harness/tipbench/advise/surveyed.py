@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,13 +18,19 @@ import msgspec
 from tipbench.errors import UserError
 from tipbench.given.survey import Survey, WayHere
 from tipbench.machine.controls import cleaned
-from tipbench.machine.orphans import run_module
-from tipbench.machine.temporary import temporary_folder, writing_to
+from tipbench.machine.orphans import end_cleaners, kill_tree, run_module
+from tipbench.machine.scratch import Scratch
+from tipbench.machine.temporary import writing_to
 from tipbench.report.output import write_file
+from tipbench.tip.reason import printable
 from tipbench.tip.wording import plain
+from tipbench.worker.protocol import OUTPUT_LIMIT
 
 DEADLINE_S = 600.0
 """Building a job four times, of which one may take a minute, and two steps of each."""
+
+LOOK_S = 0.5
+"""Seconds between two looks at how much was printed."""
 
 SCORED_S = 3600.0
 """Steps of several jobs, whose time was planned by that of one step, and a score of each, whose time is not known."""
@@ -112,13 +118,14 @@ def _environment(ways: Sequence[WayHere]) -> dict[str, str]:
 def _answer(
     target: str, env: Mapping[str, str], *words: str, module: str = "survey", deadline_s: float | None = None
 ) -> Any:
-    """What a process of `tipbench.worker.survey`, or of another module beside it, writes. Raises NoJob, and
-    TemporaryFolderFull."""
+    """What a process of `tipbench.worker.survey`, or of another module beside it, writes. It works, compiles and prints
+    in a folder of its own. Raises NoJob, and TemporaryFolderFull."""
     deadline_s = deadline_s or DEADLINE_S
-    place, shown = temporary_folder(), target.rpartition("/")[2]
-    with writing_to(place), tempfile.TemporaryDirectory(prefix=f"tipbench-{os.getpid()}-", dir=place) as scratch:
-        file, log = Path(scratch, "answer.json"), Path(scratch, "output")
+    shown = target.rpartition("/")[2]
+    with Scratch() as scratch, writing_to(scratch):
+        file, log = scratch / "answer.json", scratch / "output"
         command = run_module(f"tipbench.worker.{module}", target, str(file), *words)
+        env = {**env, **_own_folders(scratch)}
         with log.open("wb") as output:
             process = subprocess.Popen(
                 command,
@@ -129,7 +136,7 @@ def _answer(
                 start_new_session=True,
             )
             try:
-                code = process.wait(deadline_s)
+                code = _waited_for(process, log, deadline_s, shown)
             except subprocess.TimeoutExpired:
                 raise NoJob(
                     f"{shown}: building the job and running its steps took over {deadline_s:.0f} s; what runs a "
@@ -137,9 +144,9 @@ def _answer(
                     "keeps the same cores busy can slow it down as much"
                 ) from None
             finally:  # with all that it has started
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                end_cleaners(process.pid, kill_tree(process.pid))
                 process.wait()
+        _expect_few_lines(log, shown)
         if not file.exists():
             ending = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"left with exit code {code}"
             last_lines = plain(" ".join(log.read_text(errors="replace").strip().split("\n")[-2:]))
@@ -147,5 +154,29 @@ def _answer(
             raise NoJob(f"{shown}: its process {ending}{memory}{f': {last_lines}' if last_lines else ''}")
         answer = json.loads(file.read_text())
     if "problem" in answer:
-        raise NoJob(answer["problem"])
+        raise NoJob(printable(answer["problem"]))
     return answer
+
+
+def _own_folders(scratch: Path) -> dict[str, str]:
+    """The variables of a process that writes temporary files and compiles in its own folder: in one whose name others
+    can guess, they could put code that it would run."""
+    for name in ("tmp", "inductor", "triton"):
+        (scratch / name).mkdir()
+    caches = {"TORCHINDUCTOR_CACHE_DIR": str(scratch / "inductor"), "TRITON_CACHE_DIR": str(scratch / "triton")}
+    return {"TMPDIR": str(scratch / "tmp"), **caches}
+
+
+def _waited_for(process: subprocess.Popen[bytes], log: Path, deadline_s: float, shown: str) -> int:
+    """The exit code. Raises subprocess.TimeoutExpired, and NoJob where much was printed, which could fill the disk."""
+    end = time.monotonic() + deadline_s
+    while (left_s := end - time.monotonic()) > 0:
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(min(LOOK_S, left_s))
+        _expect_few_lines(log, shown)
+    raise subprocess.TimeoutExpired(process.args, deadline_s)
+
+
+def _expect_few_lines(log: Path, shown: str) -> None:
+    if log.stat().st_size > OUTPUT_LIMIT:
+        raise NoJob(f"{shown} printed over {OUTPUT_LIMIT >> 20} MiB in its first steps: let it print less")

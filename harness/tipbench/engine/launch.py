@@ -22,6 +22,7 @@ from tipbench.records.record import Launch, Record, VariantInfo
 from tipbench.tip.process import ProcessSettings
 from tipbench.verdict.launches import round_effects
 from tipbench.verdict.rules import MARGIN
+from tipbench.verdict.steady import suspicious, works_ahead
 
 WARMING = threading.Lock()
 """Held while a launch warms up: one at a time uses all cores while others start, build and compile. OpenMP threads spin
@@ -48,6 +49,9 @@ cold in a pause of a millisecond is negligible. With blocks of one step this sav
 
 VERY_LONG_S = 1.0
 """Seconds. Steps at least this long never need an untimed step first: caches refill within milliseconds."""
+
+STRETCH_DEADLINES = 0.25
+"""Longest a stretch is planned to last, as a share of the pair's deadline for an answer."""
 
 
 class NextLaunch:
@@ -82,19 +86,15 @@ class NextLaunch:
         self._running: WorkerHandle | None = None
         self._last = ""
         self._step_s: dict[str, float] = {}
+        self._has_threads = self._loads = False
         self.prepared_s = 0.0
 
     def prepare(self) -> None:
         """Start, build and warm up, and stop all of its processes. Raises WorkerFailed."""
         began = time.monotonic()
-        info = self._record.info
-        # Where a tip changes the process settings, no side is forked: the pages a forked worker shares with its
-        # server would be a difference that is not the tip's.
-        alike = len({variant.settings for variant in info.variants}) == 1
-        launch = len(self._record.launches) if alike else None
         for settings in dict.fromkeys(variant.settings for variant in self._variants):
-            self._workers[settings] = self._start(info, settings, f"{WARM}{self.name}", Purpose.LAUNCH, launch)
-        first = compiles(info)
+            self._workers[settings] = self._worker(settings)
+        first = compiles(self._record.info)
         for variant in self._variants:  # processes of their own build at once
             self._workers[variant.settings].begin("build", variant=variant.name, seed=self._seed, first=first)
         for variant in self._variants:
@@ -107,6 +107,8 @@ class NextLaunch:
                 with _of(variant.name):
                     warm = self._workers[variant.settings].ask("warm", variant=variant.name)
                 self._step_s[variant.name] = warm["step_s"]
+                self._has_threads |= warm["threads"]
+                self._loads |= warm["children"]
             for worker in self._workers.values():
                 worker.pause()
             self.prepared_s += time.monotonic() - began
@@ -115,7 +117,7 @@ class NextLaunch:
         """The record with this launch added. The first launch sets the steps per block and the maximum number of rounds
         of all launches.
 
-        Raises WorkerFailed.
+        Raises WorkerFailed, also where a side works ahead between its blocks.
         """
         steps = self._record.steps or self._steps_a_block()
         turns = rounds_of([variant.name for variant in self._variants], self._seed)
@@ -132,7 +134,9 @@ class NextLaunch:
         else:
             began = time.monotonic()
             rounds = more(1)
-            if time.monotonic() - began < LONGER * self._profile.longest_s:
+            if self._loads:
+                rounds += more(TRIED - 1)
+            elif time.monotonic() - began < LONGER * self._profile.longest_s:
                 rounds += more(TRIED - 1)
                 round_s = (time.monotonic() - began) / TRIED
                 rounds += more(self._profile.least_rounds(round_s) - TRIED)
@@ -140,6 +144,14 @@ class NextLaunch:
                 spread = median(deviation(round_effects(tried, name)) for name in optimized)
                 rounds += more(self._profile.rounds_for(spread, self.prepared_s, round_s) - len(rounds))
         launch = self._launch_of(rounds)
+        # All launches of a pair are judged alike, also those that were made before an interruption.
+        by_stretch = before[0].by_stretch if before else self._loads
+        if by_stretch or (self._has_threads and not self._loads and suspicious(before)):
+            stretches = self._stretches(launch, steps, every=by_stretch)
+            launch = replace(launch, stretches=stretches, by_stretch=by_stretch)
+        for variant in self._variants:
+            if ahead := works_ahead((*before, launch), variant.name):
+                raise WorkerFailed(ahead, variant.name)
         if self._card:
             launch = replace(launch, card=self._alone("baseline").ask("job_card", seed=self._seed))
         return replace(self._record, steps=steps, launches=(*before, launch))
@@ -147,6 +159,14 @@ class NextLaunch:
     def end(self) -> None:
         for worker in self._workers.values():
             worker.end()
+
+    def _worker(self, settings: ProcessSettings) -> WorkerHandle:
+        info = self._record.info
+        # Where a tip changes the process settings, no side is forked: the pages a forked worker shares with its
+        # server would be a difference that is not the tip's.
+        alike = len({variant.settings for variant in info.variants}) == 1
+        launch = len(self._record.launches) if alike else None
+        return self._start(info, settings, f"{WARM}{self.name}", Purpose.LAUNCH, launch)
 
     def _launch_of(self, rounds: Sequence[Sequence[dict[str, Any]]]) -> Launch:
         return Launch.of_blocks(self._seed, len(rounds), [block for timed in rounds for block in timed])
@@ -158,6 +178,41 @@ class NextLaunch:
         with _of(variant):
             block = self._alone(variant).ask("block", variant=variant, steps=steps, again=again)
         return {"variant": variant, **block}
+
+    def _stretches(self, launch: Launch, steps: int, every: bool) -> dict[str, tuple[float, ...]]:
+        """Each side that shares its process, timed alone in a fresh one for as long as the blocks of both sides in
+        this launch: there nothing can be computed while another side is timed.
+
+        every: also the sides that share none, where launches are judged by stretches. Workers that load data are
+        stopped while other sides are timed (`benchmarks/jobs/loading.py`), but what each block finds in their queues
+        still differs from what a loop finds that never stops.
+        """
+        blocks_s = dict.fromkeys(self._step_s, 0.0)
+        for name, seconds in zip(launch.variant, launch.seconds, strict=True):
+            blocks_s[name] += seconds
+        longest = max(seconds for name, seconds in blocks_s.items() if name != "baseline")
+        stretches = {}
+        if self._running:
+            self._running.pause()
+            self._running = None
+        settings = [variant.settings for variant in self._variants]
+        for variant in self._variants:
+            if every or settings.count(variant.settings) > 1:
+                name = variant.name
+                both_s = blocks_s[name] + (longest if name == "baseline" else blocks_s["baseline"])
+                seconds = min(both_s, STRETCH_DEADLINES * self._record.info.deadline)
+                with _of(name):
+                    stretches[name] = self._stretch(variant, steps, seconds)
+        return stretches
+
+    def _stretch(self, variant: VariantInfo, steps: int, seconds: float) -> tuple[float, ...]:
+        worker = self._worker(variant.settings)
+        try:
+            worker.ask("build", variant=variant.name, seed=self._seed, first=compiles(self._record.info))
+            worker.ask("warm", variant=variant.name)
+            return tuple(worker.ask("stretch", variant=variant.name, steps=steps, seconds=seconds))
+        finally:
+            worker.end()
 
     def _alone(self, variant: str) -> WorkerHandle:
         """The process of a variant, while the launch's other processes are paused.

@@ -154,7 +154,7 @@ def _record(record: Record) -> Record | None:
     if tip is None:
         return None
     names = {variant.name for variant in record.info.variants} | set(record.variants)
-    names |= {name for launch in record.launches for name in launch.variant}
+    names |= {name for launch in record.launches for name in (*launch.variant, *launch.stretches)}
     if not all(map(tip.has_variant, names)):
         return None
     return Record(

@@ -142,6 +142,11 @@ class Launch:
             first rank's card, and "clock_events", NVML's bits of what limited the clock of any rank's card; -1 where
             not reported.
         card: job profile (`tipbench.worker.job_card.job_card`); only in the first launch of a job in a run.
+        stretches: durations of consecutive blocks of a variant alone in a fresh process (s), by variant; where sides
+            with threads or child processes share a process, in the first launch and where steps seem slower alone.
+            Runs until November 2026 have none.
+        by_stretch: whether the effects are those of the stretches, which all variants have: of pairs that load data in
+            worker processes.
         rounds: number of rounds. Each is 2 x variants consecutive blocks, in a palindrome.
     """
 
@@ -154,6 +159,8 @@ class Launch:
     switches: tuple[Whole, ...]
     gpu: Mapping[str, tuple[Whole, ...]] = field(default_factory=dict)
     card: Mapping[str, Number] = field(default_factory=dict)
+    stretches: Mapping[str, tuple[Seconds, ...]] = field(default_factory=dict)
+    by_stretch: bool = False
     rounds: Positive = field(kw_only=True)
 
     @classmethod
@@ -324,6 +331,10 @@ def _check_launch(number: int, launch: Launch) -> None:
     columns = [column for column in vars(launch).values() if isinstance(column, tuple)]
     if len({len(column) for column in (*columns, *launch.gpu.values())}) != 1:
         raise MalformedRecord(f"launch {number} has columns of different lengths")
+    if any(name not in launch.variant or not seconds for name, seconds in launch.stretches.items()):
+        raise MalformedRecord(f"launch {number} holds a stretch without a block, or of a variant that it did not time")
+    if launch.by_stretch and set(launch.stretches) != set(launch.variant):
+        raise MalformedRecord(f"launch {number} is judged by stretches, which some of its variants lack")
     sides = len(set(launch.variant))
     if len(launch.variant) != launch.rounds * 2 * sides:
         rounds = f"{launch.rounds} rounds of twice each of {sides} variants"

@@ -57,7 +57,7 @@ class Reason:
         """The sentence, after the place."""
         is_named = "where" in _names(SENTENCES.get(self.code, RAISED).text)
         place = f"{self.fields['where']}: " if "where" in self.fields and not is_named else ""
-        return place + self.what
+        return printable(place) + self.what
 
     @property
     def what(self) -> str:
@@ -68,11 +68,16 @@ class Reason:
     @property
     def remedy(self) -> str:
         """What a person can do about it; may be empty."""
-        return self.fix or self._filled(SENTENCES.get(self.code, RAISED).remedy)
+        return printable(self.fix) or self._filled(SENTENCES.get(self.code, RAISED).remedy)
 
     def _filled(self, text: str) -> str:
         unnamed = SENTENCES.get(self.code, RAISED).unnamed
-        return _WORDS.vformat(text, (), {**self.fields, "detail": self.detail or unnamed})
+        return printable(_WORDS.vformat(text, (), {**self.fields, "detail": self.detail or unnamed}))
+
+
+def printable(text: str) -> str:
+    """The text without what would steer a terminal: what a person's code raised, printed or stored is shown there."""
+    return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
 
 
 class _Words(string.Formatter):
@@ -220,6 +225,12 @@ FAILURES = {
     "idle-step": Sentence(
         "step {step} returned what an earlier step had left in a tensor, and the harness had overwritten "
         "meanwhile; compute it anew in every step"
+    ),
+    "works-ahead": Sentence(
+        "works ahead between blocks: timed alone for longer, a step takes {ratio:.3g} times as long (at least "
+        "{least:.3g} times), because what its blocks take was computed while other sides were timed; let the step wait "
+        "for all that it starts, or take some batches in each step and stop the workers between steps, as "
+        "benchmarks/jobs/loading.py does"
     ),
     "not-engaged": Sentence("{detail}", unnamed="the tip is not at work: see the mechanism's counts"),
 }  # fmt: skip

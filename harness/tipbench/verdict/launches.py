@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import median
 
@@ -47,12 +48,20 @@ def round_effects(launch: Launch, variant: str) -> list[float]:
 def launch_effect(launch: Launch, variant: str, cores: int) -> tuple[float | None, int]:
     """(D, rounds quarantined): the trimmed mean effect of the other rounds.
 
-    D is None if half of the rounds or more are quarantined: the disturbance would have chosen the rest.
+    D is None if half of the rounds or more are quarantined: the disturbance would have chosen the rest. In a launch
+    that is judged by stretches D is that of their second halves, when queues hold what they hold in the long run.
     """
+    if launch.by_stretch:
+        return math.log(settled_s(launch.stretches["baseline"]) / settled_s(launch.stretches[variant])), 0
     rounds = zip(round_effects(launch, variant), launch.round_slices(), strict=True)
     undisturbed = [effect for effect, blocks in rounds if not disturbed(launch, blocks, cores)]
     quarantined = launch.rounds - len(undisturbed)
     return (trimmed_mean(undisturbed) if len(undisturbed) > quarantined else None), quarantined
+
+
+def settled_s(stretch: Sequence[float]) -> float:
+    """Seconds of a block in the second half of a stretch: their trimmed mean, as blocks of loaders come in lumps."""
+    return trimmed_mean(stretch[len(stretch) // 2 :])
 
 
 def launch_effects(launches: Sequence[Launch], variant: str, cores: int) -> tuple[list[float], int]:

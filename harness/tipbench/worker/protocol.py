@@ -32,6 +32,7 @@ COMMANDS = (
     "build",
     "warm",
     "block",
+    "stretch",
     "observe",
     "work",
     "engaged",

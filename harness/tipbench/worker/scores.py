@@ -16,6 +16,7 @@ from tipbench.given.pair import followed
 from tipbench.given.target import BadJob, error_with_line, function
 from tipbench.tip.job import Job
 from tipbench.worker.guard import seed_generators
+from tipbench.worker.serve import bound_output
 
 
 def scores(target: str, check: str, steps: int, seeds: int, ways: list[str]) -> list[float]:
@@ -50,6 +51,7 @@ def _number(value: Any, who: str) -> float:
 
 def main(target: str, answer: str, check: str, steps: str, seeds: str, *ways: str) -> None:
     """Write {"problem"}, or {"scores"}, as JSON to the file `answer`."""
+    bound_output()
     try:
         content: dict[str, object] = {"scores": scores(target, check, int(steps), int(seeds), list(ways))}
     except BadJob as bad:

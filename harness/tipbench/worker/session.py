@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import importlib
+import multiprocessing
 import os
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -34,6 +36,9 @@ variant needs longer, its first rounds are slower, and are trimmed."""
 WHOLE_WARM_S = 20.0
 """Seconds of warming up after the first step where the cost of warming up is measured."""
 
+
+FEWEST_BLOCKS = 4
+"""Blocks that a stretch has at least: the second half counts, so a first step that is unlike all others does not."""
 
 READINGS_OF_RANKS = 3
 """Readings of live tensors where there are ranks, of which the least counts (harness/decisions.md, "Tensor peaks of
@@ -86,25 +91,38 @@ class Session:
                 self.guard.step(variant, self.guard.from_the_start(self.steps[variant]), 1)
         return {"seconds": seconds}
 
-    def warm(self, variant: str, limit: float = LAUNCH_WARM_S) -> dict[str, float]:
-        """Step a built variant until its timings stop falling; answers `clock.warm_up`."""
+    def warm(self, variant: str, limit: float = LAUNCH_WARM_S) -> dict[str, Any]:
+        """Step a built variant until its timings stop falling; answers `clock.warm_up` and `_helpers`."""
         with self.guard.scope(variant):
             # Ranks must take the same number of steps: otherwise one waits for another that has finished.
             if self.ranks.count > 1:
-                return self._warm_together(variant)
+                return self._warm_together(variant) | _helpers()
             step, before = self._numbered(variant), self.guard.before_step
-            return self.guard.step(variant, lambda: warm_up(step, self.device, before, limit))
+            warm = self.guard.step(variant, lambda: warm_up(step, self.device, before, limit))
+        return warm | _helpers()
 
     def block(self, variant: str, steps: int, again: bool = False) -> dict[str, Any]:
         """Time one block of a warm variant; answers `clock.time_block`, with the slowest rank's seconds."""
         with self.guard.scope(variant):
-            step, meet, before = self.steps[variant], self.ranks.meet, self._before_timed_step
-            timed = self.guard.step(
-                variant, lambda: time_block(step, steps, self.device, meet, before, self.card, again)
-            )
+            timed = self._timed(variant, steps, again, self.card)
         by_rank = self.ranks.gather(timed)
         gpu = {"gpu": together([rank["gpu"] for rank in by_rank])} if self.card else {}
         return {**timed, "seconds": max(rank["seconds"] for rank in by_rank), **gpu}
+
+    def stretch(self, variant: str, steps: int, seconds: float) -> list[float]:
+        """Time FEWEST_BLOCKS or more consecutive blocks of a warm variant, until they have lasted `seconds`; answers
+        the slowest rank's seconds of each."""
+        blocks: list[float] = []
+        with self.guard.scope(variant):
+            while len(blocks) < FEWEST_BLOCKS or sum(blocks) < seconds:
+                timed = self._timed(variant, steps, again=bool(blocks))
+                blocks.append(max(self.ranks.gather(timed["seconds"])))
+        return blocks
+
+    def _timed(self, variant: str, steps: int, again: bool, card: Card | None = None) -> dict[str, Any]:
+        """What `clock.time_block` answers on this rank."""
+        step, meet, before = self.steps[variant], self.ranks.meet, self._before_timed_step
+        return self.guard.step(variant, lambda: time_block(step, steps, self.device, meet, before, card, again))
 
     def observe(self, variant: str, seed: int) -> Any:
         """Count the variant's mechanism on a fresh step; answers `checks.count`."""
@@ -213,3 +231,9 @@ class Session:
         spent += [self.guard.step(variant, once) for _ in range(count)]
         best = max(self.ranks.gather(min(spent)))
         return {"step_s": best, "excess_s": max(0.0, sum(spent) - len(spent) * best)}
+
+
+def _helpers() -> dict[str, bool]:
+    """Whether this process has what can work while no step runs: further Python threads ("threads"), and children of
+    `multiprocessing`, such as those that load data ("children")."""
+    return {"threads": threading.active_count() > 1, "children": bool(multiprocessing.active_children())}

@@ -34,6 +34,7 @@ from tipbench.tip.pair import Step
 from tipbench.worker.guard import seed_generators
 from tipbench.worker.job_card import job_card, phases_of
 from tipbench.worker.outputs import Outputs, Unequal, error, kinds, snapshot
+from tipbench.worker.serve import bound_output
 from tipbench.worker.ways import name_of, settings_of
 
 STEPS = 2
@@ -293,6 +294,7 @@ def time_with(target: str, ways: Sequence[str]) -> dict[str, float]:
 
 def main(target: str, answer: str, *ways: str) -> None:
     """Write to the file `answer`, as JSON: a Survey, with ways instead the result of `time_with`, or {"problem"}."""
+    bound_output()
     try:
         content = time_with(target, ways) if ways else asdict(survey(target))
     except BadJob as bad:

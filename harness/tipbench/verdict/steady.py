@@ -1,0 +1,55 @@
+"""Whether a side's steps take longer when it is timed alone: then it works ahead while other sides are timed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import fmean, median
+
+from tipbench.records.record import Launch
+from tipbench.tip.reason import Reason
+from tipbench.verdict.launches import settled_s
+from tipbench.verdict.statistics import estimate
+
+LIMIT = math.log(1.1)
+"""Growth that no side may have, in ln: a tenth."""
+
+SUSPECT = LIMIT / 2
+"""Mean growth so far above which further launches look again (harness/decisions.md, "Sides that work ahead")."""
+
+LEAST_STRETCHES = 4
+"""Fewest launches that decide: beside a busy program honest growths scatter by half, either way."""
+
+ALPHA = 0.01
+"""Two-sided error of the interval over launches."""
+
+
+def growth(launch: Launch, variant: str) -> float | None:
+    """ln of the time of a step in the variant's stretch alone over that in its blocks beside others; None where it has
+    no stretch, or is judged by it. The second half of the stretch counts, when what was computed before it is used up.
+    """
+    stretch = launch.stretches.get(variant)
+    if stretch is None or launch.by_stretch:
+        return None
+    usual = median(seconds for name, seconds in zip(launch.variant, launch.seconds, strict=True) if name == variant)
+    return math.log(settled_s(stretch) / usual)
+
+
+def growths(launches: Sequence[Launch], variant: str) -> list[float]:
+    """Of the launches that have a stretch of the variant."""
+    return [value for launch in launches if (value := growth(launch, variant)) is not None]
+
+
+def suspicious(launches: Sequence[Launch]) -> bool:
+    """Whether a further launch must look again: a side seems to grow, or no launch has looked yet."""
+    values = [growths(launches, variant) for variant in {name for launch in launches for name in launch.stretches}]
+    return not any(values) or any(fmean(of_variant) > SUSPECT for of_variant in values if of_variant)
+
+
+def works_ahead(launches: Sequence[Launch], variant: str) -> Reason | None:
+    """Why the blocks of a variant do not say what its steps take: its growth's interval over launches lies wholly above
+    LIMIT. None where it does not, or where too few launches tell."""
+    values = growths(launches, variant)
+    if len(values) < LEAST_STRETCHES or (result := estimate(values, ALPHA)).low <= LIMIT:
+        return None
+    return Reason("works-ahead", {"where": variant, "ratio": math.exp(result.mean), "least": math.exp(result.low)})
