@@ -59,7 +59,8 @@ def other_allocator(baseline: str, optimized: str) -> bool:
 TIP = Tip(
     id="allocator",
     title="Use jemalloc or tcmalloc",
-    do="LD_PRELOAD=libjemalloc.so.2",
+    do="LD_PRELOAD=libjemalloc.so.2 python train.py",
+    against="glibc's allocator, with nothing set",
     guide=("A2.4",),
     claim=Claim.FASTER,
     mechanism=Mechanism("allocator in use, and page faults a step", allocator_and_faults, other_allocator),
@@ -159,7 +160,7 @@ ON_ANY_JOB = (
     ),
     Way(
         name="tcmalloc",
-        do="LD_PRELOAD=libtcmalloc.so.4",
+        do="LD_PRELOAD=libtcmalloc.so.4 python train.py",
         settings=ProcessSettings(preload=("tcmalloc",)),
         without=THRESHOLDS,
         needs=(library("tcmalloc"),),

@@ -41,6 +41,8 @@ TIP = Tip(
     id="cpu-ddp",
     title="Train on CPUs with several processes",
     do="torchrun --nproc-per-node=2 train.py",
+    when="the machine has several CPU sockets",
+    against="one process with a thread for every core",
     guide=("A2.6",),
     claim=Claim.FASTER,
     mechanism=appears("all-reduces a step", all_reduces),

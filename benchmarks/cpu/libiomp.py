@@ -58,7 +58,8 @@ def only_optimized_is_intels(baseline: str, optimized: str) -> bool:
 TIP = Tip(
     id="libiomp",
     title="Use Intel's OpenMP runtime",
-    do="LD_PRELOAD=libiomp5.so",
+    do="LD_PRELOAD=libiomp5.so python train.py",
+    against="GNU's OpenMP runtime, which comes with torch",
     guide=("A2.3",),
     claim=Claim.FASTER,
     mechanism=Mechanism("OpenMP runtime in use, and its settings", runtime_and_settings, only_optimized_is_intels),

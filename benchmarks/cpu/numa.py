@@ -60,6 +60,8 @@ TIP = Tip(
     id="numa",
     title="Bind a process to one NUMA node",
     do="numactl --cpunodebind=0 --membind=0 python train.py",
+    when="a process has no more threads than a node has cores",
+    against="the same threads, on any node",
     guide=("A2.1",),
     claim=Claim.FASTER,
     mechanism=Mechanism(

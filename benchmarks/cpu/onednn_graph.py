@@ -64,6 +64,7 @@ TIP = Tip(
     title="Fuse operations for inference with oneDNN Graph",
     do="torch.jit.enable_onednn_fusion(True); model = torch.jit.freeze(torch.jit.trace(model, x))",
     when="you stay with TorchScript",
+    against="eager mode in float32",
     guide=("A2.5",),
     claim=Claim.FASTER,
     mechanism=appears("parts of the graph that run fused", partitions),
@@ -186,6 +187,7 @@ class ResNet50Inference(ResNetInference):
 class ResNet50InBfloat16(ResNet50Inference, untuned=amp, apply=fused_in_bfloat16):
     """The same in bfloat16 on both sides."""
 
+    against = "eager mode in bfloat16"
     needs = (*ResNet50Inference.needs, bfloat16())
     equal = Equal.LOSSY
     tolerance = 1e-1

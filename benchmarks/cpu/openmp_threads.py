@@ -68,7 +68,9 @@ def bound_threads(step: Step) -> int:
 TIP = Tip(
     id="openmp-threads",
     title="Set the number of OpenMP threads",
-    do="OMP_NUM_THREADS=$(($(nproc) / 2))",
+    do="OMP_NUM_THREADS=$(($(env -u OMP_NUM_THREADS nproc) / 2)) python train.py",
+    when="two processes share the machine",
+    against="two processes with a thread for every core each",
     guide=("A2.2",),
     claim=Claim.FASTER,
     mechanism=changes("threads that share the work of an operation", threads),

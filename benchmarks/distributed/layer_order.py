@@ -51,6 +51,7 @@ TIP = Tip(
     title="Construct layers in the order of their use",
     do="self.layers = nn.ModuleList(layers_in_order_of_use)",
     when="DDP needs find_unused_parameters=True",
+    against="layers in another order, in two processes",
     guide=("A4.3",),
     claim=Claim.FASTER,
     mechanism=falls("gradients ready before the first all-reduce", ready_before_averaging),

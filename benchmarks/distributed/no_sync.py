@@ -30,7 +30,9 @@ from tipbench.tip.words import Claim, Pair, Sizes, Step, Tip, all_reduces, cores
 TIP = Tip(
     id="no-sync",
     title="Skip needless all-reduces while accumulating gradients",
-    do="with model.no_sync():",
+    do="with nullcontext() if is_last else model.no_sync(): loss(model(batch)).backward()",
+    when="you accumulate gradients of several batches under DDP",
+    against="averaging after every batch, in two processes",
     guide=("A4.2",),
     claim=Claim.FASTER,
     mechanism=falls("all-reduces a step", all_reduces),

@@ -94,6 +94,7 @@ def channels_last_and_amp(job: Job) -> None:
 class ResNetTrainingInBfloat16(TrainResNet, untuned=amp, apply=channels_last_and_amp):
     """The same in mixed precision on both sides: the guide's main case, for Tensor Cores."""
 
+    against = "bfloat16 in the default memory format"
     needs = (*TrainResNet.needs, bfloat16())
     equal = Equal.LOSSY
     tolerance = 1e-1  # as of the tip amp

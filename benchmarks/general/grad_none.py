@@ -30,6 +30,8 @@ TIP = Tip(
     id="grad-none",
     title="Set gradients to None instead of zero",
     do="optimizer.zero_grad()",
+    when="you pass set_to_none=False",
+    against="optimizer.zero_grad(set_to_none=False)",
     guide=("A1.4",),
     claim=Claim.FASTER,
     mechanism=falls("tensors filled with zeros", lambda step: calls(step, "aten::zero_")),

@@ -49,6 +49,8 @@ TIP = Tip(
     id="length-bucketing",
     title="Put sequences of about the same length into one batch",
     do="DataLoader(data, batch_sampler=batches_of_like_length)",
+    when="sequences differ in length",
+    against="batches of sequences drawn at random",
     guide=("G4.4",),
     claim=Claim.FASTER,
     mechanism=falls("padded tokens an epoch", padded_tokens),

@@ -34,6 +34,7 @@ TIP = Tip(
     title="Switch debug APIs off for real runs",
     do="torch.autograd.set_detect_anomaly(False)",
     when="you have left one on",
+    against="anomaly mode left on",
     guide=("A1.8",),
     claim=Claim.FASTER,
     mechanism=falls("stack traces recorded", stack_traces),

@@ -23,7 +23,7 @@ from tipbench.tip.words import Claim, Job, MacroPair, Pair, Sizes, Step, Tip, Wa
 TIP = Tip(
     id="no-grad",
     title="Disable gradient calculation for inference",
-    do="with torch.no_grad():",
+    do="with torch.no_grad(): outputs = model(batch)",
     guide=("A1.2", "M5"),
     claim=Claim.FASTER,
     mechanism=falls("autograd nodes behind the output", lambda step: autograd_nodes(step())),

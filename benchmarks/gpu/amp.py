@@ -48,7 +48,8 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="amp",
     title="Use automatic mixed precision",
-    do="with torch.autocast(device_type, dtype=torch.bfloat16):",
+    do="with torch.autocast(device.type, dtype=torch.bfloat16): outputs = model(batch)",
+    against="float32",
     guide=("A3.6", "B4"),
     claim=Claim.FASTER,
     mechanism=appears("modules whose output has 16 bits", low_precision_outputs),
@@ -179,6 +180,7 @@ class GPTTraining(_Training, TrainGPT):
 class LargerBatch(_Training, TrainGPT, untuned=partial(grad_accumulation, pieces=2)):
     """What the memory buys: a batch that float32 takes in two halves, and 16 bits at once. Read the memory beside."""
 
+    against = "float32 in two halves, whose gradients are accumulated"
     sizes = Sizes(
         dict(layers=6, width=256, context=256, batch=4),
         M=dict(layers=8, width=512, batch=8),

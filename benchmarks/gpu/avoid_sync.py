@@ -41,6 +41,7 @@ TIP = Tip(
     id="avoid-sync",
     title="Do not make the processor wait for the GPU",
     do="total += loss.detach()",
+    against="total += loss.item()",
     guide=("A3.4", "B10"),
     claim=Claim.FASTER,
     mechanism=falls("waits of the processor for the GPU", synchronisations),

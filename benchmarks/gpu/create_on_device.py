@@ -25,6 +25,8 @@ TIP = Tip(
     id="create-on-device",
     title="Create tensors on the device they are used on",
     do="torch.zeros(n, device=device)",
+    when="you create tensors in the training loop",
+    against="torch.zeros(n).to(device)",
     guide=("A3.5",),
     claim=Claim.FASTER,
     mechanism=falls("copies from the host", lambda step: sum(copies_to_device(step).values())),

@@ -48,6 +48,8 @@ TIP = Tip(
     id="cuda-graphs",
     title="Launch many small kernels at once with CUDA graphs",
     do='torch.compile(model, mode="reduce-overhead")',
+    when="the model is compiled and its steps are short",
+    against="torch.compile(model)",
     guide=("A3.2",),
     claim=Claim.FASTER,
     mechanism=Mechanism(

@@ -50,6 +50,7 @@ TIP = Tip(
     id="pad-sizes",
     title="Make sizes multiples of 8",
     do="nn.Embedding(50304, width)",
+    against="nn.Embedding(50257, width)",
     guide=("A3.1",),
     claim=Claim.FASTER,
     mechanism=Mechanism("rows and columns that are multiplied", multiplied_sizes, padded_to_multiples_of_8),

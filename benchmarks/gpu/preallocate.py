@@ -42,7 +42,9 @@ def fewer_or_less(baseline: dict[str, int], optimized: dict[str, int]) -> bool:
 TIP = Tip(
     id="preallocate",
     title="Allocate for the longest input first",
-    do="model(longest_batch).sum().backward()",
+    do="model(longest_batch).sum().backward(); optimizer.zero_grad()",
+    when="inputs differ in length",
+    against="batches in the order in which they come",
     guide=("A3.7", "M10"),
     claim=Claim.FASTER,
     mechanism=Mechanism(

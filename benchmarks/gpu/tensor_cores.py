@@ -48,6 +48,7 @@ TIP = Tip(
     id="tensor-cores",
     title="Let tensor cores multiply matrices",
     do='torch.set_float32_matmul_precision("high")',
+    against="float32 in full precision",
     guide=("A3.1",),
     claim=Claim.FASTER,
     mechanism=rises("kernels on tensor cores", tensor_core_kernels),

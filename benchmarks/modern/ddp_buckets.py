@@ -28,6 +28,8 @@ TIP = Tip(
     id="ddp-buckets",
     title="Let gradients be views of DDP's buckets",
     do="DistributedDataParallel(model, gradient_as_bucket_view=True)",
+    when="you train with DDP",
+    against="DistributedDataParallel(model), in two processes",
     guide=("M9",),
     claim=Claim.LEANER,
     mechanism=falls("copies of tensors", lambda step: calls(step, "aten::copy_")),

@@ -37,6 +37,7 @@ TIP = Tip(
     title="Checkpoint selectively",
     do="checkpoint(block, x, use_reentrant=False, context_fn=contexts)",
     when="memory is short",
+    against="every block checkpointed wholly",
     guide=("M8",),
     claim=Claim.FASTER,
     mechanism=falls("floating-point operations of matrix products", flops),

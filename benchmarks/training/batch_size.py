@@ -28,6 +28,7 @@ TIP = Tip(
     id="batch-size",
     title="Use large batches",
     do="DataLoader(data, batch_size=batch_size)",
+    against="batches of 16",
     guide=("B2",),
     claim=Claim.SOONER_AT_TARGET,
     mechanism=falls("forward passes for the same images", forward_passes),

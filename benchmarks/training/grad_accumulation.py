@@ -21,7 +21,7 @@ from tipbench.tip.words import Claim, Job, Sizes, Tip, forward_passes, rises
 TIP = Tip(
     id="grad-accumulation",
     title="Accumulate gradients of small batches",
-    do="if (number + 1) % 4 == 0: optimizer.step(); optimizer.zero_grad()",
+    do="(loss / 4).backward()\nif (number + 1) % 4 == 0: optimizer.step(); optimizer.zero_grad()",
     when="memory is short",
     guide=("B7",),
     claim=Claim.LEANER,

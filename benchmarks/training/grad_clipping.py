@@ -87,7 +87,7 @@ def weights_moved(step: Step) -> float:
 TIP = Tip(
     id="grad-clipping",
     title="Clip gradients",
-    do="torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)",
+    do="torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=0.25); optimizer.step()",
     when="a training's loss jumps up or diverges",
     guide=("B8",),
     claim=Claim.FEWER_STEPS,

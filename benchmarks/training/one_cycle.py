@@ -42,7 +42,8 @@ def learning_rates(step: Step) -> int:
 TIP = Tip(
     id="one-cycle",
     title="Use a one-cycle learning rate",
-    do="OneCycleLR(optimizer, max_lr=rate, epochs=epochs, steps_per_epoch=len(loader))",
+    do="schedule = OneCycleLR(optimizer, rate, total_steps=epochs * len(loader))\noptimizer.step(); schedule.step()",
+    against="a constant rate, tuned likewise",
     guide=("B1",),
     claim=Claim.FEWER_STEPS,
     mechanism=Mechanism(

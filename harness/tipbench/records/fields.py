@@ -95,6 +95,7 @@ class StoredTip(TypedDict):
     why_not: NotRequired[str]
     do: NotRequired[str]
     when: NotRequired[str]
+    against: NotRequired[str]
 
 
 class Mechanism(TypedDict, total=False):

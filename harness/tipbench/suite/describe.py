@@ -32,6 +32,7 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes:
         missing = Reason("needs.ranks")
     if not missing and device == "cuda" and ranks > 1:
         missing = unmet((gpu(-(-ranks // nodes)),), device)  # each rank has one of its own
+    texts = {field.name: getattr(tip, field.name) for field in fields(tip) if field.name != "mechanism"}
     listed = []
     for variant in variants(pair):
         lacks = unmet(variant.needs, device) or next(filter(None, map(native.missing, variant.settings.preload)), None)
@@ -41,7 +42,7 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes:
         needs = tuple(need.text for need in variant.needs)
         listed.append(VariantInfo(variant.name, variant.settings, needs, lacks))
     return PairInfo(
-        tip={field.name: getattr(tip, field.name) for field in fields(tip) if field.name != "mechanism"},
+        tip=texts | {"against": pair.against or tip.against},
         pair=pair.__name__,
         scale=pair.scale,
         file=str(file.relative_to(root)),

@@ -81,8 +81,10 @@ class Tip:
         note: what the guides get wrong, shown next to the verdict.
         why_not: why there may be no gain, shown if there was none.
         no_micro: why there is no pair of the operation alone; empty if there is one.
-        do: what to write, in one line of code or setting.
-        when: for whom it pays, if it has a price: the answer is then "use it if <when>".
+        do: what to write: a line or two of Python, or a command of the shell.
+        when: the condition under which the gain is a reader's own, such as "memory is short": the answer is "use it
+            if <when>". Required if no baseline is the plain job, or none runs in one process.
+        against: what the baselines of its whole jobs are, such as "model.compile()"; empty for the job as it is.
     """
 
     id: str
@@ -97,6 +99,7 @@ class Tip:
     no_micro: str = ""
     do: str = ""
     when: str = ""
+    against: str = ""
 
 
 @dataclass(frozen=True)
@@ -184,6 +187,8 @@ class Pair:
     flush_l2: ClassVar[bool] = False
     """On a GPU: empty its L2 cache before every step, and time each step by itself. For steps bound by memory: one
     of many short kernels would have them launched while the cache is being emptied, and look cheaper than it is."""
+    against: ClassVar[str] = ""
+    """What its baseline is, if that is another one than `Tip.against` says."""
     truth: ClassVar[Mapping[str, float]] = {}
     """True speedup by variant (ratio, 1.0: no difference), where it is known because it was planted, such as
     {"optimized": 1.03}. It decides nothing: reports print it beside the verdict, and `tests/calibrate.py` counts."""
@@ -199,7 +204,7 @@ class Pair:
         """Raises TypeError if a method hides a setting by having its name, or if `sizes` is not a Sizes."""
         super().__init_subclass__()
         settings = "scale", "needs", "devices", "equal", "tolerance", "trainings", "seeded", "sets_switches"
-        for name in (*settings, "mechanism", "sizes", "flush_l2", "truth", "deadline"):
+        for name in (*settings, "mechanism", "sizes", "flush_l2", "against", "truth", "deadline"):
             if callable(vars(cls).get(name)):
                 raise TypeError(f"{cls.__name__}.{name} is a method, but {name} is a setting of Pair: rename it")
         if not isinstance(cls.sizes, Sizes):

@@ -1,0 +1,55 @@
+"""What a reader may copy from a tip: with its condition, and said against what it was measured."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
+from tipbench.tip.job import MacroPair, as_it_is
+from tipbench.tip.pair import Pair, Tip, variants
+
+MODULES = [load(file, BENCHMARKS) for file in pair_files(BENCHMARKS)]
+TIPS: list[Tip] = [module.TIP for module in MODULES if module.TIP.id not in ("control", "limit")]
+JOBS = [(module.TIP, pair) for module in MODULES for pair in pair_classes(module) if pair.scale == "macro"]
+
+
+def is_one_process(pair: type[Pair]) -> bool:
+    """Whether its baseline is one process, with nothing set."""
+    settings = next(variants(pair)).settings
+    return settings.ranks == 1 and not (settings.env or settings.preload or settings.prefix)
+
+
+def is_the_job(pair: type[Pair]) -> bool:
+    """Whether its baseline is a job to which nothing was done."""
+    return not issubclass(pair, MacroPair) or pair.untuned is as_it_is
+
+
+def is_plain(pair: type[Pair]) -> bool:
+    """Whether a reader knows its baseline without being told: the job as it is, in one process."""
+    overridden = not issubclass(pair, MacroPair) or pair.baseline is not MacroPair.baseline
+    return is_one_process(pair) and is_the_job(pair) and not overridden
+
+
+@pytest.mark.parametrize(("tip", "pair"), JOBS, ids=[f"{tip.id}.{pair.__name__}" for tip, pair in JOBS])
+def test_a_baseline_that_is_not_the_plain_job_is_named(tip: Tip, pair: type[Pair]) -> None:
+    assert is_plain(pair) or pair.against or tip.against
+
+
+@pytest.mark.parametrize("tip", TIPS, ids=[tip.id for tip in TIPS])
+def test_what_is_only_measured_from_another_baseline_has_a_condition(tip: Tip) -> None:
+    jobs = [pair for of, pair in JOBS if of.id == tip.id]
+    assert not jobs or any(map(is_one_process, jobs)) or tip.when
+    assert not jobs or any(map(is_the_job, jobs)) or tip.when
+
+
+SHELL = re.compile(r"([A-Z_]+=\S+ |torchrun |numactl )+.*train\.py")
+
+
+@pytest.mark.parametrize("tip", TIPS, ids=[tip.id for tip in TIPS])
+def test_what_to_write_is_python_or_a_command(tip: Tip) -> None:
+    assert tip.do
+    if not SHELL.match(tip.do):
+        ast.parse(tip.do)
