@@ -50,7 +50,7 @@ class Machine:
         self._begun[options.results.name] = options
         return 0, self._launched(options)
 
-    def resume(self, path: Path, more_s: float, **_: Any) -> int:
+    def resume(self, path: Path, pairs: str, more_s: float, **_: Any) -> int:
         """Launches that find what there is to gain by now."""
         self.now += more_s
         part = path.parents[1].name
@@ -100,6 +100,7 @@ def on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callabl
 
     def machine(made: Machine, survey: Survey = SURVEY) -> Callable[..., dict[str, Any]]:
         monkeypatch.setattr(parts, "run", made)
+        monkeypatch.setattr(parts, "resuming", made)
         monkeypatch.setattr(parts, "time", made)
         monkeypatch.setattr(parts, "time_with", lambda target, ways: {})
         monkeypatch.setattr(command, "surveyed", lambda target: survey)

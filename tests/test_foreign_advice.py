@@ -66,9 +66,9 @@ class Watched(Machine):
         self._note(options.pairs)
         return super().measured(options)
 
-    def resume(self, path: Path, more_s: float, **more: Any) -> int:
-        self._note(path.parents[1] / "pairs")
-        return super().resume(path, more_s, **more)
+    def resume(self, path: Path, pairs: str, more_s: float, **more: Any) -> int:
+        self._note(Path(pairs))
+        return super().resume(path, pairs, more_s, **more)
 
     def _note(self, pairs: Path) -> None:
         self.imported.append(sorted(file.name for file in pairs.rglob("*")))
@@ -96,7 +96,7 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch, machine: Watched) -> None:
     monkeypatch.setattr(surveyed, "_answer", answer)
     monkeypatch.setattr(command, "surveyed", lambda target: A_JOB)
     monkeypatch.setattr(parts, "time_with", lambda target, ways: {})
-    for name in ("run", "time"):
+    for name in ("run", "resuming", "time"):
         monkeypatch.setattr(parts, name, machine)
 
 

@@ -239,7 +239,7 @@ def test_a_folder_that_holds_no_advice_is_refused_in_a_sentence(
 ) -> None:
     folder = files(tmp_path / "advice", {"x": "", **texts})
     assert publish(wiki, "--include-own", folder) == 2
-    assert capsys.readouterr().err.startswith(f"tipbench: {folder} ")
+    assert capsys.readouterr().err.startswith(f"tipbench: {folder}")
     assert commits(wiki) == 1
 
 

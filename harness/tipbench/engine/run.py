@@ -252,7 +252,7 @@ def conclude(stored: Run, path: Path) -> int:
             *([f"memory not measured for {plural(without_memory, 'decided pair')}"] if without_memory else []),
         ]
         if open_pairs:
-            again = store.resume_command(path, str(stored.options.get("folder", "")))
+            again = store.resume_command(path, stored.folder)
             print(f"{'; '.join(open_pairs)}; continue with: {again} --budget +30m")
         print(f"results: {path}\nreport:  tipbench report {shlex.quote(str(path))}")
     return int(any(_failed(record) for record in records))

@@ -372,6 +372,11 @@ class Run:
     records: tuple[Record, ...] = ()
 
     @property
+    def folder(self) -> str:
+        """Of the pairs; empty for the guides' own."""
+        return str(self.options.get("folder", ""))
+
+    @property
     def cores(self) -> int:
         """Of the machine, by which rounds are left out as disturbed; 1 if it does not tell."""
         cores = self.machine.get("cores")

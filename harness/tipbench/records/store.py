@@ -26,6 +26,7 @@ from tipbench.records.fields import Header, MalformedRecord, converted
 from tipbench.records.json_line import parsed, written
 from tipbench.records.lines import LinesOfRun, PairKey, Stored, line_of, news, titles
 from tipbench.records.record import Record, Run
+from tipbench.tip.reason import printable
 
 SCHEMA = 4
 """Version of the format, the only one that is read. If you raise it, let `tests/convert_runs.py` convert older runs."""
@@ -86,7 +87,7 @@ class Notice:
     further: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        return _printable(f"{self.file}, line {self.line}: {self.text}")
+        return printable(f"{self.file}, line {self.line}: {self.text}")
 
 
 @dataclass
@@ -181,7 +182,7 @@ def create(folder: Path, run: Run) -> Writer:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         writer = Writer(
-            path, run.id, _pairs(run), os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
+            path, run.id, run.folder, os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
         )
     except OSError as error:
         raise _unwritable(path, error) from error
@@ -204,7 +205,7 @@ def resume(path: Path) -> tuple[Run, Writer]:
     """
     run, stored, notices = _read(path)
     try:
-        writer = Writer(path, run.id, _pairs(run), os.open(path, os.O_RDWR | os.O_APPEND), stored, notices)
+        writer = Writer(path, run.id, run.folder, os.open(path, os.O_RDWR | os.O_APPEND), stored, notices)
     except OSError as error:
         raise StoreError(f"cannot write to {path}: {_why(error)}") from error
     try:
@@ -262,7 +263,7 @@ def _read(path: Path) -> tuple[Run, dict[PairKey, Stored], list[Notice]]:
         except ValueError as error:
             of_run.notices.append((number, _damage(line, error, truncated and number == len(lines))))
     stored = of_run.stored()
-    notices = [Notice(path, number, _printable(text)) for number, text in of_run.notices]
+    notices = [Notice(path, number, printable(text)) for number, text in of_run.notices]
     notices += _several(path, of_run.repeated, "in the file a second time; what it holds counts once")
     notices += _several(path, of_run.foreign, f"of another run than {run.id[:8]}; it is not used")
     if len(lines) == 1:
@@ -286,7 +287,7 @@ def _several(path: Path, numbers: Sequence[int], text: str) -> list[Notice]:
     if not numbers:
         return []
     first, *further = numbers
-    text = _printable(text)
+    text = printable(text)
     text += f"; the same is true of {len(further)} more, up to line {further[-1]}" if further else ""
     return [Notice(path, first, text, tuple(further))]
 
@@ -353,10 +354,6 @@ def _header(path: Path, line: bytes) -> Run:
     return Run(**{**fields, "planned": tuple(data["planned"])})
 
 
-def _pairs(run: Run) -> str:
-    return str(run.options.get("folder", ""))
-
-
 def _truncated(line: bytes) -> bool:
     """Whether the line is incomplete: a JSON object never parses without its end."""
     try:
@@ -396,11 +393,6 @@ def _unwritable(path: Path, error: OSError) -> StoreError:
 
 def _why(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
-
-
-def _printable(text: str) -> str:
-    """The text without control characters, which a terminal could obey: names in a file are foreign data."""
-    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def _safe(name: str) -> str:
