@@ -173,9 +173,15 @@ def _outcome(outcome: str) -> Outcome:
     return "measured" if outcome == "measured" else "skipped" if outcome == "skipped" else "failed"
 
 
+def _against(info: PairInfo, tip: SuiteTip) -> dict[str, str]:
+    """What the pair's own baseline is, where the suite's file says it of a pair and not of the tip."""
+    stored = info.tip.get("against")
+    return {"against": str(stored)} if stored and f'against = "{stored}"' in tip.text else {}
+
+
 def _info(info: PairInfo, tip: SuiteTip) -> PairInfo:
     return PairInfo(
-        tip=tip.fields,
+        tip={**tip.fields, **_against(info, tip)},
         pair=info.pair,
         scale=one_of("micro", "macro")(info.scale) or "",
         file=tip.file,

@@ -190,7 +190,8 @@ def _kind(jobs: Sequence[Effect]) -> tuple[str, str]:
 def _in_job(tip: Answer, effect: Effect) -> Answer:
     """The row of the tip on one job: what it brings there, by the tip's claim."""
     brought, short = _brought(effect)
-    gain = f"{effect.newest.job_and_way} {brought}"
+    against = f", against {effect.newest.against}" if effect.newest.against else ""
+    gain = f"{effect.newest.job_and_way} {brought}{against}"
     return replace(tip, role="job", key=effect.newest.key, gain=gain, brought=brought, short=short)
 
 

@@ -46,6 +46,7 @@ def environment() -> jinja2.Environment:
     made.filters.update(
         code=code,
         code_cell=code_cell,
+        code_lines=code_lines,
         fence=fence,
         image=image,
         join=join,
@@ -102,6 +103,11 @@ def code(foreign: object) -> Markup:
 def code_cell(foreign: object) -> Markup:
     """`code` in a table, where a bar ends the cell even within code."""
     return Markup(code(foreign).replace("|", r"\|"))
+
+
+def code_lines(foreign: object) -> Markup:
+    """Lines of code in a row of a table, each as `code_cell` by itself."""
+    return Markup(" then ").join(filter(None, map(code_cell, str(foreign).split("\n"))))
 
 
 def prose(foreign: str) -> Markup:

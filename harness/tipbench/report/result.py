@@ -71,7 +71,8 @@ class Result:
     Attributes:
         run_id, started, suite, commit, profile: of the run; started in ISO 8601, UTC.
         machine: the readable name of its hardware.
-        tip, title, claim, guide, published, note, why_not, status, do, when: as `tipbench.tip.pair.Tip` has them.
+        tip, title, claim, guide, published, note, why_not, status, do, when, against: as `tipbench.tip.pair.Tip` has
+            them.
         pair, variant, device: what was measured; device is "cpu" or "cuda".
         scale: "micro" for an operation alone, "macro" for a whole job.
         is_headline: whether the guide words the tip so.
@@ -121,6 +122,7 @@ class Result:
     status: str
     do: str
     when: str
+    against: str
     pair: str
     scale: str
     variant: str

@@ -118,7 +118,7 @@ def _result(judgement: Judgement, of_run: Mapping[str, Any]) -> Result:
     )
 
 
-TIP_TEXTS = ("title", "claim", "published", "note", "why_not", "status", "do", "when")
+TIP_TEXTS = ("title", "claim", "published", "note", "why_not", "status", "do", "when", "against")
 """Fields of `Tip` that a row has as they are."""
 
 
