@@ -114,8 +114,8 @@ def test_the_sockets_of_a_workers_own_processes_fit(place: Path, monkeypatch: py
     longest = place / ("x" * (LONGEST - len(str(place)) - 1))
     longest.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(longest))
-    monkeypatch.setattr(os, "getpid", lambda: 4_194_304)
     about = discover(BENCHMARKS / "control.py", "cpu").pairs[0]
+    monkeypatch.setattr(os, "getpid", lambda: 4_194_304)
     with closing(Launcher(BENCHMARKS, controls(1))) as launcher:
         worker = launcher.start(about, ProcessSettings(), "warm", Purpose.LAUNCH)
         worker.ready()

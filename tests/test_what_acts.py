@@ -66,8 +66,9 @@ class Watch:
             return
         if event == "subprocess.Popen":
             words = [str(word) for word in arguments[1]]
-            if words[:3] == [sys.executable, "-P", "-m"] and words[3] in WORKERS:
-                self.started.append(words[3])
+            ours = [word for word in words[3:6] if word not in ("tipbench.machine.orphans", str(os.getpid()))]
+            if words[:3] == [sys.executable, "-P", "-m"] and ours[0] in WORKERS:
+                self.started.append(ours[0])
             elif words[0] not in PROGRAMS:
                 self.unwanted.append(f"started {words}")
         elif event in STARTS:
