@@ -136,6 +136,7 @@ class ResNet50Inference(_Allocator, RunResNet):
 class TransformerEpoch(_Allocator, MacroPair):
     """A small Transformer run over lines of text. Each batch is as long as its longest line, so sizes change."""
 
+    task = "inference"
     sizes = Sizes(
         dict(lines=128, batch=32, layers=2, width=256),
         M=dict(lines=512, batch=64, layers=4, width=512),

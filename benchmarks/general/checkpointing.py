@@ -148,6 +148,7 @@ class VisionTransformerTraining(MacroPair, apply=checkpoint_vit):
     random numbers, and brings it back.
     """
 
+    task = "training"
     needs = (torchvision(),)
     sizes = Sizes(
         dict(batch=4, pixels=224), M=dict(batch=16), L=dict(batch=64), XL=dict(batch=512), test=dict(batch=2, pixels=32)

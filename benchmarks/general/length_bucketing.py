@@ -139,6 +139,8 @@ class PaddingShare(Pair):
 class _InferenceEpoch(MacroPair, apply=length_bucketing):
     """One epoch of turning lines into vectors, loading and padding included."""
 
+    task = "inference"
+
     def step_of(self, job: Job) -> Step:
         return lambda: vectors(job)
 

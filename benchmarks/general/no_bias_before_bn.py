@@ -118,6 +118,7 @@ class VGGTraining(MacroPair, apply=no_bias_before_bn):
     one linear layer, as in later networks.
     """
 
+    task = "training"
     needs = (torchvision(),)
     sizes = Sizes(dict(batch=8, pixels=64), L=dict(batch=32, pixels=224), test=dict(batch=4, pixels=32))
     # Rounding puts a few ReLUs on the other side of zero, and then whole gradients differ, on both sides

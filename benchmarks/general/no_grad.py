@@ -70,6 +70,8 @@ class SmallOperations(Pair):
 class _Inference(MacroPair, apply=no_grad):
     """The tip on a whole inference job. The output is kept until the next step, as by a user who reads it."""
 
+    task = "inference"
+
     @variant
     def inference_mode(self) -> Step:
         return self.applied(inference_mode)

@@ -123,6 +123,7 @@ class GrowingTensors(_Lengths):
 class LSTMEpoch(_Lengths):
     """The first epoch of training an LSTM on lines of all lengths, from cold."""
 
+    task = "training"
     scale = "macro"
     sizes = Sizes(dict(layers=2, width=256, lines=512, batch=64), test=dict(layers=1, width=64, lines=256))
 

@@ -48,6 +48,7 @@ def image_inference(device: torch.device, model: str, batch: int, pixels: int) -
 class TrainResNet(MacroPair):
     """ResNet-18 trained on `batch` JPEG files at once, loading included, cut to `pixels` x `pixels`."""
 
+    task = "training"
     needs: ClassVar[tuple[Need, ...]] = (torchvision(),)
     # Adding up in another order puts a few ReLUs on the other side of zero, and then whole gradients
     # differ, on both sides alike: so both are compared with fp64, by the error over all outputs together.
@@ -68,6 +69,7 @@ class TrainResNet(MacroPair):
 class RunResNet(MacroPair):
     """ResNet-18 run over JPEG files, `batch` at once, loading included."""
 
+    task = "inference"
     needs: ClassVar[tuple[Need, ...]] = (torchvision(),)
     sizes = Sizes(
         dict(batch=4, pixels=224),
@@ -84,6 +86,7 @@ class RunResNet(MacroPair):
 class RunSmallNetwork(MacroPair):
     """`small_network` run over JPEG files, loading included."""
 
+    task = "inference"
     needs: ClassVar[tuple[Need, ...]] = (torchvision(),)
     sizes = Sizes(dict(batch=16, pixels=224), M=dict(batch=64), XL=dict(batch=128), test=dict(batch=2, pixels=32))
 
@@ -94,6 +97,7 @@ class RunSmallNetwork(MacroPair):
 class TrainSmallNetwork(MacroPair):
     """`small_network` trained on JPEG files, loading included."""
 
+    task = "training"
     needs: ClassVar[tuple[Need, ...]] = (torchvision(),)
     # The gradients of convolutions are added up on a GPU in no fixed order.
     tolerance = 1e-3

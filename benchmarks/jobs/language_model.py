@@ -117,6 +117,8 @@ def language_model(
 class TrainGPT(MacroPair):
     """A GPT of `layers` blocks, `width` numbers a token, trained on `batch` windows of `context` bytes."""
 
+    task = "training"
+
     # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
     tolerance = 1e-3
     sizes = Sizes(
@@ -149,6 +151,7 @@ def text_encoder(device: torch.device, layers: int, width: int, context: int, ba
 class RunEncoder(MacroPair):
     """PyTorch's own TransformerEncoder run over `batch` windows of `context` bytes, without gradients."""
 
+    task = "inference"
     sizes = Sizes(
         dict(layers=6, width=256, context=256, batch=4),
         M=dict(layers=8, width=512, batch=8),

@@ -109,6 +109,7 @@ class GPTTraining(TrainGPT, untuned=by_hand, apply=sdpa):
 class GPTInference(TrainGPT, untuned=by_hand, apply=sdpa):
     """The same GPT run forward only, over longer texts: no backward pass hides what attention costs."""
 
+    task = "inference"
     sizes = Sizes(
         dict(layers=6, width=256, context=512, batch=2),
         M=dict(layers=8, width=512, batch=8),

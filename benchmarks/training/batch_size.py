@@ -89,6 +89,7 @@ class DigitsTraining(Pair):
     Timed: 1,024 images in batches, an optimizer step each.
     """
 
+    task = "training"
     scale = "macro"
     equal = Equal.TARGET
     trainings = 16

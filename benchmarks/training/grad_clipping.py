@@ -156,6 +156,7 @@ def train(change: Callable[[Job], None], seed: int, device: torch.device, batch:
 class LSTMTraining(MacroPair, apply=grad_clipping):
     """An LSTM of `layers` layers, `width` numbers a byte, trained on `batch` windows of `context` bytes."""
 
+    task = "training"
     equal = Equal.TARGET
     trainings = 12
     sizes = Sizes(

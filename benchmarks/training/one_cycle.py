@@ -85,6 +85,7 @@ class DigitsTraining(Pair):
     Timed: `images` images in batches of 32, an optimizer step each.
     """
 
+    task = "training"
     scale = "macro"
     equal = Equal.TARGET
     trainings = 16

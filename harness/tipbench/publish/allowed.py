@@ -202,6 +202,7 @@ def _info(info: PairInfo, tip: SuiteTip) -> PairInfo:
         why=_why(info.why, tip),
         flush_l2=info.flush_l2,
         worded=info.worded if tip.has_variant(info.worded) else "",
+        task=one_of("training", "inference", "processes")(info.task) or "",
         job=info.job if info.job.removeprefix(f"{tip.fields['id']}.") in tip.words else "",
         code=_code(info, tip),
     )

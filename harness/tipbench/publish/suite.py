@@ -22,7 +22,9 @@ SHARED = ("tip/pair.py", "tip/job.py", "tip/sizes.py", "tip/mechanism.py", "tip/
 """Files of the harness whose words pairs use: names of sizes, of what is counted, of libraries."""
 
 FIELDS = {
-    field.name: "" if field.default is MISSING else field.default for field in fields(Tip) if field.name != "mechanism"
+    field.name: {} if field.name == "ways" else "" if field.default is MISSING else field.default
+    for field in fields(Tip)
+    if field.name != "mechanism"
 }
 """What a results file holds of a tip, with what stands there where the suite's file does not say."""
 

@@ -94,6 +94,10 @@ class StoredTip(TypedDict):
     note: NotRequired[str]
     why_not: NotRequired[str]
     do: NotRequired[str]
+    called: NotRequired[str]
+    ways: NotRequired[dict[str, str]]
+    once: NotRequired[str]
+    one_of: NotRequired[str]
     when: NotRequired[str]
     against: NotRequired[str]
 

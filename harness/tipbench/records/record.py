@@ -85,6 +85,8 @@ class PairInfo(_Explained):
         why: why it cannot run here; None where it can.
         flush_l2: whether a GPU's L2 cache was emptied before every step.
         worded: headline variant, which the tip's answer is about; empty where that is the best of a sweep.
+        task: what a whole job does: "training", "inference", or "processes" for several at once; empty for an
+            operation alone.
         job: name that `tipbench.suite.describe.job_of` gives a whole job; pairs with equal job and sizes do the same
             work.
         truth: speedup by variant where it is known by design, as in `tipbench.tip.pair.Pair.truth`.
@@ -105,6 +107,7 @@ class PairInfo(_Explained):
     why: Reason | None = None
     flush_l2: bool = False
     worded: str = ""
+    task: str = ""
     job: str = ""
     truth: Mapping[str, Ratio] = field(default_factory=dict)
     code: Mapping[str, str] = field(default_factory=dict)

@@ -71,11 +71,12 @@ class Result:
     Attributes:
         run_id, started, suite, commit, profile: of the run; started in ISO 8601, UTC.
         machine: the readable name of its hardware.
-        tip, title, claim, guide, published, note, why_not, status, do, when, against: as `tipbench.tip.pair.Tip` has
-            them.
+        tip, title, claim, guide, published, note, why_not, status, do, called, ways, once, one_of, when, against: as
+            `tipbench.tip.pair.Tip` has them.
         pair, variant, device: what was measured; device is "cpu" or "cuda".
         scale: "micro" for an operation alone, "macro" for a whole job.
         is_headline: whether the guide words the tip so.
+        task: of a whole job, what it does: "training", "inference", or "processes" for several at once.
         job: of a whole job, its name; pairs of equal job and sizes do the same work.
         sizes: the pair's, as JSON with sorted keys.
         file, line: where the pair is written.
@@ -121,6 +122,10 @@ class Result:
     why_not: str
     status: str
     do: str
+    called: str
+    ways: Mapping[str, str]
+    once: str
+    one_of: str
     when: str
     against: str
     pair: str
@@ -128,6 +133,7 @@ class Result:
     variant: str
     device: str
     is_headline: bool
+    task: str
     job: str
     sizes: str
     file: str

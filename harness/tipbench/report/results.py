@@ -81,6 +81,8 @@ def _result(judgement: Judgement, of_run: Mapping[str, Any]) -> Result:
         variant=readable(judgement.variant),
         device=readable(info.device),
         is_headline=judgement.variant == (info.worded or "optimized"),
+        ways={readable(name): readable(text) for name, text in info.tip.get("ways", {}).items()},
+        task=readable(info.task),
         job=readable(info.job),
         sizes=json.dumps(info.sizes, sort_keys=True),
         file=readable(info.file),
@@ -118,7 +120,7 @@ def _result(judgement: Judgement, of_run: Mapping[str, Any]) -> Result:
     )
 
 
-TIP_TEXTS = ("title", "claim", "published", "note", "why_not", "status", "do", "when", "against")
+TIP_TEXTS = ("title", "claim", "published", "note", "why_not", "status", "do", "called", "once", "one_of", "when", "against")
 """Fields of `Tip` that a row has as they are."""
 
 

@@ -118,6 +118,7 @@ _COLUMNS = (
     _column("variant", TEXT, "name of the variant"),
     _column("is_headline", FLAG, "whether the guide words the tip so"),
     _column("device", TEXT, "cpu or cuda"),
+    _column("task", TEXT, "what a whole job does: training, inference, or processes for several at once"),
     _column("job", TEXT, "name of a whole job; pairs of equal job and sizes do the same work"),
     _column("sizes", TEXT, "sizes of the work, as JSON"),
     _column("file", TEXT, "where the pair is written"),

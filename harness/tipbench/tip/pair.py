@@ -11,9 +11,9 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from tipbench.tip.mechanism import Mechanism
 from tipbench.tip.process import Builder, ProcessSettings
@@ -81,7 +81,12 @@ class Tip:
         note: what the guides get wrong, shown next to the verdict.
         why_not: why there may be no gain, shown if there was none.
         no_micro: why there is no pair of the operation alone; empty if there is one.
-        do: what to write: a line or two of Python, or a command of the shell.
+        do: what to write: lines of Python about `model`, `optimizer`, `loader`, `loss` and `batch`, or a command of
+            the shell. `{num_workers}` stands for the value of a sweep.
+        called: what the headline variant is called beside other ways, such as "jemalloc"; empty if it has no name.
+        ways: by name of a further variant, what to write for it in place of `do`.
+        once: what following the tip takes once, such as "compiling": whether it pays depends on the number of steps.
+        one_of: what only one of several tips may do for a job, such as "optimizer".
         when: the condition under which the gain is a reader's own, such as "memory is short": the answer is "use it
             if <when>". Required if no baseline is the plain job, or none runs in one process.
         against: what the baselines of its whole jobs are, such as "model.compile()"; empty for the job as it is.
@@ -98,6 +103,10 @@ class Tip:
     why_not: str = ""
     no_micro: str = ""
     do: str = ""
+    called: str = ""
+    ways: Mapping[str, str] = field(default_factory=dict)
+    once: str = ""
+    one_of: str = ""
     when: str = ""
     against: str = ""
 
@@ -170,6 +179,8 @@ class Pair:
     """
 
     scale: ClassVar[str] = "micro"
+    task: ClassVar[Literal["", "training", "inference"]] = ""
+    """What its whole job does: it trains, or it runs a model forward only."""
     needs: ClassVar[tuple[Need, ...]] = ()
     devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
     equal: ClassVar[Equal] = Equal.CLOSE
@@ -203,7 +214,7 @@ class Pair:
     def __init_subclass__(cls) -> None:
         """Raises TypeError if a method hides a setting by having its name, or if `sizes` is not a Sizes."""
         super().__init_subclass__()
-        settings = "scale", "needs", "devices", "equal", "tolerance", "trainings", "seeded", "sets_switches"
+        settings = "scale", "task", "needs", "devices", "equal", "tolerance", "trainings", "seeded", "sets_switches"
         for name in (*settings, "mechanism", "sizes", "flush_l2", "against", "truth", "deadline"):
             if callable(vars(cls).get(name)):
                 raise TypeError(f"{cls.__name__}.{name} is a method, but {name} is a setting of Pair: rename it")
