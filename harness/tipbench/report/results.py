@@ -120,7 +120,20 @@ def _result(judgement: Judgement, of_run: Mapping[str, Any]) -> Result:
     )
 
 
-TIP_TEXTS = ("title", "claim", "published", "note", "why_not", "status", "do", "called", "once", "one_of", "when", "against")
+TIP_TEXTS = (
+    "title",
+    "claim",
+    "published",
+    "note",
+    "why_not",
+    "status",
+    "do",
+    "called",
+    "once",
+    "one_of",
+    "when",
+    "against",
+)
 """Fields of `Tip` that a row has as they are."""
 
 
