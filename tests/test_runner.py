@@ -315,7 +315,12 @@ def test_pairs_that_load_in_worker_processes_are_judged_by_each_side_alone(machi
     assert judged.verdict == "faster"
     assert judged.speedup == pytest.approx(2.0)
     assert {launch.by_stretch for launch in record.launches} == {True}
-    assert {launch.rounds for launch in record.launches} == {TRIED}
+    assert {launch.rounds for launch in record.launches} == {1}
+    alone = [(worker, words["seconds"]) for worker, command, words in machine.requests if command == "stretch"]
+    assert {seconds for _, seconds in alone} == {PLAN.profile.longest_s}
+    assert len({id(worker) for worker, _ in alone}) == len(alone) == 2 * len(record.launches)
+    built = [worker for worker, command, _ in machine.requests if command == "build"]
+    assert len(built) == 2 * len(record.launches) + 2, "from the second launch on each side is built once"
 
 
 def test_launches_of_a_pair_are_judged_alike_whoever_made_the_first(machine: FakeMachine) -> None:
