@@ -45,8 +45,8 @@ from tipbench.compare.means import difference, heterogeneity, mean_of
 from tipbench.compare.stored import Stored
 from tipbench.records import store
 from tipbench.records.record import Record, Run
-from tipbench.report.answer import IMPOSSIBLE, KINDS
 from tipbench.report.grade import HARDWARE, NOT, SAME, STATE, Grade, facts, grade
+from tipbench.report.kinds import IMPOSSIBLE, KINDS
 from tipbench.report.result import Result, readable
 from tipbench.report.results import results
 from tipbench.tip.pair import Claim
@@ -314,9 +314,10 @@ def test_every_answer_has_a_part_in_what_machines_say_together() -> None:
 def test_what_is_said_of_a_tip_across_machines(
     effects_of: Sequence[float], kinds: list[str], expected: str, differs: bool, agreed: bool
 ) -> None:
-    runs = [on(cpu, a(effect, spread=0.001)) for cpu, effect in zip("ABC", effects_of, strict=False)]
+    whole = {"scale": "macro"}
+    runs = [on(cpu, a(effect, spread=0.001, about=whole)) for cpu, effect in zip("ABC", effects_of, strict=False)]
     pair, tip = only(against(*runs)), alone(*runs)
-    assert [answer.kind for answer in tip.answers if answer.rows] == kinds
+    assert [answer.kind for answer in tip.answers if answer.answer] == kinds
     assert (tip.word, tip.agreed) == (expected, agreed)
     assert (pair.word, pair.differs) == (expected, differs), "one pair says what its tip does"
     assert pair.spread is not None
@@ -373,7 +374,8 @@ def test_earlier_runs_of_a_machine_count_in_its_answers() -> None:
     earlier = tuple(results(on("A", clear)) for _ in range(2))
     for before, answer, runs in (((), "at most", 1), (earlier, "use it", 3)):
         (across,) = tips(Comparison((replace(first, earlier=before), second)))
-        row = across.answers[0].rows[0]
+        row = across.answers[0].answer
+        assert row is not None
         assert (row.kind, row.runs) == (answer, runs)
 
 
@@ -384,9 +386,10 @@ def test_runs_of_one_machine_say_nothing_of_another() -> None:
 
 def test_less_memory_pays_whatever_it_costs_in_time() -> None:
     leaner = tip("checkpointing", Claim.LEANER)
-    runs = [on(cpu, a(-0.27, of=leaner, memory=both(264, 610))) for cpu in ("A", "B")]
+    whole = {"scale": "macro"}
+    runs = [on(cpu, a(-0.27, of=leaner, about=whole, memory=both(264, 610))) for cpu in ("A", "B")]
     assert alone(*runs).word == "pays on all"
-    more = on("C", a(0.3, of=leaner, memory=both(1600, 610)))
+    more = on("C", a(0.3, of=leaner, about=whole, memory=both(1600, 610)))
     assert alone(*runs, more).word == "reverses"
 
 
@@ -480,7 +483,7 @@ def first_screen(comparison: Comparison) -> tuple[str, list[list[str]]]:
 def several(cpu: str, **effects_of: float) -> Run:
     """A run whose tips of these names have these effects in a whole job."""
     jobs = [
-        a(effect, of=tip(name, title=name), about={"scale": "macro"}, spread=0.001)
+        a(effect, of=tip(name, title=name), about={"scale": "macro", "task": "training"}, spread=0.001)
         for name, effect in effects_of.items()
     ]
     return on(cpu, *jobs)
@@ -492,7 +495,8 @@ def test_the_first_table_has_every_answer_and_its_gain_reversals_first() -> None
         several("B", same=0.31, none=0.0, turns=0.2, some=0.0),
     )
     text, (head, _, *rows) = first_screen(comparison)
-    assert head == ["tip", "a", "b"]
+    assert head == ["tip", "workload", "a", "b"]
+    assert {row.pop(1) for row in rows} == {"Training on a CPU"}
     assert rows == [
         ["turns", "**don't** -26 %", "**use it** +22 %"],
         ["some", "**use it** +35 %", "**at most 2 %** same"],
@@ -505,7 +509,7 @@ def test_the_first_table_has_every_answer_and_its_gain_reversals_first() -> None
 def test_runs_are_named_once_on_the_first_screen() -> None:
     runs = [several(cpu, same=0.3) for cpu in "ABCDE"]
     text, (head, *_) = first_screen(against(*runs))
-    assert head == ["tip", *"abcde"], "what all names have in common is left out"
+    assert head == ["tip", "workload", *"abcde"], "what all names have in common is left out"
     assert [text.count(of.id[:8]) for of in runs] == [1] * 5
 
 
@@ -556,8 +560,8 @@ def test_memory_and_what_is_undecided_are_shown_as_they_are() -> None:
     leaner = a(0.0, of=tip("lean", Claim.LEANER, title="lean"), memory=both(400, 900), about={"scale": "macro"})
     open_ = a(0.02, "Open", of=tip("open", title="open"), spread=0.1, launches=18, about={"scale": "macro"})
     _, (_, _, *rows) = first_screen(against(on("A", leaner, open_), on("B", leaner, open_)))
-    assert rows[0] == ["lean", "**use it** -50 % memory", "**use it** -50 % memory"]
-    assert re.fullmatch(r"\*\*can't tell\*\* -\S+ % to \+\S+ %", rows[1][1])
+    assert rows[0] == ["lean", "Other jobs", "**use it** -50 % memory", "**use it** -50 % memory"]
+    assert re.fullmatch(r"\*\*can't tell\*\* -\S+ % to \+\S+ %", rows[1][2])
 
 
 # ---- every comparison ----
@@ -950,9 +954,9 @@ def test_descriptions_edited_by_hand_break_nothing(junk: Any) -> None:
 def test_json_has_exactly_the_documented_names() -> None:
     document = json.loads(compare.render(against(on("A", a(0.3, memory=both(400, 900))), on("B", a(-0.3))), "json"))
     assert list(document) == ["runs", "machines", "grades", "tips", "comparisons", "geometric_means", "notes"]
-    assert list(document["tips"][0]) == ["tip", "title", "across", "why", "agreed", "answers"]
+    assert list(document["tips"][0]) == ["tip", "title", "workload", "across", "why", "agreed", "answers"]
     assert list(document["tips"][0]["answers"][0]) == [
-        "machine", "kind", "answer", "do", "gain", "price", "runs", "alike",
+        "machine", "kind", "answer", "do", "gain", "against", "price", "runs", "alike",
     ]  # fmt: skip
     assert list(document["comparisons"][0]) == [
         "tip", "pair", "scale", "variant", "device", "across", "count", "q", "i2", "p", "differs", "cells",

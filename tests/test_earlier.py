@@ -20,8 +20,9 @@ from tipbench.publish.allowed import Allowed, allowed, with_earlier
 from tipbench.records import store
 from tipbench.records.record import Record, Run
 from tipbench.report import earlier_runs, one_liners, render
-from tipbench.report.answer import KINDS, Answer, answers, by_tip
+from tipbench.report.answer import Answer, answers
 from tipbench.report.earlier import MOST, earlier
+from tipbench.report.kinds import IMPOSSIBLE, KINDS
 from tipbench.report.measure import effects
 from tipbench.report.results import results
 
@@ -145,13 +146,15 @@ def test_the_page_of_a_run_and_the_comparison_give_the_same_answer_for_every_tip
         file = everything.runs[machine.speaks].file
         read, notices = store.read(file)
         report = json.loads(render(read, notices, "json", earlier_runs(file, read)))
-        own = {answer.pop("tip"): answer for answer in report["answers"]}
-        there = {answer["tip"]: answer["answers"][place] for answer in compared if answer["answers"][place]["kind"]}
+        own = {(answer["tip"], answer["workload"]): answer for answer in report["answers"]}
+        own = {where: answer for where, answer in own.items() if answer["kind"] != IMPOSSIBLE}
+        of_machine = {(tip["tip"], tip["workload"]): tip["answers"][place] for tip in compared}
+        there = {where: answer for where, answer in of_machine.items() if answer["kind"] not in (None, IMPOSSIBLE)}
         assert there.keys() == own.keys()
-        for tip_id, compared_answer in there.items():
-            further = {"machine": machine.label, "alike": compared_answer["alike"]}
-            assert {**compared_answer, "title": own[tip_id]["title"]} == {**own[tip_id], **further}
-            several += compared_answer["runs"] > 1
+        for tip_and_workload, answer in there.items():
+            shared = answer.keys() - {"machine", "alike"}
+            assert {name: answer[name] for name in shared} == {name: own[tip_and_workload][name] for name in shared}
+            several += answer["runs"] > 1
     assert several, "answers that rest on more than one run are among them"
 
 
@@ -173,7 +176,7 @@ def counted(publication: Allowed) -> list[Answer]:
 
 def test_the_wiki_has_the_answers_of_the_report() -> None:
     runs = [on_day(1, ours(0.06)), on_day(2, ours(0.06)), on_day(3, ours(0.012))]
-    kinds = Counter(rows[0].kind for rows in by_tip(answers(list(map(results, runs)))).values())
+    kinds = Counter(answer.kind for answer in answers(list(map(results, runs))))
     publication = let_through(runs[-1], *runs[:-1])
     together = [*map(results, publication.earlier), results(publication.run)]
     assert index.entry(publication.run, together).answers == "-".join(str(kinds[kind]) for kind in KINDS)

@@ -211,10 +211,10 @@ def test_what_the_index_tells_of_a_run() -> None:
     assert line.path == of_whole[-1].path == "Benchmarks/amd-epyc-zen4-2c-24g/2026-03-01-aaaaaaaa"
     assert (line.measured, line.skipped, line.failed, line.missing) == ("4", "1", "1", "0")
     assert line.noise == "0.994..1.004"
-    assert line.answers == "2-0-0-0-0-0-1-1"
+    assert line.answers == "0-0-0-2-0-0-0-1-1"
     text = index.index_page([line], False).text
     assert "4 measured, 1 skipped, 1 failed" in text
-    assert "2 use it, 1 can't tell, 1 not possible here" in text
+    assert "2 faster alone, 1 can't tell, 1 not possible here" in text
     assert "0.994..1.004" in text
 
 

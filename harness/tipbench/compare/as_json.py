@@ -4,8 +4,8 @@
       "runs": [{"label", "id", "started", "suite", "commit", "profile", "machine", "notices"}],
       "machines": [{"label", "runs"}],
       "grades": [{"left", "right", "grade", "differing", "unknown"}],
-      "tips": [{"tip", "title", "across", "why", "agreed",
-                "answers": [{"machine", "kind", "answer", "do", "gain", "price", "runs", "alike"}]}],
+      "tips": [{"tip", "title", "workload", "across", "why", "agreed",
+                "answers": [{"machine", "kind", "answer", "do", "gain", "against", "price", "runs", "alike"}]}],
       "comparisons": [{"tip", "pair", "scale", "variant", "device", "across", "count", "q", "i2", "p", "differs",
                        "cells": [{"word", "why", "speedup", "low", "high", "error", "launches", "memory",
                                   "step_s", "variant_step_s"}]}],
@@ -16,8 +16,8 @@
 Runs are named by their place in `runs`, from 0. machines: of the runs comparable with the first, those that
 hardware cannot tell apart. grades: every comparison of two runs; differing and unknown: [{"part", "field", "left",
 "right"}]. across: "reverses", "pays on some", "costs on some", "depends on the job", "pays on all", "costs on all",
-"little on all", "already the default", "can't tell", "only seen on one", "not measured"; of a tip it is made of its
-answers, of a comparison of what these are made of. agreed: whether several machines could tell, and all
+"little on all", "already the default", "can't tell", "only seen on one", "not measured"; of a tip in a workload it is
+made of its answers, of a comparison of what these are made of. agreed: whether several machines could tell, and all
 alike. answers: one a machine (a run, where all are of one), as on the page of its run; nulls where that lacks the tip;
 runs: how many it rests on; alike: false where other sizes, code or another claim answer: these do not count in across.
 count, q, i2, p: machines, Cochran's Q, I² and the p-value of Welch's test; null where fewer than two measured it.
@@ -70,22 +70,21 @@ def render(comparison: Comparison) -> str:
 
 
 def _tip(tip: TipAcross) -> dict[str, Any]:
-    words = {"tip": tip.tip, "title": tip.title, "across": tip.word, "why": tip.why, "agreed": tip.agreed}
+    words = {
+        "tip": tip.tip,
+        "title": tip.title,
+        "workload": tip.workload,
+        "across": tip.word,
+        "why": tip.why,
+        "agreed": tip.agreed,
+    }
     return {**words, "answers": list(map(_answer, tip.answers))}
 
 
-def _answer(answer: MachineAnswer) -> dict[str, Any]:
-    first = answer.rows[0] if answer.rows else None
-    return {
-        "machine": answer.label,
-        "kind": first and first.kind,
-        "answer": first and first.answer,
-        "do": first and first.do,
-        "gain": first and answer.gain,
-        "price": first and first.price,
-        "runs": first and first.runs,
-        "alike": answer.is_alike,
-    }
+def _answer(each: MachineAnswer) -> dict[str, Any]:
+    names = ("kind", "answer", "do", "gain", "against", "price", "runs")
+    words = {name: getattr(each.answer, name, None) for name in names}
+    return {"machine": each.label, **words, "alike": each.is_alike}
 
 
 def _run(comparison: Comparison, index: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from functools import cached_property
 from tipbench.compare.means import mean_of
 from tipbench.compare.stored import Stored
 from tipbench.records.store import file_name, folder_name
-from tipbench.report.answer import Answer, answers, by_tip
+from tipbench.report.answer import Answer, answers
 from tipbench.report.grade import NOT, SAME, STATE, Facts, Grade, facts, grade
 from tipbench.report.measure import Effect, effects
 from tipbench.report.result import CONTROL, Key, Result
@@ -142,9 +142,9 @@ class Comparison:
         return max(runs, key=order)
 
     @cached_property
-    def answers(self) -> tuple[dict[str, list[Answer]], ...]:
-        """By group, in their order, and by tip: what the page of the run that speaks for the group says."""
-        return tuple(by_tip(answers(runs)) for runs in self._counting)
+    def answers(self) -> tuple[list[Answer], ...]:
+        """By group, in their order: what the page of the run that speaks for the group says."""
+        return tuple(answers(runs) for runs in self._counting)
 
     @cached_property
     def effects(self) -> tuple[dict[Key, Effect], ...]:

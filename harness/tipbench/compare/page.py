@@ -19,8 +19,8 @@ from tipbench.compare.consistency import (
     tips,
 )
 from tipbench.records.store import file_name
-from tipbench.report.answer import IMPOSSIBLE, USE_IF
 from tipbench.report.grade import hardware
+from tipbench.report.kinds import IMPOSSIBLE, USE_IF
 from tipbench.report.markdown import render
 from tipbench.report.result import MEMORY_KINDS, Key
 from tipbench.tip.wording import change, plural, ratio, seconds, value
@@ -52,7 +52,10 @@ def markdown(comparison: Comparison) -> str:
         agreed=sum(tip.agreed for tip in decided),
         reversed=sum(tip.word == REVERSES for tip in decided),
         other_questions=any(not answer.is_alike for tip in by_tip for answer in tip.answers),
-        answered=[{"title": tip.title, "answers": list(map(_answer, tip.answers))} for tip in possible],
+        answered=[
+            {"title": tip.title, "workload": tip.workload, "answers": list(map(_answer, tip.answers))}
+            for tip in possible
+        ],
         impossible=[tip.title for tip in by_tip if _is_impossible(tip)],
         in_words=_in_words(by_tip, what),
         limits=_limits(comparison),
@@ -92,7 +95,7 @@ def _groups(comparison: Comparison) -> Iterator[dict[str, str]]:
     """What the columns are, and of which runs."""
     for name, group, answers in zip(column_names(comparison), comparison.groups, comparison.answers, strict=True):
         run = comparison.runs[group.speaks].run
-        count = max((rows[0].runs for rows in answers.values()), default=1)
+        count = max((answer.runs for answer in answers), default=1)
         newest = f"run {file_name(run)}" if count == 1 else f"{count} runs, the newest {file_name(run)}"
         yield {
             "name": name,
@@ -111,22 +114,24 @@ def _is_impossible(tip: TipAcross) -> bool:
     return all(answer.kind in ("", IMPOSSIBLE) for answer in tip.answers)
 
 
-def _answer(answer: MachineAnswer) -> dict[str, Any]:
-    if not answer.rows:
+def _answer(each: MachineAnswer) -> dict[str, Any]:
+    answer = each.answer
+    if answer is None:
         return {"words": "not in this run", "changes": "", "is_alike": True}
-    words = answer.kind if answer.kind == USE_IF else answer.rows[0].answer
-    changes = ", ".join(row.short for row in answer.rows if row.short and row.role == "job")
-    return {"words": words, "changes": changes, "is_alike": answer.is_alike}
+    words = f"{answer.kind}{answer.named}" if answer.kind == USE_IF else answer.answer
+    changes = ", ".join(gain.short for gain in answer.gains if gain.short)
+    return {"words": words, "changes": changes, "is_alike": each.is_alike}
 
 
 def _in_words(by_tip: Sequence[TipAcross], what: str) -> dict[str, list[str]]:
-    """Titles of tips, with the condition of those that have one, by what all machines or runs together say of them."""
+    """Titles of tips, with the workload, and the condition of those that have one, by what all machines or runs
+    together say of them."""
     titles: dict[str, list[str]] = {word: [] for word in WORDS if word != NEVER}
     for tip in by_tip:
-        when = next((answer.rows[0].when for answer in tip.answers if answer.kind == USE_IF), "")
+        when = next((each.answer.when for each in tip.answers if each.answer and each.kind == USE_IF), "")
         condition = f", if {when}" if when else ""
         if tip.word in titles:
-            titles[tip.word].append(tip.title + condition)
+            titles[tip.word].append(f"{tip.title} ({tip.workload}){condition}")
     return {in_runs(word) if what == "run" else word: listed for word, listed in titles.items() if listed}
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tipbench.records.record import Run
 from tipbench.records.store import Notice, file_name, folder_name
 from tipbench.report import as_json, html
-from tipbench.report.answer import answers, by_tip, of_runs
+from tipbench.report.answer import answers, of_runs
 from tipbench.report.earlier import earlier_runs
 from tipbench.report.output import ReportError, print_bytes, write_file
 from tipbench.report.results import results
@@ -91,13 +91,13 @@ def write(
 
 
 def one_liners(run: Run, earlier: Earlier = ()) -> list[str]:
-    """One line of plain text a tip, the answers that ask for action first; then, where earlier runs count, of how many
+    """One line of plain text an answer, those that ask for action first; then, where earlier runs count, of how many
     runs they are."""
-    rows = answers([*map(results, earlier), results(run)])
-    answer_width = max((len(plain(row.answer)) for row in rows), default=0)
-    tip_width = max((len(plain(row.tip)) for row in rows), default=0)
-    lines = []
-    for tip, of_tip in by_tip(rows).items():
-        gains = "; ".join(filter(None, (*(row.gain for row in of_tip), of_tip[0].price)))
-        lines.append(f"{plain(of_tip[0].answer):<{answer_width}}  {plain(tip):<{tip_width}}  {plain(gains)}")
-    return [*lines, of_runs(rows)] if earlier else lines
+    made = answers([*map(results, earlier), results(run)])
+    answer_width = max((len(plain(answer.answer)) for answer in made), default=0)
+    tip_width = max((len(plain(answer.tip)) for answer in made), default=0)
+    lines = [
+        f"{plain(answer.answer):<{answer_width}}  {plain(answer.tip):<{tip_width}}  {plain(answer.in_words)}"
+        for answer in made
+    ]
+    return [*lines, of_runs(made)] if earlier else lines

@@ -10,7 +10,7 @@ import re
 import shlex
 import statistics
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -18,8 +18,8 @@ from typing import Any
 from tipbench.records.fields import LARGEST
 from tipbench.records.record import PHASES, Run
 from tipbench.records.store import Notice
-from tipbench.report import markdown
-from tipbench.report.answer import IMPOSSIBLE, KINDS, SMALL, Answer, answers, by_tip
+from tipbench.report import front, markdown
+from tipbench.report.answer import answers
 from tipbench.report.code_places import code_of
 from tipbench.report.evidence import facts, reason
 from tipbench.report.figures import sweeps, whole_jobs
@@ -81,30 +81,25 @@ def pages(run: Run, runs: Sequence[Sequence[Result]], notices: Sequence[Notice],
         tips.setdefault(result.tip, []).append(result)
     controls = tips.pop(CONTROL, [])
     names = _page_names(tips)
-    rows_of_answers = answers(runs)
-    answer_of = {tip: _answer(rows) for tip, rows in by_tip(rows_of_answers).items()}
-    jobs, curves = whole_jobs.drawing(whole_jobs.bars(rows_of_answers, effects(runs))), sweeps.drawings(runs[-1])
+    made = answers(runs)
+    jobs, curves = whole_jobs.drawing(whole_jobs.bars(made, effects(runs))), sweeps.drawings(runs[-1])
 
     def address(name: str) -> str:
         return "" if layout.below is None else f"{layout.below}{name}.md"
 
     of_run = _run(run)
     title = plain(f"PyTorch tuning tips on {machine_words(run.machine)}")
-    front = markdown.render(
+    first = markdown.render(
         "run.md.j2",
         title=title,
         run=of_run,
-        count=_count(list(answer_of.values())),
-        runs=max((answer["runs"] for answer in answer_of.values()), default=1),
+        count=front.count(made),
+        runs=max((answer.runs for answer in made), default=1),
         controls=noise(controls),
         widening=_serial(runs[-1])["widening"],
         notices=[f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices],
-        answers=[
-            {**answer, "address": address(names[tip])}
-            for tip, answer in answer_of.items()
-            if answer["kind"] != IMPOSSIBLE
-        ],
-        impossible=_impossible(answer_of, lambda tip: address(names[tip])),
+        workloads=front.workloads(made, lambda tip: address(names[tip])),
+        impossible=front.impossible(made, lambda tip: address(names[tip])),
         folder=layout.below,
         figures=jobs,
         jobs=job_profiles(runs[-1]),
@@ -116,7 +111,7 @@ def pages(run: Run, runs: Sequence[Sequence[Result]], notices: Sequence[Notice],
             "tip.md.j2",
             **shared,
             **_tip(run, rows),
-            answer=answer_of.get(tip),
+            answers=[answer for answer in made if answer.tip == tip],
             figures=curves.get(tip, ()),
             listings=[] if layout.below is None else _listings(rows),
         )
@@ -132,7 +127,7 @@ def pages(run: Run, runs: Sequence[Sequence[Result]], notices: Sequence[Notice],
             for row in rows
         ],
     )
-    return Pages(title, front, below, [*jobs, *(drawing for drawings in curves.values() for drawing in drawings)])
+    return Pages(title, first, below, [*jobs, *(drawing for drawings in curves.values() for drawing in drawings)])
 
 
 def _page_names(tips: Collection[str]) -> dict[str, str]:
@@ -194,41 +189,6 @@ def noise(controls: Sequence[Result]) -> dict[str, Any]:
         "noisiest": noisiest if len(reach) > 1 else "",
         "largest": reach.get(noisiest),
     }
-
-
-def _count(tips: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """How many tips got which answer; those that cannot be tried on this machine apart."""
-    counted = Counter(tip["kind"] for tip in tips)
-    impossible = counted.pop(IMPOSSIBLE, 0)
-    shown = {kind: f"{kind} x %" if kind == SMALL else kind for kind in KINDS}
-    return {
-        "tried": counted.total(),
-        "kinds": [f"{counted[kind]} {words}" for kind, words in shown.items() if counted[kind]],
-        "impossible": impossible,
-    }
-
-
-def _answer(rows: Sequence[Answer]) -> dict[str, Any]:
-    """The answer on one tip, and of each job what the tip brings there."""
-    shared = {name: getattr(rows[0], name) for name in ("tip", "title", "kind", "answer", "do", "price", "runs")}
-    gains: list[str] = []
-    for row in rows:  # a remark stands with the job before it: a row of its own would look like a job
-        if row.role == "remark" and gains:
-            gains[-1] += f"; {row.gain}"
-        else:
-            gains.append(row.gain)
-    return {**shared, "gains": gains}
-
-
-def _impossible(
-    answer_of: Mapping[str, Mapping[str, Any]], address: Callable[[str], str]
-) -> list[tuple[str, list[tuple[str, str]]]]:
-    """By why they cannot be tried here, (title, address) of tips."""
-    by_reason: dict[str, list[tuple[str, str]]] = {}
-    for tip, answer in answer_of.items():
-        if answer["kind"] == IMPOSSIBLE:
-            by_reason.setdefault("; ".join(answer["gains"]), []).append((answer["title"], address(tip)))
-    return list(by_reason.items())
 
 
 def job_profiles(results: Sequence[Result]) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tipbench.tip.mechanism import Mechanism
 from tipbench.tip.process import Builder, ProcessSettings
@@ -84,7 +84,8 @@ class Tip:
         do: what to write: lines of Python about `model`, `optimizer`, `loader`, `loss` and `batch`, or a command of
             the shell. `{num_workers}` stands for the value of a sweep.
         called: what the headline variant is called beside other ways, such as "jemalloc"; empty if it has no name.
-        ways: by name of a further variant, what to write for it in place of `do`.
+        ways: by name of a further variant, what to write for it in place of `do`; empty for one that is not to be
+            followed, such as one that is there for comparison.
         once: what following the tip takes once, such as "compiling": whether it pays depends on the number of steps.
         one_of: what only one of several tips may do for a job, such as "optimizer".
         when: the condition under which the gain is a reader's own, such as "memory is short": the answer is "use it
@@ -179,8 +180,8 @@ class Pair:
     """
 
     scale: ClassVar[str] = "micro"
-    task: ClassVar[Literal["", "training", "inference"]] = ""
-    """What its whole job does: it trains, or it runs a model forward only."""
+    task: ClassVar[str] = ""
+    """What its whole job does: "training", or "inference" if it runs a model forward only."""
     needs: ClassVar[tuple[Need, ...]] = ()
     devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
     equal: ClassVar[Equal] = Equal.CLOSE
