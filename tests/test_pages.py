@@ -53,7 +53,7 @@ def markdown(shown: Run, *notices: Notice) -> str:
 
 def test_what_to_do_comes_before_how_to_read_it_before_the_evidence(made: Run) -> None:
     parts = (
-        *("# PyTorch tuning tips on ", "tips tried: ", "1 more cannot be tried here.", "in 3 controls", "interrupted"),
+        *("# PyTorch tuning tips on ", "tips tried, ", "1 more cannot be tried here.", "in 3 controls", "interrupted"),
         *(
             "Limits.",
             "## Training on a CPU",
