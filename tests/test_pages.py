@@ -57,7 +57,7 @@ def test_what_to_do_comes_before_how_to_read_it_before_the_evidence(made: Run) -
         *(
             "Limits.",
             "## Training on a CPU",
-            "| answer | if | tip | what to write | gain | against | price |",
+            "| answer | tip | if | what to write | gain | against | price |",
             "## Not possible here",
         ),
         *("## The machine", "## How to read this", "## This run", "17 pairs planned"),
@@ -80,7 +80,7 @@ def test_counts_add_up(made: Run) -> None:
 
 def test_an_answer_is_a_row_with_all_its_jobs_and_no_markup_of_html(made: Run) -> None:
     jobs = [measured(info(pair, **MACRO), {"optimized": 0.3}) for pair in ("One", "Two")]
-    (row,) = re.findall(r"^\| \*\*use it\*\* \|.*\| Do so\. \|.*", markdown(run(jobs)), re.MULTILINE)
+    (row,) = re.findall(r"^\| \*\*use it\*\* \| Do so\. \|.*", markdown(run(jobs)), re.MULTILINE)
     assert re.search(r"One [\d.]+x \[.*\]; Two [\d.]+x \[.*\] \| the job as it is \| not measured \|", row)
     assert not re.search(r"<[a-z/]", markdown(made))
     assert set(re.findall(r"\d+\.\d{4,}", markdown(made))) == {"0.0001"}, "a tolerance; no float has many digits"
