@@ -63,6 +63,8 @@ TIP = Tip(
     against="glibc's allocator, with nothing set",
     guide=("A2.4",),
     claim=Claim.FASTER,
+    called="jemalloc",
+    one_of="allocator",
     mechanism=Mechanism("allocator in use, and page faults a step", allocator_and_faults, other_allocator),
     published="ResNet-50, batch 32: 304 -> 262 ms; TorchServe 2.2x (PyTorch Performance Tuning Guide)",
     note="jemalloc preloaded alone gives blocks of 8 MB and more back at once: set dirty_decay_ms:-1 as well",
@@ -157,7 +159,6 @@ ON_ANY_JOB = (
         without=THRESHOLDS,
         needs=(library("jemalloc"),),
         devices=("cpu",),
-        one_of="allocator",
     ),
     Way(
         name="tcmalloc",
@@ -166,7 +167,6 @@ ON_ANY_JOB = (
         without=THRESHOLDS,
         needs=(library("tcmalloc"),),
         devices=("cpu",),
-        one_of="allocator",
     ),
     Way(
         name="glibc-keeping",
@@ -174,6 +174,5 @@ ON_ANY_JOB = (
         settings=ProcessSettings(env=tuple((name, SIXTEEN_GIB) for name in sorted(THRESHOLDS))),
         without=THRESHOLDS,
         devices=("cpu",),
-        one_of="allocator",
     ),
 )

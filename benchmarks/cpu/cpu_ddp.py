@@ -45,6 +45,7 @@ TIP = Tip(
     against="one process with a thread for every core",
     guide=("A2.6",),
     claim=Claim.FASTER,
+    called="two processes",
     mechanism=appears("all-reduces a step", all_reduces),
     status="torch-ccl stopped at 2.8: gloo replaces it",
     why_not=(

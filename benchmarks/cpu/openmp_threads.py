@@ -73,6 +73,7 @@ TIP = Tip(
     against="two processes with a thread for every core each",
     guide=("A2.2",),
     claim=Claim.FASTER,
+    one_of="threads",
     mechanism=changes("threads that share the work of an operation", threads),
     note="the baseline is PyTorch's default, all physical cores, and not a single thread",
     why_not="Here the default is the best setting already: as many threads as cores.",
@@ -210,7 +211,6 @@ ON_ANY_JOB = (
         applies=on_fewer,
         do=f"torch.set_num_threads({DEFAULT})",
         switch=partial(on_threads, DEFAULT),
-        one_of="threads",
         mends=True,
     ),
     Way(
@@ -218,6 +218,5 @@ ON_ANY_JOB = (
         applies=on_several,
         do="torch.set_num_threads(1)",
         switch=partial(on_threads, 1),
-        one_of="threads",
     ),
 )

@@ -54,6 +54,7 @@ TIP = Tip(
     against="layers in another order, in two processes",
     guide=("A4.3",),
     claim=Claim.FASTER,
+    called="layers in the order of their use",
     mechanism=falls("gradients ready before the first all-reduce", ready_before_averaging),
     note="without find_unused_parameters=True DDP puts its buckets in order by itself, after the first step",
     why_not=(

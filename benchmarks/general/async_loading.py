@@ -44,6 +44,7 @@ TIP = Tip(
     do="DataLoader(data, num_workers=workers, persistent_workers=True)",
     guide=("A1.1", "B3"),
     claim=Claim.FASTER,
+    once="starting the workers",
     mechanism=rises("processes that decode beside the training process", working_children),
     note=(
         "A1.1 explains it by Python's global lock, but the workers are processes, not threads. "

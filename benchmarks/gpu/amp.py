@@ -52,6 +52,7 @@ TIP = Tip(
     against="float32",
     guide=("A3.6", "B4"),
     claim=Claim.FASTER,
+    called="bfloat16",
     mechanism=appears("modules whose output has 16 bits", low_precision_outputs),
     published='"up to 3x" on Tensor Cores (PyTorch Performance Tuning Guide)',
     note="torch.cuda.amp, which the guides show, is deprecated: use torch.amp",

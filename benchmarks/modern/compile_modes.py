@@ -52,6 +52,9 @@ TIP = Tip(
     do="model.compile()",
     guide=("M2",),
     claim=Claim.FASTER,
+    called="whole-model compilation",
+    once="compiling",
+    one_of="compiled model",
     mechanism=Mechanism(
         "operations dispatched, and those on packed weights",
         lambda step: [operations(step), calls(step, "mkldnn::*")],
@@ -153,13 +156,12 @@ class GPTTraining(TrainGPT, apply=compile_model):
 
 
 ON_ANY_JOB = (
-    Way(compile_model, needs=(compiler(),), one_of="compiled model"),
+    Way(compile_model, needs=(compiler(),)),
     Way(
         partial(compile_model, mode="max-autotune-no-cudagraphs"),
         name="max-autotune",
         do='model.compile(mode="max-autotune-no-cudagraphs")',
         needs=(compiler(),),
         devices=("cuda",),
-        one_of="compiled model",
     ),
 )

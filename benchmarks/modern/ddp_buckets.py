@@ -32,6 +32,7 @@ TIP = Tip(
     against="DistributedDataParallel(model), in two processes",
     guide=("M9",),
     claim=Claim.LEANER,
+    called="gradients as views",
     mechanism=falls("copies of tensors", lambda step: calls(step, "aten::copy_")),
     why_not=(
         "One bucket waits for all gradients, many pay for each exchange; between them the curve is flat on one machine."

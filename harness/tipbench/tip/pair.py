@@ -86,7 +86,7 @@ class Tip:
         called: what the headline variant is called beside other ways, such as "jemalloc"; empty if it has no name.
         ways: by name of a further variant, what to write for it in place of `do`.
         once: what following the tip takes once, such as "compiling": whether it pays depends on the number of steps.
-        one_of: what only one of several tips may do for a job, such as "optimizer".
+        one_of: what only one of several ways, of this tip or others, may do for a job, such as "optimizer".
         when: the condition under which the gain is a reader's own, such as "memory is short": the answer is "use it
             if <when>". Required if no baseline is the plain job, or none runs in one process.
         against: what the baselines of its whole jobs are, such as "model.compile()"; empty for the job as it is.
