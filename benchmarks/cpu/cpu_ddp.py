@@ -32,6 +32,7 @@ from tipbench.tip.words import (
     all_reduces,
     appears,
     cores,
+    numa_nodes,
     process_settings,
     requires,
     variant,
@@ -52,6 +53,7 @@ TIP = Tip(
         "One process already keeps all cores busy with the threads of its operations. Two share the same cores "
         "and memory, and have gradients to exchange besides: DDP on CPUs is for several sockets or machines."
     ),
+    why_not_holds=lambda device: numa_nodes(2).unmet(device) is not None,
 )
 
 

@@ -54,6 +54,13 @@ from tipbench.tip.words import (
 )
 
 
+CORES = available_cores()
+DEFAULT = min(CORES, psutil.cpu_count(logical=False) or CORES)
+THREADS = tuple(sorted({1, CORES // 2, CORES} - {0, DEFAULT}))
+"""One thread, half the cores, all cores: less the one that is the default anyway."""
+MY_CORES = " ".join(map(str, sorted(os.sched_getaffinity(0))))
+
+
 def threads(step: Step) -> int:
     step()
     return torch.get_num_threads()
@@ -76,15 +83,9 @@ TIP = Tip(
     one_of="threads",
     mechanism=changes("threads that share the work of an operation", threads),
     note="the baseline is PyTorch's default, all physical cores, and not a single thread",
-    why_not="Here the default is the best setting already: as many threads as cores.",
+    why_not="For a process that has the machine to itself the default is right already: a thread for every core.",
+    why_not_holds=lambda device: DEFAULT == CORES,
 )
-
-CORES = available_cores()
-DEFAULT = min(CORES, psutil.cpu_count(logical=False) or CORES)
-THREADS = tuple(sorted({1, CORES // 2, CORES} - {0, DEFAULT}))
-"""One thread, half the cores, all cores: less the one that is the default anyway."""
-MY_CORES = " ".join(map(str, sorted(os.sched_getaffinity(0))))
-
 
 def chain(operations: int, elements: int) -> Step:
     """Operations one after the other, each of which waits for all threads to have ended the one before."""

@@ -32,6 +32,7 @@ from tipbench.tip.words import (
     Way,
     available_cores,
     loading_in_this_process,
+    on_cpu,
     rises,
     sweep,
     torchvision,
@@ -54,6 +55,7 @@ TIP = Tip(
         "Loading needs cores to spare. With as many busy threads in the training step as there are cores, a "
         "worker takes from the step what it gives to the loading, and handing a batch over costs both."
     ),
+    why_not_holds=on_cpu,
 )
 
 CORES = available_cores()

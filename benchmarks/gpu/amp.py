@@ -56,10 +56,7 @@ TIP = Tip(
     mechanism=appears("modules whose output has 16 bits", low_precision_outputs),
     published='"up to 3x" on Tensor Cores (PyTorch Performance Tuning Guide)',
     note="torch.cuda.amp, which the guides show, is deprecated: use torch.amp",
-    why_not=(
-        "bfloat16 saves time where the hardware multiplies it (Tensor Cores, AMX, AVX512-BF16). Elsewhere a CPU "
-        "brings it up to 32 bits first, and only memory traffic is saved."
-    ),
+    why_not="Casts are operations too: where matrix products are small, they cost what 16 bits save.",
 )
 
 

@@ -40,6 +40,7 @@ from tipbench.tip.words import (
     calls,
     compiler,
     gpu,
+    on_cpu,
     operations,
     requires,
     torchvision,
@@ -62,7 +63,8 @@ TIP = Tip(
     ),
     published="CPU, ResNet-18: 2.3x",
     note='the official guide\'s torch.compile(m, "reduce-overhead") is a TypeError: mode must be given by name',
-    why_not="The convolutions take nearly all of the time, and compiled or not these are oneDNN's.",
+    why_not="Convolutions and matrix products take nearly all of the time, and compiled or not are the libraries'.",
+    why_not_holds=on_cpu,
 )
 
 

@@ -115,7 +115,7 @@ def pages(run: Run, runs: Sequence[Sequence[Result]], notices: Sequence[Notice],
         names[tip]: markdown.render(
             "tip.md.j2",
             **shared,
-            **_tip(run, rows),
+            **_tip(run, rows, answer_of[tip]["kind"] if tip in answer_of else ""),
             answer=answer_of.get(tip),
             figures=curves.get(tip, ()),
             listings=[] if layout.below is None else _listings(rows),
@@ -266,14 +266,14 @@ def _profile(card: Mapping[str, float]) -> dict[str, Any]:
 # ---- the pages of evidence ----
 
 
-def _tip(run: Run, rows: Sequence[Result]) -> dict[str, Any]:
+def _tip(run: Run, rows: Sequence[Result], kind: str) -> dict[str, Any]:
     pairs = {row.pair_name: row for row in rows}
     return {
         "title": rows[0].title,
         "rows": [_cells(row) for row in rows],
         "is_planted": any(row.truth is not None for row in rows),
         "memory": [peak for row in rows for peak in _peaks(row)],
-        "facts": facts(rows),
+        "facts": facts(rows, kind),
         "code": code_of(run.commit, [(row.file, row.line) for row in pairs.values()]),
         "commands": [_command(run, name) for name in pairs],
     }

@@ -66,6 +66,14 @@ BY_REFERENCE = (Equal.REFERENCE, Equal.AS_CLOSE, Equal.LOSSY)
 """Ways to compare both sides with `Pair.reference`."""
 
 
+def anywhere(device: str) -> bool:
+    return True
+
+
+def on_cpu(device: str) -> bool:
+    return device == "cpu"
+
+
 @dataclass(frozen=True)
 class Tip:
     """One piece of advice of a guide.
@@ -80,6 +88,8 @@ class Tip:
         status: "current", or what became of the advice since ("default now", "deprecated: ...").
         note: what the guides get wrong, shown next to the verdict.
         why_not: why there may be no gain, shown if there was none.
+        why_not_holds: takes the device of a run, "cpu" or "cuda"; whether `why_not` is true of this machine. Where it
+            is not, a run stores no `why_not`.
         no_micro: why there is no pair of the operation alone; empty if there is one.
         do: what to write: lines of Python about `model`, `optimizer`, `loader`, `loss` and `batch`, or a command of
             the shell. `{num_workers}` stands for the value of a sweep.
@@ -101,6 +111,7 @@ class Tip:
     status: str = "current"
     note: str = ""
     why_not: str = ""
+    why_not_holds: Callable[[str], bool] = anywhere
     no_micro: str = ""
     do: str = ""
     called: str = ""
