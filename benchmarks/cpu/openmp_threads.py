@@ -53,7 +53,6 @@ from tipbench.tip.words import (
     variant,
 )
 
-
 CORES = available_cores()
 DEFAULT = min(CORES, psutil.cpu_count(logical=False) or CORES)
 THREADS = tuple(sorted({1, CORES // 2, CORES} - {0, DEFAULT}))
@@ -86,6 +85,7 @@ TIP = Tip(
     why_not="For a process that has the machine to itself the default is right already: a thread for every core.",
     why_not_holds=lambda device: DEFAULT == CORES,
 )
+
 
 def chain(operations: int, elements: int) -> Step:
     """Operations one after the other, each of which waits for all threads to have ended the one before."""
