@@ -162,6 +162,16 @@ def test_a_pair_is_described_with_its_tip_and_settings(discovery: Discovery, fol
     assert pair(discovery, "variety.Many").scale == "macro"
 
 
+@pytest.mark.parametrize(("device", "why_not"), [("cpu", "It is cold."), ("cuda", "")])
+def test_why_there_may_be_no_gain_is_stored_where_it_is_true(tmp_path: Path, device: str, why_not: str) -> None:
+    head = HEAD.format(id="cold").replace("import shared\n", "")
+    head = head.replace(
+        'note="not always"', f'why_not="It is cold.", why_not_holds=lambda device: device == {device!r}'
+    )
+    (described,) = discover(files(tmp_path, {"cold.py": head + "class One(Pair): ...\n"}), "cpu").pairs
+    assert described.tip["why_not"] == why_not
+
+
 def test_variants_are_the_baseline_the_sweep_and_further_variants(discovery: Discovery) -> None:
     listed = [(variant.name, variant.settings.env) for variant in pair(discovery, "variety.Many").variants]
     threads = [(f"threads={n}", (("OMP_NUM_THREADS", str(n)),)) for n in (1, 2)]

@@ -158,6 +158,15 @@ def test_a_promise_that_is_not_kept_is_reported_once_with_the_reason(
     assert re.search(message, shown)
 
 
+@pytest.mark.parametrize(("whole_job", "is_explained"), [(0.5, False), (0.0, True), (-0.5, True)])
+def test_no_gain_is_explained_only_where_the_answer_advises_nothing(whole_job: float, is_explained: bool) -> None:
+    about = tip(why_not="It is cold.")
+    alone, whole = info("Alone", tip=about), info("Whole", tip=about, scale="macro")
+    shown = markdown(run([measured(alone, {"optimized": -0.5}), measured(whole, {"optimized": whole_job})]))
+    assert "Not as the guide promises: Alone" in shown
+    assert ("It is cold." in shown) == is_explained
+
+
 def test_every_fact_of_a_tip_is_on_its_page(made: Run) -> None:
     section = markdown(made).split("# Use the channels_last")[1].split("\n# ")[0]
     assert "| Convolution | micro, cpu | optimized | **faster** | 1.522x [" in section

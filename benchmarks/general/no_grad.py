@@ -26,6 +26,7 @@ TIP = Tip(
     do="with torch.no_grad(): outputs = model(batch)",
     guide=("A1.2", "M5"),
     claim=Claim.FASTER,
+    called="no_grad",
     mechanism=falls("autograd nodes behind the output", lambda step: autograd_nodes(step())),
 )
 

@@ -42,6 +42,7 @@ TIP = Tip(
     do="DataLoader(data, pin_memory=True); x = x.to(device, non_blocking=True)",
     guide=("A1.1", "B3"),
     claim=Claim.FASTER,
+    called="pinning in the DataLoader",
     mechanism=Mechanism(
         "copies from the host: from pageable and from pinned memory",
         copies_to_device,

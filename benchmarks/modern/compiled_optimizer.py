@@ -30,6 +30,9 @@ TIP = Tip(
     do="optimizer = AdamW(model.parameters(), lr=torch.tensor(rate)); optimizer.step = torch.compile(optimizer.step)",
     guide=("M11",),
     claim=Claim.FASTER,
+    called="compiled",
+    once="compiling",
+    one_of="optimizer",
     mechanism=falls("operations dispatched", operations),
 )
 
@@ -86,4 +89,4 @@ class GPTTraining(TrainGPT, apply=compile_optimizer):
     )
 
 
-ON_ANY_JOB = (Way(compile_optimizer, that_trains, needs=(compiler(),), one_of="optimizer", phase="optimizer"),)
+ON_ANY_JOB = (Way(compile_optimizer, that_trains, needs=(compiler(),), phase="optimizer"),)

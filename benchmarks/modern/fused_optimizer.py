@@ -28,6 +28,8 @@ TIP = Tip(
     do="torch.optim.AdamW(model.parameters(), fused=True)",
     guide=("M3",),
     claim=Claim.FASTER,
+    called="fused",
+    one_of="optimizer",
     mechanism=falls("operations dispatched", operations),
     why_not="The optimizer's share of a step is small where parameters are few and large.",
 )
@@ -107,14 +109,13 @@ def has_fused(job: Job) -> str:
 
 
 ON_ANY_JOB = (
-    Way(partial(in_every_group, fused=True), has_fused, one_of="optimizer", phase="optimizer"),
+    Way(partial(in_every_group, fused=True), has_fused, phase="optimizer"),
     Way(
         partial(in_every_group, foreach=True),
         has_fused,
         name="foreach",
         do="torch.optim.AdamW(model.parameters(), foreach=True)",
         devices=("cpu",),
-        one_of="optimizer",
         phase="optimizer",
     ),
 )

@@ -173,15 +173,17 @@ def _outcome(outcome: str) -> Outcome:
     return "measured" if outcome == "measured" else "skipped" if outcome == "skipped" else "failed"
 
 
-def _against(info: PairInfo, tip: SuiteTip) -> dict[str, str]:
-    """What the pair's own baseline is, where the suite's file says it of a pair and not of the tip."""
+def _of_this_run(info: PairInfo, tip: SuiteTip) -> dict[str, str]:
+    """What the pair's own baseline is, where the suite's file says it of a pair and not of the tip; and no reason for
+    a missing gain where the run holds none, as it is not true of every machine."""
     stored = info.tip.get("against")
-    return {"against": str(stored)} if stored and f'against = "{stored}"' in tip.text else {}
+    against = {"against": str(stored)} if stored and f'against = "{stored}"' in tip.text else {}
+    return against | ({} if info.tip.get("why_not") else {"why_not": ""})
 
 
 def _info(info: PairInfo, tip: SuiteTip) -> PairInfo:
     return PairInfo(
-        tip={**tip.fields, **_against(info, tip)},
+        tip={**tip.fields, **_of_this_run(info, tip)},
         pair=info.pair,
         scale=one_of("micro", "macro")(info.scale) or "",
         file=tip.file,

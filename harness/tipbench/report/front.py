@@ -48,7 +48,11 @@ def _rows(answer: Answer, address: str) -> list[dict[str, str]]:
     gain = "; ".join([*(gain.words for gain in lead.gains), *answer.remarks])
     rows = [{**head, "answer": f"or: {cell}" if answer.rival else cell, **_cells(answer.do, gain, lead)}]
     others = [
-        {**head, "answer": f"or: {way.name}" if way.name else "or", **_cells(way.do, "; ".join(gain.words for gain in way.gains), way)}
+        {
+            **head,
+            "answer": f"or: {way.name}" if way.name else "or",
+            **_cells(way.do, "; ".join(gain.words for gain in way.gains), way),
+        }
         for way in answer.others
     ]
     return [*rows, *others]

@@ -110,7 +110,7 @@ def pages(run: Run, runs: Sequence[Sequence[Result]], notices: Sequence[Notice],
         names[tip]: markdown.render(
             "tip.md.j2",
             **shared,
-            **_tip(run, rows),
+            **_tip(run, rows, [answer.kind for answer in made if answer.tip == tip]),
             answers=[answer for answer in made if answer.tip == tip],
             figures=curves.get(tip, ()),
             listings=[] if layout.below is None else _listings(rows),
@@ -226,14 +226,14 @@ def _profile(card: Mapping[str, float]) -> dict[str, Any]:
 # ---- the pages of evidence ----
 
 
-def _tip(run: Run, rows: Sequence[Result]) -> dict[str, Any]:
+def _tip(run: Run, rows: Sequence[Result], kinds: Collection[str]) -> dict[str, Any]:
     pairs = {row.pair_name: row for row in rows}
     return {
         "title": rows[0].title,
         "rows": [_cells(row) for row in rows],
         "is_planted": any(row.truth is not None for row in rows),
         "memory": [peak for row in rows for peak in _peaks(row)],
-        "facts": facts(rows),
+        "facts": facts(rows, kinds),
         "code": code_of(run.commit, [(row.file, row.line) for row in pairs.values()]),
         "commands": [_command(run, name) for name in pairs],
     }

@@ -66,6 +66,14 @@ BY_REFERENCE = (Equal.REFERENCE, Equal.AS_CLOSE, Equal.LOSSY)
 """Ways to compare both sides with `Pair.reference`."""
 
 
+def anywhere(device: str) -> bool:
+    return True
+
+
+def on_cpu(device: str) -> bool:
+    return device == "cpu"
+
+
 @dataclass(frozen=True)
 class Tip:
     """One piece of advice of a guide.
@@ -80,6 +88,8 @@ class Tip:
         status: "current", or what became of the advice since ("default now", "deprecated: ...").
         note: what the guides get wrong, shown next to the verdict.
         why_not: why there may be no gain, shown if there was none.
+        why_not_holds: takes the device of a run, "cpu" or "cuda"; whether `why_not` is true of this machine. Where it
+            is not, a run stores no `why_not`.
         no_micro: why there is no pair of the operation alone; empty if there is one.
         do: what to write: lines of Python about `model`, `optimizer`, `loader`, `loss` and `batch`, or a command of
             the shell. `{num_workers}` stands for the value of a sweep.
@@ -87,7 +97,7 @@ class Tip:
         ways: by name of a further variant, what to write for it in place of `do`; empty for one that is not to be
             followed, such as one that is there for comparison.
         once: what following the tip takes once, such as "compiling": whether it pays depends on the number of steps.
-        one_of: what only one of several tips may do for a job, such as "optimizer".
+        one_of: what only one of several ways, of this tip or others, may do for a job, such as "optimizer".
         when: the condition under which the gain is a reader's own, such as "memory is short": the answer is "use it
             if <when>". Required if no baseline is the plain job, or none runs in one process.
         against: what the baselines of its whole jobs are, such as "model.compile()"; empty for the job as it is.
@@ -102,6 +112,7 @@ class Tip:
     status: str = "current"
     note: str = ""
     why_not: str = ""
+    why_not_holds: Callable[[str], bool] = anywhere
     no_micro: str = ""
     do: str = ""
     called: str = ""
