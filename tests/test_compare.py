@@ -68,9 +68,9 @@ def against(*runs: Run) -> Comparison:
 
 
 def on(cpu: str, *records: Record, **more: Any) -> Run:
-    """A run on a machine of this processor; the id is made of both."""
+    """A run on a machine of this processor, which is its fingerprint too; the id is made of both."""
     about = {**MACHINE, "cpu": cpu, "name": f"{cpu.lower()}-2c-24g", **more.pop("machine", {})}
-    return run(records, **{"id": f"{cpu.lower()}{len(records):08}", **more, "machine": about})
+    return run(records, **{"id": f"{cpu.lower()}{len(records):08}", "fingerprint": cpu, **more, "machine": about})
 
 
 def a(effect: float, pair: str = "Pair", of: Mapping[str, Any] | None = None, **more: Any) -> Record:

@@ -25,7 +25,11 @@ from tipbench.report.earlier import MOST, earlier
 from tipbench.report.measure import effects
 from tipbench.report.results import results
 
-RESULTS = Path(__file__).parent.parent / "results"
+RESULTS = Path(__file__).parent.parent / "results/reference"
+
+
+HERE, THERE = "0" * 32, "1" * 32
+"""Fingerprints of two machines."""
 
 
 def job(effect: float, **about: Any) -> Record:
@@ -33,9 +37,10 @@ def job(effect: float, **about: Any) -> Record:
 
 
 def on_day(day: int, *records: Record, **more: Any) -> Run:
-    """A run of that day in March; its id begins with the day."""
+    """A run of this machine on that day in March; its id begins with the day."""
     started = f"2026-03-{day:02}T09:30:00+00:00"
-    return run(records or [job(0.06)], **{"id": f"{day:02}" * 16, "started": started, **more})
+    about = {"id": f"{day:02}" * 16, "started": started, "fingerprint": HERE, **more}
+    return run(records or [job(0.06)], **about)
 
 
 # ---- which they are ----
@@ -132,7 +137,7 @@ def test_a_runs_own_interval_lies_within_that_of_its_answer() -> None:
 
 @pytest.fixture(scope="module")
 def everything() -> compare.Comparison:
-    return compare.compared([str(RESULTS)])
+    return compare.compared([str(RESULTS)], same_machine=True)
 
 
 def test_the_page_of_a_run_and_the_comparison_give_the_same_answer_for_every_tip(
@@ -144,7 +149,7 @@ def test_the_page_of_a_run_and_the_comparison_give_the_same_answer_for_every_tip
     for place, machine in enumerate(everything.machines):
         file = everything.runs[machine.speaks].file
         read, notices = store.read(file)
-        report = json.loads(render(read, notices, "json", earlier_runs(file, read)))
+        report = json.loads(render(read, notices, "json", earlier_runs(file, read, same_machine=True)))
         own = {answer.pop("tip"): answer for answer in report["answers"]}
         there = {answer["tip"]: answer["answers"][place] for answer in compared if answer["answers"][place]["kind"]}
         assert there.keys() == own.keys()

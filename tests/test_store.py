@@ -16,8 +16,9 @@ import pytest
 from tests.made_up import NO_GPU, both, info, learnt, measured, realistic, run, stored
 from tipbench.records import store
 from tipbench.records.fields import MalformedRecord
+from tipbench.records.listing import newest
 from tipbench.records.record import Record, Run, VariantRecord
-from tipbench.records.store import SCHEMA, StoreError, create, newest, read, resume
+from tipbench.records.store import SCHEMA, StoreError, create, read, resume
 from tipbench.tip.reason import Reason
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -70,7 +71,7 @@ def test_every_line_is_strict_json_and_the_first_is_the_header(tmp_path: Path) -
     header, *rest = [json.loads(line) for line in lines(stored(tmp_path, made))]
     begun = [line["record"] for line in rest if line["line"] == "pair"]
     assert list(header) == [
-        "schema", "id", "started", "suite", "commit", "machine", "controls", "options", "planned",
+        "schema", "id", "started", "suite", "commit", "machine", "fingerprint", "controls", "options", "planned",
     ]  # fmt: skip
     assert header["schema"] == SCHEMA
     assert [record["info"]["pair"] for record in begun] == [record.info.pair for record in made.records]

@@ -15,6 +15,7 @@ from tipbench.engine.nodes import place
 from tipbench.engine.run import CannotRun
 from tipbench.machine import describe
 from tipbench.machine.controls import controls
+from tipbench.machine.fingerprint import fingerprint
 from tipbench.records import store
 from tipbench.records.fields import MalformedRecord, RunOptions, converted
 from tipbench.records.json_line import written
@@ -73,6 +74,11 @@ def resume(
                         f"{path} was begun with {field} {stored.machine.get(field)}; here it is {here[field]}. "
                         "One run is of one machine and one installation: begin a new one"
                     )
+            if stored.fingerprint not in ("", fingerprint()):
+                raise CannotRun(
+                    f"{path} was begun on another machine, or its fingerprint cannot be made here as it was there; "
+                    "begin a new run"
+                )
             discovery, pairs = run.discovered(options)
             _require_same_environment(path, stored.controls, {} if begun.bare else controls(discovery.threads))
             planned = _same_pairs(path, stored, [*pairs, *(record.info for record in discovery.broken)])
