@@ -200,13 +200,13 @@ def test_a_runs_header_says_of_which_machine_it_is_and_nothing_else_does(
     say: Said, known: list[PairInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running, "fingerprint", lambda: "fedcba98" * 4)
-    shown = say("run", "--results", tmp_path)
+    shown: list[object] = [*say("run", "--results", tmp_path)]
     file = stored(tmp_path)
     assert store.header(file).fingerprint == "fedcba98" * 4
     shown += say("report", file, "--out", tmp_path / "reports", *(f"--format={each}" for each in FORMATS))
     again = file.with_name("again.jsonl")
     again.write_text(file.read_text().replace(store.header(file).id, "f" * 32))
-    shown += tuple(text for each in ("md", "csv", "json") for text in say("compare", file, again, "--format", each))
+    shown += [text for each in ("md", "csv", "json") for text in say("compare", file, again, "--format", each)]
     texts = [path.read_text() for path in (tmp_path / "reports").rglob("*.*") if path.suffix != ".png"]
     assert len(texts) > len(FORMATS)
     assert not [text for text in (*map(str, shown), *texts) if "fedcba98" in text]

@@ -112,7 +112,7 @@ def test_a_newcomers_first_run_counts_alone_beside_reference_runs_of_that_name(
     assert line.startswith("at most")
     assert of_runs == "The answers are from this run alone."
     assert of_kind == (
-        "Not counted, of this kind of machine: 3 reference runs: they agree with 0 of 1 answers that can be compared, "
+        "Not counted, of this kind of machine: 3 reference runs; they agree with 0 of 1 answers that can be compared, "
         "and differ on: Do so. (there: use it)."
     )
 
@@ -214,20 +214,20 @@ def test_answers_agree_with_every_run_of_the_kind_alone(theirs: list[tuple[float
 )
 def test_another_question_or_no_answer_neither_agrees_nor_differs(other: Record) -> None:
     mine, theirs = on_day(1, job(0.3)), on_day(2, other, fingerprint=THERE)
-    assert agreed(mine, theirs).endswith(": none of their answers can be compared.")
-    assert agreed(theirs, mine).endswith(": none of their answers can be compared.")
+    assert agreed(mine, theirs).endswith("; none of their answers can be compared.")
+    assert agreed(theirs, mine).endswith("; none of their answers can be compared.")
 
 
 def test_an_answer_of_fewer_jobs_is_another_one() -> None:
     both = on_day(1, job(0.3), measured(info("Second", scale="macro"), {"optimized": -0.3}))
-    assert agreed(both, on_day(2, job(0.3), fingerprint=THERE)).endswith(": none of their answers can be compared.")
+    assert agreed(both, on_day(2, job(0.3), fingerprint=THERE)).endswith("; none of their answers can be compared.")
 
 
 def test_whose_the_runs_are_is_said_apart() -> None:
     others = on_day(2, fingerprint=THERE), on_day(3, fingerprint=THERE), on_day(4, fingerprint="")
     assert agreed(on_day(1), *others, reference=(on_day(5),)).startswith(
         "Not counted, of this kind of machine: 1 reference run, 2 runs of other machines, "
-        "1 run of no known machine (--same-machine counts them as of this one): they agree with 1 of 1 answers"
+        "1 run of no known machine (--same-machine counts them as of this one); they agree with 1 of 1 answers"
     )
     assert agreed(on_day(1)) == ""
 

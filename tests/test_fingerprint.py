@@ -205,10 +205,10 @@ def test_a_home_that_may_not_be_written_gives_none(tmp_path: Path, home: Path, m
         raise PermissionError(13, "Permission denied")
 
     with monkeypatch.context() as patch:
-        patch.setattr(module.os, "open", refused)
+        patch.setattr(os, "open", refused)
         assert of(tmp_path, MACHINE) == ""
     with monkeypatch.context() as patch:
-        patch.setattr(module.os, "link", refused)
+        patch.setattr(os, "link", refused)
         assert of(tmp_path, MACHINE) == ""
     assert [path for path in home.rglob("*") if path.is_file()] == []
 

@@ -57,10 +57,10 @@ def agreement(run: Run, own: Sequence[Result], rows: Iterable[Answer], kind: OfI
         if others := dict.fromkeys(each[0].answer for each in said if each[0].kind != mine[0].kind):
             differing.append(f"{plain(mine[0].title)} (there: {' or '.join(map(plain, others))})")
     if not compared:
-        return f"{_who(run, kind)}: none of their answers can be compared."
+        return f"{_who(run, kind)}; none of their answers can be compared."
     agreed = f"agree with {compared - len(differing)} of {compared} answers that can be compared"
     named = "; ".join([*differing[:MOST_NAMED], *["..."] * (len(differing) > MOST_NAMED)])
-    return f"{_who(run, kind)}: they {agreed}{f', and differ on: {named}' if named else ''}."
+    return f"{_who(run, kind)}; they {agreed}{f', and differ on: {named}' if named else ''}."
 
 
 def _same_work(rows: Iterable[Result], work: Collection[tuple[object, str]]) -> list[Result]:
