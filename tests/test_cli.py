@@ -553,6 +553,14 @@ def test_a_run_of_another_machine_or_with_damaged_options_cannot_be_resumed(
     assert why in err
 
 
+def test_a_reference_run_is_not_continued_by_its_reader(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
+    say("run", "--results", tmp_path / "reference")
+    file = stored(tmp_path)
+    before = file.read_bytes()
+    code, _, err = say("run", "--resume", file)
+    assert (code, "is a reference run" in err, file.read_bytes()) == (2, True, before)
+
+
 def in_a_process(field: str, value: object) -> Callable[[Lines], None]:
     """Changes what the file holds of the process that a pair's variant starts in."""
 

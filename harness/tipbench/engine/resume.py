@@ -19,6 +19,7 @@ from tipbench.machine.fingerprint import fingerprint
 from tipbench.records import store
 from tipbench.records.fields import MalformedRecord, RunOptions, converted
 from tipbench.records.json_line import written
+from tipbench.records.listing import is_reference
 from tipbench.records.record import PairInfo, Run
 from tipbench.tip.wording import plural
 
@@ -44,6 +45,8 @@ def resume(
     more_s: seconds to go on for, 0 until all is decided; None: what was left of its budget. shared, side_bytes: as
     `Options` has them. Raises UserError.
     """
+    if is_reference(path):
+        raise CannotRun(f"{path} is a reference run, which is of another machine: begin a run of your own")
     with only_run():
         stored, writer = store.resume(path)
         with writer:
