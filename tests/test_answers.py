@@ -13,7 +13,7 @@ from tests.made_up import NO_GPU, both, count, info, measured, realistic, run, t
 from tipbench.records.record import PairInfo, Record
 from tipbench.report import one_liners
 from tipbench.report.answer import Answer, answers
-from tipbench.report.kinds import KINDS
+from tipbench.report.answer_kinds import KINDS
 from tipbench.report.results import results
 from tipbench.tip.pair import Claim
 from tipbench.tip.reason import Reason

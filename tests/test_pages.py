@@ -25,7 +25,7 @@ from tipbench.tip.pair import Claim
 
 browser, window = chromium.browser, chromium.window
 
-RESULTS = Path(__file__).parent.parent / "results"
+RESULTS = Path(__file__).parent.parent / "results/reference"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 OURS = "benchmarks/general/grad_none.py"
 MACRO: dict[str, Any] = {"scale": "macro"}

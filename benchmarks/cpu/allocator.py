@@ -63,9 +63,9 @@ def allocator_and_faults(step: Step) -> str:
 
 def jemalloc_settings() -> str:
     """What the jemalloc of this process does with blocks that are given back, by its own answer."""
-    no_block_is_oversize = jemalloc_answers("opt.oversize_threshold", ctypes.c_size_t()) == 0
-    purges_beside = jemalloc_answers("opt.background_thread", ctypes.c_bool())
-    keeps_for_ever = jemalloc_answers("opt.dirty_decay_ms", ctypes.c_ssize_t()) == -1
+    no_block_is_oversize = bool(jemalloc_answers("opt.oversize_threshold", ctypes.c_size_t()) == 0)
+    purges_beside = bool(jemalloc_answers("opt.background_thread", ctypes.c_bool()))
+    keeps_for_ever = bool(jemalloc_answers("opt.dirty_decay_ms", ctypes.c_ssize_t()) == -1)
     return " as PyTorch's launcher sets it" * (no_block_is_oversize and purges_beside) + " keeping" * keeps_for_ever
 
 

@@ -23,7 +23,7 @@ from tipbench.advise.pairs import AS_IT_IS, sides_alone
 from tipbench.given.survey import Survey
 from tipbench.records.record import PHASES
 from tipbench.report.answer import Answer, answers
-from tipbench.report.kinds import DO_NOT, USE
+from tipbench.report.answer_kinds import DO_NOT, USE
 from tipbench.report.machine_words import machine_words, versions
 from tipbench.report.markdown import render
 from tipbench.report.price import NOT_MEASURED

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tipbench.compare.comparison import NOT_COMPARABLE, Comparison, Machine
 from tipbench.compare.means import Heterogeneity, heterogeneity
 from tipbench.report.answer import Answer
-from tipbench.report.kinds import ALONE, DEFAULT, DEPENDS, DO_NOT, IMPOSSIBLE, SMALL, UNCLEAR, USE, USE_IF
+from tipbench.report.answer_kinds import ALONE, DEFAULT, DEPENDS, DO_NOT, IMPOSSIBLE, SMALL, UNCLEAR, USE, USE_IF
 from tipbench.report.result import Key
 from tipbench.verdict.statistics import discoveries
 from tipbench.verdict.verdict import FALSE_DISCOVERY_RATE

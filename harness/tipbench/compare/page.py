@@ -18,9 +18,9 @@ from tipbench.compare.consistency import (
     consistencies,
     tips,
 )
-from tipbench.records.store import file_name
+from tipbench.records.store import file_name, folder_name
+from tipbench.report.answer_kinds import IMPOSSIBLE, USE_IF
 from tipbench.report.grade import hardware
-from tipbench.report.kinds import IMPOSSIBLE, USE_IF
 from tipbench.report.markdown import render
 from tipbench.report.result import MEMORY_KINDS, Key
 from tipbench.tip.wording import change, plural, ratio, seconds, value
@@ -36,7 +36,7 @@ def markdown(comparison: Comparison) -> str:
     by_tip = tips(comparison)
     decided = [tip for tip in by_tip if tip.is_decided]
     possible = [tip for tip in by_tip if not _is_impossible(tip)]
-    what = "machine" if len(comparison.machines) > 1 else "run"
+    what = "machine" if comparison.are_machines else "run"
     measured = [key for key in comparison.cells if across[key].is_measured or not _is_skipped(comparison.cells[key])]
     couples = list(combinations(range(len(comparison.runs)), 2))
     return render(
@@ -71,9 +71,12 @@ def markdown(comparison: Comparison) -> str:
 
 def title_of(comparison: Comparison) -> str:
     """It names what the machines are as a fact only if no field that a run lacks could change that."""
-    title = f"PyTorch tuning tips in {plural(len(comparison.runs), 'run')} of {comparison.machines[0].label}"
-    if len(comparison.machines) > 1:
+    runs, first = plural(len(comparison.runs), "run"), comparison.runs[comparison.machines[0].speaks]
+    title = f"PyTorch tuning tips in {runs} of {folder_name(first.run.machine)}"
+    if comparison.are_machines:
         title = f"PyTorch tuning tips on {plural(len(comparison.machines), 'machine')}"
+    elif len(comparison.hardware) > 1:
+        title = f"PyTorch tuning tips in {runs} on {len(comparison.hardware)} kinds of hardware"
     is_sure = all(comparison.grade(*couple).is_sure for couple in combinations(comparison.comparable, 2))
     return title if is_sure else f"{title}, as far as recorded"
 
@@ -81,7 +84,7 @@ def title_of(comparison: Comparison) -> str:
 def column_names(comparison: Comparison) -> list[str]:
     """The groups' labels, of machines without the words at their ends that all of them have."""
     labels = [group.label for group in comparison.groups]
-    if len(comparison.machines) < 2:
+    if len(comparison.hardware) < 2:
         return labels
     parts = [label.split("-") for label in labels]
     for end in (0, -1):
@@ -100,6 +103,7 @@ def _groups(comparison: Comparison) -> Iterator[dict[str, str]]:
         yield {
             "name": name,
             "label": group.label,
+            "word": group.word,
             "hardware": hardware(run),
             "torch": value(run.machine.get("torch", "not recorded")),
             "runs": newest + _further(group),
@@ -141,15 +145,22 @@ def in_runs(word: str) -> str:
 
 
 def _limits(comparison: Comparison) -> list[str]:
-    machines = len(comparison.machines)
-    if machines == 1:
-        first = "All runs are of one machine, or of machines with the same hardware: nothing here says what another "
-        first += "machine would show."
-    else:
-        first = (
-            f"These {machines} machines are compared, not all there are. What pays on all of them may not pay on the "
+    count = len(comparison.machines)
+    nothing = "nothing here says what other hardware would show."
+    if comparison.are_machines:
+        same = "These {} machines have the same hardware: {}"
+        several = (
+            "These {} machines are compared, not all there are. What pays on all of them may not pay on the next one."
         )
-        first += "next one."
+        first = same.format(count, nothing) if len(comparison.hardware) == 1 else several.format(count)
+    elif count == 1:
+        first = "All runs are of one machine: nothing here says what another machine would show."
+    else:
+        first = f"All runs are of the same hardware: {nothing}"
+        if len(comparison.hardware) > 1:
+            first = f"These are {len(comparison.hardware)} kinds of hardware, not all there are."
+        first += " Runs that do not say of which machine they are may be of one; they count apart, unless"
+        first += " --same-machine says that they are of one."
     limits = [f"Limits. {first}"]
     unusable = len(comparison.runs) - len(comparison.comparable)
     if unusable:
@@ -235,7 +246,7 @@ def _grade(comparison: Comparison, left: int, right: int) -> dict[str, str]:
     return {
         "left": comparison.labels[left],
         "right": comparison.labels[right],
-        "words": graded.shown,
+        "words": comparison.relation(left, right),
         "differing": "; ".join(map(str, graded.differing)) or "nothing",
         "unknown": "; ".join(map(str, graded.unknown)) or "nothing",
     }

@@ -26,6 +26,7 @@ from tipbench.engine.runner import Plan, answered, complete, run
 from tipbench.errors import UserError
 from tipbench.machine import describe
 from tipbench.machine.controls import controls
+from tipbench.machine.fingerprint import fingerprint
 from tipbench.machine.temporary import TemporaryFolderFull
 from tipbench.records import store
 from tipbench.records.fields import RunOptions
@@ -113,6 +114,7 @@ def measured(options: Options) -> tuple[int, Path]:
             controls=controlled,
             options=options.stored(discovery),
             planned=tuple(info.name for info in planned),
+            fingerprint="" if nodes else fingerprint(),
         )
         with store.create(options.results, stored) as writer:
             checked = tuple(record for record in options.checked if record.info in planned)

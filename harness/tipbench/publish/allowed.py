@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from signal import Signals
@@ -45,12 +45,16 @@ class Allowed:
         notices: what was wrong with its file.
         withheld: names of the pairs that are left out because the suite as installed here does not have them.
         earlier: earlier runs of the machine, as far as they did the same work, oldest first.
+        fingerprint: of its machine. It stays here, and says which runs of a comparison are of one machine.
+        reference: whether it is a reference run.
     """
 
     run: Run
     notices: tuple[Notice, ...]
     withheld: tuple[str, ...]
     earlier: tuple[Run, ...] = ()
+    fingerprint: str = field(default="", repr=False)
+    reference: bool = False
 
 
 def allowed(run: Run, notices: Sequence[Notice] = (), public_name: str = "") -> Allowed:

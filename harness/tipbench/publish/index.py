@@ -16,7 +16,7 @@ from tipbench.publish.wiki import ROOT, Page
 from tipbench.records.record import Run
 from tipbench.records.store import file_name
 from tipbench.report.answer import answers
-from tipbench.report.kinds import KINDS
+from tipbench.report.answer_kinds import KINDS
 from tipbench.report.markdown import render
 from tipbench.report.result import CONTROL, Result
 from tipbench.report.results import counts

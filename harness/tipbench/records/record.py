@@ -362,6 +362,8 @@ class Run:
         options: what `--resume` needs, as in `tipbench.records.fields.RunOptions`.
         planned: names of the pairs to be measured, in order.
         records: one for each pair on each device.
+        fingerprint: `tipbench.machine.fingerprint`: of runs on one machine it is equal. Empty if nothing identifies the
+            machine, of several nodes, and in runs until November 2026. It leaves the machine in the results file alone.
     """
 
     id: str
@@ -373,6 +375,7 @@ class Run:
     options: Mapping[str, Any]
     planned: tuple[str, ...]
     records: tuple[Record, ...] = ()
+    fingerprint: str = ""
 
     @property
     def folder(self) -> str:

@@ -11,8 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tipbench.report.gain import Gain
-from tipbench.report.kinds import (
+from tipbench.report.answer_kinds import (
     ACTS,
     ALONE,
     DEPENDS,
@@ -30,6 +29,7 @@ from tipbench.report.kinds import (
     USE,
     USE_IF,
 )
+from tipbench.report.gain import Gain
 from tipbench.report.measure import Effect, claim_of, effects
 from tipbench.report.result import CONTROL, Key, Result
 from tipbench.report.trained import trained

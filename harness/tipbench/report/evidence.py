@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from tipbench.report.kinds import DO_NOT, SMALL, UNCLEAR
+from tipbench.report.answer_kinds import DO_NOT, SMALL, UNCLEAR
 from tipbench.report.result import Result, promise_kept
 from tipbench.report.trained import in_full
 from tipbench.tip.pair import Claim

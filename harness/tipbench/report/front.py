@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tipbench.report.answer import Answer
-from tipbench.report.kinds import ACTS, IMPOSSIBLE, KINDS, SMALL, WORKLOADS
+from tipbench.report.answer_kinds import ACTS, IMPOSSIBLE, KINDS, SMALL, WORKLOADS
 from tipbench.report.ways import Way
 
 

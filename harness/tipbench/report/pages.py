@@ -25,6 +25,7 @@ from tipbench.report.evidence import facts, reason
 from tipbench.report.figures import sweeps, whole_jobs
 from tipbench.report.figures.drawing import Drawing
 from tipbench.report.html import ANCHORS
+from tipbench.report.kind import NONE, OfItsKind, agreement
 from tipbench.report.machine_words import brief_lines, field_rows, machine_words, versions
 from tipbench.report.measure import effects
 from tipbench.report.result import CONTROL, MEMORY_KINDS, Result
@@ -74,8 +75,15 @@ class Pages:
     drawings: Sequence[Drawing]
 
 
-def pages(run: Run, runs: Sequence[Sequence[Result]], notices: Sequence[Notice], layout: Layout) -> Pages:
-    """runs: the results of earlier runs that count in the answers, oldest first, and last those of this run."""
+def pages(
+    run: Run,
+    runs: Sequence[Sequence[Result]],
+    notices: Sequence[Notice],
+    layout: Layout,
+    kind: OfItsKind = NONE,
+) -> Pages:
+    """runs: the results of earlier runs that count in the answers, oldest first, and last those of this run. kind:
+    runs of its kind, which do not count."""
     tips: dict[str, list[Result]] = {}
     for result in runs[-1]:
         tips.setdefault(result.tip, []).append(result)
@@ -95,6 +103,7 @@ def pages(run: Run, runs: Sequence[Sequence[Result]], notices: Sequence[Notice],
         run=of_run,
         count=front.count(made),
         runs=max((answer.runs for answer in made), default=1),
+        kind=agreement(run, runs[-1], made, kind),
         controls=noise(controls),
         widening=_serial(runs[-1])["widening"],
         notices=[f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices],

@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tipbench.report.answer_kinds import ACTS, DEFAULT, DEPENDS, DO_NOT, SMALL, UNCLEAR, USE, USE_IF
 from tipbench.report.gain import Gain, gain_of
-from tipbench.report.kinds import ACTS, DEFAULT, DEPENDS, DO_NOT, SMALL, UNCLEAR, USE, USE_IF
 from tipbench.report.measure import Effect
 from tipbench.report.price import price
 from tipbench.report.result import Result
