@@ -27,6 +27,7 @@ from tipbench.cli import main
 from tipbench.engine import run as running
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.purpose import Purpose
+from tipbench.engine.runner import Plan
 from tipbench.records import store
 from tipbench.records.record import PairInfo, Record
 from tipbench.suite import commit
@@ -193,6 +194,40 @@ def test_what_is_typed_is_what_is_run_and_stored(say: Said, known: list[PairInfo
     assert {"seed": 7, "profile": "quick", "device": "cpu", "bare": True}.items() <= kept.options.items()
     assert kept.options["rules"] == 2, "by which it stays judged, whatever becomes of the rules"
     assert kept.controls == {}
+
+
+@pytest.mark.parametrize(
+    ("typed", "planned", "jobs"),
+    [
+        ("--profile quick", ["Alone", "Train", "Infer"], ["Train", "Infer"]),
+        ("--profile quick -k macro", ["Train", "Infer", "Second", "Unnamed"], ["Train", "Infer"]),
+        ("--profile quick own.Second own.Alone", ["Alone", "Second"], ["Second"]),
+        ("--profile quick own.Unnamed", ["Unnamed"], []),
+        ("--profile full", ["Alone", "Train", "Infer", "Second", "Unnamed"], []),
+    ],
+)
+def test_a_quick_run_begins_with_a_whole_job_of_each_task_and_so_does_its_resumption(
+    say: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str, planned: list[str], jobs: list[str]
+) -> None:
+    plans: list[tuple[list[str], list[str]]] = []
+
+    def measure(left: list[PairInfo], start: object, plan: Plan, *_: object) -> Iterator[Record]:
+        plans.append(([info.pair for info in left], [name.removeprefix("own.") for name in plan.jobs]))
+        yield from ()
+
+    whole = {"tip": tip("own"), "scale": "macro"}
+    first = {**whole, "first_of_task": True}
+    pairs = [
+        info("Alone", tip=tip("own")), info("Train", task="training", **first),
+        info("Infer", task="inference", **first), info("Second", task="training", **first),
+        info("Unnamed", task="processes", **whole),
+    ]  # fmt: skip
+    found = Discovery(tuple(pairs), (), 2, "2.15.0", "cpu", "S")
+    monkeypatch.setattr(running, "discovered", lambda options: (found, pairs))
+    monkeypatch.setattr(running, "run", measure)
+    assert say("run", *typed.split(), "--results", tmp_path)[0] == 0
+    assert say("run", "--resume", stored(tmp_path))[0] == 0
+    assert plans == [(planned, jobs)] * 2
 
 
 @pytest.mark.parametrize(
