@@ -27,6 +27,7 @@ from tipbench.cli import main
 from tipbench.engine import run as running
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.purpose import Purpose
+from tipbench.engine.runner import Plan
 from tipbench.records import store
 from tipbench.records.record import PairInfo, Record
 from tipbench.report import FORMATS
@@ -210,6 +211,40 @@ def test_a_runs_header_says_of_which_machine_it_is_and_nothing_else_does(
     texts = [path.read_text() for path in (tmp_path / "reports").rglob("*.*") if path.suffix != ".png"]
     assert len(texts) > len(FORMATS)
     assert not [text for text in (*map(str, shown), *texts) if "fedcba98" in text]
+
+
+@pytest.mark.parametrize(
+    ("typed", "planned", "jobs"),
+    [
+        ("--profile quick", ["Alone", "Train", "Infer"], ["Train", "Infer"]),
+        ("--profile quick -k macro", ["Train", "Infer", "Second", "Unnamed"], ["Train", "Infer"]),
+        ("--profile quick own.Second own.Alone", ["Alone", "Second"], ["Second"]),
+        ("--profile quick own.Unnamed", ["Unnamed"], []),
+        ("--profile full", ["Alone", "Train", "Infer", "Second", "Unnamed"], []),
+    ],
+)
+def test_a_quick_run_begins_with_a_whole_job_of_each_task_and_so_does_its_resumption(
+    say: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str, planned: list[str], jobs: list[str]
+) -> None:
+    plans: list[tuple[list[str], list[str]]] = []
+
+    def measure(left: list[PairInfo], start: object, plan: Plan, *_: object) -> Iterator[Record]:
+        plans.append(([info.pair for info in left], [name.removeprefix("own.") for name in plan.jobs]))
+        yield from ()
+
+    whole = {"tip": tip("own"), "scale": "macro"}
+    first = {**whole, "first_of_task": True}
+    pairs = [
+        info("Alone", tip=tip("own")), info("Train", task="training", **first),
+        info("Infer", task="inference", **first), info("Second", task="training", **first),
+        info("Unnamed", task="processes", **whole),
+    ]  # fmt: skip
+    found = Discovery(tuple(pairs), (), 2, "2.15.0", "cpu", "S")
+    monkeypatch.setattr(running, "discovered", lambda options: (found, pairs))
+    monkeypatch.setattr(running, "run", measure)
+    assert say("run", *typed.split(), "--results", tmp_path)[0] == 0
+    assert say("run", "--resume", stored(tmp_path))[0] == 0
+    assert plans == [(planned, jobs)] * 2
 
 
 @pytest.mark.parametrize(

@@ -174,6 +174,8 @@ class ResNetTraining(_Training, TrainResNet):
 class GPTTraining(_Training, TrainGPT):
     """Training a small GPT."""
 
+    first_of_task = True
+
 
 class LargerBatch(_Training, TrainGPT, untuned=partial(grad_accumulation, pieces=2)):
     """What the memory buys: a batch that float32 takes in two halves, and 16 bits at once. Read the memory beside."""
