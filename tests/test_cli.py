@@ -215,8 +215,8 @@ def test_a_quick_run_begins_with_a_whole_job_of_each_task_and_so_does_its_resump
         plans.append(([info.pair for info in left], [name.removeprefix("own.") for name in plan.jobs]))
         yield from ()
 
-    whole = {"tip": tip("own"), "scale": "macro"}
-    first = {**whole, "first_of_task": True}
+    whole: dict[str, Any] = {"tip": tip("own"), "scale": "macro"}
+    first: dict[str, Any] = {**whole, "first_of_task": True}
     pairs = [
         info("Alone", tip=tip("own")), info("Train", task="training", **first),
         info("Infer", task="inference", **first), info("Second", task="training", **first),
