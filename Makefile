@@ -50,7 +50,7 @@ bench: setup native measure ## measure every tip that can run here, then report 
 
 quick: BUDGET := 5m
 quick: PROFILE := quick --budget $(BUDGET)
-quick: setup native measure ## answers from one job of training, inference and several processes, then operations (5 minutes)
+quick: setup native measure ## one whole job of training, inference and several processes first, then operations (5 minutes)
 
 # The report is written even if some pair failed (status 1); the run's own status is what make ends with.
 .PHONY: measure
