@@ -7,12 +7,12 @@ one: page faults. jemalloc and tcmalloc keep what was given back, for a while at
 Why people write the baseline: glibc's allocator is what a program gets.
 
 What to expect: the more, the more of the time is page faults: large temporaries, many of them. The guide preloads
-jemalloc and sets nothing; then jemalloc, too, gives back blocks of 8 MB and more at once, and gains nothing on
-them: that is the variant `jemalloc_bare`. PyTorch's own launcher (`python -m torch.backends.xeon.run_cpu
---enable-jemalloc`) sets MALLOC_CONF as well, and this is what is judged: a threshold of 1 is below all that jemalloc
-takes for large, which ends the special treatment, and pages are kept for 10 seconds. `jemalloc_keeping` keeps them for
-ever. glibc can be set likewise by two environment variables and without a library: that is `glibc_keeping`. (Both must
-be set: one alone turns off glibc's own adjustment and makes it worse.)
+jemalloc and sets nothing, which is the variant `jemalloc_bare`. PyTorch's own launcher (`python -m
+torch.backends.xeon.run_cpu --enable-jemalloc`) sets MALLOC_CONF as well, and that is what is judged. With neither does
+jemalloc 5.3.0 keep blocks of 8 MB and more, or smaller ones that lie side by side and are as large together: it gives
+them back at once, and gains nothing on them. `jemalloc_keeping` sets it to keep them for ever. glibc can be set likewise
+by two environment variables and without a library: that is `glibc_keeping`. (Both must be set: one alone turns off
+glibc's own adjustment and makes it worse.)
 
 The harness sets these two variables for all other pairs, so here the baseline runs without them, and `glibc_keeping`
 is what all other pairs run with: what it brings is what they have been spared.
@@ -106,10 +106,13 @@ TIP = Tip(
     mechanism=Mechanism("allocator in use, and page faults a step", allocator_and_faults, other_allocator),
     published="ResNet-50, batch 32: 304 -> 262 ms; TorchServe 2.2x (PyTorch Performance Tuning Guide)",
     note=(
-        "jemalloc preloaded alone gives blocks of 8 MB and more back at once: set MALLOC_CONF as well, as PyTorch's "
-        "launcher does"
+        "jemalloc gives blocks of 8 MB and more back at once, also as PyTorch's launcher sets it: set dirty_decay_ms:-1 "
+        "as well"
     ),
-    why_not="Where page faults are a small part of a step's time, no allocator saves much of it.",
+    why_not=(
+        "A library that gives large blocks back to the kernel at once saves no page fault: glibc does, and so does "
+        "jemalloc where it is not set to keep them."
+    ),
 )
 
 
