@@ -10,9 +10,9 @@ What to expect: the more, the more of the time is page faults: large temporaries
 jemalloc and sets nothing, which is the variant `jemalloc_bare`. PyTorch's own launcher (`python -m
 torch.backends.xeon.run_cpu --enable-jemalloc`) sets MALLOC_CONF as well, and that is what is judged. With neither does
 jemalloc 5.3.0 keep blocks of 8 MB and more, or smaller ones that lie side by side and are as large together: it gives
-them back at once, and gains nothing on them. `jemalloc_keeping` sets it to keep them for ever. glibc can be set likewise
-by two environment variables and without a library: that is `glibc_keeping`. (Both must be set: one alone turns off
-glibc's own adjustment and makes it worse.)
+them back at once, and gains nothing on them. `jemalloc_keeping` sets it to keep them for ever. glibc can be set so by
+two environment variables and without a library: that is `glibc_keeping`. (Both must be set: one alone turns off glibc's
+own adjustment and makes it worse.)
 
 The harness sets these two variables for all other pairs, so here the baseline runs without them, and `glibc_keeping`
 is what all other pairs run with: what it brings is what they have been spared.
@@ -106,8 +106,8 @@ TIP = Tip(
     mechanism=Mechanism("allocator in use, and page faults a step", allocator_and_faults, other_allocator),
     published="ResNet-50, batch 32: 304 -> 262 ms; TorchServe 2.2x (PyTorch Performance Tuning Guide)",
     note=(
-        "jemalloc gives blocks of 8 MB and more back at once, also as PyTorch's launcher sets it: set dirty_decay_ms:-1 "
-        "as well"
+        "jemalloc gives blocks of 8 MB and more back at once, also as PyTorch's launcher sets it: set "
+        "dirty_decay_ms:-1 as well"
     ),
     why_not=(
         "A library that gives large blocks back to the kernel at once saves no page fault: glibc does, and so does "
