@@ -66,7 +66,8 @@ def jemalloc_settings() -> str:
     no_block_is_oversize = jemalloc_answers("opt.oversize_threshold", ctypes.c_size_t()) == 0
     purges_beside = jemalloc_answers("opt.background_thread", ctypes.c_bool())
     keeps_for_ever = jemalloc_answers("opt.dirty_decay_ms", ctypes.c_ssize_t()) == -1
-    return " as PyTorch's launcher sets it" * (no_block_is_oversize and purges_beside) + " keeping" * keeps_for_ever
+    as_launched = " as PyTorch's launcher sets it" if no_block_is_oversize and purges_beside else ""
+    return as_launched + (" keeping" if keeps_for_ever else "")
 
 
 def jemalloc_answers(setting: str, value: Any) -> Any:
