@@ -108,11 +108,17 @@ def test_the_noise_floor_is_how_far_from_equal_the_intervals_of_identical_code_r
     assert f"can detect effects of {middle} or more ({wide} in Wide, the noisiest)" in markdown(shown)
 
 
+def test_the_limits_name_what_every_row_was_measured_with(made: Run) -> None:
+    (limits,) = [line for line in markdown(made).splitlines() if "**Limits.**" in line]
+    assert "both of glibc's thresholds at 16 GiB" in limits
+
+
 def test_bare_and_quick_runs_say_so_and_repeat_so() -> None:
     options = {"profile": "quick", "bare": True}
     shown = markdown(run([measured(info(), {"optimized": 0.3})], options=options, controls={}))
     assert "Measured with `--bare`" in shown
     assert "the run was made with `--bare`" in shown, "in place of the table of controls"
+    assert "thresholds" not in shown
     assert "`tipbench run made-up.Pair --profile quick --bare`" in shown
 
 

@@ -270,6 +270,16 @@ def test_texts_and_code_of_a_tip_are_the_suites_own() -> None:
     assert "canary" not in shown(changed)
 
 
+@pytest.mark.parametrize(("stored_text", "published"), [("", ""), ("canary", SUITES.fields["why_not"])])
+def test_why_there_may_be_no_gain_is_the_suites_word_where_the_run_holds_any(stored_text: str, published: str) -> None:
+    about = FULL.records[2].info
+    record = dataclasses.replace(
+        FULL.records[2], info=dataclasses.replace(about, tip={**about.tip, "why_not": stored_text})
+    )
+    changed = dataclasses.replace(FULL, records=(*FULL.records[:2], record, *FULL.records[3:]))
+    assert allowed(changed).run.records[2].info.tip["why_not"] == published
+
+
 def test_notices_name_no_file() -> None:
     texts = ("truncated: canary", "not a valid record (canary); lost", "canary is stored a second time")
     stored_here = [Notice(Path("/home/canary/x.jsonl"), line, text) for line, text in enumerate(texts, 3)]

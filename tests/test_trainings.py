@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.jobs.digits import Recipe
+from benchmarks.gpu import amp
+from benchmarks.jobs.digits import Recipe, Tuned
 from benchmarks.training import batch_size, grad_clipping, one_cycle
 from tests.made_up import info, measured, run, trainings
 from tipbench.records.fields import MalformedRecord, converted
@@ -238,6 +239,31 @@ def test_a_training_goes_on_from_the_batch_to_the_score() -> None:
     assert not never.reached
     assert never.steps == 2 * (1347 // 64)
     assert never.score == found.score, "the score is that of the same epoch, reached or not"
+
+
+TUNED = {
+    "batch-size": batch_size.RATES.values(),
+    "grad-clipping": [grad_clipping.LOWER_RATE],
+    "one-cycle": [each for each in vars(one_cycle).values() if isinstance(each, Tuned)],
+}
+
+
+@pytest.mark.parametrize("tip", TUNED)
+def test_what_was_tuned_is_not_on_the_edge_of_what_was_tried(tip: str) -> None:
+    assert TUNED[tip]
+    for tuned in TUNED[tip]:
+        assert tuned.is_inside, tuned
+
+
+def test_the_edge_of_what_was_tried_is_no_choice() -> None:
+    for chosen, is_inside in ((0.1, False), (0.2, True), (0.25, False), (0.4, False)):
+        assert Tuned((0.1, 0.2, 0.4), chosen).is_inside == is_inside
+
+
+def test_all_sides_of_a_training_are_what_was_tuned() -> None:
+    """Whole trainings of the answer and of its baselines have no rate beside those that were tried."""
+    assert amp.DigitsAccuracy.recipe.rate == one_cycle.RATE.chosen
+    assert set(batch_size.RATES) == {batch_size.SMALL, *batch_size.LARGER}
 
 
 def test_clipping_bounds_how_far_a_step_moves_the_weights() -> None:

@@ -7,12 +7,12 @@ one: page faults. jemalloc and tcmalloc keep what was given back, for a while at
 Why people write the baseline: glibc's allocator is what a program gets.
 
 What to expect: the more, the more of the time is page faults: large temporaries, many of them. The guide preloads
-jemalloc and sets nothing; then jemalloc, too, gives back blocks of 8 MB and more at once, and gains nothing on
-them: that is the variant `jemalloc_bare`. PyTorch's own launcher (`python -m torch.backends.xeon.run_cpu
---enable-jemalloc`) sets MALLOC_CONF as well, and this is what is judged: a threshold of 1 is below all that jemalloc
-takes for large, which ends the special treatment, and pages are kept for 10 seconds. `jemalloc_keeping` keeps them for
-ever. glibc can be set likewise by two environment variables and without a library: that is `glibc_keeping`. (Both must
-be set: one alone turns off glibc's own adjustment and makes it worse.)
+jemalloc and sets nothing, which is the variant `jemalloc_bare`. PyTorch's own launcher (`python -m
+torch.backends.xeon.run_cpu --enable-jemalloc`) sets MALLOC_CONF as well, and that is what is judged. With neither does
+jemalloc 5.3.0 keep blocks of 8 MB and more, or smaller ones that lie side by side and are as large together: it gives
+them back at once, and gains nothing on them. `jemalloc_keeping` sets it to keep them for ever. glibc can be set so by
+two environment variables and without a library: that is `glibc_keeping`. (Both must be set: one alone turns off glibc's
+own adjustment and makes it worse.)
 
 The harness sets these two variables for all other pairs, so here the baseline runs without them, and `glibc_keeping`
 is what all other pairs run with: what it brings is what they have been spared.
@@ -63,10 +63,11 @@ def allocator_and_faults(step: Step) -> str:
 
 def jemalloc_settings() -> str:
     """What the jemalloc of this process does with blocks that are given back, by its own answer."""
-    no_block_is_oversize = bool(jemalloc_answers("opt.oversize_threshold", ctypes.c_size_t()) == 0)
-    purges_beside = bool(jemalloc_answers("opt.background_thread", ctypes.c_bool()))
-    keeps_for_ever = bool(jemalloc_answers("opt.dirty_decay_ms", ctypes.c_ssize_t()) == -1)
-    return " as PyTorch's launcher sets it" * (no_block_is_oversize and purges_beside) + " keeping" * keeps_for_ever
+    no_block_is_oversize = jemalloc_answers("opt.oversize_threshold", ctypes.c_size_t()) == 0
+    purges_beside = jemalloc_answers("opt.background_thread", ctypes.c_bool())
+    keeps_for_ever = jemalloc_answers("opt.dirty_decay_ms", ctypes.c_ssize_t()) == -1
+    as_launched = " as PyTorch's launcher sets it" if no_block_is_oversize and purges_beside else ""
+    return as_launched + (" keeping" if keeps_for_ever else "")
 
 
 def jemalloc_answers(setting: str, value: Any) -> Any:
@@ -106,10 +107,13 @@ TIP = Tip(
     mechanism=Mechanism("allocator in use, and page faults a step", allocator_and_faults, other_allocator),
     published="ResNet-50, batch 32: 304 -> 262 ms; TorchServe 2.2x (PyTorch Performance Tuning Guide)",
     note=(
-        "jemalloc preloaded alone gives blocks of 8 MB and more back at once: set MALLOC_CONF as well, as PyTorch's "
-        "launcher does"
+        "jemalloc gives blocks of 8 MB and more back at once, also as PyTorch's launcher sets it: set "
+        "dirty_decay_ms:-1 as well"
     ),
-    why_not="Where page faults are a small part of a step's time, no allocator saves much of it.",
+    why_not=(
+        "A library that gives large blocks back to the kernel at once saves no page fault: glibc does, and so does "
+        "jemalloc where it is not set to keep them."
+    ),
 )
 
 

@@ -25,6 +25,7 @@ from benchmarks.jobs.digits import Recipe
 from benchmarks.jobs.image_classification import TrainResNet
 from benchmarks.jobs.language_model import TrainGPT
 from benchmarks.training.grad_accumulation import grad_accumulation
+from benchmarks.training.one_cycle import BATCH, LONGEST, RATE, TARGET
 from tipbench.tip.words import (
     Claim,
     Equal,
@@ -142,7 +143,7 @@ class DigitsAccuracy(Pair):
     trainings = 12
     sizes = Sizes(dict(images=1024))
 
-    recipe = Recipe(batch=32, rate=0.016, target=0.97, epochs=5, longest=12)
+    recipe = Recipe(BATCH, RATE.chosen, TARGET, epochs=5, longest=LONGEST)
 
     def baseline(self) -> Training:
         return self.recipe.on(self.device, self.size["images"])

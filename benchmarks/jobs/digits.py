@@ -56,6 +56,27 @@ def network(width: int) -> nn.Sequential:
 
 
 @dataclass(frozen=True)
+class Tuned:
+    """A setting that was chosen among several by `tune`, or by a file's own trainings.
+
+    tried: the values in rising order. chosen: one of them, with a lower and a higher one tried beside it: beyond the
+    edge of what was tried there may be a better one.
+    """
+
+    tried: tuple[float, ...]
+    chosen: float
+
+    @property
+    def is_inside(self) -> bool:
+        return self.chosen in self.tried[1:-1] and list(self.tried) == sorted(self.tried)
+
+
+def geometric(least: float, ratio: float = 1.6, count: int = 6) -> tuple[float, ...]:
+    """Learning rates to try, each so many times the one before, with three digits."""
+    return tuple(float(f"{least * ratio**number:.3g}") for number in range(count))
+
+
+@dataclass(frozen=True)
 class Recipe:
     """How the network is trained, with SGD: batches of `batch` images at the learning rate `rate`.
 
@@ -129,11 +150,12 @@ def right(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> float
     return found
 
 
-def tune(build: Callable[..., Recipe], grid: Iterable[tuple[float, ...]]) -> None:
+def tune(build: Callable[..., Recipe], grid: Iterable[tuple[float, ...]], proofs: int = 2) -> None:
     """Print the steps to the target of the recipe built with each setting of a grid, and the best one.
 
-    In the order of their expected steps with TUNING_SEEDS they are tried with PROVING_SEEDS, until two reach the target
-    with nine of ten there; of these the best is taken: few seeds alone would often pick what was lucky. Steps, unlike
+    In the order of their expected steps with TUNING_SEEDS they are tried with PROVING_SEEDS, until `proofs` reach the
+    target with nine of ten there; of these the best is taken: few seeds alone would often pick what was lucky, the more
+    so the more settings there are. Steps, unlike
     seconds, are the same when another runs the command, but for the rounding of other processors.
     """
     torch.set_num_threads(1)
@@ -143,7 +165,7 @@ def tune(build: Callable[..., Recipe], grid: Iterable[tuple[float, ...]]) -> Non
         steps, share = expected_steps(build, setting, PROVING_SEEDS)
         if share >= 0.9:
             proved[setting] = steps
-        if len(proved) == 2:
+        if len(proved) == proofs:
             break
     print(
         f"best: {_call(build, min(proved, key=proved.__getitem__))}\n" if proved else "none is reliable\n", flush=True

@@ -6,6 +6,7 @@ The text is the standard library's own source, which every machine has.
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar, Literal
 
 import torch
 from torch import nn
@@ -117,7 +118,7 @@ def language_model(
 class TrainGPT(MacroPair):
     """A GPT of `layers` blocks, `width` numbers a token, trained on `batch` windows of `context` bytes."""
 
-    task = "training"
+    task: ClassVar[Literal["", "training", "inference"]] = "training"
 
     # AdamW divides a gradient by its own size, so the rounding of small gradients shows in full.
     tolerance = 1e-3

@@ -93,7 +93,10 @@ def _fields(text: str) -> dict[str, Any] | None:
     for node in ast.parse(text).body:
         match node:
             case ast.Assign(targets=[ast.Name(id="TIP")], value=ast.Call(keywords=keywords)):
-                return {**FIELDS, **{word.arg: _value(word.value) for word in keywords if word.arg in FIELDS}}
+                return {
+                    **FIELDS,
+                    **{word.arg: _value(word.value) for word in keywords if word.arg and word.arg in FIELDS},
+                }
     return None
 
 
