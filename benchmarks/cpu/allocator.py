@@ -60,6 +60,13 @@ TIP = Tip(
     id="allocator",
     title="Use jemalloc or tcmalloc",
     do="LD_PRELOAD=libjemalloc.so.2 python train.py",
+    ways={
+        "tcmalloc": "LD_PRELOAD=libtcmalloc_minimal.so.4 python train.py",
+        "jemalloc_keeping": (
+            "LD_PRELOAD=libjemalloc.so.2 MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1 python train.py"
+        ),
+        "glibc_keeping": ("MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_MMAP_THRESHOLD_=17179869184 python train.py"),
+    },
     against="glibc's allocator, with nothing set",
     guide=("A2.4",),
     claim=Claim.FASTER,
@@ -161,7 +168,7 @@ ON_ANY_JOB = (
     ),
     Way(
         name="tcmalloc",
-        do="LD_PRELOAD=libtcmalloc.so.4 python train.py",
+        do="LD_PRELOAD=libtcmalloc_minimal.so.4 python train.py",
         settings=ProcessSettings(preload=("tcmalloc",)),
         without=THRESHOLDS,
         needs=(library("tcmalloc"),),
@@ -170,7 +177,7 @@ ON_ANY_JOB = (
     ),
     Way(
         name="glibc-keeping",
-        do=" ".join(f"{name}={SIXTEEN_GIB}" for name in THRESHOLDS),
+        do=TIP.ways["glibc_keeping"],
         settings=ProcessSettings(env=tuple((name, SIXTEEN_GIB) for name in sorted(THRESHOLDS))),
         without=THRESHOLDS,
         devices=("cpu",),
