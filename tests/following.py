@@ -94,13 +94,12 @@ class Calling(nn.Module):
 
 def as_the_activation(pair: Any, variant: Variant, text: str) -> Step:
     def activation() -> nn.Module:
-        module: nn.Module = Calling(function) if function else value_of(text)
+        module: nn.Module = Calling(names["gelu"]) if "gelu" in names else value_of(text)
         return module
 
     names = names_of_code()
-    if variant.name == "optimized":
+    if variant.name == "optimized":  # a function; the other text is a module
         executed(ast.parse(text).body, names)
-    function = names.get("gelu")
     return language_model(pair.device, activation=activation, **pair.size).step
 
 
@@ -131,7 +130,8 @@ def settings_of(optimizer: Any) -> dict[str, Any]:
 def as_attention(pair: Any, variant: Variant, text: str) -> Step:
     job = pair.job()
     for block in gpt_blocks(job):
-        block.attend = lambda query, key, value: value_of(text, query=query, key=key, value=value)
+        attend = lambda query, key, value: value_of(text, query=query, key=key, value=value)  # noqa: E731
+        block.attend = attend  # type: ignore[assignment]
     step: Step = pair.step_of(job)
     return step
 
@@ -265,6 +265,19 @@ def with_ddp(pair: Any, variant: Variant, text: str) -> Step:
     return job.step
 
 
+def in_a_process_of_its_own(pair: Any, variant: Variant, text: str) -> Step:
+    job = pair.job()
+    model = job.model
+    follow(text, job)
+
+    def step() -> nn.Module:
+        job.step()
+        written: nn.Module = model
+        return written
+
+    return step
+
+
 def with_ddp_of_reversed_layers(pair: Any, variant: Variant, text: str) -> Step:
     job = shared_job(pair)
     assert isinstance(job.model, GPT)
@@ -298,6 +311,7 @@ FOLLOWING: Mapping[str, Following] = {
     "preallocate": before_each_epoch,
     "no-sync": accumulating,
     "ddp-buckets": with_ddp,
+    "ddp-not-dp": in_a_process_of_its_own,
     "layer-order": with_ddp_of_reversed_layers,
 }
 

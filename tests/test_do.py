@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -25,16 +26,15 @@ from tests.test_pairs import FOR_GPUS, PAIRS, AtTestSize, alone, one_thread, pyt
 from tests.test_tips import SHELL
 from tests.written import IMPORTED, OF_A_BATCH, OF_A_JOB, executed, free_names
 from tipbench.suite.files import BENCHMARKS, load, pair_files
-from tipbench.tip.pair import Step, Tip, Variant, to_write, variants
+from tipbench.tip.pair import Step, Tip, Variant, to_write, to_write_untried, variants
 from tipbench.worker import checks, switches
 from tipbench.worker.guard import seed_generators
 from tipbench.worker.outputs import Outputs, snapshot, worst_difference
 
 __all__ = ["alone", "one_thread", "pytestmark"]
 
-TIPS: dict[str, Tip] = {
-    module.TIP.id: module.TIP for module in (load(file, BENCHMARKS) for file in pair_files(BENCHMARKS))
-}
+MODULES = [load(file, BENCHMARKS) for file in pair_files(BENCHMARKS)]
+TIPS: dict[str, Tip] = {module.TIP.id: module.TIP for module in MODULES}
 TEXTS = [
     (name, variant, text)
     for name, pair in PAIRS.items()
@@ -136,6 +136,20 @@ def test_a_text_uses_no_names_but_those_of_a_job_or_of_the_code_it_belongs_to(ti
         assert free_names(text) <= known
 
 
+@pytest.mark.parametrize("module", MODULES, ids=[module.TIP.id for module in MODULES])
+def test_what_a_person_writes_for_a_way_is_complete(module: ModuleType) -> None:
+    for way in getattr(module, "ON_ANY_JOB", ()):
+        text = way.do or module.TIP.do
+        assert SHELL.match(text) or free_names(text) <= OF_A_JOB | OF_A_BATCH
+
+
+def test_the_values_of_a_sweep_are_filled_in_or_left_open() -> None:
+    pair = PAIRS["batch-size.DigitsTraining"]
+    _, first, *_ = variants(pair)
+    assert to_write(TIPS["batch-size"], first).startswith("loader = DataLoader(data, batch_size=64, ")
+    assert to_write_untried(TIPS["batch-size"], [pair]).startswith("loader = DataLoader(data, batch_size=..., ")
+
+
 @pytest.mark.parametrize("tip", TIPS.values(), ids=TIPS)
 def test_ways_are_variants(tip: Tip) -> None:
     pairs = [pair for name, pair in PAIRS.items() if name.startswith(f"{tip.id}.")]
@@ -221,6 +235,8 @@ def test_layers_in_the_written_order_are_averaged_as_early_as_they_were() -> Non
     count, width, batch = (pair.size[size] for size in ("layers", "width", "batch"))
 
     class Perceptron(nn.Module):
+        layers: nn.ModuleList
+
         def __init__(self) -> None:
             super().__init__()
             layers = [nn.Linear(width, width, bias=False) for _ in range(count)]

@@ -102,7 +102,8 @@ def follow(text: str, job: Job, **more: Any) -> dict[str, Any]:
     job.model, job.optimizer, job.loader = names["model"], names["optimizer"], lambda: loader  # type: ignore[method-assign]
     if written.lines:
         loop = TRAINING if job.optimizer is not None else INFERENCE
-        job.run = _for_each_batch(_compiled(written.for_each_batch(loop)), names)  # type: ignore[method-assign]
+        run = _for_each_batch(_compiled(written.for_each_batch(loop)), names)
+        job.run = run  # type: ignore[method-assign, assignment]
     return names
 
 

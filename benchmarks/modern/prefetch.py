@@ -251,7 +251,10 @@ ON_ANY_JOB = (
     Way(
         partial(prefetch, prefetch_factor=FURTHER[0]),
         loading_in_workers,
-        do=f"loader = DataLoader(data, num_workers=loader.num_workers, prefetch_factor={FURTHER[0]})",
+        do=(
+            "loader = DataLoader(data, batch_size=batch_size, num_workers=loader.num_workers, persistent_workers=True, "
+            f"prefetch_factor={FURTHER[0]})"
+        ),
         phase="loading",
     ),
 )

@@ -81,7 +81,7 @@ Lines of `do` stand before it, up to the first that is about a batch: that uses 
 or calls a method of the optimizer. From there on they take the place of the lines that make the same calls, and stand
 at the end where no line does. A `for` over the `loader` takes the place of the whole. Names besides: `data`, which the
 loader loads; its `batch_size`; the learning `rate`; how many `epochs`; `model.blocks`, the blocks that a model repeats.
-`torch`, `nn`, `F` and `DataLoader` are imported. What belongs into the code of a model or a dataset has that code's names.
+`torch`, `nn`, `F` and `DataLoader` are imported. Code of a model or a dataset has names of its own.
 """
 
 
@@ -287,6 +287,14 @@ def to_write(tip: Tip, variant: Variant) -> str:
     text = tip.do if variant.builder == "optimized" else tip.ways.get(variant.name, "")
     for name, value in variant.arguments.items():
         text = text.replace(f"{{{name}}}", str(value))
+    return text
+
+
+def to_write_untried(tip: Tip, pairs: Iterable[type[Pair]]) -> str:
+    """What a reader writes who tries the tip himself: with `...` for the value of a sweep. pairs: of the tip."""
+    text = tip.do
+    for name in {name for pair in pairs for variant in variants(pair) for name in variant.arguments}:
+        text = text.replace(f"{{{name}}}", "...")
     return text
 
 
