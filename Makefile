@@ -49,8 +49,8 @@ bench: PROFILE := full --budget $(BUDGET)
 bench: setup native measure ## measure every tip that can run here, then report (45 minutes; another time: BUDGET=2h)
 
 quick: BUDGET := 5m
-quick: PROFILE := quick -k micro --budget $(BUDGET)
-quick: setup native measure ## the operations alone, without whole jobs (5 minutes)
+quick: PROFILE := quick --budget $(BUDGET)
+quick: setup native measure ## answers from one job of training, inference and several processes, then operations (5 minutes)
 
 # The report is written even if some pair failed (status 1); the run's own status is what make ends with.
 .PHONY: measure
@@ -71,12 +71,13 @@ test-all: setup native ## run all others: whole jobs, wikis, browsers, nodes, si
 test-gpu: setup ## the checks of every pair on this machine's GPU, at tiny size
 	@TIPBENCH_TEST_DEVICE=cuda $(BIN)/python -m pytest tests/test_pairs.py --benchmark-disable -W default
 
-# Time on a GPU may be short: whatever the checks find, the operations are measured and reported all the same.
+# Time on a GPU may be short: whatever the checks find, one whole job of training and of inference is measured (of several
+# processes too where there are several cards), then the operations, and reported. No GPU has run this yet.
 gpu: BUDGET := 8m
-gpu: setup ## all that a borrowed GPU machine is good for: its checks, the operations measured, the report
+gpu: setup ## on a borrowed GPU: all checks, then as `make quick`, with the report (never run on a GPU so far)
 	@worst=0; \
 	$(MAKE) test-gpu || worst=$$?; \
-	$(MAKE) measure PROFILE="quick -k micro --device cuda --budget $(BUDGET)" || { status=$$?; [ $$status -le $$worst ] || worst=$$status; }; \
+	$(MAKE) measure PROFILE="quick --device cuda --budget $(BUDGET)" || { status=$$?; [ $$status -le $$worst ] || worst=$$status; }; \
 	exit $$worst
 
 lint: setup ## ruff, mypy, which room may import which, and no file over 400 lines

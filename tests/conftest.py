@@ -38,9 +38,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def own_environment() -> Iterator[None]:
-    """A lock of the tests' own, and no word of pytest-xdist: what the commands they start inherit."""
+    """A lock and a state folder of the tests' own, and no word of pytest-xdist: what commands they start inherit."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("TIPBENCH_LOCK", os.path.join(folder, "lock"))
+        patch.setenv("XDG_STATE_HOME", os.path.join(folder, "state"))
         # By this one pytest-benchmark, in a pytest that a test starts, would know of other tests at the same time.
         patch.delenv("PYTEST_XDIST_WORKER", raising=False)
         # Ignored where pytest was started in the background, and so it would be by the commands under test.

@@ -171,7 +171,7 @@ def realistic() -> Run:
     trees = {"baseline": {"tree": 900 * MIB}, **{name: {"tree": (900 + 210 * n) * MIB} for name, n in numbers.items()}}
     same_bits = dict.fromkeys(sweep, BITWISE)
     workers = count("processes that decode", 1, **numbers)
-    training: dict[str, Any] = {"scale": "macro"}
+    training: dict[str, Any] = {"scale": "macro", "task": "training"}
     libjemalloc = VariantRecord("skipped", Reason("needs.native", {"library": "libjemalloc"}))
     ways = {"optimized": 0.1, "thresholds": 0.02}
     temporaries = measured(info("Temporaries", list(ways), tip=allocator), ways, spread=0.03, launches=18)

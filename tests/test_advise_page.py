@@ -35,7 +35,7 @@ def speedup(factor: float, once: tuple[float, float] | None = (3.0, 3.0)) -> Res
 
 
 def together(whole: float, *, left_out: dict[str, Result] | None = None, **on_top: float) -> Outcome:
-    alone = run([measured(info("Alone", tip=tip(name)), {"optimized": 0.1}) for name in "abc"])
+    alone = run([measured(info("Alone", tip=tip(name), scale="macro"), {"optimized": 0.1}) for name in "abc"])
     each = {f"{WITHOUT}{name}": speedup(factor) for name, factor in on_top.items()}
     return Outcome(SURVEY, alone, tuple(on_top), {"optimized": speedup(whole), **each}, left_out or {})
 

@@ -27,8 +27,10 @@ from tipbench.cli import main
 from tipbench.engine import run as running
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.purpose import Purpose
+from tipbench.engine.runner import Plan
 from tipbench.records import store
 from tipbench.records.record import PairInfo, Record
+from tipbench.report import FORMATS
 from tipbench.suite import commit
 from tipbench.suite import discover as discovery
 from tipbench.suite.discover import Discovery
@@ -182,7 +184,7 @@ def test_a_folder_that_is_not_there_or_holds_no_pairs_is_refused(say: Said, tmp_
 def test_resume_takes_no_other_options(say: Said, tmp_path: Path, extra: str) -> None:
     code, _, err = say("run", "--resume", tmp_path / "run.jsonl", *extra.split())
     assert code == 2
-    assert "give it no names, and of the options only --from, --budget and --rdzv" in err
+    assert "give it no names, and of the options only --from, --budget, --rdzv and --same-machine" in err
 
 
 def test_what_is_typed_is_what_is_run_and_stored(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
@@ -193,6 +195,56 @@ def test_what_is_typed_is_what_is_run_and_stored(say: Said, known: list[PairInfo
     assert {"seed": 7, "profile": "quick", "device": "cpu", "bare": True}.items() <= kept.options.items()
     assert kept.options["rules"] == 2, "by which it stays judged, whatever becomes of the rules"
     assert kept.controls == {}
+
+
+def test_a_runs_header_says_of_which_machine_it_is_and_nothing_else_does(
+    say: Said, known: list[PairInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "fingerprint", lambda: "fedcba98" * 4)
+    shown: list[object] = [*say("run", "--results", tmp_path)]
+    file = stored(tmp_path)
+    assert store.header(file).fingerprint == "fedcba98" * 4
+    shown += say("report", file, "--out", tmp_path / "reports", *(f"--format={each}" for each in FORMATS))
+    again = file.with_name("again.jsonl")
+    again.write_text(file.read_text().replace(store.header(file).id, "f" * 32))
+    shown += [text for each in ("md", "csv", "json") for text in say("compare", file, again, "--format", each)]
+    texts = [path.read_text() for path in (tmp_path / "reports").rglob("*.*") if path.suffix != ".png"]
+    assert len(texts) > len(FORMATS)
+    assert not [text for text in (*map(str, shown), *texts) if "fedcba98" in text]
+
+
+@pytest.mark.parametrize(
+    ("typed", "planned", "jobs"),
+    [
+        ("--profile quick", ["Alone", "Train", "Infer"], ["Train", "Infer"]),
+        ("--profile quick -k macro", ["Train", "Infer", "Second", "Unnamed"], ["Train", "Infer"]),
+        ("--profile quick own.Second own.Alone", ["Alone", "Second"], ["Second"]),
+        ("--profile quick own.Unnamed", ["Unnamed"], []),
+        ("--profile full", ["Alone", "Train", "Infer", "Second", "Unnamed"], []),
+    ],
+)
+def test_a_quick_run_begins_with_a_whole_job_of_each_task_and_so_does_its_resumption(
+    say: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str, planned: list[str], jobs: list[str]
+) -> None:
+    plans: list[tuple[list[str], list[str]]] = []
+
+    def measure(left: list[PairInfo], start: object, plan: Plan, *_: object) -> Iterator[Record]:
+        plans.append(([info.pair for info in left], [name.removeprefix("own.") for name in plan.jobs]))
+        yield from ()
+
+    whole = {"tip": tip("own"), "scale": "macro"}
+    first = {**whole, "first_of_task": True}
+    pairs = [
+        info("Alone", tip=tip("own")), info("Train", task="training", **first),
+        info("Infer", task="inference", **first), info("Second", task="training", **first),
+        info("Unnamed", task="processes", **whole),
+    ]  # fmt: skip
+    found = Discovery(tuple(pairs), (), 2, "2.15.0", "cpu", "S")
+    monkeypatch.setattr(running, "discovered", lambda options: (found, pairs))
+    monkeypatch.setattr(running, "run", measure)
+    assert say("run", *typed.split(), "--results", tmp_path)[0] == 0
+    assert say("run", "--resume", stored(tmp_path))[0] == 0
+    assert plans == [(planned, jobs)] * 2
 
 
 @pytest.mark.parametrize(
@@ -519,6 +571,7 @@ def test_kill_9_leaves_no_worker_and_resume_repeats_nothing(held: Command, say: 
     ("changed", "why"),
     [
         ({"machine": {"name": "another-machine"}}, "was begun with name another-machine; here it is "),
+        ({"fingerprint": "0" * 32}, " was begun on another machine, or its fingerprint cannot be made here"),
         ({"options": {"profile": "full"}}, ", line 1: the options are damaged ("),
         ({"options": {"profile": "long", "device": "cpu", "seed": True}}, ", line 1: the options are damaged ("),
     ],
@@ -533,6 +586,14 @@ def test_a_run_of_another_machine_or_with_damaged_options_cannot_be_resumed(
     code, _, err = say("run", "--resume", file)
     assert code == 2
     assert why in err
+
+
+def test_a_reference_run_is_not_continued_by_its_reader(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
+    say("run", "--results", tmp_path / "reference")
+    file = stored(tmp_path)
+    before = file.read_bytes()
+    code, _, err = say("run", "--resume", file)
+    assert (code, "is a reference run" in err, file.read_bytes()) == (2, True, before)
 
 
 def in_a_process(field: str, value: object) -> Callable[[Lines], None]:

@@ -45,7 +45,7 @@ from tipbench.compare.means import difference, heterogeneity, mean_of
 from tipbench.compare.stored import Stored
 from tipbench.records import store
 from tipbench.records.record import Record, Run
-from tipbench.report.answer import IMPOSSIBLE, KINDS
+from tipbench.report.answer_kinds import IMPOSSIBLE, KINDS
 from tipbench.report.grade import HARDWARE, NOT, SAME, STATE, Grade, facts, grade
 from tipbench.report.result import Result, readable
 from tipbench.report.results import results
@@ -68,9 +68,9 @@ def against(*runs: Run) -> Comparison:
 
 
 def on(cpu: str, *records: Record, **more: Any) -> Run:
-    """A run on a machine of this processor; the id is made of both."""
+    """A run on a machine of this processor, which is its fingerprint too; the id is made of both."""
     about = {**MACHINE, "cpu": cpu, "name": f"{cpu.lower()}-2c-24g", **more.pop("machine", {})}
-    return run(records, **{"id": f"{cpu.lower()}{len(records):08}", **more, "machine": about})
+    return run(records, **{"id": f"{cpu.lower()}{len(records):08}", "fingerprint": cpu, **more, "machine": about})
 
 
 def a(effect: float, pair: str = "Pair", of: Mapping[str, Any] | None = None, **more: Any) -> Record:
@@ -314,9 +314,10 @@ def test_every_answer_has_a_part_in_what_machines_say_together() -> None:
 def test_what_is_said_of_a_tip_across_machines(
     effects_of: Sequence[float], kinds: list[str], expected: str, differs: bool, agreed: bool
 ) -> None:
-    runs = [on(cpu, a(effect, spread=0.001)) for cpu, effect in zip("ABC", effects_of, strict=False)]
+    whole = {"scale": "macro"}
+    runs = [on(cpu, a(effect, spread=0.001, about=whole)) for cpu, effect in zip("ABC", effects_of, strict=False)]
     pair, tip = only(against(*runs)), alone(*runs)
-    assert [answer.kind for answer in tip.answers if answer.rows] == kinds
+    assert [answer.kind for answer in tip.answers if answer.answer] == kinds
     assert (tip.word, tip.agreed) == (expected, agreed)
     assert (pair.word, pair.differs) == (expected, differs), "one pair says what its tip does"
     assert pair.spread is not None
@@ -373,8 +374,83 @@ def test_earlier_runs_of_a_machine_count_in_its_answers() -> None:
     earlier = tuple(results(on("A", clear)) for _ in range(2))
     for before, answer, runs in (((), "at most", 1), (earlier, "use it", 3)):
         (across,) = tips(Comparison((replace(first, earlier=before), second)))
-        row = across.answers[0].rows[0]
+        row = across.answers[0].answer
+        assert row is not None
         assert (row.kind, row.runs) == (answer, runs)
+
+
+def test_runs_without_a_fingerprint_are_of_one_kind_and_stand_apart_unless_one_says_otherwise() -> None:
+    first, second = compared(on("A", a(0.3), fingerprint="")), compared(on("A", a(0.3), id="second", fingerprint=""))
+    apart, told = Comparison((first, second)), Comparison((first, second), same_machine=True)
+    assert [(machine.word, machine.runs) for machine in apart.machines] == [("kind", (0,)), ("kind", (1,))]
+    assert [(machine.word, machine.runs) for machine in told.machines] == [("machine", (0, 1))]
+    assert (apart.relation(0, 1), told.relation(0, 1)) == tuple(
+        f"{words}, as far as recorded" for words in ("same kind", "same machine and state")
+    )
+    assert not apart.are_machines, "nobody can tell"
+    for comparison in (apart, told):
+        assert "in 2 runs of a-2c-24g" in compare.render(comparison, "md")
+        assert "- **pays in all** (1): Do so" in compare.render(comparison, "md")
+        assert "2.00 ms -> 1.48 ms" in compare.render(comparison, "md")
+    assert "--same-machine" in compare.render(apart, "md").split("## Every comparison")[0]
+    assert "--same-machine" not in compare.render(told, "md").split("## Every comparison")[0]
+
+
+def test_two_machines_of_one_kind_are_two_machines() -> None:
+    """As nodes of a cluster are."""
+    runs = [on("A", a(0.3), id=f"{node}{number}", fingerprint=node) for number, node in enumerate(("x", "y", "x", "y"))]
+    comparison = against(*runs)
+    assert [(machine.word, machine.runs) for machine in comparison.machines] == [
+        ("machine", (0, 2)),
+        ("machine", (1, 3)),
+    ]
+    assert comparison.are_machines
+    assert comparison.relation(0, 1).startswith("same kind")
+    assert comparison.relation(0, 2).startswith("same machine and state")
+    text = compare.render(comparison, "md")
+    assert "on 2 machines" in text
+    assert "- **pays on all** (1): Do so" in text
+    document = json.loads(compare.render(comparison, "json"))
+    assert [grade["one_machine"] for grade in document["grades"]] == [False, True, False, False, True, False]
+
+
+def test_what_is_told_of_runs_without_a_fingerprint_makes_no_two_machines_one() -> None:
+    runs = [on("A", a(0.3), id=f"run-{place}", fingerprint=each) for place, each in enumerate(("", "x", "y"))]
+    comparison = Comparison(tuple(map(compared, runs)), same_machine=True)
+    assert [machine.runs for machine in comparison.machines] == [(0, 1), (2,)]
+
+
+def test_a_machine_that_was_changed_is_another() -> None:
+    old, new = on("A", a(0.3)), on("A", a(0.3), id="new", machine={"memory_bytes": 12 * GIB})
+    assert [machine.runs for machine in against(old, new).machines] == [(0,), (1,)]
+    tuned = on("A", a(0.3), id="tuned", machine={"torch": "2.14.0"})
+    assert against(old, tuned).relation(0, 1).startswith("same machine, other state")
+
+
+@pytest.mark.parametrize("same_machine", [False, True])
+def test_reference_runs_are_nobodys_own(tmp_path: Path, same_machine: bool) -> None:
+    own = [stored(tmp_path, on("A", a(0.3), id=f"own{number}0000")) for number in range(2)]
+    shipped = [
+        stored(tmp_path / "reference", on("A", a(0.3), id=f"ref{number}0000", fingerprint="")) for number in "12"
+    ]
+    comparison = compare.compared(list(map(str, (*own, *shipped))), same_machine=same_machine)
+    apart = [("reference", (2, 3))] if same_machine else [("reference", (2,)), ("reference", (3,))]
+    assert [(machine.word, machine.runs) for machine in comparison.machines] == [("machine", (0, 1)), *apart]
+    assert not comparison.are_machines, "a reference run may be of any machine"
+    head = compare.render(comparison, "md").split("\n**")[0]
+    assert (head.count(", machine: "), head.count(", reference: ")) == (1, len(apart))
+    machines = json.loads(compare.render(comparison, "json"))["machines"]
+    assert [machine["word"] for machine in machines] == ["machine", *["reference"] * len(apart)]
+    everything = compare.compared([str(tmp_path)], same_machine=same_machine)
+    assert sum(stored.reference for stored in everything.runs) == 2, "a folder's reference runs are compared too"
+
+
+def test_runs_of_several_kinds_of_hardware_are_counted_as_machines_only_where_they_are_known() -> None:
+    runs = [on(cpu, a(0.3), id=f"{number}", fingerprint="") for number, cpu in enumerate("AAB")]
+    text = compare.render(against(*runs), "md")
+    assert "# PyTorch tuning tips in 3 runs on 2 kinds of hardware" in text
+    assert "- **pays in all** (1): Do so" in text
+    assert "# PyTorch tuning tips on 2 machines" in compare.render(against(*runs[1:]), "md"), "they cannot be one"
 
 
 def test_runs_of_one_machine_say_nothing_of_another() -> None:
@@ -384,9 +460,10 @@ def test_runs_of_one_machine_say_nothing_of_another() -> None:
 
 def test_less_memory_pays_whatever_it_costs_in_time() -> None:
     leaner = tip("checkpointing", Claim.LEANER)
-    runs = [on(cpu, a(-0.27, of=leaner, memory=both(264, 610))) for cpu in ("A", "B")]
+    whole = {"scale": "macro"}
+    runs = [on(cpu, a(-0.27, of=leaner, about=whole, memory=both(264, 610))) for cpu in ("A", "B")]
     assert alone(*runs).word == "pays on all"
-    more = on("C", a(0.3, of=leaner, memory=both(1600, 610)))
+    more = on("C", a(0.3, of=leaner, about=whole, memory=both(1600, 610)))
     assert alone(*runs, more).word == "reverses"
 
 
@@ -480,7 +557,7 @@ def first_screen(comparison: Comparison) -> tuple[str, list[list[str]]]:
 def several(cpu: str, **effects_of: float) -> Run:
     """A run whose tips of these names have these effects in a whole job."""
     jobs = [
-        a(effect, of=tip(name, title=name), about={"scale": "macro"}, spread=0.001)
+        a(effect, of=tip(name, title=name), about={"scale": "macro", "task": "training"}, spread=0.001)
         for name, effect in effects_of.items()
     ]
     return on(cpu, *jobs)
@@ -492,7 +569,8 @@ def test_the_first_table_has_every_answer_and_its_gain_reversals_first() -> None
         several("B", same=0.31, none=0.0, turns=0.2, some=0.0),
     )
     text, (head, _, *rows) = first_screen(comparison)
-    assert head == ["tip", "a", "b"]
+    assert head == ["tip", "workload", "a", "b"]
+    assert {row.pop(1) for row in rows} == {"Training on a CPU"}
     assert rows == [
         ["turns", "**don't** -26 %", "**use it** +22 %"],
         ["some", "**use it** +35 %", "**at most 2 %** same"],
@@ -505,7 +583,7 @@ def test_the_first_table_has_every_answer_and_its_gain_reversals_first() -> None
 def test_runs_are_named_once_on_the_first_screen() -> None:
     runs = [several(cpu, same=0.3) for cpu in "ABCDE"]
     text, (head, *_) = first_screen(against(*runs))
-    assert head == ["tip", *"abcde"], "what all names have in common is left out"
+    assert head == ["tip", "workload", *"abcde"], "what all names have in common is left out"
     assert [text.count(of.id[:8]) for of in runs] == [1] * 5
 
 
@@ -556,8 +634,8 @@ def test_memory_and_what_is_undecided_are_shown_as_they_are() -> None:
     leaner = a(0.0, of=tip("lean", Claim.LEANER, title="lean"), memory=both(400, 900), about={"scale": "macro"})
     open_ = a(0.02, "Open", of=tip("open", title="open"), spread=0.1, launches=18, about={"scale": "macro"})
     _, (_, _, *rows) = first_screen(against(on("A", leaner, open_), on("B", leaner, open_)))
-    assert rows[0] == ["lean", "**use it** -50 % memory", "**use it** -50 % memory"]
-    assert re.fullmatch(r"\*\*can't tell\*\* -\S+ % to \+\S+ %", rows[1][1])
+    assert rows[0] == ["lean", "Other jobs", "**use it** -50 % memory", "**use it** -50 % memory"]
+    assert re.fullmatch(r"\*\*can't tell\*\* -\S+ % to \+\S+ %", rows[1][2])
 
 
 # ---- every comparison ----
@@ -745,6 +823,15 @@ def test_a_pair_that_fails_now_is_named_and_gated_on_demand(tmp_path: Path, caps
     assert gated(tmp_path / "1", old, new, "slower") == 0
     assert "failed now: made-up.Pair: " in capsys.readouterr().out
     assert gated(tmp_path / "2", old, new, "slower", "failed") == 1
+
+
+def test_the_gate_needs_no_fingerprint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As in CI, where both runs are of a container that is made anew each time."""
+    old, new = (on("A", a(0.3), id=f"{id}00000", fingerprint="") for id in ("old", "new"))
+    assert gated(tmp_path / "1", old, new, "slower") == 0
+    assert ": same kind" in capsys.readouterr().out
+    worse = replace(on("A", a(-0.3), id="new00000"), fingerprint="")
+    assert gated(tmp_path / "2", old, worse, "slower") == 1
 
 
 FEW = a(0.3, launches=3)
@@ -950,9 +1037,9 @@ def test_descriptions_edited_by_hand_break_nothing(junk: Any) -> None:
 def test_json_has_exactly_the_documented_names() -> None:
     document = json.loads(compare.render(against(on("A", a(0.3, memory=both(400, 900))), on("B", a(-0.3))), "json"))
     assert list(document) == ["runs", "machines", "grades", "tips", "comparisons", "geometric_means", "notes"]
-    assert list(document["tips"][0]) == ["tip", "title", "across", "why", "agreed", "answers"]
+    assert list(document["tips"][0]) == ["tip", "title", "workload", "across", "why", "agreed", "answers"]
     assert list(document["tips"][0]["answers"][0]) == [
-        "machine", "kind", "answer", "do", "gain", "price", "runs", "alike",
+        "machine", "kind", "answer", "do", "gain", "against", "price", "runs", "alike",
     ]  # fmt: skip
     assert list(document["comparisons"][0]) == [
         "tip", "pair", "scale", "variant", "device", "across", "count", "q", "i2", "p", "differs", "cells",

@@ -153,13 +153,23 @@ def test_a_pair_is_described_with_its_tip_and_settings(discovery: Discovery, fol
     assert info.tip == {
         **{"id": "variety", "title": "Do so", "guide": ["A1.1", "B3"], "claim": "less memory"},
         **{"published": "", "status": "current", "note": "not always", "why_not": "", "no_micro": ""},
-        **{"do": "", "when": "", "against": ""},
+        **{"do": "", "called": "", "ways": {}, "once": "", "one_of": "", "when": "", "against": ""},
     }
     assert (info.scale, info.equal, info.deadline, info.sizes) == ("micro", "bitwise", 7, {"elements": 5})
     assert (info.device, info.reason, info.needs) == ("cpu", "", ())
     assert info.file == "own/general/variety.py", "and not where the person works"
     assert (folder / "general/variety.py").read_text().splitlines()[info.line - 1].startswith("class Plain")
     assert pair(discovery, "variety.Many").scale == "macro"
+
+
+@pytest.mark.parametrize(("device", "why_not"), [("cpu", "It is cold."), ("cuda", "")])
+def test_why_there_may_be_no_gain_is_stored_where_it_is_true(tmp_path: Path, device: str, why_not: str) -> None:
+    head = HEAD.format(id="cold").replace("import shared\n", "")
+    head = head.replace(
+        'note="not always"', f'why_not="It is cold.", why_not_holds=lambda device: device == {device!r}'
+    )
+    (described,) = discover(files(tmp_path, {"cold.py": head + "class One(Pair): ...\n"}), "cpu").pairs
+    assert described.tip["why_not"] == why_not
 
 
 def test_variants_are_the_baseline_the_sweep_and_further_variants(discovery: Discovery) -> None:

@@ -13,7 +13,7 @@ import torch
 from tipbench.records.record import PairInfo
 from tipbench.suite import describe as description
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
-from tipbench.suite.selection import select
+from tipbench.suite.selection import of_a_short_run, select
 from tipbench.tip.needs import Need
 from tipbench.tip.pair import variants
 from tipbench.tip.reason import Reason
@@ -76,8 +76,9 @@ def described(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Describe:
         memory: float = 80,
         capabilities: Sequence[tuple[int, int]] = ((8, 0), (8, 0)),
         nodes: int = 1,
+        bfloat16: bool = True,
     ) -> dict[str, PairInfo]:
-        """memory: GiB of each card. capabilities: of the cards, in their order."""
+        """memory: GiB of each card. capabilities: of the cards, in order. bfloat16: whether processors have it."""
         properties = SimpleNamespace(total_memory=int(memory * GIB))
         for name, answer in (
             ("device_count", lambda: cards),
@@ -89,7 +90,8 @@ def described(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Describe:
         monkeypatch.setattr(torch.version, "cuda", "13.2")
         monkeypatch.setattr(torch.accelerator, "is_available", lambda: cards > 0)
         monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
-        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
+        for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"):
+            monkeypatch.setattr(torch.cpu, name, lambda: bfloat16)
         monkeypatch.setattr(description, "unmet", of_gpus)
         answered = tmp_path / "answers.jsonl"
         description.main(device, str(nodes), "", str(BENCHMARKS), str(answered), *map(str, pair_files(BENCHMARKS)))
@@ -189,6 +191,24 @@ def test_what_older_gpus_cannot_do_is_left_out_and_no_more(
     lacking = needing("bfloat16 units", "TF32") if lowest < 8 else set()
     assert set(variants_skipped(pairs)) - set(VARIANTS_FOR_CPUS) == {name for name in lacking if "[" in name}
     assert set(skipped(pairs)) - FOR_CPUS == (lacking & PAIRS.keys()) - FOR_CPUS
+
+
+@pytest.mark.parametrize(
+    ("device", "cards", "capability", "bfloat16", "jobs"),
+    [
+        ("cpu", 0, (8, 0), True, {"amp.GPTTraining", "sdpa.GPTInference", "no-sync.GPTTraining"}),
+        ("cpu", 0, (8, 0), False, {"fused-optimizer.GPTTraining", "sdpa.GPTInference", "no-sync.GPTTraining"}),
+        ("cuda", 1, (8, 0), True, {"amp.GPTTraining", "sdpa.GPTInference"}),
+        ("cuda", 2, (8, 0), True, {"amp.GPTTraining", "sdpa.GPTInference", "no-sync.GPTTraining"}),
+        ("cuda", 1, (7, 5), True, {"fused-optimizer.GPTTraining", "sdpa.GPTInference"}),
+    ],
+)
+def test_a_short_run_has_a_whole_job_of_each_task_that_can_run(
+    described: Describe, device: str, cards: int, capability: tuple[int, int], bfloat16: bool, jobs: set[str]
+) -> None:
+    """Several processes need a card each."""
+    pairs = described(device, cards, capabilities=(capability,) * 2, bfloat16=bfloat16)
+    assert {info.name for info in of_a_short_run(list(pairs.values())) if info.scale == "macro"} == jobs
 
 
 def test_sizes_are_those_of_the_card(described: Describe) -> None:

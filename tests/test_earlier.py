@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.made_up import MACHINE, info, measured, run, stored, tip
+from tests.made_up import MACHINE, NO_GPU, info, measured, run, stored, tip
 from tests.published import of
 from tipbench import compare
 from tipbench.cli import main
@@ -19,13 +19,19 @@ from tipbench.publish import index
 from tipbench.publish.allowed import Allowed, allowed, with_earlier
 from tipbench.records import store
 from tipbench.records.record import Record, Run
-from tipbench.report import earlier_runs, one_liners, render
-from tipbench.report.answer import KINDS, Answer, answers, by_tip
+from tipbench.report import OfItsKind, earlier_runs, of_its_kind, one_liners, render
+from tipbench.report.answer import Answer, answers
+from tipbench.report.answer_kinds import IMPOSSIBLE, KINDS
 from tipbench.report.earlier import MOST, earlier
+from tipbench.report.kind import agreement
 from tipbench.report.measure import effects
 from tipbench.report.results import results
 
-RESULTS = Path(__file__).parent.parent / "results"
+RESULTS = Path(__file__).parent.parent / "results/reference"
+
+
+HERE, THERE = "0" * 32, "1" * 32
+"""Fingerprints of two machines."""
 
 
 def job(effect: float, **about: Any) -> Record:
@@ -33,9 +39,10 @@ def job(effect: float, **about: Any) -> Record:
 
 
 def on_day(day: int, *records: Record, **more: Any) -> Run:
-    """A run of that day in March; its id begins with the day."""
+    """A run of this machine on that day in March; its id begins with the day."""
     started = f"2026-03-{day:02}T09:30:00+00:00"
-    return run(records or [job(0.06)], **{"id": f"{day:02}" * 16, "started": started, **more})
+    about = {"id": f"{day:02}" * 16, "started": started, "fingerprint": HERE, **more}
+    return run(records or [job(0.06)], **about)
 
 
 # ---- which they are ----
@@ -80,6 +87,156 @@ def test_copies_count_once_and_files_that_cannot_be_read_not_at_all(tmp_path: Pa
 def test_of_many_runs_the_latest_count(tmp_path: Path) -> None:
     files = [stored(tmp_path, on_day(day)) for day in range(1, MOST + 4)]
     assert earlier(files[-1], on_day(MOST + 3)) == files[2:-1]
+
+
+# ---- of which machine they are ----
+
+
+def newcomer(results: Path, **more: Any) -> tuple[Path, Run]:
+    """A fresh clone: reference runs of the machine's name, and the first run of whoever cloned it."""
+    for day in (1, 2, 3):
+        stored(results / "reference", on_day(day, job(0.06), fingerprint=""))
+    own = on_day(20, job(0.012), **more)
+    return stored(results, own), own
+
+
+@pytest.mark.parametrize("fingerprint", [HERE, ""])
+@pytest.mark.parametrize("same_machine", [False, True])
+def test_a_newcomers_first_run_counts_alone_beside_reference_runs_of_that_name(
+    tmp_path: Path, fingerprint: str, same_machine: bool
+) -> None:
+    file, own = newcomer(tmp_path, fingerprint=fingerprint)
+    assert earlier(file, own, same_machine) == []
+    kind = of_its_kind(file, own, same_machine)
+    assert ([run.id[:2] for run in kind.reference], kind.others) == (["01", "02", "03"], ())
+    line, of_runs, of_kind = one_liners(own, earlier_runs(file, own, same_machine), kind)
+    assert line.startswith("at most")
+    assert of_runs == "The answers are from this run alone."
+    assert of_kind == (
+        "Not counted, of this kind of machine: 3 reference runs; they agree with 0 of 1 answers that can be compared, "
+        "and differ on: Do so. (there: use it)."
+    )
+
+
+def test_a_newcomers_page_says_so_and_the_newest_run_is_the_newcomers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    newcomer(tmp_path / "results")
+    stored(tmp_path / "results/reference", on_day(30, job(0.06)))
+    monkeypatch.chdir(tmp_path)
+    assert main(["report"]) == 0
+    page = capsys.readouterr().out
+    assert "1 run, of 2026-03-20" in page
+    assert "Not counted, of this kind of machine: 4 reference runs" in page
+    assert main(["report", "--alone"]) == 0
+    assert "Not counted" not in capsys.readouterr().out
+
+
+def test_a_reference_run_of_this_very_machine_is_not_the_readers_either(tmp_path: Path) -> None:
+    stored(tmp_path / "reference", on_day(1))
+    file, own = stored(tmp_path, on_day(2)), on_day(2)
+    assert earlier(file, own) == []
+    assert [run.id for run in of_its_kind(file, own).reference] == [on_day(1).id]
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "counts", "counts_if_told"),
+    [
+        (HERE, HERE, True, True),
+        (HERE, THERE, False, False),
+        ("", HERE, False, True),
+        (HERE, "", False, True),
+        ("", "", False, True),
+    ],
+)
+def test_runs_count_by_an_equal_fingerprint_or_where_whoever_asks_says_so(
+    tmp_path: Path, older: str, newer: str, counts: bool, counts_if_told: bool
+) -> None:
+    first = stored(tmp_path, on_day(1, fingerprint=older))
+    last = on_day(2, fingerprint=newer)
+    file = stored(tmp_path, last)
+    for same_machine, expected in ((False, counts), (True, counts_if_told)):
+        assert earlier(file, last, same_machine) == [first] * expected
+        others = of_its_kind(file, last, same_machine).others
+        assert [run.id for run in others] == [on_day(1).id] * (not expected), "it is the one or the other"
+
+
+def test_what_the_option_says_counts_in_the_report(tmp_path: Path) -> None:
+    for day in (1, 2):
+        stored(tmp_path, on_day(day, job(0.06), fingerprint=""))
+    file = stored(tmp_path, on_day(3, job(0.012), fingerprint=""))
+    (apart,), (together,) = answers_of(file), answers_of(file, "--same-machine")
+    assert [(answer["kind"], answer["runs"]) for answer in (apart, together)] == [("at most", 1), ("use it", 3)]
+
+
+# ---- what runs of the same kind say ----
+
+
+def agreed(own: Run, *others: Run, reference: tuple[Run, ...] = ()) -> str:
+    rows = results(own)
+    return agreement(own, rows, answers([rows]), OfItsKind(reference, others))
+
+
+def two_tips(first: float, second: float, **more: Any) -> Run:
+    return on_day(1, job(first), job(second, tip=tip("another", title="Another.")), **more)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "says"),
+    [
+        ([(0.3, -0.3)], "agree with 2 of 2 answers that can be compared."),
+        ([(0.3, 0.3)], "agree with 1 of 2 answers that can be compared, and differ on: Another. (there: use it)."),
+        (
+            [(0.3, -0.3), (-0.3, -0.3)],
+            "agree with 1 of 2 answers that can be compared, and differ on: Do so. (there: don't).",
+        ),
+        (
+            [(-0.3, -0.3), (0.0, -0.3)],
+            "1 of 2 answers that can be compared, and differ on: Do so. (there: don't or at most 2 %).",
+        ),
+    ],
+)
+def test_answers_agree_with_every_run_of_the_kind_alone(theirs: list[tuple[float, float]], says: str) -> None:
+    others = [two_tips(*effects, fingerprint=THERE) for effects in theirs]
+    sentence = agreed(two_tips(0.3, -0.3), *others)
+    assert sentence.endswith(says)
+    assert sentence.startswith(f"Not counted, of this kind of machine: {len(theirs)} run")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        job(0.3, sizes={"batch": 64}),
+        job(0.3, code={"baseline": "another"}),
+        measured(info("Job", scale="macro"), {"optimized": 0.02}, spread=0.1, launches=18),
+        measured(info("Other", scale="macro"), {"optimized": 0.3}),
+        Record(info("Job", scale="macro"), "skipped", NO_GPU),
+    ],
+)
+def test_another_question_or_no_answer_neither_agrees_nor_differs(other: Record) -> None:
+    mine, theirs = on_day(1, job(0.3)), on_day(2, other, fingerprint=THERE)
+    assert agreed(mine, theirs).endswith("; none of their answers can be compared.")
+    assert agreed(theirs, mine).endswith("; none of their answers can be compared.")
+
+
+def test_an_answer_of_fewer_jobs_is_another_one() -> None:
+    both = on_day(1, job(0.3), measured(info("Second", scale="macro"), {"optimized": -0.3}))
+    assert agreed(both, on_day(2, job(0.3), fingerprint=THERE)).endswith("; none of their answers can be compared.")
+
+
+def test_whose_the_runs_are_is_said_apart() -> None:
+    others = on_day(2, fingerprint=THERE), on_day(3, fingerprint=THERE), on_day(4, fingerprint="")
+    assert agreed(on_day(1), *others, reference=(on_day(5),)).startswith(
+        "Not counted, of this kind of machine: 1 reference run, 2 runs of other machines, "
+        "1 run of no known machine (--same-machine counts them as of this one); they agree with 1 of 1 answers"
+    )
+    assert agreed(on_day(1)) == ""
+
+
+def test_runs_of_another_kind_say_nothing(tmp_path: Path) -> None:
+    stored(tmp_path, on_day(1, fingerprint=THERE, machine={**MACHINE, "torch": "2.14.0"}))
+    stored(tmp_path / "reference", on_day(2, fingerprint="", machine={**MACHINE, "cpu": "Another"}))
+    assert of_its_kind(stored(tmp_path, on_day(3)), on_day(3)).runs == ()
 
 
 # ---- what becomes of them ----
@@ -132,7 +289,7 @@ def test_a_runs_own_interval_lies_within_that_of_its_answer() -> None:
 
 @pytest.fixture(scope="module")
 def everything() -> compare.Comparison:
-    return compare.compared([str(RESULTS)])
+    return compare.compared([str(RESULTS)], same_machine=True)
 
 
 def test_the_page_of_a_run_and_the_comparison_give_the_same_answer_for_every_tip(
@@ -144,14 +301,16 @@ def test_the_page_of_a_run_and_the_comparison_give_the_same_answer_for_every_tip
     for place, machine in enumerate(everything.machines):
         file = everything.runs[machine.speaks].file
         read, notices = store.read(file)
-        report = json.loads(render(read, notices, "json", earlier_runs(file, read)))
-        own = {answer.pop("tip"): answer for answer in report["answers"]}
-        there = {answer["tip"]: answer["answers"][place] for answer in compared if answer["answers"][place]["kind"]}
+        report = json.loads(render(read, notices, "json", earlier_runs(file, read, same_machine=True)))
+        own = {(answer["tip"], answer["workload"]): answer for answer in report["answers"]}
+        own = {where: answer for where, answer in own.items() if answer["kind"] != IMPOSSIBLE}
+        of_machine = {(tip["tip"], tip["workload"]): tip["answers"][place] for tip in compared}
+        there = {where: answer for where, answer in of_machine.items() if answer["kind"] not in (None, IMPOSSIBLE)}
         assert there.keys() == own.keys()
-        for tip_id, compared_answer in there.items():
-            further = {"machine": machine.label, "alike": compared_answer["alike"]}
-            assert {**compared_answer, "title": own[tip_id]["title"]} == {**own[tip_id], **further}
-            several += compared_answer["runs"] > 1
+        for tip_and_workload, answer in there.items():
+            shared = answer.keys() - {"machine", "alike"}
+            assert {name: answer[name] for name in shared} == {name: own[tip_and_workload][name] for name in shared}
+            several += answer["runs"] > 1
     assert several, "answers that rest on more than one run are among them"
 
 
@@ -173,7 +332,7 @@ def counted(publication: Allowed) -> list[Answer]:
 
 def test_the_wiki_has_the_answers_of_the_report() -> None:
     runs = [on_day(1, ours(0.06)), on_day(2, ours(0.06)), on_day(3, ours(0.012))]
-    kinds = Counter(rows[0].kind for rows in by_tip(answers(list(map(results, runs)))).values())
+    kinds = Counter(answer.kind for answer in answers(list(map(results, runs))))
     publication = let_through(runs[-1], *runs[:-1])
     together = [*map(results, publication.earlier), results(publication.run)]
     assert index.entry(publication.run, together).answers == "-".join(str(kinds[kind]) for kind in KINDS)

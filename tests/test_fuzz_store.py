@@ -28,7 +28,9 @@ from tipbench.report.results import counts, results
 
 SEED = 20261120
 # Of a fixed run, as the lines below are chosen from it.
-COMMITTED = (Path(__file__).parents[1] / "results/amd-epyc-zen4-2c-24g/2026-11-23-d6ae0db3.jsonl").read_bytes()
+COMMITTED = (
+    Path(__file__).parents[1] / "results/reference/amd-epyc-zen4-2c-24g/2026-11-23-d6ae0db3.jsonl"
+).read_bytes()
 
 
 def shortened() -> bytes:

@@ -17,7 +17,7 @@ import pytest
 
 from tipbench.cli import main
 
-RESULTS = Path(__file__).parents[1] / "results"
+RESULTS = Path(__file__).parents[1] / "results/reference"
 GOLDEN = Path(__file__).parent / "golden"
 RUNS = (
     "amd-epyc-zen3-2c-24g/2026-11-23-17229356",
@@ -56,7 +56,9 @@ def _answers(folder: Path) -> Iterator[list[object]]:
 
 def _report(folder: Path, run: str, *options: str) -> dict[str, list[dict[str, object]]]:
     with tempfile.TemporaryDirectory() as out:
-        assert main(["report", f"{folder / run}.jsonl", "--format", "json", "--out", out, *options]) == 0
+        assert (
+            main(["report", f"{folder / run}.jsonl", "--format", "json", "--same-machine", "--out", out, *options]) == 0
+        )
         (written,) = Path(out).rglob("*.json")
         return dict(json.loads(written.read_text()))
 

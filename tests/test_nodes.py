@@ -28,6 +28,7 @@ from tipbench.engine.diagnose import Evidence
 from tipbench.engine.nodes import Node, NodeLost, NodesError, Place, RemoteRanks, gathered, joined, place
 from tipbench.engine.process import Process, spawn
 from tipbench.records import store
+from tipbench.records.listing import newest
 from tipbench.records.record import Record, Run
 
 HOME = Path(__file__).parent.parent
@@ -87,7 +88,7 @@ class Two:
             node.wait()
 
     def stored(self) -> Run:
-        run, notices = store.read(store.newest(self.results))
+        run, notices = store.read(newest(self.results))
         assert notices == []
         return run
 
@@ -226,7 +227,7 @@ def test_a_lost_node_ends_the_run_which_can_go_on(two: Two) -> None:
     assert [record.info.pair for record in two.stored().records] == ["NoRanks"]
     assert two.left() == []
 
-    first, other = two.start(0, *OURS, "--resume", str(store.newest(two.results))), two.other()
+    first, other = two.start(0, *OURS, "--resume", str(newest(two.results))), two.other()
     said = two.said(0)
     assert (first.returncode, other.wait()) == (1, 0), said
     assert [record.outcome for record in two.stored().records] == ["skipped", "failed"]

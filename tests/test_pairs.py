@@ -53,7 +53,10 @@ if DEVICE == "cuda" and not torch.cuda.is_available():
 
 CORES = available_cores()
 
-ALLOCATORS = [r"glibc: \d+", r"jemalloc: \d+", r"tcmalloc: \d+"]
+ALLOCATORS = [
+    *(r"glibc: \d+", r"jemalloc as PyTorch's launcher sets it: \d+", r"jemalloc: \d+", r"tcmalloc: \d+"),
+    r"glibc keeping: \d+",
+]
 
 OPENMP = [
     *("libgomp", "libiomp5", "libiomp5, KMP_BLOCKTIME=0", "libiomp5, KMP_BLOCKTIME=1"),
@@ -84,7 +87,7 @@ COUNTS: dict[str, list[Any]] = {
     "openmp-threads.BoundThreads": [0, None, None],  # as many as there are threads
     "openmp-threads.TwoInstances": [openmp_threads.DEFAULT, max(1, CORES // 2)],
     "openmp-threads.TwoEncoders": [openmp_threads.DEFAULT, max(1, CORES // 2)],
-    "allocator.Temporaries": [*ALLOCATORS, r"jemalloc keeping: \d+", r"glibc keeping: \d+"],
+    "allocator.Temporaries": [*ALLOCATORS, r"jemalloc keeping: \d+"],
     "allocator.ResNet50Inference": ALLOCATORS,
     "allocator.TransformerEpoch": ALLOCATORS,
     "libiomp.SmallOperations": OPENMP,

@@ -211,10 +211,10 @@ def test_what_the_index_tells_of_a_run() -> None:
     assert line.path == of_whole[-1].path == "Benchmarks/amd-epyc-zen4-2c-24g/2026-03-01-aaaaaaaa"
     assert (line.measured, line.skipped, line.failed, line.missing) == ("4", "1", "1", "0")
     assert line.noise == "0.994..1.004"
-    assert line.answers == "2-0-0-0-0-0-1-1"
+    assert line.answers == "0-0-0-2-0-0-0-1-1"
     text = index.index_page([line], False).text
     assert "4 measured, 1 skipped, 1 failed" in text
-    assert "2 use it, 1 can't tell, 1 not possible here" in text
+    assert "2 faster alone, 1 can't tell, 1 not possible here" in text
     assert "0.994..1.004" in text
 
 
@@ -484,6 +484,30 @@ def test_the_comparison_is_left_where_results_of_others_are_in_it(
     assert files(wiki)["Benchmarks-Comparison.md"] == before
     assert publish(wiki, *ours, *theirs) == 0
     assert "4 machines" in files(wiki)["Benchmarks-Comparison.md"].decode()
+
+
+@pytest.mark.parametrize(
+    ("fingerprints", "more", "title", "count"),
+    [
+        (("fedcba98" * 4, "fedcba98" * 4), (), "in 2 runs of", 2),
+        (("fedcba98" * 4, "01234567" * 4), (), "on 2 machines", 1),
+        (("", ""), (), "in 2 runs of", 1),
+        (("", ""), ("--same-machine",), "in 2 runs of", 2),
+    ],
+)
+def test_which_runs_are_of_one_machine_is_known_on_the_wiki_and_how_is_not(
+    wiki: Path, tmp_path: Path, fingerprints: tuple[str, str], more: tuple[str, ...], title: str, count: int
+) -> None:
+    runs = [
+        on(name, fingerprint=each, started=f"2026-03-0{day}T09:30:00+00:00")
+        for day, (name, each) in enumerate(zip("ab", fingerprints, strict=True), 1)
+    ]
+    assert publish(wiki, *more, *(stored(tmp_path, each) for each in runs)) == 0
+    texts = {name: text.decode("latin-1") for name, text in files(wiki).items()}
+    assert title in texts["Benchmarks-Comparison.md"]
+    (newest,) = [text for name, text in texts.items() if name.endswith("2026-03-02-bbbbbbbb.md")]
+    assert ("2 runs of this machine" in newest) == (count == 2)
+    assert not [name for name, text in texts.items() if any(each and each in text for each in fingerprints)]
 
 
 def test_a_public_name(wiki: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,7 +65,10 @@ def test_json_has_exactly_the_documented_names(made: Run) -> None:
     document = json.loads(render(made, [Notice(Path("x.jsonl"), 7, "truncated")], "json"))
     assert list(document) == ["run", "machine", "controls", "pairs", "answers"]
     for answer in document["answers"]:
-        assert list(answer) == ["tip", "title", "kind", "answer", "do", "gain", "price", "runs"]
+        assert list(answer) == [
+            "tip", "title", "workload", "kind", "answer", "when", "do", "gain", "against", "price", "runs", "ways",
+        ]  # fmt: skip
+        assert all(list(way) == ["name", "kind", "do", "gain"] for way in answer["ways"])
     assert document["run"] == {
         "id": "3f9a1c07",
         "started": "2026-03-01T09:30:00+00:00",

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import count, islice, pairwise
+from itertools import count, islice, pairwise, takewhile
 from types import SimpleNamespace
 from typing import Any
 
@@ -315,7 +315,12 @@ def test_pairs_that_load_in_worker_processes_are_judged_by_each_side_alone(machi
     assert judged.verdict == "faster"
     assert judged.speedup == pytest.approx(2.0)
     assert {launch.by_stretch for launch in record.launches} == {True}
-    assert {launch.rounds for launch in record.launches} == {TRIED}
+    assert {launch.rounds for launch in record.launches} == {1}
+    alone = [(worker, words["seconds"]) for worker, command, words in machine.requests if command == "stretch"]
+    assert {seconds for _, seconds in alone} == {PLAN.profile.longest_s}
+    assert len({id(worker) for worker, _ in alone}) == len(alone) == 2 * len(record.launches)
+    built = [worker for worker, command, _ in machine.requests if command == "build"]
+    assert len(built) == 2 * len(record.launches) + 2, "from the second launch on each side is built once"
 
 
 def test_launches_of_a_pair_are_judged_alike_whoever_made_the_first(machine: FakeMachine) -> None:
@@ -634,6 +639,47 @@ def test_a_first_whole_job_is_answered_before_a_second_one_of_its_tip_that_costs
         if record.info != first.info and answered(record, FIRST, 2) and record.info.pair not in found:
             found.append(record.info.pair)
     assert found == ["Other", "Second", "Operation"]
+
+
+JOBS = [info(name, tip=tip(name.lower()), scale="macro") for name in ("Training", "Inference")]
+SHORT = replace(PLAN, profile=replace(PLAN.profile, first_jobs=0.6), jobs=[job.name for job in JOBS])
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_a_short_run_decides_its_whole_jobs_before_it_checks_anything_else(at_once: int) -> None:
+    learnt = list(close().run([*PAIRS[:2], *JOBS, *PAIRS[2:]], replace(SHORT, at_once=at_once)))
+    names = [record.name for record in learnt]
+    begin = next(number for number, name in enumerate(names) if name not in SHORT.jobs)
+    latest = {record.name: record for record in learnt[:begin]}
+    assert set(latest) == set(SHORT.jobs)
+    assert all(answered(record, FIRST, 2) for record in latest.values())
+    assert [len(record.launches) for record in learnt[begin : begin + 8]] == [0] * 4 + [1] * 4, "the rest as usual"
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize(("share", "budget_s"), [(0.6, 60.0), (0.3, 60.0), (0.6, 100.0)])
+def test_whole_jobs_that_are_not_decided_take_no_more_than_their_share(
+    machine: FakeMachine, share: float, budget_s: float
+) -> None:
+    machine.step_s["optimized"], machine.spread = machine.step_s["baseline"], 0.05
+    plan = replace(SHORT, profile=replace(PLAN.profile, first_jobs=share), budget_s=budget_s)
+    learnt = [(record.name in plan.jobs, machine.now) for record in machine.run([*PAIRS, *JOBS], plan)]
+    before = [now for is_job, now in takewhile(lambda item: item[0], learnt)]
+    assert share * budget_s - 4.0 < before[-1] <= share * budget_s, "a launch takes about 3 s"
+    assert learnt[-1][1] > budget_s - 8.0, "the rest of the time is for all"
+
+
+@pytest.mark.parametrize("upto", [1, 2, 5, 15, 25])
+def test_a_short_run_that_is_resumed_keeps_to_its_order(upto: int) -> None:
+    pairs = [*PAIRS[:2], *JOBS]
+    begun = {record.name: record for record in islice(close().run(pairs, SHORT), upto)}
+    jobs = {name for name in SHORT.jobs if name not in begun or not answered(begun[name], FIRST, 2)}
+    for record in close().run(pairs, SHORT, begun=begun):
+        if record.name not in SHORT.jobs:
+            assert not jobs
+        elif answered(record, FIRST, 2):
+            jobs.discard(record.name)
+    assert not jobs
 
 
 @pytest.mark.parametrize("at_once", [1, 3])

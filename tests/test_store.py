@@ -16,8 +16,9 @@ import pytest
 from tests.made_up import NO_GPU, both, info, learnt, measured, realistic, run, stored
 from tipbench.records import store
 from tipbench.records.fields import MalformedRecord
+from tipbench.records.listing import is_reference, newest
 from tipbench.records.record import Record, Run, VariantRecord
-from tipbench.records.store import SCHEMA, StoreError, create, newest, read, resume
+from tipbench.records.store import SCHEMA, StoreError, create, read, resume
 from tipbench.tip.reason import Reason
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -70,7 +71,7 @@ def test_every_line_is_strict_json_and_the_first_is_the_header(tmp_path: Path) -
     header, *rest = [json.loads(line) for line in lines(stored(tmp_path, made))]
     begun = [line["record"] for line in rest if line["line"] == "pair"]
     assert list(header) == [
-        "schema", "id", "started", "suite", "commit", "machine", "controls", "options", "planned",
+        "schema", "id", "started", "suite", "commit", "machine", "fingerprint", "controls", "options", "planned",
     ]  # fmt: skip
     assert header["schema"] == SCHEMA
     assert [record["info"]["pair"] for record in begun] == [record.info.pair for record in made.records]
@@ -489,6 +490,17 @@ def test_newest_is_by_the_start_and_not_by_the_name(tmp_path: Path) -> None:
 def test_newest_of_nothing_says_how_to_measure(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"no results under .*: measure first"):
         newest(tmp_path / "missing")
+
+
+def test_newest_is_no_reference_run(tmp_path: Path) -> None:
+    late = run(id="ffffffff", started="2026-12-24T08:00:00+00:00")
+    shipped = stored(tmp_path / "reference", late)
+    with pytest.raises(StoreError, match=r"measure first.*, or name a reference run"):
+        newest(tmp_path)
+    own = stored(tmp_path, run())
+    assert newest(tmp_path) == own
+    assert newest(tmp_path / "reference") == shipped, "but where that is what was asked for"
+    assert [is_reference(file) for file in (own, shipped)] == [False, True]
 
 
 # ---- as it is learnt ----

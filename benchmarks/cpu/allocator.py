@@ -6,16 +6,21 @@ one: page faults. jemalloc and tcmalloc keep what was given back, for a while at
 
 Why people write the baseline: glibc's allocator is what a program gets.
 
-What to expect: the more, the more of the time is page faults: large temporaries, many of them. With its
-default settings jemalloc, too, gives back blocks of 8 MB and more at once, and gains nothing on them;
-the variant `jemalloc_keeping` sets it not to. glibc can be set likewise by two environment variables and
-without a library: that is the variant `glibc_keeping`. (Both must be set: one alone turns off glibc's own
-adjustment and makes it worse.)
+What to expect: the more, the more of the time is page faults: large temporaries, many of them. The guide preloads
+jemalloc and sets nothing; then jemalloc, too, gives back blocks of 8 MB and more at once, and gains nothing on
+them: that is the variant `jemalloc_bare`. PyTorch's own launcher (`python -m torch.backends.xeon.run_cpu
+--enable-jemalloc`) sets MALLOC_CONF as well, and this is what is judged: a threshold of 1 is below all that jemalloc
+takes for large, which ends the special treatment, and pages are kept for 10 seconds. `jemalloc_keeping` keeps them for
+ever. glibc can be set likewise by two environment variables and without a library: that is `glibc_keeping`. (Both must
+be set: one alone turns off glibc's own adjustment and makes it worse.)
 
-The harness sets these two variables for all other pairs, so here the baseline runs without them.
+The harness sets these two variables for all other pairs, so here the baseline runs without them, and `glibc_keeping`
+is what all other pairs run with: what it brings is what they have been spared.
 """
 
+import ctypes
 import os
+from typing import Any
 
 import torch
 
@@ -31,6 +36,7 @@ from tipbench.tip.words import (
     Sizes,
     Step,
     Tip,
+    Unseen,
     Way,
     library,
     mapped_library,
@@ -40,6 +46,8 @@ from tipbench.tip.words import (
     variant,
 )
 
+LAUNCHER = "oversize_threshold:1,background_thread:true,metadata_thp:auto"
+"""MALLOC_CONF as torch.backends.xeon.run_cpu sets it."""
 KEEP_PAGES = "dirty_decay_ms:-1,muzzy_decay_ms:-1"
 THRESHOLDS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_")
 SIXTEEN_GIB = str(2**34)
@@ -47,8 +55,28 @@ SIXTEEN_GIB = str(2**34)
 
 def allocator_and_faults(step: Step) -> str:
     allocator = mapped_library(("jemalloc", "tcmalloc")) or "glibc"
-    keeping = os.environ.get("MALLOC_CONF") == KEEP_PAGES or "MALLOC_TRIM_THRESHOLD_" in os.environ
-    return f"{allocator}{' keeping' * keeping}: {page_faults(step):.0f}"
+    settings = jemalloc_settings() if allocator == "jemalloc" else ""
+    if allocator == "glibc" and all(os.environ.get(name) == SIXTEEN_GIB for name in THRESHOLDS):
+        settings = " keeping"
+    return f"{allocator}{settings}: {page_faults(step):.0f}"
+
+
+def jemalloc_settings() -> str:
+    """What the jemalloc of this process does with blocks that are given back, by its own answer."""
+    no_block_is_oversize = bool(jemalloc_answers("opt.oversize_threshold", ctypes.c_size_t()) == 0)
+    purges_beside = bool(jemalloc_answers("opt.background_thread", ctypes.c_bool()))
+    keeps_for_ever = bool(jemalloc_answers("opt.dirty_decay_ms", ctypes.c_ssize_t()) == -1)
+    return " as PyTorch's launcher sets it" * (no_block_is_oversize and purges_beside) + " keeping" * keeps_for_ever
+
+
+def jemalloc_answers(setting: str, value: Any) -> Any:
+    size = ctypes.c_size_t(ctypes.sizeof(value))
+    try:
+        ask = ctypes.CDLL(None).mallctl
+    except AttributeError:  # built with a prefix for its names
+        raise Unseen("this jemalloc cannot be asked for its settings") from None
+    ask(setting.encode(), ctypes.byref(value), ctypes.byref(size), None, ctypes.c_size_t(0))
+    return value.value
 
 
 def other_allocator(baseline: str, optimized: str) -> bool:
@@ -59,24 +87,29 @@ def other_allocator(baseline: str, optimized: str) -> bool:
 TIP = Tip(
     id="allocator",
     title="Use jemalloc or tcmalloc",
-    do="LD_PRELOAD=libjemalloc.so.2 python train.py",
+    do=(
+        "LD_PRELOAD=libjemalloc.so.2 "
+        "MALLOC_CONF=oversize_threshold:1,background_thread:true,metadata_thp:auto python train.py"
+    ),
     ways={
         "tcmalloc": "LD_PRELOAD=libtcmalloc_minimal.so.4 python train.py",
         "jemalloc_keeping": (
             "LD_PRELOAD=libjemalloc.so.2 MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1 python train.py"
         ),
-        "glibc_keeping": ("MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_MMAP_THRESHOLD_=17179869184 python train.py"),
+        "glibc_keeping": "MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_MMAP_THRESHOLD_=17179869184 python train.py",
     },
     against="glibc's allocator, with nothing set",
     guide=("A2.4",),
     claim=Claim.FASTER,
+    called="jemalloc",
+    one_of="allocator",
     mechanism=Mechanism("allocator in use, and page faults a step", allocator_and_faults, other_allocator),
     published="ResNet-50, batch 32: 304 -> 262 ms; TorchServe 2.2x (PyTorch Performance Tuning Guide)",
-    note="jemalloc preloaded alone gives blocks of 8 MB and more back at once: set dirty_decay_ms:-1 as well",
-    why_not=(
-        "jemalloc gives large blocks back to the kernel, as glibc does; a library that is not set to keep them "
-        "saves no page fault."
+    note=(
+        "jemalloc preloaded alone gives blocks of 8 MB and more back at once: set MALLOC_CONF as well, as PyTorch's "
+        "launcher does"
     ),
+    why_not="Where page faults are a small part of a step's time, no allocator saves much of it.",
 )
 
 
@@ -93,14 +126,25 @@ class _Allocator(Pair):
         return self.build()
 
     @requires(library("jemalloc"))
-    @process_settings(without=THRESHOLDS, preload=("jemalloc",))
+    @process_settings(without=THRESHOLDS, preload=("jemalloc",), env={"MALLOC_CONF": LAUNCHER})
     def optimized(self) -> Step:
+        return self.build()
+
+    @variant
+    @requires(library("jemalloc"))
+    @process_settings(without=THRESHOLDS, preload=("jemalloc",))
+    def jemalloc_bare(self) -> Step:
         return self.build()
 
     @variant
     @requires(library("tcmalloc"))
     @process_settings(without=THRESHOLDS, preload=("tcmalloc",))
     def tcmalloc(self) -> Step:
+        return self.build()
+
+    @variant
+    @process_settings(without=THRESHOLDS, env=dict.fromkeys(THRESHOLDS, SIXTEEN_GIB))
+    def glibc_keeping(self) -> Step:
         return self.build()
 
 
@@ -120,11 +164,6 @@ class Temporaries(_Allocator):
     @requires(library("jemalloc"))
     @process_settings(without=THRESHOLDS, preload=("jemalloc",), env={"MALLOC_CONF": KEEP_PAGES})
     def jemalloc_keeping(self) -> Step:
-        return self.build()
-
-    @variant
-    @process_settings(without=THRESHOLDS, env=dict.fromkeys(THRESHOLDS, SIXTEEN_GIB))
-    def glibc_keeping(self) -> Step:
         return self.build()
 
 
@@ -160,20 +199,18 @@ class TransformerEpoch(_Allocator, MacroPair):
 
 ON_ANY_JOB = (
     Way(
-        settings=ProcessSettings(preload=("jemalloc",)),
+        settings=ProcessSettings(env=(("MALLOC_CONF", LAUNCHER),), preload=("jemalloc",)),
         without=THRESHOLDS,
         needs=(library("jemalloc"),),
         devices=("cpu",),
-        one_of="allocator",
     ),
     Way(
         name="tcmalloc",
-        do="LD_PRELOAD=libtcmalloc_minimal.so.4 python train.py",
+        do=TIP.ways["tcmalloc"],
         settings=ProcessSettings(preload=("tcmalloc",)),
         without=THRESHOLDS,
         needs=(library("tcmalloc"),),
         devices=("cpu",),
-        one_of="allocator",
     ),
     Way(
         name="glibc-keeping",
@@ -181,6 +218,5 @@ ON_ANY_JOB = (
         settings=ProcessSettings(env=tuple((name, SIXTEEN_GIB) for name in sorted(THRESHOLDS))),
         without=THRESHOLDS,
         devices=("cpu",),
-        one_of="allocator",
     ),
 )

@@ -32,6 +32,7 @@ from tipbench.tip.words import (
     all_reduces,
     appears,
     cores,
+    numa_nodes,
     process_settings,
     requires,
     variant,
@@ -60,12 +61,14 @@ TIP = Tip(
     against="one process with a thread for every core",
     guide=("A2.6",),
     claim=Claim.FASTER,
+    called="two processes",
     mechanism=appears("all-reduces a step", all_reduces),
     status="torch-ccl stopped at 2.8: gloo replaces it",
     why_not=(
         "One process already keeps all cores busy with the threads of its operations. Two share the same cores "
         "and memory, and have gradients to exchange besides: DDP on CPUs is for several sockets or machines."
     ),
+    why_not_holds=lambda device: numa_nodes(2).unmet(device) is not None,
 )
 
 

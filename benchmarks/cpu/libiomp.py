@@ -63,11 +63,14 @@ TIP = Tip(
     against="GNU's OpenMP runtime, which comes with torch",
     guide=("A2.3",),
     claim=Claim.FASTER,
+    called="libiomp5",
+    one_of="OpenMP",
     mechanism=Mechanism("OpenMP runtime in use, and its settings", runtime_and_settings, only_optimized_is_intels),
     why_not=(
         "Waking and joining two threads costs little with either runtime; what the runtimes differ in grows with "
         "the number of threads."
     ),
+    why_not_holds=lambda device: torch.get_num_threads() == 2,
 )
 
 
@@ -132,6 +135,4 @@ class EncoderInference(_OpenMP, RunEncoder):
         return self.job().step
 
 
-ON_ANY_JOB = (
-    Way(settings=ProcessSettings(preload=("iomp5",)), needs=(library("iomp5"),), devices=("cpu",), one_of="OpenMP"),
-)
+ON_ANY_JOB = (Way(settings=ProcessSettings(preload=("iomp5",)), needs=(library("iomp5"),), devices=("cpu",)),)

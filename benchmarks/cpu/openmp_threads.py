@@ -53,6 +53,12 @@ from tipbench.tip.words import (
     variant,
 )
 
+CORES = available_cores()
+DEFAULT = min(CORES, psutil.cpu_count(logical=False) or CORES)
+THREADS = tuple(sorted({1, CORES // 2, CORES} - {0, DEFAULT}))
+"""One thread, half the cores, all cores: less the one that is the default anyway."""
+MY_CORES = " ".join(map(str, sorted(os.sched_getaffinity(0))))
+
 
 def threads(step: Step) -> int:
     step()
@@ -73,16 +79,12 @@ TIP = Tip(
     against="two processes with a thread for every core each",
     guide=("A2.2",),
     claim=Claim.FASTER,
+    one_of="threads",
     mechanism=changes("threads that share the work of an operation", threads),
     note="the baseline is PyTorch's default, all physical cores, and not a single thread",
-    why_not="Here the default is the best setting already: as many threads as cores.",
+    why_not="For a process that has the machine to itself the default is right already: a thread for every core.",
+    why_not_holds=lambda device: DEFAULT == CORES,
 )
-
-CORES = available_cores()
-DEFAULT = min(CORES, psutil.cpu_count(logical=False) or CORES)
-THREADS = tuple(sorted({1, CORES // 2, CORES} - {0, DEFAULT}))
-"""One thread, half the cores, all cores: less the one that is the default anyway."""
-MY_CORES = " ".join(map(str, sorted(os.sched_getaffinity(0))))
 
 
 def chain(operations: int, elements: int) -> Step:
@@ -210,7 +212,6 @@ ON_ANY_JOB = (
         applies=on_fewer,
         do=f"torch.set_num_threads({DEFAULT})",
         switch=partial(on_threads, DEFAULT),
-        one_of="threads",
         mends=True,
     ),
     Way(
@@ -218,6 +219,5 @@ ON_ANY_JOB = (
         applies=on_several,
         do="torch.set_num_threads(1)",
         switch=partial(on_threads, 1),
-        one_of="threads",
     ),
 )

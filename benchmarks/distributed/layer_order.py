@@ -32,7 +32,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
 from benchmarks.jobs.language_model import GPT, TrainGPT
-from tipbench.tip.words import Claim, Pair, Sizes, Step, Tip, cores, falls, process_settings, variant
+from tipbench.tip.words import Claim, Pair, Sizes, Step, Tip, cores, falls, on_cpu, process_settings, variant
 
 
 def ready_before_averaging(step: Step) -> int:
@@ -58,11 +58,11 @@ TIP = Tip(
     against="layers in another order, in two processes",
     guide=("A4.3",),
     claim=Claim.FASTER,
+    called="layers in the order of their use",
     mechanism=falls("gradients ready before the first all-reduce", ready_before_averaging),
     note="without find_unused_parameters=True DDP puts its buckets in order by itself, after the first step",
-    why_not=(
-        "On one machine gloo's exchange and the backward pass want the same cores, so overlapping them gains little."
-    ),
+    why_not="gloo's exchange and the backward pass want the same cores, so overlapping them gains little.",
+    why_not_holds=on_cpu,
 )
 
 

@@ -32,6 +32,7 @@ from tipbench.tip.words import (
     Way,
     available_cores,
     loading_in_this_process,
+    on_cpu,
     rises,
     sweep,
     torchvision,
@@ -44,6 +45,7 @@ TIP = Tip(
     do="loader = DataLoader(data, batch_size=batch_size, num_workers={num_workers}, persistent_workers=True)",
     guide=("A1.1", "B3"),
     claim=Claim.FASTER,
+    once="starting the workers",
     mechanism=rises("processes that decode beside the training process", working_children),
     note=(
         "A1.1 explains it by Python's global lock, but the workers are processes, not threads. "
@@ -53,6 +55,7 @@ TIP = Tip(
         "Loading needs cores to spare. With as many busy threads in the training step as there are cores, a "
         "worker takes from the step what it gives to the loading, and handing a batch over costs both."
     ),
+    why_not_holds=on_cpu,
 )
 
 CORES = available_cores()

@@ -25,6 +25,7 @@ from tipbench.tip.words import (
     Step,
     Tip,
     Way,
+    available_cores,
     bfloat16,
     falls,
     flops,
@@ -48,6 +49,7 @@ TIP = Tip(
         "On a CPU, oneDNN brings either layout into a blocked one of its own where that pays, so little is left "
         "to gain; the published figures are of Tensor Cores and of a 40-core Xeon."
     ),
+    why_not_holds=lambda device: device == "cpu" and available_cores() < 40,
 )
 
 

@@ -60,6 +60,7 @@ TIP = Tip(
     when="memory is short",
     guide=("A1.7",),
     claim=Claim.LEANER,
+    called="checkpointing",
     mechanism=falls("bytes saved for the backward pass", saved_bytes),
     note="slower per step by design: it trades time for memory",
 )

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.language_model import TrainGPT, language_model
-from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, compiler, falls, operations, variant
+from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, compiler, falls, on_cpu, operations, variant
 
 TIP = Tip(
     id="fuse-pointwise",
@@ -30,12 +30,15 @@ TIP = Tip(
     ways={"builtin": "nn.GELU()"},
     guide=("A1.5",),
     claim=Claim.FASTER,
+    called="torch.compile",
+    once="compiling",
     mechanism=falls("operations dispatched", operations),
     published="kernels launched 5 -> 1 (PyTorch Performance Tuning Guide, the same formula)",
     why_not=(
         "Only operations that lie between matrix products are fused, and on a CPU those products take most of a "
         "small transformer's time."
     ),
+    why_not_holds=on_cpu,
 )
 
 

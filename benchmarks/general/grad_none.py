@@ -34,6 +34,7 @@ TIP = Tip(
     against="optimizer.zero_grad(set_to_none=False)",
     guide=("A1.4",),
     claim=Claim.FASTER,
+    called="zero_grad()",
     mechanism=falls("tensors filled with zeros", lambda step: calls(step, "aten::zero_")),
     status="default now (since torch 2.0)",
     note="zero gradients still move momentum, None does not",

@@ -71,6 +71,7 @@ TIP = Tip(
     against="batches of sequences drawn at random",
     guide=("G4.4",),
     claim=Claim.FASTER,
+    called="batches of like length",
     mechanism=falls("padded tokens an epoch", padded_tokens),
 )
 

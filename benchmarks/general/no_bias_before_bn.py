@@ -23,7 +23,20 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.images import PHOTOS, JpegPhotos, jpeg_files
-from tipbench.tip.words import Claim, Equal, Job, MacroPair, Pair, Sizes, Step, Tip, falls, over_modules, torchvision
+from tipbench.tip.words import (
+    Claim,
+    Equal,
+    Job,
+    MacroPair,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    falls,
+    on_cpu,
+    over_modules,
+    torchvision,
+)
 
 
 def biases_taken_away(step: Step) -> int:
@@ -56,6 +69,7 @@ TIP = Tip(
         "oneDNN adds the bias while it writes the convolution's result, so leaving it out saves its gradient "
         "alone: one sum over what the backward pass reads anyway."
     ),
+    why_not_holds=on_cpu,
 )
 
 

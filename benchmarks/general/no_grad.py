@@ -27,6 +27,7 @@ TIP = Tip(
     ways={"inference_mode": "with torch.inference_mode(): outputs = model(batch)"},
     guide=("A1.2", "M5"),
     claim=Claim.FASTER,
+    called="no_grad",
     mechanism=falls("autograd nodes behind the output", lambda step: autograd_nodes(step())),
 )
 

@@ -58,6 +58,9 @@ TIP = Tip(
     against="torch.compile(model)",
     guide=("A3.2",),
     claim=Claim.FASTER,
+    called="CUDA graphs",
+    once="capturing the graphs",
+    one_of="compiled model",
     mechanism=Mechanism(
         "launches of kernels and of CUDA graphs, and graphs of torch.compile", launches, fewer_launches_or_not_compiled
     ),
@@ -180,4 +183,4 @@ class SmallBatchInference(RunResNet, untuned=compiled, apply=cuda_graphs):
         return self.applied(as_it_is)
 
 
-ON_ANY_JOB = (Way(cuda_graphs, that_trains, needs=(compiler(),), devices=("cuda",), one_of="compiled model"),)
+ON_ANY_JOB = (Way(cuda_graphs, that_trains, needs=(compiler(),), devices=("cuda",)),)

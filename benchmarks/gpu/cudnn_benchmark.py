@@ -45,6 +45,7 @@ TIP = Tip(
     do="torch.backends.cudnn.benchmark = True",
     guide=("A3.3", "B5"),
     claim=Claim.FASTER,
+    once="cuDNN's trials",
     mechanism=rises("kernels run for shapes that are new to cuDNN, those it tries out included", first_kernels),
     note=(
         "torch.backends.cudnn.flags(benchmark=True) also sets enabled=False, its default: pass enabled=True, or set "

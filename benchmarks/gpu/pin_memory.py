@@ -45,6 +45,7 @@ TIP = Tip(
     ),
     guide=("A1.1", "B3"),
     claim=Claim.FASTER,
+    called="pinning in the DataLoader",
     mechanism=Mechanism(
         "copies from the host: from pageable and from pinned memory",
         copies_to_device,

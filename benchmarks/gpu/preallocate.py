@@ -52,6 +52,7 @@ TIP = Tip(
     against="batches in the order in which they come",
     guide=("A3.7", "M10"),
     claim=Claim.FASTER,
+    called="the longest input first",
     mechanism=Mechanism(
         "requests for memory to the driver, and bytes reserved at most", requests_and_reserved, fewer_or_less
     ),

@@ -51,6 +51,7 @@ TIP = Tip(
     against="float32 in full precision",
     guide=("A3.1",),
     claim=Claim.FASTER,
+    called="TF32",
     mechanism=rises("kernels on tensor cores", tensor_core_kernels),
     published="TF32 about 7x on a product of 10240 x 10240 matrices on an A100 (PyTorch: CUDA semantics)",
     note="cuDNN's convolutions use TF32 by default, matrix products do not",

@@ -33,6 +33,9 @@ TIP = Tip(
     ),
     guide=("M11",),
     claim=Claim.FASTER,
+    called="compiled",
+    once="compiling",
+    one_of="optimizer",
     mechanism=falls("operations dispatched", operations),
 )
 
@@ -89,4 +92,4 @@ class GPTTraining(TrainGPT, apply=compile_optimizer):
     )
 
 
-ON_ANY_JOB = (Way(compile_optimizer, that_trains, needs=(compiler(),), one_of="optimizer", phase="optimizer"),)
+ON_ANY_JOB = (Way(compile_optimizer, that_trains, needs=(compiler(),), phase="optimizer"),)

@@ -37,10 +37,9 @@ TIP = Tip(
     against="DistributedDataParallel(model), in two processes",
     guide=("M9",),
     claim=Claim.LEANER,
+    called="gradients as views",
     mechanism=falls("copies of tensors", lambda step: calls(step, "aten::copy_")),
-    why_not=(
-        "One bucket waits for all gradients, many pay for each exchange; between them the curve is flat on one machine."
-    ),
+    why_not="The copy that is saved is as large as the parameters: little, where activations need most of the memory.",
 )
 
 

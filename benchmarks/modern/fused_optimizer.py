@@ -29,6 +29,8 @@ TIP = Tip(
     ways={"foreach": "for group in optimizer.param_groups: group.update(foreach=True, fused=False)"},
     guide=("M3",),
     claim=Claim.FASTER,
+    called="fused",
+    one_of="optimizer",
     mechanism=falls("operations dispatched", operations),
     why_not="The optimizer's share of a step is small where parameters are few and large.",
 )
@@ -81,6 +83,8 @@ class ManyParameters(Pair):
 class GPTTraining(TrainGPT, apply=fused_optimizer):
     """Training a small GPT with AdamW."""
 
+    first_of_task = True
+
     @variant
     @requires(cpu())
     def foreach(self) -> Step:
@@ -108,14 +112,13 @@ def has_fused(job: Job) -> str:
 
 
 ON_ANY_JOB = (
-    Way(partial(in_every_group, fused=True), has_fused, one_of="optimizer", phase="optimizer"),
+    Way(partial(in_every_group, fused=True), has_fused, phase="optimizer"),
     Way(
         partial(in_every_group, foreach=True),
         has_fused,
         name="foreach",
         do=TIP.ways["foreach"],
         devices=("cpu",),
-        one_of="optimizer",
         phase="optimizer",
     ),
 )

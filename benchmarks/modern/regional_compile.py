@@ -39,6 +39,8 @@ TIP = Tip(
     against="model.compile()",
     guide=("M7",),
     claim=Claim.SOONER,
+    called="compilation by blocks",
+    one_of="compiled model",
     mechanism=falls("operations compiled", lambda step: operations_compiled(step)),
     note="the cost avoided is that of compiling: see the one-off costs, not the speed of a step",
 )
@@ -116,7 +118,6 @@ ON_ANY_JOB = (
         compile_repeated,
         with_repeated_blocks,
         needs=(compiler(),),
-        one_of="compiled model",
         mechanism=appears("operations compiled", operations_compiled),
     ),
 )

@@ -54,6 +54,7 @@ TIP = Tip(
     against="every block checkpointed wholly",
     guide=("M8",),
     claim=Claim.FASTER,
+    called="matrix products stored",
     mechanism=falls("floating-point operations of matrix products", flops),
     note="compared with checkpointing every block wholly: faster for some of the memory; `none` is the fastest",
 )

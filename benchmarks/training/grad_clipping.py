@@ -92,6 +92,7 @@ TIP = Tip(
     when="a training's loss jumps up or diverges",
     guide=("B8",),
     claim=Claim.FEWER_STEPS,
+    called="clipping",
     mechanism=falls("how far the first step moves the weights", weights_moved),
     note="Clipping costs time and buys stability. With a GradScaler call unscale_ first.",
     no_micro="what clipping prevents shows in a whole training alone",

@@ -27,6 +27,7 @@ TIP = Tip(
     ways={"from_numpy": "torch.from_numpy(array)"},
     guide=("B10",),
     claim=Claim.FASTER,
+    called="as_tensor",
     mechanism=falls("copies of tensors", lambda step: calls(step, "aten::copy_")),
     note="torch.cpu() and torch.cuda(), which B10 names, are modules; the tensor's methods are meant",
     why_not="The copy of a batch is a small part of what a model does with it.",

@@ -59,6 +59,7 @@ TIP = Tip(
     against="a constant rate, tuned likewise",
     guide=("B1",),
     claim=Claim.FEWER_STEPS,
+    called="one cycle",
     mechanism=Mechanism(
         "learning rates used in three epochs",
         learning_rates,

@@ -105,7 +105,13 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("-k", default="", metavar="EXPR", dest="expression", help="as in pytest: 'micro and not gpu'")
     _add_folder(command)
     command.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="default: results")
-    command.add_argument("--profile", choices=["quick", "full"], default="full", help="default: full")
+    command.add_argument(
+        "--profile",
+        choices=["quick", "full"],
+        default="full",
+        help="quick: shorter launches and, without names, one whole job of training, of inference and of several "
+        "processes first, then the operations alone. Default: full",
+    )
     _add_device(command)
     command.add_argument(
         "--budget",
@@ -125,6 +131,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="continue an interrupted run as it was begun, from the same --from if any",
     )
+    _add_same_machine(command)
     command.add_argument("--seed", type=_seed, default=0, metavar="N", help="of inputs, weights and block order")
     command.add_argument("--bare", action="store_true", help="do not control the environment: heap, threads, hash seed")
     nodes = command.add_argument_group(
@@ -173,6 +180,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--alone", action="store_true", help="answers from this run without the machine's earlier ones"
     )
+    _add_same_machine(command)
 
     command = commands.add_parser(
         "compare",
@@ -187,6 +195,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--format", choices=["md", "html", "csv", "json"], default="md", help="default: md")
     command.add_argument("--out", type=Path, metavar="DIR", help="write files there instead of printing")
     command.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="where ids are looked up")
+    _add_same_machine(command)
     command.add_argument(
         "--fail-if",
         action="append",
@@ -220,6 +229,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--flavour", default="", metavar="KIND", help="of a git wiki: github, gitlab, gitea or azure; else by its host"
     )
+    _add_same_machine(command)
     return parser
 
 
@@ -231,6 +241,14 @@ def _add_folder(command: argparse.ArgumentParser) -> None:
 
 def _add_device(command: argparse.ArgumentParser) -> None:
     command.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="default: auto")
+
+
+def _add_same_machine(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--same-machine",
+        action="store_true",
+        help="runs that do not say of which machine they are, as those in containers, are all of this one",
+    )
 
 
 def _seed(text: str) -> int:
@@ -286,14 +304,14 @@ def _run(options: argparse.Namespace) -> int:
     folder = os.path.realpath(options.folder) if options.folder else ""
     if options.resume:
         alone = vars(_parser().parse_args(["run", "--resume", str(options.resume)]))
-        alone |= {"rdzv": options.rdzv, "budget": options.budget, "folder": options.folder}
+        alone |= {name: getattr(options, name) for name in ("rdzv", "budget", "folder", "same_machine")}
         if any(getattr(options, name) != value for name, value in alone.items()):
             raise run.CannotRun(
                 "--resume goes on with a run as it was begun: give it no names, and of the options only --from, "
-                "--budget and --rdzv"
+                "--budget, --rdzv and --same-machine"
             )
         code = resume.resume(options.resume, folder, options.rdzv, more_s=options.budget)
-        return _with_answers(code, options.resume)
+        return _with_answers(code, options.resume, options.same_machine)
     place = nodes.place(options.nnodes, options.node_rank, options.rdzv)
     if place and place.number:
         return run.follow_node_0(place, Path(folder) if folder else BENCHMARKS)
@@ -312,17 +330,18 @@ def _run(options: argparse.Namespace) -> int:
             budget_s=BUDGET_S if options.budget is None else options.budget,
         )
     )
-    return _with_answers(code, path)
+    return _with_answers(code, path, options.same_machine)
 
 
-def _with_answers(code: int, path: Path) -> int:
+def _with_answers(code: int, path: Path, same_machine: bool) -> int:
     """Print the answers of a run that came to its end, and return its exit code."""
     from tipbench import report
     from tipbench.records import store
 
     stored, _ = store.read(path)
     if code in (0, 1) and not stored.options.get("given"):
-        print("\n".join(["", *report.one_liners(stored, report.earlier_runs(path, stored))]))
+        which = path, stored, same_machine
+        print("\n".join(["", *report.one_liners(stored, report.earlier_runs(*which), report.of_its_kind(*which))]))
     return code
 
 
@@ -337,15 +356,17 @@ def _advise(options: argparse.Namespace) -> int:
 
 def _report(options: argparse.Namespace) -> int:
     from tipbench import report
-    from tipbench.records import store
+    from tipbench.records import listing, store
 
-    for file in options.files or [store.newest(Path("results"))]:
+    for file in options.files or [listing.newest(Path("results"))]:
         run, notices = store.read(file)
         for notice in notices:
             print(f"tipbench: {notice}", file=sys.stderr)
-        earlier = [] if options.alone else report.earlier_runs(file, run)
+        which = file, run, options.same_machine
+        earlier = [] if options.alone else report.earlier_runs(*which)
+        kind = report.OfItsKind() if options.alone else report.of_its_kind(*which)
         for format in options.format or ["md"]:
-            written = report.write(run, notices, format, options.out, earlier)
+            written = report.write(run, notices, format, options.out, earlier, kind)
             if written is not None:
                 print(written)
     return 0
@@ -354,7 +375,7 @@ def _report(options: argparse.Namespace) -> int:
 def _compare(options: argparse.Namespace) -> int:
     from tipbench import compare
 
-    comparison = compare.compared(options.runs, options.results)
+    comparison = compare.compared(options.runs, options.results, options.same_machine)
     if not options.fail_if or options.out:
         for written in compare.show(comparison, options.format, options.out):
             print(written)
@@ -363,16 +384,17 @@ def _compare(options: argparse.Namespace) -> int:
 
 def _publish(options: argparse.Namespace) -> int:
     from tipbench.publish import command
-    from tipbench.records import store
+    from tipbench.records import listing
 
     return command.begin(
         command.Options(
             to=options.to,
-            files=options.files or [store.newest(Path("results"))],
+            files=options.files or [listing.newest(Path("results"))],
             dry_run=options.dry_run,
             public_name=options.public_name,
             flavour=options.flavour,
             own=options.include_own,
+            same_machine=options.same_machine,
         )
     )
 

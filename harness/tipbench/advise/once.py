@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tipbench.report.answer import SOON
+from tipbench.report.price import SOON
 from tipbench.report.result import Result, steps_to_pay
 from tipbench.tip.wording import seconds
 

@@ -12,7 +12,7 @@ from tipbench.advise.pairs import sides_alone
 from tipbench.advise.scores import Scores
 from tipbench.given.survey import Survey
 from tipbench.records.record import Run
-from tipbench.report.answer import more_memory
+from tipbench.report.price import more_memory
 from tipbench.report.result import Result
 from tipbench.report.results import results
 from tipbench.tip.wording import percent, plural, ratio

@@ -22,9 +22,11 @@ from tipbench.advise.outcome import (
 from tipbench.advise.pairs import AS_IT_IS, sides_alone
 from tipbench.given.survey import Survey
 from tipbench.records.record import PHASES
-from tipbench.report.answer import DO_NOT, USE, Answer, answers, by_tip
+from tipbench.report.answer import Answer, answers
+from tipbench.report.answer_kinds import DO_NOT, USE
 from tipbench.report.machine_words import machine_words, versions
 from tipbench.report.markdown import render
+from tipbench.report.price import NOT_MEASURED
 from tipbench.report.result import Result
 from tipbench.report.results import results
 from tipbench.tip.wording import plain, seconds
@@ -217,12 +219,12 @@ def _answers(outcome: Outcome) -> list[Answer]:
     for result in measured:
         mean = result.log_speedup_so_far if result.is_measured else None
         bring[result.tip] = max(bring.get(result.tip, -math.inf), -math.inf if mean is None else mean)
-    tips = {tip: rows for tip, rows in by_tip(answers([measured])).items() if tip in sides_alone(outcome.survey)}
+    tried = [answer for answer in answers([measured]) if answer.tip in sides_alone(outcome.survey)]
     listed = []
-    for tip in sorted(tips, key=lambda tip: -bring[tip]):
-        answer, of_tip = tips[tip][0], [result for result in measured if result.tip == tip]
+    for answer in sorted(tried, key=lambda answer: -bring[answer.tip]):
+        of_tip = [result for result in measured if result.tip == answer.tip]
         if any(result.is_measured for result in of_tip):
-            gain = _gains(tips[tip], outcome.survey, of_tip)
+            gain = _gains(answer, outcome.survey, of_tip)
             answer = replace(answer, do=_do(answer, outcome.survey, of_tip), gain=gain)
             listed.append(_with_the_changes(answer, outcome))
         else:
@@ -264,11 +266,11 @@ def _as_a_member(name: str, outcome: Outcome) -> str:
     return f"{inverse_of(without)} {'confirmed' if without is whole else 'on top of the others'}"
 
 
-def _gains(rows: Sequence[Answer], survey: Survey, of_tip: Sequence[Result]) -> str:
+def _gains(answer: Answer, survey: Survey, of_tip: Sequence[Result]) -> str:
     """What each way brings, if there are several."""
-    ways = sides_alone(survey)[rows[0].tip]
+    ways = sides_alone(survey)[answer.tip]
     if len(ways) == 1:
-        return "; ".join(row.brought or row.gain for row in rows)
+        return "; ".join([*(gain.brought for gain in answer.gains), *answer.remarks]) or answer.gain
     do = {side: way.do.rstrip(":") for side, way in ways.items()}
     return "; ".join(f"{do[result.variant]}: {speedup_of(result)}" for result in of_tip if result.variant in do)
 
@@ -300,7 +302,8 @@ def _price(answer: Answer, outcome: Outcome) -> str:
     without = _without(member, outcome) if member and pays(outcome) else None
     once_more = price_once(without) if without else ""
     changes_results = "results change" if changing and answer.kind == USE else ""
-    return "; ".join(filter(None, (answer.price, once_more, changes_results, *scores)))
+    alone = answer.price if answer.price != NOT_MEASURED else ""
+    return "; ".join(filter(None, (alone, once_more, changes_results, *scores)))
 
 
 def _of_comparing(survey: Survey) -> list[str]:

@@ -25,9 +25,9 @@ NAME = "comparison"
 __all__ = ["FORMATS", "CompareError", "Comparison", "against", "compared", "markdown", "render", "show"]
 
 
-def compared(words: Sequence[str], results: Path = Path("results")) -> Comparison:
+def compared(words: Sequence[str], results: Path = Path("results"), same_machine: bool = False) -> Comparison:
     """The comparison of the runs that `words` name (`inputs.chosen`). Raises CompareError and StoreError."""
-    return chosen(words, results)
+    return chosen(words, results, same_machine)
 
 
 def show(comparison: Comparison, format: str, out: Path | None) -> list[Path]:

@@ -2,10 +2,10 @@
 
     {
       "runs": [{"label", "id", "started", "suite", "commit", "profile", "machine", "notices"}],
-      "machines": [{"label", "runs"}],
-      "grades": [{"left", "right", "grade", "differing", "unknown"}],
-      "tips": [{"tip", "title", "across", "why", "agreed",
-                "answers": [{"machine", "kind", "answer", "do", "gain", "price", "runs", "alike"}]}],
+      "machines": [{"label", "word", "runs"}],
+      "grades": [{"left", "right", "grade", "differing", "unknown", "one_machine"}],
+      "tips": [{"tip", "title", "workload", "across", "why", "agreed",
+                "answers": [{"machine", "kind", "answer", "do", "gain", "against", "price", "runs", "alike"}]}],
       "comparisons": [{"tip", "pair", "scale", "variant", "device", "across", "count", "q", "i2", "p", "differs",
                        "cells": [{"word", "why", "speedup", "low", "high", "error", "launches", "memory",
                                   "step_s", "variant_step_s"}]}],
@@ -13,16 +13,19 @@
       "notes": [...]
     }
 
-Runs are named by their place in `runs`, from 0. machines: of the runs comparable with the first, those that
-hardware cannot tell apart. grades: every comparison of two runs; differing and unknown: [{"part", "field", "left",
-"right"}]. across: "reverses", "pays on some", "costs on some", "depends on the job", "pays on all", "costs on all",
-"little on all", "already the default", "can't tell", "only seen on one", "not measured"; of a tip it is made of its
-answers, of a comparison of what these are made of. agreed: whether several machines could tell, and all
-alike. answers: one a machine (a run, where all are of one), as on the page of its run; nulls where that lacks the tip;
-runs: how many it rests on; alike: false where other sizes, code or another claim answer: these do not count in across.
-count, q, i2, p: machines, Cochran's Q, I² and the p-value of Welch's test; null where fewer than two measured it.
-cells: one a run; word: a verdict, "skipped", "failed", "missing", "not reached" or "not comparable"; error: the
-standard error of ln speedup; memory: null or {"kind", "baseline", "variant"} in bytes. Unknown numbers are null.
+Runs are named by their place in `runs`, from 0. machines: of the runs comparable with the first, those of one
+machine; those that do not say of which they are stand alone, unless `--same-machine` says that they are of one. word:
+"machine", "kind" (some machine of this kind) or "reference" (of the repository's own runs). grades: every comparison
+of two runs; differing and unknown: [{"part", "field", "left", "right"}]; one_machine: whether both are known to be of
+one. The grade "same kind" was called "same machine and state" until November 2026. across: "reverses", "pays on
+some", "costs on some", "depends on the job", "pays on all", "costs on all", "little on all", "already the default",
+"can't tell", "only seen on one", "not measured"; of a tip in a workload it is made of its answers, of a comparison of
+what these are made of. agreed: whether several machines could tell, and all alike. answers: one a machine (a run,
+where all are of one), as on the page of its run; nulls where that lacks the tip; runs: how many it rests on; alike:
+false where other sizes, code or another claim answer: these do not count in across. count, q, i2, p: machines,
+Cochran's Q, I² and the p-value of Welch's test; null where fewer than two measured it. cells: one a run; word: a
+verdict, "skipped", "failed", "missing", "not reached" or "not comparable"; error: the standard error of ln speedup;
+memory: null or {"kind", "baseline", "variant"} in bytes. Unknown numbers are null.
 """
 
 from __future__ import annotations
@@ -40,7 +43,10 @@ def render(comparison: Comparison) -> str:
     count = len(comparison.runs)
     document = {
         "runs": [_run(comparison, index) for index in range(count)],
-        "machines": [{"label": machine.label, "runs": list(machine.runs)} for machine in comparison.machines],
+        "machines": [
+            {"label": machine.label, "word": machine.word, "runs": list(machine.runs)}
+            for machine in comparison.machines
+        ],
         "grades": [_grade(comparison, left, right) for left, right in combinations(range(count), 2)],
         "tips": list(map(_tip, tips(comparison))),
         "comparisons": [
@@ -70,22 +76,21 @@ def render(comparison: Comparison) -> str:
 
 
 def _tip(tip: TipAcross) -> dict[str, Any]:
-    words = {"tip": tip.tip, "title": tip.title, "across": tip.word, "why": tip.why, "agreed": tip.agreed}
+    words = {
+        "tip": tip.tip,
+        "title": tip.title,
+        "workload": tip.workload,
+        "across": tip.word,
+        "why": tip.why,
+        "agreed": tip.agreed,
+    }
     return {**words, "answers": list(map(_answer, tip.answers))}
 
 
-def _answer(answer: MachineAnswer) -> dict[str, Any]:
-    first = answer.rows[0] if answer.rows else None
-    return {
-        "machine": answer.label,
-        "kind": first and first.kind,
-        "answer": first and first.answer,
-        "do": first and first.do,
-        "gain": first and answer.gain,
-        "price": first and first.price,
-        "runs": first and first.runs,
-        "alike": answer.is_alike,
-    }
+def _answer(each: MachineAnswer) -> dict[str, Any]:
+    names = ("kind", "answer", "do", "gain", "against", "price", "runs")
+    words = {name: getattr(each.answer, name, None) for name in names}
+    return {"machine": each.label, **words, "alike": each.is_alike}
 
 
 def _run(comparison: Comparison, index: int) -> dict[str, Any]:
@@ -111,6 +116,7 @@ def _grade(comparison: Comparison, left: int, right: int) -> dict[str, Any]:
         "grade": grade.grade,
         "differing": list(map(vars, grade.differing)),
         "unknown": list(map(vars, grade.unknown)),
+        "one_machine": comparison.is_one_machine(left, right),
     }
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from tipbench.compare.means import mean_of
 from tipbench.compare.stored import Stored
 from tipbench.records.store import file_name, folder_name
-from tipbench.report.answer import Answer, answers, by_tip
+from tipbench.report.answer import Answer, answers
+from tipbench.report.earlier import is_same_machine
 from tipbench.report.grade import NOT, SAME, STATE, Facts, Grade, facts, grade
 from tipbench.report.measure import Effect, effects
 from tipbench.report.result import CONTROL, Key, Result
@@ -19,6 +20,13 @@ from tipbench.tip.wording import plain, value
 from tipbench.verdict.pooling import TIMES, Mean, pooled
 
 MISSING, NOT_REACHED, NOT_COMPARABLE = "missing", "not reached", "not comparable"
+
+MACHINE, KIND, REFERENCE = "machine", "kind", "reference"
+"""What runs are of: one machine, by their fingerprint or as whoever compares them says; some machine of this kind, as
+there is no fingerprint; a machine of whoever maintains the suite, whose runs the repository ships."""
+
+OF_ONE_MACHINE = {SAME: "same machine and state", STATE: "same machine, other state"}
+"""By grade, what two runs of one machine are."""
 
 
 @dataclass(frozen=True)
@@ -51,16 +59,18 @@ class Cell:
 
 @dataclass(frozen=True)
 class Machine:
-    """Runs that hardware cannot tell apart.
+    """Runs of one machine; of those without a fingerprint each one alone.
 
     Attributes:
         label: what a page calls it.
+        word: MACHINE, KIND or REFERENCE.
         runs: their places in `Comparison.runs`.
         speaks: the one of them whose answers are the machine's: the newest that measured a whole job, or else the
             newest.
     """
 
     label: str
+    word: str
     runs: tuple[int, ...]
     speaks: int
 
@@ -72,10 +82,12 @@ class Comparison:
     Attributes:
         runs: in the order in which they were named; the first is the one that others must be comparable with.
         notes: what a reader must know.
+        same_machine: whether runs of equal hardware that have no fingerprint are of one machine.
     """
 
     runs: tuple[Stored, ...]
     notes: tuple[str, ...] = ()
+    same_machine: bool = False
     _grades: dict[tuple[int, int], Grade] = field(default_factory=dict, compare=False)
 
     def grade(self, left: int, right: int) -> Grade:
@@ -88,12 +100,23 @@ class Comparison:
     def _facts(self) -> tuple[Facts, ...]:
         return tuple(facts(stored.run) for stored in self.runs)
 
-    def _classes(self, grades: Sequence[str]) -> list[tuple[int, ...]]:
-        """The comparable runs in classes: each joins the first whose first run it is graded with as one of `grades`."""
+    def is_one_machine(self, left: int, right: int) -> bool:
+        """Whether two runs are known to be of one machine; reference runs and a reader's own never are."""
+        mine, other = self.runs[left], self.runs[right]
+        is_one = mine.reference == other.reference and is_same_machine(mine.run, other.run, self.same_machine)
+        return is_one and self.grade(left, right).grade in OF_ONE_MACHINE
+
+    def relation(self, left: int, right: int) -> str:
+        """What two runs are to each other, in words: the grade, or how they are of one machine."""
+        graded = self.grade(left, right)
+        return graded.qualified(OF_ONE_MACHINE[graded.grade] if self.is_one_machine(left, right) else graded.grade)
+
+    def _classes(self, alike: Callable[[int, int], bool]) -> list[tuple[int, ...]]:
+        """The comparable runs in classes: each joins the first with all of whose runs it is alike."""
         classes: list[tuple[int, ...]] = []
         for index in self.comparable:
             for place, members in enumerate(classes):
-                if self.grade(members[0], index).grade in grades:
+                if all(alike(member, index) for member in members):
                     classes[place] = (*members, index)
                     break
             else:
@@ -123,16 +146,45 @@ class Comparison:
     @cached_property
     def machines(self) -> tuple[Machine, ...]:
         """Of the comparable runs, in the order in which they first appear."""
-        classes = self._classes((SAME, STATE))
-        labels = _distinct([folder_name(self.runs[members[0]].run.machine) for members in classes])
-        return tuple(map(Machine, labels, classes, map(self._speaks, classes)))
+        classes = self._classes(self.is_one_machine)
+        speaking = list(map(self._speaks, classes))
+        names = [folder_name(self.runs[index].run.machine) for index in speaking]
+        labels = [
+            name if names.count(name) == 1 else self.labels[index] for name, index in zip(names, speaking, strict=True)
+        ]
+        words = [self._word(members[0]) for members in classes]
+        return tuple(map(Machine, _distinct(labels), words, classes, speaking))
+
+    @cached_property
+    def hardware(self) -> list[tuple[int, ...]]:
+        """The comparable runs by their hardware, whatever machine they are of."""
+        return self._classes(lambda left, right: self.grade(left, right).grade in (SAME, STATE))
+
+    @cached_property
+    def are_machines(self) -> bool:
+        """Whether `machines` are several, and no two of them can be the same one: their hardware differs, or all that
+        share it are known."""
+        for runs in self.hardware:
+            of_hardware = [machine for machine in self.machines if machine.runs[0] in runs]
+            if len(of_hardware) > 1 and not all(map(self._is_known, of_hardware)):
+                return False
+        return len(self.machines) > 1
+
+    def _is_known(self, machine: Machine) -> bool:
+        return machine.word == MACHINE or bool(self.runs[machine.speaks].run.fingerprint)
+
+    def _word(self, index: int) -> str:
+        stored = self.runs[index]
+        if stored.reference:
+            return REFERENCE
+        return MACHINE if stored.run.fingerprint or self.same_machine else KIND
 
     @cached_property
     def groups(self) -> tuple[Machine, ...]:
         """What is set against each other: machines, or the runs where all are of one machine."""
         if len(self.machines) > 1:
             return self.machines
-        return tuple(Machine(self.labels[index], (index,), index) for index in self.comparable)
+        return tuple(Machine(self.labels[index], self._word(index), (index,), index) for index in self.comparable)
 
     def _speaks(self, runs: Sequence[int]) -> int:
         def order(index: int) -> tuple[bool, str]:
@@ -142,9 +194,9 @@ class Comparison:
         return max(runs, key=order)
 
     @cached_property
-    def answers(self) -> tuple[dict[str, list[Answer]], ...]:
-        """By group, in their order, and by tip: what the page of the run that speaks for the group says."""
-        return tuple(by_tip(answers(runs)) for runs in self._counting)
+    def answers(self) -> tuple[list[Answer], ...]:
+        """By group, in their order: what the page of the run that speaks for the group says."""
+        return tuple(answers(runs) for runs in self._counting)
 
     @cached_property
     def effects(self) -> tuple[dict[Key, Effect], ...]:
@@ -248,8 +300,9 @@ class Comparison:
 
     @cached_property
     def alike(self) -> list[tuple[int, ...]]:
-        """Groups of runs of the same machine and state: only between these are absolute times shown."""
-        return [members for members in self._classes((SAME,)) if len(members) > 1]
+        """Groups of runs of the same kind: only between these are absolute times shown."""
+        classes = self._classes(lambda left, right: self.grade(left, right).grade == SAME)
+        return [members for members in classes if len(members) > 1]
 
 
 def row_name(key: Key, between: str = ".") -> str:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from tipbench.compare.comparison import NOT_COMPARABLE, Comparison, Machine
 from tipbench.compare.means import Heterogeneity, heterogeneity
-from tipbench.report.answer import DEFAULT, DEPENDS, DO_NOT, IMPOSSIBLE, SMALL, UNCLEAR, USE, USE_IF, Answer
-from tipbench.report.result import CONTROL, Key
+from tipbench.report.answer import Answer
+from tipbench.report.answer_kinds import ALONE, DEFAULT, DEPENDS, DO_NOT, IMPOSSIBLE, SMALL, UNCLEAR, USE, USE_IF
+from tipbench.report.result import Key
 from tipbench.verdict.statistics import discoveries
 from tipbench.verdict.verdict import FALSE_DISCOVERY_RATE
 
@@ -31,6 +32,7 @@ EFFECTS = {
     USE: PAYS,
     USE_IF: PAYS,
     DEPENDS: ON_JOB,
+    ALONE: PAYS,
     DO_NOT: COSTS,
     SMALL: LITTLE,
     DEFAULT: NOTHING_TO_DO,
@@ -66,23 +68,19 @@ class MachineAnswer:
 
     Attributes:
         label: of the machine.
-        rows: as on the page of its run; empty if the run has none.
+        answer: as on the page of its run; None if the run has none.
         is_alike: whether it answers the same question: its sizes and code are those compared, and its claim is that of
             the newest run.
     """
 
     label: str
-    rows: Sequence[Answer]
+    answer: Answer | None
     is_alike: bool
 
     @property
     def kind(self) -> str:
         """Empty if the run has no answer."""
-        return self.rows[0].kind if self.rows else ""
-
-    @property
-    def gain(self) -> str:
-        return "; ".join(row.gain for row in self.rows)
+        return self.answer.kind if self.answer else ""
 
     @property
     def counts(self) -> bool:
@@ -91,16 +89,18 @@ class MachineAnswer:
 
 @dataclass(frozen=True)
 class TipAcross:
-    """A tip on all machines.
+    """A tip in one workload on all machines.
 
     Attributes:
         tip, title: of the tip.
+        workload: as `Answer` has it.
         word: one of WORDS.
         answers: in the order of `Comparison.groups`.
     """
 
     tip: str
     title: str
+    workload: str
     word: str
     answers: tuple[MachineAnswer, ...]
 
@@ -123,9 +123,9 @@ class TipAcross:
     def why(self) -> str:
         """Plain text, still to be escaped."""
         return "; ".join(
-            f"{answer.label}: {answer.rows[0].answer} ({answer.gain}{'' if answer.is_alike else '; another question'})"
-            for answer in self.answers
-            if answer.rows
+            f"{each.label}: {each.answer.answer} ({each.answer.gain}{'' if each.is_alike else '; another question'})"
+            for each in self.answers
+            if each.answer
         )
 
 
@@ -142,21 +142,35 @@ def consistencies(comparison: Comparison) -> dict[Key, Consistency]:
 
 
 def tips(comparison: Comparison) -> list[TipAcross]:
-    """One a tip, controls left out, in the order of WORDS, then by what it brings."""
-    newest: dict[str, list[Answer]] = {}
+    """One a tip and workload, controls left out, in the order of WORDS, then by what it brings."""
+    newest: dict[tuple[str, str], Answer] = {}
     groups = list(zip(comparison.groups, comparison.answers, strict=True))
     for _, answers in sorted(groups, key=lambda group: comparison.runs[group[0].speaks].run.started):
-        newest |= answers
+        newest |= {(answer.tip, answer.workload): answer for answer in answers}
+    possible = {tip for (tip, _), answer in newest.items() if answer.kind != IMPOSSIBLE}
+    places = {
+        place: answer for place, answer in newest.items() if answer.kind != IMPOSSIBLE or place[0] not in possible
+    }
+    order = {key[0]: number for number, key in reversed(list(enumerate(comparison.references)))}
     listed = []
-    for tip in dict.fromkeys(key[0] for key in comparison.references if key[0] != CONTROL):
-        title, claim = (newest[tip][0].title, newest[tip][0].claim) if tip in newest else (tip, "")
-        of_machines = tuple(
-            MachineAnswer(group.label, answers.get(tip, ()), _is_alike(comparison, group, answers.get(tip, ()), claim))
-            for group, answers in groups
-        )
-        across = TipAcross(tip, title, "", of_machines)
+    for place, answer in sorted(places.items(), key=lambda item: order.get(item[0][0], len(order))):
+        of_machines = tuple(_of_machine(comparison, group, answers, place, answer.claim) for group, answers in groups)
+        across = TipAcross(answer.tip, answer.title, answer.workload, "", of_machines)
         listed.append(replace(across, word=together(across.effects)))
     return sorted(listed, key=lambda tip: (WORDS.index(tip.word), -_brings(tip)))
+
+
+def _of_machine(
+    comparison: Comparison, group: Machine, answers: Sequence[Answer], place: tuple[str, str], claim: str
+) -> MachineAnswer:
+    """Where the machine lacks the workload, that the tip is not possible on it, if that is what it says."""
+    of_tip = [answer for answer in answers if answer.tip == place[0]]
+    answer = next((answer for answer in of_tip if answer.workload == place[1]), None)
+    answer = answer or next((answer for answer in of_tip if answer.kind == IMPOSSIBLE), None)
+    is_alike = answer is None or (
+        answer.claim == claim and all(_is_compared(comparison, group, key) for key in answer.keys)
+    )
+    return MachineAnswer(group.label, answer, is_alike)
 
 
 def together(effects: Sequence[str]) -> str:
@@ -190,16 +204,10 @@ def _states(comparison: Comparison, key: Key) -> list[str]:
     return [EFFECTS[effect.state.word] for effect in of_key if effect.means]
 
 
-def _is_alike(comparison: Comparison, group: Machine, rows: Sequence[Answer], claim: str) -> bool:
-    keys = [row.key for row in rows if row.role == "job" and row.key is not None]
-    is_same_claim = not rows or rows[0].claim == claim
-    return is_same_claim and all(_is_compared(comparison, group, key) for key in keys)
-
-
 def _is_compared(comparison: Comparison, group: Machine, key: Key) -> bool:
     return comparison.cells[key][group.speaks].word != NOT_COMPARABLE
 
 
 def _brings(tip: TipAcross) -> float:
-    brings = [answer.rows[0].brings for answer in tip.answers if answer.counts]
+    brings = [each.answer.brings for each in tip.answers if each.answer and each.counts]
     return sum(brings) / len(brings) if brings else 0.0

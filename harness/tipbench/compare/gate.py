@@ -111,7 +111,7 @@ def lines_of(result: Gate, comparison: Comparison, conditions: Collection[str]) 
     if that cannot be judged, why and what to do."""
     grade = comparison.grade(0, 1)
     old, new = comparison.labels
-    lines = [f"{old} -> {new}: {grade.shown}"]
+    lines = [f"{old} -> {new}: {comparison.relation(0, 1)}"]
     lines += [f"  differing: {plain(str(field))}" for field in grade.differing]
     lines += [f"  unknown: {plain(', '.join(field.field for field in grade.unknown))}"] if grade.unknown else []
     if comparison.called_different:

@@ -18,8 +18,8 @@ from tipbench.compare.consistency import (
     consistencies,
     tips,
 )
-from tipbench.records.store import file_name
-from tipbench.report.answer import IMPOSSIBLE, USE_IF
+from tipbench.records.store import file_name, folder_name
+from tipbench.report.answer_kinds import IMPOSSIBLE, USE_IF
 from tipbench.report.grade import hardware
 from tipbench.report.markdown import render
 from tipbench.report.result import MEMORY_KINDS, Key
@@ -36,7 +36,7 @@ def markdown(comparison: Comparison) -> str:
     by_tip = tips(comparison)
     decided = [tip for tip in by_tip if tip.is_decided]
     possible = [tip for tip in by_tip if not _is_impossible(tip)]
-    what = "machine" if len(comparison.machines) > 1 else "run"
+    what = "machine" if comparison.are_machines else "run"
     measured = [key for key in comparison.cells if across[key].is_measured or not _is_skipped(comparison.cells[key])]
     couples = list(combinations(range(len(comparison.runs)), 2))
     return render(
@@ -52,7 +52,10 @@ def markdown(comparison: Comparison) -> str:
         agreed=sum(tip.agreed for tip in decided),
         reversed=sum(tip.word == REVERSES for tip in decided),
         other_questions=any(not answer.is_alike for tip in by_tip for answer in tip.answers),
-        answered=[{"title": tip.title, "answers": list(map(_answer, tip.answers))} for tip in possible],
+        answered=[
+            {"title": tip.title, "workload": tip.workload, "answers": list(map(_answer, tip.answers))}
+            for tip in possible
+        ],
         impossible=[tip.title for tip in by_tip if _is_impossible(tip)],
         in_words=_in_words(by_tip, what),
         limits=_limits(comparison),
@@ -68,9 +71,12 @@ def markdown(comparison: Comparison) -> str:
 
 def title_of(comparison: Comparison) -> str:
     """It names what the machines are as a fact only if no field that a run lacks could change that."""
-    title = f"PyTorch tuning tips in {plural(len(comparison.runs), 'run')} of {comparison.machines[0].label}"
-    if len(comparison.machines) > 1:
+    runs, first = plural(len(comparison.runs), "run"), comparison.runs[comparison.machines[0].speaks]
+    title = f"PyTorch tuning tips in {runs} of {folder_name(first.run.machine)}"
+    if comparison.are_machines:
         title = f"PyTorch tuning tips on {plural(len(comparison.machines), 'machine')}"
+    elif len(comparison.hardware) > 1:
+        title = f"PyTorch tuning tips in {runs} on {len(comparison.hardware)} kinds of hardware"
     is_sure = all(comparison.grade(*couple).is_sure for couple in combinations(comparison.comparable, 2))
     return title if is_sure else f"{title}, as far as recorded"
 
@@ -78,7 +84,7 @@ def title_of(comparison: Comparison) -> str:
 def column_names(comparison: Comparison) -> list[str]:
     """The groups' labels, of machines without the words at their ends that all of them have."""
     labels = [group.label for group in comparison.groups]
-    if len(comparison.machines) < 2:
+    if len(comparison.hardware) < 2:
         return labels
     parts = [label.split("-") for label in labels]
     for end in (0, -1):
@@ -92,11 +98,12 @@ def _groups(comparison: Comparison) -> Iterator[dict[str, str]]:
     """What the columns are, and of which runs."""
     for name, group, answers in zip(column_names(comparison), comparison.groups, comparison.answers, strict=True):
         run = comparison.runs[group.speaks].run
-        count = max((rows[0].runs for rows in answers.values()), default=1)
+        count = max((answer.runs for answer in answers), default=1)
         newest = f"run {file_name(run)}" if count == 1 else f"{count} runs, the newest {file_name(run)}"
         yield {
             "name": name,
             "label": group.label,
+            "word": group.word,
             "hardware": hardware(run),
             "torch": value(run.machine.get("torch", "not recorded")),
             "runs": newest + _further(group),
@@ -111,22 +118,24 @@ def _is_impossible(tip: TipAcross) -> bool:
     return all(answer.kind in ("", IMPOSSIBLE) for answer in tip.answers)
 
 
-def _answer(answer: MachineAnswer) -> dict[str, Any]:
-    if not answer.rows:
+def _answer(each: MachineAnswer) -> dict[str, Any]:
+    answer = each.answer
+    if answer is None:
         return {"words": "not in this run", "changes": "", "is_alike": True}
-    words = answer.kind if answer.kind == USE_IF else answer.rows[0].answer
-    changes = ", ".join(row.short for row in answer.rows if row.short and row.role == "job")
-    return {"words": words, "changes": changes, "is_alike": answer.is_alike}
+    words = f"{answer.kind}{answer.named}" if answer.kind == USE_IF else answer.answer
+    changes = ", ".join(gain.short for gain in answer.gains if gain.short)
+    return {"words": words, "changes": changes, "is_alike": each.is_alike}
 
 
 def _in_words(by_tip: Sequence[TipAcross], what: str) -> dict[str, list[str]]:
-    """Titles of tips, with the condition of those that have one, by what all machines or runs together say of them."""
+    """Titles of tips, with the workload, and the condition of those that have one, by what all machines or runs
+    together say of them."""
     titles: dict[str, list[str]] = {word: [] for word in WORDS if word != NEVER}
     for tip in by_tip:
-        when = next((answer.rows[0].when for answer in tip.answers if answer.kind == USE_IF), "")
+        when = next((each.answer.when for each in tip.answers if each.answer and each.kind == USE_IF), "")
         condition = f", if {when}" if when else ""
         if tip.word in titles:
-            titles[tip.word].append(tip.title + condition)
+            titles[tip.word].append(f"{tip.title} ({tip.workload}){condition}")
     return {in_runs(word) if what == "run" else word: listed for word, listed in titles.items() if listed}
 
 
@@ -136,15 +145,22 @@ def in_runs(word: str) -> str:
 
 
 def _limits(comparison: Comparison) -> list[str]:
-    machines = len(comparison.machines)
-    if machines == 1:
-        first = "All runs are of one machine, or of machines with the same hardware: nothing here says what another "
-        first += "machine would show."
-    else:
-        first = (
-            f"These {machines} machines are compared, not all there are. What pays on all of them may not pay on the "
+    count = len(comparison.machines)
+    nothing = "nothing here says what other hardware would show."
+    if comparison.are_machines:
+        same = "These {} machines have the same hardware: {}"
+        several = (
+            "These {} machines are compared, not all there are. What pays on all of them may not pay on the next one."
         )
-        first += "next one."
+        first = same.format(count, nothing) if len(comparison.hardware) == 1 else several.format(count)
+    elif count == 1:
+        first = "All runs are of one machine: nothing here says what another machine would show."
+    else:
+        first = f"All runs are of the same hardware: {nothing}"
+        if len(comparison.hardware) > 1:
+            first = f"These are {len(comparison.hardware)} kinds of hardware, not all there are."
+        first += " Runs that do not say of which machine they are may be of one; they count apart, unless"
+        first += " --same-machine says that they are of one."
     limits = [f"Limits. {first}"]
     unusable = len(comparison.runs) - len(comparison.comparable)
     if unusable:
@@ -230,7 +246,7 @@ def _grade(comparison: Comparison, left: int, right: int) -> dict[str, str]:
     return {
         "left": comparison.labels[left],
         "right": comparison.labels[right],
-        "words": graded.shown,
+        "words": comparison.relation(left, right),
         "differing": "; ".join(map(str, graded.differing)) or "nothing",
         "unknown": "; ".join(map(str, graded.unknown)) or "nothing",
     }

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tipbench.records import store
+from tipbench.records.listing import is_reference
 from tipbench.records.record import Run
 from tipbench.records.store import StoreError
 from tipbench.report.earlier import earlier
@@ -39,6 +40,7 @@ class Stored:
         results: the run's.
         notices: what in the file could not be used.
         earlier: results of the machine's earlier runs, which its answers count too, oldest first; () if not read.
+        reference: whether it is a reference run.
     """
 
     file: Path
@@ -47,6 +49,7 @@ class Stored:
     results: tuple[Result, ...]
     notices: tuple[str, ...]
     earlier: tuple[Sequence[Result], ...] = ()
+    reference: bool = False
 
 
 def beneath(folder: Path) -> list[Path]:
@@ -81,9 +84,9 @@ def read_all(files: Sequence[Path]) -> list[Stored]:
         return list(pool.map(_read, files))
 
 
-def with_earlier(runs: Sequence[Stored], which: Collection[int]) -> list[Stored]:
+def with_earlier(runs: Sequence[Stored], which: Collection[int], same_machine: bool = False) -> list[Stored]:
     """The runs, those at these places with what the machine's earlier runs found; no file is read twice."""
-    before = {index: earlier(runs[index].file, runs[index].run) for index in sorted(which)}
+    before = {index: earlier(runs[index].file, runs[index].run, same_machine) for index in sorted(which)}
     results_by_file = {stored.file: stored.results for stored in runs}
     more = list(dict.fromkeys(file for files in before.values() for file in files if file not in results_by_file))
     results_by_file |= {stored.file: stored.results for stored in read_all(more)}
@@ -124,4 +127,6 @@ def _size(file: Path) -> int:
 def _read(file: Path) -> Stored:
     run, notices = store.read(file)
     notes = tuple(f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices)
-    return Stored(file, replace(run, records=()), len(run.records), tuple(results(run)), notes)
+    return Stored(
+        file, replace(run, records=()), len(run.records), tuple(results(run)), notes, reference=is_reference(file)
+    )

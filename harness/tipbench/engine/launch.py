@@ -82,7 +82,9 @@ class NextLaunch:
         self._seed = seed + len(record.launches)
         self._at_once = at_once
         self._card = card
-        self._workers: dict[ProcessSettings, WorkerHandle] = {}
+        launches = record.launches
+        self._by_stretch = bool(launches) and launches[0].by_stretch
+        self._workers: dict[ProcessSettings | str, WorkerHandle] = {}
         self._running: WorkerHandle | None = None
         self._last = ""
         self._step_s: dict[str, float] = {}
@@ -92,20 +94,20 @@ class NextLaunch:
     def prepare(self) -> None:
         """Start, build and warm up, and stop all of its processes. Raises WorkerFailed."""
         began = time.monotonic()
-        for settings in dict.fromkeys(variant.settings for variant in self._variants):
-            self._workers[settings] = self._worker(settings)
+        for place, settings in {self._place(variant): variant.settings for variant in self._variants}.items():
+            self._workers[place] = self._worker(settings)
         first = compiles(self._record.info)
         for variant in self._variants:  # processes of their own build at once
-            self._workers[variant.settings].begin("build", variant=variant.name, seed=self._seed, first=first)
+            self._workers[self._place(variant)].begin("build", variant=variant.name, seed=self._seed, first=first)
         for variant in self._variants:
             with _of(variant.name):
-                self._workers[variant.settings].finish()
+                self._workers[self._place(variant)].finish()
         self.prepared_s = (time.monotonic() - began) / self._at_once
         with WARMING:
             began = time.monotonic()
             for variant in self._variants:
                 with _of(variant.name):
-                    warm = self._workers[variant.settings].ask("warm", variant=variant.name)
+                    warm = self._workers[self._place(variant)].ask("warm", variant=variant.name)
                 self._step_s[variant.name] = warm["step_s"]
                 self._has_threads |= warm["threads"]
                 self._loads |= warm["children"]
@@ -134,9 +136,7 @@ class NextLaunch:
         else:
             began = time.monotonic()
             rounds = more(1)
-            if self._loads:
-                rounds += more(TRIED - 1)
-            elif time.monotonic() - began < LONGER * self._profile.longest_s:
+            if not self._loads and time.monotonic() - began < LONGER * self._profile.longest_s:
                 rounds += more(TRIED - 1)
                 round_s = (time.monotonic() - began) / TRIED
                 rounds += more(self._profile.least_rounds(round_s) - TRIED)
@@ -159,6 +159,10 @@ class NextLaunch:
     def end(self) -> None:
         for worker in self._workers.values():
             worker.end()
+
+    def _place(self, variant: VariantInfo) -> ProcessSettings | str:
+        """Which process has the variant: those with equal settings share one, unless each is timed alone."""
+        return variant.name if self._by_stretch else variant.settings
 
     def _worker(self, settings: ProcessSettings) -> WorkerHandle:
         info = self._record.info
@@ -183,16 +187,16 @@ class NextLaunch:
         """Each side that shares its process, timed alone in a fresh one for as long as the blocks of both sides in
         this launch: there nothing can be computed while another side is timed.
 
-        every: also the sides that share none, where launches are judged by stretches. Workers that load data are
-        stopped while other sides are timed (`benchmarks/jobs/loading.py`), but what each block finds in their queues
-        still differs from what a loop finds that never stops.
+        every: also the sides that share none, and for as long as a launch's rounds may take, where launches are judged
+        by stretches. Workers that load data are stopped while other sides are timed (`benchmarks/jobs/loading.py`), but
+        what each block finds in their queues still differs from what a loop finds that never stops.
         """
         blocks_s = dict.fromkeys(self._step_s, 0.0)
         for name, seconds in zip(launch.variant, launch.seconds, strict=True):
             blocks_s[name] += seconds
         longest = max(seconds for name, seconds in blocks_s.items() if name != "baseline")
         stretches = {}
-        if self._running:
+        if self._running and not self._by_stretch:
             self._running.pause()
             self._running = None
         settings = [variant.settings for variant in self._variants]
@@ -200,12 +204,15 @@ class NextLaunch:
             if every or settings.count(variant.settings) > 1:
                 name = variant.name
                 both_s = blocks_s[name] + (longest if name == "baseline" else blocks_s["baseline"])
-                seconds = min(both_s, STRETCH_DEADLINES * self._record.info.deadline)
+                longest_s = STRETCH_DEADLINES * self._record.info.deadline
+                seconds = min(self._profile.longest_s if every else both_s, longest_s)
                 with _of(name):
                     stretches[name] = self._stretch(variant, steps, seconds)
         return stretches
 
     def _stretch(self, variant: VariantInfo, steps: int, seconds: float) -> tuple[float, ...]:
+        if self._by_stretch:  # since it was built, its process has timed nothing else
+            return tuple(self._alone(variant.name).ask("stretch", variant=variant.name, steps=steps, seconds=seconds))
         worker = self._worker(variant.settings)
         try:
             worker.ask("build", variant=variant.name, seed=self._seed, first=compiles(self._record.info))
@@ -220,7 +227,7 @@ class NextLaunch:
         OpenMP's threads spin for milliseconds after their last step (Intel's for 200), on the cores that
         the next process's block needs.
         """
-        worker = self._workers[next(info.settings for info in self._variants if info.name == variant)]
+        worker = self._workers[next(self._place(info) for info in self._variants if info.name == variant)]
         if worker is not self._running:
             if self._running:
                 self._running.pause()

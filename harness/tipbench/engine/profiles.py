@@ -1,4 +1,7 @@
-"""How much time a launch may take: a profile changes the number of blocks, not the pairs or their sizes."""
+"""How much time a launch may take: a profile changes the number of blocks, not the sizes of pairs.
+
+The quick profile also takes one whole job of each task first: operations alone give no tip an answer.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,15 @@ class Profile:
         block_s: least duration of the faster variant's block (s).
         memory: largest share of a budget that is reserved for the memory passes of pairs whose claim is not about
             memory.
+        first_jobs: largest share of a budget in which the first whole job of each task is launched until it is decided,
+            before any other pair is checked; with 0 no pair is preferred so.
     """
 
     rounds: tuple[int, int]
     longest_s: float
     block_s: float = 0.005
     memory: float = 0.0
+    first_jobs: float = 0.0
 
     def least_rounds(self, round_s: float) -> int:
         """Rounds in a launch whose rounds agree. round_s: seconds of a round."""
@@ -49,5 +55,5 @@ class Profile:
 
 PROFILES = {
     "full": Profile((10, 40), 3.0, memory=0.05),
-    "quick": Profile((10, 20), 1.0, memory=0.0),
+    "quick": Profile((10, 20), 1.0, memory=0.0, first_jobs=0.6),
 }

@@ -15,9 +15,11 @@ from tipbench.engine.nodes import place
 from tipbench.engine.run import CannotRun
 from tipbench.machine import describe
 from tipbench.machine.controls import controls
+from tipbench.machine.fingerprint import fingerprint
 from tipbench.records import store
 from tipbench.records.fields import MalformedRecord, RunOptions, converted
 from tipbench.records.json_line import written
+from tipbench.records.listing import is_reference
 from tipbench.records.record import PairInfo, Run
 from tipbench.tip.wording import plural
 
@@ -43,6 +45,8 @@ def resume(
     more_s: seconds to go on for, 0 until all is decided; None: what was left of its budget. shared, side_bytes: as
     `Options` has them. Raises UserError.
     """
+    if is_reference(path):
+        raise CannotRun(f"{path} is a reference run, which is of another machine: begin a run of your own")
     with only_run():
         stored, writer = store.resume(path)
         with writer:
@@ -73,6 +77,11 @@ def resume(
                         f"{path} was begun with {field} {stored.machine.get(field)}; here it is {here[field]}. "
                         "One run is of one machine and one installation: begin a new one"
                     )
+            if stored.fingerprint not in ("", fingerprint()):
+                raise CannotRun(
+                    f"{path} was begun on another machine, or its fingerprint cannot be made here as it was there; "
+                    "begin a new run"
+                )
             discovery, pairs = run.discovered(options)
             _require_same_environment(path, stored.controls, {} if begun.bare else controls(discovery.threads))
             planned = _same_pairs(path, stored, [*pairs, *(record.info for record in discovery.broken)])

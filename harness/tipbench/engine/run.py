@@ -26,6 +26,7 @@ from tipbench.engine.runner import Plan, answered, complete, run
 from tipbench.errors import UserError
 from tipbench.machine import describe
 from tipbench.machine.controls import controls
+from tipbench.machine.fingerprint import fingerprint
 from tipbench.machine.temporary import TemporaryFolderFull
 from tipbench.records import store
 from tipbench.records.fields import RunOptions
@@ -33,7 +34,7 @@ from tipbench.records.record import PairInfo, Record, Run
 from tipbench.suite.commit import suite_commit
 from tipbench.suite.discover import Discovery, discover
 from tipbench.suite.files import BENCHMARKS
-from tipbench.suite.selection import select, with_controls
+from tipbench.suite.selection import first_of_tasks, of_a_short_run, select, with_controls
 from tipbench.tip.needs import available_cores
 from tipbench.tip.reason import in_words
 from tipbench.tip.wording import plural, ratio
@@ -98,6 +99,8 @@ def measured(options: Options) -> tuple[int, Path]:
     listed = [*(pairs if options.names else discovery.pairs), *(record.info for record in discovery.broken)]
     chosen = select(listed, options.names, options.expression)
     whole = not options.names and not options.expression and not options.folder
+    if whole and PROFILES[options.profile].first_jobs:
+        chosen = of_a_short_run(chosen)
     # What is given has a control of its own: the job beside itself.
     own = [info for info in pairs if info.tip["id"] == "control" and not options.given]
     planned = with_controls(chosen, own, whole)
@@ -113,6 +116,7 @@ def measured(options: Options) -> tuple[int, Path]:
             controls=controlled,
             options=options.stored(discovery),
             planned=tuple(info.name for info in planned),
+            fingerprint="" if nodes else fingerprint(),
         )
         with store.create(options.results, stored) as writer:
             checked = tuple(record for record in options.checked if record.info in planned)
@@ -182,8 +186,9 @@ def carry_on(
         f"into {writer.path}"
     )
     launcher = Launcher(options.pairs, stored.controls, nodes, options.shared)
+    profile = PROFILES[stored.options["profile"]]
     plan = Plan(
-        PROFILES[stored.options["profile"]],
+        profile,
         rules.RULES,
         stored.options["seed"],
         cores,
@@ -192,6 +197,7 @@ def carry_on(
         room=psutil.virtual_memory().available * SHARE_PREPARED,
         side_bytes=options.side_bytes,
         budget_s=budget_s,
+        jobs=[info.name for info in first_of_tasks(planned)] if profile.first_jobs else (),
         first=options.first,
     )
     go_on = store.resume_command(writer.path, options.folder)

@@ -1,6 +1,7 @@
 """Measures pairs: what is checked, what is timed next, when to stop. Yields each new result, and prints nothing.
 
-First one pair of each tip is checked, several in parallel, and launched once; then all other pairs are. Launches are
+A short run begins with a few whole jobs, and launches them until they are decided. Otherwise one pair of each tip is
+checked first, several in parallel, and launched once; then all other pairs are. Launches are
 prepared in groups, each launch of another pair, and paused; then each is measured with nothing else running. After the
 first launches `allocation` chooses the next. Memory is measured early where it is what a tip claims, and otherwise when
 no pair is open or time runs short.
@@ -68,7 +69,9 @@ class Plan:
         room: memory that prepared launches may need (bytes).
         side_bytes: memory of one variant, where it is known before it is measured (bytes).
         budget_s: seconds after which nothing more is started.
-        first: names of pairs that are checked, and launched once, before all other pairs.
+        jobs: names of whole jobs that are checked, and launched until they are decided, before all other pairs and for
+            at most `profile.first_jobs` of the budget.
+        first: names of pairs that are checked, and launched once, before all but these.
     """
 
     profile: Profile
@@ -79,6 +82,7 @@ class Plan:
     room: float = math.inf
     side_bytes: int = 0
     budget_s: float = math.inf
+    jobs: Sequence[str] = ()
     first: Sequence[str] = ()
 
 
@@ -149,6 +153,7 @@ class _Runner:
         self._plan = plan
         self._show = show
         self._end = time.monotonic() + plan.budget_s
+        self._jobs_end = time.monotonic() + plan.profile.first_jobs * plan.budget_s if plan.jobs else 0.0
         self._group_size = 1 if plan.at_once == 1 else GROUP
         self._draw = random.Random(plan.seed)
         self._open: dict[str, Record] = {}
@@ -173,6 +178,10 @@ class _Runner:
                 self._update(before)
             else:
                 to_check.append(info)
+        jobs = [info for info in to_check if info.name in self._plan.jobs]
+        yield from self._check(jobs)
+        yield from self._launches(jobs=True)
+        to_check = [info for info in to_check if info not in jobs]
         urgent = [info for info in to_check if info.name in self._plan.first]
         first = [info for info in first_of_tips(to_check) if info not in urgent]
         for part in (urgent, first, [info for info in to_check if info not in (*urgent, *first)]):
@@ -254,19 +263,20 @@ class _Runner:
     def _pays(self, record: Record) -> bool:
         return any(result.verdict == "faster" for result in judge(record, self._plan.rules, self._plan.cores))
 
-    def _launches(self, most: float = math.inf) -> Iterator[Record]:
-        """Launch groups until no pair is open, or no launch fits into the budget. most: launches of each pair."""
-        while group := self._group(most):
+    def _launches(self, most: float = math.inf, jobs: bool = False) -> Iterator[Record]:
+        """Launch groups until no pair is open, or no launch fits into the budget. most: launches of each pair. jobs:
+        only those of `Plan.jobs`, within their share."""
+        while group := self._group(most, jobs):
             yield from self._measure_each(group, "launch")
 
-    def _group(self, most: float) -> list[NextLaunch]:
+    def _group(self, most: float, jobs: bool) -> list[NextLaunch]:
         plan = self._plan
         candidates = [
             self._candidate(record)
             for record in self._open.values()
-            if len(record.launches) < most and self._undecided[record.name]
+            if len(record.launches) < most and self._undecided[record.name] and (not jobs or record.name in plan.jobs)
         ]
-        left_s = self._left_s() - self._reserved_s()
+        left_s = self._jobs_end - time.monotonic() if jobs else self._left_s() - self._reserved_s()
         names = next_group(candidates, plan.rules.looks, self._group_size, left_s, self._last, self._draw)
         room = plan.room
         group: list[NextLaunch] = []

@@ -22,7 +22,7 @@ class WayHere:
         do: what to write.
         why_not: why it is not tried on this job; empty where it is.
         changes_numbers: whether the job's results may differ with it.
-        one_of: what only one of several ways may do, such as "optimizer"; empty for none.
+        one_of: of the tip: what only one of several ways may do, such as "optimizer"; empty for none.
         env: environment variables of its process settings.
         preload: paths of the libraries of its process settings.
         first: whether it is tried before others: it corrects a fault, or concerns a large share of a step's time.

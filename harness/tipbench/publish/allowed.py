@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from signal import Signals
@@ -45,12 +45,16 @@ class Allowed:
         notices: what was wrong with its file.
         withheld: names of the pairs that are left out because the suite as installed here does not have them.
         earlier: earlier runs of the machine, as far as they did the same work, oldest first.
+        fingerprint: of its machine. It stays here, and says which runs of a comparison are of one machine.
+        reference: whether it is a reference run.
     """
 
     run: Run
     notices: tuple[Notice, ...]
     withheld: tuple[str, ...]
     earlier: tuple[Run, ...] = ()
+    fingerprint: str = field(default="", repr=False)
+    reference: bool = False
 
 
 def allowed(run: Run, notices: Sequence[Notice] = (), public_name: str = "") -> Allowed:
@@ -173,15 +177,17 @@ def _outcome(outcome: str) -> Outcome:
     return "measured" if outcome == "measured" else "skipped" if outcome == "skipped" else "failed"
 
 
-def _against(info: PairInfo, tip: SuiteTip) -> dict[str, str]:
-    """What the pair's own baseline is, where the suite's file says it of a pair and not of the tip."""
+def _of_this_run(info: PairInfo, tip: SuiteTip) -> dict[str, str]:
+    """What the pair's own baseline is, where the suite's file says it of a pair and not of the tip; and no reason for
+    a missing gain where the run holds none, as it is not true of every machine."""
     stored = info.tip.get("against")
-    return {"against": str(stored)} if stored and f'against = "{stored}"' in tip.text else {}
+    against = {"against": str(stored)} if stored and f'against = "{stored}"' in tip.text else {}
+    return against | ({} if info.tip.get("why_not") else {"why_not": ""})
 
 
 def _info(info: PairInfo, tip: SuiteTip) -> PairInfo:
     return PairInfo(
-        tip={**tip.fields, **_against(info, tip)},
+        tip={**tip.fields, **_of_this_run(info, tip)},
         pair=info.pair,
         scale=one_of("micro", "macro")(info.scale) or "",
         file=tip.file,

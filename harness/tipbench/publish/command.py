@@ -21,7 +21,9 @@ from tipbench.publish.target import EXPERIMENTAL, open_wiki, parse, secret_for
 from tipbench.publish.web import OF_ANOTHER_FORM
 from tipbench.publish.wiki import Page, Wiki, WikiError
 from tipbench.records import store
-from tipbench.report.earlier import earlier
+from tipbench.records.listing import is_reference
+from tipbench.records.record import Run
+from tipbench.report.earlier import earlier_runs
 from tipbench.report.results import results as results_of
 from tipbench.tip.wording import lines_of, plain, plural
 
@@ -42,6 +44,7 @@ class Options:
         flavour: of a git wiki; "" to guess it from the host.
         results: where runs are that the wiki has already, for the comparison.
         own: whether pages about a person's own job may be sent.
+        same_machine: whether runs without a fingerprint are of one machine.
     """
 
     to: str
@@ -51,6 +54,7 @@ class Options:
     flavour: str = ""
     results: Path = Path("results")
     own: bool = False
+    same_machine: bool = False
 
 
 def begin(options: Options) -> int:
@@ -60,12 +64,12 @@ def begin(options: Options) -> int:
     if target.kind in EXPERIMENTAL:
         _say(f"{target.kind} is experimental: {EXPERIMENTAL[target.kind]}")
     own = [_of_own_job(file, options.own) for file in options.files if file.is_dir()]
-    runs = _runs([file for file in options.files if not file.is_dir()], options.public_name)
+    runs = _runs(options, [file for file in options.files if not file.is_dir()])
     try:
         wiki = open_wiki(target, secret, options.flavour)
         publication = Publication(own=own)
         if runs:  # what reads the wiki comes first: a refusal comes before all drawing
-            publication = _with_comparison(publication, wiki, runs, options.results)
+            publication = _with_comparison(publication, wiki, runs, options)
             publication = replace(publication, runs=list(map(pages.of_run, runs)))
         if options.dry_run:
             changes = plan(wiki, publication)
@@ -83,8 +87,9 @@ def begin(options: Options) -> int:
     return 0
 
 
-def _runs(files: Sequence[Path], public_name: str) -> list[Allowed]:
+def _runs(options: Options, files: Sequence[Path]) -> list[Allowed]:
     """The runs as they may be published, each once. Raises PublishError, also where files differ of one run."""
+    public_name = options.public_name
     if public_name and not is_public_name(public_name):
         raise PublishError(
             f"--public-name {plain(public_name)!r}: a machine's public name is made of letters, digits and single "
@@ -93,7 +98,7 @@ def _runs(files: Sequence[Path], public_name: str) -> list[Allowed]:
         )
     by_id: dict[str, tuple[Path, Allowed]] = {}
     for file in files:
-        read = _read(file, public_name)
+        read = _read(file, public_name, options.same_machine)
         first, publication = by_id.setdefault(read.run.id, (file, read))
         if publication.run != read.run:
             raise PublishError(
@@ -106,7 +111,7 @@ def _runs(files: Sequence[Path], public_name: str) -> list[Allowed]:
     return runs
 
 
-def _read(file: Path, public_name: str) -> Allowed:
+def _read(file: Path, public_name: str, same_machine: bool) -> Allowed:
     """What may be published of a file. What stays here is named on stderr."""
     run, notices = store.read(file)
     if run.options.get("given"):
@@ -116,7 +121,7 @@ def _read(file: Path, public_name: str) -> Allowed:
         )
     for notice in notices:
         _say(str(notice))
-    publication = _with_earlier(file, allowed(run, notices, public_name))
+    publication = _with_earlier(file, _allowed(file, run, notices, public_name), same_machine)
     if withheld := publication.withheld:
         names = ", ".join(map(plain, withheld[:5])) + ", ..." * (len(withheld) > 5)
         _say(f"{file}: {plural(len(withheld), 'pair')} left out, as this suite has none of that name: {names}")
@@ -139,14 +144,21 @@ def _of_own_job(folder: Path, is_allowed: bool) -> Page:
         ) from None
 
 
-def _with_earlier(file: Path, publication: Allowed) -> Allowed:
+def _allowed(file: Path, run: Run, notices: Sequence[store.Notice], name: str) -> Allowed:
+    """What may be published of the run in this file, with what tells here of which machine it is."""
+    let_through = allowed(run, notices, name)
+    return replace(let_through, fingerprint=run.fingerprint, reference=is_reference(file))
+
+
+def _with_earlier(file: Path, publication: Allowed, same_machine: bool) -> Allowed:
     """The run in this file with earlier runs beside it."""
     run, _ = store.read(file)
-    return with_earlier(run, publication, (store.read(path)[0] for path in earlier(file, run)))
+    return with_earlier(run, publication, earlier_runs(file, run, same_machine))
 
 
-def _with_comparison(publication: Publication, wiki: Wiki, runs: Sequence[Allowed], results: Path) -> Publication:
+def _with_comparison(publication: Publication, wiki: Wiki, runs: Sequence[Allowed], options: Options) -> Publication:
     """With the comparison of these runs and those that the wiki names and that lie here too, from two runs on."""
+    results, same_machine = options.results, options.same_machine
     by_id = {run.run.id: run for run in runs}
     files: dict[str, Path] = {}
     for entry in published_there(wiki):
@@ -162,12 +174,13 @@ def _with_comparison(publication: Publication, wiki: Wiki, runs: Sequence[Allowe
             f"({', '.join(id[:8] for id in elsewhere[:5])}); publish where all results files are to have it made anew"
         )
         return publication
-    for group in Comparison(tuple(map(_as_stored, newest))).groups:
+    for group in Comparison(tuple(map(_as_stored, newest)), (), same_machine).groups:
         newest_of_group = newest[group.speaks]
         if newest_of_group.run.id in files:
-            newest[group.speaks] = _with_earlier(files[newest_of_group.run.id], newest_of_group)
+            newest[group.speaks] = _with_earlier(files[newest_of_group.run.id], newest_of_group, same_machine)
     stored_runs = tuple(map(_as_stored, newest))
-    comparison = Comparison(stored_runs, tuple(notice for stored in stored_runs for notice in stored.notices))
+    notices = tuple(notice for stored in stored_runs for notice in stored.notices)
+    comparison = Comparison(stored_runs, notices, same_machine)
     return replace(publication, comparison=pages.of_comparison(comparison), compared=ids)
 
 
@@ -177,7 +190,7 @@ def _stored_here(entry: Entry, results: Path) -> tuple[Path, Allowed] | None:
             run, notices = store.read(file)
         except store.StoreError:  # a run that was not named need not be usable
             continue
-        publication = allowed(run, notices, entry.machine)
+        publication = _allowed(file, run, notices, entry.machine)
         if publication.run.id == entry.id and publication.run.records:
             return file, publication
     return None
@@ -188,11 +201,12 @@ def _as_stored(publication: Allowed) -> Stored:
     notices = tuple(f"{store.file_name(run)}, line {notice.line}: {notice.text}" for notice in publication.notices)
     return Stored(
         Path(store.file_name(run)),
-        replace(run, records=()),
+        replace(run, records=(), fingerprint=publication.fingerprint),
         len(run.records),
         tuple(results_of(run)),
         notices,
         tuple(map(results_of, publication.earlier)),
+        publication.reference,
     )
 
 

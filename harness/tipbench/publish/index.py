@@ -15,7 +15,8 @@ from dataclasses import dataclass, fields
 from tipbench.publish.wiki import ROOT, Page
 from tipbench.records.record import Run
 from tipbench.records.store import file_name
-from tipbench.report.answer import KINDS, answers, by_tip
+from tipbench.report.answer import answers
+from tipbench.report.answer_kinds import KINDS
 from tipbench.report.markdown import render
 from tipbench.report.result import CONTROL, Result
 from tipbench.report.results import counts
@@ -95,7 +96,7 @@ def entry(run: Run, runs: Sequence[Sequence[Result]]) -> Entry:
     """The run's line, of a run that `allowed` has let through. runs: results of earlier runs of the machine, which its
     answers count too, and last its own."""
     counted = counts(run)
-    kinds = [rows[0].kind for rows in by_tip(answers(runs)).values()]
+    kinds = [answer.kind for answer in answers(runs)]
     device = next((record.info.device for record in run.records), str(run.options.get("device", "")))
     intervals = [(row.low, row.high) for row in runs[-1] if row.tip == CONTROL and row.low and row.high]
     low, high = max(intervals, key=lambda interval: interval[1] - interval[0], default=(None, None))

@@ -21,10 +21,10 @@ from tipbench.tip.pair import Claim, Tip
 SHARED = ("tip/pair.py", "tip/job.py", "tip/sizes.py", "tip/mechanism.py", "tip/counts.py", "machine/native.py")
 """Files of the harness whose words pairs use: names of sizes, of what is counted, of libraries."""
 
-FIELDS = {
+FIELDS: dict[str, Any] = {
     field.name: {} if field.name == "ways" else "" if field.default is MISSING else field.default
     for field in fields(Tip)
-    if field.name != "mechanism"
+    if field.name not in ("mechanism", "why_not_holds")
 }
 """What a results file holds of a tip, with what stands there where the suite's file does not say."""
 

@@ -41,13 +41,14 @@ class Machine(TypedDict, total=False):
 
 
 class Header(TypedDict):
-    """The first line of a results file, without its schema."""
+    """The first line of a results file, without its schema. Older runs have no fingerprint."""
 
     id: str
     started: str
     suite: str
     commit: str
     machine: Machine
+    fingerprint: NotRequired[str]
     controls: dict[str, str]
     options: dict[str, Any]
     planned: list[str]

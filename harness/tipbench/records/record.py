@@ -87,6 +87,7 @@ class PairInfo(_Explained):
         worded: headline variant, which the tip's answer is about; empty where that is the best of a sweep.
         task: what a whole job does: "training", "inference", or "processes" for several at once; empty for an
             operation alone.
+        first_of_task: whether a short run may measure it for its task, as in `tipbench.tip.pair.Pair.first_of_task`.
         job: name that `tipbench.suite.describe.job_of` gives a whole job; pairs with equal job and sizes do the same
             work.
         truth: speedup by variant where it is known by design, as in `tipbench.tip.pair.Pair.truth`.
@@ -108,6 +109,7 @@ class PairInfo(_Explained):
     flush_l2: bool = False
     worded: str = ""
     task: str = ""
+    first_of_task: bool = False
     job: str = ""
     truth: Mapping[str, Ratio] = field(default_factory=dict)
     code: Mapping[str, str] = field(default_factory=dict)
@@ -362,6 +364,8 @@ class Run:
         options: what `--resume` needs, as in `tipbench.records.fields.RunOptions`.
         planned: names of the pairs to be measured, in order.
         records: one for each pair on each device.
+        fingerprint: `tipbench.machine.fingerprint`: of runs on one machine it is equal. Empty if nothing identifies the
+            machine, of several nodes, and in runs until November 2026. It leaves the machine in the results file alone.
     """
 
     id: str
@@ -373,6 +377,7 @@ class Run:
     options: Mapping[str, Any]
     planned: tuple[str, ...]
     records: tuple[Record, ...] = ()
+    fingerprint: str = ""
 
     @property
     def folder(self) -> str:

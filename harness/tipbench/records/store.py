@@ -17,7 +17,6 @@ import shlex
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -292,14 +291,6 @@ def _several(path: Path, numbers: Sequence[int], text: str) -> list[Notice]:
     return [Notice(path, first, text, tuple(further))]
 
 
-def newest(folder: Path) -> Path:
-    """The results file under `folder` whose run started last. Raises StoreError where there is none."""
-    files = sorted(folder.rglob(RUN_FILES))
-    if not files:
-        raise StoreError(f"no results under {folder}: measure first, with `make bench` or `tipbench run`")
-    return max(files, key=lambda file: (_started(file), file.name))
-
-
 def header(path: Path) -> Run:
     """The run in a results file, without reading its records. Raises StoreError as `read` does."""
     try:
@@ -315,16 +306,6 @@ def opened(path: Path) -> BinaryIO:
     if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):  # opening a folder raises OSError
         raise UnusableFile(path, " cannot be read: not a regular file")
     return path.open("rb")
-
-
-def _started(path: Path) -> datetime:
-    """When the run started, by its header and whatever the file's name; before all others where that is no time, or the
-    header cannot be read."""
-    try:
-        started = datetime.fromisoformat(header(path).started)
-    except (StoreError, ValueError):
-        return datetime.min.replace(tzinfo=UTC)
-    return started if started.tzinfo else started.replace(tzinfo=UTC)
 
 
 def _header(path: Path, line: bytes) -> Run:
@@ -350,7 +331,7 @@ def _header(path: Path, line: bytes) -> Run:
         converted(data, Header)
     except MalformedRecord as error:
         raise UnusableFile(path, f", line 1: the header is damaged ({error}); {advice}") from None
-    fields = {name: data[name] for name in HEADER}
+    fields = {name: data[name] for name in HEADER if name in data}
     return Run(**{**fields, "planned": tuple(data["planned"])})
 
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from tipbench.records.record import Run
 from tipbench.records.store import Notice, file_name, folder_name
 from tipbench.report import as_json, html
-from tipbench.report.answer import answers, by_tip, of_runs
-from tipbench.report.earlier import earlier_runs
+from tipbench.report.answer import answers, of_runs
+from tipbench.report.earlier import earlier_runs, of_its_kind
+from tipbench.report.kind import NONE, OfItsKind, agreement
 from tipbench.report.output import ReportError, print_bytes, write_file
 from tipbench.report.results import results
 from tipbench.report.table import csv
@@ -22,46 +23,53 @@ from tipbench.tip.wording import plain
 if TYPE_CHECKING:
     from tipbench.report.pages import Pages
 
-__all__ = ["FORMATS", "ReportError", "earlier_runs", "one_liners", "render", "write"]
+__all__ = ["FORMATS", "OfItsKind", "ReportError", "earlier_runs", "of_its_kind", "one_liners", "render", "write"]
 
 Earlier = Sequence[Run]
 """Earlier runs of the machine, which the answers count too: `earlier_runs`."""
 
 
-def _pages(run: Run, notices: Sequence[Notice], earlier: Earlier, below: str | None = None, home: str = "") -> Pages:
+def _pages(
+    run: Run, notices: Sequence[Notice], earlier: Earlier, kind: OfItsKind, below: str | None = None, home: str = ""
+) -> Pages:
     from tipbench.report.pages import Layout, pages  # with matplotlib, which JSON, CSV and comparisons are spared
 
-    return pages(run, [*map(results, earlier), results(run)], notices, Layout(below=below, home=home))
+    return pages(run, [*map(results, earlier), results(run)], notices, Layout(below=below, home=home), kind)
 
 
-def _markdown(run: Run, notices: Sequence[Notice], earlier: Earlier) -> str:
+def _markdown(run: Run, notices: Sequence[Notice], earlier: Earlier, kind: OfItsKind) -> str:
     """All pages in one text."""
-    made = _pages(run, notices, earlier)
+    made = _pages(run, notices, earlier, kind)
     return "\n".join([made.front, *made.below.values()])
 
 
-def _html(run: Run, notices: Sequence[Notice], earlier: Earlier) -> str:
+def _html(run: Run, notices: Sequence[Notice], earlier: Earlier, kind: OfItsKind) -> str:
     from tipbench.report.figures.drawing import save
 
-    made = _pages(run, notices, earlier, below="")
+    made = _pages(run, notices, earlier, kind, below="")
     return html.render(made.front, made.title, {each.name: save(each, "svg") for each in made.drawings}, made.below)
 
 
-FORMATS: dict[str, Callable[[Run, Sequence[Notice], Earlier], str]] = {
+FORMATS: dict[str, Callable[[Run, Sequence[Notice], Earlier, OfItsKind], str]] = {
     "md": _markdown,
     "html": _html,
-    "json": lambda run, notices, earlier: as_json.render(run, notices, list(map(results, earlier))),
-    "csv": lambda run, notices, earlier: csv(results(run)),
+    "json": lambda run, notices, earlier, kind: as_json.render(run, notices, list(map(results, earlier))),
+    "csv": lambda run, notices, earlier, kind: csv(results(run)),
 }
 
 
-def render(run: Run, notices: Sequence[Notice], format: str, earlier: Earlier = ()) -> bytes:
+def render(run: Run, notices: Sequence[Notice], format: str, earlier: Earlier = (), kind: OfItsKind = NONE) -> bytes:
     """The report's bytes, in UTF-8, with figures in HTML only. Raises KeyError for a format not in FORMATS."""
-    return FORMATS[format](run, notices, earlier).encode("utf-8", "replace")
+    return FORMATS[format](run, notices, earlier, kind).encode("utf-8", "replace")
 
 
 def write(
-    run: Run, notices: Sequence[Notice], format: str, out: Path | None = None, earlier: Earlier = ()
+    run: Run,
+    notices: Sequence[Notice],
+    format: str,
+    out: Path | None = None,
+    earlier: Earlier = (),
+    kind: OfItsKind = NONE,
 ) -> Path | None:
     """Write the report to `<out>/<machine>/<run>.<format>` and return that path, or print it where `out` is None.
 
@@ -70,16 +78,16 @@ def write(
     written: no half-written file is left.
     """
     if out is None:
-        print_bytes(render(run, notices, format, earlier))
+        print_bytes(render(run, notices, format, earlier, kind))
         return None
     path = out / folder_name(run.machine) / f"{file_name(run)}.{format}"
     if format != "md":
-        write_file(path, render(run, notices, format, earlier))
+        write_file(path, render(run, notices, format, earlier, kind))
         return path
     from tipbench.report.figures.drawing import FORMATS as PICTURES
     from tipbench.report.figures.drawing import save
 
-    made = _pages(run, notices, earlier, f"{path.stem}/", f"../{path.name}")
+    made = _pages(run, notices, earlier, kind, f"{path.stem}/", f"../{path.name}")
     below = path.with_suffix("")
     for drawing in made.drawings:
         for picture in PICTURES:
@@ -90,14 +98,16 @@ def write(
     return path
 
 
-def one_liners(run: Run, earlier: Earlier = ()) -> list[str]:
-    """One line of plain text a tip, the answers that ask for action first; then, where earlier runs count, of how many
-    runs they are."""
-    rows = answers([*map(results, earlier), results(run)])
-    answer_width = max((len(plain(row.answer)) for row in rows), default=0)
-    tip_width = max((len(plain(row.tip)) for row in rows), default=0)
-    lines = []
-    for tip, of_tip in by_tip(rows).items():
-        gains = "; ".join(filter(None, (*(row.gain for row in of_tip), of_tip[0].price)))
-        lines.append(f"{plain(of_tip[0].answer):<{answer_width}}  {plain(tip):<{tip_width}}  {plain(gains)}")
-    return [*lines, of_runs(rows)] if earlier else lines
+def one_liners(run: Run, earlier: Earlier = (), kind: OfItsKind = NONE) -> list[str]:
+    """One line of plain text an answer, those that ask for action first; then, where there are other runs of the
+    machine or of its kind, of how many runs the answers are, and how far the latter agree."""
+    own = results(run)
+    made = answers([*map(results, earlier), own])
+    answer_width = max((len(plain(answer.answer)) for answer in made), default=0)
+    tip_width = max((len(plain(answer.tip)) for answer in made), default=0)
+    lines = [
+        f"{plain(answer.answer):<{answer_width}}  {plain(answer.tip):<{tip_width}}  {plain(answer.in_words)}"
+        for answer in made
+    ]
+    lines += [of_runs(made)] if earlier or kind.runs else []
+    return [*lines, agreement(run, own, made, kind)] if kind.runs else lines

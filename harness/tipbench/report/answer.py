@@ -1,262 +1,261 @@
-"""From the results of a machine's runs to one answer a tip: what to write, what it brings in whole jobs, what it costs.
+"""From the results of a machine's runs to answers: for each tip and workload one, with its condition, what it was
+measured against, what each way to follow it brings in whole jobs, and what it costs.
 
-An answer is about the tip as the guide words it, judged by what the guide promises, in whole jobs. Operations alone
-explain; they answer only if a tip has no whole job. Other ways to follow it that pay are named as alternatives.
+The tip is judged by what the guide promises, in whole jobs. Operations alone explain; a tip without any whole job gets
+no better answer than "faster alone".
 """
 
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
-from tipbench.report.measure import TIME, Effect, claim_of, effects
-from tipbench.report.result import CONTROL, MEMORY_KINDS, MEMORY_MARGIN, Key, Result
-from tipbench.report.trained import in_ratio, in_short, score_kept, trained
-from tipbench.tip.pair import Claim
-from tipbench.tip.reason import in_percent
-from tipbench.tip.wording import change, plural, ratio, seconds, size, value
-from tipbench.verdict.pooling import Mean
-
-USE, USE_IF, DEPENDS, DEFAULT, SMALL, DO_NOT, UNCLEAR, IMPOSSIBLE = KINDS = (
-    "use it",
-    "use it if",
-    "depends",
-    "already the default",
-    "at most",
-    "don't",
-    "can't tell",
-    "not possible here",
+from tipbench.report.answer_kinds import (
+    ACTS,
+    ALONE,
+    DEPENDS,
+    DO_NOT,
+    IMPOSSIBLE,
+    INFERENCE,
+    KINDS,
+    ONE_GPU,
+    OPERATIONS,
+    OTHER,
+    SEVERAL,
+    SMALL,
+    TRAINING,
+    UNCLEAR,
+    USE,
+    USE_IF,
 )
-"""The kinds of answers, those that ask for action first. Two are shown with more: `use it if memory is short`,
-`at most 3 %`."""
+from tipbench.report.gain import Gain
+from tipbench.report.measure import Effect, claim_of, effects
+from tipbench.report.result import CONTROL, Key, Result
+from tipbench.report.trained import trained
+from tipbench.report.ways import Way, lead_of, named, ways_of
+from tipbench.tip.pair import Claim
 
-Role = Literal["job", "alternative", "remark"]
+LONG_TRAINING, ENOUGH = 1000, 2
+"""Steps to a target, and the trainings that need them: with fewer, what a tip does to a training is told of a toy."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One row of the answers: a tip, and what it brings by one way in one job, or a remark on it.
+    """The answer on a tip in one workload.
 
     Attributes:
-        tip, title, claim: of the tip.
-        kind: one of KINDS. answer: as it is shown.
-        do: what to write; empty if the run does not say, or nothing is to be done.
+        tip, title, claim, one_of: of the tip.
+        workload: one of WORKLOADS.
+        kind: one of KINDS. answer: as it is shown, with its condition and the names of ways.
+        when: the condition of "use it if" and of "depends".
+        named: which way, and which not: `: tcmalloc, not jemalloc (0.72x)`; empty if there is nothing to choose.
+        do: what to write; empty if nothing is to be done.
+        against: what the gain was measured against; empty for the job as it is.
+        gain: in words what it brings in all its jobs, with other ways that pay and remarks.
         price: what following the tip costs.
-        brings: the mean over its jobs by what it claims, as ln of the baseline over the variant; 0 if not known.
+        brings: as of the way that leads.
         runs: how many runs the answer rests on, the last one included.
-        role: a job that the answer is made of, an alternative way that pays, or a remark.
-        gain: what it brings in that job, in words that name it; or the remark.
-        brought: the same without the job's name; empty of a remark.
-        when: the condition of "use it if".
-        key: of the job and way; None of a remark.
-        short: the gain as a signed change such as `+29 %`, without the job's name.
+        ways: the way that the answer is about, then the others.
+        remarks: what else is to be said.
+        rival: the title of the tip that is followed in place of this one, if only one of them can be.
     """
 
     tip: str
     title: str
     claim: str
+    one_of: str
+    workload: str
     kind: str
     answer: str
-    do: str
-    price: str
-    brings: float
-    runs: int
-    role: Role
-    gain: str
-    key: Key | None = None
-    short: str = ""
-    brought: str = ""
     when: str = ""
+    named: str = ""
+    do: str = ""
+    against: str = ""
+    gain: str = ""
+    price: str = ""
+    brings: float = 0.0
+    runs: int = 1
+    ways: tuple[Way, ...] = ()
+    remarks: tuple[str, ...] = ()
+    rival: str = ""
+
+    @property
+    def gains(self) -> tuple[Gain, ...]:
+        """Of the way that the answer is about, one a job."""
+        return self.ways[0].gains if self.ways else ()
+
+    @property
+    def others(self) -> list[Way]:
+        """Further ways that pay."""
+        return [way for way in self.ways[1:] if way.kind in (USE, USE_IF) and way.is_way]
+
+    @property
+    def harmful(self) -> list[Way]:
+        """Ways that cost time or memory and bring none."""
+        return [way for way in self.ways[1:] if way.kind == DO_NOT and way.name]
+
+    @property
+    def in_words(self) -> str:
+        """What it brings, against what, and at what price."""
+        against = f", against {self.against}" if self.against else ""
+        return f"{self.gain}{against}" + (f"; price: {self.price}" if self.price and self.kind in ACTS else "")
+
+    @property
+    def keys(self) -> list[Key]:
+        return [gain.key for gain in self.gains]
 
 
 def answers(runs: Sequence[Sequence[Result]]) -> list[Answer]:
-    """The answers on the tips of the last run, controls left out: tips in the order of KINDS, then by what they bring,
-    and of each tip one row a job or remark.
+    """The answers on the tips of the last run, controls left out, in the order of KINDS, then by what they bring; of
+    tips that exclude each other, those that are not to be followed stand behind the one that is.
 
     runs: results of runs of one machine with the same versions, in the order in which they were made. Of the earlier
-    ones that counts which the last one has too, of the same code at the same sizes.
+    ones that counts which the last one has too, of the same code at the same sizes, and all whole jobs of tips of which
+    the last one measured none.
     """
+    counting = _with_earlier_jobs(runs)
     tips: dict[str, list[Result]] = {}
-    for result in runs[-1] if runs else ():
+    for result in counting[-1] if counting else ():
         if result.tip != CONTROL:
             tips.setdefault(result.tip, []).append(result)
-    effect_of = effects(runs)
-    rows = [_of_tip(results, effect_of) for results in tips.values()]
-    return [row for tip in sorted(rows, key=lambda tip: (KINDS.index(tip[0].kind), -tip[0].brings)) for row in tip]
+    effect_of = effects(counting)
+    last = {result.run_id for result in runs[-1]} if runs else set()
+    made = [answer for results in tips.values() for answer in _of_tip(results, effect_of, last)]
+    return _with_rivals(sorted(made, key=lambda answer: (KINDS.index(answer.kind), -answer.brings)))
 
 
-def by_tip(rows: Iterable[Answer]) -> dict[str, list[Answer]]:
-    tips: dict[str, list[Answer]] = {}
-    for row in rows:
-        tips.setdefault(row.tip, []).append(row)
-    return tips
-
-
-def of_runs(rows: Sequence[Answer]) -> str:
+def of_runs(made: Sequence[Answer]) -> str:
     """A sentence on how many runs the answers are from."""
-    tips = [tip[0] for tip in by_tip(rows).values()]
-    most = max((tip.runs for tip in tips), default=1)
+    answered = [answer for answer in made if answer.kind != IMPOSSIBLE]
+    most = max((answer.runs for answer in answered), default=1)
     if most == 1:
         return "The answers are from this run alone."
-    answered = [tip for tip in tips if tip.kind != IMPOSSIBLE]
-    several = sum(tip.runs > 1 for tip in answered)
+    several = sum(answer.runs > 1 for answer in answered)
     return f"The answers are from {most} runs of this machine: {several} of {len(answered)} rest on more than this one."
 
 
-SOON = 100
-"""Steps within which nobody minds when the tip is paid for: every training has more."""
+def workload_of(result: Result) -> str:
+    if result.scale != "macro":
+        return OPERATIONS
+    if result.task == "processes":
+        return SEVERAL
+    if result.device == "cuda":
+        return ONE_GPU
+    return {"training": TRAINING, "inference": INFERENCE}.get(result.task, OTHER)
 
 
-def _of_tip(results: Sequence[Result], effect_of: Mapping[Key, Effect]) -> list[Answer]:
-    pairs: dict[tuple[str, str], list[Effect]] = {}
-    for result in results:
-        if result.is_measured:
-            pairs.setdefault((result.pair, result.device), []).append(effect_of[result.key])
-    if not pairs:
+def _with_earlier_jobs(runs: Sequence[Sequence[Result]]) -> list[list[Result]]:
+    """The runs, with the newest whole jobs of a tip moved to the last run if that measured none of it: a run of
+    operations alone says nothing against them."""
+    counting = [list(run) for run in runs]
+    if not counting:
+        return []
+    tips = dict.fromkeys(result.tip for result in counting[-1])
+    whole = {result.tip for result in counting[-1] if result.is_measured and result.scale == "macro"}
+    for tip in tips:
+        for run in reversed(counting[:-1]) if tip not in whole and tip != CONTROL else ():
+            if jobs := [result for result in run if _is_job(result, tip)]:
+                run[:] = [result for result in run if not _is_job(result, tip)]
+                keys = {job.key for job in jobs}
+                counting[-1] = [result for result in counting[-1] if result.key not in keys] + jobs
+                break
+    return counting
+
+
+def _is_job(result: Result, tip: str) -> bool:
+    return result.tip == tip and result.is_measured and result.scale == "macro"
+
+
+def _of_tip(results: Sequence[Result], effect_of: Mapping[Key, Effect], last: set[str]) -> list[Answer]:
+    measured = [effect_of[result.key] for result in results if result.is_measured]
+    if not measured:
         return [_nothing(results)]
-    headlines = [_headline(ways) for ways in pairs.values()]
-    whole = [effect for effect in headlines if effect.newest.scale == "macro"]
-    jobs = whole or headlines
-    kind, more = _kind(jobs)
-    status = results[0].status
-    price = _price([job.newest for job in jobs])
-    if claim_of(results) == Claim.FASTER:  # of other claims the gain says how trainings went
-        price += [score_kept(counted) for effect in headlines if (counted := trained(effect.newest))]
-    price += [status] if status not in ("", "current") and kind != DEFAULT else []
-    tip = Answer(
-        tip=results[0].tip,
-        title=results[0].title,
-        claim=claim_of(results),
-        kind=kind,
-        answer=f"{kind} {more}".strip(),
-        when=more if kind == USE_IF else "",
-        do=results[0].do if kind in (USE, USE_IF, DEPENDS, UNCLEAR) else "",
-        price="; ".join(price),
-        brings=statistics.fmean([job.mean.mean for job in jobs if job.mean is not None] or [0.0]),
-        runs=max(1, *(len(job.means) for job in jobs)),
-        role="remark",
-        gain="",
-    )
-    rows = [_in_job(tip, job) for job in sorted(jobs, key=lambda job: job.state.word != "gain")]
-    rows += [] if whole else [replace(tip, gain="the operation alone: no whole job measured")]
-    for way in _alternatives(pairs.values(), jobs) if kind not in (USE, USE_IF) else []:
-        row = _in_job(tip, way)
-        rows.append(replace(row, role="alternative", gain=f"instead: {row.gain}"))
+    by_workload: dict[str, list[Effect]] = {}
+    for effect in measured:
+        by_workload.setdefault(workload_of(effect.newest), []).append(effect)
+    alone = by_workload.pop(OPERATIONS, [])
     failed = dict.fromkeys(result.pair or "its file" for result in results if result.verdict == "failed")
-    return rows + [replace(tip, gain=f"{name} failed") for name in failed]
+    remarks = [f"{name} failed" for name in failed]
+    jobs = by_workload or {OPERATIONS: alone}
+    return [_in_workload(workload, of_workload, alone, remarks, last) for workload, of_workload in jobs.items()]
 
 
-def _headline(ways: Sequence[Effect]) -> Effect:
-    """The headline variant; for a sweep with no named value, the fastest."""
-    means = [way.mean.mean if way.mean is not None else -math.inf for way in ways]
-    way, _ = max(zip(ways, means, strict=True), key=lambda pair: (pair[0].newest.is_headline, pair[1]))
-    return way
+def _in_workload(
+    workload: str, jobs: Sequence[Effect], alone: Sequence[Effect], remarks: Sequence[str], last: set[str]
+) -> Answer:
+    ways = ways_of(jobs, [effect.newest for effect in alone])
+    lead = lead_of(ways)
+    first = lead.gains[0].effect.newest
+    kind, when = lead.kind, first.when if lead.kind in (USE_IF, DEPENDS) else ""
+    if kind in (USE, USE_IF) and workload == OPERATIONS:
+        kind, when = (ALONE if claim_of([first]) == Claim.FASTER else UNCLEAR), ""
+        remarks = [*remarks, "the operation alone; not tried in a job"]
+    elif kind == DO_NOT and workload == OPERATIONS:
+        kind, remarks = UNCLEAR, [*remarks, "the operation alone is slower; not tried in a job"]
+    elif workload == OPERATIONS:
+        remarks = [*remarks, "the operation alone; not tried in a job"]
+    elif kind == USE and (slow := _slower_alone(alone, first)):
+        kind, when = USE_IF, f"your job is like {' and '.join(gain.pair for gain in lead.gains)}: alone, {slow}"
+    results = [gain.effect.newest for gain in lead.gains]
+    older = dict.fromkeys(result.started[:10] for result in results if result.run_id not in last)
+    remarks = [*remarks, *(f"measured in the run of {day}" for day in older)]
+    answer = Answer(
+        tip=first.tip,
+        title=first.title,
+        claim=claim_of([first]),
+        one_of=first.one_of,
+        workload=workload,
+        kind=kind,
+        answer="",
+        when=when,
+        named=named(kind, lead, ways),
+        do=lead.do if kind in ACTS else "",
+        against=lead.against,
+        price=lead.price,
+        brings=lead.brings,
+        runs=max(1, *(len(gain.effect.means) for gain in lead.gains)),
+        ways=(lead, *(way for way in ways if way is not lead)),
+        remarks=tuple(remarks),
+    )
+    gain = [gain.words for gain in lead.gains]
+    gain += [f"or {' and '.join(gain.words for gain in way.gains if gain.state == 'gain')}" for way in answer.others]
+    shown = " ".join(filter(None, (kind, lead.bound if kind == SMALL else "", when if kind == USE_IF else "")))
+    toy = " (on this toy)" if kind in (USE, USE_IF, DEPENDS, SMALL, DO_NOT) and _is_toy(results) else ""
+    return replace(answer, answer=f"{shown}{toy}{answer.named}", gain="; ".join([*gain, *remarks]))
 
 
-def _alternatives(pairs: Iterable[Sequence[Effect]], headlines: Sequence[Effect]) -> list[Effect]:
-    """Ways that pay in jobs in which the headline variant does not."""
-    ways = []
-    for of_pair in pairs:
-        headline = next((effect for effect in of_pair if any(effect is other for other in headlines)), None)
-        if headline is not None and headline.state.word != "gain":
-            ways += [effect for effect in of_pair if effect.state.word == "gain"]
-    return ways
+def _slower_alone(alone: Sequence[Effect], job: Result) -> str:
+    """Names of operations that are slower with the tip on the job's device, as the guide words it."""
+    slower = [
+        f"{effect.newest.pair} is slower ({math.exp(effect.mean.mean):.2f}x)"
+        for effect in alone
+        if effect.newest.is_headline and effect.newest.device == job.device and not effect.newest.trainings
+        if effect.state.word == "loss" and effect.mean is not None and claim_of([job]) == Claim.FASTER
+    ]
+    return " and ".join(slower)
 
 
-def _kind(jobs: Sequence[Effect]) -> tuple[str, str]:
-    """(kind, what is shown after it)."""
-    if jobs[0].newest.status.startswith("default now"):
-        return DEFAULT, ""
-    measured = [job for job in jobs if job.means]
-    words = [job.state.word for job in measured]
-    gains, losses, when = words.count("gain"), words.count("loss"), jobs[0].newest.when
-    if gains and losses:
-        return DEPENDS, ""
-    if losses:
-        return DO_NOT, ""
-    if gains and when:
-        return USE_IF, when
-    if gains:
-        pays = 2 * gains >= len(measured) and not any(job.may_cost for job in measured)
-        return (USE if pays else DEPENDS), ""
-    if measured and set(words) == {"within"}:
-        return SMALL, f"{100 * max(job.state.bound for job in measured):.0f} %"
-    return UNCLEAR, ""
+def _is_toy(results: Iterable[Result]) -> bool:
+    of_trainings = [result for result in results if result.claim in (Claim.FEWER_STEPS, Claim.SOONER_AT_TARGET)]
+    steps = [counted.baseline.steps for result in of_trainings if (counted := trained(result))]
+    return bool(of_trainings) and sum(step is not None and step > LONG_TRAINING for step in steps) < ENOUGH
 
 
-def _in_job(tip: Answer, effect: Effect) -> Answer:
-    """The row of the tip on one job: what it brings there, by the tip's claim."""
-    brought, short = _brought(effect)
-    against = f", against {effect.newest.against}" if effect.newest.against else ""
-    gain = f"{effect.newest.job_and_way} {brought}{against}"
-    return replace(tip, role="job", key=effect.newest.key, gain=gain, brought=brought, short=short)
-
-
-def _brought(effect: Effect) -> tuple[str, str]:
-    """(in words, as a signed change; empty if nothing was measured)."""
-    result, mean = effect.newest, effect.mean
-    counted = trained(result) if result.claim == Claim.SOONER_AT_TARGET else None
-    if effect.measure is not TIME and (counted is None or not counted.both_reach):
-        if not effect.means:
-            return "not measured yet", ""
-        readings, sides = _readings(result, mean), result.memory_sides
-        return readings, f"{change(*sides)} memory" if result.claim == Claim.LEANER and sides else readings
-    if mean is None:
-        return _so_far(result), ""
-    low, middle, high = (math.exp(end) for end in (mean.interval()[0], mean.mean, mean.interval()[1]))
-    more = f" to the target ({in_short(counted)})" if counted else ""
-    if effect.state.word == "open":
-        undecided = f"undecided, between {in_percent(math.log(low))} and {in_percent(math.log(high))}{more}"
-        return undecided, f"{change(1, low)} to {change(1, high)}"
-    return f"{ratio(middle, low, high)}{more}", change(1, middle)
-
-
-def _readings(result: Result, mean: Mean | None) -> str:
-    """What is not time, of both sides in the newest run. mean: of all runs, if it has an interval."""
-    sides, counted = result.memory_sides, trained(result)
-    if result.claim == Claim.LEANER and sides:
-        return f"{change(*sides)} {MEMORY_KINDS[result.memory_kind]} ({size(sides[0])} -> {size(sides[1])})"
-    if result.claim == Claim.SOONER and result.one_off_sides is not None:
-        return "once {} -> {}".format(*map(seconds, result.one_off_sides))
-    if counted is not None:
-        return in_ratio(counted, mean if result.claim == Claim.FEWER_STEPS else None)
-    return f"{' -> '.join(map(value, result.counts or ()))} {result.counted}"
-
-
-def _so_far(result: Result) -> str:
-    if result.speedup is None or not result.is_provisional:
-        return "not measured yet"
-    launches = f"{result.launches} launch{'es' * (result.launches > 1)}"
-    return f"{ratio(result.speedup, result.low, result.high)} from {launches}: too few to say"
-
-
-def _price(results: Sequence[Result]) -> list[str]:
-    """What following the tip costs, the most of all jobs: time if that is not claimed, memory, and one-off costs."""
-    claim, price = results[0].claim, []
-    times = [-result.log_speedup for result in results if result.verdict == "slower" and result.log_speedup is not None]
-    slower = sorted(map(math.exp, times))
-    if slower and claim not in (Claim.FASTER, Claim.SOONER_AT_TARGET):
-        ends = dict.fromkeys(f"{time:.2f}x" for time in (slower[0], slower[-1]))
-        price.append(f"{' to '.join(ends)} the time")
-    live = [sides for result in results if (sides := result.memory_sides) and all(sides)]
-    trees = [sides for result in results if (sides := result.tree_sides)]
-    price += more_memory(live if claim != Claim.LEANER else [], trees)
-    steps = max((result.break_even_steps or 0 for result in results), default=0)
-    return [*price, f"pays after {plural(steps, 'step')}"] if steps > SOON else price
-
-
-def more_memory(live: Sequence[tuple[int, int]], trees: Sequence[tuple[int, int]]) -> list[str]:
-    """`+25 % memory of all processes`, the most of all; growth by less than MEMORY_MARGIN is left out.
-
-    live: bytes of live tensors, before and after; worker processes hide theirs. trees: bytes of all processes."""
-    price = []
-    for sides, what in ((live, "memory"), (trees, "memory of all processes")):
-        before, after = max(sides, key=lambda pair: pair[1] / pair[0], default=(1, 1))
-        price += [f"{change(before, after)} {what}"] if after >= (1 + MEMORY_MARGIN) * before else []
-    return price
+def _with_rivals(made: Sequence[Answer]) -> list[Answer]:
+    """Of tips that exclude each other in a workload, the first one leads, and the others follow it."""
+    listed: list[Answer] = []
+    for answer in made:
+        if any(answer.tip == other.tip and answer.workload == other.workload for other in listed):
+            continue
+        listed.append(answer)
+        if answer.one_of and answer.kind in (USE, USE_IF):
+            listed += [
+                replace(other, rival=answer.title)
+                for other in made
+                if other.one_of == answer.one_of and other.workload == answer.workload and other.tip != answer.tip
+            ]
+    return listed
 
 
 def _nothing(results: Sequence[Result]) -> Answer:
@@ -269,5 +268,6 @@ def _nothing(results: Sequence[Result]) -> Answer:
         remedies = dict.fromkeys(result.remedy for result in results if result.remedy)
         kind, why = IMPOSSIBLE, "; ".join(reasons) or "skipped without a reason"
         why += f" (remedy: {'; '.join(remedies)})" if remedies else ""
-    first = results[0]
-    return Answer(first.tip, first.title, claim_of(results), kind, kind, "", "", 0.0, 1, "remark", why)
+    first = max(results, key=lambda result: result.scale == "macro")
+    workload = workload_of(first)
+    return Answer(first.tip, first.title, claim_of(results), first.one_of, workload, kind, kind, gain=why)

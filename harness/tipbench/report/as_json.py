@@ -7,7 +7,8 @@
       "pairs": [{"tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high", "launches",
                  "memory", "equal", "mechanism", "trainings", "one_off_s", "break_even_steps", "reason_code",
                  "reason", "remedy", "gpu", "limit"}],
-      "answers": [{"tip", "title", "kind", "answer", "do", "gain", "price", "runs"}]
+      "answers": [{"tip", "title", "workload", "kind", "answer", "when", "do", "gain", "against", "price", "runs",
+                   "ways"}]
     }
 
 run: `started` is ISO 8601 in UTC; `planned` = `measured` + `skipped` + `failed` + `not_reached` counts
@@ -42,9 +43,12 @@ pairs: one object for each pair and variant other than the baseline; unknown num
   machine's rate that both sides reach, and "rate", that rate in work a second, as `control.MatrixProduct` and
   `control.Copy` showed it in this run; {} where nothing is known.
 
-answers: one object a tip, in the order of the page. kind: "use it", "use it if", "depends", "already the default",
-"at most", "don't", "can't tell" or "not possible here"; answer: the same with what follows it. do: what to write;
-gain, price: in words; runs: how many runs of this machine it rests on, this one included.
+answers: one object a tip and workload ("Training on a CPU", "Inference on a CPU", "One GPU", "Several processes or
+GPUs", "Other jobs", "Operations alone"), in the order of the page. kind: "use it", "use it if", "depends", "faster
+alone", "already the default", "at most", "don't", "can't tell" or "not possible here"; answer: the same with what
+follows it. when: the condition; do: what to write; against: what the gain was measured against, "" for the job as it
+is; gain, price: in words; runs: how many runs of this machine it rests on, this one included. ways: [{"name", "kind",
+"do", "gain"}], each way to follow the tip in whole jobs, that of the answer first; name: "" where it has none.
 """
 
 from __future__ import annotations
@@ -56,7 +60,7 @@ from typing import Any
 
 from tipbench.records.record import Run
 from tipbench.records.store import Notice
-from tipbench.report.answer import Answer, answers, by_tip
+from tipbench.report.answer import Answer, answers
 from tipbench.report.result import Result
 from tipbench.report.results import counts, results
 
@@ -78,14 +82,18 @@ def render(run: Run, notices: Sequence[Notice], earlier: Sequence[Sequence[Resul
         "machine": run.machine,
         "controls": run.controls,
         "pairs": [_pair(row) for row in rows],
-        "answers": [_answer(tip) for tip in by_tip(answers([*earlier, rows])).values()],
+        "answers": [_answer(answer) for answer in answers([*earlier, rows])],
     }
     return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
-def _answer(tip: Sequence[Answer]) -> dict[str, Any]:
-    gain = "; ".join(row.gain for row in tip)
-    return {**_fields(tip[0], "tip", "title", "kind", "answer", "do"), "gain": gain, **_fields(tip[0], "price", "runs")}
+def _answer(answer: Answer) -> dict[str, Any]:
+    ways = [
+        {"name": way.name, "kind": way.kind, "do": way.do, "gain": "; ".join(gain.words for gain in way.gains)}
+        for way in answer.ways
+    ]
+    names = ("tip", "title", "workload", "kind", "answer", "when", "do", "gain", "against", "price", "runs")
+    return {**_fields(answer, *names), "ways": ways}
 
 
 def _pair(row: Result) -> dict[str, Any]:

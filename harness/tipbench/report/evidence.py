@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+from tipbench.report.answer_kinds import DO_NOT, SMALL, UNCLEAR
 from tipbench.report.result import Result, promise_kept
 from tipbench.report.trained import in_full
 from tipbench.tip.pair import Claim
@@ -26,12 +27,12 @@ LIMITS = {
 """By kind of work: what it is a share of; the figure is the machine's rate."""
 
 
-def facts(rows: Sequence[Result]) -> list[str]:
-    """rows: all of one tip, in the order of the results table."""
+def facts(rows: Sequence[Result], kinds: Collection[str] = ()) -> list[str]:
+    """rows: all of one tip, in the order of the results table. kinds: of its answers."""
     tip = rows[0]
     return [
         *_promise(tip),
-        *_broken_promise(rows),
+        *_broken_promise(rows, kinds),
         *_each(rows, "Equal work", lambda row: {"": equal_work(row.equal)}),
         *_each(rows, "Mechanism", _mechanism),
         *_each(rows, "Trainings", lambda row: {"": in_full(row)}),
@@ -57,16 +58,17 @@ def _promise(tip: Result) -> Iterator[str]:
         yield f"Note: {tip.note}"
 
 
-def _broken_promise(rows: Sequence[Result]) -> list[str]:
-    """The pairs in which no variant brings what the guide promises, and why we think so. A time from too few launches
-    for a verdict is not held against a promise."""
+def _broken_promise(rows: Sequence[Result], kinds: Collection[str]) -> list[str]:
+    """The pairs in which no variant brings what the guide promises; and why we think so, if an answer does not advise
+    the tip. A time from too few launches for a verdict is not held against a promise."""
     broken: dict[str, bool] = {}
     for row in rows:
         outcome = promise_kept(row)
         if outcome or (outcome is False and (row.p is not None or row.claim == Claim.LEANER)):
             broken[row.pair] = broken.get(row.pair, True) and not outcome
     pairs = [pair for pair, is_broken in broken.items() if is_broken]
-    why = f" Why, we think: {rows[0].why_not}" if rows[0].why_not else ""
+    explained = rows[0].why_not and not {DO_NOT, SMALL, UNCLEAR}.isdisjoint(kinds)
+    why = f" Why, we think: {rows[0].why_not}" if explained else ""
     return [f"Not as the guide promises: {', '.join(pairs)}.{why}"] if pairs else []
 
 

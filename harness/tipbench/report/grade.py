@@ -1,5 +1,7 @@
 """How far two runs may be compared, and what differs between them, field by field.
 
+Runs of one kind have equal hardware and state; whether they are of one machine their fingerprints say, and no field.
+
 A field that a machine does not tell, or that an older tipbench did not record, is unknown: it is neither equal
 nor different, and is named as such.
 """
@@ -17,7 +19,7 @@ from tipbench.tip.wording import size
 from tipbench.tip.wording import value as as_text
 
 SAME, STATE, HARDWARE, NOT = (
-    "same machine and state",
+    "same kind",
     "same hardware, other state",
     "other hardware",
     "not comparable",
@@ -85,7 +87,11 @@ class Grade:
 
     @property
     def shown(self) -> str:
-        return self.grade if self.is_sure else f"{self.grade}, as far as recorded"
+        return self.qualified(self.grade)
+
+    def qualified(self, words: str) -> str:
+        """The words, with what must be said of them where the grade may not stand."""
+        return words if self.is_sure else f"{words}, as far as recorded"
 
 
 def grade(left: Facts, right: Facts) -> Grade:

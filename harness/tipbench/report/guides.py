@@ -59,5 +59,5 @@ def _words(claim: Claim, result: Result | None) -> str:
         return "not in this run"
     if not result.is_measured:
         return result.reason or result.verdict
-    job, *_ = answers([[replace(result, claim=claim)]])
-    return job.gain
+    (answer,) = answers([[replace(result, claim=claim)]])
+    return answer.gains[0].words

@@ -31,6 +31,8 @@ KINDS = {
     "faster": "good",
     "use it": "good",
     "use it if": "good",
+    "faster alone": "good",
+    "or": "good",
     "no difference": "same",
     "at most": "same",
     "already the default": "same",
@@ -202,7 +204,9 @@ def _kind(inline: Token) -> str:
     children = inline.children or []
     bold = [child.type for child in children[:2]] == ["text", "strong_open"] and not children[0].content
     first = children[2].content if bold and len(children) > 2 else ""
-    return max((kind for kind in KINDS if first == kind or first.startswith(f"{kind} ")), key=len, default="")
+    return max(
+        (kind for kind in KINDS if first == kind or first.startswith((f"{kind} ", f"{kind}:"))), key=len, default=""
+    )
 
 
 def _grouped(tokens: Sequence[Token]) -> list[Token]:

@@ -10,7 +10,7 @@ import re
 import shlex
 import statistics
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -18,13 +18,14 @@ from typing import Any
 from tipbench.records.fields import LARGEST
 from tipbench.records.record import PHASES, Run
 from tipbench.records.store import Notice
-from tipbench.report import markdown
-from tipbench.report.answer import IMPOSSIBLE, KINDS, SMALL, Answer, answers, by_tip
+from tipbench.report import front, markdown
+from tipbench.report.answer import answers
 from tipbench.report.code_places import code_of
 from tipbench.report.evidence import facts, reason
 from tipbench.report.figures import sweeps, whole_jobs
 from tipbench.report.figures.drawing import Drawing
 from tipbench.report.html import ANCHORS
+from tipbench.report.kind import NONE, OfItsKind, agreement
 from tipbench.report.machine_words import brief_lines, field_rows, machine_words, versions
 from tipbench.report.measure import effects
 from tipbench.report.result import CONTROL, MEMORY_KINDS, Result
@@ -74,37 +75,40 @@ class Pages:
     drawings: Sequence[Drawing]
 
 
-def pages(run: Run, runs: Sequence[Sequence[Result]], notices: Sequence[Notice], layout: Layout) -> Pages:
-    """runs: the results of earlier runs that count in the answers, oldest first, and last those of this run."""
+def pages(
+    run: Run,
+    runs: Sequence[Sequence[Result]],
+    notices: Sequence[Notice],
+    layout: Layout,
+    kind: OfItsKind = NONE,
+) -> Pages:
+    """runs: the results of earlier runs that count in the answers, oldest first, and last those of this run. kind:
+    runs of its kind, which do not count."""
     tips: dict[str, list[Result]] = {}
     for result in runs[-1]:
         tips.setdefault(result.tip, []).append(result)
     controls = tips.pop(CONTROL, [])
     names = _page_names(tips)
-    rows_of_answers = answers(runs)
-    answer_of = {tip: _answer(rows) for tip, rows in by_tip(rows_of_answers).items()}
-    jobs, curves = whole_jobs.drawing(whole_jobs.bars(rows_of_answers, effects(runs))), sweeps.drawings(runs[-1])
+    made = answers(runs)
+    jobs, curves = whole_jobs.drawing(whole_jobs.bars(made, effects(runs))), sweeps.drawings(runs[-1])
 
     def address(name: str) -> str:
         return "" if layout.below is None else f"{layout.below}{name}.md"
 
     of_run = _run(run)
     title = plain(f"PyTorch tuning tips on {machine_words(run.machine)}")
-    front = markdown.render(
+    first = markdown.render(
         "run.md.j2",
         title=title,
         run=of_run,
-        count=_count(list(answer_of.values())),
-        runs=max((answer["runs"] for answer in answer_of.values()), default=1),
+        count=front.count(made),
+        runs=max((answer.runs for answer in made), default=1),
+        kind=agreement(run, runs[-1], made, kind),
         controls=noise(controls),
         widening=_serial(runs[-1])["widening"],
         notices=[f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices],
-        answers=[
-            {**answer, "address": address(names[tip])}
-            for tip, answer in answer_of.items()
-            if answer["kind"] != IMPOSSIBLE
-        ],
-        impossible=_impossible(answer_of, lambda tip: address(names[tip])),
+        workloads=front.workloads(made, lambda tip: address(names[tip])),
+        impossible=front.impossible(made, lambda tip: address(names[tip])),
         folder=layout.below,
         figures=jobs,
         jobs=job_profiles(runs[-1]),
@@ -115,8 +119,8 @@ def pages(run: Run, runs: Sequence[Sequence[Result]], notices: Sequence[Notice],
         names[tip]: markdown.render(
             "tip.md.j2",
             **shared,
-            **_tip(run, rows),
-            answer=answer_of.get(tip),
+            **_tip(run, rows, [answer.kind for answer in made if answer.tip == tip]),
+            answers=[answer for answer in made if answer.tip == tip],
             figures=curves.get(tip, ()),
             listings=[] if layout.below is None else _listings(rows),
         )
@@ -132,7 +136,7 @@ def pages(run: Run, runs: Sequence[Sequence[Result]], notices: Sequence[Notice],
             for row in rows
         ],
     )
-    return Pages(title, front, below, [*jobs, *(drawing for drawings in curves.values() for drawing in drawings)])
+    return Pages(title, first, below, [*jobs, *(drawing for drawings in curves.values() for drawing in drawings)])
 
 
 def _page_names(tips: Collection[str]) -> dict[str, str]:
@@ -196,41 +200,6 @@ def noise(controls: Sequence[Result]) -> dict[str, Any]:
     }
 
 
-def _count(tips: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """How many tips got which answer; those that cannot be tried on this machine apart."""
-    counted = Counter(tip["kind"] for tip in tips)
-    impossible = counted.pop(IMPOSSIBLE, 0)
-    shown = {kind: f"{kind} x %" if kind == SMALL else kind for kind in KINDS}
-    return {
-        "tried": counted.total(),
-        "kinds": [f"{counted[kind]} {words}" for kind, words in shown.items() if counted[kind]],
-        "impossible": impossible,
-    }
-
-
-def _answer(rows: Sequence[Answer]) -> dict[str, Any]:
-    """The answer on one tip, and of each job what the tip brings there."""
-    shared = {name: getattr(rows[0], name) for name in ("tip", "title", "kind", "answer", "do", "price", "runs")}
-    gains: list[str] = []
-    for row in rows:  # a remark stands with the job before it: a row of its own would look like a job
-        if row.role == "remark" and gains:
-            gains[-1] += f"; {row.gain}"
-        else:
-            gains.append(row.gain)
-    return {**shared, "gains": gains}
-
-
-def _impossible(
-    answer_of: Mapping[str, Mapping[str, Any]], address: Callable[[str], str]
-) -> list[tuple[str, list[tuple[str, str]]]]:
-    """By why they cannot be tried here, (title, address) of tips."""
-    by_reason: dict[str, list[tuple[str, str]]] = {}
-    for tip, answer in answer_of.items():
-        if answer["kind"] == IMPOSSIBLE:
-            by_reason.setdefault("; ".join(answer["gains"]), []).append((answer["title"], address(tip)))
-    return list(by_reason.items())
-
-
 def job_profiles(results: Sequence[Result]) -> list[dict[str, Any]]:
     """How large each job is and where its time goes, one a job, device and sizes; pairs: how many are about it."""
     first: dict[tuple[str, str], Result] = {}
@@ -266,14 +235,14 @@ def _profile(card: Mapping[str, float]) -> dict[str, Any]:
 # ---- the pages of evidence ----
 
 
-def _tip(run: Run, rows: Sequence[Result]) -> dict[str, Any]:
+def _tip(run: Run, rows: Sequence[Result], kinds: Collection[str]) -> dict[str, Any]:
     pairs = {row.pair_name: row for row in rows}
     return {
         "title": rows[0].title,
         "rows": [_cells(row) for row in rows],
         "is_planted": any(row.truth is not None for row in rows),
         "memory": [peak for row in rows for peak in _peaks(row)],
-        "facts": facts(rows),
+        "facts": facts(rows, kinds),
         "code": code_of(run.commit, [(row.file, row.line) for row in pairs.values()]),
         "commands": [_command(run, name) for name in pairs],
     }

@@ -21,6 +21,9 @@ from tipbench.tip.pair import Pair, headline_variant, variants
 from tipbench.tip.reason import Reason
 from tipbench.tip.sizes import tier_here
 
+NO_TEXT = ("mechanism", "why_not_holds")
+"""Fields of a tip that are code."""
+
 
 def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes: int, tier: str) -> PairInfo:
     missing = unmet(pair.needs, device)
@@ -32,7 +35,8 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes:
         missing = Reason("needs.ranks")
     if not missing and device == "cuda" and ranks > 1:
         missing = unmet((gpu(-(-ranks // nodes)),), device)  # each rank has one of its own
-    texts = {field.name: getattr(tip, field.name) for field in fields(tip) if field.name != "mechanism"}
+    texts = {field.name: getattr(tip, field.name) for field in fields(tip) if field.name not in NO_TEXT}
+    why_not = tip.why_not if tip.why_not_holds(device) else ""
     listed = []
     for variant in variants(pair):
         lacks = unmet(variant.needs, device) or next(filter(None, map(native.missing, variant.settings.preload)), None)
@@ -42,7 +46,7 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes:
         needs = tuple(need.text for need in variant.needs)
         listed.append(VariantInfo(variant.name, variant.settings, needs, lacks))
     return PairInfo(
-        tip=texts | {"against": pair.against or tip.against},
+        tip=texts | {"against": pair.against or tip.against, "why_not": why_not},
         pair=pair.__name__,
         scale=pair.scale,
         file=str(file.relative_to(root)),
@@ -57,6 +61,7 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes:
         flush_l2=pair.flush_l2 and device == "cuda",
         worded=headline_variant(pair),
         task="processes" if any(variant.settings.ranks > 1 for variant in variants(pair)) else pair.task,
+        first_of_task=pair.first_of_task,
         job=job_of(pair, tip.id),
         truth=dict(pair.truth),
         code=sides(text(file), pair.__name__),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tipbench.tip.mechanism import Mechanism
 from tipbench.tip.process import Builder, ProcessSettings
@@ -85,6 +85,14 @@ loader loads; its `batch_size`; the learning `rate`; how many `epochs`; `model.b
 """
 
 
+def anywhere(device: str) -> bool:
+    return True
+
+
+def on_cpu(device: str) -> bool:
+    return device == "cpu"
+
+
 @dataclass(frozen=True)
 class Tip:
     """One piece of advice of a guide.
@@ -99,15 +107,18 @@ class Tip:
         status: "current", or what became of the advice since ("default now", "deprecated: ...").
         note: what the guides get wrong, shown next to the verdict.
         why_not: why there may be no gain, shown if there was none.
+        why_not_holds: takes the device of a run, "cpu" or "cuda"; whether `why_not` is true of this machine. Where it
+            is not, a run stores no `why_not`.
         no_micro: why there is no pair of the operation alone; empty if there is one.
         do: what to write, and what `optimized` does: Python, or a line of the shell that starts `train.py`; empty if
             nothing can be shown. `{num_workers}` stands for the value of a sweep. `LOOP` says which names Python is
             about, and where its lines stand. Python for several processes begins with the line that starts them, as a
             comment.
         called: what the headline variant is called beside other ways, such as "jemalloc"; empty if it has no name.
-        ways: by name of a further variant, what to write for it in place of `do`; none for a trap.
+        ways: by name of a further variant, what to write for it in place of `do`; empty for one that is not to be
+            followed, such as one that is there for comparison.
         once: what following the tip takes once, such as "compiling": whether it pays depends on the number of steps.
-        one_of: what only one of several tips may do for a job, such as "optimizer".
+        one_of: what only one of several ways, of this tip or others, may do for a job, such as "optimizer".
         when: the condition under which the gain is a reader's own, such as "memory is short": the answer is "use it
             if <when>". Required if no baseline is the plain job, or none runs in one process.
         against: what the baselines of its whole jobs are, such as "model.compile()"; empty for the job as it is.
@@ -122,6 +133,7 @@ class Tip:
     status: str = "current"
     note: str = ""
     why_not: str = ""
+    why_not_holds: Callable[[str], bool] = anywhere
     no_micro: str = ""
     do: str = ""
     called: str = ""
@@ -200,8 +212,11 @@ class Pair:
     """
 
     scale: ClassVar[str] = "micro"
-    task: ClassVar[Literal["", "training", "inference"]] = ""
-    """What its whole job does: it trains, or it runs a model forward only."""
+    task: ClassVar[str] = ""
+    """What its whole job does: "training", or "inference" if it runs a model forward only."""
+    first_of_task: ClassVar[bool] = False
+    """Whether a short run measures this whole job for its task, before everything else. Of several pairs that say so,
+    the first in the suite's order that can run is taken; it should have a large effect, and short launches."""
     needs: ClassVar[tuple[Need, ...]] = ()
     devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
     equal: ClassVar[Equal] = Equal.CLOSE
@@ -235,8 +250,9 @@ class Pair:
     def __init_subclass__(cls) -> None:
         """Raises TypeError if a method hides a setting by having its name, or if `sizes` is not a Sizes."""
         super().__init_subclass__()
-        settings = "scale", "task", "needs", "devices", "equal", "tolerance", "trainings", "seeded", "sets_switches"
-        for name in (*settings, "mechanism", "sizes", "flush_l2", "against", "truth", "deadline"):
+        settings = "scale", "task", "first_of_task", "needs", "devices", "equal", "tolerance", "trainings", "seeded"
+        further = "sets_switches", "mechanism", "sizes", "flush_l2", "against", "truth", "deadline"
+        for name in (*settings, *further):
             if callable(vars(cls).get(name)):
                 raise TypeError(f"{cls.__name__}.{name} is a method, but {name} is a setting of Pair: rename it")
         if not isinstance(cls.sizes, Sizes):

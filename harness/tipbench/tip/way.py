@@ -39,7 +39,6 @@ class Way:
         needs: as of a pair.
         devices: as of a pair.
         changes_numbers: whether results differ by design, as with another precision.
-        one_of: what only one of several ways may do, such as "optimizer".
         phase: "loading" or "optimizer", if the way can save time only in that phase of a step.
         mends: whether `applies` detects a fault, so that the way is tried before others.
         around: a context entered around a step that is no Job, in place of apply.
@@ -56,7 +55,6 @@ class Way:
     needs: tuple[Need, ...] = ()
     devices: tuple[str, ...] = ("cpu", "cuda")
     changes_numbers: bool = False
-    one_of: str = ""
     phase: str = ""
     mends: bool = False
     around: Callable[[], AbstractContextManager[Any]] | None = None

@@ -235,7 +235,7 @@ def _with_ways(survey: Survey, job: Job | GivenStep) -> Survey:
                     do=words.get(name) or way.do or tip.do,
                     why_not=_why_not(way, job, survey),
                     changes_numbers=way.changes_numbers,
-                    one_of=way.one_of,
+                    one_of=tip.one_of,
                     first=way.mends or _share(way.phase, survey.card) >= MUCH,
                     **settings_of(way),
                 )

@@ -12,8 +12,8 @@ import pytest
 from tests.made_up import NO_GPU, both, count, info, measured, realistic, run, tip, trainings
 from tipbench.records.record import PairInfo, Record
 from tipbench.report import one_liners
-from tipbench.report.answer import KINDS, Answer, answers, by_tip
-from tipbench.report.result import Result
+from tipbench.report.answer import Answer, answers
+from tipbench.report.answer_kinds import KINDS
 from tipbench.report.results import results
 from tipbench.tip.pair import Claim
 from tipbench.tip.reason import Reason
@@ -23,14 +23,8 @@ OPEN = "open"
 """Launches that differ by so much that nothing can be said of a job."""
 
 
-def whole(runs: Sequence[Sequence[Result]]) -> list[Answer]:
-    """One answer a tip, with what its rows say of all jobs in one line."""
-    tips = by_tip(answers(runs)).values()
-    return [replace(rows[0], gain="; ".join(row.gain for row in rows)) for rows in tips]
-
-
 def answer(*records: Record) -> Answer:
-    (row,) = whole([results(run(records))])
+    (row,) = answers([results(run(records))])
     return row
 
 
@@ -68,15 +62,25 @@ def test_what_whole_jobs_come_to(jobs: list[float | str], kind: str) -> None:
     row = answer(*records)
     assert row.kind == kind
     assert all(f"Job{number}" in row.gain for number in range(len(jobs))), "each job is named"
-    again = answer(*records[::-1], alone(LOSS), alone(GAIN))
-    assert (again.kind, again.answer) == (row.kind, row.answer), "neither order nor operations alone count"
+    again = answer(*records[::-1], alone(GAIN))
+    assert (again.kind, again.answer) == (row.kind, row.answer), "neither order nor a faster operation alone counts"
 
 
-@pytest.mark.parametrize(("effect", "kind"), [(GAIN, "use it"), (LOSS, "don't"), (NOTHING, "at most")])
-def test_operations_answer_only_where_there_is_no_whole_job(effect: float, kind: str) -> None:
+@pytest.mark.parametrize(("effect", "kind"), [(GAIN, "faster alone"), (LOSS, "can't tell"), (NOTHING, "at most")])
+def test_operations_alone_never_say_use_it(effect: float, kind: str) -> None:
     row = answer(alone(effect))
-    assert row.kind == kind
-    assert "no whole job measured" in row.gain
+    assert (row.kind, row.workload) == (kind, "Operations alone")
+    assert "not tried in a job" in row.gain
+    leaner = answer(measured(info("Alone", tip=tip(claim=Claim.LEANER)), {"optimized": effect}, memory=both(264, 500)))
+    assert leaner.kind == "can't tell"
+
+
+def test_an_operation_that_is_slower_forbids_a_bare_use_it() -> None:
+    row = answer(job("Job", GAIN), alone(LOSS))
+    assert row.answer == "use it if your job is like Job: alone, Alone is slower (0.74x)"
+    further = measured(info("Alone", variants=("optimized", "other")), {"optimized": GAIN, "other": LOSS})
+    assert answer(job("Job", GAIN), further).answer == "use it", "which the guide does not word so"
+    assert answer(job("Job", GAIN, tip=tip(when="it rains")), alone(LOSS)).answer == "use it if it rains"
 
 
 @pytest.mark.parametrize(
@@ -93,7 +97,7 @@ def test_operations_answer_only_where_there_is_no_whole_job(effect: float, kind:
 def test_who_should_follow_a_tip(about: Mapping[str, Any], effect: float, shown: str) -> None:
     row = answer(job("Job", effect, tip=tip(**about)))
     assert row.answer == shown
-    assert row.price == ("deprecated: use torch.compile" if "deprecated" in str(about) else "")
+    assert row.price == ("deprecated: use torch.compile" if "deprecated" in str(about) else "not measured")
 
 
 # ---- the tip as the guide words it ----
@@ -103,21 +107,93 @@ def sweep(worded: str, points: Mapping[str, float]) -> Record:
     return measured(info(variants=list(points), worded=worded, scale="macro"), points)
 
 
-def test_a_tip_is_judged_by_the_way_that_the_guide_words() -> None:
-    points = {"workers=1": 0.2, "workers=2": 0.5, "workers=4": -0.2}
-    assert answer(sweep("workers=1", points)).gain.startswith("Pair (workers=1) 1.22")
-    assert answer(sweep("workers=4", points)).kind == "don't"
-    assert answer(sweep("", points)).gain.startswith("Pair (workers=2) 1.6"), "of which it names none: the best"
-    effects = {"optimized": 0.0, "other": 0.5}
-    row = answer(measured(info(variants=list(effects), scale="macro"), effects))
-    assert row.kind == "at most"
-    assert "instead: Pair (other) 1.6" in row.gain
+@pytest.mark.parametrize(
+    ("points", "shown"),
+    [
+        ({"workers=1": 0.2, "workers=2": 0.5, "workers=4": -0.2}, "use it: workers=2, not workers=4 (0.82x)"),
+        ({"workers=1": 0.2, "workers=2": 0.2}, "use it"),  # neither is better for certain
+        ({"workers=1": -0.2, "workers=2": 0.5}, "use it: workers=2, not workers=1 (0.82x)"),
+        ({"workers=1": -0.2, "workers=2": 0.0}, "don't"),
+        ({"workers=1": 0.0, "workers=2": -0.2}, "at most 2 %"),
+    ],
+)
+def test_the_way_that_pays_leads_and_one_that_costs_is_named(points: Mapping[str, float], shown: str) -> None:
+    assert answer(sweep("workers=1", points)).answer == shown
+
+
+def test_a_sweep_without_a_worded_value_is_about_its_best() -> None:
+    row = answer(sweep("", {"workers=1": 0.2, "workers=2": 0.5, "workers=4": -0.2}))
+    assert row.answer == "use it: workers=2, not workers=4 (0.82x)"
+
+
+WAYS: dict[str, Any] = {"called": "jemalloc", "do": "preload jemalloc", "ways": {"other": "preload tcmalloc"}}
+
+
+def two_ways(**effects: float) -> Record:
+    return measured(info(variants=list(effects), scale="macro", tip=tip(**WAYS)), effects)
+
+
+@pytest.mark.parametrize(
+    ("optimized", "other", "shown", "do", "others"),
+    [
+        (LOSS, GAIN, "use it: other, not jemalloc (0.74x)", "preload tcmalloc", 0),
+        (GAIN, LOSS, "use it: jemalloc, not other (0.74x)", "preload jemalloc", 0),
+        (GAIN, GAIN, "use it", "preload jemalloc", 1),
+        (GAIN, 2 * GAIN, "use it: other", "preload tcmalloc", 1),
+        (LOSS, NOTHING, "don't", "", 0),
+    ],
+)
+def test_an_answer_names_the_way_with_what_to_write_for_it(
+    optimized: float, other: float, shown: str, do: str, others: int
+) -> None:
+    row = answer(two_ways(optimized=optimized, other=other))
+    assert (row.answer, row.do, len(row.others)) == (shown, do, others)
+    assert ("or Pair" in row.gain) is bool(others)
+
+
+def test_what_is_not_to_be_followed_leads_nowhere() -> None:
+    """A variant with an empty text is there for comparison."""
+    about = tip(**{**WAYS, "ways": {"other": ""}})
+    effects = {"optimized": NOTHING, "other": GAIN}
+    row = answer(measured(info(variants=list(effects), scale="macro", tip=about), effects))
+    assert (row.kind, row.others) == ("at most", [])
+
+
+def test_the_value_of_a_sweep_stands_in_what_to_write() -> None:
+    about = tip(do="DataLoader(data, num_workers={workers})")
+    points = {"workers=1": 0.2, "workers=2": 0.5}
+    row = answer(measured(info(variants=list(points), worded="workers=1", scale="macro", tip=about), points))
+    assert row.do == "DataLoader(data, num_workers=2)"
 
 
 def test_a_way_that_only_an_operation_gains_by_is_no_other_way() -> None:
     effects = {"optimized": 0.0, "other": 0.5}
     row = answer(job("Job", 0.0), measured(info("Alone", variants=list(effects)), effects))
-    assert "instead" not in row.gain
+    assert (row.kind, row.others) == ("at most", [])
+
+
+def test_each_workload_has_an_answer_of_its_own() -> None:
+    made = answers([results(run([job("A", GAIN, task="training"), job("B", LOSS, task="inference")]))])
+    assert [(row.workload, row.kind) for row in made] == [
+        ("Training on a CPU", "use it"),
+        ("Inference on a CPU", "don't"),
+    ]
+    there = {"cuda": "One GPU", "cpu": "Training on a CPU"}
+    for device, workload in there.items():
+        assert answer(job("A", GAIN, task="training", device=device)).workload == workload
+        assert answer(job("A", GAIN, task="processes", device=device)).workload == "Several processes or GPUs"
+
+
+def test_tips_that_exclude_each_other_stand_behind_the_one_that_is_followed() -> None:
+    of = {
+        name: job("Job", effect, tip=tip(name, title=name.title(), one_of="optimizer"))
+        for name, effect in (("fused", 0.1), ("compiled", 0.5), ("foreach", LOSS))
+    }
+    between = job("Job", GAIN, tip=tip("between"))
+    made = answers([results(run([*of.values(), between]))])
+    assert [(row.tip, row.rival) for row in made] == [
+        ("compiled", ""), ("fused", "Compiled"), ("foreach", "Compiled"), ("between", ""),
+    ]  # fmt: skip
 
 
 # ---- what is claimed ----
@@ -185,7 +261,7 @@ def test_the_ratio_of_steps_that_is_shown_is_of_all_runs_that_answer() -> None:
         results(run([with_trainings(Claim.FEWER_STEPS, GAIN, steps)]))
         for steps in ((1200, 1190, 1210, 1195, 1205, 1200), (1200, 300, 2400, 600, 700, 1300))
     )
-    (alone,), (together,) = whole([unsure]), whole([clear, unsure])
+    (alone,), (together,) = answers([unsure]), answers([clear, unsure])
     assert (alone.kind, together.kind) == ("can't tell", "don't")
     assert "0.500x [" in together.gain
     assert together.gain != alone.gain
@@ -227,16 +303,38 @@ def test_a_claim_of_an_older_version_is_judged_by_time() -> None:
     ("more", "price"),
     [
         ({"memory": both(1200, 1000)}, "+50 % memory"),
-        ({"memory": both(830, 1000)}, ""),
+        ({"memory": both(830, 1000)}, "+3.8 % memory"),
+        ({"memory": both(805, 1000)}, "none measured above 1 %"),
+        ({"memory": {"baseline": {"tree": 100}, "optimized": {"tree": 104}}}, "none measured above 5 %"),
+        ({}, "not measured"),
         ({"memory": {"baseline": {"tree": 100}, "optimized": {"tree": 180}}}, "+80 % memory of all processes"),
-        ({"one_off": {"baseline": {"build": 0.1}, "optimized": {"build": 8.0}}}, "pays after 15,240 steps"),
-        ({"one_off": {"baseline": {"build": 0.1}, "optimized": {"build": 0.6}}, "steps": 1, "baseline_s": 0.1}, ""),
+        ({"one_off": {"baseline": {"build": 0.1}, "optimized": {"build": 8.0}}}, "compiling pays after 15,2"),
+        (
+            {"one_off": {"baseline": {"build": 0.1}, "optimized": {"build": 0.6}}, "steps": 1, "baseline_s": 0.1},
+            "not measured",
+        ),
     ],
 )
 def test_what_a_gain_in_time_costs(more: Mapping[str, Any], price: str) -> None:
-    row = answer(measured(info(scale="macro"), {"optimized": GAIN}, **more))
+    row = answer(measured(info(scale="macro", tip=tip(once="compiling")), {"optimized": GAIN}, **more))
     assert row.kind == "use it"
-    assert row.price.split(" steps")[0][:10] == price.split(" steps")[0][:10]
+    assert row.price.startswith(price)
+
+
+def test_only_what_a_tip_takes_once_has_to_be_earned_back() -> None:
+    """The first steps of other tips differ by noise."""
+    one_off = {"baseline": {"build": 0.1}, "optimized": {"build": 8.0}}
+    assert answer(measured(info(scale="macro"), {"optimized": GAIN}, one_off=one_off)).price == "not measured"
+
+
+def test_time_that_may_be_worse_is_a_price_whatever_the_claim() -> None:
+    once = {"baseline": {"build": 10.0}, "optimized": {"build": 2.0}}
+    unsure = measured(
+        info(tip=tip(claim=Claim.SOONER), scale="macro"), {"optimized": 0.0}, spread=0.2, launches=18, one_off=once
+    )
+    assert answer(unsure).price.startswith("time of a step undecided: 1.00x [0.")
+    assert "time" not in answer(claimed(Claim.SOONER, 0.0, one_off=once)).price
+    assert answer(claimed(Claim.SOONER, -0.2, one_off=once)).price == "1.22x the time"
 
 
 # ---- what was not measured ----
@@ -255,7 +353,7 @@ def test_what_a_gain_in_time_costs_in_whole_trainings(scores: tuple[float | None
     counted = trainings(baseline=(90,) * 4, optimized=(90,) * 4)
     counted["optimized"] = replace(counted["optimized"], scores=scores)
     row = answer(job("Training", GAIN), measured(info("Accuracy"), {"optimized": LOSS}, trainings=counted))
-    assert (row.kind, row.short, row.price) == ("use it", "+35 %", price)
+    assert (row.kind, row.gains[0].short, row.price) == ("use it", "+35 %", price)
 
 
 def test_failures_beside_measurements_are_named() -> None:
@@ -282,17 +380,43 @@ def test_a_file_that_could_not_be_imported_is_reported_by_its_name() -> None:
     assert line.endswith("SyntaxError (my_tip.py, line 3)")
 
 
+# ---- toys ----
+
+
+@pytest.mark.parametrize("claim", [Claim.FEWER_STEPS, Claim.SOONER_AT_TARGET])
+def test_short_trainings_are_called_toys_until_there_are_two_long_ones(claim: Claim) -> None:
+    def of(name: str, factor: int) -> Record:
+        counted = trainings(baseline=[factor * count for count in STEPS], optimized=[200, 201, 199, 200, 202, 200])
+        return measured(info(name, tip=tip(claim=claim), scale="macro"), {"optimized": 0.0}, trainings=counted)
+
+    assert answer(of("Short", 1), of("Long", 3)).answer == "use it (on this toy)"
+    assert answer(of("Long", 3), of("Longer", 4)).answer == "use it"
+    assert answer(job("Job", GAIN)).answer == "use it", "which is not about trainings"
+
+
 # ---- several runs ----
+
+
+def test_a_run_of_operations_alone_says_nothing_against_earlier_whole_jobs() -> None:
+    first = results(run([job("Job", GAIN), alone(GAIN)], id="a" * 32))
+    last = results(run([alone(GAIN)], id="b" * 32, started="2026-03-02T09:30:00+00:00"))
+    (row,) = answers([first, last])
+    assert (row.kind, row.runs) == ("use it", 1)
+    assert row.gain.endswith("measured in the run of 2026-03-01")
+    again = results(run([job("Job", LOSS)], id="c" * 32, started="2026-03-03T09:30:00+00:00"))
+    (row,) = answers([first, again])
+    assert "measured in the run" not in row.gain
+    assert row.kind != "faster alone"
 
 
 def test_earlier_runs_of_the_same_code_and_sizes_count_too() -> None:
     edge, clear = [results(run([job("Job", effect)])) for effect in (0.012, 0.06)]
-    (row,) = whole([edge])
+    (row,) = answers([edge])
     assert row.kind == "at most"
-    (row,) = whole([clear, clear, edge])
+    (row,) = answers([clear, clear, edge])
     assert row.kind == "use it"
     other = results(run([job("Job", 0.06, sizes={"batch": 1})]))
-    (row,) = whole([other, other, edge])
+    (row,) = answers([other, other, edge])
     assert row.kind == "at most", "other sizes are another job"
 
 
@@ -302,15 +426,15 @@ def test_earlier_runs_that_read_or_counted_something_else_do_not_count() -> None
     mechanisms = (count("losses that are nan", 8, optimized=8), count("trainings that diverge", 8, optimized=0))
     of_failures = [claimed(Claim.STEADIER, 0.0, mechanism=mechanism) for mechanism in mechanisms]
     for first, last in (of_memory, of_failures):
-        (row,) = whole([results(run([first])), results(run([last]))])
+        (row,) = answers([results(run([first])), results(run([last]))])
         assert (row.kind, row.runs) == ("use it", 1)
 
 
 def test_only_tips_of_the_last_run_are_answered() -> None:
     first = results(run([job("Job", GAIN, tip=tip("old"))]))
     last = results(run([job("Job", GAIN, tip=tip("new"))]))
-    assert [row.tip for row in whole([first, last])] == ["new"]
-    assert whole([]) == []
+    assert [row.tip for row in answers([first, last])] == ["new"]
+    assert answers([]) == []
 
 
 # ---- lines ----

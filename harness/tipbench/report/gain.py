@@ -1,0 +1,88 @@
+"""What a way to follow a tip brings in one job, in words, by what the tip claims."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tipbench.report.measure import TIME, Effect
+from tipbench.report.result import MEMORY_KINDS, Key, Result
+from tipbench.report.trained import in_ratio, in_short, trained
+from tipbench.tip.pair import Claim
+from tipbench.tip.reason import in_percent
+from tipbench.tip.wording import change, ratio, seconds, size, value
+from tipbench.verdict.pooling import Mean
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What a way brings in one job.
+
+    Attributes:
+        effect: what all runs say of it.
+        brought: in words, without the job's name.
+        short: as a signed change such as `+29 %`; empty if nothing was measured.
+    """
+
+    effect: Effect
+    brought: str
+    short: str
+
+    @property
+    def key(self) -> Key:
+        return self.effect.newest.key
+
+    @property
+    def pair(self) -> str:
+        return self.effect.newest.pair
+
+    @property
+    def state(self) -> str:
+        """ "gain", "loss", "within" or "open"."""
+        return self.effect.state.word
+
+    @property
+    def words(self) -> str:
+        return f"{self.effect.newest.job_and_way} {self.brought}"
+
+
+def gain_of(effect: Effect) -> Gain:
+    return Gain(effect, *_brought(effect))
+
+
+def _brought(effect: Effect) -> tuple[str, str]:
+    """(in words, as a signed change; empty if nothing was measured)."""
+    result, mean = effect.newest, effect.mean
+    counted = trained(result) if result.claim == Claim.SOONER_AT_TARGET else None
+    if effect.measure is not TIME and (counted is None or not counted.both_reach):
+        if not effect.means:
+            return "not measured yet", ""
+        readings, sides = _readings(result, mean), result.memory_sides
+        return readings, f"{change(*sides)} memory" if result.claim == Claim.LEANER and sides else readings
+    if mean is None:
+        return _so_far(result), ""
+    low, middle, high = (math.exp(end) for end in (mean.interval()[0], mean.mean, mean.interval()[1]))
+    more = f" to the target ({in_short(counted)})" if counted else ""
+    if effect.state.word == "open":
+        undecided = f"undecided, between {in_percent(math.log(low))} and {in_percent(math.log(high))}{more}"
+        return undecided, f"{change(1, low)} to {change(1, high)}"
+    return f"{ratio(middle, low, high)}{more}", change(1, middle)
+
+
+def _readings(result: Result, mean: Mean | None) -> str:
+    """What is not time, of both sides in the newest run. mean: of all runs, if it has an interval."""
+    sides, counted = result.memory_sides, trained(result)
+    if result.claim == Claim.LEANER and sides:
+        return f"{change(*sides)} {MEMORY_KINDS[result.memory_kind]} ({size(sides[0])} -> {size(sides[1])})"
+    if result.claim == Claim.SOONER and result.one_off_sides is not None:
+        return "once {} -> {}".format(*map(seconds, result.one_off_sides))
+    if counted is not None:
+        return in_ratio(counted, mean if result.claim == Claim.FEWER_STEPS else None)
+    return f"{' -> '.join(map(value, result.counts or ()))} {result.counted}"
+
+
+def _so_far(result: Result) -> str:
+    if result.speedup is None or not result.is_provisional:
+        return "not measured yet"
+    launches = f"{result.launches} launch{'es' * (result.launches > 1)}"
+    return f"{ratio(result.speedup, result.low, result.high)} from {launches}: too few to say"

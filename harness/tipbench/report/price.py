@@ -1,0 +1,81 @@
+"""What following a tip costs, in words. It is never blank: a reader must not take "not measured" for "nothing"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tipbench.report.result import MEMORY_MARGIN, Result
+from tipbench.report.trained import score_kept, trained
+from tipbench.tip.pair import Claim
+from tipbench.tip.wording import change, plural, ratio, seconds
+from tipbench.verdict.rules import MARGIN
+
+SOON = 100
+"""Steps within which nobody minds when the tip is paid for: every training has more."""
+
+LIVE_MARGIN = 0.01
+"""Peaks of live tensors that differ by less are called equal: identical sides have the same to the last byte."""
+
+
+NOT_MEASURED = "not measured"
+
+
+def price(jobs: Sequence[Result], trainings: Iterable[Result]) -> str:
+    """jobs: the results of one way in its whole jobs. trainings: results whose whole trainings are of the same tip."""
+    parts = [*_time(jobs), *_memory(jobs), *_once(jobs)]
+    parts += dict.fromkeys(score_kept(counted) for result in trainings if (counted := trained(result)))
+    status = jobs[0].status
+    parts += [status] if status not in ("", "current") and not status.startswith("default now") else []
+    return "; ".join(parts) or _nothing(jobs)
+
+
+def _nothing(jobs: Sequence[Result]) -> str:
+    if jobs[0].claim == Claim.LEANER or not any(job.memory_sides or job.tree_sides for job in jobs):
+        return NOT_MEASURED
+    margin = LIVE_MARGIN if any(job.memory_sides for job in jobs) else MEMORY_MARGIN
+    return f"none measured above {100 * margin:.0f} %"
+
+
+def _time(jobs: Sequence[Result]) -> list[str]:
+    """Of a tip that promises something else than a faster step: how much slower a step is, or may be."""
+    if jobs[0].claim in (Claim.FASTER, Claim.SOONER_AT_TARGET):
+        return []
+    slower = sorted(1 / job.speedup for job in jobs if job.verdict == "slower" and job.speedup and job.is_decided)
+    if slower:
+        return [f"{' to '.join(dict.fromkeys(f'{time:.2f}x' for time in (slower[0], slower[-1])))} the time"]
+    lows = [(job.log_low, job) for job in jobs if job.log_low is not None]
+    low, job = min(lows, key=lambda pair: pair[0], default=(0.0, None))
+    if job is None:
+        return ["time not measured"]
+    return [f"time of a step undecided: {ratio(job.speedup or 1.0, job.low, job.high)}"] if low < -MARGIN else []
+
+
+def _memory(jobs: Sequence[Result]) -> list[str]:
+    live = [sides for job in jobs if (sides := job.memory_sides) and all(sides)]
+    trees = [sides for job in jobs if (sides := job.tree_sides)]
+    return more_memory(live if jobs[0].claim != Claim.LEANER else [], trees)
+
+
+def more_memory(live: Sequence[tuple[int, int]], trees: Sequence[tuple[int, int]]) -> list[str]:
+    """`+25 % memory of all processes`, the most of all; growth by less than a margin is left out.
+
+    live: bytes of live tensors, before and after; worker processes hide theirs. trees: bytes of all processes, which
+    differ by up to 4 % between identical sides."""
+    growth = []
+    for sides, margin, what in ((live, LIVE_MARGIN, "memory"), (trees, MEMORY_MARGIN, "memory of all processes")):
+        before, after = max(sides, key=lambda pair: pair[1] / pair[0], default=(1, 1))
+        growth += [f"{change(before, after)} {what}"] if after >= (1 + margin) * before else []
+    return growth
+
+
+def _once(jobs: Sequence[Result]) -> list[str]:
+    """What the tip takes once, of tips that take something: others' first steps differ by noise."""
+    what = jobs[0].once
+    if not what:
+        return []
+    known = [job for job in jobs if job.break_even_steps is not None]
+    if known:
+        steps = max(job.break_even_steps or 0 for job in known)
+        return [f"{what} pays after {plural(steps, 'step')}"] if steps > SOON else []
+    extra = [job.one_off_s for job in jobs if job.one_off_s is not None]
+    return [f"{what} takes {seconds(max(extra))} more once"] if extra and max(extra) > 1 else []

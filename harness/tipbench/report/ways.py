@@ -1,0 +1,135 @@
+"""The ways to follow a tip: what each brings in the whole jobs of a workload, and which of them the answer is about."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tipbench.report.answer_kinds import ACTS, DEFAULT, DEPENDS, DO_NOT, SMALL, UNCLEAR, USE, USE_IF
+from tipbench.report.gain import Gain, gain_of
+from tipbench.report.measure import Effect
+from tipbench.report.price import price
+from tipbench.report.result import Result
+
+
+@dataclass(frozen=True)
+class Way:
+    """What one way to follow a tip brings in the whole jobs of a workload.
+
+    Attributes:
+        name: what it is called: the variant's name, or `Tip.called` of the headline variant.
+        is_headline: whether the guide words the tip so.
+        kind: one of KINDS. bound: of "at most", in percent.
+        do: what to write; empty if nothing can be shown.
+        is_way: whether it is to be followed at all: `Tip.ways` names the variants that are not.
+        against: what its gains were measured against; empty for the job as it is.
+        price: what following it costs.
+        gains: one a job, gains first.
+        brings: the mean over its jobs by what the tip claims, as ln of the baseline over the way; 0 if not known.
+    """
+
+    name: str
+    is_headline: bool
+    kind: str
+    bound: str
+    do: str
+    is_way: bool
+    against: str
+    price: str
+    gains: tuple[Gain, ...]
+    brings: float
+
+    @property
+    def extreme(self) -> str:
+        """`0.72x`: the ratio of the job in which it costs most."""
+        ratios = [math.exp(gain.effect.mean.mean) for gain in self.gains if gain.effect.mean is not None]
+        return f"{min(ratios):.2f}x" if ratios else ""
+
+
+def ways_of(jobs: Sequence[Effect], alone: Sequence[Result]) -> list[Way]:
+    """The headline variant first, which may be called otherwise in each job; then the others in their order. alone: the
+    results of operations alone, whose trainings may have been counted."""
+    by_name: dict[str, list[Effect]] = {}
+    for effect in sorted(jobs, key=lambda effect: not effect.newest.is_headline):
+        by_name.setdefault("" if effect.newest.is_headline else effect.newest.variant, []).append(effect)
+    return [_way(of_way, [result for result in alone if result.is_headline]) for of_way in by_name.values()]
+
+
+def _way(jobs: Sequence[Effect], alone: Sequence[Result]) -> Way:
+    results = [job.newest for job in jobs]
+    newest, means = results[0], [job.mean.mean for job in jobs if job.mean is not None]
+    kind, bound = _kind(jobs)
+    called = newest.called or ("" if newest.variant == "optimized" else newest.variant)
+    return Way(
+        name=called if newest.is_headline else newest.variant,
+        is_headline=newest.is_headline,
+        kind=kind,
+        bound=bound,
+        do=to_write(newest),
+        is_way=newest.is_headline or newest.ways.get(newest.variant, "-") != "",
+        against="; ".join(dict.fromkeys(result.against for result in results if result.against)),
+        price=price(results, [*results, *(alone if newest.is_headline else ())]),
+        gains=tuple(sorted(map(gain_of, jobs), key=lambda gain: gain.state != "gain")),
+        brings=statistics.fmean(means or [0.0]),
+    )
+
+
+def to_write(result: Result) -> str:
+    """What to write for the way of a result; `{name}` stands for the value of a sweep."""
+    name, _, value = result.variant.partition("=")
+    place = f"{{{name}}}"
+    further = result.ways.get(result.variant) or result.ways.get(name) or (result.do if place in result.do else "")
+    return (result.do if result.is_headline else further).replace(place, value)
+
+
+def _kind(jobs: Sequence[Effect]) -> tuple[str, str]:
+    """(kind, bound of "at most")."""
+    if jobs[0].newest.status.startswith("default now"):
+        return DEFAULT, ""
+    measured = [job for job in jobs if job.means]
+    states = [job.state.word for job in measured]
+    gains, losses = states.count("gain"), states.count("loss")
+    if gains and losses:
+        return DEPENDS, ""
+    if losses:
+        return DO_NOT, ""
+    if gains and jobs[0].newest.when:
+        return USE_IF, ""
+    if gains:
+        pays = 2 * gains >= len(measured) and not any(job.may_cost for job in measured)
+        return (USE if pays else DEPENDS), ""
+    if measured and set(states) == {"within"}:
+        return SMALL, f"{100 * max(job.state.bound for job in measured):.0f} %"
+    return UNCLEAR, ""
+
+
+def lead_of(ways: Sequence[Way]) -> Way:
+    """The way that the answer is about: one that pays, if there is any. The headline variant leads unless another way
+    is certainly better; the largest of several means alone would be the luckiest."""
+    ways = [way for way in ways if way.is_way] or ways
+    ranks = [{USE: 0, USE_IF: 0, DEPENDS: 1}.get(way.kind, 2) for way in ways]
+    best = [way for way, rank in zip(ways, ranks, strict=True) if rank == min(ranks)]
+    headline = next((way for way in (best if min(ranks) < 2 else ways) if way.is_headline), None)
+    if headline is None:
+        return max(best, key=lambda way: way.brings)
+    better = [way for way in best if min(ranks) < 2 and _is_better(way, headline)]
+    return max(better, key=lambda way: way.brings, default=headline)
+
+
+def _is_better(way: Way, other: Way) -> bool:
+    """Whether its interval lies above the other's, over all jobs of the other."""
+    means = [{gain.pair: gain.effect.mean for gain in each.gains} for each in (way, other)]
+    couples = [(means[0].get(pair), mean) for pair, mean in means[1].items()]
+    ends = [(mine.interval()[0], its.interval()[1]) for mine, its in couples if mine is not None and its is not None]
+    return len(ends) == len(couples) and statistics.fmean(low - high for low, high in ends) > 0
+
+
+def named(kind: str, lead: Way, ways: Sequence[Way]) -> str:
+    if kind not in ACTS or len(ways) == 1:
+        return ""
+    harmful = [way for way in ways if way is not lead and way.kind == DO_NOT]
+    names = [lead.name] if lead.name else []
+    names += [f"not {way.name or 'as the guide words it'} ({way.extreme})" for way in harmful]
+    return f": {', '.join(names)}" if harmful or not lead.is_headline else ""
