@@ -49,6 +49,7 @@ TIP = Tip(
     title="Launch many small kernels at once with CUDA graphs",
     do='model.compile(mode="reduce-overhead")  # an output that is kept beyond the next call: clone() it',
     ways={
+        "eager": "",
         "max_autotune": 'model.compile(mode="max-autotune")  # an output that is kept beyond the next call: clone() it',
         "by_hand": (
             "example, _ = next(iter(loader))\nmodel = torch.cuda.make_graphed_callables(model, (example.to(device),))"

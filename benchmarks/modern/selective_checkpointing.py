@@ -44,6 +44,7 @@ TIP = Tip(
         "    block.forward = partial(checkpoint, block.forward, use_reentrant=False, context_fn=contexts)"
     ),
     ways={
+        "none": "",
         "every_second": (
             "from functools import partial\n"
             "for block in model.blocks[1::2]:\n"
