@@ -93,6 +93,7 @@ TIP = Tip(
         "MALLOC_CONF=oversize_threshold:1,background_thread:true,metadata_thp:auto python train.py"
     ),
     ways={
+        "jemalloc_bare": "",
         "tcmalloc": "LD_PRELOAD=libtcmalloc_minimal.so.4 python train.py",
         "jemalloc_keeping": (
             "LD_PRELOAD=libjemalloc.so.2 MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1 python train.py"

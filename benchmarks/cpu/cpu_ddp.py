@@ -41,7 +41,22 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="cpu-ddp",
     title="Train on CPUs with several processes",
-    do="torchrun --nproc-per-node=2 train.py",
+    do=(
+        "# torchrun --nproc-per-node=2 train.py\n"
+        'torch.distributed.init_process_group("gloo")\n'
+        "model = nn.parallel.DistributedDataParallel(model)\n"
+        "sampler = torch.utils.data.DistributedSampler(data, shuffle=False)\n"
+        "loader = DataLoader(data, batch_size=batch_size // 2, sampler=sampler)"
+    ),
+    ways={
+        "four_processes": (
+            "# torchrun --nproc-per-node=4 train.py\n"
+            'torch.distributed.init_process_group("gloo")\n'
+            "model = nn.parallel.DistributedDataParallel(model)\n"
+            "sampler = torch.utils.data.DistributedSampler(data, shuffle=False)\n"
+            "loader = DataLoader(data, batch_size=batch_size // 4, sampler=sampler)"
+        ),
+    },
     when="the machine has several CPU sockets",
     against="one process with a thread for every core",
     guide=("A2.6",),

@@ -59,6 +59,11 @@ TIP = Tip(
     id="libiomp",
     title="Use Intel's OpenMP runtime",
     do="LD_PRELOAD=libiomp5.so python train.py",
+    ways={
+        "blocktime=0": "",
+        "blocktime=1": "LD_PRELOAD=libiomp5.so KMP_BLOCKTIME=1 python train.py",
+        "bound": "LD_PRELOAD=libiomp5.so KMP_AFFINITY=granularity=fine,compact,1,0 python train.py",
+    },
     against="GNU's OpenMP runtime, which comes with torch",
     guide=("A2.3",),
     claim=Claim.FASTER,

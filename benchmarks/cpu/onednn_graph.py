@@ -62,7 +62,20 @@ def partitions(step: Step) -> int:
 TIP = Tip(
     id="onednn-graph",
     title="Fuse operations for inference with oneDNN Graph",
-    do="torch.jit.enable_onednn_fusion(True); model = torch.jit.freeze(torch.jit.trace(model, x))",
+    do=(
+        "torch.jit.enable_onednn_fusion(True)\n"
+        "example, _ = next(iter(loader))\n"
+        "with torch.no_grad():\n"
+        "    model = torch.jit.freeze(torch.jit.trace(model.eval(), example))\n"
+        "    model(example), model(example)  # the first two calls fuse"
+    ),
+    ways={
+        "inductor_freezing": (
+            "example, _ = next(iter(loader))\n"
+            'model.compile(options={"freezing": True})\n'
+            "with torch._inductor.config.patch(freezing=True), torch.no_grad(): model(example)"
+        ),
+    },
     when="you stay with TorchScript",
     against="eager mode in float32",
     guide=("A2.5",),

@@ -25,7 +25,13 @@ from tipbench.tip.words import Claim, Job, Sizes, Step, Tip, all_reduces, gpu, p
 TIP = Tip(
     id="ddp-not-dp",
     title="Use DistributedDataParallel, not DataParallel",
-    do="DistributedDataParallel(model)",
+    do=(
+        "# torchrun --nproc-per-node=2 train.py\n"
+        "torch.distributed.init_process_group()\n"
+        "model = nn.parallel.DistributedDataParallel(model)  # on the GPU of this process, cuda:$LOCAL_RANK\n"
+        "sampler = torch.utils.data.DistributedSampler(data, shuffle=False)\n"
+        "loader = DataLoader(data, batch_size=batch_size // 2, sampler=sampler)"
+    ),
     when="a machine has several GPUs",
     against="DataParallel(model), in one process",
     guide=("A4.1", "B6"),

@@ -49,7 +49,11 @@ def ready_before_averaging(step: Step) -> int:
 TIP = Tip(
     id="layer-order",
     title="Construct layers in the order of their use",
-    do="self.layers = nn.ModuleList(layers_in_order_of_use)",
+    do="self.layers = nn.ModuleList(layers)  # in the order in which forward() uses them",
+    ways={
+        "static_graph": "model = nn.parallel.DistributedDataParallel(model, static_graph=True)",
+        "without_the_flag": "model = nn.parallel.DistributedDataParallel(model)",
+    },
     when="DDP needs find_unused_parameters=True",
     against="layers in another order, in two processes",
     guide=("A4.3",),

@@ -30,7 +30,15 @@ from tipbench.tip.words import Claim, Pair, Sizes, Step, Tip, all_reduces, cores
 TIP = Tip(
     id="no-sync",
     title="Skip needless all-reduces while accumulating gradients",
-    do="with nullcontext() if is_last else model.no_sync(): loss(model(batch)).backward()",
+    do=(
+        "from contextlib import nullcontext\n"
+        "for number, (batch, targets) in enumerate(loader, 1):\n"
+        "    with model.no_sync() if number % 4 else nullcontext():\n"
+        "        (criterion(model(batch), targets) / 4).backward()\n"
+        "    if number % 4 == 0:\n"
+        "        optimizer.step()\n"
+        "        optimizer.zero_grad()"
+    ),
     when="you accumulate gradients of several batches under DDP",
     against="averaging after every batch, in two processes",
     guide=("A4.2",),

@@ -42,7 +42,7 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="async-loading",
     title="Load data in worker processes",
-    do="DataLoader(data, num_workers=workers, persistent_workers=True)",
+    do="loader = DataLoader(data, batch_size=batch_size, num_workers={num_workers}, persistent_workers=True)",
     guide=("A1.1", "B3"),
     claim=Claim.FASTER,
     once="starting the workers",
@@ -114,7 +114,7 @@ ON_ANY_JOB = (
     Way(
         partial(async_loading, num_workers=CORES),
         loading_in_this_process,
-        do=f"DataLoader(data, num_workers={CORES}, persistent_workers=True)",
+        do=f"loader = DataLoader(data, batch_size=batch_size, num_workers={CORES}, persistent_workers=True)",
         phase="loading",
     ),
 )

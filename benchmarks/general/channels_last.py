@@ -36,7 +36,10 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="channels-last",
     title="Use the channels_last memory format for vision models",
-    do="model.to(memory_format=torch.channels_last)",
+    do=(
+        "model = model.to(memory_format=torch.channels_last)\n"
+        "outputs = model(batch.to(memory_format=torch.channels_last))"
+    ),
     guide=("A1.6",),
     claim=Claim.FASTER,
     mechanism=falls("layers whose output is not channels_last", not_channels_last),

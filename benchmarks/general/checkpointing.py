@@ -45,7 +45,18 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="checkpointing",
     title="Checkpoint activations to save memory",
-    do="checkpoint(block, x, use_reentrant=False)",
+    do=(
+        "from functools import partial\n"
+        "for block in model.blocks:\n"
+        "    block.forward = partial(torch.utils.checkpoint.checkpoint, block.forward, use_reentrant=False)"
+    ),
+    ways={
+        "memory_budget": (
+            "import torch._functorch.config\n"
+            "torch._functorch.config.activation_memory_budget = 0.5\n"
+            "for block in model.blocks: block.compile()"
+        ),
+    },
     when="memory is short",
     guide=("A1.7",),
     claim=Claim.LEANER,

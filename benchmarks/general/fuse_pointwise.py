@@ -26,7 +26,8 @@ from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, compiler, fal
 TIP = Tip(
     id="fuse-pointwise",
     title="Fuse pointwise operations with torch.compile",
-    do="torch.compile(function)",
+    do="@torch.compile\ndef gelu(x):\n    return x * 0.5 * (1 + torch.erf(x / 1.41421))",
+    ways={"builtin": "nn.GELU()"},
     guide=("A1.5",),
     claim=Claim.FASTER,
     called="torch.compile",

@@ -30,6 +30,7 @@ TIP = Tip(
     id="grad-none",
     title="Set gradients to None instead of zero",
     do="optimizer.zero_grad()",
+    ways={"by_hand": ""},
     when="you pass set_to_none=False",
     against="optimizer.zero_grad(set_to_none=False)",
     guide=("A1.4",),

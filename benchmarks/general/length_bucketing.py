@@ -48,7 +48,25 @@ def padded_tokens(step: Step) -> int:
 TIP = Tip(
     id="length-bucketing",
     title="Put sequences of about the same length into one batch",
-    do="DataLoader(data, batch_sampler=batches_of_like_length)",
+    do=(
+        "lengths = [len(sequence) for sequence, _ in data]\n"
+        "shortest_first = sorted(range(len(data)), key=lengths.__getitem__)\n"
+        "batches = [shortest_first[start : start + batch_size] for start in range(0, len(data), batch_size)]\n"
+        "loader = DataLoader(data, batch_sampler=batches, collate_fn=loader.collate_fn)\n"
+        "# in training, shuffle the batches anew in each epoch"
+    ),
+    ways={
+        "constant_tokens": (
+            "lengths = [len(sequence) for sequence, _ in data]\n"
+            "tokens, batches = batch_size * sum(lengths) // len(lengths), [[]]\n"
+            "for number in sorted(range(len(data)), key=lengths.__getitem__):\n"
+            "    if batches[-1] and (len(batches[-1]) + 1) * lengths[number] > tokens:\n"
+            "        batches.append([])\n"
+            "    batches[-1].append(number)\n"
+            "loader = DataLoader(data, batch_sampler=batches, collate_fn=loader.collate_fn)\n"
+            "# in training, shuffle the batches anew in each epoch"
+        ),
+    },
     when="sequences differ in length",
     against="batches of sequences drawn at random",
     guide=("G4.4",),

@@ -55,7 +55,12 @@ def biases_taken_away(step: Step) -> int:
 TIP = Tip(
     id="no-bias-before-bn",
     title="Leave out the bias of convolutions before batch normalisation",
-    do="nn.Conv2d(channels, filters, kernel_size=3, bias=False)",
+    do=(
+        "nn.Sequential(\n"
+        "    nn.Conv2d(channels, filters, kernel_size=3, padding=1, bias=False),\n"
+        "    nn.BatchNorm2d(filters),\n"
+        ")"
+    ),
     guide=("A1.3", "B9"),
     claim=Claim.FASTER,
     mechanism=falls("biases that batch normalisation takes away", biases_taken_away),

@@ -24,6 +24,7 @@ TIP = Tip(
     id="no-grad",
     title="Disable gradient calculation for inference",
     do="with torch.no_grad(): outputs = model(batch)",
+    ways={"inference_mode": "with torch.inference_mode(): outputs = model(batch)"},
     guide=("A1.2", "M5"),
     claim=Claim.FASTER,
     called="no_grad",

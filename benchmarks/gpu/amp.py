@@ -49,7 +49,17 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="amp",
     title="Use automatic mixed precision",
-    do="with torch.autocast(device.type, dtype=torch.bfloat16): outputs = model(batch)",
+    do="with torch.autocast(device.type, dtype=torch.bfloat16): loss = criterion(model(batch), targets)",
+    ways={
+        "float16": (
+            "scaler = torch.amp.GradScaler(device.type)\n"
+            "with torch.autocast(device.type, dtype=torch.float16):\n"
+            "    loss = criterion(model(batch), targets)\n"
+            "scaler.scale(loss).backward()\n"
+            "scaler.step(optimizer)\n"
+            "scaler.update()"
+        ),
+    },
     against="float32",
     guide=("A3.6", "B4"),
     claim=Claim.FASTER,

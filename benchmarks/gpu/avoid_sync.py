@@ -40,7 +40,10 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="avoid-sync",
     title="Do not make the processor wait for the GPU",
-    do="total += loss.detach()",
+    do=(
+        "total = torch.zeros((), device=device)\n"
+        "total += loss.detach()  # after each batch; total.item() once, after the last"
+    ),
     against="total += loss.item()",
     guide=("A3.4", "B10"),
     claim=Claim.FASTER,

@@ -24,7 +24,7 @@ from tipbench.tip.words import Claim, Equal, Job, Pair, Sizes, Step, Tip, copies
 TIP = Tip(
     id="create-on-device",
     title="Create tensors on the device they are used on",
-    do="torch.zeros(n, device=device)",
+    do=("positions = torch.arange(n, device=device)\nmask = torch.ones(n, n, dtype=torch.bool, device=device).tril()"),
     when="you create tensors in the training loop",
     against="torch.zeros(n).to(device)",
     guide=("A3.5",),

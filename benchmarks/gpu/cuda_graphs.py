@@ -47,7 +47,14 @@ def fewer_launches_or_not_compiled(baseline: dict[str, int], optimized: dict[str
 TIP = Tip(
     id="cuda-graphs",
     title="Launch many small kernels at once with CUDA graphs",
-    do='torch.compile(model, mode="reduce-overhead")',
+    do='model.compile(mode="reduce-overhead")  # an output that is kept beyond the next call: clone() it',
+    ways={
+        "eager": "",
+        "max_autotune": 'model.compile(mode="max-autotune")  # an output that is kept beyond the next call: clone() it',
+        "by_hand": (
+            "example, _ = next(iter(loader))\nmodel = torch.cuda.make_graphed_callables(model, (example.to(device),))"
+        ),
+    },
     when="the model is compiled and its steps are short",
     against="torch.compile(model)",
     guide=("A3.2",),

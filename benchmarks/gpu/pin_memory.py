@@ -39,7 +39,10 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="pin-memory",
     title="Copy to the GPU from pinned memory",
-    do="DataLoader(data, pin_memory=True); x = x.to(device, non_blocking=True)",
+    do=(
+        "loader = DataLoader(data, batch_size=batch_size, num_workers=loader.num_workers, pin_memory=True)\n"
+        "batch, targets = batch.to(device, non_blocking=True), targets.to(device, non_blocking=True)"
+    ),
     guide=("A1.1", "B3"),
     claim=Claim.FASTER,
     called="pinning in the DataLoader",

@@ -42,7 +42,12 @@ def fewer_or_less(baseline: dict[str, int], optimized: dict[str, int]) -> bool:
 TIP = Tip(
     id="preallocate",
     title="Allocate for the longest input first",
-    do="model(longest_batch).sum().backward(); optimizer.zero_grad()",
+    do=(
+        "longest = max(len(sequence) for sequence, _ in data)\n"
+        "model(torch.ones(batch_size, longest, dtype=torch.long, device=device)).sum().backward()\n"
+        "model.zero_grad()"
+    ),
+    ways={"expandable_segments": "PYTORCH_ALLOC_CONF=expandable_segments:True python train.py"},
     when="inputs differ in length",
     against="batches in the order in which they come",
     guide=("A3.7", "M10"),

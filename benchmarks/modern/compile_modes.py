@@ -51,6 +51,17 @@ TIP = Tip(
     id="compile-modes",
     title="Compile the model, and choose the mode",
     do="model.compile()",
+    ways={
+        "freezing": (
+            "example, _ = next(iter(loader))\n"
+            'model.compile(options={"freezing": True})\n'
+            "with torch._inductor.config.patch(freezing=True), torch.no_grad(): model(example.to(device))"
+        ),
+        "max_autotune": 'model.compile(mode="max-autotune-no-cudagraphs")',
+        "reduce_overhead": (
+            'model.compile(mode="reduce-overhead")  # an output that is kept beyond the next call: clone() it'
+        ),
+    },
     guide=("M2",),
     claim=Claim.FASTER,
     called="whole-model compilation",

@@ -27,7 +27,10 @@ from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, Way, compiler
 TIP = Tip(
     id="compiled-optimizer",
     title="Compile the optimizer",
-    do="optimizer = AdamW(model.parameters(), lr=torch.tensor(rate)); optimizer.step = torch.compile(optimizer.step)",
+    do=(
+        'for group in optimizer.param_groups: group["lr"] = torch.tensor(group["lr"])\n'
+        "optimizer.step = torch.compile(optimizer.step)"
+    ),
     guide=("M11",),
     claim=Claim.FASTER,
     called="compiled",

@@ -27,7 +27,12 @@ from tipbench.tip.words import Claim, Pair, Sizes, Step, Tip, calls, cores, fall
 TIP = Tip(
     id="ddp-buckets",
     title="Let gradients be views of DDP's buckets",
-    do="DistributedDataParallel(model, gradient_as_bucket_view=True)",
+    do="model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)",
+    ways={
+        "with_static_graph": (
+            "model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True)"
+        ),
+    },
     when="you train with DDP",
     against="DistributedDataParallel(model), in two processes",
     guide=("M9",),

@@ -25,7 +25,8 @@ from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, Way, cpu, fal
 TIP = Tip(
     id="fused-optimizer",
     title="Use the optimizer's fused implementation",
-    do="torch.optim.AdamW(model.parameters(), fused=True)",
+    do="for group in optimizer.param_groups: group.update(fused=True, foreach=False)",
+    ways={"foreach": "for group in optimizer.param_groups: group.update(foreach=True, fused=False)"},
     guide=("M3",),
     claim=Claim.FASTER,
     called="fused",
@@ -116,7 +117,7 @@ ON_ANY_JOB = (
         partial(in_every_group, foreach=True),
         has_fused,
         name="foreach",
-        do="torch.optim.AdamW(model.parameters(), foreach=True)",
+        do=TIP.ways["foreach"],
         devices=("cpu",),
         phase="optimizer",
     ),

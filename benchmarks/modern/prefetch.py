@@ -52,7 +52,10 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="prefetch",
     title="Prefetch batches, and to the device",
-    do="DataLoader(data, num_workers=workers, prefetch_factor=4)",
+    do=(
+        "workers = dict(num_workers=loader.num_workers, persistent_workers=True, prefetch_factor={prefetch_factor})\n"
+        "loader = DataLoader(data, batch_size=batch_size, **workers)"
+    ),
     guide=("M4",),
     claim=Claim.FASTER,
     mechanism=rises("batches asked for ahead", lambda step: most_requested(step)),
@@ -244,4 +247,14 @@ class CopyingAhead(Pair):
         return lambda: [model(batch).sum(dim=0) for batch in copied_ahead(batches, self.device)]
 
 
-ON_ANY_JOB = (Way(partial(prefetch, prefetch_factor=FURTHER[0]), loading_in_workers, phase="loading"),)
+ON_ANY_JOB = (
+    Way(
+        partial(prefetch, prefetch_factor=FURTHER[0]),
+        loading_in_workers,
+        do=(
+            "loader = DataLoader(data, batch_size=batch_size, num_workers=loader.num_workers, persistent_workers=True, "
+            f"prefetch_factor={FURTHER[0]})"
+        ),
+        phase="loading",
+    ),
+)

@@ -24,7 +24,7 @@ from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, falls, flops,
 TIP = Tip(
     id="sdpa",
     title="Use scaled_dot_product_attention",
-    do="F.scaled_dot_product_attention(query, key, value)",
+    do="F.scaled_dot_product_attention(query, key, value, is_causal=True)  # False if tokens see later ones",
     when="attention is written out by hand",
     against="softmax(query @ key.mT / scale) @ value",
     guide=("M1",),

@@ -35,7 +35,22 @@ from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, as_it_is, fal
 TIP = Tip(
     id="selective-checkpointing",
     title="Checkpoint selectively",
-    do="checkpoint(block, x, use_reentrant=False, context_fn=contexts)",
+    do=(
+        "from functools import partial\n"
+        "from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts\n"
+        "kept = [torch.ops.aten.mm.default, torch.ops.aten.addmm.default]  # results of linear layers\n"
+        "contexts = partial(create_selective_checkpoint_contexts, kept)\n"
+        "for block in model.blocks:\n"
+        "    block.forward = partial(checkpoint, block.forward, use_reentrant=False, context_fn=contexts)"
+    ),
+    ways={
+        "none": "",
+        "every_second": (
+            "from functools import partial\n"
+            "for block in model.blocks[1::2]:\n"
+            "    block.forward = partial(torch.utils.checkpoint.checkpoint, block.forward, use_reentrant=False)"
+        ),
+    },
     when="memory is short",
     against="every block checkpointed wholly",
     guide=("M8",),

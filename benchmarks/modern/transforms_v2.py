@@ -23,7 +23,13 @@ from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, calls, rises,
 TIP = Tip(
     id="transforms-v2",
     title="Transform images as uint8 tensors (transforms v2)",
-    do="v2.Compose([v2.PILToTensor(), v2.Resize(size), v2.ToDtype(torch.float32, scale=True)])",
+    do=(
+        "from torchvision.transforms import v2\n"
+        "augmented = [v2.RandomResizedCrop(size), v2.RandomHorizontalFlip()]\n"
+        "change = augmented if model.training else [v2.Resize((size, size))]\n"
+        "floats = [v2.ToDtype(torch.float32, scale=True), v2.Normalize(mean, std)]\n"
+        "data.transform = v2.Compose([v2.PILToTensor(), *change, *floats])"
+    ),
     guide=("M6",),
     claim=Claim.FASTER,
     mechanism=rises(

@@ -31,7 +31,10 @@ from tipbench.tip.words import Claim, Equal, Pair, Sizes, Step, Tip, Training, f
 TIP = Tip(
     id="batch-size",
     title="Use large batches",
-    do="DataLoader(data, batch_size=batch_size)",
+    do=(
+        "loader = DataLoader(data, batch_size={batch}, shuffle=True, drop_last=True)\n"
+        'for group in optimizer.param_groups: group["lr"] = rate  # tuned anew for this batch size'
+    ),
     against="batches of 16",
     guide=("B2",),
     claim=Claim.SOONER_AT_TARGET,

@@ -21,7 +21,10 @@ from tipbench.tip.words import Claim, Job, Sizes, Tip, forward_passes, rises
 TIP = Tip(
     id="grad-accumulation",
     title="Accumulate gradients of small batches",
-    do="(loss / 4).backward()\nif (number + 1) % 4 == 0: optimizer.step(); optimizer.zero_grad()",
+    do=(
+        "for part, wanted in zip(batch.chunk(4), targets.chunk(4)):\n"
+        "    (criterion(model(part), wanted) / 4).backward()"
+    ),
     when="memory is short",
     guide=("B7",),
     claim=Claim.LEANER,

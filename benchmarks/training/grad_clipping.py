@@ -88,7 +88,8 @@ def weights_moved(step: Step) -> float:
 TIP = Tip(
     id="grad-clipping",
     title="Clip gradients",
-    do="torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=0.25); optimizer.step()",
+    do="loss.backward()\ntorch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=0.25)\noptimizer.step()",
+    ways={"lower_rate": 'for group in optimizer.param_groups: group["lr"] /= 2'},
     when="a training's loss jumps up or diverges",
     guide=("B8",),
     claim=Claim.FEWER_STEPS,

@@ -42,7 +42,20 @@ def learning_rates(step: Step) -> int:
 TIP = Tip(
     id="one-cycle",
     title="Use a one-cycle learning rate",
-    do="schedule = OneCycleLR(optimizer, rate, total_steps=epochs * len(loader))\noptimizer.step(); schedule.step()",
+    do=(
+        "from torch.optim.lr_scheduler import OneCycleLR\n"
+        "scheduler = OneCycleLR(optimizer, max_lr=rate, epochs=epochs, steps_per_epoch=len(loader))\n"
+        "optimizer.step()\n"
+        "scheduler.step()"
+    ),
+    ways={
+        "step_lr": (
+            "from torch.optim.lr_scheduler import StepLR\n"
+            "scheduler = StepLR(optimizer, step_size=2 * len(loader))\n"
+            "optimizer.step()\n"
+            "scheduler.step()"
+        ),
+    },
     against="a constant rate, tuned likewise",
     guide=("B1",),
     claim=Claim.FEWER_STEPS,

@@ -66,6 +66,25 @@ BY_REFERENCE = (Equal.REFERENCE, Equal.AS_CLOSE, Equal.LOSSY)
 """Ways to compare both sides with `Pair.reference`."""
 
 
+LOOP = """
+for batch, targets in loader:
+    batch, targets = batch.to(device), targets.to(device)
+    optimizer.zero_grad()
+    outputs = model(batch)
+    loss = criterion(outputs, targets)
+    loss.backward()
+    optimizer.step()
+"""
+"""The training that `Tip.do` is about; inference ends with the outputs.
+
+Lines of `do` stand before it, up to the first that is about a batch: that uses `batch`, `targets`, `outputs` or `loss`,
+or calls a method of the optimizer. From there on they take the place of the lines that make the same calls, and stand
+at the end where no line does. A `for` over the `loader` takes the place of the whole. Names besides: `data`, which the
+loader loads; its `batch_size`; the learning `rate`; how many `epochs`; `model.blocks`, the blocks that a model repeats.
+`torch`, `nn`, `F` and `DataLoader` are imported. Code of a model or a dataset has names of its own.
+"""
+
+
 def anywhere(device: str) -> bool:
     return True
 
@@ -91,8 +110,10 @@ class Tip:
         why_not_holds: takes the device of a run, "cpu" or "cuda"; whether `why_not` is true of this machine. Where it
             is not, a run stores no `why_not`.
         no_micro: why there is no pair of the operation alone; empty if there is one.
-        do: what to write: lines of Python about `model`, `optimizer`, `loader`, `loss` and `batch`, or a command of
-            the shell. `{num_workers}` stands for the value of a sweep.
+        do: what to write, and what `optimized` does: Python, or a line of the shell that starts `train.py`; empty if
+            nothing can be shown. `{num_workers}` stands for the value of a sweep. `LOOP` says which names Python is
+            about, and where its lines stand. Python for several processes begins with the line that starts them, as a
+            comment.
         called: what the headline variant is called beside other ways, such as "jemalloc"; empty if it has no name.
         ways: by name of a further variant, what to write for it in place of `do`; empty for one that is not to be
             followed, such as one that is there for comparison.
@@ -275,6 +296,22 @@ def headline_variant(pair: type[Pair]) -> str:
         return "optimized"
     value = inspect.signature(pair.optimized).parameters[swept].default
     return "" if value is inspect.Parameter.empty else f"{swept}={value}"
+
+
+def to_write(tip: Tip, variant: Variant) -> str:
+    """What a reader writes to have a variant, the value of a sweep filled in; empty if nothing is shown for it."""
+    text = tip.do if variant.builder == "optimized" else tip.ways.get(variant.name, "")
+    for name, value in variant.arguments.items():
+        text = text.replace(f"{{{name}}}", str(value))
+    return text
+
+
+def to_write_untried(tip: Tip, pairs: Iterable[type[Pair]]) -> str:
+    """What a reader writes who tries the tip himself: with `...` for the value of a sweep. pairs: of the tip."""
+    text = tip.do
+    for name in {name for pair in pairs for variant in variants(pair) for name in variant.arguments}:
+        text = text.replace(f"{{{name}}}", "...")
+    return text
 
 
 def variants(pair: type[Pair]) -> Iterator[Variant]:

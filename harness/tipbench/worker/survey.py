@@ -30,7 +30,7 @@ from tipbench.records.record import LOADING, PHASES
 from tipbench.suite.describe import unmet
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
 from tipbench.tip.job import Job, as_it_is
-from tipbench.tip.pair import Step
+from tipbench.tip.pair import Step, to_write_untried
 from tipbench.worker.guard import seed_generators
 from tipbench.worker.job_card import job_card, phases_of
 from tipbench.worker.outputs import Outputs, Unequal, error, kinds, snapshot
@@ -240,9 +240,9 @@ def _with_ways(survey: Survey, job: Job | GivenStep) -> Survey:
                     **settings_of(way),
                 )
             )
-        here = any(survey.device in pair.devices for pair in pair_classes(module))
-        if here and not hasattr(module, "ON_ANY_JOB"):
-            survey.by_hand.append((tip.id, tip.title, tip.do))
+        pairs = pair_classes(module)
+        if any(survey.device in pair.devices for pair in pairs) and not hasattr(module, "ON_ANY_JOB"):
+            survey.by_hand.append((tip.id, tip.title, to_write_untried(tip, pairs)))
     return survey
 
 

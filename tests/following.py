@@ -1,0 +1,321 @@
+"""How the text of each tip is followed in the job of a pair, for `test_do.py`.
+
+Most texts are about a job, and every job of the tip can follow them. The others belong into the code of a model or of a
+dataset, or into a loop that is no `Job`: each of these has a function here, which builds the pair's step with the text.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import SGD
+from torch.utils.data import DistributedSampler, TensorDataset
+
+from benchmarks.distributed.layer_order import LastLayerFirst, quarter
+from benchmarks.general.no_bias_before_bn import biased_before_bn
+from benchmarks.gpu.amp import amp
+from benchmarks.gpu.create_on_device import MaskedGPT
+from benchmarks.jobs.digits import digits, network
+from benchmarks.jobs.images import DEVIATION, MEAN
+from benchmarks.jobs.language_model import GPT, gpt_blocks, language_model
+from benchmarks.jobs.sequences import LSTMReader, line_vectors
+from benchmarks.training.batch_size import RATES
+from benchmarks.training.one_cycle import BATCH
+from tests.written import executed, follow, names_of, read, value_of
+from tipbench.tip.job import Job, as_it_is
+from tipbench.tip.pair import Pair, Step, Variant
+
+Following = Callable[[Any, Variant, str], Step]
+"""Builds the step of a pair with the text in place of what the variant does."""
+
+
+def in_a_job(pair: Any, variant: Variant, text: str) -> Step:
+    """The job as it is, with the text followed."""
+
+    def change(job: Job) -> None:
+        BEFORE.get(name_of(pair), as_it_is)(job)
+        follow(text, job, **(of_images(pair) if tip_of(pair) == "transforms-v2" else {}))
+
+    step: Step = pair.applied(change)
+    return step
+
+
+def name_of(pair: Pair) -> str:
+    return f"{tip_of(pair)}.{type(pair).__name__}"
+
+
+def tip_of(pair: Pair) -> str:
+    return type(pair).__module__.rpartition(".")[2].replace("_", "-")
+
+
+def blocks_of_the_encoder(job: Job) -> None:
+    """`model.blocks` is what each model calls otherwise."""
+    object.__setattr__(job.model, "blocks", list(job.model.get_submodule("encoder.layers").children()))
+
+
+def left_on(job: Job) -> None:
+    torch.autograd.set_detect_anomaly(True)
+
+
+BEFORE: Mapping[str, Callable[[Job], None]] = {
+    "channels-last.ResNetTrainingInBfloat16": amp,
+    "checkpointing.VisionTransformerTraining": blocks_of_the_encoder,
+    "no-debug-apis.ResNetTraining": left_on,
+}
+"""What is done to a job before, where both sides of the pair have it or the text undoes it."""
+
+
+def of_images(pair: Pair) -> dict[str, Any]:
+    """Further names of what is written of images."""
+    return {"size": pair.size["pixels"], "mean": MEAN, "std": DEVIATION}
+
+
+# ---- within the code of a model or a dataset -------------------------------------------------------
+
+
+class Calling(nn.Module):
+    """A module of a function."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.function(*inputs)
+
+
+def as_the_activation(pair: Any, variant: Variant, text: str) -> Step:
+    def activation() -> nn.Module:
+        module: nn.Module = Calling(names["gelu"]) if "gelu" in names else value_of(text)
+        return module
+
+    names = names_of_code()
+    if variant.name == "optimized":  # a function; the other text is a module
+        executed(ast.parse(text).body, names)
+    return language_model(pair.device, activation=activation, **pair.size).step
+
+
+def names_of_code(**names: Any) -> dict[str, Any]:
+    """What code of a model or a dataset has: what is imported, and its own names."""
+    return {"torch": torch, "nn": nn, **names}
+
+
+def in_place_of_convolutions(pair: Any, variant: Variant, text: str) -> Step:
+    job = pair.job()
+    for sequence in [module for module in job.model.modules() if isinstance(module, nn.Sequential)]:
+        biased = biased_before_bn(sequence)
+        for number, layer in enumerate(sequence):
+            if layer in biased:
+                written = value_of(text, channels=layer.in_channels, filters=layer.out_channels)
+                written[0].load_state_dict({"weight": layer.weight})
+                written[1].load_state_dict(sequence[number + 1].state_dict())
+                sequence[number], sequence[number + 1] = written
+    job.optimizer = SGD(job.model.parameters(), **settings_of(job.optimizer))
+    step: Step = pair.step_of(job)
+    return step
+
+
+def settings_of(optimizer: Any) -> dict[str, Any]:
+    return {name: optimizer.defaults[name] for name in ("lr", "momentum")}
+
+
+def as_attention(pair: Any, variant: Variant, text: str) -> Step:
+    job = pair.job()
+    for block in gpt_blocks(job):
+        attend = lambda query, key, value: value_of(text, query=query, key=key, value=value)  # noqa: E731
+        block.attend = attend  # type: ignore[assignment]
+    step: Step = pair.step_of(job)
+    return step
+
+
+def in_the_dataset(pair: Any, variant: Variant, text: str) -> Step:
+    job = pair.job()
+    job.data.to_tensor = lambda array: value_of(text, array=array)
+    step: Step = pair.step_of(job)
+    return step
+
+
+def in_forward(pair: Any, variant: Variant, text: str) -> Step:
+    class AsWritten(MaskedGPT):
+        def positions_and_mask(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            names = names_of_code(n=tokens.shape[1], device=tokens.device)
+            executed(ast.parse(text).body, names)
+            return names["positions"], names["mask"]
+
+    job = pair.job()
+    job.model = AsWritten(job.model)
+    step: Step = pair.step_of(job)
+    return step
+
+
+def as_first_and_last_layer(pair: Any, variant: Variant, text: str) -> Step:
+    *layers, scoring = ast.parse(text).body
+    names = names_of_code(vocabulary=pair.size["vocabulary"], width=pair.size["width"])
+    with torch.random.fork_rng(devices=()):  # the pair draws the weights of both sides
+        executed(layers, names)
+    job = pair.training(rows=names["rows"])
+    model = job.model
+    names["embedding"].load_state_dict(model.bytes.state_dict())
+    names["head"].load_state_dict(model.head.state_dict())
+
+    def scores(states: torch.Tensor) -> Any:
+        names["states"] = states
+        executed([scoring], names)
+        return names["scores"]
+
+    model.bytes, model.head = names["embedding"], Calling(scores)
+    model.written = names["head"]
+    job.loss = nn.functional.cross_entropy
+    job.optimizer = torch.optim.AdamW(model.parameters(), **{k: job.optimizer.defaults[k] for k in ("lr", "eps")})
+    amp(job)
+    step: Step = pair.step_of(job)
+    return step
+
+
+# ---- loops of their own ----------------------------------------------------------------------------
+
+
+def with_a_running_sum(pair: Any, variant: Variant, text: str) -> Step:
+    job = pair.pinned_job()
+    names = follow(text, job)
+
+    def step() -> tuple[torch.Tensor, nn.Module]:
+        executed(read(text).before, names)
+        for _ in range(pair.size["steps"]):
+            job.step()
+        return torch.tensor(names["total"].item()), job.model
+
+    return step
+
+
+RATES_OF_CYCLES = {"optimized": 0.2, "step_lr": 0.02}
+
+
+def on_digits(pair: Any, variant: Variant, text: str) -> Step:
+    """Training as a job, which the pair has in a loop of its own."""
+    images, labels, _, _ = digits()
+    batch = variant.arguments.get("batch", BATCH)
+    rate = RATES[batch] if variant.arguments else RATES_OF_CYCLES[variant.name]
+    model = network(16)
+    optimizer = SGD(model.parameters(), rate, momentum=0.9)
+    job = Job(model, TensorDataset(images, labels), optimizer=optimizer, batch_size=BATCH, shuffle=True, drop_last=True)
+    follow(text, job, rate=rate, epochs=4)
+
+    def loss() -> torch.Tensor:
+        returned = job.step()
+        value: torch.Tensor = returned[0]
+        return value
+
+    def step() -> tuple[torch.Tensor, nn.Module]:
+        return torch.stack([loss() for _ in range(pair.size["images"] // batch)]).mean(), model
+
+    return step
+
+
+def before_each_epoch(pair: Any, variant: Variant, text: str) -> Step:
+    job = line_vectors(pair.device, LSTMReader, **pair.size)
+    job.model.train().requires_grad_(True)
+    names = names_of(job)
+
+    def step() -> nn.Module:
+        job.model.zero_grad()
+        executed(ast.parse(text).body, names)
+        for lines, numbers in job.loader():
+            job.run(lines, numbers).square().mean().backward()
+        return job.model
+
+    return step
+
+
+# ---- in a process group ----------------------------------------------------------------------------
+
+
+def shared_job(pair: Any) -> Job:
+    """The job of one of several processes."""
+    job: Job = pair.job()
+    job.loading["sampler"] = DistributedSampler(job.data)
+    return job
+
+
+def accumulating(pair: Any, variant: Variant, text: str) -> Step:
+    job = shared_job(pair)
+    job.model = DistributedDataParallel(job.model)
+    names, batches = names_of(job), itertools.cycle(job.loader())
+    assert read(text).is_the_loop
+
+    def step() -> Any:
+        names["loader"] = [next(batches) for _ in range(4)]
+        executed(ast.parse(text).body, names)
+        return {1: job.model}
+
+    return step
+
+
+def with_ddp(pair: Any, variant: Variant, text: str) -> Step:
+    job = shared_job(pair)
+    follow(text, job)
+    return job.step
+
+
+def in_a_process_of_its_own(pair: Any, variant: Variant, text: str) -> Step:
+    job = pair.job()
+    model = job.model
+    follow(text, job)
+
+    def step() -> nn.Module:
+        job.step()
+        written: nn.Module = model
+        return written
+
+    return step
+
+
+def with_ddp_of_reversed_layers(pair: Any, variant: Variant, text: str) -> Step:
+    job = shared_job(pair)
+    assert isinstance(job.model, GPT)
+    job.model = LastLayerFirst(job.model)
+    with small_buckets(job.model):
+        follow(text, job)
+    return job.step
+
+
+@contextmanager
+def small_buckets(model: nn.Module) -> Iterator[None]:
+    """Buckets of the size that the pair gives them: those of torch's size would hold each test model whole."""
+    parallel = nn.parallel.DistributedDataParallel
+    nn.parallel.DistributedDataParallel = partial(parallel, bucket_cap_mb=quarter(model))  # type: ignore[assignment,misc]
+    try:
+        yield
+    finally:
+        nn.parallel.DistributedDataParallel = parallel  # type: ignore[misc]
+
+
+FOLLOWING: Mapping[str, Following] = {
+    "fuse-pointwise": as_the_activation,
+    "no-bias-before-bn": in_place_of_convolutions,
+    "sdpa": as_attention,
+    "no-copies": in_the_dataset,
+    "create-on-device": in_forward,
+    "pad-sizes": as_first_and_last_layer,
+    "avoid-sync": with_a_running_sum,
+    "one-cycle": on_digits,
+    "batch-size": on_digits,
+    "preallocate": before_each_epoch,
+    "no-sync": accumulating,
+    "ddp-buckets": with_ddp,
+    "ddp-not-dp": in_a_process_of_its_own,
+    "layer-order": with_ddp_of_reversed_layers,
+}
+
+
+def followed(pair: Any, variant: Variant, text: str) -> Step:
+    """A step of the pair, with the text followed in place of what the variant does."""
+    return FOLLOWING.get(tip_of(pair), in_a_job)(pair, variant, text)

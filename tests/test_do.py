@@ -1,0 +1,264 @@
+"""What a tip says to write is what ran: its text, executed in each whole job, does what the pair's side does.
+
+Both compute the same numbers and count the same mechanism. Lines of the shell are in `test_do_in_shell.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch._functorch import config
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from benchmarks.distributed.layer_order import quarter, ready_before_averaging
+from benchmarks.gpu.cudnn_benchmark import searching
+from benchmarks.gpu.tensor_cores import tf32_products
+from benchmarks.training.one_cycle import STEPS
+from tests.following import followed, names_of_code
+from tests.test_pairs import FOR_GPUS, PAIRS, AtTestSize, alone, one_thread, pytestmark, unmet
+from tests.test_tips import SHELL
+from tests.written import IMPORTED, OF_A_BATCH, OF_A_JOB, executed, free_names
+from tipbench.suite.files import BENCHMARKS, load, pair_files
+from tipbench.tip.pair import Step, Tip, Variant, to_write, to_write_untried, variants
+from tipbench.worker import checks, switches
+from tipbench.worker.guard import seed_generators
+from tipbench.worker.outputs import Outputs, snapshot, worst_difference
+
+__all__ = ["alone", "one_thread", "pytestmark"]
+
+MODULES = [load(file, BENCHMARKS) for file in pair_files(BENCHMARKS)]
+TIPS: dict[str, Tip] = {module.TIP.id: module.TIP for module in MODULES}
+TEXTS = [
+    (name, variant, text)
+    for name, pair in PAIRS.items()
+    for variant in variants(pair)
+    if (text := to_write(TIPS[name.partition(".")[0]], variant))
+]
+"""(pair, variant, what to write for it)"""
+IN_PYTHON = [(name, variant, text) for name, variant, text in TEXTS if not SHELL.match(text)]
+IN_JOBS = [(name, variant, text) for name, variant, text in IN_PYTHON if PAIRS[name].scale == "macro"]
+
+OF_CODE = {
+    "avoid-sync": {"total"},
+    "create-on-device": {"n"},
+    "layer-order": {"self", "layers"},
+    "no-bias-before-bn": {"channels", "filters"},
+    "no-copies": {"array"},
+    "pad-sizes": {"vocabulary", "width", "states"},
+    "sdpa": {"query", "key", "value"},
+    "transforms-v2": {"size", "mean", "std"},
+}
+"""Names of texts that belong into the code of a model, a dataset or a sum."""
+
+IN_SEVERAL = ("cpu-ddp", "ddp-not-dp")
+"""Tips whose text itself starts with several processes: `test_do_in_shell.py` starts them."""
+
+SWITCHES = {"cudnn-benchmark": searching, "tensor-cores": tf32_products}
+"""Tips whose text sets what only a GPU heeds, and what the pair does instead."""
+
+COMPILED_FOR_A_GPU = ("cuda-graphs.", "compile-modes.ResNetInference[max", "compile-modes.ResNetInference[reduce")
+"""Variants that only a GPU can compile or capture."""
+
+NOT_SHOWN = {
+    "onednn-graph.ResNet50InBfloat16": "in bfloat16 the model is fused in further steps, which the text does not show",
+    "layer-order.GPTTraining[optimized]": "it is about the code of a model, and tried in one of its own below",
+}
+
+DRAWN = ("one-cycle", "batch-size")
+"""Tips whose pairs draw the order of their images themselves: names and shapes of what a step returns are compared."""
+
+NEAR = 1e-6
+"""Relative difference that both may have: they do the same operations."""
+
+COUNTED_BY_CPU = ("pad-sizes",)
+"""Tips for GPUs whose mechanism is counted on a CPU too."""
+
+ALSO_BY_CPU = ("amp.GPTTraining[float16]",)
+"""Variants for GPUs that a CPU can run too, in no time."""
+
+
+class AsWritten(AtTestSize):
+    """A pair on the CPU that has one variant more, `written`: what its tip says to write for another."""
+
+    def __init__(self, name: str, variant: Variant, text: str) -> None:
+        super().__init__(name, torch.device("cpu"))
+        self.of, self.text = variant, text
+
+    def results(self, variant: str) -> checks.Results:
+        return checks.results(self, variant, seeds=(1,), alone=True)
+
+    def build(self, variant: str, seed: int) -> Step:
+        torch.compiler.reset()
+        if variant != "written":
+            return super().build(variant, seed)
+        seed_generators(seed)
+        return followed(self.pair(), self.of, self.text)
+
+
+@pytest.fixture
+def undone() -> Iterator[None]:
+    """What a text sets for the whole process is set as before."""
+    fusion = torch.jit.onednn_fusion_enabled()
+    with config.patch(activation_memory_budget=config.activation_memory_budget):
+        yield
+    torch.jit.enable_onednn_fusion(fusion)
+    torch.autograd.set_detect_anomaly(False)
+    torch.compiler.reset()
+
+
+def case(name: str, variant: Variant, text: str) -> Any:
+    return pytest.param(name, variant, text, id=f"{name}[{variant.name}]")
+
+
+def in_jobs(*tips: str, compiled: bool = False) -> list[Any]:
+    """The cases of these tips, or of all that no other test is about."""
+    return [
+        case(name, variant, text)
+        for name, variant, text in IN_JOBS
+        if name.startswith(tuple(f"{tip}." for tip in tips) or "")
+        and (bool(tips) or not name.startswith((*IN_SEVERAL, *SWITCHES)))
+        and f"{name}[{variant.name}]".startswith(COMPILED_FOR_A_GPU) == compiled
+        and not {name, f"{name}[{variant.name}]"} & NOT_SHOWN.keys()
+    ]
+
+
+@pytest.mark.parametrize("tip", TIPS.values(), ids=TIPS)
+def test_a_text_uses_no_names_but_those_of_a_job_or_of_the_code_it_belongs_to(tip: Tip) -> None:
+    known = OF_A_JOB | OF_A_BATCH | OF_CODE.get(tip.id, set())
+    for text in {text for name, _, text in IN_JOBS if name.startswith(f"{tip.id}.")}:
+        assert free_names(text) <= known
+
+
+@pytest.mark.parametrize("module", MODULES, ids=[module.TIP.id for module in MODULES])
+def test_what_a_person_writes_for_a_way_is_complete(module: ModuleType) -> None:
+    for way in getattr(module, "ON_ANY_JOB", ()):
+        text = way.do or module.TIP.do
+        assert SHELL.match(text) or free_names(text) <= OF_A_JOB | OF_A_BATCH
+
+
+def test_the_values_of_a_sweep_are_filled_in_or_left_open() -> None:
+    pair = PAIRS["batch-size.DigitsTraining"]
+    _, first, *_ = variants(pair)
+    assert to_write(TIPS["batch-size"], first).startswith("loader = DataLoader(data, batch_size=64, ")
+    assert to_write_untried(TIPS["batch-size"], [pair]).startswith("loader = DataLoader(data, batch_size=..., ")
+
+
+@pytest.mark.parametrize("tip", TIPS.values(), ids=TIPS)
+def test_ways_are_variants(tip: Tip) -> None:
+    pairs = [pair for name, pair in PAIRS.items() if name.startswith(f"{tip.id}.")]
+    assert tip.ways.keys() <= {variant.name for pair in pairs for variant in variants(pair)} - {"baseline", "optimized"}
+
+
+def numbers(results: checks.Results) -> list[Outputs]:
+    return [*results.seeds, *results.further]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`torch.jit")
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true but no accelerator is found:UserWarning")
+@pytest.mark.usefixtures("undone", "alone")
+@pytest.mark.parametrize(("name", "variant", "text"), in_jobs())
+def test_what_is_written_computes_and_counts_what_ran(name: str, variant: Variant, text: str) -> None:
+    tip, for_gpus = name.partition(".")[0], name in FOR_GPUS or f"{name}[{variant.name}]" in ALSO_BY_CPU
+    if (missing := unmet(name, variant)) and not for_gpus:
+        pytest.skip(missing.text)
+    pair = AsWritten(name, variant, text)
+    ran, written = numbers(pair.results(variant.name)), numbers(pair.results("written"))
+    for expected, outputs in zip(ran, written, strict=True):
+        gone = expected.keys() - outputs.keys()
+        # Lines that accumulate gradients name no loss; a loop that ends with zero_grad() leaves no gradients.
+        assert not {path for path in gone if path != "output[0]" and not (tip == "no-sync" and path.endswith(".grad"))}
+        difference, where = worst_difference({path: expected[path] for path in expected.keys() - gone}, outputs)
+        assert tip in DRAWN or difference <= NEAR, where
+    if not for_gpus or tip in COUNTED_BY_CPU:
+        counts = checks.count(pair, variant.name, seed=0), checks.count(pair, "written", seed=0)
+        assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("tip", SWITCHES)
+def test_what_only_a_gpu_heeds_is_set_as_it_was(tip: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for of, name in ((torch.backends.cudnn, "benchmark"), (torch.backends.cuda.matmul, "fp32_precision")):
+        monkeypatch.setattr(of, name, getattr(of, name))  # set back in the end
+    before = switches.read()
+    with SWITCHES[tip]():
+        ran = switches.moved(before, switches.read())
+    executed(ast.parse(TIPS[tip].do).body, dict(IMPORTED))
+    assert switches.moved(before, switches.read()) == ran != ""
+
+
+@pytest.mark.parametrize(("name", "variant", "text"), in_jobs(compiled=True))
+def test_what_only_a_gpu_compiles_is_requested_as_it_was(
+    name: str, variant: Variant, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests: list[Any] = []
+
+    def captured(model: nn.Module, examples: tuple[torch.Tensor]) -> nn.Module:
+        requests.append([example.shape for example in examples])
+        return model
+
+    monkeypatch.setattr(nn.Module, "compile", lambda model, **options: requests.append((type(model), options)))
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", captured)
+    pair = AsWritten(name, variant, text)
+    for side in (variant.name, "written"):
+        pair.build(side, seed=1)
+    ran, written = requests
+    assert ran == written
+
+
+@pytest.mark.parametrize(("name", "variant", "text"), in_jobs("one-cycle"))
+def test_the_written_schedule_has_the_rates_that_ran(name: str, variant: Variant, text: str) -> None:
+    pair = AsWritten(name, variant, text)
+
+    def rates(side: str) -> list[float]:
+        step, seen = pair.build(side, seed=1), []
+        handle = register_optimizer_step_post_hook(lambda optimizer, *_: seen.append(optimizer.param_groups[0]["lr"]))
+        while len(seen) < STEPS:
+            step()
+        handle.remove()
+        return seen
+
+    assert rates("written") == pytest.approx(rates(variant.name))
+
+
+@pytest.mark.usefixtures("alone")
+def test_layers_in_the_written_order_are_averaged_as_early_as_they_were() -> None:
+    """The code of a model: the deep perceptron of the pair, constructed by the text."""
+    name = "layer-order.DeepMLP"
+    pair = PAIRS[name](torch.device("cpu"), for_test=True)
+    count, width, batch = (pair.size[size] for size in ("layers", "width", "batch"))
+
+    class Perceptron(nn.Module):
+        layers: nn.ModuleList
+
+        def __init__(self) -> None:
+            super().__init__()
+            layers = [nn.Linear(width, width, bias=False) for _ in range(count)]
+            executed(ast.parse(TIPS["layer-order"].do).body, names_of_code(self=self, layers=layers))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for layer in self.layers:
+                x = x + torch.relu(layer(x))
+            return x
+
+    seed_generators(1)
+    model = Perceptron()
+    parallel = DistributedDataParallel(model, bucket_cap_mb=quarter(model), find_unused_parameters=True)
+    inputs = torch.randn(batch, width)
+
+    def step() -> nn.Module:
+        parallel.zero_grad()
+        parallel(inputs).square().mean().backward()
+        return model
+
+    seed_generators(1)
+    ran = pair.optimized()
+    assert ready_before_averaging(step) == ready_before_averaging(ran)
+    ran_outputs, outputs = snapshot(ran()), snapshot(step())
+    assert worst_difference(ran_outputs, outputs)[0] <= NEAR

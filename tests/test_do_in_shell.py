@@ -1,0 +1,164 @@
+"""The lines of the shell that a tip says to write start a process as the harness starts its variant's worker."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.test_do import IN_JOBS, IN_SEVERAL, NEAR, TEXTS, case
+from tests.test_pairs import PAIRS
+from tests.test_tips import SHELL
+from tipbench.machine import native
+from tipbench.machine.controls import FOREIGN, cleaned
+from tipbench.suite.files import BENCHMARKS
+from tipbench.tip.pair import Variant, variants
+from tipbench.worker.outputs import worst_difference
+
+ALONE = {"PYTHONPATH": str(BENCHMARKS.parent), "GLOO_SOCKET_IFNAME": "lo", "PET_STANDALONE": "1"}
+"""With these torchrun takes a free port, as other tests may run beside."""
+
+ASSIGNMENT = re.compile(r"[A-Z_]+=")
+LINES = [(name, variant, text) for name, variant, text in TEXTS if SHELL.match(text)]
+
+OTHER_COUNTS = ("openmp-threads.MatrixProduct", "openmp-threads.SmallOperations", "openmp-threads.BoundThreads")
+"""Operations alone that are tried with other settings than the line's, which is about two processes."""
+
+TRAIN = """
+import json, os
+from pathlib import Path
+maps, policies = (Path("/proc/self", name).read_text() for name in ("maps", "numa_maps"))
+Path("answer.json").write_text(json.dumps({"env": dict(os.environ), "maps": maps, "policies": policies}))
+"""
+
+FOLLOWS = """
+import sys
+import torch
+import torch.distributed as dist
+from tests.following import followed
+from tests.test_do import PAIRS, TIPS
+from tipbench.tip.pair import to_write, variants
+from tipbench.worker.guard import seed_generators
+from tipbench.worker.outputs import snapshot
+
+torch.set_num_threads(1)
+name, side = sys.argv[1:]
+pair = PAIRS[name](torch.device("cpu"), for_test=True)
+variant = next(variant for variant in variants(PAIRS[name]) if variant.name == side)
+answers = {}
+# The text first: it starts the process group that the other side needs.
+for key, build in (
+    ("written", lambda: followed(pair, variant, to_write(TIPS[name.partition(".")[0]], variant))),
+    ("ran", getattr(pair, variant.builder)),
+):
+    seed_generators(1)
+    step = build()
+    outputs = [snapshot(step()) for _ in range(3)]
+    answers[key] = {"outputs": outputs, "count": pair.mechanism.count(step), "processes": dist.get_world_size()}
+torch.save(answers, f"answer-{dist.get_rank()}.pt")
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+def settings_of(name: str, variant: Variant) -> tuple[dict[str, str], tuple[str, ...], tuple[str, ...]]:
+    """(variables, libraries, words before the interpreter) that a variant's worker has and its baseline's has not."""
+    baseline, ours = next(variants(PAIRS[name])).settings, variant.settings
+    assert ours.ranks == baseline.ranks
+    env = dict(sorted(set(ours.env) - set(baseline.env)))
+    return env, ours.preload, ours.prefix
+
+
+def missing(libraries: Sequence[str], files: Sequence[str], prefix: Sequence[str]) -> str:
+    """Why a line cannot be tried here; empty if it can."""
+    for name in (*libraries, *prefix[:1]):
+        if reason := native.missing(name):
+            return reason.text
+    places = zip(libraries, files, strict=True)
+    absent = [file for name, file in places if not ((path := native.find(name)) and (path.parent / file).exists())]
+    return f"no {absent[0]} here" if absent else ""
+
+
+def environment() -> dict[str, str]:
+    """Where the line's names mean what they mean on a machine where all is installed."""
+    folders = {str(path.parent) for library in ("jemalloc", "tcmalloc", "iomp5") if (path := native.find(library))}
+    numactl = native.find("numactl")
+    programs = [str(Path(sys.executable).parent), *([str(numactl.parent)] if numactl else []), os.environ["PATH"]]
+    return {**cleaned(), "PATH": ":".join(programs), "LD_LIBRARY_PATH": ":".join(sorted(folders))}
+
+
+def started(line: str, folder: Path, train: str, *arguments: str, **more: str) -> dict[str, str]:
+    """The environment in which a line was started, with this `train.py`."""
+    (folder / "train.py").write_text(train)
+    torchrun = folder / "torchrun"  # of this environment, wherever its packages are
+    torchrun.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m torch.distributed.run "$@"\n')
+    torchrun.chmod(0o755)
+    env = environment() | more
+    env["PATH"] = f"{folder}:{env['PATH']}"
+    command = " ".join([line, *map(shlex.quote, arguments)])
+    done = subprocess.run(["bash", "-c", command], env=env, cwd=folder, capture_output=True, text=True, timeout=200)
+    if "Operation not permitted" in done.stderr:
+        pytest.skip(f"not permitted here: {line}")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "cannot be preloaded" not in done.stderr
+    return env
+
+
+def words_of(line: str) -> tuple[dict[str, str], list[str]]:
+    """(variables that a line sets, its other words), as the shell expands them."""
+    command = f"printf '%s\\n' {line}"
+    printed = subprocess.run(["bash", "-c", command], env=environment(), capture_output=True, text=True, check=True)
+    words = printed.stdout.splitlines()
+    variables = dict(word.split("=", 1) for word in takewhile(ASSIGNMENT.match, words))
+    return variables, words[len(variables) :]
+
+
+@pytest.mark.parametrize(("name", "variant", "line"), [case(*each) for each in LINES if each[0] not in OTHER_COUNTS])
+def test_a_line_starts_a_process_as_the_worker_is_started(
+    name: str, variant: Variant, line: str, tmp_path: Path
+) -> None:
+    expected, libraries, prefix = settings_of(name, variant)
+    variables, words = words_of(line)
+    preloaded = variables.get("LD_PRELOAD", "").split(":") if libraries else []
+    assert {key: value for key, value in variables.items() if key != "LD_PRELOAD" or not libraries} == expected
+    assert words == [*prefix, "python", "train.py"]
+    for library, file in zip(libraries, preloaded, strict=True):
+        assert any(fnmatchcase(file, pattern) for pattern in native.LIBRARIES[library])
+    if why_not := missing(libraries, preloaded, prefix):
+        pytest.skip(why_not)
+    before = started(line, tmp_path, TRAIN)
+    here = json.loads((tmp_path / "answer.json").read_text())
+    changed = {key: value for key, value in here["env"].items() if key.startswith(FOREIGN) and before.get(key) != value}
+    assert changed == variables
+    assert all(f"/{file}" in here["maps"] for file in preloaded)
+    assert ("bind:0" in here["policies"]) == bool(prefix)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "variant", "text"), [case(*each) for each in IN_JOBS if each[0].startswith(IN_SEVERAL)]
+)
+def test_several_processes_are_started_by_the_line_and_do_what_ran(
+    name: str, variant: Variant, text: str, tmp_path: Path
+) -> None:
+    line, ranks = text.splitlines()[0].removeprefix("# "), variant.settings.ranks
+    _, words = words_of(line)
+    assert words == ["torchrun", f"--nproc-per-node={ranks}", "train.py"]
+    # As many on however few cores, and on a CPU: no clock is read.
+    started(line, tmp_path, FOLLOWS, name, variant.name, **ALONE)
+    for rank in range(ranks):
+        ran, written = (torch.load(tmp_path / f"answer-{rank}.pt")[side] for side in ("ran", "written"))
+        assert written["count"] == ran["count"] > 0
+        assert written["processes"] == ranks
+        for expected, outputs in zip(ran["outputs"], written["outputs"], strict=True):
+            assert worst_difference(expected, outputs)[0] <= NEAR
