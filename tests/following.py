@@ -28,7 +28,7 @@ from benchmarks.jobs.images import DEVIATION, MEAN
 from benchmarks.jobs.language_model import GPT, gpt_blocks, language_model
 from benchmarks.jobs.sequences import LSTMReader, line_vectors
 from benchmarks.training.batch_size import RATES
-from benchmarks.training.one_cycle import BATCH
+from benchmarks.training.one_cycle import BATCH, CYCLE_RATE, STEP_RATE
 from tests.written import executed, follow, names_of, read, value_of
 from tipbench.tip.job import Job, as_it_is
 from tipbench.tip.pair import Pair, Step, Variant
@@ -196,14 +196,14 @@ def with_a_running_sum(pair: Any, variant: Variant, text: str) -> Step:
     return step
 
 
-RATES_OF_CYCLES = {"optimized": 0.2, "step_lr": 0.02}
+RATES_OF_CYCLES = {"optimized": CYCLE_RATE, "step_lr": STEP_RATE}
 
 
 def on_digits(pair: Any, variant: Variant, text: str) -> Step:
     """Training as a job, which the pair has in a loop of its own."""
     images, labels, _, _ = digits()
     batch = variant.arguments.get("batch", BATCH)
-    rate = RATES[batch] if variant.arguments else RATES_OF_CYCLES[variant.name]
+    rate = (RATES[batch] if variant.arguments else RATES_OF_CYCLES[variant.name]).chosen
     model = network(16)
     optimizer = SGD(model.parameters(), rate, momentum=0.9)
     job = Job(model, TensorDataset(images, labels), optimizer=optimizer, batch_size=BATCH, shuffle=True, drop_last=True)

@@ -142,6 +142,12 @@ class _Allocator(Pair):
         return self.build()
 
     @variant
+    @requires(library("jemalloc"))
+    @process_settings(without=THRESHOLDS, preload=("jemalloc",), env={"MALLOC_CONF": KEEP_PAGES})
+    def jemalloc_keeping(self) -> Step:
+        return self.build()
+
+    @variant
     @requires(library("tcmalloc"))
     @process_settings(without=THRESHOLDS, preload=("tcmalloc",))
     def tcmalloc(self) -> Step:
@@ -164,12 +170,6 @@ class Temporaries(_Allocator):
     def build(self) -> Step:
         x = torch.randn(self.size["elements"])
         return lambda: x * 0.5 * (1 + torch.erf(x / 1.41421))
-
-    @variant
-    @requires(library("jemalloc"))
-    @process_settings(without=THRESHOLDS, preload=("jemalloc",), env={"MALLOC_CONF": KEEP_PAGES})
-    def jemalloc_keeping(self) -> Step:
-        return self.build()
 
 
 class ResNet50Inference(_Allocator, RunResNet):

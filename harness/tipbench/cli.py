@@ -105,13 +105,8 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("-k", default="", metavar="EXPR", dest="expression", help="as in pytest: 'micro and not gpu'")
     _add_folder(command)
     command.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="default: results")
-    command.add_argument(
-        "--profile",
-        choices=["quick", "full"],
-        default="full",
-        help="quick: shorter launches and, without names, one whole job of training, of inference and of several "
-        "processes first, then the operations alone. Default: full",
-    )
+    profiles = "quick: shorter launches and, without names, one whole job of each task, then operations alone. "
+    command.add_argument("--profile", choices=["quick", "full"], default="full", help=f"{profiles}Default: full")
     _add_device(command)
     command.add_argument(
         "--budget",
