@@ -18,7 +18,7 @@ from tipbench.report import guides
 
 HOME = Path(__file__).parent.parent
 RESULTS, REPORTS = HOME / "results/reference", HOME / "reports"
-TIPS = ("amp", "checkpointing", "cpu-ddp", "libiomp")
+TIPS = ("amp", "checkpointing", "openmp-threads", "async-loading")
 """Whose rows the README shows: one that pays, one with a condition, one that costs, one that is open."""
 
 RUN_PAGE = re.compile(r"\d{4}-\d\d-\d\d-[0-9a-f]{8}")

@@ -46,12 +46,17 @@ def _pairs(folder: Path) -> Iterator[list[object]]:
 
 
 def _answers(folder: Path) -> Iterator[list[object]]:
-    """By tip the answer of each run alone, and that of the run with all earlier ones that count, and how many do."""
-    yield ["run", "tip", "alone", "with earlier runs", "runs"]
+    """By tip and workload the answer of each run alone, and that of the run with all earlier ones that count, and how
+    many do."""
+    yield ["run", "tip", "workload", "alone", "with earlier runs", "runs"]
     for run in RUNS:
-        alone = {answer["tip"]: answer["answer"] for answer in _report(folder, run, "--alone")["answers"]}
+        alone = {
+            (answer["tip"], answer["workload"]): answer["answer"]
+            for answer in _report(folder, run, "--alone")["answers"]
+        }
         for answer in _report(folder, run)["answers"]:
-            yield [Path(run).name, answer["tip"], alone[answer["tip"]], answer["answer"], answer["runs"]]
+            place = answer["tip"], answer["workload"]
+            yield [Path(run).name, *place, alone[place], answer["answer"], answer["runs"]]
 
 
 def _report(folder: Path, run: str, *options: str) -> dict[str, list[dict[str, object]]]:

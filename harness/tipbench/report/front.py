@@ -10,6 +10,9 @@ from tipbench.report.answer import Answer
 from tipbench.report.answer_kinds import ACTS, IMPOSSIBLE, KINDS, SMALL, WORKLOADS
 from tipbench.report.ways import Way
 
+SHORT = 2
+"""Most lines that a cell shows of what to write: a cell holds no indentation."""
+
 
 def count(made: Sequence[Answer]) -> dict[str, Any]:
     """How many tips were tried, and how many answers are of which kind; tips that cannot be tried here apart."""
@@ -59,7 +62,11 @@ def _rows(answer: Answer, address: str) -> list[dict[str, str]]:
 
 
 def _cells(do: str, gain: str, way: Way) -> dict[str, str]:
-    return {"do": do, "gain": gain, "against": way.against or "the job as it is", "price": way.price}
+    lines = do.split("\n")
+    is_short = len(lines) <= SHORT and not any(line.startswith(" ") for line in lines)
+    further = "" if is_short else f"{len(lines)} lines, on the tip's page"
+    against = way.against or "the job as it is"
+    return {"do": do if is_short else "", "further": further, "gain": gain, "against": against, "price": way.price}
 
 
 def _in_brackets(answer: Answer) -> str:
