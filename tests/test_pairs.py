@@ -54,8 +54,8 @@ if DEVICE == "cuda" and not torch.cuda.is_available():
 CORES = available_cores()
 
 ALLOCATORS = [
-    *(r"glibc: \d+", r"jemalloc as PyTorch's launcher sets it: \d+", r"jemalloc: \d+", r"tcmalloc: \d+"),
-    r"glibc keeping: \d+",
+    *(r"glibc: \d+", r"jemalloc as PyTorch's launcher sets it: \d+", r"jemalloc: \d+", r"jemalloc keeping: \d+"),
+    *(r"tcmalloc: \d+", r"glibc keeping: \d+"),
 ]
 
 OPENMP = [
@@ -87,7 +87,7 @@ COUNTS: dict[str, list[Any]] = {
     "openmp-threads.BoundThreads": [0, None, None],  # as many as there are threads
     "openmp-threads.TwoInstances": [openmp_threads.DEFAULT, max(1, CORES // 2)],
     "openmp-threads.TwoEncoders": [openmp_threads.DEFAULT, max(1, CORES // 2)],
-    "allocator.Temporaries": [*ALLOCATORS, r"jemalloc keeping: \d+"],
+    "allocator.Temporaries": ALLOCATORS,
     "allocator.ResNet50Inference": ALLOCATORS,
     "allocator.TransformerEpoch": ALLOCATORS,
     "libiomp.SmallOperations": OPENMP,

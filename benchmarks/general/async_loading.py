@@ -43,6 +43,7 @@ TIP = Tip(
     id="async-loading",
     title="Load data in worker processes",
     do="loader = DataLoader(data, batch_size=batch_size, num_workers={num_workers}, persistent_workers=True)",
+    when="loading waits for storage, or cores are idle",
     guide=("A1.1", "B3"),
     claim=Claim.FASTER,
     once="starting the workers",
