@@ -448,3 +448,9 @@ def test_one_liners_have_one_line_a_tip_in_the_order_of_the_answers_and_leave_co
     order = [next(kind for kind in sorted(KINDS, key=len, reverse=True) if line.startswith(kind)) for line in lines]
     assert order == sorted(order, key=KINDS.index)
     assert one_liners(run()) == []
+
+
+def test_what_jobs_are_measured_against_says_nothing_of_operations() -> None:
+    about = tip(against="two processes")
+    assert answer(job("Job", GAIN, tip=about)).against == "two processes"
+    assert answer(measured(info("Alone", tip=about), {"optimized": GAIN})).against == ""

@@ -69,11 +69,16 @@ def _way(jobs: Sequence[Effect], alone: Sequence[Result]) -> Way:
         bound=bound,
         do=to_write(newest),
         is_way=newest.is_headline or newest.ways.get(newest.variant, "-") != "",
-        against="; ".join(dict.fromkeys(result.against for result in results if result.against)),
+        against="; ".join(dict.fromkeys(filter(None, map(_against, results)))),
         price=price(results, [*results, *(alone if newest.is_headline else ())]),
         gains=tuple(sorted(map(gain_of, jobs), key=lambda gain: gain.state != "gain")),
         brings=statistics.fmean(means or [0.0]),
     )
+
+
+def _against(result: Result) -> str:
+    """Of whole jobs alone: `Tip.against` says nothing of operations."""
+    return result.against if result.scale == "macro" else ""
 
 
 def to_write(result: Result) -> str:
