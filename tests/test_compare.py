@@ -381,19 +381,19 @@ def test_earlier_runs_of_a_machine_count_in_its_answers() -> None:
 
 def test_runs_without_a_fingerprint_are_of_one_kind_and_stand_apart_unless_one_says_otherwise() -> None:
     first, second = compared(on("A", a(0.3), fingerprint="")), compared(on("A", a(0.3), id="second", fingerprint=""))
-    apart, told = Comparison((first, second)), Comparison((first, second), same_machine=True)
+    apart, same = Comparison((first, second)), Comparison((first, second), same_machine=True)
     assert [(machine.word, machine.runs) for machine in apart.machines] == [("kind", (0,)), ("kind", (1,))]
-    assert [(machine.word, machine.runs) for machine in told.machines] == [("machine", (0, 1))]
-    assert (apart.relation(0, 1), told.relation(0, 1)) == tuple(
+    assert [(machine.word, machine.runs) for machine in same.machines] == [("machine", (0, 1))]
+    assert (apart.relation(0, 1), same.relation(0, 1)) == tuple(
         f"{words}, as far as recorded" for words in ("same kind", "same machine and state")
     )
     assert not apart.are_machines, "nobody can tell"
-    for comparison in (apart, told):
+    for comparison in (apart, same):
         assert "in 2 runs of a-2c-24g" in compare.render(comparison, "md")
         assert "- **pays in all** (1): Do so" in compare.render(comparison, "md")
         assert "2.00 ms -> 1.48 ms" in compare.render(comparison, "md")
     assert "--same-machine" in compare.render(apart, "md").split("## Every comparison")[0]
-    assert "--same-machine" not in compare.render(told, "md").split("## Every comparison")[0]
+    assert "--same-machine" not in compare.render(same, "md").split("## Every comparison")[0]
 
 
 def test_two_machines_of_one_kind_are_two_machines() -> None:

@@ -37,7 +37,7 @@ from tipbench.report.ways import Way, lead_of, named, ways_of
 from tipbench.tip.pair import Claim
 
 LONG_TRAINING, ENOUGH = 1000, 2
-"""Steps to a target, and the trainings that need them: with fewer, what a tip does to a training is told of a toy."""
+"""Steps to a target, and the trainings that need them: with fewer, its effect was measured on a toy."""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,11 @@ def workloads(made: Sequence[Answer], address: Callable[[str], str]) -> list[dic
             if answer.kind not in ACTS:
                 lines.setdefault(answer.kind, []).append((answer.title, address(answer.tip), _in_brackets(answer)))
         rows = [row for answer in of_workload if answer.kind in ACTS for row in _rows(answer, address(answer.tip))]
-        harmful = [f"{way.do or way.name} ({way.gains[0].words})" for answer in of_workload for way in answer.harmful]
+        harmful = [
+            f"{answer.title}: {next(gain.words for gain in way.gains if gain.state == 'loss')}"
+            for answer in of_workload
+            for way in answer.harmful
+        ]
         if of_workload:
             listed.append({"name": workload, "rows": rows, "lines": lines, "harmful": harmful})
     return listed
