@@ -51,6 +51,9 @@ def import_all() -> None:
 
 def main(descriptor: str) -> None:
     die_with_parent()
+    # Until torch 2.13 importing its inductor asks whether there is a GPU. Answered by CUDA, that question bars every
+    # process forked later from CUDA ("Cannot re-initialize CUDA in forked subprocess"); answered by NVML, it does not.
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     requests = Requests(socket.socket(fileno=int(descriptor)))
     import_all()
     try:
