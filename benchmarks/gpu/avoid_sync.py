@@ -200,6 +200,8 @@ class GPTTraining(_RunningLoss, TrainGPT):
         XL=dict(context=1024, batch=32),
         test=dict(layers=1, width=16, context=8, batch=2, steps=2),
     )
+    # A step is eight of the training. After 40 of these on an H200 rounding had come to 0.0055 of the largest gradient.
+    tolerance = 5e-3
 
     def job(self) -> Job:
         size = {name: value for name, value in self.size.items() if name != "steps"}

@@ -50,7 +50,7 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="compile-modes",
     title="Compile the model, and choose the mode",
-    do="model.compile()",
+    do="model.compile()  # before torch 2.14 it does nothing for a class of torch.nn, such as nn.Sequential",
     ways={
         "freezing": (
             "example, _ = next(iter(loader))\n"
@@ -98,6 +98,20 @@ def compile_frozen(model: nn.Module, example: torch.Tensor) -> None:
         model(example)
 
 
+class Block(nn.Module):
+    """A class of its own, since before torch 2.14 `compile()` does nothing for those of torch.nn, and does not say so
+    (https://github.com/pytorch/pytorch/issues/150915)."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        convolution = nn.Conv2d(channels, channels, kernel_size=3, padding=1, bias=False)
+        self.layers = nn.Sequential(convolution, nn.BatchNorm2d(channels), nn.ReLU())
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        output: torch.Tensor = self.layers(images)
+        return output
+
+
 class ConvolutionBlock(Pair):
     """A 3x3 convolution, batch normalisation and ReLU, forward only."""
 
@@ -106,8 +120,7 @@ class ConvolutionBlock(Pair):
 
     def inference(self, compiled: Callable[[nn.Module, torch.Tensor], None]) -> Step:
         channels, pixels = self.size["channels"], self.size["pixels"]
-        convolution = nn.Conv2d(channels, channels, kernel_size=3, padding=1, bias=False)
-        block = nn.Sequential(convolution, nn.BatchNorm2d(channels), nn.ReLU()).to(self.device).eval()
+        block = Block(channels).to(self.device).eval()
         images = torch.randn(self.size["batch"], channels, pixels, pixels, device=self.device)
         compiled(block, images)
         return torch.no_grad()(lambda: block(images))

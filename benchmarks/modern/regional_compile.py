@@ -34,7 +34,7 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="regional-compile",
     title="Compile repeated blocks once (regional compilation)",
-    do="for block in model.blocks: block.compile()",
+    do=("for block in model.blocks:\n    block.compile()  # before torch 2.14 it does nothing for a class of torch.nn"),
     when="you compile a model of repeated blocks",
     against="model.compile()",
     guide=("M7",),
@@ -68,16 +68,25 @@ def operations_compiled(step: Step) -> int:
     return counters["stats"]["calls_captured"] - before
 
 
+class Blocks(nn.Sequential):
+    """With a forward of its own, since before torch 2.14 `compile()` does nothing for that of torch.nn."""
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        for block in self:
+            tokens = block(tokens)
+        return tokens
+
+
 class TransformerBlocks(Pair):
     """Transformer blocks one after another, forward only."""
 
     needs = (compiler(),)
     sizes = Sizes(dict(layers=8, width=64, tokens=32, batch=2), test=dict(layers=3, width=16, tokens=4, batch=1))
 
-    def blocks(self) -> nn.Sequential:
+    def blocks(self) -> Blocks:
         width = self.size["width"]
         blocks = [Block(width, heads=4, activation=nn.GELU) for _ in range(self.size["layers"])]
-        return nn.Sequential(*blocks).to(self.device).requires_grad_(False)
+        return Blocks(*blocks).to(self.device).requires_grad_(False)
 
     def inputs(self) -> torch.Tensor:
         return torch.randn(self.size["batch"], self.size["tokens"], self.size["width"], device=self.device)
