@@ -334,12 +334,17 @@ ExtensionFileLoader.exec_module = poisoned
 import tipbench
 from tipbench.suite import files
 from tipbench.engine.handle import PRELOADED
+from tipbench.engine.launcher import COMPILING
 from tipbench.worker import forking
 
 forking.import_all()
-for package in PRELOADED:
-    importlib.import_module(package)
 import torch
+counted = torch.cuda._device_count_nvml
+torch.cuda._device_count_nvml = lambda: 1  # as where there is a driver
+for package in (*PRELOADED, *COMPILING):
+    importlib.import_module(package)
+torch.cuda.is_available()  # torch.compile's imports of torch 2.11 ask for it
+torch.cuda._device_count_nvml = counted
 
 def bad_fork():
     pid = os.fork()

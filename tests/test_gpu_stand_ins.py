@@ -319,13 +319,13 @@ def test_the_allocator_keeps_what_is_given_back_and_asks_for_more_where_nothing_
 @pytest.mark.parametrize(
     ("checks", "measuring", "done", "ends"),
     [
-        (0, 0, ["pytest", "run", "report"], 0),
-        (1, 0, ["pytest", "run", "report"], 2),
-        (0, 1, ["pytest", "run", "report"], 2),  # some pair failed
-        (1, 2, ["pytest", "run"], 2),  # nothing was measured
+        (0, 0, ["run", "report", "pytest"], 0),
+        (1, 0, ["run", "report", "pytest"], 2),
+        (0, 1, ["run", "report", "pytest"], 2),  # some pair failed
+        (1, 2, ["run", "pytest"], 2),  # nothing was measured
     ],
 )
-def test_make_gpu_measures_and_reports_whatever_its_checks_find(
+def test_make_gpu_measures_reports_and_checks_whatever_fails(
     tmp_path: Path, checks: int, measuring: int, done: list[str], ends: int
 ) -> None:
     """make itself ends with 2 for whatever fails."""

@@ -11,7 +11,7 @@ where small operations rule, because casts are operations too. Activations take 
 larger batch may use. Results differ in the third digit: the error against fp64 is measured and shown, and so is
 the accuracy that whole trainings end with. bfloat16 has the range of float32. float16 has not, and needs a
 `GradScaler`: that is the variant for GPUs, and the way to go on those that do not multiply bfloat16 (before compute
-capability 8.0). Never run on a GPU so far.
+capability 8.0).
 """
 
 from dataclasses import replace

@@ -10,8 +10,6 @@ What to expect: much where kernels are short, so that the GPU needs a long queue
 keeps it busy for long, as the next is handed over quickly enough. The sum is kept on the GPU, and read once. A round
 trip, `.cpu()` and back, waits twice: for the result, and for the copy from memory that is not pinned. `print(loss)` and
 `if loss > 1` wait as `.item()` does: they call it.
-
-Never run on a GPU so far.
 """
 
 from typing import ClassVar

@@ -10,7 +10,6 @@ that. The copy also makes the processor wait. A whole model creates little anew 
 mask: there the wait counts, not the bytes.
 
 Random numbers differ: each device has a generator of its own. So what is compared here is filled with constants.
-Never run on a GPU so far.
 """
 
 from functools import partial

@@ -11,8 +11,6 @@ Why people write the baseline: `torch.compile(model)` fuses what it can, and loo
 What to expect: less time where kernels are tiny, nothing where they are large. More memory, which the
 graph keeps for itself. A graph replays on the same addresses: shapes must not change, inputs are copied
 in, and outputs are overwritten by the next replay, so whoever keeps one clones it.
-
-Never run on a GPU so far.
 """
 
 import torch

@@ -10,7 +10,6 @@ shapes keep changing it is a loss: that is the pair `ChangingShapes`. The search
 
 The setting is the process's, and so is what cuDNN has chosen: PyTorch keeps it by shapes, types and precision, not by
 the setting. In one process the search would find every shape decided already, so it has a process of its own here.
-Never run on a GPU so far.
 """
 
 from collections.abc import Iterator

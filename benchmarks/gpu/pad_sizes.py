@@ -9,8 +9,6 @@ Why people write the baseline: such sizes come from data: a vocabulary, a number
 What to expect: a gain in the layers that have the size, though padding adds work (0.1 % for the vocabulary, 0.07 %
 for 4095). Newer cuBLAS and newer cards need it less. The scores of the tokens that are none are cut off before the
 loss, so that both sides learn the same.
-
-Never run on a GPU so far.
 """
 
 import torch

@@ -10,8 +10,6 @@ Why people write the baseline: `.to(device)` is the way to copy, and pinning mus
 What to expect: copies of some megabytes up to twice as fast, and a processor that is free meanwhile; little where
 computing takes far longer than copying. Pinning is slow itself: done in the loop, by the thread that trains, it costs
 more than it brings (the variant `pinned_in_the_loop`), and pinned memory is taken from everybody else.
-
-Never run on a GPU so far.
 """
 
 import torch

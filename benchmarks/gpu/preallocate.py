@@ -11,8 +11,6 @@ What to expect: a difference over the first batches only, and less memory reserv
 have all they need. So each step starts without any kept memory: it is given back before, on both sides and outside
 the clock. The variant `expandable_segments` lets a piece grow in place instead, by an environment variable, and needs
 no extra pass. Growing is a request to the driver, too: there less is reserved, but not requested less often.
-
-Never run on a GPU so far.
 """
 
 import torch

@@ -116,7 +116,7 @@ ENERGY_S = 2.0
 
 
 class Card:
-    """The GPU that a worker computes on, as its driver reports it. This class has never run on a GPU so far.
+    """The GPU that a worker computes on, as its driver reports it.
 
     Attributes:
         device: the GPU.

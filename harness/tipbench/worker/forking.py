@@ -44,6 +44,10 @@ def import_all() -> None:
     """Import what every worker needs, and `torch._dynamo`, which otherwise the first optimizer, torchvision or
     compilation would import, taking a second."""
 
+    # In torch 2.11 importing its inductor asks whether there is a GPU. Answered by CUDA, that question bars every
+    # process forked later from CUDA ("Cannot re-initialize CUDA in forked subprocess"); answered by NVML, it does not.
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+
     import torch._dynamo  # noqa: F401
 
     import tipbench.worker.session  # noqa: F401
@@ -51,9 +55,6 @@ def import_all() -> None:
 
 def main(descriptor: str) -> None:
     die_with_parent()
-    # Until torch 2.13 importing its inductor asks whether there is a GPU. Answered by CUDA, that question bars every
-    # process forked later from CUDA ("Cannot re-initialize CUDA in forked subprocess"); answered by NVML, it does not.
-    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     requests = Requests(socket.socket(fileno=int(descriptor)))
     import_all()
     try:
