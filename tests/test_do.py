@@ -24,9 +24,9 @@ from benchmarks.training.one_cycle import STEPS
 from tests.following import followed, names_of_code
 from tests.test_pairs import FOR_GPUS, PAIRS, AtTestSize, alone, one_thread, pytestmark, unmet
 from tests.test_tips import SHELL
-from tests.written import IMPORTED, OF_A_BATCH, OF_A_JOB, executed, free_names
+from tests.written import IMPORTED, OF_A_BATCH, OF_A_JOB, executed, free_names, text_of
 from tipbench.suite.files import BENCHMARKS, load, pair_files
-from tipbench.tip.pair import Step, Tip, Variant, to_write, to_write_untried, variants
+from tipbench.tip.pair import Step, Tip, Variant, to_write_untried, variants
 from tipbench.worker import checks, switches
 from tipbench.worker.guard import seed_generators
 from tipbench.worker.outputs import Outputs, snapshot, worst_difference
@@ -39,7 +39,7 @@ TEXTS = [
     (name, variant, text)
     for name, pair in PAIRS.items()
     for variant in variants(pair)
-    if (text := to_write(TIPS[name.partition(".")[0]], variant))
+    if (text := text_of(TIPS[name.partition(".")[0]], variant))
 ]
 """(pair, variant, what to write for it)"""
 IN_PYTHON = [(name, variant, text) for name, variant, text in TEXTS if not SHELL.match(text)]
@@ -146,7 +146,7 @@ def test_what_a_person_writes_for_a_way_is_complete(module: ModuleType) -> None:
 def test_the_values_of_a_sweep_are_filled_in_or_left_open() -> None:
     pair = PAIRS["batch-size.DigitsTraining"]
     _, first, *_ = variants(pair)
-    assert to_write(TIPS["batch-size"], first).startswith("loader = DataLoader(data, batch_size=64, ")
+    assert text_of(TIPS["batch-size"], first).startswith("loader = DataLoader(data, batch_size=64, ")
     assert to_write_untried(TIPS["batch-size"], [pair]).startswith("loader = DataLoader(data, batch_size=..., ")
 
 

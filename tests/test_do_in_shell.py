@@ -47,7 +47,8 @@ import torch
 import torch.distributed as dist
 from tests.following import followed
 from tests.test_do import PAIRS, TIPS
-from tipbench.tip.pair import to_write, variants
+from tests.written import text_of
+from tipbench.tip.pair import variants
 from tipbench.worker.guard import seed_generators
 from tipbench.worker.outputs import snapshot
 
@@ -58,7 +59,7 @@ variant = next(variant for variant in variants(PAIRS[name]) if variant.name == s
 answers = {}
 # The text first: it starts the process group that the other side needs.
 for key, build in (
-    ("written", lambda: followed(pair, variant, to_write(TIPS[name.partition(".")[0]], variant))),
+    ("written", lambda: followed(pair, variant, text_of(TIPS[name.partition(".")[0]], variant))),
     ("ran", getattr(pair, variant.builder)),
 ):
     seed_generators(1)

@@ -127,7 +127,10 @@ def test_a_newcomers_page_says_so_and_the_newest_run_is_the_newcomers(
     assert main(["report"]) == 0
     page = capsys.readouterr().out
     assert "1 run, of 2026-03-20" in page
-    assert "Not counted, of this kind of machine: 4 reference runs" in page
+    said = "Not counted, of this kind of machine: 4 reference runs"
+    assert said in page
+    assert main(["report", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["run"]["of_its_kind"].startswith(said)
     assert main(["report", "--alone"]) == 0
     assert "Not counted" not in capsys.readouterr().out
 

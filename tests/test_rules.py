@@ -296,6 +296,35 @@ def test_a_provisional_number_is_not_compared(count: int) -> None:
         assert compare.render(comparison, format)
 
 
+def test_from_few_launches_beside_a_busy_program_there_is_no_number() -> None:
+    quiet = recorded([0.3, 0.31])
+    waited = [replace(each, pressure_us=tuple(round(5e5 * s) for s in each.seconds)) for each in quiet.launches]
+    busy = replace(quiet, launches=tuple(waited))
+    (judged,) = judge(busy, RULES, CORES)
+    said = "no number yet: tasks waited for a core 50 % of the time: other programs' or the pair's own"
+    assert verdict(judged) == said
+    assert said in one_liners(new_run(busy))[0]
+    assert "no number yet" not in one_liners(new_run(quiet))[0]
+    more = replace(busy, launches=tuple(replace(waited[0], seed=seed) for seed in range(4)))  # these have an interval
+    assert "no number yet" not in one_liners(new_run(more))[0]
+
+
+@pytest.mark.parametrize(
+    ("effects", "said"),
+    [
+        (spread(0.04, 0.03, 6), "about 2 more minutes needed"),
+        (spread(0.04, 0.01, 3), "about 2 more minutes needed"),
+        (spread(0.02, 0.08, 6), "and more time would hardly tell"),
+        (spread(0.3, 0.01, 6), ""),
+    ],
+)
+def test_what_is_open_says_how_much_longer_to_measure(effects: list[float], said: str) -> None:
+    """At 30 s a launch."""
+    record = replace(recorded(effects), wall_s=30.0 * len(effects))
+    line = one_liners(new_run(record))[0]
+    assert (said in line) if said else ("more" not in line)
+
+
 def test_the_standard_error_behind_an_interval_is_found_again() -> None:
     values = spread(0.0, 0.08, 12)
     (row,) = results(new_run(recorded(values)))

@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from tipbench.tip.job import Job
-from tipbench.tip.pair import LOOP
+from tipbench.tip.pair import LOOP, Tip, Variant, to_write
 
 OF_A_BATCH = {"batch", "targets", "outputs", "loss"}
 IMPORTED = {"torch": torch, "nn": nn, "F": nn.functional, "DataLoader": DataLoader}
@@ -47,6 +47,11 @@ class Written:
         replaced = [number for number, line in enumerate(loop) if calls_of_the_loop(line) & made]
         first, behind = (replaced[0], replaced[-1] + 1) if replaced else (len(loop), len(loop))
         return [*loop[:first], *self.lines, *loop[behind:]]
+
+
+def text_of(tip: Tip, variant: Variant) -> str:
+    """What to write for a variant; all that is built by `optimized` is shown as the tip words it."""
+    return to_write(tip.do, tip.ways, variant.name, variant.builder == "optimized")
 
 
 def read(text: str) -> Written:

@@ -45,7 +45,7 @@ TIP = Tip(
         "# torchrun --nproc-per-node=2 train.py\n"
         'torch.distributed.init_process_group("gloo")\n'
         "model = nn.parallel.DistributedDataParallel(model)\n"
-        "sampler = torch.utils.data.DistributedSampler(data, shuffle=False)\n"
+        "sampler = torch.utils.data.DistributedSampler(data, shuffle=False)  # or True, and set_epoch each epoch\n"
         "loader = DataLoader(data, batch_size=batch_size // 2, sampler=sampler)"
     ),
     ways={
@@ -53,7 +53,7 @@ TIP = Tip(
             "# torchrun --nproc-per-node=4 train.py\n"
             'torch.distributed.init_process_group("gloo")\n'
             "model = nn.parallel.DistributedDataParallel(model)\n"
-            "sampler = torch.utils.data.DistributedSampler(data, shuffle=False)\n"
+            "sampler = torch.utils.data.DistributedSampler(data, shuffle=False)  # or True, and set_epoch each epoch\n"
             "loader = DataLoader(data, batch_size=batch_size // 4, sampler=sampler)"
         ),
     },

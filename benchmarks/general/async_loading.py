@@ -42,7 +42,10 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="async-loading",
     title="Load data in worker processes",
-    do="loader = DataLoader(data, batch_size=batch_size, num_workers={num_workers}, persistent_workers=True)",
+    do=(
+        "# with your other arguments, such as shuffle; persistent_workers only if no epoch changes the data\n"
+        "loader = DataLoader(data, batch_size=batch_size, num_workers={num_workers}, persistent_workers=True)"
+    ),
     when="loading waits for storage, or cores are idle",
     guide=("A1.1", "B3"),
     claim=Claim.FASTER,
@@ -115,7 +118,7 @@ ON_ANY_JOB = (
     Way(
         partial(async_loading, num_workers=CORES),
         loading_in_this_process,
-        do=f"loader = DataLoader(data, batch_size=batch_size, num_workers={CORES}, persistent_workers=True)",
+        do=TIP.do.format(num_workers=CORES),
         phase="loading",
     ),
 )

@@ -53,8 +53,9 @@ TIP = Tip(
     id="prefetch",
     title="Prefetch batches, and to the device",
     do=(
-        "workers = dict(num_workers=loader.num_workers, persistent_workers=True, prefetch_factor={prefetch_factor})\n"
-        "loader = DataLoader(data, batch_size=batch_size, **workers)"
+        "# with your other arguments, such as shuffle; persistent_workers only if no epoch changes the data\n"
+        "loader = DataLoader(data, batch_size=batch_size, num_workers=loader.num_workers, persistent_workers=True, "
+        "prefetch_factor={prefetch_factor})"
     ),
     guide=("M4",),
     claim=Claim.FASTER,
@@ -251,10 +252,7 @@ ON_ANY_JOB = (
     Way(
         partial(prefetch, prefetch_factor=FURTHER[0]),
         loading_in_workers,
-        do=(
-            "loader = DataLoader(data, batch_size=batch_size, num_workers=loader.num_workers, persistent_workers=True, "
-            f"prefetch_factor={FURTHER[0]})"
-        ),
+        do=TIP.do.format(prefetch_factor=FURTHER[0]),
         phase="loading",
     ),
 )

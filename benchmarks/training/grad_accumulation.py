@@ -23,7 +23,7 @@ TIP = Tip(
     title="Accumulate gradients of small batches",
     do=(
         "for part, wanted in zip(batch.chunk(4), targets.chunk(4)):\n"
-        "    (criterion(model(part), wanted) / 4).backward()"
+        "    (criterion(model(part), wanted) * len(part) / len(batch)).backward()  # a mean over tokens: by their share"
     ),
     when="memory is short",
     guide=("B7",),

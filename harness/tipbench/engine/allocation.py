@@ -10,19 +10,13 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from statistics import fmean, median
 
-from tipbench.verdict.rules import BOUND, MARGIN
-from tipbench.verdict.statistics import Looks, half_width
+from tipbench.verdict.further import launches_left, usual_variance
+from tipbench.verdict.statistics import Looks
 
 FIRST = 1
 """Launches that every pair gets before any pair is preferred, so that each has a number (harness/decisions.md, "First
 launches of every pair")."""
-
-PRIOR = 1.0
-"""Degrees of freedom of the suite's median variance, next to the n - 1 of a variant's own (harness/decisions.md, "Prior
-for the spread of launches")."""
 
 EVERY = 4
 """Every EVERY-th launch goes to the pair that gains most from a launch, so that no pair starves."""
@@ -113,42 +107,9 @@ def _gain(pair: OpenPair) -> float:
 def _seconds_to_verdict(pairs: Sequence[OpenPair], looks: Looks) -> dict[str, float]:
     """Expected seconds to the first verdict on a variant of each pair, divided by the pair's worth; infinite where no
     interim look is expected to decide any variant."""
-    variances = [_variance(effects) for pair in pairs for effects in pair.effects.values() if len(effects) > 1]
-    usual = median(variances) if variances else 0.0
+    usual = usual_variance(effects for pair in pairs for effects in pair.effects.values())
     seconds = {}
     for pair in pairs:
-        nearest = min((_launches_left(effects, usual, looks) for effects in pair.effects.values()), default=math.inf)
+        nearest = min((launches_left(effects, usual, looks) for effects in pair.effects.values()), default=math.inf)
         seconds[pair.name] = nearest * max(pair.cost_s, LEAST_S) / pair.worth
     return seconds
-
-
-def _launches_left(effects: Sequence[float], usual: float, looks: Looks) -> float:
-    """Launches until the first interim look whose interval would decide if the mean stays; infinite without one.
-
-    usual: the median of the suite's variances.
-    """
-    if not effects:
-        return math.inf
-    size, spread = abs(fmean(effects)), _spread(effects, usual)
-    most = max(size - MARGIN, BOUND - size)  # an effect within the margin is within the bound too
-    decisive = (look for look, half in _halves(looks) if look > len(effects) and half * spread < most)
-    return next(decisive, math.inf) - len(effects)
-
-
-def _spread(effects: Sequence[float], usual: float) -> float:
-    """Standard deviation of a launch's effect. The variance is shrunk towards the usual one, so that two launches that
-    agree by chance do not seem to promise an early verdict."""
-    freedom = len(effects) - 1
-    own = _variance(effects) if freedom else 0.0
-    return math.sqrt((PRIOR * usual + freedom * own) / (PRIOR + freedom))
-
-
-def _variance(effects: Sequence[float]) -> float:
-    mean = fmean(effects)
-    return math.fsum((effect - mean) ** 2 for effect in effects) / (len(effects) - 1)
-
-
-@lru_cache
-def _halves(looks: Looks) -> tuple[tuple[int, float], ...]:
-    """(launches, half width of the interval at a spread of 1) of each interim look."""
-    return tuple((n, half_width(1.0, n, alpha)) for n, alpha in zip(looks.launches, looks.alphas, strict=True))

@@ -39,7 +39,7 @@ from tipbench.tip.needs import available_cores
 from tipbench.tip.reason import in_words
 from tipbench.tip.wording import plural, ratio
 from tipbench.verdict import rules
-from tipbench.verdict.launches import shortage
+from tipbench.verdict.launches import SHORTAGE
 from tipbench.verdict.verdict import Judgement, judge
 
 CHECK_BYTES = 3 << 30
@@ -281,15 +281,11 @@ def _line(record: Record, cores: int) -> str:
 
 
 def verdict(judged: Judgement) -> str:
-    """`faster 1.35x [1.33, 1.38]`, or the reason where there is no speedup.
-
-    From too few launches for a verdict there is no number either if cores were short: beside a busy program, identical
-    sides looked "about 18.4x".
-    """
+    """`faster 1.35x [1.33, 1.38]`, or the reason where there is no speedup, or none yet (SHORTAGE)."""
     if judged.speedup is None:
         return f"{judged.verdict}: {in_words(judged.reasons)}"
-    if judged.p is None and (load := shortage(judged.record.launches)):
-        return f"no number yet: {in_words((load,))}"
+    if judged.low is None and (busy := [reason for reason in judged.reasons if reason.code == SHORTAGE]):
+        return f"no number yet: {in_words(busy)}"
     if judged.p is None:
         return f"provisional {ratio(judged.speedup, judged.low, judged.high)}"
     return f"{judged.verdict} {ratio(judged.speedup, judged.low, judged.high)}"

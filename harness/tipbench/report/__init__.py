@@ -53,7 +53,7 @@ def _html(run: Run, notices: Sequence[Notice], earlier: Earlier, kind: OfItsKind
 FORMATS: dict[str, Callable[[Run, Sequence[Notice], Earlier, OfItsKind], str]] = {
     "md": _markdown,
     "html": _html,
-    "json": lambda run, notices, earlier, kind: as_json.render(run, notices, list(map(results, earlier))),
+    "json": lambda run, notices, earlier, kind: as_json.render(run, notices, list(map(results, earlier)), kind),
     "csv": lambda run, notices, earlier, kind: csv(results(run)),
 }
 

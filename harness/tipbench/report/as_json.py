@@ -2,7 +2,7 @@
 
     {
       "run": {"id", "started", "suite", "commit", "profile",
-              "planned", "measured", "skipped", "failed", "not_reached", "notices"},
+              "planned", "measured", "skipped", "failed", "not_reached", "notices", "of_its_kind"},
       "machine": {...}, "controls": {...},
       "pairs": [{"tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high", "launches",
                  "memory", "equal", "mechanism", "trainings", "one_off_s", "break_even_steps", "reason_code",
@@ -12,7 +12,8 @@
     }
 
 run: `started` is ISO 8601 in UTC; `planned` = `measured` + `skipped` + `failed` + `not_reached` counts
-pairs; `notices` are lines of the results file that could not be used. machine, controls: as recorded.
+pairs; `notices` are lines of the results file that could not be used; `of_its_kind` is a sentence on other runs of this
+kind of machine and how far they agree, "" without any. machine, controls: as recorded.
 
 pairs: one object for each pair and variant other than the baseline; unknown numbers are null.
 - scale: "micro" or "macro"; device: "cpu" or "cuda".
@@ -61,14 +62,18 @@ from typing import Any
 from tipbench.records.record import Run
 from tipbench.records.store import Notice
 from tipbench.report.answer import Answer, answers
+from tipbench.report.kind import NONE, OfItsKind, agreement
 from tipbench.report.result import Result
 from tipbench.report.results import counts, results
 
 SIDES = ("baseline", "variant")
 
 
-def render(run: Run, notices: Sequence[Notice], earlier: Sequence[Sequence[Result]] = ()) -> str:
+def render(
+    run: Run, notices: Sequence[Notice], earlier: Sequence[Sequence[Result]] = (), kind: OfItsKind = NONE
+) -> str:
     rows = results(run)
+    made = answers([*earlier, rows])
     document = {
         "run": {
             "id": run.id,
@@ -78,11 +83,12 @@ def render(run: Run, notices: Sequence[Notice], earlier: Sequence[Sequence[Resul
             "profile": run.options.get("profile"),
             **asdict(counts(run)),
             "notices": [f"line {notice.line}: {notice.text}" for notice in notices],
+            "of_its_kind": agreement(run, rows, made, kind),
         },
         "machine": run.machine,
         "controls": run.controls,
         "pairs": [_pair(row) for row in rows],
-        "answers": [_answer(answer) for answer in answers([*earlier, rows])],
+        "answers": [_answer(answer) for answer in made],
     }
     return json.dumps(document, indent=2, allow_nan=False) + "\n"
 

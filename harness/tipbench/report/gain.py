@@ -9,9 +9,13 @@ from tipbench.report.measure import TIME, Effect
 from tipbench.report.result import MEMORY_KINDS, Key, Result
 from tipbench.report.trained import in_ratio, in_short, trained
 from tipbench.tip.pair import Claim
-from tipbench.tip.reason import in_percent
-from tipbench.tip.wording import change, ratio, seconds, size, value
+from tipbench.tip.reason import in_percent, in_words
+from tipbench.tip.wording import change, plural, ratio, seconds, size, value
+from tipbench.verdict.launches import SHORTAGE
 from tipbench.verdict.pooling import Mean
+
+MOST_FURTHER_S = 7200.0
+"""Beyond this an estimate from few launches says no more than "long"."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ def _brought(effect: Effect) -> tuple[str, str]:
     more = f" to the target ({in_short(counted)})" if counted else ""
     if effect.state.word == "open":
         undecided = f"undecided, between {in_percent(math.log(low))} and {in_percent(math.log(high))}{more}"
-        return undecided, f"{change(1, low)} to {change(1, high)}"
+        return f"{undecided}{_further(result)}", f"{change(1, low)} to {change(1, high)}"
     return f"{ratio(middle, low, high)}{more}", change(1, middle)
 
 
@@ -84,5 +88,17 @@ def _readings(result: Result, mean: Mean | None) -> str:
 def _so_far(result: Result) -> str:
     if result.speedup is None or not result.is_provisional:
         return "not measured yet"
+    busy = [reason for reason in result.reasons if reason.code == SHORTAGE]
+    if busy and result.low is None:
+        return f"no number yet: {in_words(busy)}"
     launches = f"{result.launches} launch{'es' * (result.launches > 1)}"
-    return f"{ratio(result.speedup, result.low, result.high)} from {launches}: too few to say"
+    return f"{ratio(result.speedup, result.low, result.high)} from {launches}: too few to say{_further(result)}"
+
+
+def _further(result: Result) -> str:
+    """How much longer to measure it."""
+    if result.further_s is None:
+        return ""
+    if result.further_s > MOST_FURTHER_S:
+        return ", and more time would hardly tell"
+    return f", about {plural(max(1, round(result.further_s / 60)), 'more minute')} needed"

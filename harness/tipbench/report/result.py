@@ -91,6 +91,8 @@ class Result:
         p: of the test against +-1 %.
         error: standard error of ln speedup.
         smallest: for an inconclusive verdict the smallest speedup that this run could have detected.
+        further_s: of a row without a verdict, expected seconds of measuring until it has one; infinite if further
+            launches are not expected to bring one.
         quarantined: rounds that were left out as disturbed.
         truth: the true speedup, if the pair was planted and declares it.
         step_s: seconds of a step of the baseline, the median over its blocks.
@@ -151,6 +153,7 @@ class Result:
     p: float | None = None
     error: float | None = None
     smallest: float | None = None
+    further_s: float | None = None
     quarantined: int = 0
     truth: float | None = None
     step_s: float | None = None

@@ -20,6 +20,7 @@ from tipbench.records.store import folder_name
 from tipbench.report.result import CONTROL, JOULES, LIMITS, READINGS, Result, Share, Sides, readable, steps_to_pay
 from tipbench.tip.reason import in_words, remedies
 from tipbench.verdict import rules
+from tipbench.verdict.further import launches_left, usual_variance
 from tipbench.verdict.launches import gpu_medians
 from tipbench.verdict.verdict import Judgement, judge_suite
 
@@ -48,7 +49,8 @@ def results(run: Run) -> list[Result]:
         "profile": readable(str(run.options.get("profile", ""))),
         "machine": folder_name(run.machine),
     }
-    rows = [_result(judgement, of_run) for judgement in judgements]
+    usual = usual_variance(judgement.effects for judgement in judgements)
+    rows = [replace(_result(judgement, of_run), further_s=_further_s(judgement, usual)) for judgement in judgements]
     rates = _rates(rows, judgements)
     return [
         replace(row, limits=limits) if (limits := _limits(row, judgement.record, rates)) else row
@@ -160,6 +162,15 @@ def _break_even(
         return None
     steps = steps_to_pay(after_s - before_s, before_s, step_s - step_s / judgement.speedup)
     return steps if steps < LARGEST else None  # a file may say anything, and a column of the table holds no more
+
+
+def _further_s(judgement: Judgement, usual: float) -> float | None:
+    """At what its launches took so far, checks included. usual: as `usual_variance` has it."""
+    launches = len(judgement.record.launches)
+    if judgement.verdict != "inconclusive" or judgement.speedup is None or not launches:
+        return None
+    left = launches_left(judgement.effects, usual, rules.RULES.looks)
+    return left * judgement.record.wall_s / launches
 
 
 def _gpu(judgement: Judgement) -> dict[str, Sides | None]:

@@ -12,6 +12,7 @@ from tipbench.report.gain import Gain, gain_of
 from tipbench.report.measure import Effect
 from tipbench.report.price import price
 from tipbench.report.result import Result
+from tipbench.tip.pair import to_write
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def _way(jobs: Sequence[Effect], alone: Sequence[Result]) -> Way:
         is_headline=newest.is_headline,
         kind=kind,
         bound=bound,
-        do=to_write(newest),
+        do=to_write(newest.do, newest.ways, newest.variant, newest.is_headline),
         is_way=newest.is_headline or newest.ways.get(newest.variant, "-") != "",
         against="; ".join(dict.fromkeys(filter(None, map(_against, results)))),
         price=price(results, [*results, *(alone if newest.is_headline else ())]),
@@ -79,14 +80,6 @@ def _way(jobs: Sequence[Effect], alone: Sequence[Result]) -> Way:
 def _against(result: Result) -> str:
     """Of whole jobs alone: `Tip.against` says nothing of operations."""
     return result.against if result.scale == "macro" else ""
-
-
-def to_write(result: Result) -> str:
-    """What to write for the way of a result; `{name}` stands for the value of a sweep."""
-    name, _, value = result.variant.partition("=")
-    place = f"{{{name}}}"
-    further = result.ways.get(result.variant) or result.ways.get(name) or (result.do if place in result.do else "")
-    return (result.do if result.is_headline else further).replace(place, value)
 
 
 def _kind(jobs: Sequence[Effect]) -> tuple[str, str]:

@@ -298,12 +298,15 @@ def headline_variant(pair: type[Pair]) -> str:
     return "" if value is inspect.Parameter.empty else f"{swept}={value}"
 
 
-def to_write(tip: Tip, variant: Variant) -> str:
-    """What a reader writes to have a variant, the value of a sweep filled in; empty if nothing is shown for it."""
-    text = tip.do if variant.builder == "optimized" else tip.ways.get(variant.name, "")
-    for name, value in variant.arguments.items():
-        text = text.replace(f"{{{name}}}", str(value))
-    return text
+def to_write(do: str, ways: Mapping[str, str], variant: str, is_headline: bool) -> str:
+    """What a reader writes to have a variant, the value of a sweep filled in; empty if nothing is shown for it.
+
+    do, ways: of the tip. is_headline: whether the tip's answer is about the variant.
+    """
+    name, _, value = variant.partition("=")
+    place = f"{{{name}}}"
+    further = ways.get(variant) or ways.get(name) or (do if place in do else "")
+    return (do if is_headline else further).replace(place, value)
 
 
 def to_write_untried(tip: Tip, pairs: Iterable[type[Pair]]) -> str:

@@ -84,8 +84,13 @@ def gpu_medians(record: Record, variant: str, reading: str) -> tuple[float, floa
     return (median(sides[0]), median(sides[1])) if all(sides) else None
 
 
+SHORTAGE = "verdict.shortage"
+"""The code of the reason that cores were short. From too few launches for an interval there is then no number either:
+beside a busy program, identical sides looked "about 18.4x"."""
+
+
 def shortage(launches: Sequence[Launch]) -> Reason | None:
     """That cores were short; None if they were not, or the platform does not tell."""
     timed_us = 1e6 * sum(sum(launch.seconds) for launch in launches)
-    waited = sum(us for launch in launches for us in launch.pressure_us if us > 0) / timed_us
-    return Reason("verdict.shortage", {"percent": 100 * min(waited, 1)}) if waited >= BUSY else None
+    waited = sum(us for launch in launches for us in launch.pressure_us if us > 0) / timed_us if launches else 0.0
+    return Reason(SHORTAGE, {"percent": 100 * min(waited, 1)}) if waited >= BUSY else None

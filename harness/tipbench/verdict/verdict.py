@@ -98,13 +98,13 @@ def _judge_variant(record: Record, variant: str, rules: Rules, cores: int) -> Ju
 
 def _provisional(judgement: Judgement, effects: Sequence[float], launches: Sequence[Launch], rules: Rules) -> Judgement:
     """Below the first interim look: no verdict, but a number, whose interval holds at any count."""
-    disturbed = _disturbed(launches, effects)
+    disturbed, busy = _disturbed(launches, effects), shortage(launches)
     least, count = rules.looks.launches[0], len(effects) or len(launches)
     few = Reason("verdict.too-few", {"least": least, "launches": count}) if count < least else None
     if not effects:
         if few and len(judgement.record.launches) < rules.looks.launches[-1]:
             few = Reason("verdict.none-in-time", {"least": least, "launches": count})
-        return replace(judgement, reasons=tuple(filter(None, (few, disturbed))))
+        return replace(judgement, reasons=tuple(filter(None, (few, busy, disturbed))))
     mean, half = provisional(effects)
     return replace(
         judgement,
@@ -112,7 +112,7 @@ def _provisional(judgement: Judgement, effects: Sequence[float], launches: Seque
         low=None if half is None else math.exp(mean - half),
         high=None if half is None else math.exp(mean + half),
         launches=len(effects),
-        reasons=tuple(filter(None, (few, disturbed))),
+        reasons=tuple(filter(None, (few, busy, disturbed))),
         effects=tuple(effects),
     )
 
