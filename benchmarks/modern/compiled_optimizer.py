@@ -5,7 +5,9 @@ one graph of the whole step, and fuses the operations of each parameter into one
 
 The learning rate must then be a tensor. A number is compiled in as a constant, and a scheduler that changes
 it would have the step compiled anew; a tensor is an input of the graph, and may change. No scheduler runs here,
-but the tip is shown as it has to be applied where one does.
+but the tip is shown as it has to be applied where one does. It is made before the step is compiled: made after it,
+every scheduler raises AttributeError (torch 2.15). OneCycleLR changes momentum as well, which is a number: with it the
+step is compiled at each step anew, and after eight no longer.
 
 Why people write the baseline: `torch.compile(model)` is taken to cover training, but the optimizer is no part
 of the model.
@@ -29,7 +31,7 @@ TIP = Tip(
     title="Compile the optimizer",
     do=(
         'for group in optimizer.param_groups: group["lr"] = torch.tensor(group["lr"])\n'
-        "optimizer.step = torch.compile(optimizer.step)"
+        "optimizer.step = torch.compile(optimizer.step)  # after its scheduler is made; not if that cycles momentum"
     ),
     guide=("M11",),
     claim=Claim.FASTER,
