@@ -1,8 +1,8 @@
 """Renders what is committed under reports/ anew, by this suite: `python -m tests.evidence`, or `make evidence`.
 
-Of each machine under results/reference/ the newest run gets its page, these runs are compared, and the README's excerpt
-and the guides' sentences follow. Reference runs have no fingerprint; those of one folder are of one machine. Pages of
-runs that are no longer stored go. What it rewrote is printed, and what it cannot render, as no stored run is behind it.
+Of each machine under results/reference/ the newest run gets its page, those on CPUs are compared, and the README's
+excerpt and the guides' sentences follow. Reference runs have no fingerprint; those of one folder are of one machine.
+Pages of runs that are no longer stored go. What it rewrote is printed, and what it cannot render, as no stored run is behind it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def main() -> int:
     for file in newest:
         shutil.rmtree(REPORTS / file.parent.name / file.stem, ignore_errors=True)
         _tipbench("report", file, "--same-machine", "--format", "md", "--format", "html", "--out", REPORTS)
-    _tipbench("compare", *newest, "--same-machine", "--format", "html", "--out", REPORTS)
+    on_cpus = [file for file in newest if store.header(file).options["device"] == "cpu"]
+    _tipbench("compare", *on_cpus, "--same-machine", "--format", "html", "--out", REPORTS)
     shown = _linked(HOME / "README.md", r"reports/[^)]*\.md")
     excerpt = _excerpt((HOME / shown).read_text(), Path(shown).parent)
     _replace(HOME / "README.md", "excerpt", "end of excerpt", excerpt)

@@ -29,7 +29,7 @@ TIP = Tip(
         "# torchrun --nproc-per-node=2 train.py\n"
         "torch.distributed.init_process_group()\n"
         "model = nn.parallel.DistributedDataParallel(model)  # on the GPU of this process, cuda:$LOCAL_RANK\n"
-        "sampler = torch.utils.data.DistributedSampler(data, shuffle=False)\n"
+        "sampler = torch.utils.data.DistributedSampler(data, shuffle=False)  # or True, and set_epoch each epoch\n"
         "loader = DataLoader(data, batch_size=batch_size // 2, sampler=sampler)"
     ),
     when="a machine has several GPUs",
