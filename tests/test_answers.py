@@ -222,6 +222,15 @@ def test_a_claim_of_less_memory_is_judged_by_the_peak_and_its_time_is_the_price(
     assert answer(claimed(Claim.LEANER, GAIN)).kind == "can't tell", "without any reading"
 
 
+def test_what_only_an_earlier_run_measured_is_still_the_price() -> None:
+    """A later run may have ended before it read memory, or before it had launches enough."""
+    before, after = claimed(Claim.FASTER, GAIN, memory=both(880, 1000)), claimed(Claim.FASTER, GAIN)
+    assert [made.price for made in answers([results(run([before])), results(run([after]))])] == ["+10 % memory"]
+    before = claimed(Claim.LEANER, -0.27, memory=both(264, 500))
+    after = claimed(Claim.LEANER, -0.27, memory=both(264, 500), launches=2)
+    assert [made.price for made in answers([results(run([before])), results(run([after]))])] == ["1.31x the time"]
+
+
 def test_memory_falls_back_on_the_resident_peak_and_prefers_the_gpus() -> None:
     resident = {"baseline": {"resident_peak": 1000}, "optimized": {"resident_peak": 500}}
     assert "1,000 B -> 500 B" in answer(claimed(Claim.LEANER, 0.0, memory=resident)).gain

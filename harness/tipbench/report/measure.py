@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tipbench.report.result import MEMORY_MARGIN, ONE_OFF_NOISE_S, Key, Result
@@ -37,7 +37,7 @@ class Effect:
     """What the runs of a machine say of one pair by one variant.
 
     Attributes:
-        newest: the last run's result.
+        newest: the last run's result, with readings of earlier ones where it has none.
         means: one for each run that has it.
         measure: by which it is judged.
     """
@@ -74,8 +74,28 @@ def effects(runs: Sequence[Sequence[Result]]) -> dict[Key, Effect]:
         before = earlier.get((result.key, result.work), ())
         replicates = [older for older in before if _quantity(older, result.claim) == quantity]
         means = [measure.of(replicate) for replicate in (*replicates, result)]
-        pooled_effects[result.key] = Effect(result, tuple(mean for mean in means if mean is not None), measure)
+        known = _with_earlier(result, before)
+        pooled_effects[result.key] = Effect(known, tuple(mean for mean in means if mean is not None), measure)
     return pooled_effects
+
+
+TOGETHER: Mapping[str, tuple[str, ...]] = {
+    "memory_sides": ("baseline_memory", "variant_memory"),
+    "one_off_s": ("baseline_one_off_s", "variant_one_off_s"),
+    "break_even_steps": ("break_even_steps",),
+    "log_speedup": ("verdict", "speedup", "low", "high", "is_provisional", "launches", "p", "error"),
+}
+"""Property of a row that is None without a reading -> the fields that hold the reading."""
+
+
+def _with_earlier(result: Result, before: Sequence[Result]) -> Result:
+    """The result, with what the run did not come to from the last earlier one that did: a price is known as long as any
+    run has measured it."""
+    for sign, names in TOGETHER.items():
+        known = [older for older in before if getattr(older, sign) is not None]
+        if getattr(result, sign) is None and known:
+            result = replace(result, **{name: getattr(known[-1], name) for name in names})
+    return result
 
 
 def _quantity(result: Result, claim: str) -> str:

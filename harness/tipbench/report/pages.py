@@ -159,7 +159,7 @@ def _run(run: Run) -> dict[str, Any]:
         "commit": run.commit[:12],
         "versions": versions(run.machine),
         "profile": str(run.options.get("profile", "full")),
-        "minutes": f"{budget_s / 60:g}" if isinstance(budget_s, int | float) and 0 < budget_s < LARGEST else "",
+        "minutes": f"{budget_s / 60:.3g}" if isinstance(budget_s, int | float) and 0 < budget_s < LARGEST else "",
         "bare": bool(run.options.get("bare")),
         "settings": " ".join(f"{name}={setting}" for name, setting in run.controls.items()),
         "controls": list(run.controls.items()),
