@@ -53,7 +53,7 @@ TIP = Tip(
         "shortest_first = sorted(range(len(data)), key=lengths.__getitem__)\n"
         "batches = [shortest_first[start : start + batch_size] for start in range(0, len(data), batch_size)]\n"
         "loader = DataLoader(data, batch_sampler=batches, collate_fn=loader.collate_fn)\n"
-        "# in training, shuffle the batches anew in each epoch"
+        "# in training, shuffle the batches anew in each epoch; results come in the order of `batches`"
     ),
     ways={
         "constant_tokens": (
@@ -64,7 +64,7 @@ TIP = Tip(
             "        batches.append([])\n"
             "    batches[-1].append(number)\n"
             "loader = DataLoader(data, batch_sampler=batches, collate_fn=loader.collate_fn)\n"
-            "# in training, shuffle the batches anew in each epoch"
+            "# in training, shuffle the batches anew in each epoch; results come in the order of `batches`"
         ),
     },
     when="sequences differ in length",

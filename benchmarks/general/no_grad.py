@@ -25,6 +25,8 @@ TIP = Tip(
     title="Disable gradient calculation for inference",
     do="with torch.no_grad(): outputs = model(batch)",
     ways={"inference_mode": "with torch.inference_mode(): outputs = model(batch)"},
+    when="inference still records gradients",
+    against="gradients recorded",
     guide=("A1.2", "M5"),
     claim=Claim.FASTER,
     called="no_grad",

@@ -24,7 +24,10 @@ from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, falls, flops,
 TIP = Tip(
     id="sdpa",
     title="Use scaled_dot_product_attention",
-    do="F.scaled_dot_product_attention(query, key, value, is_causal=True)  # False if tokens see later ones",
+    do=(
+        "# with your mask, dropout and scale; is_causal=False if tokens see later ones\n"
+        "F.scaled_dot_product_attention(query, key, value, is_causal=True)"
+    ),
     when="attention is written out by hand",
     against="softmax(query @ key.mT / scale) @ value",
     guide=("M1",),

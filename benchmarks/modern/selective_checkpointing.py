@@ -138,14 +138,15 @@ class Perceptrons(Pair):
 class GPTTraining(
     TrainGPT, untuned=partial(checkpointing, wrapped=all_whole), apply=partial(checkpointing, wrapped=all_selective)
 ):
-    """Training a GPT as wide as the smallest GPT-2."""
+    """Training a GPT on so many tokens at once that activations outweigh parameters and optimizer state: otherwise the
+    peak of memory is the optimizer's, and no side has less than the others."""
 
     sizes = Sizes(
-        dict(layers=2, width=768, context=128, batch=2),
-        M=dict(layers=4, context=256, batch=4),
-        L=dict(layers=12, context=512, batch=8),
+        dict(layers=4, width=256, context=256, batch=8),
+        M=dict(layers=8, width=512),
+        L=dict(layers=12, width=768, context=512, batch=8),
         XL=dict(context=1024, batch=32),
-        test=dict(width=16, context=16),
+        test=dict(layers=2, width=16, context=16, batch=2),
     )
 
     @variant

@@ -26,10 +26,12 @@ TIP = Tip(
     do=(
         "from torchvision.transforms import v2\n"
         "augmented = [v2.RandomResizedCrop(size), v2.RandomHorizontalFlip()]\n"
-        "change = augmented if model.training else [v2.Resize((size, size))]\n"
+        "change = augmented if model.training else [v2.Resize((size, size))]  # yours, of training and of inference\n"
         "floats = [v2.ToDtype(torch.float32, scale=True), v2.Normalize(mean, std)]\n"
         "data.transform = v2.Compose([v2.PILToTensor(), *change, *floats])"
     ),
+    when="images are transformed as Pillow images",
+    against="the same transforms on Pillow images",
     guide=("M6",),
     claim=Claim.FASTER,
     mechanism=rises(

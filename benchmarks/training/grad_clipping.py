@@ -88,8 +88,12 @@ def weights_moved(step: Step) -> float:
 TIP = Tip(
     id="grad-clipping",
     title="Clip gradients",
-    do="loss.backward()\ntorch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=0.25)\noptimizer.step()",
-    ways={"lower_rate": 'for group in optimizer.param_groups: group["lr"] /= 2'},
+    do=(
+        "loss.backward()\n"
+        "torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=0.25)  # for this model: try others\n"
+        "optimizer.step()"
+    ),
+    ways={"lower_rate": 'for group in optimizer.param_groups: group["lr"] /= 2  # once, before any scheduler is made'},
     when="a training's loss jumps up or diverges",
     guide=("B8",),
     claim=Claim.FEWER_STEPS,
