@@ -148,6 +148,7 @@ class FakeWorker:
             "step_s": self.machine.warm_s.get(variant, self.machine.step_s[variant]),
             "excess_s": 0.0,
             **self.machine.helpers,
+            "card_bytes": self.machine.card_bytes.get(self.pair, 0),
         }
 
     def stretch(self, variant: str, steps: int, seconds: float) -> list[float]:
@@ -171,6 +172,7 @@ class FakeMachine:
         self.warm_s: dict[str, float] = {}
         self.alone_s: dict[str, float] = {}
         self.helpers = {"threads": False, "children": False}
+        self.card_bytes: dict[str, int] = {}
         self.spread = spread
         self.counts: dict[str, Any] = {}
         self.trainings = 0
@@ -711,6 +713,40 @@ def test_the_next_launches_of_several_pairs_are_prepared_together_where_there_is
     machine.before = before
     list(machine.run(PAIRS, replace(PLAN, at_once=at_once, room=room)))
     assert max(together) == prepared
+
+
+def test_on_a_card_launches_are_prepared_together_once_it_is_known_that_they_fit() -> None:
+    """Checks and memory passes are not: a card's free memory is the same for all."""
+    machine, together = close(), []
+    machine.card_bytes = {info.pair: 10 for info in PAIRS}
+
+    def before(worker: FakeWorker, command: str, arguments: dict[str, Any]) -> None:
+        beside = {(each.pair, each.purpose) for each in machine.workers if not each.ended}
+        if command in ("block", "results", "measure_memory"):
+            together.append(({purpose for _, purpose in beside}, len({pair for pair, _ in beside})))
+
+    machine.before = before
+    list(machine.run(PAIRS, replace(PLAN, at_once=3, card_room=35.0)))
+    most = {purpose: max(count for purposes, count in together if purposes == {purpose}) for purpose in Purpose}
+    assert most == {Purpose.CHECK: 1, Purpose.LAUNCH: 3, Purpose.MEMORY: 1}
+    assert next(count for purposes, count in together if purposes == {Purpose.LAUNCH}) == 1  # not known yet
+
+
+def test_a_launch_that_finds_the_card_full_beside_others_is_made_again_by_itself() -> None:
+    machine, full = close(), []
+    machine.card_bytes = {info.pair: 10 for info in PAIRS}
+
+    def before(worker: FakeWorker, command: str, arguments: dict[str, Any]) -> None:
+        beside = {each.pair for each in machine.workers if not each.ended}
+        if command == "warm" and worker.pair == PAIRS[0].pair and len(beside) > 1:
+            full.append(worker)
+            raise WorkerFailed(Reason("out-of-memory", {}, "CUDA out of memory"))
+
+    machine.before = before
+    found = {record.name: record for record in machine.run(PAIRS, replace(PLAN, at_once=3, card_room=100.0))}
+    assert len(full) == 1
+    assert {record.outcome for record in found.values()} == {"measured"}
+    assert len({len(record.launches) for record in found.values()}) == 1
 
 
 # ---- workers ----

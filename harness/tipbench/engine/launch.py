@@ -60,6 +60,7 @@ class NextLaunch:
     Attributes:
         name: of the pair.
         prepared_s: seconds that its preparation adds to that of the other launches.
+        card_bytes: what its processes hold of the GPU where they hold most, once it is prepared; 0 on a CPU.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class NextLaunch:
         self._step_s: dict[str, float] = {}
         self._has_threads = self._loads = False
         self.prepared_s = 0.0
+        self.card_bytes = 0
 
     def prepare(self) -> None:
         """Start, build and warm up, and stop all of its processes. Raises WorkerFailed."""
@@ -105,12 +107,15 @@ class NextLaunch:
         self.prepared_s = (time.monotonic() - began) / self._at_once
         with WARMING:
             began = time.monotonic()
+            held: dict[ProcessSettings | str, int] = {}
             for variant in self._variants:
                 with _of(variant.name):
                     warm = self._workers[self._place(variant)].ask("warm", variant=variant.name)
                 self._step_s[variant.name] = warm["step_s"]
                 self._has_threads |= warm["threads"]
                 self._loads |= warm["children"]
+                held[self._place(variant)] = warm["card_bytes"]
+            self.card_bytes = sum(held.values())
             for worker in self._workers.values():
                 worker.pause()
             self.prepared_s += time.monotonic() - began

@@ -192,9 +192,9 @@ def carry_on(
         rules.RULES,
         stored.options["seed"],
         cores,
-        # One card has no room for several pairs, and other nodes are spoken to by one thread.
-        at_once=1 if nodes or discovery.device == "cuda" else at_once(options.side_bytes),
+        at_once=1 if nodes else at_once(options.side_bytes),  # other nodes are spoken to by one thread
         room=psutil.virtual_memory().available * SHARE_PREPARED,
+        card_room=card_room(stored.machine["gpus"]) if discovery.device == "cuda" else None,
         side_bytes=options.side_bytes,
         budget_s=budget_s,
         jobs=[info.name for info in first_of_tasks(planned)] if profile.first_jobs else (),
@@ -235,6 +235,17 @@ def at_once(side_bytes: int = 0) -> int:
     side_bytes: as `Plan` has it."""
     each = max(CHECK_BYTES, 2 * side_bytes)
     return max(1, min(available_cores(), MOST_AT_ONCE, psutil.virtual_memory().available // each))
+
+
+def card_room(cards: Sequence[Mapping[str, Any]] | str) -> float:
+    """Memory of a GPU that launches which stand prepared may take (bytes); 0 where it is unknown, as that of an
+    instance (MIG) is, and where a GPU takes one process at a time. cards: as `gpus` has them."""
+    if isinstance(cards, str):
+        return 0.0
+    for card in cards:
+        if isinstance(card["memory_bytes"], str) or card["compute_mode"] != "default" or card["mig"] is True:
+            return 0.0
+    return SHARE_PREPARED * min((card["memory_bytes"] for card in cards), default=0)
 
 
 def to_continue(stored: Run) -> dict[str, Record]:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Protocol
 
 from tipbench.engine.allocation import FIRST, UNANSWERED, WHOLE_JOB, OpenPair, next_group
@@ -67,6 +68,7 @@ class Plan:
         at_once: pairs that are checked, and launches that are prepared, in parallel; with 1 nothing is prepared while
             a launch waits.
         room: memory that prepared launches may need (bytes).
+        card_room: the same of the GPU; there nothing else is done in parallel. None: pairs run on a CPU.
         side_bytes: memory of one variant, where it is known before it is measured (bytes).
         budget_s: seconds after which nothing more is started.
         jobs: names of whole jobs that are checked, and launched until they are decided, before all other pairs and for
@@ -80,6 +82,7 @@ class Plan:
     cores: int
     at_once: int = 1
     room: float = math.inf
+    card_room: float | None = None
     side_bytes: int = 0
     budget_s: float = math.inf
     jobs: Sequence[str] = ()
@@ -160,6 +163,7 @@ class _Runner:
         self._undecided: dict[str, list[str]] = {}
         self._check_s: dict[str, float] = {}
         self._launch_s: dict[str, float] = {}
+        self._card_bytes: dict[str, float] = {}
         self._memory_taken_s = 0.0
         self._sides_read = 0
         self._last = ""
@@ -224,7 +228,9 @@ class _Runner:
         """Check the pairs. Those that compile come first, as they take longest: at the end, one would run alone."""
         if pairs:
             self._show(f"checking {len(pairs)} pairs")
-        for info, record in self._team.each(self._checked, sorted(pairs, key=compiles, reverse=True)):
+        longest_first = sorted(pairs, key=compiles, reverse=True)
+        parts = [longest_first] if self._plan.card_room is None else [[info] for info in longest_first]
+        for info, record in chain.from_iterable(self._team.each(self._checked, part) for part in parts):
             if record is not None:
                 self._check_s[info.name] = record.wall_s
                 yield self._update(record)
@@ -235,12 +241,15 @@ class _Runner:
         if not info.why and self._left_s() <= 0:
             return None
         record = checked(info, self._team.start, self._plan.seed)
-        return replace(record, wall_s=round((time.monotonic() - began) / self._plan.at_once, 3))
+        at_once = self._plan.at_once if self._plan.card_room is None else 1
+        return replace(record, wall_s=round((time.monotonic() - began) / at_once, 3))
 
     def _memory(self, records: Sequence[Record]) -> Iterator[Record]:
         waiting = [record for record in records if _lacks_memory(record)]
         # Tips that pay come first: for them, what they cost in memory matters most.
         waiting.sort(key=self._pays, reverse=True)
+        # A GPU's free memory is the same for all processes.
+        largest = self._group_size if self._plan.card_room is None else 1
         while waiting:
             most = self._left_s() / self._memory_s()
             group: list[Record] = []
@@ -248,7 +257,7 @@ class _Runner:
             for record in waiting:
                 more = len(measurable(record))
                 room = not group or (sides + more) * IMPORTED_BYTES <= self._plan.room
-                if room and sides + more <= most and len(group) < self._group_size:
+                if room and sides + more <= most and len(group) < largest:
                     group.append(record)
                     sides += more
             if not group:
@@ -268,6 +277,8 @@ class _Runner:
         only those of `Plan.jobs`, within their share."""
         while group := self._group(most, jobs):
             yield from self._measure_each(group, "launch")
+            for launch in group:
+                self._card_bytes[launch.name] = max(launch.card_bytes, self._card_bytes.get(launch.name, 0))
 
     def _group(self, most: float, jobs: bool) -> list[NextLaunch]:
         plan = self._plan
@@ -278,13 +289,15 @@ class _Runner:
         ]
         left_s = self._jobs_end - time.monotonic() if jobs else self._left_s() - self._reserved_s()
         names = next_group(candidates, plan.rules.looks, self._group_size, left_s, self._last, self._draw)
-        room = plan.room
+        room, card_room = plan.room, plan.card_room or 0.0
         group: list[NextLaunch] = []
         for name in names:
             record = self._open[name]
-            room -= _bytes(record, plan.side_bytes)
-            if room < 0 and group:
+            needed = _bytes(record, plan.side_bytes)
+            on_card = 0.0 if plan.card_room is None else self._card_bytes.get(name, math.inf)
+            if group and (needed > room or on_card > card_room):
                 continue
+            room, card_room = room - needed, card_room - on_card
             timed = "baseline", *self._undecided[name]
             variants = [variant for variant in measurable(record) if variant.name in timed]
             # Only where one process has the whole job: with several ranks, each has a part.
@@ -324,7 +337,11 @@ class _Runner:
                         raise failure
                     record = measurement.measure()
                 except WorkerFailed as why:
-                    record = failed(record, why)
+                    if self._plan.card_room is not None and len(group) > 1 and why.why.code.endswith("out-of-memory"):
+                        self._card_bytes[measurement.name] = math.inf  # the next time by itself
+                        self._carded.discard(_job(record.info))
+                    else:
+                        record = failed(record, why)
                 measurement.end()
                 self._last = measurement.name
                 share = measurement.prepared_s / taken_s if taken_s else 1 / len(group)

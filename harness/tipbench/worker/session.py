@@ -26,7 +26,7 @@ from tipbench.worker.checks import Results
 from tipbench.worker.clock import Card, emptying_l2, seconds_to_finish, time_block, together, warm_up
 from tipbench.worker.guard import Guard, seed_generators
 from tipbench.worker.job_card import job_card
-from tipbench.worker.memory import least_tensor_peaks, process_peaks
+from tipbench.worker.memory import held_on_card, least_tensor_peaks, process_peaks
 from tipbench.worker.ranks import Ranks
 
 LAUNCH_WARM_S = 0.3
@@ -92,14 +92,14 @@ class Session:
         return {"seconds": seconds}
 
     def warm(self, variant: str, limit: float = LAUNCH_WARM_S) -> dict[str, Any]:
-        """Step a built variant until its timings stop falling; answers `clock.warm_up` and `_helpers`."""
+        """Step a built variant until its timings stop falling; answers `clock.warm_up`, `_helpers` and "card_bytes"."""
         with self.guard.scope(variant):
             # Ranks must take the same number of steps: otherwise one waits for another that has finished.
             if self.ranks.count > 1:
-                return self._warm_together(variant) | _helpers()
+                return self._warm_together(variant) | _helpers() | {"card_bytes": held_on_card(self.device)}
             step, before = self._numbered(variant), self.guard.before_step
             warm = self.guard.step(variant, lambda: warm_up(step, self.device, before, limit))
-        return warm | _helpers()
+        return warm | _helpers() | {"card_bytes": held_on_card(self.device)}
 
     def block(self, variant: str, steps: int, again: bool = False) -> dict[str, Any]:
         """Time one block of a warm variant; answers `clock.time_block`, with the slowest rank's seconds."""
