@@ -1,6 +1,6 @@
 """Renders what is committed under reports/ anew, by this suite: `python -m tests.evidence`, or `make evidence`.
 
-Of each machine under results/reference/ the newest run gets its page, those on CPUs are compared, and the README's
+Of each machine under results/reference/ the newest run of a size gets its page, those on CPUs are compared, and the README's
 excerpt and the guides' sentences follow. Reference runs have no fingerprint; those of one folder are of one machine.
 Pages of runs that are no longer stored go. What it rewrote is printed, and what it cannot render, as no stored run is
 behind it.
@@ -26,15 +26,17 @@ RUN_PAGE = re.compile(r"\d{4}-\d\d-\d\d-[0-9a-f]{8}")
 
 
 def main() -> int:
-    newest = [max(folder.glob("*.jsonl"), key=_started) for folder in sorted(RESULTS.iterdir()) if folder.is_dir()]
+    newest: dict[tuple[str, str], Path] = {}  # by machine and size
+    for file in sorted(RESULTS.glob("*/*.jsonl"), key=_started):
+        newest[file.parent.name, store.header(file).options.get("size", "S")] = file
     stored = {file.stem for file in RESULTS.glob("*/*.jsonl")}
     for page in REPORTS.glob("*/*"):
         if RUN_PAGE.fullmatch(page.stem) and page.stem not in stored:
             shutil.rmtree(page) if page.is_dir() else page.unlink()
-    for file in newest:
+    for file in newest.values():
         shutil.rmtree(REPORTS / file.parent.name / file.stem, ignore_errors=True)
         _tipbench("report", file, "--same-machine", "--format", "md", "--format", "html", "--out", REPORTS)
-    on_cpus = [file for file in newest if store.header(file).options["device"] == "cpu"]
+    on_cpus = [file for _, file in sorted(newest.items()) if store.header(file).options["device"] == "cpu"]
     _tipbench("compare", *on_cpus, "--same-machine", "--format", "html", "--out", REPORTS)
     shown = _linked(HOME / "README.md", r"reports/[^)]*\.md")
     excerpt = _excerpt((HOME / shown).read_text(), Path(shown).parent)

@@ -24,7 +24,9 @@ from tipbench.engine.handle import WorkerFailed
 from tipbench.engine.launch import TRIED, rounds_enough, rounds_of
 from tipbench.engine.profiles import PROFILES, Profile
 from tipbench.engine.purpose import Purpose
+from tipbench.engine.run import card_room
 from tipbench.engine.runner import Plan, answered, complete, measure, run
+from tipbench.machine.proc import DENIED, UNAVAILABLE
 from tipbench.records.record import Launch, PairInfo, Record, VariantInfo
 from tipbench.tip.pair import Claim, Equal
 from tipbench.tip.process import ProcessSettings
@@ -716,37 +718,54 @@ def test_the_next_launches_of_several_pairs_are_prepared_together_where_there_is
 
 
 def test_on_a_card_launches_are_prepared_together_once_it_is_known_that_they_fit() -> None:
-    """Checks and memory passes are not: a card's free memory is the same for all."""
+    """Memory passes are not: a card's free memory is the same for all."""
     machine, together = close(), []
     machine.card_bytes = {info.pair: 10 for info in PAIRS}
 
     def before(worker: FakeWorker, command: str, arguments: dict[str, Any]) -> None:
-        beside = {(each.pair, each.purpose) for each in machine.workers if not each.ended}
-        if command in ("block", "results", "measure_memory"):
-            together.append(({purpose for _, purpose in beside}, len({pair for pair, _ in beside})))
+        if command in ("block", "measure_memory"):
+            together.append((worker.purpose, len({each.pair for each in machine.workers if not each.ended})))
 
     machine.before = before
     list(machine.run(PAIRS, replace(PLAN, at_once=3, card_room=35.0)))
-    most = {purpose: max(count for purposes, count in together if purposes == {purpose}) for purpose in Purpose}
-    assert most == {Purpose.CHECK: 1, Purpose.LAUNCH: 3, Purpose.MEMORY: 1}
-    assert next(count for purposes, count in together if purposes == {Purpose.LAUNCH}) == 1  # not known yet
+    launches, memory = ([count for what, count in together if what == of] for of in (Purpose.LAUNCH, Purpose.MEMORY))
+    assert (launches[0], max(launches), max(memory)) == (1, 3, 1)  # before the first nothing is known
 
 
-def test_a_launch_that_finds_the_card_full_beside_others_is_made_again_by_itself() -> None:
-    machine, full = close(), []
+@pytest.mark.parametrize("command", ["observe", "warm", "block"])
+def test_who_finds_the_card_full_beside_others_is_tried_again_by_itself(command: str) -> None:
+    machine = close()
+    full: list[FakeWorker] = []
     machine.card_bytes = {info.pair: 10 for info in PAIRS}
 
-    def before(worker: FakeWorker, command: str, arguments: dict[str, Any]) -> None:
+    def before(worker: FakeWorker, given: str, arguments: dict[str, Any]) -> None:
         beside = {each.pair for each in machine.workers if not each.ended}
-        if command == "warm" and worker.pair == PAIRS[0].pair and len(beside) > 1:
+        if given == command and worker.pair == PAIRS[0].pair and not full and (given == "observe" or len(beside) > 1):
             full.append(worker)
             raise WorkerFailed(Reason("out-of-memory", {}, "CUDA out of memory"))
 
     machine.before = before
-    found = {record.name: record for record in machine.run(PAIRS, replace(PLAN, at_once=3, card_room=100.0))}
+    found = {record.name: record for record in machine.run(PAIRS, replace(PLAN, at_once=4, card_room=100.0))}
     assert len(full) == 1
     assert {record.outcome for record in found.values()} == {"measured"}
+    assert {variant.outcome for record in found.values() for variant in record.variants.values()} == {"measured"}
     assert len({len(record.launches) for record in found.values()}) == 1
+
+
+@pytest.mark.parametrize(
+    ("cards", "room"),
+    [
+        ([{"memory_bytes": 16 << 30, "compute_mode": "default", "mig": False}], 8 << 30),
+        ([{"memory_bytes": 16 << 30, "compute_mode": "default", "mig": UNAVAILABLE}], 8 << 30),
+        ([{"memory_bytes": 16 << 30, "compute_mode": "exclusive_process", "mig": False}], 0),
+        ([{"memory_bytes": 16 << 30, "compute_mode": "default", "mig": True}], 0),
+        ([{"memory_bytes": DENIED, "compute_mode": "default", "mig": False}], 0),
+        ([], 0),
+        (UNAVAILABLE, 0),
+    ],
+)
+def test_half_of_the_smallest_card_is_for_launches_where_it_is_known_and_shared(cards: Any, room: int) -> None:
+    assert card_room(cards) == room
 
 
 # ---- workers ----

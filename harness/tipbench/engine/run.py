@@ -47,6 +47,11 @@ CHECK_BYTES = 3 << 30
 
 MOST_AT_ONCE = 16
 
+CARD_CHECK_BYTES = 12 << 30
+"""The same on the host for a pair at the size of a GPU."""
+
+MOST_ON_CARD = 4
+
 SHARE_PREPARED = 0.5
 """Of the memory that is available: what launches that stand prepared may take."""
 
@@ -192,7 +197,8 @@ def carry_on(
         rules.RULES,
         stored.options["seed"],
         cores,
-        at_once=1 if nodes else at_once(options.side_bytes),  # other nodes are spoken to by one thread
+        # Other nodes are spoken to by one thread.
+        at_once=1 if nodes else on_card() if discovery.device == "cuda" else at_once(options.side_bytes),
         room=psutil.virtual_memory().available * SHARE_PREPARED,
         card_room=card_room(stored.machine["gpus"]) if discovery.device == "cuda" else None,
         side_bytes=options.side_bytes,
@@ -235,6 +241,11 @@ def at_once(side_bytes: int = 0) -> int:
     side_bytes: as `Plan` has it."""
     each = max(CHECK_BYTES, 2 * side_bytes)
     return max(1, min(available_cores(), MOST_AT_ONCE, psutil.virtual_memory().available // each))
+
+
+def on_card() -> int:
+    """As `at_once`, for pairs on a GPU, whose checks keep more on the host, and which share the GPU."""
+    return max(1, min(available_cores(), MOST_ON_CARD, psutil.virtual_memory().available // CARD_CHECK_BYTES))
 
 
 def card_room(cards: Sequence[Mapping[str, Any]] | str) -> float:

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Protocol
 
 from tipbench.engine.allocation import FIRST, UNANSWERED, WHOLE_JOB, OpenPair, next_group
@@ -49,6 +48,9 @@ COMPILED = 5
 IMPORTED_BYTES = 512 << 20
 """Memory of a process that has imported torch and the pair's file (bytes); 320 to 450 MB were measured."""
 
+NO_MEMORY = "out-of-memory"
+"""The code of a pair's failure that other pairs may have caused, where all share a GPU."""
+
 ALONE = (Claim.LEANER, Claim.SOONER)
 """Claims that are judged by the results of the memory passes."""
 
@@ -68,7 +70,8 @@ class Plan:
         at_once: pairs that are checked, and launches that are prepared, in parallel; with 1 nothing is prepared while
             a launch waits.
         room: memory that prepared launches may need (bytes).
-        card_room: the same of the GPU; there nothing else is done in parallel. None: pairs run on a CPU.
+        card_room: the same of the GPU; None where pairs run on a CPU. A pair that finds the GPU full beside others is
+            checked or launched again by itself.
         side_bytes: memory of one variant, where it is known before it is measured (bytes).
         budget_s: seconds after which nothing more is started.
         jobs: names of whole jobs that are checked, and launched until they are decided, before all other pairs and for
@@ -228,12 +231,15 @@ class _Runner:
         """Check the pairs. Those that compile come first, as they take longest: at the end, one would run alone."""
         if pairs:
             self._show(f"checking {len(pairs)} pairs")
-        longest_first = sorted(pairs, key=compiles, reverse=True)
-        parts = [longest_first] if self._plan.card_room is None else [[info] for info in longest_first]
-        for info, record in chain.from_iterable(self._team.each(self._checked, part) for part in parts):
-            if record is not None:
+        again = []
+        for info, record in self._team.each(self._checked, sorted(pairs, key=compiles, reverse=True)):
+            if record is not None and len(pairs) > 1 and self._found_card_full(record):
+                again.append(info)
+            elif record is not None:
                 self._check_s[info.name] = record.wall_s
                 yield self._update(record)
+        for info in again:
+            yield from self._check([info])
 
     def _checked(self, info: PairInfo) -> Record | None:
         """The record of a pair after its checks; None where the time is up."""
@@ -241,8 +247,11 @@ class _Runner:
         if not info.why and self._left_s() <= 0:
             return None
         record = checked(info, self._team.start, self._plan.seed)
-        at_once = self._plan.at_once if self._plan.card_room is None else 1
-        return replace(record, wall_s=round((time.monotonic() - began) / at_once, 3))
+        return replace(record, wall_s=round((time.monotonic() - began) / self._plan.at_once, 3))
+
+    def _found_card_full(self, record: Record) -> bool:
+        reasons = [record.why, *(variant.why for variant in record.variants.values())]
+        return self._plan.card_room is not None and any(why and why.code == NO_MEMORY for why in reasons)
 
     def _memory(self, records: Sequence[Record]) -> Iterator[Record]:
         waiting = [record for record in records if _lacks_memory(record)]
@@ -337,8 +346,8 @@ class _Runner:
                         raise failure
                     record = measurement.measure()
                 except WorkerFailed as why:
-                    if self._plan.card_room is not None and len(group) > 1 and why.why.code.endswith("out-of-memory"):
-                        self._card_bytes[measurement.name] = math.inf  # the next time by itself
+                    if len(group) > 1 and self._plan.card_room is not None and why.why.code == NO_MEMORY:
+                        self._card_bytes[measurement.name] = math.inf
                         self._carded.discard(_job(record.info))
                     else:
                         record = failed(record, why)
