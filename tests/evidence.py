@@ -1,9 +1,9 @@
 """Renders what is committed under reports/ anew, by this suite: `python -m tests.evidence`, or `make evidence`.
 
-Of each machine under results/reference/ the newest run of a size gets its page, those on CPUs are compared, and the README's
-excerpt and the guides' sentences follow. Reference runs have no fingerprint; those of one folder are of one machine.
-Pages of runs that are no longer stored go. What it rewrote is printed, and what it cannot render, as no stored run is
-behind it.
+Of each machine under results/reference/ the newest run of a size gets its page, those on CPUs are compared, and the
+README's excerpt and the guides' sentences follow. Reference runs have no fingerprint; those of one folder are of one
+machine. Pages of runs that are no longer stored go. What it rewrote is printed, and what it cannot render, as no
+stored run is behind it.
 """
 
 from __future__ import annotations

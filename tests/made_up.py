@@ -131,6 +131,7 @@ def trainings(**steps: Sequence[int | None]) -> dict[str, Trainings]:
             steps=tuple(1000 if count is None else count for count in counts),
             reached=tuple(count is not None for count in counts),
             scores=tuple(0.5 if count is None else 0.98 for count in counts),
+            lower_is_better=False,
         )
         for name, counts in steps.items()
     }

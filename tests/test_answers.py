@@ -14,6 +14,7 @@ from tipbench.records.record import PairInfo, Record
 from tipbench.report import one_liners
 from tipbench.report.answer import Answer, answers
 from tipbench.report.answer_kinds import KINDS
+from tipbench.report.front import workloads
 from tipbench.report.results import results
 from tipbench.tip.pair import Claim
 from tipbench.tip.reason import Reason
@@ -124,6 +125,7 @@ def test_the_way_that_pays_leads_and_one_that_costs_is_named(points: Mapping[str
 def test_a_sweep_without_a_worded_value_is_about_its_best() -> None:
     row = answer(sweep("", {"workers=1": 0.2, "workers=2": 0.5, "workers=4": -0.2}))
     assert row.answer == "use it: workers=2, not workers=4 (0.82x)"
+    assert row.others == []
 
 
 WAYS: dict[str, Any] = {"called": "jemalloc", "do": "preload jemalloc", "ways": {"other": "preload tcmalloc"}}
@@ -229,6 +231,11 @@ def test_what_only_an_earlier_run_measured_is_still_the_price() -> None:
     before = claimed(Claim.LEANER, -0.27, memory=both(264, 500))
     after = claimed(Claim.LEANER, -0.27, memory=both(264, 500), launches=2)
     assert [made.price for made in answers([results(run([before])), results(run([after]))])] == ["1.31x the time"]
+
+
+def test_memory_that_only_an_earlier_run_read_still_answers() -> None:
+    before, after = claimed(Claim.LEANER, 0.0, memory=both(264, 500)), claimed(Claim.LEANER, 0.0)
+    assert [made.kind for made in answers([results(run([before])), results(run([after]))])] == ["use it"]
 
 
 def test_memory_falls_back_on_the_resident_peak_and_prefers_the_gpus() -> None:
@@ -344,6 +351,11 @@ def test_time_that_may_be_worse_is_a_price_whatever_the_claim() -> None:
     assert answer(unsure).price.startswith("time of a step undecided: 1.00x [0.")
     assert "time" not in answer(claimed(Claim.SOONER, 0.0, one_off=once)).price
     assert answer(claimed(Claim.SOONER, -0.2, one_off=once)).price == "1.22x the time"
+    two = [
+        measured(info(name, tip=tip(claim=Claim.SOONER), scale="macro"), {"optimized": effect}, one_off=once)
+        for name, effect in (("A", -0.2), ("B", -0.3))
+    ]
+    assert answer(*two).price == "1.22x the time in A, 1.35x the time in B"
 
 
 # ---- what was not measured ----
@@ -353,8 +365,11 @@ def test_time_that_may_be_worse_is_a_price_whatever_the_claim() -> None:
     ("scores", "price"),
     [
         ((0.98, 0.97, 0.99, 0.98), "score after training unchanged within 0.013"),
-        ((0.90, 0.89, 0.90, 0.90), "mean score after training 0.98 -> 0.8975, a change between -0.09 and -0.07"),
-        ((0.98, None, 0.98, 0.98), "mean score after training 0.98 -> 0.98"),
+        (
+            (0.90, 0.89, 0.90, 0.90),
+            "mean score after training 0.98 -> 0.8975 (higher is better), a change between -0.09 and -0.07",
+        ),
+        ((0.98, None, 0.98, 0.98), "mean score after training 0.98 -> 0.98 (higher is better)"),
     ],
 )
 def test_what_a_gain_in_time_costs_in_whole_trainings(scores: tuple[float | None, ...], price: str) -> None:
@@ -463,3 +478,14 @@ def test_what_jobs_are_measured_against_says_nothing_of_operations() -> None:
     about = tip(against="two processes")
     assert answer(job("Job", GAIN, tip=about)).against == "two processes"
     assert answer(measured(info("Alone", tip=about), {"optimized": GAIN})).against == ""
+
+
+def test_jobs_that_are_measured_against_different_things_are_named() -> None:
+    row = answer(job("A", GAIN, tip=tip(against="float32")), job("B", GAIN, tip=tip()))
+    assert row.against == "float32 (A); the job as it is (B)"
+
+
+def test_a_row_says_in_which_jobs_the_tip_pays_and_in_which_it_costs() -> None:
+    (made,) = answers([results(run([job("A", GAIN), job("B", LOSS)]))])
+    ((row,),) = (workload["rows"] for workload in workloads([made], lambda tip: tip))
+    assert [words.split(" 1.")[0].split(" 0.")[0] for words in row["gain"].split("; ")] == ["pays in A", "costs in B"]

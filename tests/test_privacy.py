@@ -172,7 +172,7 @@ def where(at: Place) -> str:
 def test_what_is_planted_covers_every_field_that_can_hold_text() -> None:
     """A field that is added to what a run holds is planted too, or this fails."""
     reached = {part for at in PLACES for part in at if isinstance(part, str)}
-    single = {"int", "bool", "Whole", "Count", "Positive", "Number", "Seconds"}
+    single = {"int", "bool", "bool | None", "Whole", "Count", "Positive", "Number", "Seconds"}
     numbers = single | {f"tuple[{name}, ...]" for name in (*single, "Number | None")} | {"Trainings | None"}
     for kind in (Run, Record, PairInfo, VariantInfo, VariantRecord, Launch, ProcessSettings, Trainings):
         for field in dataclasses.fields(kind):

@@ -90,13 +90,15 @@ TIP = Tip(
     title="Use jemalloc or tcmalloc",
     do=(
         "LD_PRELOAD=libjemalloc.so.2 "
-        "MALLOC_CONF=oversize_threshold:1,background_thread:true,metadata_thp:auto python train.py"
+        "MALLOC_CONF=oversize_threshold:1,background_thread:true,metadata_thp:auto "
+        "python train.py  # Debian: libjemalloc2"
     ),
     ways={
         "jemalloc_bare": "",
-        "tcmalloc": "LD_PRELOAD=libtcmalloc_minimal.so.4 python train.py",
+        "tcmalloc": "LD_PRELOAD=libtcmalloc_minimal.so.4 python train.py  # Debian: libtcmalloc-minimal4",
         "jemalloc_keeping": (
-            "LD_PRELOAD=libjemalloc.so.2 MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1 python train.py"
+            "LD_PRELOAD=libjemalloc.so.2 MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1 "
+            "python train.py  # Debian: libjemalloc2"
         ),
         "glibc_keeping": "MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_MMAP_THRESHOLD_=17179869184 python train.py",
     },

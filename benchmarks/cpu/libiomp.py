@@ -58,7 +58,7 @@ def only_optimized_is_intels(baseline: str, optimized: str) -> bool:
 TIP = Tip(
     id="libiomp",
     title="Use Intel's OpenMP runtime",
-    do="LD_PRELOAD=libiomp5.so python train.py",
+    do="LD_PRELOAD=libiomp5.so python train.py  # with its path, lib/libiomp5.so after: pip install intel-openmp",
     ways={
         "blocktime=0": "",
         "blocktime=1": "LD_PRELOAD=libiomp5.so KMP_BLOCKTIME=1 python train.py",

@@ -35,7 +35,7 @@ TIP = Tip(
         "for number, (batch, targets) in enumerate(loader, 1):\n"
         "    with model.no_sync() if number % 4 else nullcontext():\n"
         "        (criterion(model(batch), targets) / 4).backward()\n"
-        "    if number % 4 == 0:\n"
+        "    if number % 4 == 0:  # batches left over at the end take no step: zero_grad() after them\n"
         "        optimizer.step()\n"
         "        optimizer.zero_grad()"
     ),

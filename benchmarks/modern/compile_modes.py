@@ -54,7 +54,7 @@ TIP = Tip(
     ways={
         "freezing": (
             "example, _ = next(iter(loader))\n"
-            'model.compile(options={"freezing": True})\n'
+            'model.eval().compile(options={"freezing": True})  # its weights are constants from now on\n'
             "with torch._inductor.config.patch(freezing=True), torch.no_grad(): model(example.to(device))"
         ),
         "max_autotune": 'model.compile(mode="max-autotune-no-cudagraphs")',

@@ -179,7 +179,7 @@ class LSTMTraining(MacroPair, apply=grad_clipping):
     def applied(self, change: Callable[[Job], None]) -> Training:
         batch, context = self.size["batch"], self.size["context"]
         trained = partial(train, change, device=self.device, batch=batch, context=context)
-        return Training(super().applied(change), trained, TARGET, batch)
+        return Training(super().applied(change), trained, TARGET, batch, lower_is_better=True)
 
     @variant
     def lower_rate(self) -> Step:

@@ -23,7 +23,7 @@ from tipbench.tip.words import Claim, Equal, Job, Pair, Sizes, Step, Tip, calls,
 TIP = Tip(
     id="no-copies",
     title="Turn NumPy arrays into tensors without a copy",
-    do="torch.from_numpy(array)  # shares its memory: neither may be changed in place",
+    do="torch.as_tensor(array)  # shares its memory: neither may be changed in place",
     ways={"from_numpy": "torch.from_numpy(array)  # shares its memory: neither may be changed in place"},
     when="batches are made of NumPy arrays",
     against="torch.tensor(array)",

@@ -194,6 +194,7 @@ class Trainings:
         steps: optimizer steps until the target was reached, or until the training was given up.
         reached: whether the target was reached.
         scores: final score; None where it is not finite.
+        lower_is_better: of the score, as of a loss; None in files of older versions.
     """
 
     target: Number
@@ -203,6 +204,7 @@ class Trainings:
     steps: tuple[Positive, ...]
     reached: tuple[bool, ...]
     scores: tuple[Number | None, ...]
+    lower_is_better: bool | None = None
 
 
 @dataclass(frozen=True)

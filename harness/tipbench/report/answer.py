@@ -87,8 +87,11 @@ class Answer:
 
     @property
     def others(self) -> list[Way]:
-        """Further ways that pay."""
-        return [way for way in self.ways[1:] if way.kind in (USE, USE_IF) and way.is_way]
+        """Further ways that pay; of values of one setting the answer names the best alone."""
+        setting, is_value, _ = self.ways[0].name.partition("=") if self.ways else ("", "", "")
+        values = f"{setting}{is_value}" if is_value else None
+        ways = (way for way in self.ways[1:] if way.kind in (USE, USE_IF) and way.is_way)
+        return [way for way in ways if values is None or not way.name.startswith(values)]
 
     @property
     def harmful(self) -> list[Way]:

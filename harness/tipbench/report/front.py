@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tipbench.report.answer import Answer
-from tipbench.report.answer_kinds import ACTS, IMPOSSIBLE, KINDS, SMALL, WORKLOADS
-from tipbench.report.ways import Way
+from tipbench.report.answer_kinds import ACTS, DEPENDS, IMPOSSIBLE, KINDS, SMALL, WORKLOADS
+from tipbench.report.gain import Gain
+from tipbench.report.ways import AS_IT_IS, Way
 
 SHORT = 2
 """Most lines that a cell shows of what to write: a cell holds no indentation."""
@@ -52,7 +53,8 @@ def _rows(answer: Answer, address: str) -> list[dict[str, str]]:
     lead, *_ = answer.ways
     head = {"title": answer.title, "address": address, "when": answer.when}
     cell = answer.answer.replace(f"{answer.kind} {answer.when}", answer.kind) if answer.when else answer.answer
-    gain = "; ".join([*(gain.words for gain in lead.gains), *answer.remarks])
+    gains = [_with_word(gain) if lead.kind == DEPENDS else gain.words for gain in lead.gains]
+    gain = "; ".join([*gains, *answer.remarks])
     rows = [{**head, "answer": f"or: {cell}" if answer.rival else cell, **_cells(answer.do, gain, lead)}]
     others = [
         {
@@ -65,11 +67,17 @@ def _rows(answer: Answer, address: str) -> list[dict[str, str]]:
     return [*rows, *others]
 
 
+def _with_word(gain: Gain) -> str:
+    """What the way brings in one of the jobs that it depends on."""
+    word = {"gain": "pays in ", "loss": "costs in "}.get(gain.state, "")
+    return f"{word}{gain.words}"
+
+
 def _cells(do: str, gain: str, way: Way) -> dict[str, str]:
     lines = do.split("\n")
     is_short = len(lines) <= SHORT and not any(line.startswith(" ") for line in lines)
     further = "" if is_short else f"{len(lines)} lines, on the tip's page"
-    against = way.against or "the job as it is"
+    against = way.against or AS_IT_IS
     return {"do": do if is_short else "", "further": further, "gain": gain, "against": against, "price": way.price}
 
 

@@ -66,7 +66,7 @@ def _brought(effect: Effect) -> tuple[str, str]:
     if mean is None:
         return _so_far(result), ""
     low, middle, high = (math.exp(end) for end in (mean.interval()[0], mean.mean, mean.interval()[1]))
-    more = f" to the target ({in_short(counted)})" if counted else ""
+    more = f" in time to the target ({in_short(counted)})" if counted else ""
     if effect.state.word == "open":
         undecided = f"undecided, between {in_percent(math.log(low))} and {in_percent(math.log(high))}{more}"
         return f"{undecided}{_further(result)}", f"{change(1, low)} to {change(1, high)}"

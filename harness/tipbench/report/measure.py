@@ -70,11 +70,11 @@ def effects(runs: Sequence[Sequence[Result]]) -> dict[Key, Effect]:
         earlier.setdefault((result.key, result.work), []).append(result)
     pooled_effects = {}
     for result in (result for run in runs[-1:] for result in run if result.is_measured):
-        measure, quantity = MEASURES.get(result.claim, TIME), _quantity(result, result.claim)
-        before = earlier.get((result.key, result.work), ())
+        measure, before = MEASURES.get(result.claim, TIME), earlier.get((result.key, result.work), ())
+        known = _with_earlier(result, before)
+        quantity = _quantity(known, result.claim)  # the newest run may have no reading of its own
         replicates = [older for older in before if _quantity(older, result.claim) == quantity]
         means = [measure.of(replicate) for replicate in (*replicates, result)]
-        known = _with_earlier(result, before)
         pooled_effects[result.key] = Effect(known, tuple(mean for mean in means if mean is not None), measure)
     return pooled_effects
 

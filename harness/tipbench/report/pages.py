@@ -201,13 +201,15 @@ def noise(controls: Sequence[Result]) -> dict[str, Any]:
 
 
 def job_profiles(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """How large each job is and where its time goes, one a job, device and sizes; pairs: how many are about it."""
+    """How large each job is and where its time goes, one a job, device and sizes; pairs: names of those about it."""
     first: dict[tuple[str, str], Result] = {}
     for result in results:
         if result.job:
             first.setdefault((result.pair_name, result.device), result)
     jobs = {place: (result.job, result.device, result.sizes) for place, result in first.items()}
-    pairs = Counter(jobs.values())
+    pairs: dict[tuple[str, str, str], list[str]] = {}
+    for name, device in jobs:
+        pairs.setdefault(jobs[name, device], []).append(name)
     profiles: dict[tuple[str, str, str], dict[str, Any]] = {}
     for place, result in first.items():
         if result.job_profile:

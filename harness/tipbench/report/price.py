@@ -40,9 +40,12 @@ def _time(jobs: Sequence[Result]) -> list[str]:
     """Of a tip that promises something else than a faster step: how much slower a step is, or may be."""
     if jobs[0].claim in (Claim.FASTER, Claim.SOONER_AT_TARGET):
         return []
-    slower = sorted(1 / job.speedup for job in jobs if job.verdict == "slower" and job.speedup and job.is_decided)
+    slower = [job for job in jobs if job.verdict == "slower" and job.speedup and job.is_decided]
     if slower:
-        return [f"{' to '.join(dict.fromkeys(f'{time:.2f}x' for time in (slower[0], slower[-1])))} the time"]
+        times = [
+            f"{1 / (job.speedup or 1):.2f}x the time{f' in {job.pair}' if len(jobs) > 1 else ''}" for job in slower
+        ]
+        return [", ".join(times)]
     lows = [(job.log_low, job) for job in jobs if job.log_low is not None]
     low, job = min(lows, key=lambda pair: pair[0], default=(0.0, None))
     if job is None:

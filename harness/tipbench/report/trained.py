@@ -44,6 +44,7 @@ class Trained:
         change: of the final score, from the baseline to the variant, by training; None where one ended in no number.
         baseline, variant: both sides.
         target: the score to reach.
+        lower_is_better: of the score; None if not known.
     """
 
     fewer: Mean
@@ -51,6 +52,7 @@ class Trained:
     baseline: Side
     variant: Side
     target: float
+    lower_is_better: bool | None
 
     @property
     def both_reach(self) -> bool:
@@ -68,7 +70,14 @@ def trained(result: Result) -> Trained | None:
 @lru_cache(maxsize=1024)
 def _compared(before: Trainings, after: Trainings) -> Trained:
     """Once for all columns of a table: the interval of a ratio takes over a millisecond."""
-    return Trained(fewer_steps(before, after), score_change(before, after), _side(before), _side(after), before.target)
+    return Trained(
+        fewer=fewer_steps(before, after),
+        change=score_change(before, after),
+        baseline=_side(before),
+        variant=_side(after),
+        target=before.target,
+        lower_is_better=before.lower_is_better,
+    )
 
 
 def _side(trainings: Trainings) -> Side:
@@ -93,14 +102,15 @@ def in_short(trainings: Trained) -> str:
         return f"{reached} trainings reach the target"
     steps = f"{' -> '.join(map(_steps, sides))} steps"
     failures = any(side.reached < side.trainings for side in sides)
-    return f"{steps}, failures included: {reached} trainings reach the target" if failures else steps
+    return f"{steps}, those of failures counted; {reached} trainings reach the target" if failures else steps
 
 
 def in_ratio(trainings: Trained, fewer: Mean | None = None) -> str:
-    """`1.93x [1.7, 2.2] in steps to the target (812 -> 420 steps)`; fewer: of several runs, in place of this one's."""
+    """`812 -> 420 steps, 1.93x [1.7, 2.2]`; fewer: of several runs, in place of this one's."""
     if not trainings.both_reach:
         return in_short(trainings)
-    return f"{_factor(fewer or trainings.fewer)} in steps to the target ({in_short(trainings)})"
+    steps, _, failures = in_short(trainings).partition(", ")
+    return f"{steps} to the target, {_factor(fewer or trainings.fewer)}{f', {failures}' if failures else ''}"
 
 
 def _factor(fewer: Mean) -> str:
@@ -135,6 +145,8 @@ def in_full(row: Result) -> str:
 def in_scores(trainings: Trained) -> str:
     """`mean score after training 0.976 -> 0.975, a change between -0.003 and +0.001`."""
     scores = f"mean score after training {_score(trainings.baseline)} -> {_score(trainings.variant)}"
+    if trainings.lower_is_better is not None:
+        scores += f" ({'lower' if trainings.lower_is_better else 'higher'} is better)"
     if trainings.change is None:
         return scores
     low, high = trainings.change.interval()

@@ -14,6 +14,9 @@ from tipbench.report.price import price
 from tipbench.report.result import Result
 from tipbench.tip.pair import to_write
 
+AS_IT_IS = "the job as it is"
+"""What a gain was measured against where nothing else is named."""
+
 
 @dataclass(frozen=True)
 class Way:
@@ -70,16 +73,22 @@ def _way(jobs: Sequence[Effect], alone: Sequence[Result]) -> Way:
         bound=bound,
         do=to_write(newest.do, newest.ways, newest.variant, newest.is_headline),
         is_way=newest.is_headline or newest.ways.get(newest.variant, "-") != "",
-        against="; ".join(dict.fromkeys(filter(None, map(_against, results)))),
+        against=_against(results),
         price=price(results, [*results, *(alone if newest.is_headline else ())]),
         gains=tuple(sorted(map(gain_of, jobs), key=lambda gain: gain.state != "gain")),
         brings=statistics.fmean(means or [0.0]),
     )
 
 
-def _against(result: Result) -> str:
-    """Of whole jobs alone: `Tip.against` says nothing of operations."""
-    return result.against if result.scale == "macro" else ""
+def _against(results: Sequence[Result]) -> str:
+    """What the gains were measured against, of each job where that differs; empty for the jobs as they are. Of whole
+    jobs alone: `Tip.against` says nothing of operations."""
+    jobs: dict[str, list[str]] = {}
+    for result in results:
+        jobs.setdefault(result.against if result.scale == "macro" else "", []).append(result.pair)
+    if len(jobs) <= 1:
+        return "".join(jobs)
+    return "; ".join(f"{against or AS_IT_IS} ({', '.join(pairs)})" for against, pairs in jobs.items())
 
 
 def _kind(jobs: Sequence[Effect]) -> tuple[str, str]:

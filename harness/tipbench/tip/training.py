@@ -35,6 +35,7 @@ class Training:
         target: what the score must reach, from either side.
         batch: samples of an optimizer step.
         steps: optimizer steps within the timed step, so that it has equally many samples on both sides.
+        lower_is_better: of the score, as of a loss.
     """
 
     step: Callable[[], Any]
@@ -42,6 +43,7 @@ class Training:
     target: float
     batch: int
     steps: int = 1
+    lower_is_better: bool = False
 
     def __call__(self) -> Any:
         return self.step()

@@ -230,6 +230,7 @@ def trained(guard: Guard, variant: str, seed: int) -> dict[str, Any] | None:
         "target": training.target,
         "batch": training.batch,
         "steps_timed": training.steps,
+        "lower_is_better": training.lower_is_better,
         "seeds": seeds,
         "steps": [result.steps for result in trainings],
         "reached": [result.reached for result in trainings],
