@@ -65,9 +65,8 @@ TIP = Tip(
     do=(
         "torch.jit.enable_onednn_fusion(True)  # bfloat16 takes more: see fused_in_bfloat16 in the pair\n"
         "example, _ = next(iter(loader))\n"
-        "with torch.no_grad():\n"
-        "    model = torch.jit.freeze(torch.jit.trace(model.eval(), example))\n"
-        "    model(example), model(example)  # the first two calls fuse"
+        "with torch.no_grad(): model = torch.jit.freeze(torch.jit.trace(model.eval(), example))\n"
+        "with torch.no_grad(): model(example), model(example)  # the first two calls fuse"
     ),
     ways={
         "inductor_freezing": (

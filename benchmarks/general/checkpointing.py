@@ -47,8 +47,8 @@ TIP = Tip(
     title="Checkpoint activations to save memory",
     do=(
         "from functools import partial\n"
-        "for block in model.blocks:\n"
-        "    block.forward = partial(torch.utils.checkpoint.checkpoint, block.forward, use_reentrant=False)"
+        "for block in model.blocks: "
+        "block.forward = partial(torch.utils.checkpoint.checkpoint, block.forward, use_reentrant=False)"
     ),
     ways={
         "memory_budget": (

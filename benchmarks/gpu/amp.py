@@ -53,8 +53,8 @@ TIP = Tip(
     ways={
         "float16": (
             "scaler = torch.amp.GradScaler(device.type, init_scale=2.0**10)  # from 2**16 the first steps overflow\n"
-            "with torch.autocast(device.type, dtype=torch.float16):\n"
-            "    loss = criterion(model(batch), targets)\n"
+            "with torch.autocast(device.type, dtype=torch.float16): "
+            "loss = criterion(model(batch), targets)\n"
             "scaler.scale(loss).backward()\n"
             "scaler.step(optimizer)\n"
             "scaler.update()"

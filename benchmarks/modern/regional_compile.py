@@ -34,7 +34,7 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="regional-compile",
     title="Compile repeated blocks once (regional compilation)",
-    do="for block in model.blocks:\n    block.compile()  # before torch 2.14 it does nothing for a class of torch.nn",
+    do="for block in model.blocks: block.compile()  # before torch 2.14 it does nothing for a class of torch.nn",
     when="you compile a model of repeated blocks",
     against="model.compile()",
     guide=("M7",),

@@ -40,15 +40,15 @@ TIP = Tip(
         "from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts\n"
         "kept = [torch.ops.aten.mm.default, torch.ops.aten.addmm.default]  # results of linear layers\n"
         "contexts = partial(create_selective_checkpoint_contexts, kept)\n"
-        "for block in model.blocks:\n"
-        "    block.forward = partial(checkpoint, block.forward, use_reentrant=False, context_fn=contexts)"
+        "for block in model.blocks: "
+        "block.forward = partial(checkpoint, block.forward, use_reentrant=False, context_fn=contexts)"
     ),
     ways={
         "none": "",
         "every_second": (
             "from functools import partial\n"
-            "for block in model.blocks[1::2]:\n"
-            "    block.forward = partial(torch.utils.checkpoint.checkpoint, block.forward, use_reentrant=False)"
+            "for block in model.blocks[1::2]: "
+            "block.forward = partial(torch.utils.checkpoint.checkpoint, block.forward, use_reentrant=False)"
         ),
     },
     when="memory is short",

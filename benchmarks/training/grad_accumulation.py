@@ -22,9 +22,9 @@ TIP = Tip(
     id="grad-accumulation",
     title="Accumulate gradients of small batches",
     do=(
-        "for part, wanted in zip(batch.chunk(4), targets.chunk(4)):  # after zero_grad() and before step()\n"
-        "    share = len(part) / len(batch)  # if the loss is a mean over tokens: the part's share of all its tokens\n"
-        "    (criterion(model(part), wanted) * share).backward()"
+        "# between zero_grad() and step(); if the loss is a mean over tokens, by a part's share of all tokens\n"
+        "for part, wanted in zip(batch.chunk(4), targets.chunk(4)): "
+        "(criterion(model(part), wanted) * len(part) / len(batch)).backward()"
     ),
     when="memory is short",
     guide=("B7",),

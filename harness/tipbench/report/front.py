@@ -11,8 +11,8 @@ from tipbench.report.answer_kinds import ACTS, DEPENDS, IMPOSSIBLE, KINDS, SMALL
 from tipbench.report.gain import Gain
 from tipbench.report.ways import AS_IT_IS, Way
 
-SHORT = 2
-"""Most lines that a cell shows of what to write: a cell holds no indentation."""
+SHORT = 6
+"""Most lines that a cell shows of what to write. It holds no indentation."""
 
 
 def count(made: Sequence[Answer]) -> dict[str, Any]:
