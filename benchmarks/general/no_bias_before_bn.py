@@ -56,10 +56,8 @@ TIP = Tip(
     id="no-bias-before-bn",
     title="Leave out the bias of convolutions before batch normalisation",
     do=(
-        "nn.Sequential(\n"
-        "    nn.Conv2d(channels, filters, kernel_size=3, padding=1, bias=False),\n"
-        "    nn.BatchNorm2d(filters),\n"
-        ")"
+        "convolution = nn.Conv2d(channels, filters, kernel_size=3, padding=1, bias=False)\n"
+        "nn.Sequential(convolution, nn.BatchNorm2d(filters))"
     ),
     guide=("A1.3", "B9"),
     claim=Claim.FASTER,
