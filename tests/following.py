@@ -249,11 +249,14 @@ def accumulating(pair: Any, variant: Variant, text: str) -> Step:
     job = shared_job(pair)
     job.model = DistributedDataParallel(job.model)
     names, batches = names_of(job), itertools.cycle(job.loader())
-    assert read(text).is_the_loop
+    written = read(text)
 
     def step() -> Any:
         names["loader"] = [next(batches) for _ in range(4)]
-        executed(ast.parse(text).body, names)
+        executed(written.before, names)
+        for batch, targets in names["loader"]:
+            names.update(batch=batch, targets=targets)
+            executed(written.lines, names)
         return {1: job.model}
 
     return step

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from tipbench.verdict.pooling import TIMES, Mean, State, pooled, state
+from tipbench.verdict.pooling import OPEN, TIMES, Mean, Spread, State, pooled, state
 from tipbench.verdict.rules import RULES, first_decision
 
 BOUNDS = (0.02, 0.03, 0.05)
@@ -124,6 +124,15 @@ def test_what_an_earlier_run_said_stays_while_it_is_likely() -> None:
     assert state([clear, edge], TIMES, MARGIN, BOUNDS) == State("gain")
     assert state([edge, clear], TIMES, MARGIN, BOUNDS) != State("gain"), "none was sure before"
     assert state([clear, edge, contrary], TIMES, MARGIN, BOUNDS) != State("gain")
+
+
+def test_a_wide_bound_says_something_of_what_is_open_and_never_stays() -> None:
+    unsure, sure = Mean(0.03, 0.012, 20.0), Mean(0.03, 0.001, 20.0)
+    none = Spread(0.001)
+    assert state([unsure], none, 0.01, (0.02, 0.03)) == OPEN
+    assert state([unsure], none, 0.01, (0.02, 0.03), (0.05, 0.10)) == State("within", 0.10)
+    assert state([unsure, sure], none, 0.01, (0.02, 0.03), (0.05, 0.10)) == State("gain")
+    assert state([], none, 0.01, (0.02,), (0.10,)) == OPEN
 
 
 def test_a_bound_becomes_tighter_with_more_runs() -> None:

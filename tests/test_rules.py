@@ -312,7 +312,7 @@ def test_from_few_launches_beside_a_busy_program_there_is_no_number() -> None:
 @pytest.mark.parametrize(
     ("effects", "said"),
     [
-        (spread(0.04, 0.03, 6), "about 2 more minutes needed"),
+        (spread(0.04, 0.03, 6), "about 2 more minutes needed"),  # at most 10 % so far
         (spread(0.04, 0.01, 3), "about 2 more minutes needed"),
         (spread(0.02, 0.08, 6), "and more time would hardly tell"),
         (spread(0.3, 0.01, 6), ""),

@@ -249,6 +249,24 @@ def test_inconclusive_counts_the_launches_that_were_too_disturbed() -> None:
     assert judgement.reasons[1] == Reason("verdict.disturbed", {"disturbed": 3, "launches": 9})
 
 
+@pytest.mark.parametrize(
+    ("scale", "effect", "left"),
+    [
+        ("macro", 0.02, []),
+        ("micro", 0.02, ["optimized"]),
+        ("macro", 0.03, ["optimized"]),
+        ("macro", -0.02, []),
+    ],
+)
+def test_a_whole_job_within_five_percent_is_launched_no_more(scale: str, effect: float, left: list[str]) -> None:
+    """Its verdict stays what it is: the answer says how much it may be at most."""
+    record = measured(info(scale=scale), {"optimized": effect}, spread=0.014)
+    assert undecided(record, RULES, CORES) == left
+    judgement = only(record)
+    assert judgement.verdict == "inconclusive"
+    assert ("verdict.time-up" in [reason.code for reason in judgement.reasons]) == bool(left)
+
+
 def test_undecided_until_every_variant_is_decided_or_the_looks_are_used_up() -> None:
     effects = {"optimized": 0.3, "arm": 0.01}
     about = info(variants=list(effects))

@@ -63,7 +63,7 @@ TIP = Tip(
     id="onednn-graph",
     title="Fuse operations for inference with oneDNN Graph",
     do=(
-        "torch.jit.enable_onednn_fusion(True)  # bfloat16 takes more: see fused_in_bfloat16 in the pair\n"
+        "torch.jit.enable_onednn_fusion(True)  # bfloat16 takes more lines, on the tip's page\n"
         "example, _ = next(iter(loader))\n"
         "with torch.no_grad(): model = torch.jit.freeze(torch.jit.trace(model.eval(), example))\n"
         "with torch.no_grad(): model(example), model(example)  # the first two calls fuse"

@@ -32,12 +32,10 @@ TIP = Tip(
     title="Skip needless all-reduces while accumulating gradients",
     do=(
         "from contextlib import nullcontext\n"
-        "for number, (batch, targets) in enumerate(loader, 1):\n"
-        "    with model.no_sync() if number % 4 else nullcontext():\n"
-        "        (criterion(model(batch), targets) / 4).backward()\n"
-        "    if number % 4 == 0:  # batches left over at the end take no step: zero_grad() after them\n"
-        "        optimizer.step()\n"
-        "        optimizer.zero_grad()"
+        "numbers = iter(range(1, len(loader) + 1))  # before the loop over an epoch's batches, in which is the rest\n"
+        "with model.no_sync() if (number := next(numbers)) % 4 else nullcontext(): "
+        "(criterion(model(batch), targets) / 4).backward()\n"
+        "if number % 4 == 0: optimizer.step(); optimizer.zero_grad()  # left over after the loop: zero_grad()"
     ),
     when="you accumulate gradients of several batches under DDP",
     against="averaging after every batch, in two processes",

@@ -192,7 +192,7 @@ class GPTTraining(_Training, TrainGPT):
 class LargerBatch(_Training, TrainGPT, untuned=partial(grad_accumulation, pieces=2)):
     """What the memory buys: a batch that float32 takes in two halves, and 16 bits at once. Read the memory beside."""
 
-    against = "float32 in two halves, whose gradients are accumulated"
+    against = "float32 in two half batches, where bfloat16 takes the batch at once"
     sizes = Sizes(
         dict(layers=6, width=256, context=256, batch=4),
         M=dict(layers=8, width=512, batch=8),

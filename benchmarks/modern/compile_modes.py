@@ -55,7 +55,9 @@ TIP = Tip(
         "freezing": (
             "example, _ = next(iter(loader))\n"
             'model.eval().compile(options={"freezing": True})  # its weights are constants from now on\n'
+            "import torch._inductor.config\n"
             "with torch._inductor.config.patch(freezing=True), torch.no_grad(): model(example.to(device))"
+            "  # compiles; later calls need only no_grad()"
         ),
         "max_autotune": 'model.compile(mode="max-autotune-no-cudagraphs")',
         "reduce_overhead": (

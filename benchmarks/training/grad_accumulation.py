@@ -22,7 +22,7 @@ TIP = Tip(
     id="grad-accumulation",
     title="Accumulate gradients of small batches",
     do=(
-        "# between zero_grad() and step(); if the loss is a mean over tokens, by a part's share of all tokens\n"
+        "# between zero_grad() and step(); if the loss is a mean over tokens, weight it by a part's share of tokens\n"
         "for part, wanted in zip(batch.chunk(4), targets.chunk(4)): "
         "(criterion(model(part), wanted) * len(part) / len(batch)).backward()"
     ),

@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -90,9 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("list", help="show every tip, its pairs, and whether they can run here")
     command.add_argument("--json", action="store_true", help="as JSON")
     command.set_defaults(command=_list)
-    command.add_argument(
-        "--found", type=Path, metavar="FILE", help="a run: what it found of each sentence of the guides"
-    )
+    command.add_argument("--found", type=Path, metavar="FILE", help="what a run found of each sentence of the guides")
     _add_folder(command)
     _add_device(command)
 
@@ -129,6 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_same_machine(command)
     command.add_argument("--seed", type=_seed, default=0, metavar="N", help="of inputs, weights and block order")
     command.add_argument("--bare", action="store_true", help="do not control the environment: heap, threads, hash seed")
+    command.add_argument("--fresh", action="store_true", help="find anew what earlier runs of this machine have found")
     nodes = command.add_argument_group(
         "several machines",
         "pairs with ranks, spread over nodes by torchrun: the same command on every one, but for its --node-rank; "
@@ -138,9 +138,8 @@ def _parser() -> argparse.ArgumentParser:
     nodes.add_argument("--node-rank", type=int, default=0, metavar="R", help="which this is: 0 (default) to N - 1")
     nodes.add_argument("--rdzv", default="", metavar="HOST:PORT", help="an address of node 0 that all others reach")
 
-    command = commands.add_parser(
-        "advise", help="try the tips on a job of your own, and say which of them pay there", epilog=EXIT_CODES
-    )
+    what = "try the tips on a job of your own, and say which of them pay there"
+    command = commands.add_parser("advise", help=what, epilog=EXIT_CODES)
     command.set_defaults(command=_advise)
     command.add_argument(
         "job",
@@ -172,9 +171,7 @@ def _parser() -> argparse.ArgumentParser:
         "--format", choices=["md", "html", "json", "csv"], action="append", help="default: md; several may be asked for"
     )
     command.add_argument("--out", type=Path, metavar="DIR", help="write files there instead of printing")
-    command.add_argument(
-        "--alone", action="store_true", help="answers from this run without the machine's earlier ones"
-    )
+    command.add_argument("--alone", action="store_true", help="answers from this run, not the machine's earlier ones")
     _add_same_machine(command)
 
     command = commands.add_parser(
@@ -294,9 +291,11 @@ def _doctor(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from tipbench.engine import nodes, resume, run
+    from tipbench.report.earlier import earlier_runs
     from tipbench.suite.files import BENCHMARKS
 
     folder = os.path.realpath(options.folder) if options.folder else ""
+    earlier = partial(earlier_runs, same_machine=options.same_machine)
     if options.resume:
         alone = vars(_parser().parse_args(["run", "--resume", str(options.resume)]))
         alone |= {name: getattr(options, name) for name in ("rdzv", "budget", "folder", "same_machine")}
@@ -305,7 +304,7 @@ def _run(options: argparse.Namespace) -> int:
                 "--resume goes on with a run as it was begun: give it no names, and of the options only --from, "
                 "--budget, --rdzv and --same-machine"
             )
-        code = resume.resume(options.resume, folder, options.rdzv, more_s=options.budget)
+        code = resume.resume(options.resume, folder, options.rdzv, more_s=options.budget, earlier=earlier)
         return _with_answers(code, options.resume, options.same_machine)
     place = nodes.place(options.nnodes, options.node_rank, options.rdzv)
     if place and place.number:
@@ -321,7 +320,9 @@ def _run(options: argparse.Namespace) -> int:
             size=options.size,
             seed=options.seed,
             bare=options.bare,
+            fresh=options.fresh,
             place=place,
+            earlier=earlier,
             budget_s=BUDGET_S if options.budget is None else options.budget,
         )
     )

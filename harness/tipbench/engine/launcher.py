@@ -63,17 +63,23 @@ class Launcher:
     """Starts workers for the pairs of one folder, in a scratch folder that it removes."""
 
     def __init__(
-        self, folder: Path, controls: Mapping[str, str], nodes: Nodes | None = None, shared: Path | None = None
+        self,
+        folder: Path,
+        controls: Mapping[str, str],
+        nodes: Nodes | None = None,
+        shared: Path | None = None,
+        kept: Path | None = None,
     ) -> None:
         """nodes: the other nodes over which variants with ranks are spread. shared: a folder in which several runs of
-        the same code share what they compile; None: this run's own."""
+        the same code share what they compile; None: this run's own. kept: in place of the part of it that is empty
+        for no check and no launch."""
         self.folder = folder
         self.nodes = nodes
         self.controls = controls
         self._scratch = Scratch()
         self.scratch = self._scratch.path
         self._shared = shared or self.scratch
-        self._shares_cache = shared is not None
+        self._warm_cache = kept or (shared / "cache" if shared else None)
         (self._shared / "tmp").mkdir(exist_ok=True)
         self._started = 0
         self._starting = threading.Lock()
@@ -159,10 +165,10 @@ class Launcher:
     def _give_cache(self, info: PairInfo, cache: str, env: dict[str, str]) -> None:
         """Set the variables of torch.compile's caches, and fill a new one with `_instructions`."""
         folder = self.scratch / f"cache-{self._caches.setdefault(cache, len(self._caches))}"
-        if self._shares_cache and cache.startswith(WARM):
-            folder = self._shared / "cache"
+        if self._warm_cache and cache.startswith(WARM):
+            folder = self._warm_cache
         env |= {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), "TRITON_CACHE_DIR": str(folder / "triton")}
-        if compiles(info) and not folder.exists():
+        if compiles(info) and not (folder / "inductor").exists():
             shutil.copytree(self._instructions(env), folder / "inductor")
 
     def _instructions(self, env: Mapping[str, str]) -> Path:

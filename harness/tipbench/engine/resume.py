@@ -34,6 +34,7 @@ def resume(
     more_s: float | None = None,
     shared: Path | None = None,
     side_bytes: int = 0,
+    earlier: run.Earlier = lambda file, of: (),
 ) -> int:
     """Go on with a run that was interrupted, or whose time was up, without repeating what its file holds.
 
@@ -42,8 +43,8 @@ def resume(
     another one, the run is refused.
 
     folder: of the pairs; empty for the guides' own. rendezvous: where the nodes of a run on several meet now.
-    more_s: seconds to go on for, 0 until all is decided; None: what was left of its budget. shared, side_bytes: as
-    `Options` has them. Raises UserError.
+    more_s: seconds to go on for, 0 until all is decided; None: what was left of its budget. shared, side_bytes,
+    earlier: as `Options` has them. Raises UserError.
     """
     if is_reference(path):
         raise CannotRun(f"{path} is a reference run, which is of another machine: begin a run of your own")
@@ -68,7 +69,11 @@ def resume(
             if count == 1 and rendezvous:
                 raise CannotRun(f"{path} was begun on one machine, so --rdzv says nothing")
             options = run.Options(
-                **asdict(begun), place=place(count, 0, rendezvous), shared=shared, side_bytes=side_bytes
+                **asdict(begun),
+                place=place(count, 0, rendezvous),
+                shared=shared,
+                side_bytes=side_bytes,
+                earlier=earlier,
             )
             here = describe.describe()
             for field in ("name", "torch", "python"):
@@ -88,7 +93,8 @@ def resume(
             with run.others(options.place, here, options.pairs, stored.controls) as nodes:
                 if nodes and nodes.described() != stored.machine.get("nodes"):
                     raise CannotRun(f"{path} was begun with other nodes: begin a new run with `tipbench run`")
-                return run.carry_on(stored, planned, discovery, options, nodes, writer, budget_s)
+                found = run.known_before(stored, planned, options, path)
+                return run.carry_on(stored, planned, discovery, options, nodes, writer, budget_s, found)
 
 
 def _stored_options(path: Path, stored: Run) -> RunOptions:

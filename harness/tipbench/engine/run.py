@@ -6,7 +6,7 @@ import math
 import shlex
 import sys
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
@@ -16,13 +16,15 @@ from typing import Any
 import psutil
 
 from tipbench import __version__
+from tipbench.engine.compiled import kept_for
 from tipbench.engine.follower import follow
+from tipbench.engine.known import Known, known, settled
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.lock import only_run
 from tipbench.engine.nodes import NodeLost, Nodes, Place, digest, gathered
 from tipbench.engine.profiles import PROFILES
 from tipbench.engine.progress import Progress
-from tipbench.engine.runner import Plan, answered, complete, run
+from tipbench.engine.runner import Plan, answered, complete, lacks_memory, run
 from tipbench.errors import UserError
 from tipbench.machine import describe
 from tipbench.machine.controls import controls
@@ -52,6 +54,8 @@ CARD_CHECK_BYTES = 12 << 30
 
 MOST_ON_CARD = 4
 
+Earlier = Callable[[Path, Run], Sequence[Run]]
+
 SHARE_PREPARED = 0.5
 """Of the memory that is available: what launches that stand prepared may take."""
 
@@ -71,6 +75,7 @@ class Options(RunOptions):
         shared: as `Launcher` has it.
         first, side_bytes: as `Plan` has them.
         checked: records without launches of pairs that another run has checked.
+        earlier: from the file of a run that begins and the run, the runs that count with it, oldest first.
     """
 
     names: Sequence[str] = ()
@@ -81,6 +86,7 @@ class Options(RunOptions):
     first: Sequence[str] = ()
     side_bytes: int = 0
     checked: Sequence[Record] = ()
+    earlier: Earlier = lambda file, run: ()
 
     @property
     def pairs(self) -> Path:
@@ -124,11 +130,30 @@ def measured(options: Options) -> tuple[int, Path]:
             fingerprint="" if nodes else fingerprint(),
         )
         with store.create(options.results, stored) as writer:
-            checked = tuple(record for record in options.checked if record.info in planned)
+            found = known_before(stored, planned, options, writer.path)
+            given = [record for record in options.checked if record.info in planned]
+            checked = tuple({record.name: record for record in (*found.records.values(), *given)}.values())
             for record in checked:
                 writer.append(record)
             stored, budget_s = replace(stored, records=checked), options.budget_s or math.inf
-            return carry_on(stored, planned, discovery, options, nodes, writer, budget_s), writer.path
+            return carry_on(stored, planned, discovery, options, nodes, writer, budget_s, found), writer.path
+
+
+def known_before(stored: Run, planned: Sequence[PairInfo], options: Options, path: Path) -> Known:
+    """What earlier runs of the machine found; tells whoever waits for the run."""
+    found = Known() if options.fresh else known(stored, options.earlier(path, stored), planned)
+    if found.doubted:
+        print(
+            f"tipbench: earlier runs found different things of {', '.join(found.doubted)}: all is checked anew",
+            file=sys.stderr,
+        )
+    elif found.records or found.decided:
+        print(
+            f"earlier runs checked {plural(len(found.records), 'pair')} and decided {len(found.decided)}; the time "
+            "goes to what is open (--fresh: all anew)",
+            file=sys.stderr,
+        )
+    return found
 
 
 @contextmanager
@@ -178,6 +203,7 @@ def carry_on(
     nodes: Nodes | None,
     writer: store.Writer,
     budget_s: float,
+    found: Known,
 ) -> int:
     """Measure what `stored.records` does not hold yet, saving what is learnt of a pair as soon as it is known."""
     cores = stored.cores
@@ -190,7 +216,8 @@ def carry_on(
         f"{plural(len(left), 'pair')} on {stored.machine['name']}, {stored.options['profile']} profile, "
         f"into {writer.path}"
     )
-    launcher = Launcher(options.pairs, stored.controls, nodes, options.shared)
+    kept = None if nodes or options.shared or options.fresh else kept_for(stored)
+    launcher = Launcher(options.pairs, stored.controls, nodes, options.shared, kept)
     profile = PROFILES[stored.options["profile"]]
     plan = Plan(
         profile,
@@ -205,7 +232,12 @@ def carry_on(
         budget_s=budget_s,
         jobs=[info.name for info in first_of_tasks(planned)] if profile.first_jobs else (),
         first=options.first,
+        decided=found.decided,
     )
+
+    def is_over(record: Record) -> bool:
+        return answered(record, rules.RULES, cores) or settled(record, found.decided.get(record.name, {}), cores)
+
     go_on = store.resume_command(writer.path, options.folder)
     if stored.options.get("given"):  # the run is a part of an advice: DIR/PART/MACHINE/FILE
         go_on = f"tipbench advise --resume {shlex.quote(str(writer.path.parents[2]))} {stored.options['given']}"
@@ -218,8 +250,8 @@ def carry_on(
                 before_it = records.get(record.name)
                 writer.append(record)
                 records[record.name] = record
-                if answered(record, rules.RULES, cores):
-                    if before_it is None or not answered(before_it, rules.RULES, cores):
+                if is_over(record):
+                    if before_it is None or not is_over(before_it):
                         progress.done(_line(record, cores))
                 elif len(record.launches) == 1 and not (before_it and before_it.launches):
                     progress.say(_line(record, cores))
@@ -233,7 +265,8 @@ def carry_on(
         raise NodeLost(f"{lost}; {_safe(writer, planned)}\n{further}") from None
     finally:
         launcher.close()
-    return conclude(replace(stored, records=tuple(records.values())), writer.path)
+    over = {record.name for record in records.values() if is_over(record)}
+    return conclude(replace(stored, records=tuple(records.values())), writer.path, over)
 
 
 def at_once(side_bytes: int = 0) -> int:
@@ -268,12 +301,13 @@ def _safe(writer: store.Writer, planned: Sequence[PairInfo]) -> str:
     return f"{writer.saved} of {len(planned)} pairs are safe in {writer.path}"
 
 
-def conclude(stored: Run, path: Path) -> int:
-    """Say what is still undecided, and where the results are. Returns the exit code."""
-    cores, records = stored.cores, stored.records
-    unfinished = set(stored.planned) - {record.name for record in records if complete(record, rules.RULES, cores)}
-    undecided = unfinished - {record.name for record in records if answered(record, rules.RULES, cores)}
-    without_memory = len(unfinished) - len(undecided)
+def conclude(stored: Run, path: Path, over: Collection[str] = ()) -> int:
+    """Say what is still undecided, and where the results are. Returns the exit code. over: names of pairs that need no
+    further launch, whatever this run alone says of them."""
+    records = stored.records
+    over = {*over, *(record.name for record in records if answered(record, rules.RULES, stored.cores))}
+    undecided = set(stored.planned) - over
+    without_memory = sum(record.name in over and lacks_memory(record) for record in records)
     if not stored.options.get("given"):
         open_pairs = [
             *([f"{plural(len(undecided), 'pair')} still undecided"] if undecided else []),

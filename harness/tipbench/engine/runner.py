@@ -15,12 +15,13 @@ import random
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tipbench.engine.allocation import FIRST, UNANSWERED, WHOLE_JOB, OpenPair, next_group
 from tipbench.engine.checks import MemoryPass, Start, checked, failed, measurable
 from tipbench.engine.handle import WorkerFailed
+from tipbench.engine.known import Effects, settled
 from tipbench.engine.launch import NextLaunch
 from tipbench.engine.launcher import compiles
 from tipbench.engine.profiles import Profile
@@ -77,6 +78,7 @@ class Plan:
         jobs: names of whole jobs that are checked, and launched until they are decided, before all other pairs and for
             at most `profile.first_jobs` of the budget.
         first: names of pairs that are checked, and launched once, before all but these.
+        decided: as `Known` has it.
     """
 
     profile: Profile
@@ -90,6 +92,7 @@ class Plan:
     budget_s: float = math.inf
     jobs: Sequence[str] = ()
     first: Sequence[str] = ()
+    decided: Mapping[str, Effects] = field(default_factory=dict)
 
 
 class Measurement(Protocol):
@@ -140,7 +143,7 @@ def answered(record: Record, rules: Rules, cores: int) -> bool:
 
 def complete(record: Record, rules: Rules, cores: int) -> bool:
     """Whether a pair needs no further launch and no memory pass."""
-    return answered(record, rules, cores) and not _lacks_memory(record)
+    return answered(record, rules, cores) and not lacks_memory(record)
 
 
 def first_of_tips(pairs: Sequence[PairInfo]) -> list[PairInfo]:
@@ -206,7 +209,7 @@ class _Runner:
         """Seconds of the budget that are reserved for the memory passes."""
         if math.isinf(self._plan.budget_s):
             return 0.0
-        sides = sum(len(measurable(record)) for record in self._open.values() if _lacks_memory(record))
+        sides = sum(len(measurable(record)) for record in self._open.values() if lacks_memory(record))
         return min(self._plan.profile.memory * self._plan.budget_s, self._memory_s() * sides)
 
     def _memory_s(self) -> float:
@@ -220,10 +223,12 @@ class _Runner:
         if record.launches and record.launches[0].card:
             self._carded.add(_job(record.info))
         if record.outcome == "measured":
-            self._undecided[record.name] = undecided(record, self._plan.rules, self._plan.cores)
+            plan = self._plan
+            is_settled = settled(record, plan.decided.get(record.name, {}), plan.cores)
+            self._undecided[record.name] = [] if is_settled else undecided(record, plan.rules, plan.cores)
             if record.info.scale == "macro" and not self._undecided[record.name]:
                 self._answered.add(record.info.tip["id"])
-            if self._undecided[record.name] or _lacks_memory(record):
+            if self._undecided[record.name] or lacks_memory(record):
                 self._open[record.name] = record
         return record
 
@@ -254,7 +259,7 @@ class _Runner:
         return self._plan.card_room is not None and any(why and why.code == NO_MEMORY for why in reasons)
 
     def _memory(self, records: Sequence[Record]) -> Iterator[Record]:
-        waiting = [record for record in records if _lacks_memory(record)]
+        waiting = [record for record in records if lacks_memory(record)]
         # Tips that pay come first: for them, what they cost in memory matters most.
         waiting.sort(key=self._pays, reverse=True)
         # A GPU's free memory is the same for all processes.
@@ -378,7 +383,8 @@ def _job(info: PairInfo) -> tuple[str, str]:
     return info.job, json.dumps(info.sizes, sort_keys=True)
 
 
-def _lacks_memory(record: Record) -> bool:
+def lacks_memory(record: Record) -> bool:
+    """Whether a pair still needs its memory pass."""
     return record.outcome == "measured" and any(
         variant.outcome == "measured" and not variant.one_off for variant in record.variants.values()
     )

@@ -169,6 +169,7 @@ def _record(record: Record) -> Record | None:
         variants={name: _variant(variant, tip) for name, variant in record.variants.items()},
         launches=tuple(map(_launch, record.launches)),
         wall_s=number(record.wall_s) or 0.0,
+        known_from=record.known_from if re.fullmatch("[0-9a-f]{32}", record.known_from) else "",
     )
 
 

@@ -253,6 +253,7 @@ class Record(_Explained):
         variants: results of each variant, by name.
         launches: in order.
         wall_s: seconds spent on the pair.
+        known_from: id of the earlier run that found `variants`; empty where this run did.
     """
 
     info: PairInfo
@@ -262,6 +263,7 @@ class Record(_Explained):
     variants: Mapping[str, VariantRecord] = field(default_factory=dict)
     launches: tuple[Launch, ...] = ()
     wall_s: Number = 0.0
+    known_from: str = ""
 
     @property
     def name(self) -> str:

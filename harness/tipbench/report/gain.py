@@ -70,7 +70,8 @@ def _brought(effect: Effect) -> tuple[str, str]:
     if effect.state.word == "open":
         undecided = f"undecided, between {in_percent(math.log(low))} and {in_percent(math.log(high))}{more}"
         return f"{undecided}{_further(result)}", f"{change(1, low)} to {change(1, high)}"
-    return f"{ratio(middle, low, high)}{more}", change(1, middle)
+    is_wide = effect.state.bound in effect.measure.wide
+    return f"{ratio(middle, low, high)}{more}{_further(result) if is_wide else ''}", change(1, middle)
 
 
 def _readings(result: Result, mean: Mean | None) -> str:

@@ -23,13 +23,14 @@ class Measure:
         of: ln of what the baseline takes over what the variant takes, in one run; None if not known.
         margin: effects within +-margin are of no practical size.
         spread: between runs of one machine.
-        bounds: what else is tried, as `pooling.state` has them.
+        bounds, wide: what else is tried, as `pooling.state` has them.
     """
 
     of: Callable[[Result], Mean | None]
     margin: float
     spread: Spread
     bounds: tuple[float, ...]
+    wide: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ class Effect:
 
     @cached_property
     def state(self) -> State:
-        return state(self.means, self.measure.spread, self.measure.margin, self.measure.bounds)
+        measure = self.measure
+        return state(self.means, measure.spread, measure.margin, measure.bounds, measure.wide)
 
     @cached_property
     def mean(self) -> Mean | None:
@@ -74,9 +76,16 @@ def effects(runs: Sequence[Sequence[Result]]) -> dict[Key, Effect]:
         known = _with_earlier(result, before)
         quantity = _quantity(known, result.claim)  # the newest run may have no reading of its own
         replicates = [older for older in before if _quantity(older, result.claim) == quantity]
-        means = [measure.of(replicate) for replicate in (*replicates, result)]
+        means = [measure.of(replicate) for replicate in _own((*replicates, result))]
         pooled_effects[result.key] = Effect(known, tuple(mean for mean in means if mean is not None), measure)
     return pooled_effects
+
+
+def _own(replicates: Sequence[Result]) -> Sequence[Result]:
+    """Those that count: what was read or counted once, and taken over by later runs, counts once."""
+    if replicates[-1].claim not in (Claim.LEANER, Claim.SOONER, Claim.STEADIER):
+        return replicates
+    return [result for result in replicates if not result.known_from] or replicates[-1:]
 
 
 TOGETHER: Mapping[str, tuple[str, ...]] = {
@@ -145,7 +154,7 @@ def _to_target(result: Result) -> Mean | None:
     return None if step is None or steps is None else product(step, steps)
 
 
-TIME = Measure(_time, MARGIN, TIMES, (0.02, 0.03, 0.05))
+TIME = Measure(_time, MARGIN, TIMES, (0.02, 0.03, 0.05), (0.08, 0.10))
 
 STEPS_MARGIN = math.log(1.05)
 """Steps to a target within 5 % are of no practical size."""

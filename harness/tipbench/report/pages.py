@@ -166,6 +166,7 @@ def _run(run: Run) -> dict[str, Any]:
         "machine": brief_lines(run.machine),
         "fields": field_rows(run.machine),
         "counts": counts(run),
+        "taken_over": sum(bool(record.known_from) for record in run.records),
         "missing": [*missing[:10], *["..."] * (len(missing) > 10)],
     }
 

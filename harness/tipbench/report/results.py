@@ -112,6 +112,7 @@ def _result(judgement: Judgement, of_run: Mapping[str, Any]) -> Result:
         break_even_steps=_break_even(judgement, step_s, *one_off) if is_measured else None,
         mechanism=variant.mechanism,
         equal=variant.equal,
+        known_from=readable(record.known_from),
         baseline_trainings=baseline.trainings,
         variant_trainings=variant.trainings,
         gpu=_gpu(judgement) if info.device == "cuda" and is_measured else {},

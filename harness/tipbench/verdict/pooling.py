@@ -122,16 +122,23 @@ def pooled(runs: Sequence[Mean], spread: Spread) -> Mean:
     return Mean(mean, math.sqrt(1 / total), min(total**-2 / unsure, math.fsum(run.freedom for run in runs)))
 
 
-def state(runs: Sequence[Mean], spread: Spread, margin: float, bounds: Sequence[float]) -> State:
+def state(
+    runs: Sequence[Mean], spread: Spread, margin: float, bounds: Sequence[float], wide: Sequence[float] = ()
+) -> State:
     """What runs, in the order they were made, say of an effect; OPEN if there are none.
 
     margin: effects within +-margin are of no practical size. bounds: rising shares that are tried, either way, for an
-    effect that is neither gain nor loss.
+    effect that is neither gain nor loss. wide: further ones, tried where all runs leave the effect open, so that a
+    later run replaces what they say.
     """
     current = OPEN
     for count in range(1, len(runs) + 1):
         current = _next(current, pooled(runs[:count], spread), margin, bounds)
-    return current
+    if current != OPEN or not runs:
+        return current
+    mean = pooled(runs, spread)
+    likely = (State("within", bound) for bound in wide)
+    return next((bounded for bounded in likely if _probability(bounded, mean, margin) >= SURE), OPEN)
 
 
 def _next(before: State, mean: Mean, margin: float, bounds: Sequence[float]) -> State:

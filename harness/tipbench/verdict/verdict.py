@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from tipbench.records.record import Launch, Record, VariantRecord
 from tipbench.tip.reason import Reason
 from tipbench.verdict.launches import gpu_medians, launch_effects, shortage
-from tipbench.verdict.rules import MARGIN, Rules, decide, first_decision, futile, p_of, standard_error
+from tipbench.verdict.rules import JOB_BOUND, MARGIN, Rules, decide, first_decision, futile, p_of, standard_error
 from tipbench.verdict.statistics import Estimate, Serial, discoveries, provisional, serial
 
 FALSE_DISCOVERY_RATE = 0.05
@@ -86,11 +86,12 @@ def _judge_variant(record: Record, variant: str, rules: Rules, cores: int) -> Ju
     )
     if verdict != "inconclusive":
         return judgement
+    is_small = _is_small_job(judgement)
     reasons = (
         _undecided_by(result, rules),
         shortage(launches),
         _disturbed(launches, effects),
-        *_ended(len(record.launches), effects, rules),
+        *(() if is_small else _ended(len(record.launches), effects, rules)),
     )
     smallest = math.exp(MARGIN + (result.high - result.low) / 2)
     return replace(judgement, smallest=smallest, reasons=tuple(filter(None, reasons)))
@@ -115,6 +116,13 @@ def _provisional(judgement: Judgement, effects: Sequence[float], launches: Seque
         reasons=tuple(filter(None, (few, busy, disturbed))),
         effects=tuple(effects),
     )
+
+
+def _is_small_job(judgement: Judgement) -> bool:
+    """Whether it is of a whole job whose interval at a look lies within JOB_BOUND."""
+    if judgement.record.info.scale != "macro" or judgement.p is None or not judgement.low or not judgement.high:
+        return False
+    return math.log(judgement.low) > -JOB_BOUND and math.log(judgement.high) < JOB_BOUND
 
 
 def _undecided_by(result: Estimate, rules: Rules) -> Reason:
@@ -216,10 +224,11 @@ def undecided(record: Record, rules: Rules, cores: int) -> list[str]:
     """The variants whose verdict further launches may still change; empty when the looks are used up.
 
     Only these go on: a sweep's clear points need not be timed again for the sake of its close ones, nor
-    one whose launches differ so much that all of them would hardly decide it.
+    one whose launches differ so much that all of them would hardly decide it, nor a whole job within JOB_BOUND.
     """
     if len(record.launches) >= rules.looks.launches[-1]:
         return []
-    open_ones = [judged.variant for judged in judge(record, rules, cores) if judged.verdict == "inconclusive"]
+    inconclusive = [judged for judged in judge(record, rules, cores) if judged.verdict == "inconclusive"]
+    open_ones = [judged.variant for judged in inconclusive if not _is_small_job(judged)]
     timed = {name: [launch for launch in record.launches if name in launch.variant] for name in open_ones}
     return [name for name in open_ones if not futile(launch_effects(timed[name], name, cores)[0], rules)]
