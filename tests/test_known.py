@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.made_up import both, count, info, launch, measured, run, tip, trainings
+from tipbench.engine.compiled import kept_for
 from tipbench.engine.known import AGAIN, Known, known, settled
 from tipbench.records.record import Record, Run
 from tipbench.report.answer import answers
@@ -111,3 +113,23 @@ def test_memory_that_was_taken_over_counts_once() -> None:
     )
     assert (alone.runs, twice.runs, anew.runs) == (1, 1, 2)
     assert twice.gain == alone.gain
+
+
+def test_what_is_compiled_is_kept_by_processor_commit_and_software(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = kept_for(NEW)
+    assert first is not None
+    (first / "inductor").mkdir()
+    assert kept_for(replace(NEW, id="5ec0d")) == first
+    elsewhere = kept_for(replace(NEW, machine={**NEW.machine, "stepping": 2}))
+    assert elsewhere not in (None, first)
+    assert (first / "inductor").exists(), "another machine with the same home empties nothing"
+    newer = kept_for(replace(NEW, machine={**NEW.machine, "torch": "2.16.0"}))
+    assert newer not in (None, first)
+    assert not first.exists()
+    assert kept_for(replace(NEW, commit="")) is None
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert kept_for(NEW) is None
