@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -115,7 +116,7 @@ def test_memory_that_was_taken_over_counts_once() -> None:
     assert twice.gain == alone.gain
 
 
-def test_what_is_compiled_is_kept_by_processor_commit_and_software(
+def test_what_is_compiled_is_kept_for_the_same_code_until_it_is_not_used_for_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -123,13 +124,21 @@ def test_what_is_compiled_is_kept_by_processor_commit_and_software(
     assert first is not None
     (first / "inductor").mkdir()
     assert kept_for(replace(NEW, id="5ec0d")) == first
-    elsewhere = kept_for(replace(NEW, machine={**NEW.machine, "stepping": 2}))
+    others = [{**NEW.machine, "stepping": 2}, {**NEW.machine, "torch": "2.16.0"}]
+    assert len({first, *(kept_for(replace(NEW, machine=machine)) for machine in others), None}) == 4
+    assert (first / "inductor").exists(), "another machine with the same home may be using it"
+    monkeypatch.setattr("platform.node", lambda: "another")
+    elsewhere = kept_for(NEW)
     assert elsewhere not in (None, first)
-    assert (first / "inductor").exists(), "another machine with the same home empties nothing"
-    newer = kept_for(replace(NEW, machine={**NEW.machine, "torch": "2.16.0"}))
-    assert newer not in (None, first)
+    os.utime(first, (0, 0))
+    assert kept_for(NEW) == elsewhere
     assert not first.exists()
+
+
+def test_nothing_is_kept_without_a_commit_or_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert kept_for(replace(NEW, commit="")) is None
+    assert kept_for(replace(NEW, commit=f"{NEW.commit}-dirty")) is None
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert kept_for(NEW) is None
