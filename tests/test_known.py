@@ -60,7 +60,7 @@ def test_another_commit_and_none_spare_no_check(other: dict[str, Any]) -> None:
 )
 def test_a_pair_that_has_changed_is_checked(more: dict[str, Any]) -> None:
     changed = [replace(pair, **more) for pair in PAIRS]
-    assert known(NEW, [before()], changed) == Known()
+    assert not known(NEW, [before()], changed).records
 
 
 def test_whole_trainings_are_drawn_anew() -> None:
@@ -89,6 +89,22 @@ def test_a_pair_is_decided_where_each_variant_is() -> None:
     both_decided = measured(several, {"a": 0.3, "b": 0.0})
     (effects,) = known(NEW, [run([both_decided])], [several]).decided.values()
     assert {name: len(launches) for name, launches in effects.items()} == {"a": 6, "b": 6}
+
+
+def test_a_pair_that_a_later_run_left_open_is_open() -> None:
+    about = info()
+    clear, unclear = (measured(about, {"optimized": 0.3}, spread=spread) for spread in (0.002, 0.5))
+    once = replace(clear, launches=clear.launches[:1])
+    assert known(NEW, [run([clear]), run([once])], [about]).decided
+    assert not known(NEW, [run([clear]), run([unclear])], [about]).decided
+
+
+def test_other_texts_and_another_line_leave_a_pair_decided_and_other_sizes_do_not() -> None:
+    def decides(**more: Any) -> bool:
+        return bool(known(NEW, [run([measured(PAIRS[0], {"optimized": 0.3})])], [replace(PAIRS[0], **more)]).decided)
+
+    assert decides(line=99, tip=tip(title="Put otherwise"))
+    assert not decides(sizes={"batch": 64})
 
 
 @pytest.mark.parametrize(("effect", "is_settled"), [(0.30, True), (0.27, True), (0.20, False), (0.40, False)])

@@ -1212,3 +1212,27 @@ def test_progress_is_shown_before_each_pass_and_never_within_one(machine: FakeMa
     launch = [{"build", "warm"}, {"block"}]
     assert [set(each) for each in passes[1:]] == [*launch * 4, {"ready"}, {"measure_memory"}]
     assert passes[0][0] == "results"
+
+
+@pytest.mark.parametrize(("expected", "launches"), [(math.log(2), 1), (math.log(3), 4)])
+def test_a_pair_that_earlier_runs_decided_gets_one_launch_if_that_is_as_expected(
+    machine: FakeMachine, expected: float, launches: int
+) -> None:
+    machine.step_s = {"baseline": 0.2, "optimized": 0.1}
+    before = {PAIRS[0].name: {"optimized": [expected - 0.001, expected, expected + 0.001] * 2}}
+    *_, record = machine.run(PAIRS[:1], replace(PLAN, decided=before))
+    assert len(record.launches) == launches
+
+
+def test_what_was_taken_over_is_not_checked_and_memory_that_is_read_is_this_runs_own(machine: FakeMachine) -> None:
+    over = replace(machine.measure(PAIRS[0]), launches=(), steps=0, known_from="c0ffee")
+    machine.requests.clear()
+    *_, record = machine.run(PAIRS[:1], begun={PAIRS[0].name: over})
+    assert (record.known_from, len(record.launches)) == ("c0ffee", 4)
+    assert not machine.commands("observe")
+    assert not machine.commands("measure_memory")
+    without = {name: replace(variant, memory={}, one_off={}) for name, variant in over.variants.items()}
+    *_, record = machine.run(PAIRS[:1], begun={PAIRS[0].name: replace(over, variants=without)})
+    assert record.known_from == ""
+    assert not machine.commands("observe")
+    assert machine.commands("measure_memory")

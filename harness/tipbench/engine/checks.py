@@ -194,7 +194,7 @@ class MemoryPass:
             except WorkerFailed as failure:
                 self._report(name, failure)
             worker.end()
-        return with_variants(self._record, {**before, **self._results})
+        return with_variants(replace(self._record, known_from=""), {**before, **self._results})
 
     def end(self) -> None:
         for worker in self._workers.values():

@@ -57,11 +57,15 @@ def known(run: Run, earlier: Sequence[Run], planned: Sequence[PairInfo]) -> Know
     decided: dict[str, Effects] = {}
     for before in earlier:
         for record in before.records:
-            if infos.get(record.name) != record.info or record.outcome != "measured":
+            info = infos.get(record.name)
+            if info is None or record.outcome != "measured" or _work(info) != _work(record.info):
                 continue
             if effects := _decided(record, before.cores):
                 decided[record.name] = effects
-            if before.commit == run.commit and _is_commit(run.commit) and not record.known_from:
+            elif len(record.launches) >= RULES.looks.launches[0]:  # what was decided once is open again
+                decided.pop(record.name, None)
+            is_same = info == record.info and before.commit == run.commit and _is_commit(run.commit)
+            if is_same and not record.known_from:
                 checked.setdefault(record.name, []).append((before, record))
     doubted = [name for name, found in checked.items() if len({_found(record) for _, record in found}) > 1]
     if doubted:
@@ -94,6 +98,11 @@ def _as_expected(record: Record, variant: str, before: Sequence[float], cores: i
     between = math.hypot(TIMES.small, TIMES.share * mean)
     deviation = math.hypot(statistics.stdev(before) * math.sqrt(1 + 1 / count), between)
     return abs(statistics.fmean(now) - mean) <= float(stdtrit(count - 1, (1 + EXPECTED) / 2)) * deviation
+
+
+def _work(info: PairInfo) -> tuple[object, ...]:
+    """What is timed: texts and lines may change without a change of it."""
+    return info.code, info.sizes, info.device, info.flush_l2
 
 
 def _decided(record: Record, cores: int) -> Effects:

@@ -253,7 +253,7 @@ class Record(_Explained):
         variants: results of each variant, by name.
         launches: in order.
         wall_s: seconds spent on the pair.
-        known_from: id of the earlier run that found `variants`; empty where this run did.
+        known_from: id of the earlier run that found all of `variants`; empty where this run found any.
     """
 
     info: PairInfo
