@@ -327,7 +327,7 @@ def test_what_is_said_of_a_tip_across_machines(
 @pytest.mark.parametrize(
     ("other", "word"),
     [
-        (a(0.02, spread=0.1, launches=18), "can't tell"),  # one that decided nothing is no second machine
+        (a(0.02, spread=0.3, launches=18), "can't tell"),  # one that decided nothing is no second machine
         (Record(info(), "skipped", Reason("needs.gpus", {"wanted": 2, "found": 0})), "only seen on one"),
     ],
 )
@@ -632,7 +632,7 @@ def test_what_none_can_try_is_a_line_and_no_row() -> None:
 
 def test_memory_and_what_is_undecided_are_shown_as_they_are() -> None:
     leaner = a(0.0, of=tip("lean", Claim.LEANER, title="lean"), memory=both(400, 900), about={"scale": "macro"})
-    open_ = a(0.02, "Open", of=tip("open", title="open"), spread=0.1, launches=18, about={"scale": "macro"})
+    open_ = a(0.02, "Open", of=tip("open", title="open"), spread=0.3, launches=18, about={"scale": "macro"})
     _, (_, _, *rows) = first_screen(against(on("A", leaner, open_), on("B", leaner, open_)))
     assert rows[0] == ["lean", "Other jobs", "**use it** -50 % memory", "**use it** -50 % memory"]
     assert re.fullmatch(r"\*\*can't tell\*\* -\S+ % to \+\S+ %", rows[1][2])

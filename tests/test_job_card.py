@@ -98,6 +98,6 @@ def test_a_job_is_shown_once_with_all_its_pairs() -> None:
     )
     records = [replace(one, launches=(replace(one.launches[0], card=card), *one.launches[1:])), two, micro]
     text = render(run(records), [], "md").decode()
-    row = "| TrainGPT | batch 32 | 5.0 M | 17.5 G | 800.0 M | 10.0 s | 10 / 20 / 50 / 20 | 2 pairs |"
+    row = "| TrainGPT | batch 32 | 5.0 M | 17.5 G | 800.0 M | 10.0 s | 10 / 20 / 50 / 20 | made-up.One, made-up.Two |"
     assert text.count("| TrainGPT |") == text.count(row) == 1
     assert "## The jobs" not in render(run(records[1:]), [], "md").decode()
