@@ -55,10 +55,7 @@ def biases_taken_away(step: Step) -> int:
 TIP = Tip(
     id="no-bias-before-bn",
     title="Leave out the bias of convolutions before batch normalisation",
-    do=(
-        "convolution = nn.Conv2d(channels, filters, kernel_size=3, padding=1, bias=False)\n"
-        "nn.Sequential(convolution, nn.BatchNorm2d(filters))"
-    ),
+    do=("nn.Sequential(nn.Conv2d(channels, filters, kernel_size=3, padding=1, bias=False), nn.BatchNorm2d(filters))"),
     guide=("A1.3", "B9"),
     claim=Claim.FASTER,
     mechanism=falls("biases that batch normalisation takes away", biases_taken_away),

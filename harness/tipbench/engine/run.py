@@ -136,7 +136,9 @@ def measured(options: Options) -> tuple[int, Path]:
             for record in checked:
                 writer.append(record)
             stored, budget_s = replace(stored, records=checked), options.budget_s or math.inf
-            return carry_on(stored, planned, discovery, options, nodes, writer, budget_s, found), writer.path
+            # Not where a run is resumed: its header may be somebody else's, and would choose the folder.
+            kept = None if nodes or options.shared or options.fresh else kept_for(stored)
+            return carry_on(stored, planned, discovery, options, nodes, writer, budget_s, found, kept), writer.path
 
 
 def known_before(stored: Run, planned: Sequence[PairInfo], options: Options, path: Path) -> Known:
@@ -204,8 +206,10 @@ def carry_on(
     writer: store.Writer,
     budget_s: float,
     found: Known,
+    kept: Path | None = None,
 ) -> int:
-    """Measure what `stored.records` does not hold yet, saving what is learnt of a pair as soon as it is known."""
+    """Measure what `stored.records` does not hold yet, saving what is learnt of a pair as soon as it is known. found:
+    what earlier runs did. kept: as `Launcher` has it."""
     cores = stored.cores
     records = {record.name: record for record in stored.records}
     continued = to_continue(stored)
@@ -216,7 +220,6 @@ def carry_on(
         f"{plural(len(left), 'pair')} on {stored.machine['name']}, {stored.options['profile']} profile, "
         f"into {writer.path}"
     )
-    kept = None if nodes or options.shared or options.fresh else kept_for(stored)
     launcher = Launcher(options.pairs, stored.controls, nodes, options.shared, kept)
     profile = PROFILES[stored.options["profile"]]
     plan = Plan(
