@@ -71,8 +71,8 @@ class Launcher:
         kept: Path | None = None,
     ) -> None:
         """nodes: the other nodes over which variants with ranks are spread. shared: a folder in which several runs of
-        the same code share what they compile; None: this run's own. kept: in place of the part of it that is empty
-        for no check and no launch."""
+        the same code share what they compile; None: this run's own. kept: in its place, where checks and launches
+        keep what they compile."""
         self.folder = folder
         self.nodes = nodes
         self.controls = controls

@@ -53,6 +53,7 @@ CARD_CHECK_BYTES = 12 << 30
 """The same on the host for a pair at the size of a GPU."""
 
 MOST_ON_CARD = 4
+"""As `MOST_AT_ONCE`, on a GPU."""
 
 Earlier = Callable[[Path, Run], Sequence[Run]]
 
@@ -131,6 +132,7 @@ def measured(options: Options) -> tuple[int, Path]:
         )
         with store.create(options.results, stored) as writer:
             found = known_before(stored, planned, options, writer.path)
+            _tell(found)
             given = [record for record in options.checked if record.info in planned]
             checked = tuple({record.name: record for record in (*found.records.values(), *given)}.values())
             for record in checked:
@@ -142,8 +144,12 @@ def measured(options: Options) -> tuple[int, Path]:
 
 
 def known_before(stored: Run, planned: Sequence[PairInfo], options: Options, path: Path) -> Known:
-    """What earlier runs of the machine found; tells whoever waits for the run."""
-    found = Known() if options.fresh else known(stored, options.earlier(path, stored), planned)
+    """What earlier runs of the machine found."""
+    return Known() if options.fresh else known(stored, options.earlier(path, stored), planned)
+
+
+def _tell(found: Known) -> None:
+    """Tell whoever waits for a run what it takes over."""
     if found.doubted:
         print(
             f"tipbench: earlier runs found different things of {', '.join(found.doubted)}: all is checked anew",
@@ -155,7 +161,6 @@ def known_before(stored: Run, planned: Sequence[PairInfo], options: Options, pat
             "goes to what is open (--fresh: all anew)",
             file=sys.stderr,
         )
-    return found
 
 
 @contextmanager
