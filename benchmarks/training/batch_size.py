@@ -35,6 +35,7 @@ TIP = Tip(
         "loader = DataLoader(data, batch_size={batch}, shuffle=True, drop_last=True)\n"
         'for group in optimizer.param_groups: group["lr"] = rate  # tuned anew for this batch size'
     ),
+    when="you train in batches as small as 16",
     against="batches of 16",
     guide=("B2",),
     claim=Claim.SOONER_AT_TARGET,
