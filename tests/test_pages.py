@@ -61,7 +61,7 @@ def test_what_to_do_comes_before_how_to_read_it_before_the_evidence(made: Run) -
             "## Not possible here",
         ),
         *("## The machine", "## How to read this", "## This run", "17 pairs planned"),
-        *("# Use the channels_last", "(A/A controls)", "How to read a verdict"),
+        *("# Use the channels_last", "## Controls", "How to read a verdict"),
     )
     places = list(map(markdown(made).index, parts))
     assert places == sorted(places)

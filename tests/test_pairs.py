@@ -253,7 +253,7 @@ def _with_settings(settings: ProcessSettings) -> dict[str, Any]:
 def test_a_file_is_one_tip(file: Path) -> None:
     module = load(file, BENCHMARKS)
     assert isinstance(module.TIP, Tip)
-    assert module.TIP.id == ("control" if file.stem == "limit" else file.stem.replace("_", "-"))
+    assert module.TIP.id == ("control" if file.stem in ("limit", "control_jobs") else file.stem.replace("_", "-"))
     assert module.__doc__
     pairs = pair_classes(module)
     assert pairs

@@ -22,10 +22,11 @@ from tipbench.engine import runner
 from tipbench.engine.checks import CHECK_SEEDS
 from tipbench.engine.handle import WorkerFailed
 from tipbench.engine.launch import TRIED, rounds_enough, rounds_of
+from tipbench.engine.order import answered, complete
 from tipbench.engine.profiles import PROFILES, Profile
 from tipbench.engine.purpose import Purpose
 from tipbench.engine.run import card_room
-from tipbench.engine.runner import Plan, answered, complete, measure, run
+from tipbench.engine.runner import Plan, measure, run
 from tipbench.machine.proc import DENIED, UNAVAILABLE
 from tipbench.records.record import Launch, PairInfo, Record, VariantInfo
 from tipbench.tip.pair import Claim, Equal
@@ -530,6 +531,38 @@ def test_every_launch_from_the_sixth_may_be_the_last(spread: float, count: int) 
     assert len(machine.measure(info(), replace(PLAN, rules=rules.RULES)).launches) == count
 
 
+@pytest.mark.parametrize("scale", ["macro", "micro"])
+def test_of_a_whole_job_what_the_answer_is_about_is_timed_first(scale: str) -> None:
+    machine = FakeMachine({"baseline": 0.1, "optimized": 0.1, "clear": 0.05, "close": 0.1}, spread=0.018)
+    about = info("Several", ["clear", "optimized", "close"], scale=scale, worded="optimized")
+    record = machine.measure(about)
+    timed = [set(launch.variant) - {"baseline"} for launch in record.launches]
+    if scale == "micro":
+        assert timed[0] == {"clear", "optimized", "close"}
+    else:
+        count = timed.index({"clear", "close"})
+        assert timed == [*[{"optimized"}] * count, *[{"clear", "close"}] * 4, *[{"close"}] * (count - 4)]
+    assert answered(record, FIRST, 2)
+    close = "inconclusive" if scale == "macro" else "at most 3 %"
+    assert {judged.verdict for judged in judge(record, FIRST, 2)} == {"faster", close}, "a job within 5 % is done"
+    assert Record.from_json(record.to_json()) == record
+
+
+def test_further_ways_are_timed_where_the_one_that_is_asked_for_cannot_be() -> None:
+    machine = FakeMachine({"baseline": 0.1, "optimized": 0.1, "other": 0.05})
+    machine.before = failing("error", "results", "optimized")
+    record = machine.measure(info("Several", ["optimized", "other"], scale="macro", worded="optimized"))
+    assert [set(launch.variant) for launch in record.launches] == [{"baseline", "other"}] * 4
+
+
+def test_sides_that_come_later_are_timed_alone_in_their_first_launch() -> None:
+    machine = FakeMachine({"baseline": 0.1, "optimized": 0.05, "other": 0.05})
+    machine.alone_s, machine.helpers["threads"] = machine.step_s, True
+    record = machine.measure(info("Several", ["optimized", "other"], scale="macro", worded="optimized"))
+    looked = [set(launch.stretches) for launch in record.launches]
+    assert looked == [{"baseline", "optimized"}, *[set()] * 3, {"baseline", "other"}, *[set()] * 3]
+
+
 def test_a_variant_that_is_decided_leaves_the_further_launches() -> None:
     machine = FakeMachine({"baseline": 0.01, "clear": 0.005, "close": 0.01}, spread=0.04)
     record = machine.measure(info(variants=["clear", "close"]))
@@ -577,15 +610,14 @@ def test_a_whole_job_of_each_tip_has_a_number_before_other_pairs_are_checked(at_
     nowhere = info("Nowhere", tip=tip("other"), scale="macro", why=Reason("needs.cuda", {"wanted": 1}))
     whole = info("Whole", tip=tip("other"), scale="macro")
     pairs = [info("Alone"), info("Another"), info("Operation", tip=tip("other")), nowhere, whole]
-    learnt = [
-        (record.info.pair, len(record.launches))
-        for record in close().run(pairs, replace(PLAN, at_once=at_once))
-        if record.outcome == "measured"
-    ]
+    records = [one for one in close().run(pairs, replace(PLAN, at_once=at_once)) if one.outcome == "measured"]
+    learnt = [(record.info.pair, len(record.launches)) for record in records]
     assert set(learnt[:2]) == {("Alone", 0), ("Whole", 0)}
     assert set(learnt[2:4]) == {("Alone", 1), ("Whole", 1)}
-    assert set(learnt[4:6]) == {("Another", 0), ("Operation", 0)}
-    assert set(learnt[6:8]) == {("Another", 1), ("Operation", 1)}
+    assert learnt[4:6] == [("Another", 0), ("Another", 1)], "its tip has no whole job"
+    begin = learnt.index(("Operation", 0))
+    done = {record.info.pair for record in records[:begin] if answered(record, FIRST, 2)}
+    assert done == {"Alone", "Whole", "Another"}
 
 
 def test_pairs_are_checked_at_the_same_time(machine: FakeMachine) -> None:
@@ -1212,6 +1244,20 @@ def test_progress_is_shown_before_each_pass_and_never_within_one(machine: FakeMa
     launch = [{"build", "warm"}, {"block"}]
     assert [set(each) for each in passes[1:]] == [*launch * 4, {"ready"}, {"measure_memory"}]
     assert passes[0][0] == "results"
+
+
+def test_one_launch_of_all_confirms_what_earlier_runs_decided_of_a_whole_job() -> None:
+    machine = FakeMachine({"baseline": 0.2, "optimized": 0.1, "other": 0.1})
+    about = info("Several", ["optimized", "other"], scale="macro", worded="optimized")
+    expected = [math.log(2) - 0.001, math.log(2), math.log(2) + 0.001] * 2
+    for decided, sides in (
+        (("optimized", "other"), [{"optimized", "other"}]),
+        (("optimized",), [{"optimized"}, *[{"other"}] * 4]),
+        (("other",), [*[{"optimized"}] * 4, {"other"}]),
+    ):
+        plan = replace(PLAN, decided={about.name: dict.fromkeys(decided, expected)})
+        *_, record = machine.run([about], plan)
+        assert [set(launch.variant) - {"baseline"} for launch in record.launches] == sides
 
 
 @pytest.mark.parametrize(("expected", "launches"), [(math.log(2), 1), (math.log(3), 4)])

@@ -119,7 +119,7 @@ def by_rule(size: int) -> Choose:
     def choose(run: Run) -> list[int]:
         pairs = [
             OpenPair(str(pair), len(run.effects[pair]), {"optimized": run.effects[pair]}, run.costs_s[pair])
-            for pair in sorted(run.open)
+            for pair in [pair for pair in run.fitting() if not run.effects[pair]] or sorted(run.open)
         ]
         return [int(name) for name in next_group(pairs, LOOKS, size, BUDGET_S - run.now_s, str(run.last), run.draw)]
 

@@ -264,7 +264,7 @@ def test_a_record_is_of_the_pair_that_its_line_names_and_holds_no_launches(path:
 def test_a_launch_that_lacks_the_blocks_of_a_variant_is_refused(timed: Run) -> None:
     data = changed(timed.records[0], f"{LAUNCH}.rounds", 8)
     data["launches"][0]["variant"] = ["baseline"] * 16
-    with pytest.raises(MalformedRecord, match="launch 1 lacks the blocks of optimized"):
+    with pytest.raises(MalformedRecord, match="launch 1 holds the blocks of baseline"):
         Record.from_json(data)
 
 

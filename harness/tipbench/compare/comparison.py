@@ -15,7 +15,8 @@ from tipbench.report.answer import Answer, answers
 from tipbench.report.earlier import is_same_machine
 from tipbench.report.grade import NOT, SAME, STATE, Facts, Grade, facts, grade
 from tipbench.report.measure import Effect, effects
-from tipbench.report.result import CONTROL, Key, Result
+from tipbench.report.result import Key, Result
+from tipbench.tip.pair import CONTROL
 from tipbench.tip.wording import plain, value
 from tipbench.verdict.pooling import TIMES, Mean, pooled
 
@@ -276,7 +277,7 @@ class Comparison:
             f"{key[1]} {cells[index].word} in {self.labels[index]}"
             for key, cells in self.cells.items()
             for index in self.comparable
-            if key[0] == CONTROL and cells[index].word in ("faster", "slower")
+            if self.references[key].is_identical and cells[index].word in ("faster", "slower")
         ]
 
     @cached_property

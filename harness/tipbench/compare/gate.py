@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 from tipbench.compare.comparison import Cell, Comparison, row_name
 from tipbench.compare.means import difference
-from tipbench.report.result import CONTROL, Key
+from tipbench.report.result import Key
+from tipbench.tip.pair import CONTROL
 from tipbench.tip.wording import plain, plural, ratio
 from tipbench.verdict.pooling import Mean
 from tipbench.verdict.rules import AT_MOST, MARGIN

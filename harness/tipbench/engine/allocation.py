@@ -1,7 +1,7 @@
 """Which pairs get the next launches of a run: pure, without processes, a clock or files.
 
-After one launch of every pair, the pair whose verdict is expected to need the fewest seconds gets the next launch. For
-simulations of this rule and of others see harness/decisions.md, "Which pair is launched next".
+The pair whose verdict is expected to need the fewest seconds gets the next launch. For simulations of this rule and of
+others see harness/decisions.md, "Which pair is launched next".
 """
 
 from __future__ import annotations
@@ -13,10 +13,6 @@ from dataclasses import dataclass
 
 from tipbench.verdict.further import launches_left, usual_variance
 from tipbench.verdict.statistics import Looks
-
-FIRST = 1
-"""Launches that every pair gets before any pair is preferred, so that each has a number (harness/decisions.md, "First
-launches of every pair")."""
 
 EVERY = 4
 """Every EVERY-th launch goes to the pair that gains most from a launch, so that no pair starves."""
@@ -39,8 +35,8 @@ class OpenPair:
 
     Attributes:
         name: of the pair.
-        launches: how many it has.
-        effects: of each undecided variant, its effect (log ratio) in each launch that counts, in order.
+        launches: how many there are of the variants that its next launch times.
+        effects: of each of those, its effect (log ratio) in each launch that counts, in order.
         cost_s: expected duration of its next launch, with its share of the preparation (s).
         worth: of its verdict, without unit; with twice the worth a verdict may take twice as long.
     """
@@ -88,8 +84,6 @@ def _chosen(pairs: Sequence[OpenPair], seconds: Mapping[str, float], size: int, 
 
 
 def _most_urgent(pairs: Sequence[OpenPair], seconds: Mapping[str, float], place: int) -> OpenPair:
-    if early := [pair for pair in pairs if pair.launches < FIRST]:
-        return min(early, key=lambda pair: (pair.launches, pair.cost_s))
     if place % EVERY == EVERY - 1:
         return max(pairs, key=_gain)
     return min(pairs, key=lambda pair: (seconds[pair.name], -_gain(pair)))

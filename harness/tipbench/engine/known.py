@@ -4,7 +4,7 @@ Checks and memory are taken over from the newest run that found them itself, if 
 describes the pair is equal: its code, sizes and needs. Whole trainings are never taken over, as each run draws its own.
 Of every AGAIN pairs one is checked all the same. If two runs ever disagree on a pair, nothing at all is taken over.
 
-A pair that an earlier run decided gets one launch. It gets all others too where that launch is none that the earlier
+A variant that an earlier run decided gets one launch. It gets all others too where that launch is none that the earlier
 ones lead one to expect: a verdict that chance brought is found out so.
 """
 
@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 
 from scipy.special import stdtrit
 
-from tipbench.engine.checks import measurable
 from tipbench.records.record import PairInfo, Record, Run
 from tipbench.verdict.launches import launch_effects
 from tipbench.verdict.pooling import TIMES
@@ -41,7 +40,7 @@ class Known:
 
     Attributes:
         records: by the pair's name, its checks and memory, without launches.
-        decided: by the pair's name, the effects of pairs that an earlier run decided.
+        decided: by the pair's name, the effects of variants that an earlier run decided.
         doubted: names of pairs on which runs disagree; then `records` is empty.
     """
 
@@ -60,13 +59,11 @@ def known(run: Run, earlier: Sequence[Run], planned: Sequence[PairInfo]) -> Know
             info = infos.get(record.name)
             if info is None or record.outcome != "measured" or _work(info) != _work(record.info):
                 continue
-            if effects := _decided(record, before.cores):
-                decided[record.name] = effects
-            elif len(record.launches) >= RULES.looks.launches[0]:  # what was decided once is open again
-                decided.pop(record.name, None)
+            decided[record.name] = _decided(record, before.cores, decided.get(record.name, {}))
             is_same = info == record.info and before.commit == run.commit and _is_commit(run.commit)
             if is_same and not record.known_from:
                 checked.setdefault(record.name, []).append((before, record))
+    decided = {name: effects for name, effects in decided.items() if effects}
     doubted = [name for name, found in checked.items() if len({_found(record) for _, record in found}) > 1]
     if doubted:
         return Known(decided=decided, doubted=doubted)
@@ -81,12 +78,12 @@ def known(run: Run, earlier: Sequence[Run], planned: Sequence[PairInfo]) -> Know
     return Known(records, decided)
 
 
-def settled(record: Record, effects: Effects, cores: int) -> bool:
-    """Whether a pair needs no further launch, as each variant has one that is like those that decided it.
+def settled(record: Record, effects: Effects, cores: int) -> list[str]:
+    """The variants of a pair that need no further launch, as they have one that is like those that decided them.
 
     effects: of the pair, in `Known.decided`; empty where nothing was decided.
     """
-    return bool(effects) and all(_as_expected(record, name, effects[name], cores) for name in effects)
+    return [name for name in effects if _as_expected(record, name, effects[name], cores)]
 
 
 def _as_expected(record: Record, variant: str, before: Sequence[float], cores: int) -> bool:
@@ -105,13 +102,16 @@ def _work(info: PairInfo) -> tuple[object, ...]:
     return info.code, info.sizes, info.device, info.flush_l2
 
 
-def _decided(record: Record, cores: int) -> Effects:
-    """Of all variants that can be measured; empty where one is not decided."""
-    judged = {verdict.variant: verdict for verdict in judge(record, RULES, cores)}
-    of_variants = [judged[variant.name] for variant in measurable(record) if variant.name != "baseline"]
-    if any(verdict.verdict == "inconclusive" for verdict in of_variants):
-        return {}
-    return {verdict.variant: verdict.effects for verdict in of_variants}
+def _decided(record: Record, cores: int, before: Effects) -> Effects:
+    """Of the variants that are decided. before: the same by earlier runs, which holds for those that too few launches
+    timed to decide them: what was decided once may be open again."""
+    found = dict(before)
+    for judged in judge(record, RULES, cores):
+        if judged.p is not None and judged.verdict != "inconclusive":
+            found[judged.variant] = judged.effects
+        elif judged.p is not None:
+            found.pop(judged.variant, None)
+    return found
 
 
 def _found(record: Record) -> tuple[object, ...]:

@@ -121,8 +121,8 @@ class NextLaunch:
             self.prepared_s += time.monotonic() - began
 
     def measure(self) -> Record:
-        """The record with this launch added. The first launch sets the steps per block and the maximum number of rounds
-        of all launches.
+        """The record with this launch added. The pair's first launch sets the steps per block of all, and the first of
+        its variants their maximum number of rounds.
 
         Raises WorkerFailed, also where a side works ahead between its blocks.
         """
@@ -133,7 +133,8 @@ class NextLaunch:
             return [[self._block(name, steps) for name in order] for order in islice(turns, max(0, count))]
 
         optimized = [variant.name for variant in self._variants[1:]]
-        if before := self._record.launches:
+        earlier = self._record.launches
+        if before := [launch for launch in earlier if not set(optimized).isdisjoint(launch.variant)]:
             most = before[0].rounds
             if len(before) >= CAP_RAISED:
                 most = max(most, self._profile.most_rounds(sum(before[0].seconds) / most))
@@ -150,16 +151,16 @@ class NextLaunch:
                 rounds += more(self._profile.rounds_for(spread, self.prepared_s, round_s) - len(rounds))
         launch = self._launch_of(rounds)
         # All launches of a pair are judged alike, also those that were made before an interruption.
-        by_stretch = before[0].by_stretch if before else self._loads
-        if by_stretch or (self._has_threads and not self._loads and suspicious(before)):
+        by_stretch = earlier[0].by_stretch if earlier else self._loads
+        if by_stretch or (self._has_threads and not self._loads and suspicious(earlier, self._sharing())):
             stretches = self._stretches(launch, steps, every=by_stretch)
             launch = replace(launch, stretches=stretches, by_stretch=by_stretch)
         for variant in self._variants:
-            if ahead := works_ahead((*before, launch), variant.name):
+            if ahead := works_ahead((*earlier, launch), variant.name):
                 raise WorkerFailed(ahead, variant.name)
         if self._card:
             launch = replace(launch, card=self._alone("baseline").ask("job_card", seed=self._seed))
-        return replace(self._record, steps=steps, launches=(*before, launch))
+        return replace(self._record, steps=steps, launches=(*earlier, launch))
 
     def end(self) -> None:
         for worker in self._workers.values():
@@ -188,6 +189,11 @@ class NextLaunch:
             block = self._alone(variant).ask("block", variant=variant, steps=steps, again=again)
         return {"variant": variant, **block}
 
+    def _sharing(self) -> list[str]:
+        """The sides that share their process with another."""
+        settings = [variant.settings for variant in self._variants]
+        return [variant.name for variant in self._variants if settings.count(variant.settings) > 1]
+
     def _stretches(self, launch: Launch, steps: int, every: bool) -> dict[str, tuple[float, ...]]:
         """Each side that shares its process, timed alone in a fresh one for as long as the blocks of both sides in
         this launch: there nothing can be computed while another side is timed.
@@ -204,10 +210,9 @@ class NextLaunch:
         if self._running and not self._by_stretch:
             self._running.pause()
             self._running = None
-        settings = [variant.settings for variant in self._variants]
         for variant in self._variants:
-            if every or settings.count(variant.settings) > 1:
-                name = variant.name
+            name = variant.name
+            if every or name in self._sharing():
                 both_s = blocks_s[name] + (longest if name == "baseline" else blocks_s["baseline"])
                 longest_s = STRETCH_DEADLINES * self._record.info.deadline
                 seconds = min(self._profile.longest_s if every else both_s, longest_s)
@@ -287,16 +292,17 @@ def rounds_of(names: Sequence[str], seed: int) -> Iterator[list[str]]:
 
 def rounds_enough(launches: Sequence[Launch], variant: str, most: int) -> int:
     """Rounds with which a further launch's noise is FINE times the distance of the variant's effect from the margins;
-    `most` if the effect lies within them.
+    `most` if the effect lies within them, or if no launch has timed the variant.
 
     An effect far from the margins needs less time than one near them. Only finished launches decide: a launch's own
     results must not decide how many of its rounds count.
     """
-    effects = [effect for launch in launches for effect in round_effects(launch, variant)]
-    target_noise = FINE * (abs(median(effects)) - MARGIN)
+    timed = [launch for launch in launches if variant in launch.variant]
+    effects = [effect for launch in timed for effect in round_effects(launch, variant)]
+    target_noise = FINE * (abs(median(effects)) - MARGIN) if effects else 0.0
     if target_noise <= 0:
         return most
-    fewest = FEWEST_LONG if sum(launches[0].seconds) >= LONG_ROUND_S * launches[0].rounds else FEWEST
+    fewest = FEWEST_LONG if sum(timed[0].seconds) >= LONG_ROUND_S * timed[0].rounds else FEWEST
     return max(fewest, math.ceil((deviation(effects) / target_noise) ** 2))
 
 

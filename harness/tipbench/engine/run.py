@@ -18,13 +18,14 @@ import psutil
 from tipbench import __version__
 from tipbench.engine.compiled import kept_for
 from tipbench.engine.follower import follow
-from tipbench.engine.known import Known, known, settled
+from tipbench.engine.known import Known, known
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.lock import only_run
 from tipbench.engine.nodes import NodeLost, Nodes, Place, digest, gathered
+from tipbench.engine.order import answered, complete, lacks_memory
 from tipbench.engine.profiles import PROFILES
 from tipbench.engine.progress import Progress
-from tipbench.engine.runner import Plan, answered, complete, lacks_memory, run
+from tipbench.engine.runner import Plan, run
 from tipbench.errors import UserError
 from tipbench.machine import describe
 from tipbench.machine.controls import controls
@@ -38,6 +39,7 @@ from tipbench.suite.discover import Discovery, discover
 from tipbench.suite.files import BENCHMARKS
 from tipbench.suite.selection import first_of_tasks, of_a_short_run, select, with_controls
 from tipbench.tip.needs import available_cores
+from tipbench.tip.pair import CONTROL
 from tipbench.tip.reason import in_words
 from tipbench.tip.wording import plural, ratio
 from tipbench.verdict import rules
@@ -113,8 +115,9 @@ def measured(options: Options) -> tuple[int, Path]:
     whole = not options.names and not options.expression and not options.folder
     if whole and PROFILES[options.profile].first_jobs:
         chosen = of_a_short_run(chosen)
+        pairs = of_a_short_run(pairs)
     # What is given has a control of its own: the job beside itself.
-    own = [info for info in pairs if info.tip["id"] == "control" and not options.given]
+    own = [info for info in pairs if info.tip["id"] == CONTROL and not options.given]
     planned = with_controls(chosen, own, whole)
     controlled = {} if options.bare else controls(discovery.threads)
     about = describe.describe()
@@ -241,10 +244,16 @@ def carry_on(
         jobs=[info.name for info in first_of_tasks(planned)] if profile.first_jobs else (),
         first=options.first,
         decided=found.decided,
+        alike=bool(stored.options.get("given")),
     )
 
     def is_over(record: Record) -> bool:
-        return answered(record, rules.RULES, cores) or settled(record, found.decided.get(record.name, {}), cores)
+        return answered(record, rules.RULES, cores, found.decided.get(record.name))
+
+    def is_news(before: Record, now: Record) -> bool:
+        """Whether it has its first number, or a verdict on one more variant."""
+        then, words = ([judged.verdict for judged in judge(record, rules.RULES, cores)] for record in (before, now))
+        return not before.launches or then != words
 
     go_on = store.resume_command(writer.path, options.folder)
     if stored.options.get("given"):  # the run is a part of an advice: DIR/PART/MACHINE/FILE
@@ -261,7 +270,7 @@ def carry_on(
                 if is_over(record):
                     if before_it is None or not is_over(before_it):
                         progress.done(_line(record, cores))
-                elif len(record.launches) == 1 and not (before_it and before_it.launches):
+                elif record.launches and (not before_it or is_news(before_it, record)):
                     progress.say(_line(record, cores))
     except KeyboardInterrupt:
         progress.say(f"interrupted: {_safe(writer, planned)}\ncontinue with: {go_on}")
@@ -337,8 +346,11 @@ def _line(record: Record, cores: int) -> str:
     if record.outcome != "measured":
         kind = f"{record.kind}: " if record.kind else ""
         return f"{record.name}: {record.outcome}: {kind}{record.reason}"
+    timed = {name for launch in record.launches for name in launch.variant}
     verdicts = []
     for judged in judge(record, rules.RULES, cores):
+        if timed and judged.variant_record.outcome == "measured" and judged.variant not in timed:
+            continue
         name = "" if judged.variant == "optimized" else f"{judged.variant} "
         verdicts.append(f"{name}{verdict(judged)}")
     return f"{record.name}: {'; '.join(verdicts)} ({record.wall_s:.0f} s)"

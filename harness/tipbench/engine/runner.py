@@ -1,10 +1,12 @@
 """Measures pairs: what is checked, what is timed next, when to stop. Yields each new result, and prints nothing.
 
-A short run begins with a few whole jobs, and launches them until they are decided. Otherwise one pair of each tip is
-checked first, several in parallel, and launched once; then all other pairs are. Launches are
-prepared in groups, each launch of another pair, and paused; then each is measured with nothing else running. After the
-first launches `allocation` chooses the next. Memory is measured early where it is what a tip claims, and otherwise when
-no pair is open or time runs short.
+One pair of each tip is checked first, several in parallel, and launched once; then all other whole jobs are, as a tip's
+answer depends on them. Further launches of these follow, chosen by `allocation`, and operations alone in what time is
+left. Of a whole job the variant that the answer is about is timed first, and the others once that is decided. A short
+run begins with a few whole jobs, and launches them until they are decided.
+
+Launches are prepared in groups, each launch of another pair, and paused; then each is measured with nothing else
+running. Memory is measured early where it is what a tip claims, and otherwise when no pair is open or time runs short.
 """
 
 from __future__ import annotations
@@ -18,19 +20,20 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from tipbench.engine.allocation import FIRST, UNANSWERED, WHOLE_JOB, OpenPair, next_group
+from tipbench.engine.allocation import UNANSWERED, WHOLE_JOB, OpenPair, next_group
 from tipbench.engine.checks import MemoryPass, Start, checked, failed, measurable
 from tipbench.engine.handle import WorkerFailed
-from tipbench.engine.known import Effects, settled
+from tipbench.engine.known import Effects
 from tipbench.engine.launch import NextLaunch
 from tipbench.engine.launcher import compiles
+from tipbench.engine.order import FIRST, about, first_of_tips, lacks_memory, of_answers, open_variants
 from tipbench.engine.profiles import Profile
 from tipbench.engine.team import Team
 from tipbench.records.record import PairInfo, Record
 from tipbench.tip.pair import Claim
 from tipbench.verdict.launches import launch_effects
 from tipbench.verdict.rules import Rules
-from tipbench.verdict.verdict import judge, undecided
+from tipbench.verdict.verdict import judge
 
 MEMORY_S = 4.0
 """Expected seconds of a memory pass for each variant before the first was measured, mostly to import torch; on 2 cores
@@ -79,6 +82,7 @@ class Plan:
             at most `profile.first_jobs` of the budget.
         first: names of pairs that are checked, and launched once, before all but these.
         decided: as `Known` has it.
+        alike: whether all variants of a whole job are timed from the start, as of a person's own job.
     """
 
     profile: Profile
@@ -93,6 +97,7 @@ class Plan:
     jobs: Sequence[str] = ()
     first: Sequence[str] = ()
     decided: Mapping[str, Effects] = field(default_factory=dict)
+    alike: bool = False
 
 
 class Measurement(Protocol):
@@ -136,26 +141,6 @@ def measure(info: PairInfo, start: Start, plan: Plan) -> Record:
     return record
 
 
-def answered(record: Record, rules: Rules, cores: int) -> bool:
-    """Whether a pair needs no further launch."""
-    return record.outcome != "measured" or not undecided(record, rules, cores)
-
-
-def complete(record: Record, rules: Rules, cores: int) -> bool:
-    """Whether a pair needs no further launch and no memory pass."""
-    return answered(record, rules, cores) and not lacks_memory(record)
-
-
-def first_of_tips(pairs: Sequence[PairInfo]) -> list[PairInfo]:
-    """One pair of each tip, a whole job if it has one, because readers want its result first; and all pairs that cannot
-    run here, because reporting them takes no time."""
-    first: dict[str, PairInfo] = {}
-    for info in sorted(pairs, key=lambda info: info.scale != "macro"):
-        if not info.why:
-            first.setdefault(info.tip["id"], info)
-    return [info for info in pairs if info.why or info is first[info.tip["id"]]]
-
-
 class _Runner:
     def __init__(self, team: Team, plan: Plan, show: Show) -> None:
         self._team = team
@@ -165,6 +150,8 @@ class _Runner:
         self._jobs_end = time.monotonic() + plan.profile.first_jobs * plan.budget_s if plan.jobs else 0.0
         self._group_size = 1 if plan.at_once == 1 else GROUP
         self._draw = random.Random(plan.seed)
+        self._unchecked: dict[str, PairInfo] = {}
+        self._names: set[str] = set()
         self._open: dict[str, Record] = {}
         self._undecided: dict[str, list[str]] = {}
         self._check_s: dict[str, float] = {}
@@ -179,7 +166,6 @@ class _Runner:
     def run(
         self, pairs: Sequence[PairInfo], broken: Mapping[str, Record], begun: Mapping[str, Record]
     ) -> Iterator[Record]:
-        to_check = []
         for info in pairs:
             before = begun.get(info.name)
             if info.name in broken:
@@ -187,20 +173,31 @@ class _Runner:
             elif before is not None and before.info == info:
                 self._update(before)
             else:
-                to_check.append(info)
-        jobs = [info for info in to_check if info.name in self._plan.jobs]
-        yield from self._check(jobs)
-        yield from self._launches(jobs=True)
-        to_check = [info for info in to_check if info not in jobs]
-        urgent = [info for info in to_check if info.name in self._plan.first]
-        first = [info for info in first_of_tips(to_check) if info not in urgent]
-        for part in (urgent, first, [info for info in to_check if info not in (*urgent, *first)]):
-            yield from self._check(part)
-            yield from self._launches(FIRST)
-        yield from self._memory([record for record in self._open.values() if record.info.tip["claim"] in ALONE])
-        yield from self._launches()
-        yield from self._memory(list(self._open.values()))
-        yield from self._launches()
+                self._unchecked[info.name] = info
+        jobs = [info for info in pairs if info.name in self._plan.jobs]
+        yield from self._reach(jobs)
+        yield from self._launches(until=self._jobs_end)
+        # A short run has its whole jobs already.
+        answering = list(pairs) if jobs else of_answers(pairs)
+        urgent = [info for info in answering if info.name in self._plan.first]
+        for stage in ([urgent, first_of_tips(pairs), answering], [pairs]):
+            for part in stage:
+                yield from self._reach(part)
+                yield from self._launches(FIRST)
+            yield from self._memory([record for record in self._reached() if record.info.tip["claim"] in ALONE])
+            yield from self._launches()
+            yield from self._memory(self._reached())
+            yield from self._launches()
+
+    def _reach(self, pairs: Sequence[PairInfo]) -> Iterator[Record]:
+        """Let these be measured from now on, and check those that are not yet."""
+        self._names |= {info.name for info in pairs}
+        waiting = [self._unchecked.pop(info.name) for info in pairs if info.name in self._unchecked]
+        yield from self._check(waiting)
+
+    def _reached(self) -> list[Record]:
+        """The open ones that may be measured."""
+        return [record for name, record in self._open.items() if name in self._names]
 
     def _left_s(self) -> float:
         return self._end - time.monotonic()
@@ -209,7 +206,7 @@ class _Runner:
         """Seconds of the budget that are reserved for the memory passes."""
         if math.isinf(self._plan.budget_s):
             return 0.0
-        sides = sum(len(measurable(record)) for record in self._open.values() if lacks_memory(record))
+        sides = sum(len(measurable(record)) for record in self._reached() if lacks_memory(record))
         return min(self._plan.profile.memory * self._plan.budget_s, self._memory_s() * sides)
 
     def _memory_s(self) -> float:
@@ -224,13 +221,26 @@ class _Runner:
             self._carded.add(_job(record.info))
         if record.outcome == "measured":
             plan = self._plan
-            is_settled = settled(record, plan.decided.get(record.name, {}), plan.cores)
-            self._undecided[record.name] = [] if is_settled else undecided(record, plan.rules, plan.cores)
-            if record.info.scale == "macro" and not self._undecided[record.name]:
+            decided = plan.decided.get(record.name, {})
+            self._undecided[record.name] = open_variants(record, plan.rules, plan.cores, decided)
+            if record.info.scale == "macro" and not self._asked(record):
                 self._answered.add(record.info.tip["id"])
             if self._undecided[record.name] or lacks_memory(record):
                 self._open[record.name] = record
         return record
+
+    def _asked(self, record: Record) -> list[str]:
+        """The undecided variants that the tip's answer is about."""
+        waiting = self._undecided[record.name]
+        return waiting if self._plan.alike else [variant for variant in waiting if variant in about(record)]
+
+    def _timed_next(self, record: Record) -> list[str]:
+        """The variants that a pair's next launch times, beside the baseline."""
+        waiting = self._undecided[record.name]
+        # Where one launch of each is to confirm what an earlier run decided, it is one of all.
+        if not record.launches and set(waiting) <= set(self._plan.decided.get(record.name, {})):
+            return waiting
+        return self._asked(record) or waiting
 
     def _check(self, pairs: Sequence[PairInfo]) -> Iterator[Record]:
         """Check the pairs. Those that compile come first, as they take longest: at the end, one would run alone."""
@@ -286,22 +296,22 @@ class _Runner:
     def _pays(self, record: Record) -> bool:
         return any(result.verdict == "faster" for result in judge(record, self._plan.rules, self._plan.cores))
 
-    def _launches(self, most: float = math.inf, jobs: bool = False) -> Iterator[Record]:
-        """Launch groups until no pair is open, or no launch fits into the budget. most: launches of each pair. jobs:
-        only those of `Plan.jobs`, within their share."""
-        while group := self._group(most, jobs):
+    def _launches(self, most: float = math.inf, until: float = math.inf) -> Iterator[Record]:
+        """Launch groups until no pair that may be measured is open, or no launch fits into the budget. most: launches
+        of each pair. until: when the last must have ended, as `time.monotonic` has it."""
+        while group := self._group(most, until):
             yield from self._measure_each(group, "launch")
             for launch in group:
                 self._card_bytes[launch.name] = max(launch.card_bytes, self._card_bytes.get(launch.name, 0))
 
-    def _group(self, most: float, jobs: bool) -> list[NextLaunch]:
+    def _group(self, most: float, until: float) -> list[NextLaunch]:
         plan = self._plan
         candidates = [
             self._candidate(record)
-            for record in self._open.values()
-            if len(record.launches) < most and self._undecided[record.name] and (not jobs or record.name in plan.jobs)
+            for record in self._reached()
+            if len(record.launches) < most and self._undecided[record.name]
         ]
-        left_s = self._jobs_end - time.monotonic() if jobs else self._left_s() - self._reserved_s()
+        left_s = min(until - time.monotonic(), self._left_s() - self._reserved_s())
         names = next_group(candidates, plan.rules.looks, self._group_size, left_s, self._last, self._draw)
         room, card_room = plan.room, plan.card_room or 0.0
         group: list[NextLaunch] = []
@@ -312,27 +322,28 @@ class _Runner:
             if group and (needed > room or on_card > card_room):
                 continue
             room, card_room = room - needed, card_room - on_card
-            timed = "baseline", *self._undecided[name]
+            timed = "baseline", *self._timed_next(record)
             variants = [variant for variant in measurable(record) if variant.name in timed]
             # Only where one process has the whole job: with several ranks, each has a part.
-            card = bool(record.info.job) and not record.launches and variants[0].settings.ranks == 1
-            card = card and _job(record.info) not in self._carded
+            is_first = not record.launches and variants[0].settings.ranks == 1
+            card = is_first and bool(record.info.job) and _job(record.info) not in self._carded
             if card:
                 self._carded.add(_job(record.info))
-            start, profile = self._team.start, plan.profile
-            group.append(NextLaunch(record, variants, start, profile, plan.seed, plan.at_once, card))
+            group.append(NextLaunch(record, variants, self._team.start, plan.profile, plan.seed, plan.at_once, card))
         return group
 
     def _candidate(self, record: Record) -> OpenPair:
-        effects = {}
-        for variant in self._undecided[record.name]:
+        effects, launches = {}, 0
+        for variant in self._timed_next(record):
             timed = [launch for launch in record.launches if variant in launch.variant]
             effects[variant], _ = launch_effects(timed, variant, self._plan.cores)
+            launches = max(launches, len(timed))
         check_s = self._check_s.get(record.name, 0.0) / (COMPILED if compiles(record.info) else 1)
         cost_s = self._launch_s.get(record.name, check_s)
-        answered = record.info.tip["id"] in self._answered
-        worth = (WHOLE_JOB if answered else UNANSWERED * WHOLE_JOB) if record.info.scale == "macro" else 1.0
-        return OpenPair(record.name, len(record.launches), effects, cost_s, worth)
+        worth = 1.0
+        if record.info.scale == "macro" and self._asked(record):
+            worth = WHOLE_JOB if record.info.tip["id"] in self._answered else UNANSWERED * WHOLE_JOB
+        return OpenPair(record.name, launches, effects, cost_s, worth)
 
     def _measure_each(self, group: Sequence[Measurement], what: str) -> Iterator[Record]:
         """Prepare all of a group in parallel, then measure each with nothing else running. The wall time of preparing
@@ -381,13 +392,6 @@ def _prepared(measurement: Measurement) -> WorkerFailed | None:
 def _job(info: PairInfo) -> tuple[str, str]:
     """Equal for pairs whose jobs do the same work."""
     return info.job, json.dumps(info.sizes, sort_keys=True)
-
-
-def lacks_memory(record: Record) -> bool:
-    """Whether a pair still needs its memory pass."""
-    return record.outcome == "measured" and any(
-        variant.outcome == "measured" and not variant.one_off for variant in record.variants.values()
-    )
 
 
 def _bytes(record: Record, side_bytes: int) -> float:

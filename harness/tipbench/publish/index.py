@@ -18,7 +18,7 @@ from tipbench.records.store import file_name
 from tipbench.report.answer import answers
 from tipbench.report.answer_kinds import KINDS
 from tipbench.report.markdown import render
-from tipbench.report.result import CONTROL, Result
+from tipbench.report.result import Result
 from tipbench.report.results import counts
 
 COMPARISON = f"{ROOT}/Comparison"
@@ -98,7 +98,7 @@ def entry(run: Run, runs: Sequence[Sequence[Result]]) -> Entry:
     counted = counts(run)
     kinds = [answer.kind for answer in answers(runs)]
     device = next((record.info.device for record in run.records), str(run.options.get("device", "")))
-    intervals = [(row.low, row.high) for row in runs[-1] if row.tip == CONTROL and row.low and row.high]
+    intervals = [(row.low, row.high) for row in runs[-1] if row.is_identical and row.low and row.high]
     low, high = max(intervals, key=lambda interval: interval[1] - interval[0], default=(None, None))
     return Entry(
         id=run.id,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import pairwise
 from typing import Any, Literal
 
 from tipbench.records.fields import (
@@ -133,7 +132,7 @@ class Launch:
     """The blocks of one launch in the order in which they ran, one column for each observed quantity.
 
     The four columns that say how the machine was disturbed hold -1 where the platform does not report them. A variant
-    whose verdict is decided is left out of further launches.
+    whose verdict is decided is left out of further launches, and one that its tip's answer is not about may come later.
 
     Attributes:
         seed: of the launch's inputs and of the order of its blocks.
@@ -293,25 +292,15 @@ class Record(_Explained):
         names = [variant.name for variant in self.info.variants]
         if len(names) != len(set(names)):
             raise MalformedRecord(f"info.variants: two of {', '.join(names)} have the same name")
+        if self.outcome == "measured" and not {"baseline"} < set(names):
+            raise MalformedRecord("outcome is measured, but no baseline or nothing beside it is listed")
+        if self.outcome == "measured" and bool(self.launches) != bool(self.steps):
+            raise MalformedRecord("a count of steps goes with launches, and there is one of both only")
         for number, launch in enumerate(self.launches, 1):
             _check_launch(number, launch)
-        present = [set(launch.variant) for launch in self.launches]
-        if self.outcome == "measured":
-            self._check_measured(names, present)
-        for number, (before, now) in enumerate(pairwise(present), 2):
-            # A decided variant is left out of all later launches; the baseline is in every launch.
-            if not ("baseline" in now and len(now) > 1 and now <= before):
-                raise MalformedRecord(f"launch {number} holds the blocks of {', '.join(sorted(now)) or 'nobody'}")
-
-    def _check_measured(self, names: Sequence[str], present: Sequence[set[str]]) -> None:
-        """Check a measured record. names: of all variants. present: names of the variants in each launch."""
-        if bool(present) != bool(self.steps):
-            raise MalformedRecord("a count of steps goes with launches, and there is one of both only")
-        if not {"baseline"} < set(names):
-            raise MalformedRecord("outcome is measured, but no baseline or nothing beside it is listed")
-        measured = {name for name in names if name not in self.variants or self.variants[name].outcome == "measured"}
-        if present and (lacking := measured - present[0]):
-            raise MalformedRecord(f"launch 1 lacks the blocks of {', '.join(sorted(lacking))}")
+            if not {"baseline"} < set(launch.variant) <= set(names):
+                timed = ", ".join(sorted(set(launch.variant))) or "nobody"
+                raise MalformedRecord(f"launch {number} holds the blocks of {timed}")
 
 
 def by_variant(data: Any) -> None:

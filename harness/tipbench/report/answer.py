@@ -31,10 +31,10 @@ from tipbench.report.answer_kinds import (
 )
 from tipbench.report.gain import Gain
 from tipbench.report.measure import Effect, claim_of, effects
-from tipbench.report.result import CONTROL, Key, Result
+from tipbench.report.result import Key, Result
 from tipbench.report.trained import trained
 from tipbench.report.ways import Way, lead_of, named, ways_of
-from tipbench.tip.pair import Claim
+from tipbench.tip.pair import CONTROL, Claim
 
 LONG_TRAINING, ENOUGH = 1000, 2
 """Steps to a target, and the trainings that need them: with fewer, its effect was measured on a toy."""

@@ -28,9 +28,10 @@ from tipbench.report.html import ANCHORS
 from tipbench.report.kind import NONE, OfItsKind, agreement
 from tipbench.report.machine_words import brief_lines, field_rows, machine_words, versions
 from tipbench.report.measure import effects
-from tipbench.report.result import CONTROL, MEMORY_KINDS, Result
+from tipbench.report.result import MEMORY_KINDS, Result
 from tipbench.report.results import counts
 from tipbench.suite.source import SHARED
+from tipbench.tip.pair import CONTROL
 from tipbench.tip.wording import change, plain, plural, ratio, seconds, value
 from tipbench.verdict.rules import AT_MOST
 from tipbench.verdict.statistics import serial
@@ -175,14 +176,14 @@ def _run(run: Run) -> dict[str, Any]:
 
 
 def noise(controls: Sequence[Result]) -> dict[str, Any]:
-    """What identical code on both sides says of the effects that a run can detect: what the macro `noise` of
-    `parts.md.j2` takes.
+    """What the controls say of the effects that a run can detect: what the macro `noise` of `parts.md.j2` takes.
 
-    measured, judged: how many controls were measured, and had enough launches for a verdict. wrong: pair, verdict and
-    ratio of those that were called different. smallest, largest: effects, as shares of 1, that the median control and
-    the noisiest one cannot tell from none; None if no control has an interval.
+    measured, judged: how many controls with identical sides were measured, and had enough launches for a verdict.
+    wrong: pair, verdict and ratio of those that were called different. smallest, largest: effects, as shares of 1, that
+    the median control and the noisiest one cannot tell from none; None if no control has an interval. planted: effect,
+    as a share of 1, verdict and ratio of those that differ on purpose and have enough launches.
     """
-    measured = [control for control in controls if control.is_measured]
+    measured = [control for control in controls if control.is_measured and control.is_identical]
     reach = {
         control.pair: max(1 / control.low, control.high) - 1 for control in measured if control.low and control.high
     }
@@ -198,6 +199,11 @@ def noise(controls: Sequence[Result]) -> dict[str, Any]:
         "smallest": statistics.median(reach.values()) if reach else None,
         "noisiest": noisiest if len(reach) > 1 else "",
         "largest": reach.get(noisiest),
+        "planted": [
+            (control.truth - 1, control.verdict, _speedup(control))
+            for control in controls
+            if control.truth is not None and not control.is_identical and control.p is not None
+        ],
     }
 
 

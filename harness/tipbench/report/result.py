@@ -9,11 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from tipbench.records.record import Trainings
-from tipbench.tip.pair import Claim
+from tipbench.tip.pair import CONTROL, Claim
 from tipbench.tip.reason import Reason
-
-CONTROL = "control"
-"""Id of the tip whose pairs have identical sides."""
 
 READINGS = ("sm_mhz", "memory_mhz", "celsius", "milliwatts")
 """Of `Launch.gpu`, what a row has: the median over the blocks of a side."""
@@ -193,6 +190,11 @@ class Result:
     def job_and_way(self) -> str:
         """`Pair`, or `Pair (variant)` of another variant than the one called optimized."""
         return self.pair if self.variant == "optimized" else f"{self.pair} ({self.variant})"
+
+    @property
+    def is_identical(self) -> bool:
+        """Whether both sides run the same code: of a control in which nothing was planted."""
+        return self.tip == CONTROL and self.truth in (None, 1.0)
 
     @property
     def is_measured(self) -> bool:

@@ -17,7 +17,8 @@ from typing import Any
 from tipbench.records.fields import LARGEST
 from tipbench.records.record import Record, Run, VariantRecord
 from tipbench.records.store import folder_name
-from tipbench.report.result import CONTROL, JOULES, LIMITS, READINGS, Result, Share, Sides, readable, steps_to_pay
+from tipbench.report.result import JOULES, LIMITS, READINGS, Result, Share, Sides, readable, steps_to_pay
+from tipbench.tip.pair import CONTROL
 from tipbench.tip.reason import in_words, remedies
 from tipbench.verdict import rules
 from tipbench.verdict.further import launches_left, usual_variance

@@ -17,7 +17,7 @@ from tipbench.suite.files import BENCHMARKS, explain, load, pair_classes, text
 from tipbench.suite.source import sides
 from tipbench.tip.device import NoDevice, torch_here
 from tipbench.tip.needs import Need, available_cores, gpu, other_device
-from tipbench.tip.pair import Pair, headline_variant, variants
+from tipbench.tip.pair import CONTROL, Pair, headline_variant, variants
 from tipbench.tip.reason import Reason
 from tipbench.tip.sizes import tier_here
 
@@ -31,7 +31,7 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes:
         # Without a GPU, that there is none says more; on one, a remedy for something else would lead nowhere.
         missing = other_device(pair.devices, device)
     ranks = max(variant.settings.ranks for variant in variants(pair))
-    if not missing and nodes > 1 and ranks == 1 and tip.id != "control":
+    if not missing and nodes > 1 and ranks == 1 and tip.id != CONTROL:
         missing = Reason("needs.ranks")
     if not missing and device == "cuda" and ranks > 1:
         missing = unmet((gpu(-(-ranks // nodes)),), device)  # each rank has one of its own

@@ -144,6 +144,10 @@ class Tip:
     against: str = ""
 
 
+CONTROL = "control"
+"""Id of the tip that is none: its pairs have identical code on both sides."""
+
+
 @dataclass(frozen=True)
 class Variant:
     """One side of a pair.

@@ -40,10 +40,10 @@ def growths(launches: Sequence[Launch], variant: str) -> list[float]:
     return [value for launch in launches if (value := growth(launch, variant)) is not None]
 
 
-def suspicious(launches: Sequence[Launch]) -> bool:
-    """Whether a further launch must look again: a side seems to grow, or no launch has looked yet."""
-    values = [growths(launches, variant) for variant in {name for launch in launches for name in launch.stretches}]
-    return not any(values) or any(fmean(of_variant) > SUSPECT for of_variant in values if of_variant)
+def suspicious(launches: Sequence[Launch], variants: Sequence[str]) -> bool:
+    """Whether a further launch of these variants must look again: one seems to grow, or no launch has looked at it."""
+    values = [growths(launches, variant) for variant in variants]
+    return any(not of_variant or fmean(of_variant) > SUSPECT for of_variant in values)
 
 
 def works_ahead(launches: Sequence[Launch], variant: str) -> Reason | None:

@@ -91,7 +91,7 @@ def _judge_variant(record: Record, variant: str, rules: Rules, cores: int) -> Ju
         _undecided_by(result, rules),
         shortage(launches),
         _disturbed(launches, effects),
-        *(() if is_small else _ended(len(record.launches), effects, rules)),
+        *(() if is_small else _ended(len(launches), effects, rules)),
     )
     smallest = math.exp(MARGIN + (result.high - result.low) / 2)
     return replace(judgement, smallest=smallest, reasons=tuple(filter(None, reasons)))
@@ -103,7 +103,7 @@ def _provisional(judgement: Judgement, effects: Sequence[float], launches: Seque
     least, count = rules.looks.launches[0], len(effects) or len(launches)
     few = Reason("verdict.too-few", {"least": least, "launches": count}) if count < least else None
     if not effects:
-        if few and len(judgement.record.launches) < rules.looks.launches[-1]:
+        if few and len(launches) < rules.looks.launches[-1]:
             few = Reason("verdict.none-in-time", {"least": least, "launches": count})
         return replace(judgement, reasons=tuple(filter(None, (few, busy, disturbed))))
     mean, half = provisional(effects)
@@ -139,7 +139,7 @@ def _disturbed(launches: Sequence[Launch], effects: Sequence[float]) -> Reason |
 
 
 def _ended(launches: int, effects: Sequence[float], rules: Rules) -> list[Reason]:
-    """Why no further launches of a variant were made. launches: of its pair. effects: of its undisturbed launches."""
+    """Why no further launches of a variant were made. launches: that timed it. effects: of those undisturbed."""
     last = rules.looks.launches[-1]
     if futile(effects, rules):
         return [Reason("verdict.futile", {"launches": len(effects)})] if len(effects) < last else []
@@ -221,14 +221,17 @@ def _unless_by_its_clock(judgement: Judgement) -> Judgement:
 
 
 def undecided(record: Record, rules: Rules, cores: int) -> list[str]:
-    """The variants whose verdict further launches may still change; empty when the looks are used up.
+    """The variants whose verdict further launches may still change: none that has used up the looks.
 
     Only these go on: a sweep's clear points need not be timed again for the sake of its close ones, nor
     one whose launches differ so much that all of them would hardly decide it, nor a whole job within JOB_BOUND.
     """
-    if len(record.launches) >= rules.looks.launches[-1]:
-        return []
     inconclusive = [judged for judged in judge(record, rules, cores) if judged.verdict == "inconclusive"]
     open_ones = [judged.variant for judged in inconclusive if not _is_small_job(judged)]
     timed = {name: [launch for launch in record.launches if name in launch.variant] for name in open_ones}
-    return [name for name in open_ones if not futile(launch_effects(timed[name], name, cores)[0], rules)]
+    last = rules.looks.launches[-1]
+    return [
+        name
+        for name, launches in timed.items()
+        if len(launches) < last and not futile(launch_effects(launches, name, cores)[0], rules)
+    ]

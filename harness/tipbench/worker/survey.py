@@ -30,7 +30,7 @@ from tipbench.records.record import LOADING, PHASES
 from tipbench.suite.describe import unmet
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
 from tipbench.tip.job import Job, as_it_is
-from tipbench.tip.pair import Step, to_write_untried
+from tipbench.tip.pair import CONTROL, Step, to_write_untried
 from tipbench.worker.guard import seed_generators
 from tipbench.worker.job_card import job_card, phases_of
 from tipbench.worker.outputs import Outputs, Unequal, error, kinds, snapshot
@@ -222,7 +222,7 @@ def _with_ways(survey: Survey, job: Job | GivenStep) -> Survey:
     for file in pair_files(BENCHMARKS):
         module = load(file, BENCHMARKS)
         tip = getattr(module, "TIP", None)
-        if tip is None or tip.id in ("control", "limit"):
+        if tip is None or tip.id == CONTROL:
             continue
         words = job.do if isinstance(job, GivenJob) else {}
         for way in getattr(module, "ON_ANY_JOB", ()):

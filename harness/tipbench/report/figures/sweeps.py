@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from tipbench.report.figures.drawing import LIGHT, Drawing, ratio_axis, ratio_limits, shown
-from tipbench.report.result import CONTROL, Result
+from tipbench.report.result import Result
+from tipbench.tip.pair import CONTROL
 
 LEAST = 4
 """Points that make a curve: fewer are read faster in a table."""

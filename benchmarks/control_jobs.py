@@ -1,0 +1,57 @@
+"""No tip at all, on whole jobs: two jobs beside themselves, and one whose truth is known because it was planted.
+
+Launches of whole jobs differ by more than those of operations, and a tip's answer rests on whole jobs. So what
+`control.py` shows of operations must be shown of them too: that identical code is not called different, and that a
+difference of 3 % is found.
+"""
+
+from typing import Any
+
+from benchmarks.control import TIP
+from benchmarks.jobs.image_classification import RunResNet
+from benchmarks.jobs.language_model import TrainGPT
+from tipbench.tip.words import Sizes, Step, as_it_is, falls, operations
+
+__all__ = ["TIP", "GPTTraining", "LessWork", "ResNetInference"]
+
+
+class GPTTraining(TrainGPT, apply=as_it_is):
+    """Training a small GPT, beside itself."""
+
+    truth = {"optimized": 1.0}
+
+
+class ResNetInference(RunResNet, apply=as_it_is):
+    """Running ResNet-18 over images, beside itself."""
+
+    truth = {"optimized": 1.0}
+
+
+STEPS = 33
+
+
+class LessWork(TrainGPT):
+    """STEPS optimizer steps of a GPT. The baseline takes one more, of a second GPT that both sides hold."""
+
+    against = "one optimizer step more"
+    mechanism = falls("operations dispatched", operations)
+    sizes = Sizes(dict(layers=1, width=128, context=64, batch=1), test=dict(layers=1, width=16, context=16))
+    truth = {"optimized": (STEPS + 1) / STEPS}
+
+    def steps(self, spare: int) -> Step:
+        job, other = self.job(), self.job()
+
+        def step() -> Any:
+            for _ in range(spare):
+                other.step()
+            for _ in range(STEPS):
+                result = job.step()
+            return result
+
+        return step
+
+    def baseline(self) -> Step:
+        return self.steps(spare=1)
+
+    def optimized(self) -> Step:
+        return self.steps(spare=0)

@@ -1,0 +1,62 @@
+"""Which pairs and variants of a run come first, and which need nothing more: pure, from what is stored of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tipbench.engine.checks import measurable
+from tipbench.engine.known import Effects, settled
+from tipbench.records.record import PairInfo, Record
+from tipbench.tip.pair import CONTROL
+from tipbench.verdict.rules import Rules
+from tipbench.verdict.verdict import undecided
+
+FIRST = 1
+"""Launches that every pair gets before any pair is preferred, so that each has a number (harness/decisions.md, "First
+launches of every pair")."""
+
+
+def first_of_tips(pairs: Sequence[PairInfo]) -> list[PairInfo]:
+    """One pair of each tip, a whole job if it has one, because readers want its result first; and all pairs that cannot
+    run here, because reporting them takes no time."""
+    first: dict[str, PairInfo] = {}
+    for info in sorted(pairs, key=lambda info: info.scale != "macro"):
+        if not info.why:
+            first.setdefault(info.tip["id"], info)
+    return [info for info in pairs if info.why or info is first[info.tip["id"]]]
+
+
+def of_answers(pairs: Sequence[PairInfo]) -> list[PairInfo]:
+    """Those that answers depend on: whole jobs, all pairs of tips without any that can run here, and the controls."""
+    with_jobs = {info.tip["id"] for info in pairs if info.scale == "macro" and not info.why} - {CONTROL}
+    return [info for info in pairs if info.scale == "macro" or info.tip["id"] not in with_jobs]
+
+
+def about(record: Record) -> list[str]:
+    """The variants of a pair that its tip's answer is about: of a whole job one, if that can be measured and is not the
+    best of a sweep; otherwise all."""
+    names = [variant.name for variant in measurable(record) if variant.name != "baseline"]
+    return [record.info.worded] if record.info.scale == "macro" and record.info.worded in names else names
+
+
+def open_variants(record: Record, rules: Rules, cores: int, decided: Effects) -> list[str]:
+    """Those that further launches may decide. decided: of the pair, in `Known.decided`."""
+    done = settled(record, decided, cores)
+    return [variant for variant in undecided(record, rules, cores) if variant not in done]
+
+
+def answered(record: Record, rules: Rules, cores: int, decided: Effects | None = None) -> bool:
+    """Whether a pair needs no further launch. decided: as for `open_variants`."""
+    return record.outcome != "measured" or not open_variants(record, rules, cores, decided or {})
+
+
+def lacks_memory(record: Record) -> bool:
+    """Whether a pair still needs its memory pass."""
+    return record.outcome == "measured" and any(
+        variant.outcome == "measured" and not variant.one_off for variant in record.variants.values()
+    )
+
+
+def complete(record: Record, rules: Rules, cores: int) -> bool:
+    """Whether a pair needs no further launch and no memory pass."""
+    return answered(record, rules, cores) and not lacks_memory(record)
