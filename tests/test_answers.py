@@ -153,6 +153,14 @@ def test_an_answer_names_the_way_with_what_to_write_for_it(
     assert ("or Pair" in row.gain) is bool(others)
 
 
+def test_a_tip_is_not_advised_against_while_another_way_may_pay() -> None:
+    about = info(variants=["optimized", "other"], scale="macro", tip=tip(**WAYS))
+    record = measured(about, {"optimized": LOSS, "other": GAIN})
+    row = answer(replace(record, launches=measured(about, {"optimized": LOSS}).launches))
+    assert (row.answer, row.harmful[0].name) == ("can't tell", "jemalloc")
+    assert "undecided: other" in row.gain
+
+
 def test_what_is_not_to_be_followed_leads_nowhere() -> None:
     """A variant with an empty text is there for comparison."""
     about = tip(**{**WAYS, "ways": {"other": ""}})

@@ -105,7 +105,21 @@ def test_the_noise_floor_is_how_far_from_equal_the_intervals_of_identical_code_r
     shown = run(controls)
     reach = {row.pair: max(row.high or 0, 1 / (row.low or 1)) - 1 for row in results(shown)}
     middle, wide = (words.percent(reach[pair]) for pair in ("Middle", "Wide"))
-    assert f"can detect effects of {middle} or more ({wide} in Wide, the noisiest)" in markdown(shown)
+    assert f"can detect effects of {middle} or more in operations alone ({wide} in Wide, the noisiest)" in markdown(
+        shown
+    )
+
+
+def test_whole_jobs_have_a_noise_floor_of_their_own_and_what_was_planted_is_no_error() -> None:
+    job = {"tip": tip("control"), "scale": "macro"}
+    same = measured(info("Job", **job, truth={"optimized": 1.0}), {"optimized": 0.0}, 0.01)
+    more = measured(info("More", **job, truth={"optimized": 1.03}), {"optimized": math.log(1.03)})
+    shown = run([same, more])
+    reach = next(max(row.high or 0, 1 / (row.low or 1)) - 1 for row in results(shown) if row.pair == "Job")
+    first = markdown(shown)
+    assert "timed against itself in 1 control, was never called different" in first
+    assert f"In whole jobs it can detect effects of {words.percent(reach)} or more." in first
+    assert "Of a whole job that was made 3.0 % faster on purpose it says: faster, 1.030x [" in first
 
 
 def test_the_limits_name_what_every_row_was_measured_with(made: Run) -> None:

@@ -211,7 +211,9 @@ def _info(info: PairInfo, tip: SuiteTip) -> PairInfo:
         worded=info.worded if tip.has_variant(info.worded) else "",
         task=one_of("training", "inference", "processes")(info.task) or "",
         job=info.job if info.job.removeprefix(f"{tip.fields['id']}.") in tip.words else "",
-        truth={name: ratio for name, ratio in info.truth.items() if tip.has_variant(name)},
+        truth={
+            name: ratio for name, ratio in info.truth.items() if tip.has_variant(name) and number(ratio) is not None
+        },
         code=_code(info, tip),
     )
 

@@ -95,8 +95,8 @@ class Answer:
 
     @property
     def harmful(self) -> list[Way]:
-        """Ways that cost time or memory and bring none."""
-        return [way for way in self.ways[1:] if way.kind == DO_NOT and way.name]
+        """Ways that cost time or memory and bring none; of a tip that is not to be followed all others."""
+        return [way for way in self.ways[self.kind == DO_NOT :] if way.kind == DO_NOT and way.name]
 
     @property
     def in_words(self) -> str:
@@ -198,6 +198,8 @@ def _in_workload(
         kind, remarks = UNCLEAR, [*remarks, "the operation alone is slower; not tried in a job"]
     elif workload == OPERATIONS:
         remarks = [*remarks, "the operation alone; not tried in a job"]
+    elif kind == DO_NOT and (left := [way.name for way in ways if way.is_way and way.kind == UNCLEAR]):
+        kind, remarks = UNCLEAR, [*remarks, f"undecided: {', '.join(left)}"]
     elif kind == USE and (slow := _slower_alone(alone, first)):
         kind, when = USE_IF, f"your job is like {' and '.join(gain.pair for gain in lead.gains)}: alone, {slow}"
     results = [gain.effect.newest for gain in lead.gains]

@@ -180,13 +180,16 @@ def noise(controls: Sequence[Result]) -> dict[str, Any]:
 
     measured, judged: how many controls with identical sides were measured, and had enough launches for a verdict.
     wrong: pair, verdict and ratio of those that were called different. smallest, largest: effects, as shares of 1, that
-    the median control and the noisiest one cannot tell from none; None if no control has an interval. planted: effect,
-    as a share of 1, verdict and ratio of those that differ on purpose and have enough launches.
+    the median operation and the noisiest cannot tell from none; None if none has an interval. jobs: the same of the
+    median whole job. planted: effect, as a share of 1, verdict and ratio of those that differ on purpose and have
+    enough launches.
     """
     measured = [control for control in controls if control.is_measured and control.is_identical]
-    reach = {
-        control.pair: max(1 / control.low, control.high) - 1 for control in measured if control.low and control.high
-    }
+    by_scale: dict[bool, dict[str, float]] = {True: {}, False: {}}
+    for control in measured:
+        if control.low and control.high:
+            by_scale[control.scale == "macro"][control.pair] = max(1 / control.low, control.high) - 1
+    jobs, reach = by_scale[True], by_scale[False]
     noisiest = max(reach, key=lambda pair: reach[pair], default="")
     return {
         "measured": len(measured),
@@ -199,6 +202,7 @@ def noise(controls: Sequence[Result]) -> dict[str, Any]:
         "smallest": statistics.median(reach.values()) if reach else None,
         "noisiest": noisiest if len(reach) > 1 else "",
         "largest": reach.get(noisiest),
+        "jobs": statistics.median(jobs.values()) if jobs else None,
         "planted": [
             (control.truth - 1, control.verdict, _speedup(control))
             for control in controls

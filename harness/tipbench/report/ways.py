@@ -135,8 +135,6 @@ def _is_better(way: Way, other: Way) -> bool:
 
 def named(kind: str, lead: Way, ways: Sequence[Way]) -> str:
     """What of several ways the answer is about, from a colon on; empty where that is the tip as the guide words it."""
-    if kind == DO_NOT and (left := [way.name for way in ways if way.is_way and way.kind == UNCLEAR]):
-        return f": {lead.name or 'as the guide words it'}; {' and '.join(left)} undecided"
     if kind not in ACTS or len(ways) == 1:
         return ""
     harmful = [way for way in ways if way is not lead and way.kind == DO_NOT]
