@@ -111,7 +111,7 @@ def test_the_noise_floor_is_how_far_from_equal_the_intervals_of_identical_code_r
 
 
 def test_whole_jobs_have_a_noise_floor_of_their_own_and_what_was_planted_is_no_error() -> None:
-    job = {"tip": tip("control"), "scale": "macro"}
+    job: dict[str, Any] = {"tip": tip("control"), "scale": "macro"}
     same = measured(info("Job", **job, truth={"optimized": 1.0}), {"optimized": 0.0}, 0.01)
     more = measured(info("More", **job, truth={"optimized": 1.03}), {"optimized": math.log(1.03)})
     shown = run([same, more])
