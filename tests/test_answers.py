@@ -364,6 +364,8 @@ def test_time_that_may_be_worse_is_a_price_whatever_the_claim() -> None:
         for name, effect in (("A", -0.2), ("B", -0.3))
     ]
     assert answer(*two).price == "1.22x the time in A, 1.35x the time in B"
+    three = [*two, replace(two[0], info=replace(two[0].info, pair="C"), launches=two[0].launches[:1])]
+    assert answer(*three).price == "1.22x the time in A, 1.35x the time in B, undecided in C"
 
 
 # ---- what was not measured ----
@@ -372,12 +374,13 @@ def test_time_that_may_be_worse_is_a_price_whatever_the_claim() -> None:
 @pytest.mark.parametrize(
     ("scores", "price"),
     [
-        ((0.98, 0.97, 0.99, 0.98), "score after training unchanged within 0.013"),
+        ((0.98, 0.97, 0.99, 0.98), "score after training unchanged within 0.013 in Accuracy"),
         (
             (0.90, 0.89, 0.90, 0.90),
-            "mean score after training 0.98 -> 0.8975 (higher is better), a change between -0.09 and -0.07",
+            "mean score after training worse: 0.98 -> 0.8975 (higher is better), a change between -0.09 and -0.075"
+            " in Accuracy",
         ),
-        ((0.98, None, 0.98, 0.98), "mean score after training 0.98 -> 0.98 (higher is better)"),
+        ((0.98, None, 0.98, 0.98), "mean score after training 0.98 -> 0.98 (higher is better) in Accuracy"),
     ],
 )
 def test_what_a_gain_in_time_costs_in_whole_trainings(scores: tuple[float | None, ...], price: str) -> None:

@@ -75,7 +75,7 @@ TIP = Tip(
             "with torch._inductor.config.patch(freezing=True), torch.no_grad(): model(example)"
         ),
     },
-    when="you stay with TorchScript",
+    when="you stay with TorchScript, and batches have one shape",
     against="eager mode in float32",
     guide=("A2.5",),
     claim=Claim.FASTER,

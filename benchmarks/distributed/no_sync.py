@@ -32,10 +32,10 @@ TIP = Tip(
     title="Skip needless all-reduces while accumulating gradients",
     do=(
         "from contextlib import nullcontext\n"
-        "numbers = iter(range(1, len(loader) + 1))  # before the loop over an epoch's batches, in which is the rest\n"
+        "numbers = iter(range(1, len(loader) + 1))  # before an epoch's loop; the rest within it\n"
         "with model.no_sync() if (number := next(numbers)) % 4 else nullcontext(): "
         "(criterion(model(batch), targets) / 4).backward()\n"
-        "if number % 4 == 0: optimizer.step(); optimizer.zero_grad()  # left over after the loop: zero_grad()"
+        "if number % 4 == 0: optimizer.step(); optimizer.zero_grad()  # drop an incomplete last group: zero_grad()"
     ),
     when="you accumulate gradients of several batches under DDP",
     against="averaging after every batch, in two processes",

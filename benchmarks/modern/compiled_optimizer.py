@@ -30,8 +30,9 @@ TIP = Tip(
     id="compiled-optimizer",
     title="Compile the optimizer",
     do=(
+        "# both after the scheduler is made; not with one that cycles momentum, as OneCycleLR does\n"
         'for group in optimizer.param_groups: group["lr"] = torch.tensor(group["lr"])\n'
-        "optimizer.step = torch.compile(optimizer.step)  # after its scheduler is made; not if that cycles momentum"
+        "optimizer.step = torch.compile(optimizer.step)"
     ),
     guide=("M11",),
     claim=Claim.FASTER,

@@ -26,7 +26,7 @@ TIP = Tip(
     do=(
         "from torchvision.transforms import v2\n"
         "augmented = [v2.RandomResizedCrop(size), v2.RandomHorizontalFlip()]\n"
-        "change = augmented if model.training else [v2.Resize((size, size))]  # yours, of training and of inference\n"
+        "change = augmented if model.training else [v2.Resize((size, size))]  # put your own here\n"
         "floats = [v2.ToDtype(torch.float32, scale=True), v2.Normalize(mean, std)]\n"
         "data.transform = v2.Compose([v2.PILToTensor(), *change, *floats])"
     ),

@@ -36,7 +36,7 @@ TIP = Tip(
         'for group in optimizer.param_groups: group["lr"] = rate  # tuned anew for this batch size'
     ),
     when="you train in batches as small as 16",
-    against="batches of 16",
+    against="batches of 16, with a rate tuned likewise",
     guide=("B2",),
     claim=Claim.SOONER_AT_TARGET,
     mechanism=falls("forward passes for the same images", forward_passes),

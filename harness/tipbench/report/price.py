@@ -23,7 +23,11 @@ NOT_MEASURED = "not measured"
 def price(jobs: Sequence[Result], trainings: Iterable[Result]) -> str:
     """jobs: the results of one way in its whole jobs. trainings: results whose whole trainings are of the same tip."""
     parts = [*_time(jobs), *_memory(jobs), *_once(jobs)]
-    parts += dict.fromkeys(score_kept(counted) for result in trainings if (counted := trained(result)))
+    parts += dict.fromkeys(
+        f"{score_kept(counted)}{'' if result in jobs else f' in {result.pair}'}"
+        for result in trainings
+        if (counted := trained(result))
+    )
     status = jobs[0].status
     parts += [status] if status not in ("", "current") and not status.startswith("default now") else []
     return "; ".join(parts) or _nothing(jobs)
@@ -45,7 +49,8 @@ def _time(jobs: Sequence[Result]) -> list[str]:
         times = [
             f"{1 / (job.speedup or 1):.2f}x the time{f' in {job.pair}' if len(jobs) > 1 else ''}" for job in slower
         ]
-        return [", ".join(times)]
+        undecided = [job.pair for job in jobs if job.verdict == "inconclusive"]
+        return [", ".join([*times, *([f"undecided in {', '.join(undecided)}"] if undecided else [])])]
     lows = [(job.log_low, job) for job in jobs if job.log_low is not None]
     low, job = min(lows, key=lambda pair: pair[0], default=(0.0, None))
     if job is None:

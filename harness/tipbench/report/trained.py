@@ -143,14 +143,17 @@ def in_full(row: Result) -> str:
 
 
 def in_scores(trainings: Trained) -> str:
-    """`mean score after training 0.976 -> 0.975, a change between -0.003 and +0.001`."""
-    scores = f"mean score after training {_score(trainings.baseline)} -> {_score(trainings.variant)}"
+    """`mean score after training worse: 0.976 -> 0.971 (higher is better), a change between -0.0082 and -0.0013`."""
+    scores = f"{_score(trainings.baseline)} -> {_score(trainings.variant)}"
     if trainings.lower_is_better is not None:
         scores += f" ({'lower' if trainings.lower_is_better else 'higher'} is better)"
     if trainings.change is None:
-        return scores
+        return f"mean score after training {scores}"
     low, high = trainings.change.interval()
-    return f"{scores}, a change between {low:+.1g} and {high:+.1g}"
+    word = ""
+    if trainings.lower_is_better is not None and (low > 0 or high < 0):
+        word = " better:" if (high < 0) == trainings.lower_is_better else " worse:"
+    return f"mean score after training{word} {scores}, a change between {low:+.2g} and {high:+.2g}"
 
 
 def score_kept(trainings: Trained) -> str:
