@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -404,6 +405,14 @@ def test_the_first_rank_to_fail_is_the_reason_whoever_is_heard_first(tmp_path: P
     failure = Evidence(torchrun, tmp_path, "over_nodes.py", [RemoteRanks(node, 7)]).closed("results optimized")
     torchrun.end()
     assert (failure.kind, failure.text) == ("step raised", "optimized, step 1: it had enough")
+
+
+def test_a_rank_that_torchrun_ended_is_not_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "exit-codes.json").write_text(json.dumps({"0": -signal.SIGTERM, "1": 5}))
+    torchrun = Process(spawn(["false"], os.environ, tmp_path / "output"), ranks=2)
+    failure = Evidence(torchrun, tmp_path, "over_nodes.py").closed("results optimized")
+    torchrun.end()
+    assert (failure.kind, failure.fields["rank"], failure.fields["code"]) == ("exited", 1, 5)
 
 
 @pytest.mark.parametrize("closed", [True, False])

@@ -78,7 +78,9 @@ class Evidence:
             if ended := ranks.ended(seconds):
                 codes |= {int(rank): code for rank, code in ended["codes"].items()}
                 reports += ended["reports"]
-        for rank in sorted(codes.keys() - {report["rank"] for report in reports}):
+        # torchrun ends the others by SIGTERM, and may list one of these as well.
+        silent = codes.keys() - {report["rank"] for report in reports}
+        for rank in sorted(silent, key=lambda rank: (codes[rank] == -signal.SIGTERM, rank)):
             return self._of_exit_code(codes[rank], {"rank": rank}, doing)
         if reports:
             first = min(reports, key=lambda report: report["order"])
