@@ -145,7 +145,7 @@ class Tip:
 
 
 CONTROL = "control"
-"""Id of the tip that is none: its pairs have identical code on both sides."""
+"""Id of the tip that is none: both sides are identical, or differ by what was planted."""
 
 
 @dataclass(frozen=True)
