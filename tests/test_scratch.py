@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -70,6 +71,33 @@ def test_it_is_new_and_gone_at_its_end(place: Path) -> None:
         assert first.parent == second.parent == place
         assert not [file for file in first.iterdir() if file.name != "lock"]
     assert list(place.iterdir()) == []
+
+
+def test_it_is_gone_while_a_program_still_writes_there(place: Path) -> None:
+    with Scratch() as folder:
+        (tmp := folder / "tmp").mkdir()
+        writing = "i=0; while :; do i=$((i + 1)); mkdir -p $TMPDIR/of-$i; : > $TMPDIR/of-$i/a; done"
+        program = subprocess.Popen(["sh", "-c", writing], env={**os.environ, "TMPDIR": str(tmp)})
+        assert wait_for(lambda: (tmp / "of-9").exists(), 60.0)
+    assert program.wait(60.0) == -signal.SIGKILL
+    assert list(place.iterdir()) == []
+
+
+def test_what_a_kill_in_the_middle_of_its_removal_left_is_removed_by_the_next(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Scratch()
+    for name in ("a", "z"):
+        (held.path / name).mkdir()
+
+    def cut_short(folder: Path, **_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(shutil, "rmtree", cut_short)
+        held.remove()
+    with Scratch():
+        assert not held.path.exists()
 
 
 def test_what_a_killed_process_left_is_removed_with_the_programs_that_it_started(

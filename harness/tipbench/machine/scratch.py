@@ -6,6 +6,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +21,9 @@ LONGEST = 41
 LOCK = "lock"
 """Name of the file in a scratch folder that its process holds locked. A process id would not do: in containers that
 share the folder, it says nothing of the others' processes."""
+
+ATTEMPTS = 3
+"""To empty a folder: a process that is killed may write on for a moment."""
 
 
 class Scratch:
@@ -36,8 +40,7 @@ class Scratch:
             place = Path("/tmp")
         for left in place.glob("tipbench-*-*"):
             with suppress(OSError), _locked(left):  # another user's, or in use: it stays
-                end_working_in(left)
-                shutil.rmtree(left, ignore_errors=True)
+                _remove(left)
         with writing_to(place):
             # Only once it is locked does it have a name by which others would remove it.
             unlocked = Path(tempfile.mkdtemp(prefix=f"tipbench.{os.getpid()}-", dir=place))
@@ -48,15 +51,34 @@ class Scratch:
     def remove(self) -> None:
         """Remove the folder; a second call does nothing."""
         if self._lock >= 0:
-            shutil.rmtree(self.path, ignore_errors=True)
-            os.close(self._lock)
-            self._lock = -1
+            try:
+                with suppress(OSError):  # what cannot be removed is left to the next one
+                    _remove(self.path)
+            finally:
+                os.close(self._lock)
+                self._lock = -1
 
     def __enter__(self) -> Path:
         return self.path
 
     def __exit__(self, *_: object) -> None:
         self.remove()
+
+
+def _remove(folder: Path) -> None:
+    """End who works in a folder of ours, and remove it, its lock last: removed before a kill, or before a file that
+    somebody was just writing, it left a folder that no later process knew for one of ours. Raises OSError."""
+    for attempt in range(ATTEMPTS):
+        time.sleep(0.1 * attempt)
+        end_working_in(folder)
+        for inside in sorted(set(folder.iterdir()) - {folder / LOCK}):
+            if inside.is_dir() and not inside.is_symlink():
+                shutil.rmtree(inside, ignore_errors=True)
+            else:
+                inside.unlink(missing_ok=True)
+        if list(folder.iterdir()) == [folder / LOCK]:
+            shutil.rmtree(folder)
+            return
 
 
 @contextmanager
