@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import count, islice, pairwise, takewhile
+from itertools import count, islice, pairwise, permutations, takewhile
 from types import SimpleNamespace
 from typing import Any
 
@@ -577,6 +577,24 @@ def test_every_launch_has_a_seed_of_its_own_from_the_runs_and_the_check_several(
     built = [words["seed"] for words in machine.commands("build")]
     assert built == [seed for launch in record.launches for seed in (launch.seed, launch.seed)]
     assert {tuple(words["seeds"]) for words in machine.commands("results")} == {(40, 41)}
+
+
+@pytest.mark.parametrize("variants", [("optimized",), ("optimized", "other")])
+def test_sides_are_built_and_warmed_up_in_a_drawn_order_and_next_in_its_reverse(variants: tuple[str, ...]) -> None:
+    """Of two identical sides the one that was built last was the faster one."""
+    machine = FakeMachine(dict.fromkeys(("baseline", *variants), 0.01), spread=0.04)
+    begun: set[tuple[str, ...]] = set()
+    for seed in range(0, 400, 40):
+        machine.requests.clear()
+        record = machine.measure(info(variants=list(variants)), replace(PLAN, seed=seed))
+        built, warmed = ([words["variant"] for words in machine.commands(name)] for name in ("build", "warm"))
+        assert built == warmed
+        count = 1 + len(variants)
+        orders = [tuple(built[at : at + count]) for at in range(0, len(built), count)]
+        assert len(orders) == len(record.launches) >= 4
+        assert orders[1::2] == [order[::-1] for order in orders[0::2]][: len(orders) // 2]
+        begun |= set(orders)
+    assert begun == set(permutations(("baseline", *variants)))
 
 
 def test_a_job_that_pairs_share_has_one_card(machine: FakeMachine) -> None:
