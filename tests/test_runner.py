@@ -29,7 +29,7 @@ from tipbench.engine.run import card_room
 from tipbench.engine.runner import Plan, measure, run
 from tipbench.machine.proc import DENIED, UNAVAILABLE
 from tipbench.records.record import Launch, PairInfo, Record, VariantInfo
-from tipbench.tip.pair import Claim, Equal
+from tipbench.tip.pair import CONTROL, Claim, Equal
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
 from tipbench.verdict import rules
@@ -678,6 +678,22 @@ def test_where_all_cost_alike_whole_jobs_are_answered_before_operations(machine:
     assert answered(found["Third"], FIRST, 2)
     assert not any(answered(record, FIRST, 2) for pair, record in found.items() if pair != "Third"), launches
     assert min(launches.values()) > 1, "none is forgotten"
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_control_that_could_be_decided_waits_until_the_tips_have_their_answers(machine: FakeMachine) -> None:
+    machine.step_s["optimized"], machine.spread = machine.step_s["baseline"], 0.018
+    control = info("Control", tip=tip(CONTROL), scale="macro")
+    others = [info(name, tip=tip(name.lower()), scale="macro") for name in ("First", "Second", "Third")]
+    launches: dict[str, int] = {}
+    waiting, then = {other.name for other in others}, 0
+    for record in machine.run([control, *others]):
+        launches[record.name] = len(record.launches)
+        if record.name in waiting and answered(record, FIRST, 2):
+            waiting.remove(record.name)
+            then = then or (0 if waiting else launches[control.name])
+    assert 4 <= then <= 6, "every fourth launch goes to whoever gains most"
+    assert then < min(launches.values()), launches
 
 
 @pytest.mark.usefixtures("clock")

@@ -32,9 +32,12 @@ def of_answers(pairs: Sequence[PairInfo]) -> list[PairInfo]:
     return [info for info in pairs if info.scale == "macro" or info.tip["id"] not in with_jobs]
 
 
-def about(record: Record) -> list[str]:
+def about(record: Record, rules: Rules) -> list[str]:
     """The variants of a pair that its tip's answer is about: of a whole job one, if that can be measured and is not the
-    best of a sweep; otherwise all."""
+    best of a sweep; otherwise all. None of a control that has launches enough to be decided: as a rule two identical
+    sides never are, and no answer waits for them."""
+    if record.info.tip["id"] == CONTROL and len(record.launches) >= rules.looks.launches[0]:
+        return []
     names = [variant.name for variant in measurable(record) if variant.name != "baseline"]
     return [record.info.worded] if record.info.scale == "macro" and record.info.worded in names else names
 

@@ -231,8 +231,8 @@ class _Runner:
 
     def _asked(self, record: Record) -> list[str]:
         """The undecided variants that the tip's answer is about."""
-        waiting = self._undecided[record.name]
-        return waiting if self._plan.alike else [variant for variant in waiting if variant in about(record)]
+        waiting, first = self._undecided[record.name], about(record, self._plan.rules)
+        return waiting if self._plan.alike else [variant for variant in waiting if variant in first]
 
     def _timed_next(self, record: Record) -> list[str]:
         """The variants that a pair's next launch times, beside the baseline."""
