@@ -36,12 +36,19 @@ TIP = Tip(
 )
 
 
+DECODED = 32
+
+
 class ArrayPhotos(Dataset[tuple[torch.Tensor, int]]):
-    """Photos that somebody has decoded before, as one array (images, 3, pixels, pixels) of float32."""
+    """Photos that somebody has decoded before, as one array (images, 3, pixels, pixels) of float32.
+
+    The same DECODED over and over, as decoding takes long: a copy takes as long whatever a photo shows.
+    """
 
     def __init__(self, images: int, pixels: int) -> None:
-        photos = JpegPhotos(jpeg_files()[:images], pixels, augment=True)
-        loaded = [photos[index] for index in range(images)]
+        photos = JpegPhotos(jpeg_files()[:DECODED], pixels, augment=True)
+        decoded = [photos[index] for index in range(min(images, DECODED))]
+        loaded = [decoded[index % DECODED] for index in range(images)]
         self.images: np.ndarray = torch.stack([image for image, _ in loaded]).numpy()
         self.labels = [label for _, label in loaded]
         self.to_tensor: Callable[[np.ndarray], torch.Tensor] = torch.tensor
