@@ -9,6 +9,7 @@ import pytest
 
 SLOW = {
     "test_bad_luck": "runs in which everything goes wrong, and full disks",
+    "test_cases": "a process for each job, after a public report each",
     "test_channel": "workers whose connection is disturbed in every way",
     "test_advise": "a process for each job",
     "test_fake_cuda": "every pair for GPUs at full size, on fake tensors",

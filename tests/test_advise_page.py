@@ -9,8 +9,8 @@ import pytest
 from tests.made_up import info, measured, run, tip
 from tests.test_combination import with_speedup
 from tipbench.advise.combination import WITHOUT
-from tipbench.advise.outcome import Outcome, interplay
-from tipbench.advise.page import as_json, lines
+from tipbench.advise.outcome import Outcome, interplay, is_open, pays
+from tipbench.advise.page import as_json, lines, markdown
 from tipbench.advise.scores import AS_IT_IS, Scores
 from tipbench.given.survey import Survey, WayHere
 from tipbench.records.record import Record, VariantRecord
@@ -183,3 +183,43 @@ def test_changes_that_may_bring_less_than_counts_are_no_advice() -> None:
     assert lines(outcome)[2].startswith("Nothing worth changing")
     tried = "Seemed to pay, but not more than 1 % for certain when measured anew: do a, 1.01x [1.00, 1.03]"
     assert lines(outcome)[3] == f"  {tried}"
+
+
+def too_few() -> Result:
+    """Of two launches, each of which had the changes ahead by far."""
+    return replace(speedup(13.2), launches=2, p=None, is_provisional=True, further_s=240.0)
+
+
+def test_too_few_launches_for_a_verdict_are_no_headline_and_no_advice() -> None:
+    """On a busy machine "about 43.7x with 1 change, from 1 launch: no verdict yet" was written into a program."""
+    outcome = replace(together(1.5, a=1.3, b=1.2), sides={"optimized": too_few()})
+    assert not pays(outcome)
+    assert is_open(outcome)
+    assert as_json(outcome)["together"] is None
+    assert lines(outcome)[2:4] == [
+        "Not enough launches yet: 2 launches of 2 changes together, about 4 more minutes needed",
+        "  Tried together, without a verdict yet: do a and do b, about 13.2x",
+    ]
+    assert not is_open(together(1.5, a=1.3)), "what is decided needs no more"
+
+
+BUSY = (0.1, 1.0, 1.2)
+"""Cores that others kept busy in three launches."""
+
+
+def test_a_busy_machine_is_no_ground_for_advice() -> None:
+    beside = "other programs kept 1.1 cores busy in 2 of 3 launches"
+    outcome = replace(together(1.5, a=1.5), others=BUSY)
+    assert not pays(outcome)
+    assert lines(outcome)[2] == f"This machine was busy, so there is no advice: {beside}"
+    assert answers(outcome)["a"][1] == answers(together(1.5, a=1.5))["c"][1], "what was measured of each is still told"
+    wanted = replace(outcome, on_busy=True)
+    assert pays(wanted)
+    assert lines(wanted)[2] == f"1.50x [1.47, 1.53] with 1 change, measured while {beside}"
+    assert lines(replace(outcome, others=BUSY[:2])) == lines(together(1.5, a=1.5)), "one of two is no majority"
+
+
+def test_how_far_the_batches_were_compared_is_told() -> None:
+    survey = replace(SURVEY, ways=[way("a", proof="with workers the first 40 batches are the same"), way("b")])
+    page = markdown(replace(together(1.5, a=1.5), survey=survey))
+    assert "a: with workers the first 40 batches are the same." in page

@@ -158,7 +158,7 @@ def test_gpus_that_cuda_does_not_see_count_where_their_order_matters(monkeypatch
         monkeypatch.setattr(
             module, "gpus", lambda env=os.environ: cards[:1] if "CUDA_VISIBLE_DEVICES" in env else cards
         )
-    monkeypatch.setattr(activity, "watch", lambda *_: (0.0, []))
+    monkeypatch.setattr(activity, "occupying", lambda *_: (0.0, []))
     monkeypatch.setattr(doctor, "ask_torch", lambda: TORCH)
     stream = io.StringIO()
     doctor.report(stream)

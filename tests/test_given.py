@@ -9,11 +9,12 @@ import numpy
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
 
-from tipbench.given.draws import draw_alike, shuffle_alike
+from tipbench.given.draws import draw_alike, generators_used, shuffle_alike
 from tipbench.given.forms import GivenStep, job_of
 from tipbench.given.target import BadJob, function
+from tipbench.tip.counts import autograd_nodes
 from tipbench.tip.job import Job
 from tipbench.worker import survey as survey_file
 from tipbench.worker.survey import survey
@@ -138,7 +139,7 @@ def test_workers_draw_what_a_loader_without_them_draws(build: Callable[[int], Jo
         numpy.random.seed(1)
         job = build(workers)
         shuffle_alike(job)
-        draw_alike(job)
+        draw_alike(job, generators_used(build(0)))
         if workers:
             job.loading["persistent_workers"] = True
         batches = [inputs for _ in range(3) for inputs, _ in job.loader()]
@@ -151,7 +152,7 @@ def test_workers_draw_what_a_loader_without_them_draws(build: Callable[[int], Jo
 def test_nothing_is_put_around_data_that_draw_nothing() -> None:
     data = pairs_of_numbers()
     job = Job(nn.Linear(4, 1), data, batch_size=4)
-    draw_alike(job)
+    draw_alike(job, generators_used(job))
     assert job.data is data
     assert "collate_fn" not in job.loading
 
@@ -201,3 +202,29 @@ def test_nothing_is_written_beside_the_file(tmp_path: Path) -> None:
     file.write_text("def job(): return lambda: 1\n")
     function(f"{file}:job")
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_sampler_that_makes_batches_is_kept() -> None:
+    """It was rebuilt without, into single rows in order: another job was measured."""
+    data = TensorDataset(torch.arange(64.0)[:, None])
+    chosen = BatchSampler(RandomSampler(data), batch_size=16, drop_last=True)
+    job = job_of((nn.Linear(1, 1), DataLoader(data, sampler=chosen, batch_size=None)))
+    assert isinstance(job, Job)
+    shuffle_alike(job)
+    (first,), *others = job.loader()
+    assert (first.shape, len(others)) == ((16, 1), 3)
+    assert first[:, 0].tolist() != sorted(first[:, 0].tolist())
+    again = job_of((nn.Linear(1, 1), DataLoader(data, sampler=chosen, batch_size=None)))
+    assert isinstance(again, Job)
+    torch.manual_seed(1)
+    shuffle_alike(again)
+    one = [batch.tolist() for (batch,) in again.loader()]
+    torch.manual_seed(1)
+    shuffle_alike(again)
+    assert one == [batch.tolist() for (batch,) in again.loader()], "the sampler within is seeded"
+
+
+def test_nodes_of_gradients_are_counted_behind_results_of_any_form() -> None:
+    """Of a mapping its names were looked at, and "step raised" was said of the person's job."""
+    parameter = torch.ones(2, requires_grad=True)
+    assert autograd_nodes({"energy": 2 * parameter, "names": ["a"], "more": (parameter.detach(), None)}) == 2

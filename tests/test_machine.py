@@ -9,6 +9,8 @@ import re
 import signal
 import socket
 import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +22,7 @@ import pynvml
 import pytest
 
 from tests.made_up import files
+from tests.tiny import wait_for
 from tipbench.machine import activity, describe, gpu, limits, microarchitecture, proc
 from tipbench.machine.fields import CARD_FIELDS, MACHINE_FIELDS, publishable
 from tipbench.machine.orphans import end_working_in
@@ -510,3 +513,54 @@ def test_the_description_of_this_machine_is_json_and_holds_nothing_private() -> 
     assert socket.gethostname() not in strings
     assert getpass.getuser() not in strings
     assert not [string for string in strings if string.startswith(("/", "~"))]
+
+
+# ---- what others take of the cores ----
+
+
+def stat(*busy: int) -> dict[str, str]:
+    """/proc/stat with so many ticks of user time for each core, and as many idle ones that do not count."""
+    return {
+        "proc/stat": "cpu  1 2 3\n" + "".join(f"cpu{n} {ticks} 0 0 77 5 0 0 9 0 0\n" for n, ticks in enumerate(busy))
+    }
+
+
+def test_what_others_take_is_that_of_our_cores_without_our_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(activity, "_our_cores", lambda: {0, 2})
+    monkeypatch.setattr(os, "sysconf", lambda _: 100)
+    moments = []
+    for when, own, busy in ((10.0, 1.0, (100, 0, 50)), (14.0, 4.0, (500, 999, 250))):
+        monkeypatch.setattr(time, "monotonic", lambda when=when: when)
+        monkeypatch.setattr(activity, "_own_s", lambda own=own: own)
+        files(tmp_path, stat(*busy))
+        moments.append(activity.Usage.now(tmp_path))
+    before, after = moments
+    assert after.others(before) == pytest.approx((4.0 + 2.0 - 3.0) / 4.0)
+    assert before.others(before) == -1.0, "no time has passed"
+    assert after.others(activity.Usage.now(tmp_path / "nowhere")) == -1.0
+
+
+def test_what_our_children_take_is_our_own() -> None:
+    before = activity.Usage.now()
+    burn = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
+    subprocess.run([sys.executable, "-c", burn], check=True)
+    with subprocess.Popen([sys.executable, "-c", burn + "\ntime.sleep(60)"]) as living:
+        assert wait_for(lambda: sum(psutil.Process(living.pid).cpu_times()[:2]) >= 0.3, 60.0)
+        assert activity.Usage.now().own_s - before.own_s >= 0.6
+        living.kill()
+
+
+def test_a_machine_is_busy_where_others_took_much_in_most_launches() -> None:
+    idle, busy = 0.1, 1.0
+    assert activity.mostly_beside([]) == activity.mostly_beside([busy, idle]) == ""
+    assert activity.mostly_beside([busy, idle, 2.0]) == "other programs kept 1.5 cores busy in 2 of 3 launches"
+
+
+@pytest.mark.parametrize(
+    ("others", "said"), [(0.1, ""), (-1.0, ""), (1.04, "other programs keep 1.0 of 2 cores busy (cc, ld)")]
+)
+def test_what_keeps_cores_busy_now_is_named(monkeypatch: pytest.MonkeyPatch, others: float, said: str) -> None:
+    monkeypatch.setattr(activity, "_our_cores", lambda: {0, 1})
+    monkeypatch.setattr(activity, "watch", lambda _: (0.0, ["cc", "ld", "cc"]))
+    monkeypatch.setattr(activity.Usage, "others", lambda self, earlier: others)
+    assert activity.occupied(0.0) == said

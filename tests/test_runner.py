@@ -27,6 +27,7 @@ from tipbench.engine.profiles import PROFILES, Profile
 from tipbench.engine.purpose import Purpose
 from tipbench.engine.run import card_room
 from tipbench.engine.runner import Plan, measure, run
+from tipbench.machine.activity import Usage
 from tipbench.machine.proc import DENIED, UNAVAILABLE
 from tipbench.records.record import Launch, PairInfo, Record, VariantInfo
 from tipbench.tip.pair import CONTROL, Claim, Equal
@@ -234,6 +235,12 @@ def launches(machine: FakeMachine) -> Iterator[list[FakeWorker]]:
     yield group
 
 
+@pytest.fixture(autouse=True)
+def unknown_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other programs take is not read, which takes milliseconds for each of thousands of launches."""
+    monkeypatch.setattr(Usage, "now", classmethod(lambda cls: cls(0.0, None, 0.0)))
+
+
 @pytest.fixture
 def machine() -> FakeMachine:
     return FakeMachine({"baseline": 0.002, "optimized": 0.001})
@@ -280,6 +287,15 @@ def test_blocks_run_in_the_stored_order_with_one_shared_count_of_steps(machine: 
     timed = machine.commands("block")[-len(stored) :]  # what comes before settles how many steps a block has
     assert [words["variant"] for words in timed] == stored
     assert {words["steps"] for words in timed} == {record.steps}
+
+
+def test_a_launch_tells_how_many_cores_other_programs_kept_busy(
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert {launch.others for launch in machine.measure(info()).launches} == {-1.0}
+    moments = (float(number) for number in count())
+    monkeypatch.setattr(Usage, "now", classmethod(lambda cls: cls(now := next(moments), 1.5 * now, 0.5 * now)))
+    assert {launch.others for launch in machine.measure(info()).launches} == {1.0}
 
 
 # ---- each side alone ----

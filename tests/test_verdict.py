@@ -69,12 +69,23 @@ def test_the_interval_decides_and_its_edges_belong_to_inconclusive() -> None:
     assert verdict(-0.5, 0.5) == "inconclusive"
 
 
-@pytest.mark.parametrize(("share", "percent"), [(0.1, None), (0.5, 50), (3.0, 100), (-1.0, None)])
-def test_inconclusive_says_where_cores_were_short(share: float, percent: int | None) -> None:
-    """share: of the blocks' time, in which tasks waited; below 0 it is not known."""
+@pytest.mark.parametrize(
+    ("share", "others", "percent"),
+    [
+        *[(0.1, -1.0, None), (0.5, -1.0, 50), (3.0, -1.0, 100), (-1.0, -1.0, None)],
+        *[(0.5, 1.0, 50), (0.5, 0.05, None)],  # its own processes waited for each other
+    ],
+)
+def test_inconclusive_says_where_cores_were_short(share: float, others: float, percent: int | None) -> None:
+    """share: of the blocks' time, in which tasks waited. others: cores that other programs kept busy. Below 0 they are
+    not known."""
     quiet = measured(info(), {"optimized": 0.0}, spread=0.04)
     busy = tuple(
-        replace(launch, pressure_us=tuple(round(share * 1e6 * s) if share > 0 else -1 for s in launch.seconds))
+        replace(
+            launch,
+            pressure_us=tuple(round(share * 1e6 * s) if share > 0 else -1 for s in launch.seconds),
+            others=others,
+        )
         for launch in quiet.launches
     )
     shortages = [reason for reason in only(replace(quiet, launches=busy)).reasons if reason.code == "verdict.shortage"]

@@ -120,5 +120,6 @@ ON_ANY_JOB = (
         loading_in_this_process,
         do=TIP.do.format(num_workers=CORES),
         phase="loading",
+        loads_elsewhere=True,
     ),
 )

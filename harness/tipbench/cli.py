@@ -160,6 +160,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FUNCTION",
         help="of the same file: takes the model and returns a score; those of precision that keep it may be included",
     )
+    command.add_argument("--busy", action="store_true", help="advise although other programs keep the machine busy")
     command.add_argument(
         "--resume", type=Path, metavar="DIR", help="continue an advice: type the job and the options that it began with"
     )
@@ -345,8 +346,8 @@ def _advise(options: argparse.Namespace) -> int:
     from tipbench.advise import command
 
     budget_s = ADVICE_S if options.budget is None else options.budget
-    numerics = options.allow == "numerics"
-    typed = command.Options(options.job, options.out, budget_s, numerics, options.check or "", options.seed)
+    may = options.allow == "numerics", options.check or "", options.seed, options.busy
+    typed = command.Options(options.job, options.out, budget_s, *may)
     return command.resume(options.resume, typed) if options.resume else command.begin(typed)
 
 

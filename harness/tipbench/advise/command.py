@@ -35,6 +35,7 @@ from tipbench.advise.surveyed import (
     surveyed,
     write_command,
 )
+from tipbench.machine.activity import occupied
 from tipbench.machine.scratch import Scratch
 from tipbench.report.output import write_file
 from tipbench.tip.wording import lines_of, plain, plural
@@ -51,6 +52,7 @@ class Options:
         numerics: whether ways that change results by design may be in the combination.
         check: a function of the job's file that scores a model; ways that keep the score may then be in it too.
         seed: of inputs, weights and block order.
+        busy: whether to advise on a machine that other programs keep busy too.
     """
 
     job: Sequence[str]
@@ -59,6 +61,7 @@ class Options:
     numerics: bool = False
     check: str = ""
     seed: int = 0
+    busy: bool = False
 
     @property
     def subject(self) -> Subject:
@@ -68,12 +71,14 @@ class Options:
             folder = str(Path.cwd())
         else:
             job = [absolute(job[0] if job else "")]
-        return Subject(tuple(job), folder, self.numerics, self.check, self.seed)
+        return Subject(tuple(job), folder, self.numerics, self.check, self.seed, self.busy)
 
 
 def begin(options: Options) -> int:
     """Say which tips pay on a person's job, and which of them together. Returns the exit code; raises UserError."""
     out, subject = Path(os.path.realpath(options.out)), options.subject
+    if not options.busy and (busy := occupied()):
+        print(f"{busy}; unless they end there will be no advice (--busy: all the same)", file=sys.stderr)
     if subject.folder:
         if subject.check:
             raise NoJob("a command shows no model that --check could score: name a function that builds the job")

@@ -29,7 +29,7 @@ class Subject:
     Attributes:
         job: absolute FILE:NAME of the function that builds the job, alone, or the words of a command.
         folder: in which a command runs; empty for a function.
-        numerics, check, seed: as in `tipbench.advise.command.Options`.
+        numerics, check, seed, busy: as in `tipbench.advise.command.Options`.
     """
 
     job: tuple[str, ...]
@@ -37,6 +37,7 @@ class Subject:
     numerics: bool
     check: str
     seed: int
+    busy: bool = False
 
     @property
     def words(self) -> str:
@@ -45,6 +46,7 @@ class Subject:
             *(["--allow", "numerics"] if self.numerics else []),
             *(["--check", self.check] if self.check else []),
             *(["--seed", str(self.seed)] if self.seed else []),
+            *(["--busy"] if self.busy else []),
         ]
         return shlex.join([*options, *(["--"] if self.folder else []), *self.job])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tipbench.advise.combination import WITHOUT, Combination, costs
@@ -11,7 +11,9 @@ from tipbench.advise.once import price_once
 from tipbench.advise.pairs import sides_alone
 from tipbench.advise.scores import Scores
 from tipbench.given.survey import Survey
+from tipbench.machine.activity import mostly_beside
 from tipbench.records.record import Run
+from tipbench.report.gain import further
 from tipbench.report.price import more_memory
 from tipbench.report.result import Result
 from tipbench.report.results import results
@@ -33,6 +35,8 @@ class Outcome:
             combination at that point.
         phase_seconds: seconds that each phase of a step takes with the members; empty if not measured.
         scores: by a function of the person's, with and without ways that change results.
+        others: of each launch of all parts, cores that other programs kept busy, as far as that is known.
+        on_busy: whether there is advice from a busy machine too.
     """
 
     survey: Survey
@@ -42,41 +46,67 @@ class Outcome:
     left_out: Mapping[str, Result] = field(default_factory=dict)
     phase_seconds: Mapping[str, float] = field(default_factory=dict)
     scores: Scores = field(default_factory=Scores)
+    others: Sequence[float] = ()
+    on_busy: bool = False
 
 
 def pays(outcome: Outcome) -> bool:
-    """Whether the changes together are known to bring more than the 1 % that counts as no difference, or seem to pay,
-    from too few launches to know."""
-    whole = outcome.sides.get("optimized")
-    if whole is None or not outcome.members:
+    """Whether the changes together are known to bring more than the 1 % that counts as no difference. From fewer
+    launches than a verdict needs nothing is advised: single ones were off by a factor of 40 on a busy machine."""
+    if not outcome.on_busy and mostly_beside(outcome.others):
         return False
-    return costs(whole) if whole.log_high is None else whole.log_high < -MARGIN
+    whole = outcome.sides.get("optimized")
+    return bool(outcome.members) and whole is not None and whole.log_high is not None and whole.log_high < -MARGIN
+
+
+def is_open(outcome: Outcome) -> bool:
+    """Whether further launches may still show that changes pay."""
+    whole = outcome.sides.get("optimized")
+    if outcome.members and whole is not None and whole.is_measured:
+        return not whole.is_decided
+    return not pays(outcome) and bool(_undecided(outcome))
 
 
 def gain(outcome: Outcome) -> str:
     """`1.83x [1.76, 1.90] with 2 changes`, from launches that chose nothing."""
-    whole = outcome.sides["optimized"]
-    more = "" if whole.is_decided else f", from {_launches(whole.launches)}: no verdict yet"
-    return f"{inverse_of(whole)} with {plural(len(outcome.members), 'change')}{more}"
+    return f"{inverse_of(outcome.sides['optimized'])} with {plural(len(outcome.members), 'change')}"
 
 
 def conclusion(outcome: Outcome) -> str:
     """What to do, in one sentence without its full stop."""
+    others = mostly_beside(outcome.others)
+    if others and not outcome.on_busy:
+        return f"This machine was busy, so there is no advice: {others}"
     if pays(outcome):
-        return gain(outcome)
-    aside = {way.tip for way in outcome.survey.ways if way.changes_numbers}
-    tips = sides_alone(outcome.survey).keys() - aside
-    of_tips = [result for result in results(outcome.alone) if result.tip in tips]
-    measured = [result for result in of_tips if result.is_measured]
-    unknown = tips - {result.tip for result in of_tips} | {result.tip for result in measured if not result.is_decided}
-    if unknown:
+        return f"{gain(outcome)}, measured while {others}" if others else gain(outcome)
+    whole = outcome.sides.get("optimized")
+    if outcome.members and whole is not None and whole.is_measured and not whole.is_decided:
+        count = plural(len(outcome.members), "change")
+        return f"Not enough launches yet: {_launches(whole.launches)} of {count} together{further(whole)}"
+    tips = _leaving_results(outcome)
+    if unknown := _undecided(outcome):
         count = f"{len(unknown)} of {plural(len(tips), 'tip')} need{'s' * (len(unknown) == 1)} more launches"
         return f"Nothing worth changing was found yet: {count}"
-    bounds = [result.high - 1 for result in measured if result.high is not None and result.is_decided]
+    of_tips = [result for result in results(outcome.alone) if result.tip in tips]
+    bounds = [result.high - 1 for result in of_tips if result.high is not None and result.is_decided]
     if not bounds:
         return "Nothing worth changing was found: no tip that leaves the results as they are could be measured"
     most = max(0.0, *bounds)
     return f"Nothing worth changing: no tip that leaves the results as they are brings more than {percent(most)}"
+
+
+def _leaving_results(outcome: Outcome) -> set[str]:
+    """The tips that were tried and leave the results as they are."""
+    aside = {way.tip for way in outcome.survey.ways if way.changes_numbers}
+    return sides_alone(outcome.survey).keys() - aside
+
+
+def _undecided(outcome: Outcome) -> set[str]:
+    """Those of them that have too few launches, or none."""
+    tips = _leaving_results(outcome)
+    of_tips = [result for result in results(outcome.alone) if result.tip in tips]
+    waiting = {result.tip for result in of_tips if result.is_measured and not result.is_decided}
+    return tips - {result.tip for result in of_tips} | waiting
 
 
 def changes(outcome: Outcome) -> list[str]:
@@ -94,6 +124,8 @@ def _not_confirmed(outcome: Outcome) -> list[str]:
     if whole is None or whole.speedup is None:
         return []
     tried = " and ".join(_do(outcome)[name] for name in outcome.members)
+    if not whole.is_decided:
+        return [f"Tried together, without a verdict yet: {tried}, {inverse_of(whole)}"]
     return [f"Seemed to pay, but not more than 1 % for certain when measured anew: {tried}, {inverse_of(whole)}"]
 
 

@@ -29,7 +29,7 @@ from tipbench.report.markdown import render
 from tipbench.report.price import NOT_MEASURED
 from tipbench.report.result import Result
 from tipbench.report.results import results
-from tipbench.tip.wording import plain, seconds
+from tipbench.tip.wording import plain, plural, seconds
 
 LOADING, FORWARD, BACKWARD, OPTIMIZER = PHASES
 PHASE_WORDS = {
@@ -67,8 +67,15 @@ def headline(survey: Survey) -> str:
 
 
 def slow(survey: Survey) -> list[str]:
-    """Sentences on what makes each measurement of this job take long, without its steps."""
+    """Sentences on what makes each measurement of this job take long, without its steps, or another one than the
+    person's own program."""
     sentences, file = [], survey.name.rpartition(":")[0]
+    if survey.too_late:
+        sentences.append(
+            f"{file} sets {', '.join(survey.too_late)} as it is imported. Here torch was imported before, so the job "
+            f"runs with {plural(survey.threads, 'thread')} and without these settings; in your own program they hold: "
+            "try it without them first."
+        )
     if survey.import_s >= SLOW_S:
         sentences.append(
             f"Importing {file} takes {seconds(survey.import_s)} in each process that measures: what runs a training "
@@ -308,7 +315,10 @@ def _price(answer: Answer, outcome: Outcome) -> str:
 
 def _of_comparing(survey: Survey) -> list[str]:
     """What the survey found about comparing the job's results."""
-    sentences = []
+    sentences = [survey.not_run] if survey.not_run else []
+    sentences += [f"{way.title}: {way.proof}." for way in survey.ways if way.proof]
+    if survey.not_compared:
+        sentences.append(f"Not compared, as nothing can be looked into but tensors: {', '.join(survey.not_compared)}.")
     if not survey.compared:
         sentences.append("A step returns nothing, so results were not compared.")
     elif survey.noise is None:

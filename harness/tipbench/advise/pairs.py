@@ -117,7 +117,7 @@ def _arguments(target: str, survey: Survey, sides: Mapping[str, Sequence[str]], 
     if others:
         arguments["others"] = others
     if batches or survey.workers:
-        arguments["batches"] = batches or IN_A_ROW
+        arguments |= {"batches": batches or IN_A_ROW, "draws": tuple(survey.draws)}
     if not survey.is_compared:
         arguments["compared"] = False
     elif is_known(survey):

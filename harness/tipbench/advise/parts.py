@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -24,16 +25,17 @@ from tipbench.advise.combination import (
     next_combination,
 )
 from tipbench.advise.folder import ADVICE_FILE, JOB_FILE, StoredJob, results_file
-from tipbench.advise.outcome import Outcome, gain, pays
+from tipbench.advise.outcome import Outcome, gain, is_open, pays
 from tipbench.advise.pairs import ALONE_PAIR, AS_IT_IS, TOGETHER, is_known, sides_alone, write_alone, write_together
 from tipbench.advise.scores import Scores
 from tipbench.advise.surveyed import NoJob, time_with
 from tipbench.engine import resume as resuming
 from tipbench.engine import run
 from tipbench.given.survey import Survey, WayHere
+from tipbench.machine.activity import mostly_beside
 from tipbench.machine.limits import memory_bytes
 from tipbench.records import store
-from tipbench.records.record import Record
+from tipbench.records.record import Record, beside
 from tipbench.report import html
 from tipbench.report.output import write_file
 from tipbench.report.result import Result
@@ -284,11 +286,16 @@ class Advice:
             if (name := side.removeprefix(WITHOUT)) in names and name not in combination
         }
         confirmed = combinations[-1] if combination and combinations else {}
-        return Outcome(self.survey, alone, combination, confirmed, left_out, phase_seconds or {}, self._scores())
+        return Outcome(
+            *(self.survey, alone, combination, confirmed, left_out, phase_seconds or {}, self._scores()),
+            others=[others for part in self._parts() for others in _others(part)],
+            on_busy=self.job.subject.busy,
+        )
 
     def _concluded(self, combination: Combination) -> int:
         """Write the pages, and print what the advice is. Returns the exit code."""
         outcome = self.outcome(combination)
+        tuned.remove(self.folder)  # of a conclusion from fewer launches
         if pays(outcome):
             members = [self.survey.by_name[name] for name in combination]
             if is_known(self.survey):
@@ -300,7 +307,15 @@ class Advice:
         write_file(self.folder / "advice.html", html.render(markdown, title).encode("utf-8", "replace"))
         write_file(self.folder / ADVICE_FILE, json.dumps(page.as_json(outcome), indent=1).encode())
         print("", lines_of("\n".join(page.lines(outcome))), "", f"page: {self.folder / 'advice.html'}", sep="\n")
-        return 0
+        if is_open(outcome):
+            print(f"more launches: tipbench advise --resume {shlex.quote(str(self.folder))} {self.job.subject.words}")
+        return int(bool(mostly_beside(outcome.others)) and not outcome.on_busy)
+
+
+def _others(part: Path) -> list[float]:
+    """As `Outcome.others` has it."""
+    file = results_file(part)
+    return beside(store.read(file)[0].records) if file else []
 
 
 def _left(until: float) -> float:

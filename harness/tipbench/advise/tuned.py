@@ -22,12 +22,27 @@ From this folder, in a shell:
     python tuned.py
 """
 
+import os
+
 from tipbench.given.pair import followed
 
-job = followed({target!r}, {combination!r})
-for _ in range(100):
-    job.step()
+
+def main() -> None:
+    os.chdir({here!r})  # the job's relative paths begin there
+    job = followed({target!r}, {combination!r})
+    for _ in range(100):
+        job.step()
+
+
+if __name__ == "__main__":  # not in worker processes, which import this file
+    main()
 '''
+
+
+def remove(folder: Path) -> None:
+    """Remove both files, where they are."""
+    for name in (ENV, PROGRAM):
+        (folder / name).unlink(missing_ok=True)
 
 
 def write(folder: Path, target: str, survey: Survey, combination: Sequence[WayHere], gain: str) -> None:
@@ -39,6 +54,11 @@ def write(folder: Path, target: str, survey: Survey, combination: Sequence[WayHe
     names = tuple(way.name for way in combination)
     if survey.kind != "command":
         text = TEXT.format(
-            name=in_docstring(survey.name), count=count, gain=in_docstring(gain), target=target, combination=names
+            name=in_docstring(survey.name),
+            count=count,
+            gain=in_docstring(gain),
+            here=str(Path.cwd()),
+            target=target,
+            combination=names,
         )
         write_file(folder / PROGRAM, text.encode())

@@ -18,6 +18,7 @@ from tipbench.engine.handle import WorkerFailed, WorkerHandle
 from tipbench.engine.launcher import compiles
 from tipbench.engine.profiles import Profile
 from tipbench.engine.purpose import Purpose
+from tipbench.machine.activity import Usage
 from tipbench.records.record import Launch, Record, VariantInfo
 from tipbench.tip.process import ProcessSettings
 from tipbench.verdict.launches import round_effects
@@ -127,6 +128,7 @@ class NextLaunch:
 
         Raises WorkerFailed, also where a side works ahead between its blocks.
         """
+        before_it = Usage.now()
         steps = self._record.steps or self._steps_a_block()
         turns = rounds_of([variant.name for variant in self._variants], self._seed)
 
@@ -161,6 +163,7 @@ class NextLaunch:
                 raise WorkerFailed(ahead, variant.name)
         if self._card:
             launch = replace(launch, card=self._alone("baseline").ask("job_card", seed=self._seed))
+        launch = replace(launch, others=Usage.now().others(before_it))
         return replace(self._record, steps=steps, launches=(*earlier, launch))
 
     def end(self) -> None:

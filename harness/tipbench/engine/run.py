@@ -28,12 +28,13 @@ from tipbench.engine.progress import Progress
 from tipbench.engine.runner import Plan, run
 from tipbench.errors import UserError
 from tipbench.machine import describe
+from tipbench.machine.activity import mostly_beside
 from tipbench.machine.controls import controls
 from tipbench.machine.fingerprint import fingerprint
 from tipbench.machine.temporary import TemporaryFolderFull
 from tipbench.records import store
 from tipbench.records.fields import RunOptions
-from tipbench.records.record import PairInfo, Record, Run
+from tipbench.records.record import PairInfo, Record, Run, beside
 from tipbench.suite.commit import suite_commit
 from tipbench.suite.discover import Discovery, discover
 from tipbench.suite.files import BENCHMARKS
@@ -333,6 +334,8 @@ def conclude(stored: Run, path: Path, over: Collection[str] = ()) -> int:
         if open_pairs:
             again = store.resume_command(path, stored.folder)
             print(f"{'; '.join(open_pairs)}; continue with: {again} --budget +30m")
+        if others := mostly_beside(beside(records)):
+            print(f"{others}: these are answers of a busy machine")
         print(f"results: {path}\nreport:  tipbench report {shlex.quote(str(path))}")
     return int(any(_failed(record) for record in records))
 

@@ -7,7 +7,7 @@ second epoch has a different order, and its random augmentations differ. Compari
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -29,21 +29,24 @@ def shuffle_alike(job: Job) -> None:
     seed, base_seed = torch.randint(2**62, (2,)).tolist()
     if loading.pop("shuffle", False):
         loading["sampler"] = RandomSampler(data)  # type: ignore[arg-type]
-    sampler = loading.get("sampler") or getattr(loading.get("batch_sampler"), "sampler", None)
-    if isinstance(sampler, Sampler) and hasattr(sampler, "generator"):
-        sampler.generator = torch.Generator().manual_seed(seed)
+    sampler = loading.get("sampler", loading.get("batch_sampler"))
+    while isinstance(sampler, Sampler):  # what makes batches holds the one that chooses their items
+        if hasattr(sampler, "generator"):
+            sampler.generator = torch.Generator().manual_seed(seed)
+        sampler = getattr(sampler, "sampler", None)
     # Each epoch draws one number as the seed of its workers, unless they persist from the epoch before.
     loading["generator"] = torch.Generator().manual_seed(base_seed)
 
 
-def draw_alike(job: Job) -> None:
-    """Seed the draws of each item and batch by its number alone. Data that draws nothing stays unchanged."""
-    if job.data is None or isinstance(job.data, IterableDataset):
-        return
-    collate = job.loading.get("collate_fn") or default_collate
-    if generators := _generators_used(job.data, collate):
-        job.data = items = _Items(job.data, generators)
-        job.loading["collate_fn"] = partial(_collated, items, collate)
+def draw_alike(job: Job, generators: Sequence[str]) -> None:
+    """Seed the draws of each item and batch by its number alone. Data that draws nothing stays unchanged.
+
+    generators: as `generators_used` has them, of another job: a data set that opens its file at the first item must not
+    do so before the workers are started, which would then share it.
+    """
+    if generators and job.data is not None:
+        job.data = items = _Items(job.data, tuple(generators))
+        job.loading["collate_fn"] = partial(_collated, items, job.loading.get("collate_fn") or default_collate)
 
 
 @dataclass(frozen=True)
@@ -117,12 +120,15 @@ def _collated(items: _Items, collate: Callable[[list[Any]], Any], batch: list[An
         return collate(batch)
 
 
-def _generators_used(data: Any, collate: Callable[[list[Any]], Any]) -> tuple[str, ...]:
+def generators_used(job: Job) -> tuple[str, ...]:
     """Names of the generators that two items and their batch draw from."""
+    if job.data is None or isinstance(job.data, IterableDataset):
+        return ()
+    collate = job.loading.get("collate_fn") or default_collate
     with _seeded(0, tuple(GENERATORS)):
         before = {name: generator.position() for name, generator in GENERATORS.items()}
         try:
-            collate([data[0], data[0]])
+            collate([job.data[0], job.data[0]])
         except Exception:  # its items are not numbered from 0
             return ()
         return tuple(name for name, generator in GENERATORS.items() if generator.position() != before[name])

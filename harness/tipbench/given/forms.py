@@ -14,6 +14,7 @@ passed by position.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -25,6 +26,8 @@ from tipbench.given.frameworks import LightningJob, TrainerJob, is_a
 from tipbench.given.loop import GivenJob, made_of
 from tipbench.given.target import BadJob
 from tipbench.tip.job import Job
+
+GIVE_A_STEP = "give a step, a callable without arguments that takes a batch and trains on it"
 
 ACCEPTED = (
     "return a Job, (model, batch), (model, loader, loss, optimizer), a transformers.Trainer, a Lightning module with "
@@ -57,6 +60,12 @@ def job_of(returned: Any) -> Job | GivenStep:
     raise BadJob(f"it returned {_described(returned)}: {ACCEPTED}")
 
 
+def needs_closure(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether its `step` cannot be called without a function that computes the loss, as of LBFGS."""
+    closure = inspect.signature(optimizer.step).parameters.get("closure")
+    return closure is not None and closure.default is inspect.Parameter.empty
+
+
 def _inference(model: nn.Module, batch: Any) -> GivenJob:
     if isinstance(batch, DataLoader):
         return GivenJob(model, **made_of(batch))
@@ -64,8 +73,15 @@ def _inference(model: nn.Module, batch: Any) -> GivenJob:
 
 
 def _training(model: nn.Module, loader: Any, loss: Any, optimizer: Any) -> GivenJob:
+    if isinstance(optimizer, list | tuple):
+        raise BadJob(f"the fourth of (model, loader, loss, optimizer) is {len(optimizer)} optimizers: {GIVE_A_STEP}")
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise BadJob(f"the fourth of (model, loader, loss, optimizer) is a {type(optimizer).__name__}, no Optimizer")
+    if needs_closure(optimizer):
+        raise BadJob(
+            f"{type(optimizer).__name__} evaluates the loss itself, by a closure, for which a loop around (model, "
+            f"loader, loss, optimizer) has no place: {GIVE_A_STEP}"
+        )
     if loss is not None and not callable(loss):
         raise BadJob(f"the third of (model, loader, loss, optimizer) is a {type(loss).__name__}, no function")
     if not isinstance(loader, Iterable):

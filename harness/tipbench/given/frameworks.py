@@ -6,7 +6,7 @@ gradients and the optimizer. What the framework does around steps (logging, call
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -26,6 +26,8 @@ def is_a(value: object, packages: str, name: str) -> bool:
 
 class TrainerJob(GivenJob):
     """The training of a `transformers.Trainer`, by its own `training_step`, at the initial learning rate."""
+
+    not_run = "Of the Trainer its callbacks, its logging and its learning rate schedule are left out."
 
     do = MappingProxyType(
         {
@@ -57,6 +59,8 @@ class TrainerJob(GivenJob):
 class LightningJob(GivenJob):
     """The training of a Lightning module on a data module or a loader, with its own `training_step`."""
 
+    not_run = "Of the Lightning module its hooks, its logging and its learning rate schedule are left out."
+
     do = MappingProxyType(
         {
             "amp": 'Trainer(precision="bf16-mixed")',
@@ -73,15 +77,30 @@ class LightningJob(GivenJob):
             data.prepare_data()
             data.setup("fit")
             loader = data.train_dataloader()
-        super().__init__(module, optimizer=_only_optimizer(module.configure_optimizers()), **made_of(loader))
+        configured = _without_trainer(module.configure_optimizers)
+        super().__init__(module, optimizer=_only_optimizer(configured), **made_of(loader))
         self.number = 0
 
     def run(self, inputs: Any, targets: Any = None) -> Any:
         self.zero_gradients()
-        loss = loss_in(self.model.training_step(self.moved(inputs, self.convert), self.number))  # type: ignore[operator]
+        batch = self.moved(inputs, self.convert)
+        loss = loss_in(_without_trainer(lambda: self.model.training_step(batch, self.number)))  # type: ignore[operator]
         self.number += 1
         loss.backward()
         return self.updated(loss)
+
+
+def _without_trainer(call: Callable[[], Any]) -> Any:
+    """What a method of a Lightning module returns. Raises BadJob where it asks for the Trainer."""
+    try:
+        return call()
+    except RuntimeError as error:
+        if "attached to a `Trainer`" not in str(error):
+            raise
+        raise BadJob(
+            "the Lightning module asks for its Trainer, which is not run here: give a step, a callable without "
+            "arguments that takes a batch and trains on it, or a module that does without `self.trainer`"
+        ) from error
 
 
 def _only_optimizer(configured: Any) -> torch.optim.Optimizer:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import nn
 from torch.utils._pytree import tree_map_only
 from torch.utils.data import DataLoader, IterableDataset
 
+from tipbench.given.target import BadJob
 from tipbench.tip.job import Job
 
 LOADING = (
@@ -28,9 +30,14 @@ class GivenJob(Job):
         batches: iterated over once an epoch; None: a DataLoader made of `data` and `loading`.
         returns_loss: whether the model itself returns the loss.
         convert_targets: converts each tensor of the targets.
+        not_run: what of the person's training is left out, as a sentence; empty for nothing.
+        not_compared: what its steps returned and nobody can look into.
+        anomaly_inside: whether its steps turn on anomaly mode themselves, once that was looked for.
     """
 
     do: Mapping[str, str] = MappingProxyType({})
+    not_run = ""
+    anomaly_inside = False
 
     def __init__(
         self,
@@ -46,6 +53,7 @@ class GivenJob(Job):
         self.returns_loss = loss is None
         self.batches = batches
         self.convert_targets: Callable[[Any], Any] = lambda targets: targets
+        self.not_compared: set[str] = set()
         self._at: Iterator[Any] = iter(())
 
     def step(self) -> Any:
@@ -59,15 +67,16 @@ class GivenJob(Job):
 
     def run(self, inputs: Any, targets: Any = None) -> Any:
         """Run one step. inputs: a whole batch on the host, targets included."""
-        paired = not self.returns_loss and self.optimizer is not None
-        if paired and not isinstance(inputs, Mapping):
-            inputs, targets = inputs
+        if not self.returns_loss and self.optimizer is not None and isinstance(inputs, list | tuple):
+            inputs, targets = _in_two(inputs)
         inputs, targets = self.moved(inputs, self.convert), self.moved(targets, self.convert_targets)
         if self.optimizer is None:
-            return self._forward(inputs)
+            return comparable(self._forward(inputs), self.not_compared)
         self.zero_gradients()
         outputs = self._forward(inputs)
         loss = self.loss(outputs, inputs if targets is None else targets)
+        if not isinstance(loss, torch.Tensor):
+            raise BadJob(f"the loss function returned a {type(loss).__name__}: let it return the loss alone, a tensor")
         loss.backward()
         return self.updated(loss)
 
@@ -95,6 +104,39 @@ class GivenJob(Job):
         return tree_map_only(torch.Tensor, moved, batch)
 
 
+def _in_two(batch: Sequence[Any]) -> tuple[Any, Any]:
+    """(inputs, targets); None as the targets of a batch of one part, such as an autoencoder's. Raises BadJob."""
+    if len(batch) == 1:
+        return batch[0], None
+    if len(batch) != 2:
+        raise BadJob(
+            f"a batch has {len(batch)} parts, and a loss takes (outputs, targets): let the loader's collate_fn return "
+            "(inputs, (targets, ...)), or the model return its loss"
+        )
+    return batch[0], batch[1]
+
+
+def comparable(outputs: Any, left_out: set[str], path: str = "output") -> Any:
+    """The outputs without what is neither tensor nor number, such as a language model's cache; as they are if nothing
+    would be left. left_out: to which the path and the class of what is left out are added."""
+    if isinstance(outputs, torch.Tensor | bool | int | float):
+        return outputs
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(outputs, Mapping):
+        items = outputs.items()
+    elif is_dataclass(outputs):
+        items = vars(outputs).items()
+    elif isinstance(outputs, list | tuple):
+        items = enumerate(outputs)
+    inside = {name: comparable(item, left_out, f"{path}[{name}]") for name, item in items}
+    kept = {name: item for name, item in inside.items() if item is not None}
+    if kept:
+        return list(kept.values()) if isinstance(outputs, list | tuple) else kept
+    if outputs is not None and not inside:
+        left_out.add(f"{path} ({type(outputs).__name__})")
+    return outputs if path == "output" else None
+
+
 def loss_in(outputs: Any, _: Any = None) -> torch.Tensor:
     """The loss in the outputs of a model: the tensor itself, `.loss`, a mapping's "loss" or else the sum of its values,
     or the only scalar of a tuple. Raises TypeError if there is none."""
@@ -116,6 +158,8 @@ def made_of(loader: Iterable[Any]) -> dict[str, Any]:
     if not isinstance(loader, DataLoader):
         return {"batches": loader}
     made = {"data": loader.dataset, **{name: getattr(loader, name) for name in LOADING}}
-    if loader.batch_sampler is not None and not isinstance(loader.dataset, IterableDataset):
+    if isinstance(loader.dataset, IterableDataset):
+        return made | {"batch_size": loader.batch_size, "drop_last": loader.drop_last}
+    if loader.batch_sampler is not None:
         return made | {"batch_sampler": loader.batch_sampler}
-    return made | {"batch_size": loader.batch_size, "drop_last": loader.drop_last}
+    return made | {"batch_size": None, "sampler": loader.sampler}  # the sampler itself may make batches

@@ -94,6 +94,7 @@ class _Given(Pair):
     Attributes:
         target: FILE:NAME of the function that builds the job.
         batches: consecutive batches that one step takes, if worker processes load them; 0: a step takes one batch.
+        draws: random number generators that its data draw from, by `draws.generators_used`.
         compared: whether a step returns results that can be compared.
     """
 
@@ -103,6 +104,7 @@ class _Given(Pair):
     sets_switches = True
     target: ClassVar[str]
     batches: ClassVar[int]
+    draws: ClassVar[Sequence[str]]
     compared: ClassVar[bool]
 
     def __init_subclass__(
@@ -112,6 +114,7 @@ class _Given(Pair):
         optimized: Sequence[str] = (),
         others: Mapping[str, Sequence[str]] | None = None,
         batches: int = 0,
+        draws: Sequence[str] = (),
         tolerance: float | None = None,
         exact: bool = True,
         compared: bool = True,
@@ -120,7 +123,7 @@ class _Given(Pair):
         super().__init_subclass__()
         if not target:
             return
-        cls.target, cls.batches, cls.compared = target, batches, compared
+        cls.target, cls.batches, cls.draws, cls.compared = target, batches, draws, compared
         if not exact:
             cls.equal = Equal.CLOSE
         if not compared:
@@ -152,7 +155,7 @@ class OnGivenJob(_Given, MacroPair):
         assert isinstance(job, Job)
         shuffle_alike(job)
         if self.batches:
-            draw_alike(job)
+            draw_alike(job, self.draws)
         return job
 
     def step_of(self, job: Job) -> Step:

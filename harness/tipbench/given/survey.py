@@ -26,6 +26,7 @@ class WayHere:
         env: environment variables of its process settings.
         preload: paths of the libraries of its process settings.
         first: whether it is tried before others: it corrects a fault, or concerns a large share of a step's time.
+        proof: how far it was shown that the job's data stay the same with it; empty where it does not concern them.
     """
 
     tip: str
@@ -38,6 +39,7 @@ class WayHere:
     env: dict[str, str] = field(default_factory=dict)
     preload: list[str] = field(default_factory=list)
     first: bool = False
+    proof: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,10 +61,15 @@ class Survey:
         exact: whether the job runs in fp64.
         compared: whether a step returns anything that can be compared.
         workers: worker processes of its DataLoader.
+        draws: random number generators that its data draw from, by `tipbench.given.draws.generators_used`.
         bytes: main memory that the job's first steps took (bytes).
         parameters: number of the model's parameters.
         rates: of large operations on this machine: "flops" (1/s) and "bytes" (bytes/s).
         card: job profile from `job_card`; empty where it is unknown.
+        threads: of torch, with which the job ran.
+        too_late: variables of the environment that the file sets as it is imported, after torch has read them.
+        not_run: as `tipbench.given.loop.GivenJob` has it.
+        not_compared: what a step returned and nobody can look into.
         ways: all ways to follow tips.
         by_hand: (id, title, what to write) of each tip for this device that needs changes in a person's own code.
     """
@@ -79,10 +86,15 @@ class Survey:
     exact: bool = True
     compared: bool = True
     workers: Count = 0
+    draws: list[str] = field(default_factory=list)
     bytes: Count = 0
     parameters: Count = 0
     rates: dict[str, Number] = field(default_factory=dict)
     card: dict[str, Number] = field(default_factory=dict)
+    threads: Count = 0
+    too_late: list[str] = field(default_factory=list)
+    not_run: str = ""
+    not_compared: list[str] = field(default_factory=list)
     ways: list[WayHere] = field(default_factory=list)
     by_hand: list[tuple[str, str, str]] = field(default_factory=list)
 

@@ -39,6 +39,7 @@ def _imported(file: Path) -> ModuleType:
     if file in _modules:
         return _modules[file]
     sys.dont_write_bytecode = True  # nothing is written to their folder
+    sys.argv = [str(file)]  # a script may read its command line, which is not ours
     if str(file.parent) not in sys.path:
         sys.path.insert(0, str(file.parent))  # as Python does for a script
     # Under its own name, so that DataLoader workers that are spawned, not forked, find its classes.

@@ -84,7 +84,7 @@ def report(stream: TextIO | None = None) -> int:
     """Write what `lines` gives. Returns 0 where measuring is possible, 1 where it is not."""
     described, torch_facts = describe.describe(), ask_torch()
     # Last: importing torch, above, is work of our own, which has ended by now.
-    _, busy = activity.watch()
+    _, busy = activity.occupying()
     missed = [*missing(described, torch_facts), *order_of_gpus(gpu.gpus({}))]
     for line in lines(described, torch_facts, missed, disturbances(described, activity.state(), busy)):
         print(line, file=stream or sys.stdout)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -151,6 +151,7 @@ class Launch:
             Runs until November 2026 have none.
         by_stretch: whether the effects are those of the stretches, which all variants have: of pairs that load data in
             worker processes.
+        others: cores that other programs kept busy meanwhile, on average; -1 where unknown, as in older files.
         rounds: number of rounds. Each is 2 x variants consecutive blocks, in a palindrome.
     """
 
@@ -165,6 +166,7 @@ class Launch:
     card: Mapping[str, Number] = field(default_factory=dict)
     stretches: Mapping[str, tuple[Seconds, ...]] = field(default_factory=dict)
     by_stretch: bool = False
+    others: Number = -1.0
     rounds: Positive = field(kw_only=True)
 
     @classmethod
@@ -179,6 +181,11 @@ class Launch:
         """The blocks of each round."""
         length = len(self.variant) // self.rounds
         return (slice(start, start + length) for start in range(0, len(self.variant), length))
+
+
+def beside(records: Iterable[Record]) -> list[float]:
+    """`Launch.others` of each launch for which it is known."""
+    return [launch.others for record in records for launch in record.launches if launch.others >= 0]
 
 
 @dataclass(frozen=True)

@@ -69,9 +69,9 @@ def _brought(effect: Effect) -> tuple[str, str]:
     more = f" in time to the target ({in_short(counted)})" if counted else ""
     if effect.state.word == "open":
         undecided = f"undecided, between {in_percent(math.log(low))} and {in_percent(math.log(high))}{more}"
-        return f"{undecided}{_further(result)}", f"{change(1, low)} to {change(1, high)}"
+        return f"{undecided}{further(result)}", f"{change(1, low)} to {change(1, high)}"
     is_wide = effect.state.bound in effect.measure.wide
-    return f"{ratio(middle, low, high)}{more}{_further(result) if is_wide else ''}", change(1, middle)
+    return f"{ratio(middle, low, high)}{more}{further(result) if is_wide else ''}", change(1, middle)
 
 
 def _readings(result: Result, mean: Mean | None) -> str:
@@ -93,11 +93,11 @@ def _so_far(result: Result) -> str:
     if busy and result.low is None:
         return f"no number yet: {in_words(busy)}"
     launches = f"{result.launches} launch{'es' * (result.launches > 1)}"
-    return f"{ratio(result.speedup, result.low, result.high)} from {launches}: too few to say{_further(result)}"
+    return f"{ratio(result.speedup, result.low, result.high)} from {launches}: too few to say{further(result)}"
 
 
-def _further(result: Result) -> str:
-    """How much longer to measure it."""
+def further(result: Result) -> str:
+    """How much longer to measure it: `, about 2 more minutes needed`; empty where that is not known."""
     if result.further_s is None:
         return ""
     if result.further_s > MOST_FURTHER_S:

@@ -24,6 +24,7 @@ from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.module import register_module_forward_hook
 from torch.profiler import ProfilerActivity, profile
+from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from tipbench.tip.reason import BLIND
@@ -201,8 +202,8 @@ def synchronisations(step: Step) -> int:
 
 
 def graph_nodes(output: Any) -> Iterator[Any]:
-    """The nodes of the autograd graph behind a tensor, or behind each of several."""
-    tensors = [output] if isinstance(output, torch.Tensor) else list(output)
+    """The nodes of the autograd graph behind a tensor, or behind each tensor in a list, a mapping or the like."""
+    tensors = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)]
     waiting = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
     visited = set(waiting)
     while waiting:
@@ -214,7 +215,7 @@ def graph_nodes(output: Any) -> Iterator[Any]:
 
 
 def autograd_nodes(output: Any) -> int:
-    """Nodes of the autograd graph behind a step's output: a tensor or several."""
+    """Nodes of the autograd graph behind a step's output."""
     return sum(1 for _ in graph_nodes(output))
 
 

@@ -43,6 +43,8 @@ class Way:
         mends: whether `applies` detects a fault, so that the way is tried before others.
         around: a context entered around a step that is no Job, in place of apply.
         mechanism: what shows it at work against a plain job, if the pairs' baseline is not one.
+        loads_elsewhere: whether other processes load the data then, which may give other data: it is tried only where
+            it was shown that they give the same.
     """
 
     apply: Callable[[Job], None] = as_it_is
@@ -59,6 +61,7 @@ class Way:
     mends: bool = False
     around: Callable[[], AbstractContextManager[Any]] | None = None
     mechanism: Mechanism | None = None
+    loads_elsewhere: bool = False
 
 
 def that_trains(job: Job) -> str:
@@ -100,4 +103,4 @@ def loading_in_workers(job: Job) -> str:
 
 
 def anomaly_mode_on(job: Job | None) -> str:
-    return "" if torch.is_anomaly_enabled() else "anomaly mode is off"
+    return "" if torch.is_anomaly_enabled() or getattr(job, "anomaly_inside", False) else "anomaly mode is off"

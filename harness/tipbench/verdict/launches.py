@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import median
+from statistics import fmean, median
 
+from tipbench.machine.activity import OCCUPIED
 from tipbench.records.record import Launch, Record
 from tipbench.tip.reason import Reason
 from tipbench.verdict.statistics import round_effect, trimmed_mean
@@ -90,7 +91,11 @@ beside a busy program, identical sides looked "about 18.4x"."""
 
 
 def shortage(launches: Sequence[Launch]) -> Reason | None:
-    """That cores were short; None if they were not, or the platform does not tell."""
+    """That cores were short; None if they were not, or the platform does not tell, or where the pair's own processes
+    waited: more of them than cores wait for each other on an idle machine too."""
+    others = [launch.others for launch in launches if launch.others >= 0]
+    if others and fmean(others) <= OCCUPIED:
+        return None
     timed_us = 1e6 * sum(sum(launch.seconds) for launch in launches)
     waited = sum(us for launch in launches for us in launch.pressure_us if us > 0) / timed_us if launches else 0.0
     return Reason(SHORTAGE, {"percent": 100 * min(waited, 1)}) if waited >= BUSY else None

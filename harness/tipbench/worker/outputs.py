@@ -57,14 +57,14 @@ def flatten(result: Any, path: str = "output") -> Iterator[tuple[str, torch.Tens
     Raises Unequal for None and for anything without numbers.
     """
     if isinstance(result, torch.Tensor):
-        yield path, result
+        yield path, _dense(result)
     elif isinstance(result, (bool, int, float)):
         yield path, torch.tensor(result, dtype=torch.float64)
     elif isinstance(result, nn.Module):
         for name, parameter in result.named_parameters():
             yield f"{path}.{name}", parameter
             if parameter.grad is not None:
-                yield f"{path}.{name}.grad", parameter.grad
+                yield f"{path}.{name}.grad", _dense(parameter.grad)
         for name, buffer in result.named_buffers():
             yield f"{path}.{name}", buffer
     elif isinstance(result, Mapping):
@@ -77,6 +77,11 @@ def flatten(result: Any, path: str = "output") -> Iterator[tuple[str, torch.Tens
         raise Unequal("no-output", f"None for {path}; return what it computed")
     else:
         raise Unequal("no-output", f"a {type(result).__name__} for {path}; return tensors or modules")
+
+
+def _dense(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor with all of its zeros: for sparse ones most operations are missing."""
+    return tensor if tensor.layout is torch.strided else tensor.to_dense()
 
 
 def snapshot(result: Any, most: int | None = None) -> Outputs:

@@ -7,23 +7,29 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import re
 import resource
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.utils.data import IterableDataset
 
 from tipbench.given.command import GivenCommand
+from tipbench.given.draws import generators_used
 from tipbench.given.forms import GivenStep, job_of
 from tipbench.given.loop import GivenJob
 from tipbench.given.pair import SETTLED, all_in_fp64, followed
 from tipbench.given.survey import Device, Kind, Survey, WayHere
 from tipbench.given.target import BadJob, error_with_line, function
+from tipbench.given.workers import compared
 from tipbench.machine.limits import memory_bytes
 from tipbench.records.fields import LARGEST
 from tipbench.records.record import LOADING, PHASES
@@ -31,6 +37,7 @@ from tipbench.suite.describe import unmet
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
 from tipbench.tip.job import Job, as_it_is
 from tipbench.tip.pair import CONTROL, Step, to_write_untried
+from tipbench.tip.wording import plural
 from tipbench.worker.guard import seed_generators
 from tipbench.worker.job_card import job_card, phases_of
 from tipbench.worker.outputs import Outputs, Unequal, error, kinds, snapshot
@@ -44,6 +51,15 @@ WORTH_TRYING, MUCH = 0.03, 0.3
 """Shares of a step's time that a tip's phase must have: WORTH_TRYING to be tried at all, since less allows at
 most 3 %, and MUCH to be tried before other tips."""
 
+READ_BY_TORCH = re.compile(r"(OMP|GOMP|KMP|MKL|CUBLAS|CUDA|NCCL|TORCH|PYTORCH)_[A-Z_]+=[\w.,:-]{1,40}")
+"""Variables of the environment that torch and its libraries read once, mostly as torch is imported."""
+
+ENDLESS_S = 2.0
+"""Seconds for which batches are taken from an iterator to see whether it ends."""
+
+MOST_BATCHES = 100_000
+"""In an epoch, of which the last one is looked at."""
+
 PIECE = 1 << 24
 """Numbers of a parameter that are changed at a time."""
 
@@ -56,9 +72,14 @@ def survey(target: str) -> Survey:
     """Run the job of `target`: twice as it is, once with changed parameters, and once in fp64. Raises BadJob."""
     file = Path(target.rpartition(":")[0])
     name = f"{file.name}:{target.rpartition(':')[2]}"
-    began = perf_counter()
+    environment, began = dict(os.environ), perf_counter()
     build = function(target)
     import_s = perf_counter() - began
+    too_late = [
+        f"{variable}={value}"
+        for variable, value in os.environ.items()
+        if READ_BY_TORCH.fullmatch(f"{variable}={value}") and environment.get(variable) != value
+    ]
 
     def calling(what: str, call: Callable[[], Any]) -> Any:
         try:
@@ -72,11 +93,21 @@ def survey(target: str) -> Survey:
         seed_generators(0)
         return calling("building the job", lambda: job_of(build()))  # type: ignore[no-any-return]
 
+    def built_again() -> Job | GivenStep:
+        try:
+            return built()
+        except BadJob as bad:
+            raise BadJob(
+                f"{bad}, the second time: it is built several times in a process, so what can be done only once in one "
+                "belongs at the top of the file, outside of the function"
+            ) from bad
+
     before, began = _peak(), perf_counter()
     job = built()
     build_s = perf_counter() - began
     name = job.name if isinstance(job, GivenCommand) else name
-    outputs, step_s = calling("its step", lambda: _run(job.step))
+    with _seeing_anomaly_mode(job):
+        outputs, step_s = calling("its step", lambda: _run(job.step))
     if isinstance(job, Job):
         _expect_gradients(name, job)
     if outputs is None and isinstance(job, Job):
@@ -88,13 +119,18 @@ def survey(target: str) -> Survey:
             f"{memory / 2**30:.1f} GiB of this machine: give it a smaller batch or a smaller model"
         )
     basis = Survey(name, _kind(job), _device(job), step_s, import_s, build_s, compared=compared, bytes=needed)
+    basis = replace(basis, threads=torch.get_num_threads(), too_late=too_late)
     if outputs is None:
         return _with_ways(basis, job)
-    again, _ = calling("its step", lambda: _run(built().step))
+    other = built_again()
+    again, _ = calling("its step", lambda: _run(other.step))
     noise = None if again is None else _apart(outputs, again)
     if isinstance(job, GivenStep):
         return _with_ways(Survey(**{**vars(basis), "repeats": noise == 0.0, "noise": noise}), job)
-    nudged, _ = calling("its step", lambda: _run(_nudged(built()).step))
+    if isinstance(other, Job):
+        _expect_epochs(name, other, calling)
+    nudged_job = _nudged(built())
+    nudged, _ = calling("its step", lambda: _run(nudged_job.step))
     card = _card(lambda: job_card(job, job.step))
     details = {
         # The second step takes up to a third longer than later ones.
@@ -105,11 +141,57 @@ def survey(target: str) -> Survey:
         # In double precision the job needs twice the memory, in addition to the first job's.
         "exact": 3 * needed <= memory and _runs_in_fp64(build),
         "workers": int(job.loading.get("num_workers") or 0),
+        "draws": list(generators_used(job)),
         "parameters": sum(parameter.numel() for parameter in job.model.parameters()),
         "rates": _rates(job.device),
         "card": card,
+        "not_run": getattr(job, "not_run", ""),
+        "not_compared": sorted(getattr(job, "not_compared", ())),
     }
-    return _with_ways(Survey(**{**vars(basis), **details}), job)
+    return _with_ways(Survey(**{**vars(basis), **details}), job, built)
+
+
+@contextmanager
+def _seeing_anomaly_mode(job: Job | GivenStep) -> Iterator[None]:
+    """Note in the job whether its steps turn on anomaly mode themselves."""
+    seen: list[bool] = []
+    watching = register_module_forward_pre_hook(lambda *_: seen.append(torch.is_anomaly_enabled()))
+    try:
+        yield
+    finally:
+        watching.remove()
+        if isinstance(job, GivenJob):
+            job.anomaly_inside = any(seen) and not torch.is_anomaly_enabled()
+
+
+def _expect_epochs(name: str, job: Job, calling: Callable[[str, Callable[[], Any]], Any]) -> None:
+    """Raise BadJob where the job would fail at the end of an epoch, long after the survey: its batches end for ever, or
+    the last one of an epoch is smaller, and too small."""
+    if isinstance(job, GivenJob) and isinstance(job.batches, Iterator):
+        end = perf_counter() + ENDLESS_S
+        count = STEPS
+        for _ in job.batches:
+            count += 1
+            if perf_counter() > end:
+                return
+        raise BadJob(
+            f"{name}: no batch is left after {count}: give a loader that a loop can start anew, or one without an end"
+        )
+    if job.data is None or isinstance(job.data, IterableDataset):
+        return
+    loader = job.loader()
+    batches = loader.batch_sampler
+    if batches is None or len(loader) > MOST_BATCHES:
+        return
+    *_, last = batches
+    if len(last) == getattr(batches, "batch_size", None):
+        return
+    try:
+        inputs = loader.collate_fn([job.data[number] for number in last])
+        batch = (inputs, None) if isinstance(job, GivenJob) else inputs
+        calling(f"a step on the last batch of an epoch, of {plural(len(last), 'item')},", lambda: job.run(*batch))
+    except BadJob as bad:
+        raise BadJob(f"{bad}: drop_last=True leaves that batch out") from bad
 
 
 def _peak() -> int:
@@ -217,8 +299,8 @@ def _card(read: Callable[[], dict[str, float]]) -> dict[str, float]:
         return {}
 
 
-def _with_ways(survey: Survey, job: Job | GivenStep) -> Survey:
-    """The survey, with the ways to follow each tip added."""
+def _with_ways(survey: Survey, job: Job | GivenStep, built: Callable[[], Any] | None = None) -> Survey:
+    """The survey, with the ways to follow each tip added. built: builds a job like this one."""
     for file in pair_files(BENCHMARKS):
         module = load(file, BENCHMARKS)
         tip = getattr(module, "TIP", None)
@@ -226,17 +308,22 @@ def _with_ways(survey: Survey, job: Job | GivenStep) -> Survey:
             continue
         words = job.do if isinstance(job, GivenJob) else {}
         for way in getattr(module, "ON_ANY_JOB", ()):
-            name = name_of(tip.id, way)
+            name, proof = name_of(tip.id, way), ""
+            why_not = _why_not(way, job, survey)
+            if way.loads_elsewhere and built and not why_not:
+                data = compared(built, way.apply, survey.draws)
+                why_not, proof = data.why_not, data.words
             survey.ways.append(
                 WayHere(
                     tip=tip.id,
                     name=name,
                     title=tip.title,
                     do=words.get(name) or way.do or tip.do,
-                    why_not=_why_not(way, job, survey),
+                    why_not=why_not,
                     changes_numbers=way.changes_numbers,
                     one_of=tip.one_of,
                     first=way.mends or _share(way.phase, survey.card) >= MUCH,
+                    proof=proof,
                     **settings_of(way),
                 )
             )

@@ -1,0 +1,96 @@
+"""Jobs after public reports, in `cases/`: what their first lines ask for is what a survey says of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tipbench.advise.page import slow
+from tipbench.advise.surveyed import NoJob, absolute, surveyed
+
+CASES = Path(__file__).parent / "cases"
+
+
+@pytest.mark.parametrize(
+    ("case", "why_not"),
+    [
+        ("01_iterable_lines", "the data set is iterable"),
+        ("02_iterable_under_noise", "the data set is iterable"),
+        ("04_harder_each_epoch", "Sums.stage changes while the data are loaded"),
+        ("05_mined_by_the_model", "Triplets.encoder is of the job's model"),
+        ("06_shared_offset", "Records.file is an open file"),
+    ],
+)
+def test_workers_are_not_tried_where_they_would_change_the_data(case: str, why_not: str) -> None:
+    survey = surveyed(absolute(f"{CASES / case}.py:job"))
+    assert survey.by_name["async-loading"].why_not.startswith(why_not)
+    assert not survey.by_name["async-loading"].proof
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        ("18_closure_needed.py:job", "LBFGS evaluates the loss itself, by a closure, for which a loop around"),
+        ("19_two_players.py:job_as_four", "is 2 optimizers: give a step, a callable without arguments"),
+        ("21_three_in_a_batch.py:job", "a batch has 3 parts, and a loss takes (outputs, targets): let the loader's"),
+        ("21_three_in_a_batch.py:job_of_a_tuple", "the loss function returned a tuple: let it return the loss alone"),
+        ("25_needs_a_trainer.py:job", "the Lightning module asks for its Trainer, which is not run here: give a step"),
+        (
+            "29_one_left_over.py:job",
+            "a step on the last batch of an epoch, of 1 item, raised ValueError: Expected more than 1 value",
+        ),
+        ("29_one_left_over.py:job_that_ends", "no batch is left after 40: give a loader that a loop can start anew"),
+        (
+            "30_once_a_process.py:job",
+            "the second time: it is built several times in a process, so what can be done only once",
+        ),
+        ("30_once_a_process.py:job_of_a_group", "the second time: it is built several times in a process"),
+    ],
+)
+def test_what_cannot_be_measured_is_said_in_one_sentence_with_what_to_give(job: str, said: str) -> None:
+    with pytest.raises(NoJob) as bad:
+        surveyed(absolute(f"{CASES}/{job}"))
+    assert said in str(bad.value)
+    assert str(bad.value).startswith(job)
+    assert str(bad.value).count(job) == 1
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        *("18_closure_needed.py:job_as_step", "19_two_players.py:job", "20_sparse_rows.py:job"),
+        *("21_three_in_a_batch.py:job_nested", "23_cached_decoder.py:job_of_generate"),
+    ],
+)
+def test_forms_that_others_stumbled_over_are_surveyed(job: str) -> None:
+    assert surveyed(absolute(f"{CASES}/{job}")).is_compared
+
+
+def test_a_language_models_cache_is_left_out_of_what_is_compared_and_named() -> None:
+    survey = surveyed(absolute(f"{CASES}/23_cached_decoder.py:job"))
+    assert survey.is_compared
+    assert survey.not_compared == ["output[past_key_values] (DynamicCache)"]
+    assert survey.by_name["no-grad"].first
+
+
+def test_results_that_vary_in_number_are_not_compared() -> None:
+    assert not surveyed(absolute(f"{CASES}/24_points_vary.py:job")).is_compared
+
+
+def test_anomaly_mode_that_a_step_turns_on_is_seen() -> None:
+    survey = surveyed(absolute(f"{CASES}/14_anomaly_inside.py:job"))
+    assert survey.by_name["no-debug-apis"].why_not == ""
+    assert survey.by_name["no-debug-apis"].first
+    assert "hooks" in survey.not_run
+
+
+def test_a_file_that_reads_the_command_line_is_imported_as_a_program_without_words() -> None:
+    assert surveyed(absolute(f"{CASES}/26_parses_at_import.py:job")).parameters == 664_840
+
+
+def test_what_a_file_sets_too_late_is_told_with_the_threads_that_were_measured() -> None:
+    survey = surveyed(absolute(f"{CASES}/12_threads_from_environ.py:job"))
+    (first, *_) = slow(survey)
+    assert first.startswith("12_threads_from_environ.py sets OMP_NUM_THREADS=1, MKL_NUM_THREADS=1 as it is imported.")
+    assert f"runs with {survey.threads} thread" in first

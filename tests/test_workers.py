@@ -1,0 +1,228 @@
+"""Data that worker processes would change unseen are refused, with the reason; others are compared batch by batch."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+
+from tipbench.given.forms import job_of
+from tipbench.given.workers import NEXT_EPOCH, Compared, compared
+from tipbench.tip.job import Job
+
+ITEMS, BATCH = 24, 4
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
+
+
+class Numbers(Dataset[torch.Tensor]):
+    """Item n is n."""
+
+    def __len__(self) -> int:
+        return ITEMS
+
+    def __getitem__(self, number: int) -> torch.Tensor:
+        return torch.tensor([float(number)])
+
+
+class Lines(IterableDataset[torch.Tensor]):
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        info = get_worker_info()
+        first, step = (info.id, info.num_workers) if info else (0, 1)
+        return iter(torch.arange(ITEMS, dtype=torch.float32)[first::step, None])
+
+
+class Staged(Numbers):
+    """Counts its epochs."""
+
+    def __init__(self) -> None:
+        self.stage = 0
+
+    def __getitem__(self, number: int) -> torch.Tensor:
+        self.stage += number == ITEMS - 1
+        return torch.tensor([float(number + 100 * self.stage)])
+
+
+class Silent(Numbers):
+    """As `Staged`, kept where nobody looks."""
+
+    def __init__(self) -> None:
+        self.taken = {"all": [0]}
+
+    def __getitem__(self, number: int) -> torch.Tensor:
+        self.taken["all"].append(number)
+        return torch.tensor([float(len(self.taken["all"]) > ITEMS + 1)])
+
+
+class Weighed(Numbers):
+    def __init__(self, by: Any) -> None:
+        self.by = by
+
+
+ENCODER = nn.Linear(1, 1)
+
+
+class ByGlobal(Numbers):
+    def __getitem__(self, number: int) -> torch.Tensor:
+        return _encoded(super().__getitem__(number))
+
+
+def _encoded(number: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return ENCODER(number)  # type: ignore[no-any-return]
+
+
+class Noisy(Numbers):
+    def __init__(self, generator: Any) -> None:
+        self.generator = generator
+
+    def __getitem__(self, number: int) -> torch.Tensor:
+        if isinstance(self.generator, torch.Generator):
+            return torch.rand(1, generator=self.generator)
+        return torch.tensor([self.generator.random()])
+
+
+class FromFile(Numbers):
+    """Opens its file in the constructor, or as one should at its first item."""
+
+    def __init__(self, path: Path, at_once: bool) -> None:
+        self.path = path
+        self.file = path.open("rb", buffering=0) if at_once else None
+
+    def __getitem__(self, number: int) -> torch.Tensor:
+        self.file = self.file or self.path.open("rb", buffering=0)
+        self.file.seek(number)
+        time.sleep(0.002)
+        return torch.tensor([float(self.file.read(1)[0])])
+
+    def __del__(self) -> None:
+        if self.file is not None:
+            self.file.close()
+
+
+class Slow(Numbers):
+    def __getitem__(self, number: int) -> torch.Tensor:
+        time.sleep(0.01)
+        return super().__getitem__(number)
+
+
+class Augmented(Numbers):
+    def __getitem__(self, number: int) -> torch.Tensor:
+        return super().__getitem__(number) + torch.rand(1) + random.random()
+
+
+class Odd:
+    """Cannot be pickled, so not be compared."""
+
+    def __init__(self, items: list[torch.Tensor]) -> None:
+        self.again = lambda: items
+
+
+def follow(job: Job) -> None:
+    job.loading.update(num_workers=2, persistent_workers=True)
+
+
+def look(
+    data: Any, draws: tuple[str, ...] = (), longest_s: float = 20.0, model: Any = None, **loading: Any
+) -> Compared:
+    """`compared`, of a data set that is made anew by the function `data`."""
+
+    def build() -> Job:
+        torch.manual_seed(1)
+        random.seed(1)
+        job = job_of((model or nn.Linear(1, 1), DataLoader(data(), **{"batch_size": BATCH, **loading})))
+        assert isinstance(job, Job)
+        return job
+
+    return compared(build, follow, draws, longest_s)
+
+
+@pytest.mark.parametrize(
+    "loading", [{}, {"shuffle": True}, {"batch_size": BATCH, "drop_last": True}, {"collate_fn": torch.stack}]
+)
+def test_the_batches_of_an_epoch_and_of_the_next_are_compared(loading: dict[str, Any]) -> None:
+    found = look(Numbers, **loading)
+    assert (found.batches, found.epoch, found.why_not) == (ITEMS // BATCH + NEXT_EPOCH, True, "")
+    assert found.words == "with workers the 10 batches of an epoch and of the start of the next are the same"
+
+
+def test_random_augmentation_is_no_difference() -> None:
+    assert look(Augmented, draws=("torch", "random"), shuffle=True).epoch
+
+
+def test_where_an_epoch_takes_longer_the_words_tell_how_far_it_looked() -> None:
+    found = look(Slow, longest_s=0.05)
+    assert not found.why_not
+    assert not found.epoch
+    assert 0 < found.batches < ITEMS // BATCH
+    assert found.words.endswith(f"the first {found.batches} batches are the same, which is not a whole epoch")
+
+
+@pytest.mark.parametrize("generator", [random.Random, numpy.random.default_rng, torch.Generator])
+def test_a_generator_of_the_data_sets_own_is_named(generator: Callable[[], Any]) -> None:
+    why_not = look(lambda: Noisy(generator())).why_not
+    assert why_not.startswith("Noisy.generator is a generator of the data set's own, from which every worker would")
+
+
+@pytest.mark.parametrize(
+    ("data", "why_not"),
+    [
+        (Lines, "the data set is iterable: unless its `__iter__` takes a part by"),
+        (Staged, "Staged.stage changes while the data are loaded"),
+        (Silent, "with workers batch 1 of the second epoch is another one"),
+    ],
+)
+def test_data_that_workers_would_change_are_refused(data: Callable[[], Any], why_not: str) -> None:
+    assert look(data).why_not.startswith(why_not)
+
+
+@pytest.mark.parametrize(
+    "by",
+    [
+        lambda model: model,
+        lambda model: {"inside": [model]},
+        lambda model: model[0].weight,
+        lambda model: model[0].forward,
+        lambda model: partial(print, model),
+        lambda model: lambda: model,
+    ],
+)
+def test_data_that_the_model_has_a_hand_in_are_refused(by: Callable[[nn.Module], Any]) -> None:
+    model = nn.Sequential(nn.Linear(1, 1))
+    assert (
+        "is of the job's model: a worker would keep it as it was"
+        in look(lambda: Weighed(by(model)), model=model).why_not
+    )
+
+
+def test_a_model_that_only_a_method_names_is_found() -> None:
+    assert look(ByGlobal, model=ENCODER).why_not.startswith("ENCODER is of the job's model")
+    assert not look(ByGlobal).why_not, "another model may stay as it is"
+
+
+def test_an_open_file_is_named_and_one_that_workers_open_is_allowed(tmp_path: Path) -> None:
+    (path := tmp_path / "numbers").write_bytes(bytes(range(ITEMS)))
+    assert look(lambda: FromFile(path, at_once=True)).why_not.startswith("FromFile.file is an open file, which workers")
+    assert look(lambda: FromFile(path, at_once=False)).epoch
+
+
+def test_batches_that_cannot_be_compared_are_no_proof() -> None:
+    assert look(Numbers, collate_fn=Odd).why_not.startswith("loading raises ")
+
+
+def test_what_raises_in_a_worker_alone_is_told() -> None:
+    def collate(items: list[torch.Tensor]) -> torch.Tensor:
+        if get_worker_info():
+            raise LookupError("no such key")
+        return torch.stack(items)
+
+    assert look(Numbers, collate_fn=collate).why_not == "with workers loading raises LookupError: no such key"
