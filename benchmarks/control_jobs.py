@@ -27,31 +27,35 @@ class ResNetInference(RunResNet, apply=as_it_is):
     truth = {"optimized": 1.0}
 
 
-STEPS = 33
+TURNS = 17
 
 
 class LessWork(TrainGPT):
-    """STEPS optimizer steps of a GPT. The baseline takes one more, of a second GPT that both sides hold."""
+    """Optimizer steps of two GPTs in turns, TURNS of each; the optimized side leaves out the last of the second.
+
+    In turns, so that each step finds the caches as all others do: with a single step of a second GPT at the end, 36
+    launches had 4.9 % (standard error 0.9 %) in place of 3.0 %.
+    """
 
     against = "one optimizer step more"
     mechanism = falls("operations dispatched", operations)
     sizes = Sizes(dict(layers=1, width=128, context=64, batch=1), test=dict(layers=1, width=16, context=16))
-    truth = {"optimized": (STEPS + 1) / STEPS}
+    truth = {"optimized": 2 * TURNS / (2 * TURNS - 1)}
 
-    def steps(self, spare: int) -> Step:
-        job, other = self.job(), self.job()
+    def steps(self, of_second: int) -> Step:
+        job, second = self.job(), self.job()
 
         def step() -> Any:
-            for _ in range(spare):
-                other.step()
-            for _ in range(STEPS):
+            for number in range(TURNS):
                 result = job.step()
+                if number < of_second:
+                    second.step()
             return result
 
         return step
 
     def baseline(self) -> Step:
-        return self.steps(spare=1)
+        return self.steps(TURNS)
 
     def optimized(self) -> Step:
-        return self.steps(spare=0)
+        return self.steps(TURNS - 1)
