@@ -212,6 +212,7 @@ def test_a_busy_machine_is_no_ground_for_advice() -> None:
     outcome = replace(together(1.5, a=1.5), others=BUSY)
     assert not pays(outcome)
     assert lines(outcome)[2] == f"This machine was busy, so there is no advice: {beside}"
+    assert lines(outcome)[3] == "", "not what was tried either"
     assert answers(outcome)["a"][1] == answers(together(1.5, a=1.5))["c"][1], "what was measured of each is still told"
     wanted = replace(outcome, on_busy=True)
     assert pays(wanted)

@@ -110,7 +110,10 @@ def _undecided(outcome: Outcome) -> set[str]:
 
 
 def changes(outcome: Outcome) -> list[str]:
-    """What each member brings on top of the others, what those brought that were left out, and what may not be in."""
+    """What each member brings on top of the others, what those brought that were left out, and what may not be in;
+    nothing of a machine that was too busy for advice."""
+    if not outcome.on_busy and mostly_beside(outcome.others):
+        return []
     return [*(_members(outcome) if pays(outcome) else _not_confirmed(outcome)), *_excluded(outcome)]
 
 
