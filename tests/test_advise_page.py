@@ -213,7 +213,7 @@ def test_a_busy_machine_is_no_ground_for_advice() -> None:
     assert not pays(outcome)
     assert lines(outcome)[2] == f"This machine was busy, so there is no advice: {beside}"
     assert lines(outcome)[3] == "", "not what was tried either"
-    assert answers(outcome)["a"][1] == answers(together(1.5, a=1.5))["c"][1], "what was measured of each is still told"
+    assert answers(outcome)["a"][1] == answers(together(1.5, a=1.5))["c"][1], "what was measured of each is still shown"
     wanted = replace(outcome, on_busy=True)
     assert pays(wanted)
     assert lines(wanted)[2] == f"1.50x [1.47, 1.53] with 1 change, measured while {beside}"

@@ -152,7 +152,8 @@ class NextLaunch:
                 tried = self._launch_of(rounds)
                 spread = median(deviation(round_effects(tried, name)) for name in optimized)
                 rounds += more(self._profile.rounds_for(spread, self.prepared_s, round_s) - len(rounds))
-        launch = self._launch_of(rounds)
+        # Before any process ends: the time of those that are killed is in nobody's count.
+        launch = replace(self._launch_of(rounds), others=Usage.now().others(before_it))
         # All launches of a pair are judged alike, also those that were made before an interruption.
         by_stretch = earlier[0].by_stretch if earlier else self._loads
         if by_stretch or (self._has_threads and not self._loads and suspicious(earlier, self._sharing())):
@@ -163,7 +164,6 @@ class NextLaunch:
                 raise WorkerFailed(ahead, variant.name)
         if self._card:
             launch = replace(launch, card=self._alone("baseline").ask("job_card", seed=self._seed))
-        launch = replace(launch, others=Usage.now().others(before_it))
         return replace(self._record, steps=steps, launches=(*earlier, launch))
 
     def end(self) -> None:
