@@ -220,7 +220,7 @@ def test_a_busy_machine_is_no_ground_for_advice() -> None:
     assert lines(replace(outcome, others=BUSY[:2])) == lines(together(1.5, a=1.5)), "one of two is no majority"
 
 
-def test_how_far_the_batches_were_compared_is_told() -> None:
+def test_how_far_the_batches_were_compared_is_said() -> None:
     survey = replace(SURVEY, ways=[way("a", proof="with workers the first 40 batches are the same"), way("b")])
     page = markdown(replace(together(1.5, a=1.5), survey=survey))
     assert "a: with workers the first 40 batches are the same." in page

@@ -89,7 +89,7 @@ def test_a_file_that_reads_the_command_line_is_imported_as_a_program_without_wor
     assert surveyed(absolute(f"{CASES}/26_parses_at_import.py:job")).parameters == 664_840
 
 
-def test_what_a_file_sets_too_late_is_told_with_the_threads_that_were_measured() -> None:
+def test_what_a_file_sets_too_late_is_said_with_the_threads_that_were_measured() -> None:
     survey = surveyed(absolute(f"{CASES}/12_threads_from_environ.py:job"))
     (first, *_) = slow(survey)
     assert first.startswith("12_threads_from_environ.py sets OMP_NUM_THREADS=1, MKL_NUM_THREADS=1 as it is imported.")

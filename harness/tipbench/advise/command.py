@@ -78,7 +78,8 @@ def begin(options: Options) -> int:
     """Say which tips pay on a person's job, and which of them together. Returns the exit code; raises UserError."""
     out, subject = Path(os.path.realpath(options.out)), options.subject
     if not options.busy and (busy := occupied()):
-        print(f"{busy}; unless they end there will be no advice (--busy: all the same)", file=sys.stderr)
+        # Another user names the programs.
+        print(f"{plain(busy)}; unless they end there will be no advice (--busy: all the same)", file=sys.stderr)
     if subject.folder:
         if subject.check:
             raise NoJob("a command shows no model that --check could score: name a function that builds the job")

@@ -52,7 +52,7 @@ class Outcome:
 
 def pays(outcome: Outcome) -> bool:
     """Whether the changes together are known to bring more than the 1 % that counts as no difference. From fewer
-    launches than a verdict needs nothing is advised: single ones were off by a factor of 40 on a busy machine."""
+    launches than a verdict needs nothing is advised: single ones were off by a factor of 13 on a busy machine."""
     if not outcome.on_busy and mostly_beside(outcome.others):
         return False
     whole = outcome.sides.get("optimized")

@@ -77,6 +77,7 @@ def compared(
     as_it_is = _loaded(job, draws, longest_s)
     if why_not := as_it_is.failure or changes(before, state(roots)):
         return Compared(why_not=why_not)
+    del job  # its model: not both are in memory
     other = build()
     follow(other)
     with_workers = _loaded(other, draws, TIMES * longest_s, len(as_it_is.digests))

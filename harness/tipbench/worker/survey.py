@@ -122,15 +122,19 @@ def survey(target: str) -> Survey:
     basis = replace(basis, threads=torch.get_num_threads(), too_late=too_late)
     if outputs is None:
         return _with_ways(basis, job)
+
+    def results_of(other: Job | GivenStep) -> Outputs | None:
+        return calling("its step", lambda: _run(other.step))[0]  # type: ignore[no-any-return]
+
     other = built_again()
-    again, _ = calling("its step", lambda: _run(other.step))
+    again = results_of(other)
     noise = None if again is None else _apart(outputs, again)
     if isinstance(job, GivenStep):
         return _with_ways(Survey(**{**vars(basis), "repeats": noise == 0.0, "noise": noise}), job)
     if isinstance(other, Job):
         _expect_epochs(name, other, calling)
-    nudged_job = _nudged(built())
-    nudged, _ = calling("its step", lambda: _run(nudged_job.step))
+    other = job  # not more than two jobs are in memory
+    nudged = results_of(_nudged(built()))
     card = _card(lambda: job_card(job, job.step))
     details = {
         # The second step takes up to a third longer than later ones.
@@ -166,7 +170,7 @@ def _seeing_anomaly_mode(job: Job | GivenStep) -> Iterator[None]:
 
 def _expect_epochs(name: str, job: Job, calling: Callable[[str, Callable[[], Any]], Any]) -> None:
     """Raise BadJob where the job would fail at the end of an epoch, long after the survey: its batches end for ever, or
-    the last one of an epoch is smaller, and too small."""
+    it cannot take the last one of an epoch, which is smaller."""
     if isinstance(job, GivenJob) and isinstance(job.batches, Iterator):
         end = perf_counter() + ENDLESS_S
         count = STEPS
@@ -186,10 +190,13 @@ def _expect_epochs(name: str, job: Job, calling: Callable[[str, Callable[[], Any
     *_, last = batches
     if len(last) == getattr(batches, "batch_size", None):
         return
-    try:
+
+    def step() -> None:
         inputs = loader.collate_fn([job.data[number] for number in last])
-        batch = (inputs, None) if isinstance(job, GivenJob) else inputs
-        calling(f"a step on the last batch of an epoch, of {plural(len(last), 'item')},", lambda: job.run(*batch))
+        job.run(*((inputs, None) if isinstance(job, GivenJob) else inputs))
+
+    try:
+        calling(f"a step on the last batch of an epoch, of {plural(len(last), 'item')},", step)
     except BadJob as bad:
         raise BadJob(f"{bad}: drop_last=True leaves that batch out") from bad
 
