@@ -294,14 +294,15 @@ def forward_passes(step: Step) -> int:
 
 
 def working_children(step: Step, threshold: float = 0.0005) -> int:
-    """Processes started by multiprocessing that used a core for at least `threshold` seconds in one warm step.
+    """Processes started by multiprocessing that used a core for at least `threshold` seconds in two warm steps.
 
     A DataLoader's worker that waits uses next to nothing; one that decodes a single photo uses more
-    than twice the threshold.
+    than twice the threshold. In one step a worker may have nothing to do: what it gives then may lie ready.
     """
     step()
     before = {child.pid: _cpu_seconds(child.pid) for child in multiprocessing.active_children()}
-    step()
+    for _ in range(2):
+        step()
     return sum(_cpu_seconds(pid) - spent >= threshold for pid, spent in before.items())
 
 
