@@ -20,6 +20,7 @@ SLOW = {
     "test_hard_knocks": "runs that are killed again and again",
     "test_html": "a browser",
     "test_installation": "a wheel, built and installed",
+    "test_job_of_a_person": "a process for each job",
     "test_nodes": "two nodes in networks of their own",
     "test_pytest_plugin": "pytest within pytest, each in a fresh process",
     "test_orphans": "processes that import torch, and are killed meanwhile",

@@ -17,6 +17,7 @@ from tests.made_up import info, measured, run, stored, tip
 from tests.test_advise_page import C_CHANGES_RESULTS, SURVEY
 from tipbench.advise import command, parts, scores
 from tipbench.engine import run as run_file
+from tipbench.engine.lock import Busy, only_run
 from tipbench.given.survey import Survey
 
 Gain = Callable[[frozenset[str]], float]
@@ -132,6 +133,46 @@ def test_the_tips_that_pay_are_searched_and_confirmed(on: Callable[..., Any]) ->
     gains = [member["gain"] for member in advice["together"]["members"]]
     assert gains == pytest.approx([math.exp(0.3), math.exp(0.2)], rel=1e-3)
     assert [one["answer"] for one in advice["tips"] if one["tip"] in "ab"] == ["use it", "use it"]
+
+
+def test_what_brings_more_than_its_phase_takes_is_left_out_and_said(on: Callable[..., Any]) -> None:
+    ways = [replace(way, phase="loading" if way.name == "a" else "") for way in SURVEY.ways]
+    card = {"loading": 0.01, "forward": 0.05, "backward": 0.03, "optimizer": 0.01}
+    survey = replace(SURVEY, ways=ways, card=card)
+    advice = on(Machine(summed(a=0.3, b=0.2)), survey)()
+    assert members(advice) == ["b"]
+    (said,) = [one for one in advice["tips"] if one["tip"] == "a"]
+    assert said["answer"] == "can't tell"
+    assert "but loading takes 10 % of a step, of which making it free would bring 1.11x at most" in said["gain"]
+    busy = on(Machine(summed(a=0.3, b=0.2)), replace(survey, others=1.0))
+    assert members(busy(resume=True)) == ["b"], "what was confirmed stays"
+
+
+def test_one_lock_is_held_from_the_survey_to_the_last_part(
+    on: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused() -> None:
+        with pytest.raises(Busy), only_run():
+            raise AssertionError("another run could begin")
+
+    machine = Machine(summed(a=0.3, b=0.2))
+    advise = on(machine)
+    measured = machine.measured
+
+    def surveyed(target: str) -> Survey:
+        refused()
+        return SURVEY
+
+    def beside(options: run_file.Options) -> Any:
+        refused()
+        assert options.locked
+        return measured(options)
+
+    monkeypatch.setattr(command, "surveyed", surveyed)
+    monkeypatch.setattr(machine, "measured", beside)
+    assert members(advise()) == ["a", "b"]
+    with only_run():
+        pass
 
 
 def test_of_two_that_lose_together_what_each_gains_one_is_left(on: Callable[..., Any]) -> None:

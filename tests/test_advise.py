@@ -13,7 +13,7 @@ from tests.git_server import git
 from tipbench.advise import scores
 from tipbench.advise.page import VISIBLE, slow
 from tipbench.advise.pairs import sides_alone, write_alone
-from tipbench.advise.surveyed import NoJob, absolute, surveyed, write_command
+from tipbench.advise.surveyed import NoJob, absolute, in_its_environment, surveyed, write_command
 from tipbench.cli import main
 from tipbench.engine.checks import checked
 from tipbench.engine.launcher import PASSIVE, Launcher
@@ -215,8 +215,9 @@ def test_what_people_do_in_a_job_does_not_keep_it_from_being_measured(tmp_path: 
 
 
 def test_a_command_can_follow_what_is_set_in_its_environment(tmp_path: Path) -> None:
-    survey = surveyed(f"{write_command(tmp_path, [sys.executable, '-c', 'pass'])}:job")
-    assert survey.name == f"{sys.executable} -c pass"
+    with in_its_environment("", [sys.executable, "-c", "pass"]):
+        survey = surveyed(f"{write_command(tmp_path)}:job")
+    assert survey.name == Path(sys.executable).name
     assert survey.kind == "command"
     tried = {way.name for way in survey.ways if not way.why_not}
     assert "allocator/glibc-keeping" in tried
@@ -231,8 +232,8 @@ def test_a_command_can_follow_what_is_set_in_its_environment(tmp_path: Path) -> 
     ],
 )
 def test_a_command_that_fails_is_refused_in_one_sentence(tmp_path: Path, command: list[str], message: str) -> None:
-    with pytest.raises(NoJob, match=message):
-        surveyed(f"{write_command(tmp_path, command)}:job")
+    with pytest.raises(NoJob, match=message), in_its_environment("", command):
+        surveyed(f"{write_command(tmp_path)}:job")
 
 
 def test_what_changes_results_is_scored_by_a_function_of_theirs(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.made_up import info, measured, run, tip
 from tests.test_combination import with_speedup
 from tipbench.advise.combination import WITHOUT
-from tipbench.advise.outcome import Outcome, interplay, is_open, pays
+from tipbench.advise.outcome import Outcome, interplay, is_open, is_unreliable, pays
 from tipbench.advise.page import as_json, lines, markdown
 from tipbench.advise.scores import AS_IT_IS, Scores
 from tipbench.given.survey import Survey, WayHere
@@ -86,6 +86,17 @@ def test_members_and_what_was_left_out_are_named_with_what_they_bring() -> None:
 def test_what_changes_results_is_named_though_it_is_left_out(scores: Scores, said: list[str]) -> None:
     outcome = replace(together(1.5, a=1.5), survey=C_CHANGES_RESULTS, scores=scores)
     assert lines(outcome)[3:-4] == ["  do a", *said]
+
+
+@pytest.mark.parametrize(("off", "is_advice"), [(0.02, True), (-0.02, True), (0.06, False), (-0.06, False)])
+def test_a_job_that_is_off_from_itself_gets_no_advice(off: float, is_advice: bool) -> None:
+    itself = measured(info("Job", tip=tip("as-it-is"), scale="macro"), {"optimized": off})
+    outcome = together(1.5, a=1.5)
+    outcome = replace(outcome, alone=replace(outcome.alone, records=(itself, *outcome.alone.records)))
+    assert pays(outcome) is is_advice
+    assert is_unreliable(outcome) is not is_advice
+    said = "No number here can be trusted, so there is no advice: the job beside itself came out"
+    assert (said in "\n".join(lines(outcome))) is not is_advice
 
 
 def answers(outcome: Outcome) -> dict[str, tuple[str, str]]:

@@ -94,6 +94,7 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch, machine: Watched) -> None:
     monkeypatch.setattr(subprocess, "Popen", start)
     monkeypatch.setattr(os, "system", start)
     monkeypatch.setattr(surveyed, "_answer", answer)
+    monkeypatch.setattr(surveyed, "early_variables", lambda target: {})  # of the job that is typed
     monkeypatch.setattr(command, "surveyed", lambda target: A_JOB)
     monkeypatch.setattr(parts, "time_with", lambda target, ways: {})
     for name in ("run", "resuming", "time"):
@@ -149,18 +150,26 @@ def test_an_advice_goes_on_only_with_the_job_and_options_that_are_typed_again(
 def test_the_words_and_the_folder_of_a_command_are_typed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "surveyed", lambda target: replace(A_JOB, kind="command"))
-    typed = ["--seed", "3", "--", sys.executable, "train.py", "--name", "a b"]
+    monkeypatch.setattr(command, "surveyed", lambda target: replace(A_JOB, name="train.py", kind="command"))
+    typed = ["--seed", "3", "--", sys.executable, "train.py", "--token", "hidden-one"]
     assert main(["advise", "--out", str(tmp_path / "advice"), *typed]) == 0
     (folder,) = (tmp_path / "advice").iterdir()
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    assert files
+    assert not [file for file in files if b"hidden-one" in file.read_bytes()]
+    assert "hidden-one" not in "".join(capsys.readouterr())
     (folder / "command.py").write_text("raise SystemExit('of somebody else')")
     assert resumed(folder, *typed) == 0
     assert "of somebody else" not in (folder / "command.py").read_text()
     capsys.readouterr()
     assert resumed(folder, *typed[:-1], "c") == 2
-    assert shlex.split(capsys.readouterr().err.partition("type ")[2])[4:] == typed
+    assert capsys.readouterr().err.endswith(f"tipbench advise --resume {folder} --seed 3 -- train.py ...\n")
+    here = Path.cwd()
     monkeypatch.chdir(tmp_path)
-    assert resumed(folder, *typed) == 2, "in another folder it is another command"
+    assert resumed(folder, *typed) == 2
+    message = capsys.readouterr().err
+    assert f"{folder} was begun in {here}, where relative paths of the job begin" in message
+    assert f"type cd {here} && tipbench advise --resume {folder} --seed 3 -- train.py ..." in message
 
 
 def test_pairs_are_written_anew_before_they_are_imported(advice: Path, job: str, machine: Watched) -> None:

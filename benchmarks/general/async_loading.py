@@ -31,11 +31,14 @@ from tipbench.tip.words import (
     Tip,
     Way,
     available_cores,
+    falls,
     loading_in_this_process,
     on_cpu,
     rises,
+    started_children,
     sweep,
     torchvision,
+    workers_started_anew,
     working_children,
 )
 
@@ -50,6 +53,7 @@ TIP = Tip(
     guide=("A1.1", "B3"),
     claim=Claim.FASTER,
     once="starting the workers",
+    one_of="workers",
     mechanism=rises("processes that decode beside the training process", working_children),
     note=(
         "A1.1 explains it by Python's global lock, but the workers are processes, not threads. "
@@ -114,12 +118,26 @@ class TrainingFromStorage(TrainFromStorage):
         return self.applied(partial(async_loading, num_workers=num_workers))
 
 
+def keep_workers(job: Job) -> None:
+    """The tip on a job that has workers, and starts them anew for each epoch."""
+    job.loading.update(persistent_workers=True)
+
+
 ON_ANY_JOB = (
     Way(
         partial(async_loading, num_workers=CORES),
         loading_in_this_process,
         do=TIP.do.format(num_workers=CORES),
         phase="loading",
+        loads_elsewhere=True,
+    ),
+    Way(
+        keep_workers,
+        workers_started_anew,
+        name="kept",
+        do="loader = DataLoader(data, num_workers=..., persistent_workers=True)  # with your other arguments",
+        mends=True,
+        mechanism=falls("worker processes started in an epoch", started_children),
         loads_elsewhere=True,
     ),
 )

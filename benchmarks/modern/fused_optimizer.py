@@ -111,6 +111,31 @@ def has_fused(job: Job) -> str:
     return "its optimizer is fused already" if job.optimizer.defaults.get("fused") else ""
 
 
+def in_few_groups(job: Job) -> None:
+    """The tip, with parameters of equal settings in one group: each group is updated by itself."""
+    assert job.optimizer is not None
+    job.optimizer.param_groups[:] = groups_of_settings(job.optimizer)
+    in_every_group(job, fused=True)
+
+
+def groups_of_settings(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
+    """The groups of an optimizer, those with equal settings in one."""
+    groups: dict[str, dict[str, Any]] = {}
+    for group in optimizer.param_groups:
+        settings = {name: value for name, value in group.items() if name != "params"}
+        same = groups.setdefault(repr(sorted(settings.items())), {"params": [], **settings})
+        same["params"] += group["params"]
+    return list(groups.values())
+
+
+def has_many_groups(job: Job) -> str:
+    if missing := has_fused(job):
+        return missing
+    assert job.optimizer is not None
+    few, many = len(groups_of_settings(job.optimizer)), len(job.optimizer.param_groups)
+    return "" if many >= 2 * few else "its optimizer has no two groups of parameters with equal settings"
+
+
 ON_ANY_JOB = (
     Way(partial(in_every_group, fused=True), has_fused, phase="optimizer"),
     Way(
@@ -119,6 +144,13 @@ ON_ANY_JOB = (
         name="foreach",
         do=TIP.ways["foreach"],
         devices=("cpu",),
+        phase="optimizer",
+    ),
+    Way(
+        in_few_groups,
+        has_many_groups,
+        name="few-groups",
+        do="# parameters of equal settings in one group, such as all that decay and all that do not\n" + TIP.do,
         phase="optimizer",
     ),
 )

@@ -11,7 +11,8 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 
 from tipbench.advise import page
@@ -30,11 +31,14 @@ from tipbench.advise.surveyed import (
     NoJob,
     absolute,
     check_settings,
+    in_its_environment,
     is_command,
     scored,
     surveyed,
     write_command,
 )
+from tipbench.engine.lock import only_run
+from tipbench.given.survey import program_of
 from tipbench.machine.activity import occupied
 from tipbench.machine.scratch import Scratch
 from tipbench.report.output import write_file
@@ -66,32 +70,39 @@ class Options:
     @property
     def subject(self) -> Subject:
         """Raises NoJob where the job names no function of a file, and is no command."""
-        job, folder = self.job, ""
-        if is_command(job):
-            folder = str(Path.cwd())
+        if is_command(self.job):
+            job, digest = program_of(self.job), sha256("\0".join(self.job).encode()).hexdigest()
         else:
-            job = [absolute(job[0] if job else "")]
-        return Subject(tuple(job), folder, self.numerics, self.check, self.seed, self.busy)
+            job, digest = absolute(self.job[0] if self.job else ""), ""
+        return Subject(job, digest, str(Path.cwd()), self.numerics, self.check, self.seed, self.busy)
 
 
 def begin(options: Options) -> int:
-    """Say which tips pay on a person's job, and which of them together. Returns the exit code; raises UserError."""
-    out, subject = Path(os.path.realpath(options.out)), options.subject
+    """Say which tips pay on a person's job, and which of them together. Returns the exit code; raises UserError.
+
+    One lock is held from the survey to the last part: another run between two parts would spoil what it ran beside.
+    """
+    subject = options.subject
+    with only_run(), in_its_environment(subject.job, options.job if subject.is_command else ()):
+        return _begin(options, subject)
+
+
+def _begin(options: Options, subject: Subject) -> int:
+    out = Path(os.path.realpath(options.out))
     if not options.busy and (busy := occupied()):
         # Another user names the programs.
         print(f"{plain(busy)}; unless they end there will be no advice (--busy: all the same)", file=sys.stderr)
-    if subject.folder:
+    if subject.is_command:
         if subject.check:
             raise NoJob("a command shows no model that --check could score: name a function that builds the job")
-        program = next((word for word in subject.job if word.endswith(".py")), subject.job[0])
-        folder = new_folder(out, Path(program).stem)
+        folder = new_folder(out, Path(subject.job).stem)
         try:
             survey = surveyed(_target(folder, subject))
         except BaseException:  # no job, or an interruption
             shutil.rmtree(folder)
             raise
     else:
-        target = subject.job[0]
+        target = subject.job
         survey = surveyed(target)
         file, _, name = target.rpartition(":")
         if subject.check:  # a fault of it is reported before anything is measured
@@ -115,19 +126,24 @@ def resume(folder: Path, options: Options) -> int:
     folder = Path(os.path.realpath(folder))
     job = read_json(folder / JOB_FILE, StoredJob)
     again = f"tipbench advise --resume {shlex.quote(str(folder))} {job.subject.words}"
+    if job.subject.folder != str(Path.cwd()):
+        again = f"cd {shlex.quote(job.subject.folder)} && {again}"
     if not options.job:
         raise NoJob(f"{folder}: to continue runs the job again, so name it: if you trust it, type {plain(again)}")
-    if options.subject != job.subject:
-        raise NoJob(
-            f"{folder} is about another job, or was begun with other options: if you trust it, type {plain(again)}"
-        )
-    check_settings(job.survey)
-    return _continue(folder, job, options.budget_s)
+    subject = options.subject
+    if subject != job.subject:
+        what = "is about another job, or was begun with other options"
+        if subject == replace(job.subject, folder=subject.folder):
+            what = f"was begun in {plain(job.subject.folder)}, where relative paths of the job begin"
+        raise NoJob(f"{folder} {what}: if you trust it, type {plain(again)}")
+    with only_run(), in_its_environment(subject.job, options.job if subject.is_command else ()):
+        check_settings(job.survey)
+        return _continue(folder, job, options.budget_s)
 
 
 def _target(folder: Path, subject: Subject) -> str:
     """FILE:NAME of the job; of a command in a file that is written into the folder of the advice."""
-    return f"{write_command(folder, subject.job)}:job" if subject.folder else subject.job[0]
+    return f"{write_command(folder)}:job" if subject.is_command else subject.job
 
 
 def markdown_of(folder: Path) -> str:

@@ -27,12 +27,14 @@ class Subject:
     """What an advice is about, as it was typed: whoever goes on with it types it again.
 
     Attributes:
-        job: absolute FILE:NAME of the function that builds the job, alone, or the words of a command.
-        folder: in which a command runs; empty for a function.
+        job: absolute FILE:NAME of the function that builds the job, or the name of a command's program.
+        digest: of the words of a command, which may hold secrets; empty for a function.
+        folder: in which it was typed, where relative paths of the job begin.
         numerics, check, seed, busy: as in `tipbench.advise.command.Options`.
     """
 
-    job: tuple[str, ...]
+    job: str
+    digest: str
     folder: str
     numerics: bool
     check: str
@@ -40,15 +42,19 @@ class Subject:
     busy: bool = False
 
     @property
+    def is_command(self) -> bool:
+        return bool(self.digest)
+
+    @property
     def words(self) -> str:
-        """What to type after `tipbench advise`, in a shell."""
+        """What to type after `tipbench advise`, in a shell; of a command its program stands for all words."""
         options = [
             *(["--allow", "numerics"] if self.numerics else []),
             *(["--check", self.check] if self.check else []),
             *(["--seed", str(self.seed)] if self.seed else []),
             *(["--busy"] if self.busy else []),
         ]
-        return shlex.join([*options, *(["--"] if self.folder else []), *self.job])
+        return f"{shlex.join([*options, '--', self.job])} ..." if self.is_command else shlex.join([*options, self.job])
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tipbench.advise.combination import WITHOUT, Combination, costs
+from tipbench.advise.contradictions import off_from_itself
 from tipbench.advise.once import price_once
 from tipbench.advise.pairs import sides_alone
 from tipbench.advise.scores import Scores
@@ -50,10 +51,15 @@ class Outcome:
     on_busy: bool = False
 
 
+def is_unreliable(outcome: Outcome) -> bool:
+    """Whether nothing is advised, whatever was measured."""
+    return bool(off_from_itself(outcome.alone) or (mostly_beside(outcome.others) and not outcome.on_busy))
+
+
 def pays(outcome: Outcome) -> bool:
     """Whether the changes together are known to bring more than the 1 % that counts as no difference. From fewer
     launches than a verdict needs nothing is advised: single ones were off by a factor of 13 on a busy machine."""
-    if not outcome.on_busy and mostly_beside(outcome.others):
+    if is_unreliable(outcome):
         return False
     whole = outcome.sides.get("optimized")
     return bool(outcome.members) and whole is not None and whole.log_high is not None and whole.log_high < -MARGIN
@@ -77,6 +83,8 @@ def conclusion(outcome: Outcome) -> str:
     others = mostly_beside(outcome.others)
     if others and not outcome.on_busy:
         return f"This machine was busy, so there is no advice: {others}"
+    if off := off_from_itself(outcome.alone):
+        return f"No number here can be trusted, so there is no advice: the job beside itself came out {off}"
     if pays(outcome):
         return f"{gain(outcome)}, measured while {others}" if others else gain(outcome)
     whole = outcome.sides.get("optimized")
@@ -111,8 +119,8 @@ def _undecided(outcome: Outcome) -> set[str]:
 
 def changes(outcome: Outcome) -> list[str]:
     """What each member brings on top of the others, what those brought that were left out, and what may not be in;
-    nothing of a machine that was too busy for advice."""
-    if not outcome.on_busy and mostly_beside(outcome.others):
+    nothing where nothing is advised."""
+    if is_unreliable(outcome):
         return []
     return [*(_members(outcome) if pays(outcome) else _not_confirmed(outcome)), *_excluded(outcome)]
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tipbench.advise.combination import WITHOUT, costs
+from tipbench.advise.contradictions import beyond_its_phase
 from tipbench.advise.once import once, price_once
 from tipbench.advise.outcome import (
     Outcome,
@@ -21,9 +22,10 @@ from tipbench.advise.outcome import (
 )
 from tipbench.advise.pairs import AS_IT_IS, sides_alone
 from tipbench.given.survey import Survey
+from tipbench.machine.activity import OCCUPIED
 from tipbench.records.record import PHASES
 from tipbench.report.answer import Answer, answers
-from tipbench.report.answer_kinds import DO_NOT, USE
+from tipbench.report.answer_kinds import DO_NOT, UNCLEAR, USE
 from tipbench.report.machine_words import machine_words, versions
 from tipbench.report.markdown import render
 from tipbench.report.price import NOT_MEASURED
@@ -70,11 +72,15 @@ def slow(survey: Survey) -> list[str]:
     """Sentences on what makes each measurement of this job take long, without its steps, or another one than the
     person's own program."""
     sentences, file = [], survey.name.rpartition(":")[0]
+    if survey.variables:
+        sentences.append(
+            f"The job runs with {', '.join(survey.variables)}, from your shell{f' or from {file}' if file else ''}, on "
+            f"both sides; torch has {plural(survey.threads, 'thread')}."
+        )
     if survey.too_late:
         sentences.append(
-            f"{file} sets {', '.join(survey.too_late)} as it is imported. Here torch was imported before, so the job "
-            f"runs with {plural(survey.threads, 'thread')} and without these settings; in your own program they hold: "
-            "try it without them first."
+            f"{file} sets {', '.join(survey.too_late)} after it has imported torch, which read its settings then: the "
+            f"job runs with {plural(survey.threads, 'thread')}, as in your own program. Set them before."
         )
     if survey.import_s >= SLOW_S:
         sentences.append(
@@ -152,6 +158,10 @@ def ceilings(outcome: Outcome) -> list[str]:
     """Sentences on where the time goes, and what no tip can bring more than; none of a step that is not known."""
     card, sentences = outcome.survey.card, []
     shares, whole = _shares(card), sum(card.get(phase, 0.0) for phase in PHASES)
+    if outcome.survey.others > OCCUPIED:
+        return [
+            f"Where a step's time goes is not known, as other programs kept {outcome.survey.others:.1f} cores busy."
+        ]
     if shares:
         sentences.append(f"Of a step's time {_spent(shares)}.")
         for phase, what in ((LOADING, "loading"), (OPTIMIZER, "the optimizer")):
@@ -163,7 +173,7 @@ def ceilings(outcome: Outcome) -> list[str]:
         sentences.append(f"Lower bounds for a step on this machine: {seconds(least)} for its arithmetic{traffic}.")
     if pays(outcome) and (after := _shares(outcome.phase_seconds)):
         left = sum(outcome.phase_seconds.values())
-        times = f"; a step then takes {left / least:.1f} times what its arithmetic would" if least else ""
+        times = f"; a step then takes {left / least:.1f} times what its arithmetic would" if 0 < least <= left else ""
         sentences.append(f"With the changes {_spent(after)}{times}.")
     return sentences
 
@@ -230,7 +240,11 @@ def _answers(outcome: Outcome) -> list[Answer]:
     listed = []
     for answer in sorted(tried, key=lambda answer: -bring[answer.tip]):
         of_tip = [result for result in measured if result.tip == answer.tip]
-        if any(result.is_measured for result in of_tip):
+        ways = sides_alone(outcome.survey)[answer.tip]
+        wrong = {result.variant: beyond_its_phase(outcome.survey, ways[result.variant], result) for result in of_tip}
+        if why := "; ".join(f"{ways[side].do.rstrip(':')} {wrong}" for side, wrong in wrong.items() if wrong):
+            listed.append(replace(answer, kind=UNCLEAR, answer=UNCLEAR, do="", gain=why))
+        elif any(result.is_measured for result in of_tip):
             gain = _gains(answer, outcome.survey, of_tip)
             answer = replace(answer, do=_do(answer, outcome.survey, of_tip), gain=gain)
             listed.append(_with_the_changes(answer, outcome))

@@ -70,7 +70,8 @@ def write_alone(folder: Path, target: str, survey: Survey) -> None:
     for tip, ways in sides_alone(survey).items():
         title = f"{ways['optimized'].title}: {name}"
         sides = {side: (way.name,) for side, way in ways.items()}
-        written = f"the_tip({tip!r})" if is_known(survey) else f"the_tip({tip!r}, {survey.kind!r})"
+        words = [ways["optimized"].name, *([] if is_known(survey) else [survey.kind])]
+        written = f"the_tip({', '.join(map(repr, words))})"
         _write(folder, target, survey, tip, written, title, {ALONE_PAIR: sides})
 
 
@@ -117,7 +118,7 @@ def _arguments(target: str, survey: Survey, sides: Mapping[str, Sequence[str]], 
     if others:
         arguments["others"] = others
     if batches or survey.workers:
-        arguments |= {"batches": batches or IN_A_ROW, "draws": tuple(survey.draws)}
+        arguments |= {"batches": survey.epoch or IN_A_ROW, "draws": tuple(survey.draws)}
     if not survey.is_compared:
         arguments["compared"] = False
     elif is_known(survey):

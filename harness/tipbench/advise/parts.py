@@ -24,15 +24,16 @@ from tipbench.advise.combination import (
     first_combination,
     next_combination,
 )
+from tipbench.advise.contradictions import beyond_its_phase
 from tipbench.advise.folder import ADVICE_FILE, JOB_FILE, StoredJob, results_file
-from tipbench.advise.outcome import Outcome, gain, is_open, pays
+from tipbench.advise.outcome import Outcome, gain, is_open, is_unreliable, pays
 from tipbench.advise.pairs import ALONE_PAIR, AS_IT_IS, TOGETHER, is_known, sides_alone, write_alone, write_together
 from tipbench.advise.scores import Scores
 from tipbench.advise.surveyed import NoJob, time_with
 from tipbench.engine import resume as resuming
 from tipbench.engine import run
 from tipbench.given.survey import Survey, WayHere
-from tipbench.machine.activity import mostly_beside
+from tipbench.machine.controls import of_the_shell
 from tipbench.machine.limits import memory_bytes
 from tipbench.records import store
 from tipbench.records.record import Record, beside
@@ -212,8 +213,15 @@ class Advice:
         self._check_part(place, file)
         write(pairs)
         if file:
-            more_s, side_bytes = 0.0 if math.isinf(budget_s) else budget_s, self.survey.bytes
-            return resuming.resume(file, str(pairs), more_s=more_s, shared=self.compiled, side_bytes=side_bytes)
+            return resuming.resume(
+                file,
+                str(pairs),
+                more_s=0.0 if math.isinf(budget_s) else budget_s,
+                shared=self.compiled,
+                side_bytes=self.survey.bytes,
+                of_the_shell=of_the_shell(),
+                locked=True,
+            )
         short = 0 < budget_s < SHORT_S or place.name.startswith(SEARCH)
         options = run.Options(
             folder=str(pairs),
@@ -226,6 +234,8 @@ class Advice:
             shared=self.compiled,
             side_bytes=self.survey.bytes,
             checked=self._checked(place),
+            of_the_shell=of_the_shell(),
+            locked=True,
             first=tuple(f"{way.tip}.{ALONE_PAIR}" for way in self.survey.ways if way.first),
         )
         return run.measured(options)[0]
@@ -259,7 +269,8 @@ class Advice:
             for side, way in sides.items():
                 result = measured.get((tip, side))
                 if result is not None and (mean := result.log_speedup_so_far) is not None:
-                    allowed, decided = self._is_allowed(way), result.is_decided
+                    can_be = not beyond_its_phase(self.survey, way, result)
+                    allowed, decided = can_be and self._is_allowed(way), result.is_decided
                     candidates.append(Candidate(way.name, way.one_of, mean, result.verdict, allowed, decided))
         return candidates
 
@@ -309,7 +320,7 @@ class Advice:
         print("", lines_of("\n".join(page.lines(outcome))), "", f"page: {self.folder / 'advice.html'}", sep="\n")
         if is_open(outcome):
             print(f"more launches: tipbench advise --resume {shlex.quote(str(self.folder))} {self.job.subject.words}")
-        return int(bool(mostly_beside(outcome.others)) and not outcome.on_busy)
+        return int(is_unreliable(outcome))
 
 
 def _others(part: Path) -> list[float]:

@@ -8,16 +8,16 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from tipbench.errors import UserError
-from tipbench.given.survey import Survey, WayHere
-from tipbench.machine.controls import cleaned
+from tipbench.given.survey import COMMAND_TYPED, Survey, WayHere
+from tipbench.machine.controls import callers, cleaned
 from tipbench.machine.orphans import end_cleaners, kill_tree, run_module
 from tipbench.machine.scratch import Scratch
 from tipbench.machine.temporary import writing_to
@@ -53,11 +53,9 @@ def absolute(target: str) -> str:
 
 COMMAND_FILE = "command.py"
 
-COMMAND = '''"""A command as a job."""
+COMMAND = '''"""The command that was typed. It may hold secrets, so it comes in a variable of the process."""
 
-from tipbench.given.command import running
-
-job = running({command!r}, {folder!r})
+from tipbench.given.command import typed as job
 '''
 
 
@@ -66,16 +64,38 @@ def is_command(job: Sequence[str]) -> bool:
     return len(job) > 1 or (len(job) == 1 and ":" not in job[0] and shutil.which(job[0]) is not None)
 
 
-def write_command(folder: Path, command: Sequence[str]) -> Path:
-    """A file whose function `job` runs a command in the folder that is current now."""
+def write_command(folder: Path) -> Path:
+    """A file whose function `job` runs the command in the variable COMMAND_TYPED."""
     file = folder / COMMAND_FILE
-    write_file(file, COMMAND.format(command=list(command), folder=str(Path.cwd())).encode())
+    write_file(file, COMMAND.encode())
     return file
+
+
+@contextmanager
+def in_its_environment(target: str, command: Sequence[str] = ()) -> Iterator[None]:
+    """Have this process, and all that it starts, hold what a job's own program would find in its environment: what its
+    file sets before it imports torch, and a command's own words. Raises TemporaryFolderFull."""
+    more = {COMMAND_TYPED: json.dumps([str(Path.cwd()), *command])} if command else early_variables(target)
+    before = dict(os.environ)
+    os.environ.update(more)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def early_variables(target: str) -> dict[str, str]:
+    """What a job's file sets of the environment before it imports torch."""
+    try:
+        return msgspec.convert(_answer(target, callers(), module="variables"), dict[str, str])
+    except NoJob:  # what is wrong with the file is said when its job is run
+        return {}
 
 
 def surveyed(target: str) -> Survey:
     """Run the job of an absolute target. Raises NoJob, and TemporaryFolderFull."""
-    return msgspec.convert(_answer(target, cleaned()), Survey)
+    return msgspec.convert(_answer(target, callers()), Survey)
 
 
 def time_with(target: str, ways: Sequence[WayHere]) -> dict[str, float]:
@@ -112,7 +132,7 @@ def environment_of(ways: Sequence[WayHere]) -> dict[str, str]:
 
 def _environment(ways: Sequence[WayHere]) -> dict[str, str]:
     """The environment of a process that follows these ways."""
-    return cleaned() | environment_of(ways)
+    return callers() | environment_of(ways)
 
 
 def _answer(

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from tipbench.engine import run
 from tipbench.engine.lock import only_run
 from tipbench.engine.nodes import place
 from tipbench.engine.run import CannotRun
 from tipbench.machine import describe
-from tipbench.machine.controls import controls
 from tipbench.machine.fingerprint import fingerprint
 from tipbench.records import store
 from tipbench.records.fields import MalformedRecord, RunOptions, converted
@@ -34,6 +34,8 @@ def resume(
     more_s: float | None = None,
     shared: Path | None = None,
     side_bytes: int = 0,
+    of_the_shell: Mapping[str, str] = MappingProxyType({}),
+    locked: bool = False,
     earlier: run.Earlier = lambda file, of: (),
 ) -> int:
     """Go on with a run that was interrupted, or whose time was up, without repeating what its file holds.
@@ -44,11 +46,11 @@ def resume(
 
     folder: of the pairs; empty for the guides' own. rendezvous: where the nodes of a run on several meet now.
     more_s: seconds to go on for, 0 until all is decided; None: what was left of its budget. shared, side_bytes,
-    earlier: as `Options` has them. Raises UserError.
+    of_the_shell, locked, earlier: as `Options` has them. Raises UserError.
     """
     if is_reference(path):
         raise CannotRun(f"{path} is a reference run, which is of another machine: begin a run of your own")
-    with only_run():
+    with only_run(locked):
         stored, writer = store.resume(path)
         with writer:
             for notice in writer.notices:
@@ -73,6 +75,7 @@ def resume(
                 place=place(count, 0, rendezvous),
                 shared=shared,
                 side_bytes=side_bytes,
+                of_the_shell=of_the_shell,
                 earlier=earlier,
             )
             here = describe.describe()
@@ -88,7 +91,7 @@ def resume(
                     "begin a new run"
                 )
             discovery, pairs = run.discovered(options)
-            _require_same_environment(path, stored.controls, {} if begun.bare else controls(discovery.threads))
+            _require_same_environment(path, stored.controls, options.controlled(discovery))
             planned = _same_pairs(path, stored, [*pairs, *(record.info for record in discovery.broken)])
             with run.others(options.place, here, options.pairs, stored.controls) as nodes:
                 if nodes and nodes.described() != stored.machine.get("nodes"):

@@ -8,7 +8,7 @@ import sys
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,8 @@ class Options(RunOptions):
         shared: as `Launcher` has it.
         first, side_bytes: as `Plan` has them.
         checked: records without launches of pairs that another run has checked.
+        of_the_shell: variables of the person's own job, which win over the controls.
+        locked: whether the caller holds the machine's lock.
         earlier: from the file of a run that begins and the run, the runs that count with it, oldest first.
     """
 
@@ -90,6 +92,8 @@ class Options(RunOptions):
     first: Sequence[str] = ()
     side_bytes: int = 0
     checked: Sequence[Record] = ()
+    of_the_shell: Mapping[str, str] = field(default_factory=dict)
+    locked: bool = False
     earlier: Earlier = lambda file, run: ()
 
     @property
@@ -101,10 +105,14 @@ class Options(RunOptions):
     def nodes(self) -> int:
         return self.place.count if self.place else 1
 
+    def controlled(self, discovery: Discovery) -> dict[str, str]:
+        """The variables that are set for every worker."""
+        return {} if self.bare else controls(discovery.threads) | dict(self.of_the_shell)
+
     def stored(self, discovery: Discovery) -> dict[str, Any]:
         """What the header stores of them, with the device and the tier as they were resolved."""
         resolved = {"device": discovery.device, "size": discovery.size, "nnodes": self.nodes}
-        return {field.name: getattr(self, field.name) for field in fields(RunOptions)} | resolved
+        return {option.name: getattr(self, option.name) for option in fields(RunOptions)} | resolved
 
 
 def measured(options: Options) -> tuple[int, Path]:
@@ -120,9 +128,9 @@ def measured(options: Options) -> tuple[int, Path]:
     # What is given has a control of its own: the job beside itself.
     own = [info for info in pairs if info.tip["id"] == CONTROL and not options.given]
     planned = with_controls(chosen, own, whole)
-    controlled = {} if options.bare else controls(discovery.threads)
+    controlled = options.controlled(discovery)
     about = describe.describe()
-    with only_run(), others(options.place, about, options.pairs, controlled) as nodes:
+    with only_run(options.locked), others(options.place, about, options.pairs, controlled) as nodes:
         stored = Run(
             id=uuid.uuid4().hex,
             started=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -1,12 +1,18 @@
-"""A whole program as a job: one step runs it once. Only its process settings can be changed."""
+"""A whole program as a job: one step runs it once. Only its process settings can be changed.
+
+Its words may hold secrets, so they are in no file and on no page: they come in a variable, and its program names it.
+"""
 
 from __future__ import annotations
 
-import shlex
+import json
+import os
 import subprocess
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Sequence
 
 from tipbench.given.forms import GivenStep
+from tipbench.given.survey import COMMAND_TYPED, program_of
 from tipbench.given.target import BadJob
 from tipbench.machine.orphans import die_with_parent
 
@@ -17,26 +23,31 @@ class GivenCommand(GivenStep):
     def __init__(self, command: Sequence[str], folder: str) -> None:
         super().__init__(self._run)
         self.command, self.folder = list(command), folder
-        self.name = shlex.join(command)
+        self.name = program_of(command)
 
     def _run(self) -> None:
-        try:
-            process = subprocess.run(
-                self.command,
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                check=False,
-                preexec_fn=die_with_parent,
-            )
-        except OSError as error:
-            raise BadJob(f"{self.command[0]} cannot be run: {error.strerror}") from None
-        if process.returncode:
-            last_line = process.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-            raise BadJob(f"it left with exit code {process.returncode}{': ' if last_line else ''}{last_line}")
+        # A file, as a pipe has its end only when every process that the command left behind has ended.
+        with tempfile.TemporaryFile() as errors:
+            try:
+                process = subprocess.run(
+                    self.command,
+                    cwd=self.folder,
+                    env={name: value for name, value in os.environ.items() if name != COMMAND_TYPED},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=errors,
+                    check=False,
+                    preexec_fn=die_with_parent,
+                )
+            except OSError as error:
+                raise BadJob(f"{self.command[0]} cannot be run: {error.strerror}") from None
+            if process.returncode:
+                errors.seek(0)
+                last_line = errors.read().decode(errors="replace").strip().rpartition("\n")[2]
+                raise BadJob(f"it left with exit code {process.returncode}{': ' if last_line else ''}{last_line}")
 
 
-def running(command: Sequence[str], folder: str) -> Callable[[], GivenCommand]:
-    """A function that builds the job of a command, like the function in a person's own file."""
-    return lambda: GivenCommand(command, folder)
+def typed() -> GivenCommand:
+    """The job of the command in COMMAND_TYPED: the function that builds it, like the one in a person's own file."""
+    folder, *command = json.loads(os.environ[COMMAND_TYPED])
+    return GivenCommand(command, folder)

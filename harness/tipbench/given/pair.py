@@ -4,7 +4,7 @@
 
     from tipbench.given.pair import OnGivenJob, the_tip
 
-    TIP = the_tip("channels-last")
+    TIP = the_tip("channels-last")  # or of a tip with several ways the first that is tried: "allocator/tcmalloc"
 
 
     class Alone(OnGivenJob, target="train.py:job", optimized=("channels-last",)): ...
@@ -41,14 +41,14 @@ again."""
 
 
 def the_tip(name: str, kind: str = "training") -> Tip:
-    """The tip of that id, with the claim that a step gets faster.
+    """The tip of the way of that name, which gets a step faster, with the way's own mechanism if it has one.
 
     kind: of the job, as in `tipbench.worker.survey`. It decides how the tip's mechanism is counted: in a "step", which
     may take long, at once; for a "command", whose process settings are the worker's, without running it; in any other
     job after SETTLED steps.
     """
-    file = _file_of(name)
-    mechanism: Mechanism = next(filter(None, (way.mechanism for way in file.ON_ANY_JOB)), file.TIP.mechanism)
+    file = _file_of(name.partition(BETWEEN)[0])
+    mechanism: Mechanism = the_way(name).mechanism or file.TIP.mechanism
     counts: dict[str, Count] = {"step": mechanism.count, "command": partial(_without_step, mechanism.count)}
     count = counts.get(kind, partial(_settled, mechanism.count))
     return replace(file.TIP, claim=Claim.FASTER, mechanism=replace(mechanism, count=count))  # type: ignore[no-any-return]

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from tipbench.records.fields import Count, Number, Seconds
+from tipbench.records.record import PHASES
+
+COMMAND_TYPED = "TIPBENCH_COMMAND"
+"""Variable that holds a command for the processes that run it, as JSON: its folder, then its words."""
 
 Kind = Literal["training", "inference", "step", "command"]
 Device = Literal["cpu", "cuda"]
+
+
+def program_of(command: Sequence[str]) -> str:
+    """The name of a command's program: its first Python file, or else its first word."""
+    return Path(next((word for word in command if word.endswith(".py")), command[0])).name
 
 
 @dataclass(frozen=True)
@@ -26,6 +37,7 @@ class WayHere:
         env: environment variables of its process settings.
         preload: paths of the libraries of its process settings.
         first: whether it is tried before others: it corrects a fault, or concerns a large share of a step's time.
+        phase: of a step, the only one in which it can save time; empty if it may in all.
         proof: how far it was shown that the job's data stay the same with it; empty where it does not concern them.
     """
 
@@ -39,6 +51,7 @@ class WayHere:
     env: dict[str, str] = field(default_factory=dict)
     preload: list[str] = field(default_factory=list)
     first: bool = False
+    phase: str = ""
     proof: str = ""
 
 
@@ -47,7 +60,7 @@ class Survey:
     """The properties of a job, from running it.
 
     Attributes:
-        name: such as "train.py:job", or a command as it is written in a shell.
+        name: such as "train.py:job", or the program of a command.
         kind: "training", "inference", "step" or "command".
         device: "cpu" or "cuda".
         step_s: duration of a step (s): the median, or of the second step where its phases are unknown.
@@ -61,13 +74,17 @@ class Survey:
         exact: whether the job runs in fp64.
         compared: whether a step returns anything that can be compared.
         workers: worker processes of its DataLoader.
+        epoch: batches of a short epoch with workers that are started anew for each; else 0.
         draws: random number generators that its data draw from, by `tipbench.given.draws.generators_used`.
         bytes: main memory that the job's first steps took (bytes).
         parameters: number of the model's parameters.
         rates: of large operations on this machine: "flops" (1/s) and "bytes" (bytes/s).
         card: job profile from `job_card`; empty where it is unknown.
+        others: cores that other programs kept busy meanwhile; 0 where that is unknown.
         threads: of torch, with which the job ran.
-        too_late: variables of the environment that the file sets as it is imported, after torch has read them.
+        variables: those of the environment that torch reads, from the person's shell or set by the file before it
+            imports torch; both sides of each comparison have them.
+        too_late: those that the file sets after it has imported torch, which has read them by then.
         not_run: as `tipbench.given.loop.GivenJob` has it.
         not_compared: what a step returned and nobody can look into.
         ways: all ways to follow tips.
@@ -86,12 +103,15 @@ class Survey:
     exact: bool = True
     compared: bool = True
     workers: Count = 0
+    epoch: Count = 0
     draws: list[str] = field(default_factory=list)
     bytes: Count = 0
     parameters: Count = 0
     rates: dict[str, Number] = field(default_factory=dict)
     card: dict[str, Number] = field(default_factory=dict)
+    others: Number = 0.0
     threads: Count = 0
+    variables: list[str] = field(default_factory=list)
     too_late: list[str] = field(default_factory=list)
     not_run: str = ""
     not_compared: list[str] = field(default_factory=list)
@@ -102,6 +122,11 @@ class Survey:
     def is_compared(self) -> bool:
         """Whether results with a tip can be compared with those without it."""
         return self.compared and self.noise is not None and self.rounding is not None
+
+    def share(self, phase: str) -> float:
+        """Of a phase in a step's time; 0 where it is unknown."""
+        whole = sum(self.card.get(name, 0.0) for name in PHASES)
+        return self.card.get(phase, 0.0) / whole if whole else 0.0
 
     @property
     def by_name(self) -> dict[str, WayHere]:

@@ -45,6 +45,9 @@ FOREIGN = (
 NEEDED = ("TORCHINDUCTOR_CXX", "TORCH_HOME", "TRITON_PTXAS_PATH", "TRITON_LIBCUDA_PATH", "TRITON_HOME")
 """Variables with these prefixes that compilers and libraries need to work at all."""
 
+SECRET = ("TIPBENCH_TOKEN", "TIPBENCH_USER")
+"""Variables for a wiki, which no process that runs somebody's code needs."""
+
 NETWORK = (
     *("NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_IB_DISABLE", "NCCL_IB_GID_INDEX", "NCCL_NET", "NCCL_NET_PLUGIN"),
     *("NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"),
@@ -57,6 +60,11 @@ def controls(threads: int) -> dict[str, str]:
     heap = {"MALLOC_TRIM_THRESHOLD_": HEAP_KEPT, "MALLOC_MMAP_THRESHOLD_": HEAP_KEPT}
     network = {name: os.environ[name] for name in NETWORK if name in os.environ}
     return {**heap, "OMP_NUM_THREADS": str(threads), "PYTHONHASHSEED": "0", **network}
+
+
+def of_the_shell() -> dict[str, str]:
+    """The foreign ones of the caller's variables: a part of the job where that is a person's own."""
+    return {name: value for name, value in callers().items() if is_foreign(name)}
 
 
 def environment(controlled: Mapping[str, str], settings: ProcessSettings, nodes: int = 1) -> dict[str, str]:
@@ -77,11 +85,16 @@ def environment(controlled: Mapping[str, str], settings: ProcessSettings, nodes:
     return env
 
 
+def is_foreign(name: str) -> bool:
+    return name not in NEEDED and name.startswith(FOREIGN)
+
+
 def cleaned() -> dict[str, str]:
     """The caller's variables without the foreign ones: torch then shows its own defaults."""
-    return {name: value for name, value in callers().items() if name in NEEDED or not name.startswith(FOREIGN)}
+    return {name: value for name, value in callers().items() if not is_foreign(name)}
 
 
 def callers() -> dict[str, str]:
-    """The caller's variables, and unbuffered output, so that what a dying process printed last is not lost."""
-    return {**os.environ, "PYTHONUNBUFFERED": "1"}
+    """The caller's variables but for SECRET, and unbuffered output, so that what a dying process printed last is not
+    lost."""
+    return {**{name: value for name, value in os.environ.items() if name not in SECRET}, "PYTHONUNBUFFERED": "1"}

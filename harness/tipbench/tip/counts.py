@@ -306,6 +306,14 @@ def working_children(step: Step, threshold: float = 0.0005) -> int:
     return sum(_cpu_seconds(pid) - spent >= threshold for pid, spent in before.items())
 
 
+def started_children(step: Step) -> int:
+    """Processes of multiprocessing that are started in a warm step, as workers are for each epoch."""
+    step()
+    before = {child.pid for child in multiprocessing.active_children()}
+    step()
+    return len({child.pid for child in multiprocessing.active_children()} - before)
+
+
 def _cpu_seconds(pid: int | None) -> float:
     # In nanoseconds; what psutil reads has steps of 10 ms.
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9

@@ -12,11 +12,15 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils.data import IterableDataset
 
 from tipbench.tip.job import Job, as_it_is
 from tipbench.tip.mechanism import Mechanism
 from tipbench.tip.needs import Need
 from tipbench.tip.process import ProcessSettings
+
+SHORT_EPOCH = 64
+"""Batches: starting workers took 0.1 to 0.5 s, which is felt in an epoch of a few steps alone."""
 
 
 def any_job(job: Job | None) -> str:
@@ -100,6 +104,19 @@ def loading_in_this_process(job: Job) -> str:
 
 def loading_in_workers(job: Job) -> str:
     return "" if job.loading.get("num_workers") else "the DataLoader has no workers"
+
+
+def workers_started_anew(job: Job) -> str:
+    """Why the workers of a job are not started anew for each of many short epochs; "" where they are."""
+    if job.loading.get("persistent_workers"):
+        return "the DataLoader keeps its workers already"
+    if missing := loading_with_a_loader(job) or loading_in_workers(job):
+        return missing
+    if isinstance(job.data, IterableDataset):
+        return "the data set is iterable, so how long an epoch is was not found out"
+    batches = len(job.loader())
+    long = f"an epoch has {batches} batches, beside which starting the workers once takes little"
+    return "" if batches <= SHORT_EPOCH else long
 
 
 def anomaly_mode_on(job: Job | None) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import resource
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,8 +27,9 @@ from tipbench.given.forms import GivenStep, job_of
 from tipbench.given.loop import GivenJob
 from tipbench.given.pair import SETTLED, all_in_fp64, followed
 from tipbench.given.survey import Device, Kind, Survey, WayHere
-from tipbench.given.target import BadJob, error_with_line, function
+from tipbench.given.target import BadJob, error_with_line, expect_no_clash, function
 from tipbench.given.workers import compared
+from tipbench.machine.activity import OCCUPIED, Usage
 from tipbench.machine.limits import memory_bytes
 from tipbench.records.fields import LARGEST
 from tipbench.records.record import LOADING, PHASES
@@ -37,11 +37,13 @@ from tipbench.suite.describe import unmet
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
 from tipbench.tip.job import Job, as_it_is
 from tipbench.tip.pair import CONTROL, Step, to_write_untried
+from tipbench.tip.way import workers_started_anew
 from tipbench.tip.wording import plural
 from tipbench.worker.guard import seed_generators
 from tipbench.worker.job_card import job_card, phases_of
 from tipbench.worker.outputs import Outputs, Unequal, error, kinds, snapshot
 from tipbench.worker.serve import bound_output
+from tipbench.worker.variables import read_by_torch
 from tipbench.worker.ways import name_of, settings_of
 
 STEPS = 2
@@ -50,9 +52,6 @@ STEPS = 2
 WORTH_TRYING, MUCH = 0.03, 0.3
 """Shares of a step's time that a tip's phase must have: WORTH_TRYING to be tried at all, since less allows at
 most 3 %, and MUCH to be tried before other tips."""
-
-READ_BY_TORCH = re.compile(r"(OMP|GOMP|KMP|MKL|CUBLAS|CUDA|NCCL|TORCH|PYTORCH)_[A-Z_]+=[\w.,:-]{1,40}")
-"""Variables of the environment that torch and its libraries read once, mostly as torch is imported."""
 
 ENDLESS_S = 2.0
 """Seconds for which batches are taken from an iterator to see whether it ends."""
@@ -72,14 +71,12 @@ def survey(target: str) -> Survey:
     """Run the job of `target`: twice as it is, once with changed parameters, and once in fp64. Raises BadJob."""
     file = Path(target.rpartition(":")[0])
     name = f"{file.name}:{target.rpartition(':')[2]}"
-    environment, began = dict(os.environ), perf_counter()
+    before_it = Usage.now()
+    environment, began = read_by_torch(dict(os.environ)), perf_counter()
     build = function(target)
     import_s = perf_counter() - began
-    too_late = [
-        f"{variable}={value}"
-        for variable, value in os.environ.items()
-        if READ_BY_TORCH.fullmatch(f"{variable}={value}") and environment.get(variable) != value
-    ]
+    set_now = read_by_torch(dict(os.environ))
+    too_late = [f"{name}={value}" for name, value in set_now.items() if environment.get(name) != value]
 
     def calling(what: str, call: Callable[[], Any]) -> Any:
         try:
@@ -105,6 +102,7 @@ def survey(target: str) -> Survey:
     before, began = _peak(), perf_counter()
     job = built()
     build_s = perf_counter() - began
+    calling("the job", lambda: expect_no_clash(file))
     name = job.name if isinstance(job, GivenCommand) else name
     with _seeing_anomaly_mode(job):
         outputs, step_s = calling("its step", lambda: _run(job.step))
@@ -119,7 +117,8 @@ def survey(target: str) -> Survey:
             f"{memory / 2**30:.1f} GiB of this machine: give it a smaller batch or a smaller model"
         )
     basis = Survey(name, _kind(job), _device(job), step_s, import_s, build_s, compared=compared, bytes=needed)
-    basis = replace(basis, threads=torch.get_num_threads(), too_late=too_late)
+    variables = [f"{variable}={value}" for variable, value in environment.items()]
+    basis = replace(basis, threads=torch.get_num_threads(), variables=variables, too_late=too_late)
     if outputs is None:
         return _with_ways(basis, job)
 
@@ -136,6 +135,7 @@ def survey(target: str) -> Survey:
     other = job  # not more than two jobs are in memory
     nudged = results_of(_nudged(built()))
     card = _card(lambda: job_card(job, job.step))
+    others = Usage.now().others(before_it)
     details = {
         # The second step takes up to a third longer than later ones.
         "step_s": _seconds(card) or step_s,
@@ -145,10 +145,12 @@ def survey(target: str) -> Survey:
         # In double precision the job needs twice the memory, in addition to the first job's.
         "exact": 3 * needed <= memory and _runs_in_fp64(build),
         "workers": int(job.loading.get("num_workers") or 0),
+        "epoch": 0 if workers_started_anew(job) else len(job.loader()),
         "draws": list(generators_used(job)),
         "parameters": sum(parameter.numel() for parameter in job.model.parameters()),
-        "rates": _rates(job.device),
+        "rates": _card(lambda: _rates(job.device)),
         "card": card,
+        "others": max(0.0, others),
         "not_run": getattr(job, "not_run", ""),
         "not_compared": sorted(getattr(job, "not_compared", ())),
     }
@@ -329,7 +331,8 @@ def _with_ways(survey: Survey, job: Job | GivenStep, built: Callable[[], Any] | 
                     why_not=why_not,
                     changes_numbers=way.changes_numbers,
                     one_of=tip.one_of,
-                    first=way.mends or _share(way.phase, survey.card) >= MUCH,
+                    first=way.mends or survey.share(way.phase) >= MUCH,
+                    phase=way.phase,
                     proof=proof,
                     **settings_of(way),
                 )
@@ -354,7 +357,7 @@ def _why_not(way: Any, job: Job | GivenStep, survey: Survey) -> str:
             return str(way.applies(None))
         around = way.around is not None and not isinstance(job, GivenCommand)
         return "" if around else "it changes a model, a loader or an optimizer, and what is given shows none"
-    return way.applies(job) or _ceiling(way.phase, survey.card)
+    return way.applies(job) or _ceiling(way.phase, survey)
 
 
 def _seconds(card: Mapping[str, float]) -> float:
@@ -362,16 +365,11 @@ def _seconds(card: Mapping[str, float]) -> float:
     return sum(card.get(phase, 0.0) for phase in PHASES)
 
 
-def _share(phase: str, card: Mapping[str, float]) -> float:
-    """Share of a phase in a step's time; 0 where it is unknown."""
-    whole = _seconds(card)
-    return card.get(phase, 0.0) / whole if whole else 0.0
-
-
-def _ceiling(phase: str, card: Mapping[str, float]) -> str:
+def _ceiling(phase: str, survey: Survey) -> str:
     """Why a change of this phase alone is not worth trying; empty where it may be worth it."""
-    share = _share(phase, card)
-    if not phase or not card or share >= WORTH_TRYING:
+    share = survey.share(phase)
+    # Beside others, threads that wait for one another make the forward pass take a hundred times as long.
+    if not phase or not survey.card or share >= WORTH_TRYING or survey.others > OCCUPIED:
         return ""
     what = "loading" if phase == LOADING else f"the {phase}"
     return f"{what} takes {100 * share:.1f} % of a step, and no change of it alone can bring more"

@@ -1,0 +1,97 @@
+"""A person's job as their own program runs it: its environment, its folder, and what it leaves behind."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tipbench.advise.surveyed import NoJob, absolute, in_its_environment, surveyed, write_command
+from tipbench.given.survey import Survey
+
+JOB = """
+from torch import nn
+import torch
+
+def job():
+    return nn.Sequential(nn.Linear(4, 4), nn.Tanh()), torch.ones(2, 4)
+"""
+
+
+def survey_of(file: Path, text: str) -> Survey:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    target = absolute(f"{file}:job")
+    with in_its_environment(target):
+        return surveyed(target)
+
+
+# ---- its environment ----
+
+
+def test_what_the_shell_sets_is_kept_and_shown_and_no_token_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("TIPBENCH_TOKEN", "hidden")
+    text = f"import os\nassert 'TIPBENCH_TOKEN' not in os.environ, 'the token is here'\n{JOB}"
+    survey = survey_of(tmp_path / "train.py", text)
+    assert (survey.variables, survey.threads) == (["OMP_NUM_THREADS=1"], 1)
+
+
+def test_a_file_that_fails_before_it_imports_torch_is_said_once(tmp_path: Path) -> None:
+    with pytest.raises(NoJob, match=r"^importing train.py raised ValueError: no data \(train.py, line 1\)$"):
+        survey_of(tmp_path / "train.py", f"raise ValueError('no data')\n{JOB}")
+
+
+# ---- its folder ----
+
+
+def test_a_relative_path_begins_where_the_command_was_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "width.txt").write_text("4")
+    text = f"from pathlib import Path\nassert Path('width.txt').read_text() == '4'\n{JOB}"
+    assert survey_of(tmp_path / "code" / "train.py", text).parameters == 20
+
+
+@pytest.mark.parametrize("packaged", [True, False])
+def test_a_file_with_relative_imports_is_imported_as_a_part_of_its_package(tmp_path: Path, packaged: bool) -> None:
+    inside = tmp_path / "project" / "models" / "small"
+    inside.mkdir(parents=True)
+    (inside.parent / "sizes.py").write_text("WIDTH = 4\n")
+    (inside / "names.py").write_text("NAME = 'small'\n")
+    if packaged:
+        for folder in (inside, inside.parent):
+            (folder / "__init__.py").touch()
+    text = f"from ..sizes import WIDTH\nfrom .names import NAME\n{JOB.replace('4', 'WIDTH')}"
+    assert survey_of(inside / "train.py", text).parameters == 20
+    assert not list(tmp_path.rglob("__pycache__"))
+
+
+@pytest.mark.parametrize("name", ["benchmarks", "profile", "queue"])
+def test_a_module_of_theirs_with_a_name_that_is_taken_is_one_sentence(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").write_text("WIDTH = 4\n")
+    with pytest.raises(NoJob, match=rf"^train.py:job: it imports a module of yours named {name}, .*rename yours, or"):
+        survey_of(tmp_path / "train.py", f"import {name}\n{JOB}")
+    assert survey_of(tmp_path / "train.py", JOB).parameters == 20, "it is only beside the file"
+
+
+def test_a_module_of_theirs_with_a_name_of_the_standard_library_that_nobody_needs_is_no_matter(tmp_path: Path) -> None:
+    (tmp_path / "test.py").write_text("WIDTH = 4\n")
+    assert survey_of(tmp_path / "train.py", f"from test import WIDTH\n{JOB}").parameters == 20
+
+
+# ---- what it leaves behind ----
+
+
+def test_a_program_that_a_command_leaves_running_takes_no_time(tmp_path: Path) -> None:
+    command = ["sh", "-c", "sleep 60 &"]
+    with in_its_environment("", command):
+        survey = surveyed(f"{write_command(tmp_path)}:job")
+    assert survey.step_s < 60
+
+
+def test_a_command_has_its_own_words_and_not_the_variable_that_holds_them(tmp_path: Path) -> None:
+    test = "import os, sys; sys.exit('TIPBENCH_COMMAND' in os.environ or sys.argv[1:] != ['--lr', 'a b'])"
+    with in_its_environment("", [sys.executable, "-c", test, "--lr", "a b"]):
+        assert surveyed(f"{write_command(tmp_path)}:job").kind == "command"
