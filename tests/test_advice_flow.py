@@ -105,6 +105,7 @@ def on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callabl
         monkeypatch.setattr(parts, "time", made)
         monkeypatch.setattr(parts, "time_with", lambda target, ways: {})
         monkeypatch.setattr(command, "surveyed", lambda target: survey)
+        monkeypatch.setattr(command, "occupied", lambda: "")
         monkeypatch.setattr(command, "check_settings", lambda survey: None)
 
         def advise(budget_s: float = 1200.0, resume: bool = False, **options: Any) -> dict[str, Any]:

@@ -126,3 +126,4 @@ def test_workers_that_are_started_anew_for_each_short_epoch_are_seen() -> None:
 def test_a_group_for_each_parameter_is_seen() -> None:
     ways = surveyed(absolute(f"{CASES}/16_groups_of_one.py:job")).by_name
     assert not ways["fused-optimizer/few-groups"].why_not
+    assert ways["compiled-optimizer"].why_not.startswith("its optimizer has 242 groups of parameters")

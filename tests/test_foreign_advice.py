@@ -96,6 +96,7 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch, machine: Watched) -> None:
     monkeypatch.setattr(surveyed, "_answer", answer)
     monkeypatch.setattr(surveyed, "early_variables", lambda target: {})  # of the job that is typed
     monkeypatch.setattr(command, "surveyed", lambda target: A_JOB)
+    monkeypatch.setattr(command, "occupied", lambda: "")
     monkeypatch.setattr(parts, "time_with", lambda target, ways: {})
     for name in ("run", "resuming", "time"):
         monkeypatch.setattr(parts, name, machine)

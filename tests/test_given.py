@@ -13,11 +13,13 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorData
 
 from tipbench.given.draws import draw_alike, generators_used, shuffle_alike
 from tipbench.given.forms import GivenStep, job_of
+from tipbench.given.survey import Survey
 from tipbench.given.target import BadJob, function
 from tipbench.tip.counts import autograd_nodes
 from tipbench.tip.job import Job
 from tipbench.worker import survey as survey_file
 from tipbench.worker.survey import survey
+from tipbench.worker.tried import ceiling
 
 JOBS = Path(__file__).parent / "given_jobs"
 FAULTS, BAD = JOBS / "faults.py", JOBS / "bad.py"
@@ -228,3 +230,14 @@ def test_nodes_of_gradients_are_counted_behind_results_of_any_form() -> None:
     """Of a mapping its names were looked at, and "step raised" was said of the person's job."""
     parameter = torch.ones(2, requires_grad=True)
     assert autograd_nodes({"energy": 2 * parameter, "names": ["a"], "more": (parameter.detach(), None)}) == 2
+
+
+@pytest.mark.parametrize(("others", "is_left_out"), [(0.0, True), (0.25, True), (1.0, False)])
+def test_where_a_step_is_timed_beside_others_no_tip_is_left_out_for_the_share_of_its_phase(
+    others: float, is_left_out: bool
+) -> None:
+    """Threads that waited for one another made an optimizer of half a step 0.4 % of it."""
+    card = {"loading": 0.0001, "forward": 0.1, "backward": 0.1, "optimizer": 0.0008}
+    survey = Survey("train.py:job", "training", "cpu", step_s=0.2, card=card, others=others)
+    said = "the optimizer takes 0.4 % of a step, and no change of it alone can bring more"
+    assert ceiling("optimizer", survey) == (said if is_left_out else "")

@@ -6,8 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
+from tests.given_jobs import encoder
 from tipbench.advise.surveyed import NoJob, absolute, in_its_environment, surveyed, write_command
+from tipbench.given.forms import job_of
+from tipbench.given.frameworks import TrainerJob
 from tipbench.given.survey import Survey
 
 JOB = """
@@ -79,6 +83,38 @@ def test_a_module_of_theirs_with_a_name_that_is_taken_is_one_sentence(tmp_path: 
 def test_a_module_of_theirs_with_a_name_of_the_standard_library_that_nobody_needs_is_no_matter(tmp_path: Path) -> None:
     (tmp_path / "test.py").write_text("WIDTH = 4\n")
     assert survey_of(tmp_path / "train.py", f"from test import WIDTH\n{JOB}").parameters == 20
+
+
+# ---- its step ----
+
+
+def test_a_step_of_a_trainer_is_of_all_batches_whose_gradients_it_accumulates() -> None:
+    job, alike = (job_of(encoder.job(gradient_accumulation_steps=count, seed=1)) for count in (4, 1))
+    assert isinstance(job, TrainerJob)
+    assert isinstance(alike, TrainerJob)
+    for one in (job, alike):
+        one.model.load_state_dict(job.model.state_dict())
+        one.model.eval()  # the Trainer's own step switches dropout on
+        for module in one.model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+    steps: list[None] = []
+    assert job.optimizer is not None
+    job.optimizer.register_step_post_hook(lambda *_: steps.append(None))
+    loss, _ = job.step()
+    batches = [alike.next_batch() for _ in range(4)]
+    alone = [alike.trainer.compute_loss(alike.model, batch).detach() for batch in batches]
+    assert len(steps) == 1
+    assert loss.item() == pytest.approx(sum(alone).item() / 4, rel=1e-5)
+
+
+def test_a_step_that_maps_large_temporaries_anew_is_seen(tmp_path: Path) -> None:
+    """40 MiB each: glibc gives back to the kernel what is larger than 32."""
+    text = "import torch\ndef job():\n    return torch.nn.ReLU(), torch.ones(10 * 2**20)\n"
+    survey = survey_of(tmp_path / "train.py", text)
+    assert survey.faults >= 10 * 2**10
+    assert survey.by_name["allocator/glibc-keeping"].first
+    assert not survey_of(tmp_path / "train.py", JOB).by_name["allocator/glibc-keeping"].first
 
 
 # ---- what it leaves behind ----

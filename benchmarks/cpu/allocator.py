@@ -225,5 +225,6 @@ ON_ANY_JOB = (
         settings=ProcessSettings(env=tuple((name, SIXTEEN_GIB) for name in sorted(THRESHOLDS))),
         without=THRESHOLDS,
         devices=("cpu",),
+        keeps_pages=True,
     ),
 )

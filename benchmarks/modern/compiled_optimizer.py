@@ -95,4 +95,16 @@ class GPTTraining(TrainGPT, apply=compile_optimizer):
     )
 
 
-ON_ANY_JOB = (Way(compile_optimizer, that_trains, needs=(compiler(),), phase="optimizer"),)
+MANY = 32
+"""Groups of parameters, each of which is compiled by itself: 242 took more than the two minutes that there were."""
+
+
+def with_few_groups(job: Job) -> str:
+    if missing := that_trains(job):
+        return missing
+    assert job.optimizer is not None
+    count = len(job.optimizer.param_groups)
+    return "" if count <= MANY else f"its optimizer has {count} groups of parameters: compiling each takes minutes"
+
+
+ON_ANY_JOB = (Way(compile_optimizer, with_few_groups, needs=(compiler(),), phase="optimizer"),)

@@ -19,9 +19,9 @@ class Sentences(Dataset):
         return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "labels": tokens.sum() % 2}
 
 
-def job():
+def job(**more):
     config = BertConfig(
         vocab_size=WORDS, hidden_size=192, num_hidden_layers=4, num_attention_heads=4, intermediate_size=768
     )
-    arguments = TrainingArguments(tempfile.mkdtemp(), per_device_train_batch_size=4, report_to=[], use_cpu=True)
+    arguments = TrainingArguments(tempfile.mkdtemp(), per_device_train_batch_size=4, report_to=[], use_cpu=True, **more)
     return Trainer(BertForSequenceClassification(config), arguments, train_dataset=Sentences())

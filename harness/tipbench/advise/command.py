@@ -41,7 +41,8 @@ from tipbench.engine.lock import only_run
 from tipbench.given.survey import program_of
 from tipbench.machine.activity import occupied
 from tipbench.machine.scratch import Scratch
-from tipbench.report.output import write_file
+from tipbench.records import store
+from tipbench.report.output import ReportError, write_file
 from tipbench.tip.wording import lines_of, plain, plural
 
 
@@ -125,7 +126,7 @@ def resume(folder: Path, options: Options) -> int:
     """
     folder = Path(os.path.realpath(folder))
     job = read_json(folder / JOB_FILE, StoredJob)
-    again = f"tipbench advise --resume {shlex.quote(str(folder))} {job.subject.words}"
+    again = _again(folder, job.subject)
     if job.subject.folder != str(Path.cwd()):
         again = f"cd {shlex.quote(job.subject.folder)} && {again}"
     if not options.job:
@@ -157,5 +158,12 @@ def markdown_of(folder: Path) -> str:
 
 
 def _continue(folder: Path, job: StoredJob, budget_s: float) -> int:
-    with Scratch() as compiled:
-        return Advice(folder, compiled, job, _target(folder, job.subject)).measure(budget_s)
+    try:
+        with Scratch() as compiled:
+            return Advice(folder, compiled, job, _target(folder, job.subject)).measure(budget_s)
+    except (ReportError, store.StoreError) as error:  # most often of a disk that is full
+        raise NoJob(f"{error}\ncontinue with: {_again(folder, job.subject)}") from None
+
+
+def _again(folder: Path, subject: Subject) -> str:
+    return f"tipbench advise --resume {shlex.quote(str(folder))} {subject.words}"

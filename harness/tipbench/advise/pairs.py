@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tipbench.advise.combination import WITHOUT, Combination, left_out
 from tipbench.given.survey import Survey, WayHere
+from tipbench.report.output import write_file
 from tipbench.tip.wording import plain
 
 AS_IT_IS, TOGETHER = "as-it-is", "together"
@@ -63,7 +64,7 @@ def sides_alone(survey: Survey) -> dict[str, dict[str, WayHere]]:
 
 
 def write_alone(folder: Path, target: str, survey: Survey) -> None:
-    """One file for the job beside itself, and one for each tip that it can follow. Raises OSError."""
+    """One file for the job beside itself, and one for each tip that it can follow. Raises ReportError."""
     _make_empty(folder)
     name = survey.name
     _write(folder, target, survey, AS_IT_IS, "AS_IT_IS", f"{name} on both sides", {"Job": {"optimized": ()}})
@@ -76,7 +77,7 @@ def write_alone(folder: Path, target: str, survey: Survey) -> None:
 
 
 def write_together(folder: Path, target: str, survey: Survey, combination: Combination, each: bool) -> None:
-    """A file for the combination. each: with a side without each member. Raises OSError."""
+    """A file for the combination. each: with a side without each member. Raises ReportError."""
     _make_empty(folder)
     sides: dict[str, Combination] = {"baseline": combination, "optimized": ()}
     if each and len(combination) > 1:
@@ -86,10 +87,9 @@ def write_together(folder: Path, target: str, survey: Survey, combination: Combi
 
 
 def _make_empty(folder: Path) -> None:
-    """Whatever lies there would be imported, and may be somebody else's."""
+    """Whatever lies there would be imported, and may be somebody else's. Raises OSError."""
     if folder.exists():
         shutil.rmtree(folder)
-    folder.mkdir(parents=True)
 
 
 def _write(
@@ -108,7 +108,7 @@ def _write(
         loads = any(way in LOADING for side in sides.values() for way in side)
         arguments = _arguments(target, survey, sides, IN_A_ROW if loads else 0)
         text += CLASS.format(name=name, base=base, arguments=arguments, title=title)
-    (folder / f"{tip.replace('-', '_')}.py").write_text(text)
+    write_file(folder / f"{tip.replace('-', '_')}.py", text.encode())
 
 
 def _arguments(target: str, survey: Survey, sides: Mapping[str, Sequence[str]], batches: int) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tipbench.advise.pairs import in_docstring
 from tipbench.advise.surveyed import environment_of
 from tipbench.given.survey import Survey, WayHere
-from tipbench.machine.controls import of_the_shell
+from tipbench.machine.controls import read_by_torch
 from tipbench.report.output import write_file
 from tipbench.tip.wording import plural
 
@@ -49,7 +49,7 @@ def remove(folder: Path) -> None:
 def write(folder: Path, target: str, survey: Survey, combination: Sequence[WayHere], gain: str) -> None:
     """The two files, of a command the settings alone. Raises ReportError."""
     # With what the job's file sets before it imports torch, as tuned.py imports torch before that file.
-    env = of_the_shell() | environment_of(combination)
+    env = read_by_torch() | environment_of(combination)
     settings = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
     write_file(folder / ENV, (settings or "# no settings of the process are among the tips that pay\n").encode())
     count = plural(len(combination), "tip")

@@ -6,7 +6,7 @@ gradients and the optimizer. What the framework does around steps (logging, call
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -25,7 +25,11 @@ def is_a(value: object, packages: str, name: str) -> bool:
 
 
 class TrainerJob(GivenJob):
-    """The training of a `transformers.Trainer`, by its own `training_step`, at the initial learning rate."""
+    """The training of a `transformers.Trainer`, by its own `training_step`, at the initial learning rate.
+
+    A step is one of the optimizer: of all batches whose gradients the Trainer accumulates for it, loaded beforehand as
+    the Trainer does.
+    """
 
     not_run = "Of the Trainer its callbacks, its logging and its learning rate schedule are left out."
 
@@ -43,14 +47,21 @@ class TrainerJob(GivenJob):
     def __init__(self, trainer: Any) -> None:
         trainer.create_optimizer()
         # `Trainer.train` would set it, but is not called; `training_step` divides the loss by it.
-        trainer.current_gradient_accumulation_steps = 1
+        trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
         loader = trainer.get_train_dataloader()
         super().__init__(trainer.model, device=trainer.args.device, optimizer=trainer.optimizer, **made_of(loader))
         self.trainer = trainer
 
+    def step(self) -> Any:
+        return self._on([self.next_batch() for _ in range(self.trainer.args.gradient_accumulation_steps)])
+
     def run(self, inputs: Any, targets: Any = None) -> Any:
+        return self._on([inputs])
+
+    def _on(self, batches: Sequence[Any]) -> Any:
         self.zero_gradients()
-        loss = self.trainer.training_step(self.model, self.moved(inputs, self.convert))
+        losses = [self.trainer.training_step(self.model, self.moved(batch, self.convert)) for batch in batches]
+        loss = torch.stack(losses).sum()
         if self.trainer.args.max_grad_norm:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.trainer.args.max_grad_norm)
         return self.updated(loss)

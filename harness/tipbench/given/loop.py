@@ -57,13 +57,17 @@ class GivenJob(Job):
         self._at: Iterator[Any] = iter(())
 
     def step(self) -> Any:
+        return self.run(self.next_batch(), None)
+
+    def next_batch(self) -> Any:
+        """The next batch, of the next epoch where one has ended."""
         batch = next(self._at, None)
         if batch is None:
             self._at = iter(self.loader() if self.batches is None else self.batches)
             batch = next(self._at, None)
             if batch is None:
                 raise ValueError("no batch is left: give a loader that a loop can start anew, or one without an end")
-        return self.run(batch, None)
+        return batch
 
     def run(self, inputs: Any, targets: Any = None) -> Any:
         """Run one step. inputs: a whole batch on the host, targets included."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 
 from tipbench.machine import native
@@ -45,6 +46,8 @@ FOREIGN = (
 NEEDED = ("TORCHINDUCTOR_CXX", "TORCH_HOME", "TRITON_PTXAS_PATH", "TRITON_LIBCUDA_PATH", "TRITON_HOME")
 """Variables with these prefixes that compilers and libraries need to work at all."""
 
+PLAIN = re.compile(r"[\w.,:-]{1,40}")
+
 SECRET = ("TIPBENCH_TOKEN", "TIPBENCH_USER")
 """Variables for a wiki, which no process that runs somebody's code needs."""
 
@@ -60,6 +63,12 @@ def controls(threads: int) -> dict[str, str]:
     heap = {"MALLOC_TRIM_THRESHOLD_": HEAP_KEPT, "MALLOC_MMAP_THRESHOLD_": HEAP_KEPT}
     network = {name: os.environ[name] for name in NETWORK if name in os.environ}
     return {**heap, "OMP_NUM_THREADS": str(threads), "PYTHONHASHSEED": "0", **network}
+
+
+def read_by_torch() -> dict[str, str]:
+    """The foreign ones of this process's variables, as far as their values are plain words, which are set for others,
+    and shown."""
+    return {name: value for name, value in os.environ.items() if is_foreign(name) and PLAIN.fullmatch(value)}
 
 
 def of_the_shell() -> dict[str, str]:

@@ -27,6 +27,10 @@ ENDED_S = 2.0
 """Most seconds that a killed process is waited for: one in the middle of writing to a disk takes a while."""
 
 
+REGISTERED = "/dev/shm/__KMP_REGISTERED_LIB_{pid}_{user}"
+"""Where Intel's and LLVM's OpenMP register a process, which removes the file unless it is killed."""
+
+
 def die_with_parent(parent: int | None = None) -> None:
     """Have the kernel end this process, and those it forks, with the one that started them, as after `kill -9`.
 
@@ -66,6 +70,9 @@ def kill_tree(pid: int) -> list[psutil.Process]:
     for process in descendants:
         with suppress(psutil.Error):
             process.resume() if process in cleaners else process.kill()
+    for ended in (pid, *(process.pid for process in descendants)):
+        with suppress(OSError):  # most have none
+            Path(REGISTERED.format(pid=ended, user=os.getuid())).unlink()
     return cleaners
 
 

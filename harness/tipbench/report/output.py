@@ -29,7 +29,7 @@ def write_file(path: Path, content: bytes, option: str = "--out") -> None:
                 raise
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise ReportError(f"cannot write the report {path}: {why}; name another folder with {option}") from error
+        raise ReportError(f"cannot write {path}: {why}; name another folder with {option}") from error
 
 
 def print_bytes(content: bytes) -> None:

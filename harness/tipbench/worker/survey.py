@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import resource
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
@@ -26,32 +25,26 @@ from tipbench.given.draws import generators_used
 from tipbench.given.forms import GivenStep, job_of
 from tipbench.given.loop import GivenJob
 from tipbench.given.pair import SETTLED, all_in_fp64, followed
-from tipbench.given.survey import Device, Kind, Survey, WayHere
+from tipbench.given.survey import Device, Kind, Survey
 from tipbench.given.target import BadJob, error_with_line, expect_no_clash, function
-from tipbench.given.workers import compared
-from tipbench.machine.activity import OCCUPIED, Usage
+from tipbench.machine.activity import Usage
+from tipbench.machine.controls import read_by_torch
 from tipbench.machine.limits import memory_bytes
 from tipbench.records.fields import LARGEST
-from tipbench.records.record import LOADING, PHASES
-from tipbench.suite.describe import unmet
-from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
-from tipbench.tip.job import Job, as_it_is
-from tipbench.tip.pair import CONTROL, Step, to_write_untried
+from tipbench.records.record import PHASES
+from tipbench.suite.files import BENCHMARKS, load
+from tipbench.tip.job import Job
+from tipbench.tip.pair import Step
 from tipbench.tip.way import workers_started_anew
 from tipbench.tip.wording import plural
 from tipbench.worker.guard import seed_generators
 from tipbench.worker.job_card import job_card, phases_of
 from tipbench.worker.outputs import Outputs, Unequal, error, kinds, snapshot
 from tipbench.worker.serve import bound_output
-from tipbench.worker.variables import read_by_torch
-from tipbench.worker.ways import name_of, settings_of
+from tipbench.worker.tried import with_ways
 
 STEPS = 2
 """Steps of a job that are run to see what it does; the first may be unlike all later ones."""
-
-WORTH_TRYING, MUCH = 0.03, 0.3
-"""Shares of a step's time that a tip's phase must have: WORTH_TRYING to be tried at all, since less allows at
-most 3 %, and MUCH to be tried before other tips."""
 
 ENDLESS_S = 2.0
 """Seconds for which batches are taken from an iterator to see whether it ends."""
@@ -72,10 +65,10 @@ def survey(target: str) -> Survey:
     file = Path(target.rpartition(":")[0])
     name = f"{file.name}:{target.rpartition(':')[2]}"
     before_it = Usage.now()
-    environment, began = read_by_torch(dict(os.environ)), perf_counter()
+    environment, began = read_by_torch(), perf_counter()
     build = function(target)
     import_s = perf_counter() - began
-    set_now = read_by_torch(dict(os.environ))
+    set_now = read_by_torch()
     too_late = [f"{name}={value}" for name, value in set_now.items() if environment.get(name) != value]
 
     def calling(what: str, call: Callable[[], Any]) -> Any:
@@ -120,7 +113,7 @@ def survey(target: str) -> Survey:
     variables = [f"{variable}={value}" for variable, value in environment.items()]
     basis = replace(basis, threads=torch.get_num_threads(), variables=variables, too_late=too_late)
     if outputs is None:
-        return _with_ways(basis, job)
+        return with_ways(basis, job)
 
     def results_of(other: Job | GivenStep) -> Outputs | None:
         return calling("its step", lambda: _run(other.step))[0]  # type: ignore[no-any-return]
@@ -129,13 +122,15 @@ def survey(target: str) -> Survey:
     again = results_of(other)
     noise = None if again is None else _apart(outputs, again)
     if isinstance(job, GivenStep):
-        return _with_ways(Survey(**{**vars(basis), "repeats": noise == 0.0, "noise": noise}), job)
+        return with_ways(Survey(**{**vars(basis), "repeats": noise == 0.0, "noise": noise}), job)
     if isinstance(other, Job):
         _expect_epochs(name, other, calling)
     other = job  # not more than two jobs are in memory
     nudged = results_of(_nudged(built()))
     card = _card(lambda: job_card(job, job.step))
-    others = Usage.now().others(before_it)
+    others, faults = Usage.now().others(before_it), resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    calling("its step", job.step)
+    faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
     details = {
         # The second step takes up to a third longer than later ones.
         "step_s": _seconds(card) or step_s,
@@ -151,10 +146,11 @@ def survey(target: str) -> Survey:
         "rates": _card(lambda: _rates(job.device)),
         "card": card,
         "others": max(0.0, others),
+        "faults": faults,
         "not_run": getattr(job, "not_run", ""),
         "not_compared": sorted(getattr(job, "not_compared", ())),
     }
-    return _with_ways(Survey(**{**vars(basis), **details}), job, built)
+    return with_ways(Survey(**{**vars(basis), **details}), job, built)
 
 
 @contextmanager
@@ -308,71 +304,9 @@ def _card(read: Callable[[], dict[str, float]]) -> dict[str, float]:
         return {}
 
 
-def _with_ways(survey: Survey, job: Job | GivenStep, built: Callable[[], Any] | None = None) -> Survey:
-    """The survey, with the ways to follow each tip added. built: builds a job like this one."""
-    for file in pair_files(BENCHMARKS):
-        module = load(file, BENCHMARKS)
-        tip = getattr(module, "TIP", None)
-        if tip is None or tip.id == CONTROL:
-            continue
-        words = job.do if isinstance(job, GivenJob) else {}
-        for way in getattr(module, "ON_ANY_JOB", ()):
-            name, proof = name_of(tip.id, way), ""
-            why_not = _why_not(way, job, survey)
-            if way.loads_elsewhere and built and not why_not:
-                data = compared(built, way.apply, survey.draws)
-                why_not, proof = data.why_not, data.words
-            survey.ways.append(
-                WayHere(
-                    tip=tip.id,
-                    name=name,
-                    title=tip.title,
-                    do=words.get(name) or way.do or tip.do,
-                    why_not=why_not,
-                    changes_numbers=way.changes_numbers,
-                    one_of=tip.one_of,
-                    first=way.mends or survey.share(way.phase) >= MUCH,
-                    phase=way.phase,
-                    proof=proof,
-                    **settings_of(way),
-                )
-            )
-        pairs = pair_classes(module)
-        if any(survey.device in pair.devices for pair in pairs) and not hasattr(module, "ON_ANY_JOB"):
-            survey.by_hand.append((tip.id, tip.title, to_write_untried(tip, pairs)))
-    return survey
-
-
-def _why_not(way: Any, job: Job | GivenStep, survey: Survey) -> str:
-    """Why a way is not tried; empty where it is."""
-    device = survey.device
-    if device not in way.devices:
-        return f"for {' or '.join(way.devices)}, and the job runs on {device}"
-    if missing := unmet(way.needs, device):
-        return missing.text
-    if isinstance(job, GivenCommand) and way.switch is not nullcontext:
-        return "it is set within a program, and of a command only the environment can be changed"
-    if isinstance(job, GivenStep):
-        if way.apply is as_it_is:
-            return str(way.applies(None))
-        around = way.around is not None and not isinstance(job, GivenCommand)
-        return "" if around else "it changes a model, a loader or an optimizer, and what is given shows none"
-    return way.applies(job) or _ceiling(way.phase, survey)
-
-
 def _seconds(card: Mapping[str, float]) -> float:
     """Seconds of a step; 0 where they are unknown."""
     return sum(card.get(phase, 0.0) for phase in PHASES)
-
-
-def _ceiling(phase: str, survey: Survey) -> str:
-    """Why a change of this phase alone is not worth trying; empty where it may be worth it."""
-    share = survey.share(phase)
-    # Beside others, threads that wait for one another make the forward pass take a hundred times as long.
-    if not phase or not survey.card or share >= WORTH_TRYING or survey.others > OCCUPIED:
-        return ""
-    what = "loading" if phase == LOADING else f"the {phase}"
-    return f"{what} takes {100 * share:.1f} % of a step, and no change of it alone can bring more"
 
 
 def time_with(target: str, ways: Sequence[str]) -> dict[str, float]:

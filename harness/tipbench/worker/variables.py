@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,10 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tipbench.given.target import function
-from tipbench.machine.controls import is_foreign
-
-PLAIN = re.compile(r"[\w.,:-]{1,40}")
-"""Values that are set for other processes, and shown."""
+from tipbench.machine.controls import read_by_torch
 
 
 class Reached(BaseException):
@@ -35,18 +31,13 @@ class UntilTorch(MetaPathFinder):
             raise Reached
 
 
-def read_by_torch(environment: dict[str, str]) -> dict[str, str]:
-    """Those of the variables that torch and its libraries read once, mostly as torch is imported."""
-    return {name: value for name, value in environment.items() if is_foreign(name) and PLAIN.fullmatch(value)}
-
-
 def main(target: str, answer: str) -> None:
     """Write to the file `answer`, as JSON, the variables that were set or changed."""
     before = dict(os.environ)
     sys.meta_path.insert(0, UntilTorch())
     with suppress(BaseException):  # what is wrong with a file is said when its job is run
         function(target)
-    after = read_by_torch(dict(os.environ))
+    after = read_by_torch()
     Path(answer).write_text(json.dumps({name: value for name, value in after.items() if before.get(name) != value}))
 
 

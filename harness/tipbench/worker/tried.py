@@ -1,0 +1,94 @@
+"""Which ways to follow tips are tried on a person's job, which first, and why others are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+from tipbench.given.command import GivenCommand
+from tipbench.given.forms import GivenStep
+from tipbench.given.loop import GivenJob
+from tipbench.given.survey import Survey, WayHere
+from tipbench.given.workers import compared
+from tipbench.machine.activity import OCCUPIED
+from tipbench.records.record import LOADING
+from tipbench.suite.describe import unmet
+from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
+from tipbench.tip.job import Job, as_it_is
+from tipbench.tip.pair import CONTROL, to_write_untried
+from tipbench.worker.ways import name_of, settings_of
+
+WORTH_TRYING, MUCH = 0.03, 0.3
+"""Shares of a step's time that a tip's phase must have: WORTH_TRYING to be tried at all, since less allows at
+most 3 %, and MUCH to be tried before other tips."""
+
+FAULT_S, MAPPED = 0.5e-6, 0.1
+"""Seconds that the kernel may take to map in a page, and the share of a step from which on that is much."""
+
+
+def with_ways(survey: Survey, job: Job | GivenStep, built: Callable[[], Any] | None = None) -> Survey:
+    """The survey, with the ways to follow each tip added. built: builds a job like this one."""
+    for file in pair_files(BENCHMARKS):
+        module = load(file, BENCHMARKS)
+        tip = getattr(module, "TIP", None)
+        if tip is None or tip.id == CONTROL:
+            continue
+        words = job.do if isinstance(job, GivenJob) else {}
+        for way in getattr(module, "ON_ANY_JOB", ()):
+            name, proof = name_of(tip.id, way), ""
+            why_not = _why_not(way, job, survey)
+            if way.loads_elsewhere and built and not why_not:
+                data = compared(built, way.apply, survey.draws)
+                why_not, proof = data.why_not, data.words
+            survey.ways.append(
+                WayHere(
+                    tip=tip.id,
+                    name=name,
+                    title=tip.title,
+                    do=words.get(name) or way.do or tip.do,
+                    why_not=why_not,
+                    changes_numbers=way.changes_numbers,
+                    one_of=tip.one_of,
+                    first=way.mends or survey.share(way.phase) >= MUCH or (way.keeps_pages and _maps_much(survey)),
+                    phase=way.phase,
+                    proof=proof,
+                    **settings_of(way),
+                )
+            )
+        pairs = pair_classes(module)
+        if any(survey.device in pair.devices for pair in pairs) and not hasattr(module, "ON_ANY_JOB"):
+            survey.by_hand.append((tip.id, tip.title, to_write_untried(tip, pairs)))
+    return survey
+
+
+def _why_not(way: Any, job: Job | GivenStep, survey: Survey) -> str:
+    """Why a way is not tried; empty where it is."""
+    device = survey.device
+    if device not in way.devices:
+        return f"for {' or '.join(way.devices)}, and the job runs on {device}"
+    if missing := unmet(way.needs, device):
+        return missing.text
+    if isinstance(job, GivenCommand) and way.switch is not nullcontext:
+        return "it is set within a program, and of a command only the environment can be changed"
+    if isinstance(job, GivenStep):
+        if way.apply is as_it_is:
+            return str(way.applies(None))
+        around = way.around is not None and not isinstance(job, GivenCommand)
+        return "" if around else "it changes a model, a loader or an optimizer, and what is given shows none"
+    return way.applies(job) or ceiling(way.phase, survey)
+
+
+def _maps_much(survey: Survey) -> bool:
+    """Whether the kernel may take much of a step to map its memory in."""
+    return FAULT_S * survey.faults >= MAPPED * survey.step_s
+
+
+def ceiling(phase: str, survey: Survey) -> str:
+    """Why a change of this phase alone is not worth trying; empty where it may be worth it."""
+    share = survey.share(phase)
+    # Beside others, threads that wait for one another make the forward pass take a hundred times as long.
+    if not phase or not survey.card or share >= WORTH_TRYING or survey.others > OCCUPIED:
+        return ""
+    what = "loading" if phase == LOADING else f"the {phase}"
+    return f"{what} takes {100 * share:.1f} % of a step, and no change of it alone can bring more"
