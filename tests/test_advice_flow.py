@@ -3,7 +3,6 @@ up: only the time that it would take passes, on a clock of the test's own."""
 
 from __future__ import annotations
 
-import ast
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -64,29 +63,18 @@ class Machine:
     def _launched(self, options: run_file.Options) -> Path:
         launches = 1 if options.results.name in self.short else 6
         records = []
-        for file in sorted(options.pairs.glob("*.py")):
-            for name, sides in _pairs(file):
-                baseline = self._gain(sides.pop("baseline"))
-                effects = {side: self._gain(ways) - baseline for side, ways in sides.items()}
-                about = info(name, list(effects), tip=tip(file.stem.replace("_", "-")), scale="macro")
-                wall_s = launches * self.launch_s
-                records.append(replace(measured(about, effects, launches=launches), wall_s=wall_s))
+        for file in sorted(options.pairs.glob("*.pair.json")):
+            pair = json.loads(file.read_text())
+            baseline = self._gain(pair["sides"].pop("baseline"))
+            effects = {side: self._gain(ways) - baseline for side, ways in pair["sides"].items()}
+            about = info(pair["name"], list(effects), tip=tip(file.name.removesuffix(".pair.json")), scale="macro")
+            wall_s = launches * self.launch_s
+            records.append(replace(measured(about, effects, launches=launches), wall_s=wall_s))
         header = {"rules": 2, "folder": options.folder, "given": options.given}
         return stored(options.results, run(records, options=header))
 
     def _gain(self, ways: Iterable[str]) -> float:
         return self.gain(frozenset(ways))
-
-
-def _pairs(file: Path) -> list[tuple[str, dict[str, tuple[str, ...]]]]:
-    """By pair, the ways that its sides follow, as the file says them."""
-    pairs = []
-    for node in ast.parse(file.read_text()).body:
-        if isinstance(node, ast.ClassDef):
-            words = {word.arg: ast.literal_eval(word.value) for word in node.keywords}
-            sides = {"baseline": words.get("baseline", ()), "optimized": words["optimized"]}
-            pairs.append((node.name, sides | words.get("others", {})))
-    return pairs
 
 
 def summed(**brings: float) -> Gain:

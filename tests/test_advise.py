@@ -52,14 +52,14 @@ def job():
 def threads_that_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests run two at a time, and OpenMP's threads that spin on a core that others need made a training step of 0.2 s
     one of 10 s. The command gives a survey none of the caller's settings, so the tests' own come in here."""
-    monkeypatch.setattr("tipbench.advise.surveyed.cleaned", lambda: cleaned() | PASSIVE)
+    monkeypatch.setattr("tipbench.advise.surveyed.callers", lambda: cleaned() | PASSIVE)
 
 
 @pytest.fixture(scope="module")
 def without_faults() -> Survey:
     """What is known of a training that nothing is wrong with."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tipbench.advise.surveyed.cleaned", lambda: cleaned() | PASSIVE)
+        patch.setattr("tipbench.advise.surveyed.callers", lambda: cleaned() | PASSIVE)
         return surveyed(f"{JOBS / 'faults.py'}:no_fault")
 
 

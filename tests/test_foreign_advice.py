@@ -177,13 +177,13 @@ def test_pairs_are_written_anew_before_they_are_imported(advice: Path, job: str,
     expected = machine.imported[0]
     shutil.rmtree(advice / "confirmed")
     shutil.rmtree(advice / "search-1", ignore_errors=True)
-    for name in ("planted.py", "amp.py"):
+    for name in ("planted.py", "amp.pair.json"):
         (advice / "alone" / "pairs" / name).write_text("raise SystemExit('planted')")
     (advice / "alone" / "pairs" / "__pycache__").mkdir()
     machine.imported.clear()
     assert resumed(advice, job) == 0
     assert machine.imported[0] == expected
-    assert "planted" not in (advice / "alone" / "pairs" / "amp.py").read_text()
+    assert "planted" not in (advice / "alone" / "pairs" / "amp.pair.json").read_text()
 
 
 @pytest.mark.parametrize("field", ["folder", "given"])
@@ -222,9 +222,11 @@ def test_what_is_taken_away_runs_nothing_of_a_jobs_name(tmp_path: Path) -> None:
     survey = replace(A_JOB, name=evil)
     tuned.write(tmp_path, "/x.py:job", survey, WAYS, gain(together(1.5, a=1.5)))
     pairs.write_alone(tmp_path / "pairs", "/x.py:job", replace(survey, name=f"{evil}\0\udcff"))
-    for file in (tmp_path / "tuned.py", *(tmp_path / "pairs").glob("*.py")):
-        calls = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)]
-        assert "open" not in {ast.unparse(call.func) for call in calls}
+    assert {file.name for file in (tmp_path / "pairs").iterdir()} >= {"amp.pair.json", "as-it-is.pair.json"}
+    assert not list((tmp_path / "pairs").glob("*.py"))
+    tree = ast.parse((tmp_path / "tuned.py").read_text())
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    assert "open" not in {ast.unparse(call.func) for call in calls}
     exports = (tmp_path / "tuned.env").read_text().splitlines()
     assert exports == ["export MALLOC_TRIM_THRESHOLD_=1", "export LD_PRELOAD=/lib/libx.so"]
 

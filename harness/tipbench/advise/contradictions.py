@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tipbench.advise.pairs import AS_IT_IS
+from tipbench.given.sides import AS_IT_IS
 from tipbench.given.survey import Survey, WayHere
 from tipbench.machine.activity import OCCUPIED
 from tipbench.records.record import LOADING, Run

@@ -20,7 +20,8 @@ from tipbench.advise.outcome import (
     price,
     speedup_of,
 )
-from tipbench.advise.pairs import AS_IT_IS, sides_alone
+from tipbench.advise.pairs import sides_alone
+from tipbench.given.sides import AS_IT_IS
 from tipbench.given.survey import Survey
 from tipbench.machine.activity import OCCUPIED
 from tipbench.records.record import PHASES

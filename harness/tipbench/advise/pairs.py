@@ -1,19 +1,21 @@
-"""The files of pairs that measure ways to follow tips on a person's job; `tipbench.given.pair` has their classes."""
+"""The files of pairs that measure ways to follow tips on a person's job: data, of which `tipbench.given.pair` makes
+pairs."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 
 from tipbench.advise.combination import WITHOUT, Combination, left_out
-from tipbench.given.survey import Survey, WayHere
+from tipbench.given.sides import AS_IT_IS, TOGETHER, GivenPair
+from tipbench.given.survey import KNOWN, Survey, WayHere
 from tipbench.report.output import write_file
+from tipbench.suite.files import MADE_OF_DATA
 from tipbench.tip.wording import plain
-
-AS_IT_IS, TOGETHER = "as-it-is", "together"
-"""The tips of the pair that has the job on both sides, and of those of a combination."""
 
 ALONE_PAIR, WITHOUT_ALL = "Alone", "WithoutAll"
 """The pair of a tip, and that of a combination: its baseline is the whole combination, `optimized` the job as it is;
@@ -29,28 +31,9 @@ ROUNDING = 1e-3
 """What a way may add to the rounding errors of the job as it is, relative to its results, and three times what such
 errors become in it: `torch._dynamo.utils.same` adds a tenth of a tolerance, which is 1e-2 for most trainings."""
 
-FILE = '''"""{title}."""
-
-from tipbench.given.pair import {base}, {word}
-
-TIP = {tip}
-'''
-
-CLASS = '''
-
-class {name}({base}, {arguments}):
-    """{title}."""
-'''
-
-
-def in_docstring(text: str) -> str:
-    """Foreign text as one line that ends no docstring and escapes nothing in it."""
-    return plain(text).replace('"', "'").replace("\\", "/")
-
 
 def is_known(survey: Survey) -> bool:
-    """Whether the job's model and data are known, and not a step alone."""
-    return survey.kind in ("training", "inference")
+    return survey.kind in KNOWN
 
 
 def sides_alone(survey: Survey) -> dict[str, dict[str, WayHere]]:
@@ -66,14 +49,10 @@ def sides_alone(survey: Survey) -> dict[str, dict[str, WayHere]]:
 def write_alone(folder: Path, target: str, survey: Survey) -> None:
     """One file for the job beside itself, and one for each tip that it can follow. Raises ReportError."""
     _make_empty(folder)
-    name = survey.name
-    _write(folder, target, survey, AS_IT_IS, "AS_IT_IS", f"{name} on both sides", {"Job": {"optimized": ()}})
+    _write(folder, target, survey, AS_IT_IS, AS_IT_IS, "Job", f"{survey.name} on both sides", {"optimized": ()})
     for tip, ways in sides_alone(survey).items():
-        title = f"{ways['optimized'].title}: {name}"
-        sides = {side: (way.name,) for side, way in ways.items()}
-        words = [ways["optimized"].name, *([] if is_known(survey) else [survey.kind])]
-        written = f"the_tip({', '.join(map(repr, words))})"
-        _write(folder, target, survey, tip, written, title, {ALONE_PAIR: sides})
+        first, sides = ways["optimized"], {side: (way.name,) for side, way in ways.items()}
+        _write(folder, target, survey, tip, first.name, ALONE_PAIR, f"{first.title}: {survey.name}", sides)
 
 
 def write_together(folder: Path, target: str, survey: Survey, combination: Combination, each: bool) -> None:
@@ -82,8 +61,7 @@ def write_together(folder: Path, target: str, survey: Survey, combination: Combi
     sides: dict[str, Combination] = {"baseline": combination, "optimized": ()}
     if each and len(combination) > 1:
         sides |= {f"{WITHOUT}{name}": left_out(combination, {name}) for name in combination}
-    title = f"{survey.name}: {', '.join(combination)}"
-    _write(folder, target, survey, TOGETHER, "TOGETHER", title, {WITHOUT_ALL: sides})
+    _write(folder, target, survey, TOGETHER, TOGETHER, WITHOUT_ALL, f"{survey.name}: {', '.join(combination)}", sides)
 
 
 def _make_empty(folder: Path) -> None:
@@ -96,34 +74,23 @@ def _write(
     folder: Path,
     target: str,
     survey: Survey,
+    file: str,
     tip: str,
-    written: str,
+    name: str,
     title: str,
-    pairs: Mapping[str, Mapping[str, Sequence[str]]],
+    sides: Mapping[str, Sequence[str]],
 ) -> None:
-    base = "OnGivenJob" if is_known(survey) else "OnGivenStep"
-    title = in_docstring(title)
-    text = FILE.format(title=title, base=base, word=written.partition("(")[0], tip=written)
-    for name, sides in pairs.items():
-        loads = any(way in LOADING for side in sides.values() for way in side)
-        arguments = _arguments(target, survey, sides, IN_A_ROW if loads else 0)
-        text += CLASS.format(name=name, base=base, arguments=arguments, title=title)
-    write_file(folder / f"{tip.replace('-', '_')}.py", text.encode())
-
-
-def _arguments(target: str, survey: Survey, sides: Mapping[str, Sequence[str]], batches: int) -> str:
-    others = {name: tuple(ways) for name, ways in sides.items() if name not in ("baseline", "optimized")}
-    arguments: dict[str, object] = {"target": target}
-    arguments |= {name: tuple(sides[name]) for name in ("baseline", "optimized") if name in sides}
-    if others:
-        arguments["others"] = others
-    if batches or survey.workers:
-        arguments |= {"batches": survey.epoch or IN_A_ROW, "draws": tuple(survey.draws)}
-    if not survey.is_compared:
-        arguments["compared"] = False
-    elif is_known(survey):
-        arguments |= {
-            "tolerance": ROUNDING + 3 * max(survey.noise or 0.0, survey.rounding or 0.0),
-            "exact": survey.exact,
-        }
-    return ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+    loads = any(way in LOADING for side in sides.values() for way in side)
+    pair = GivenPair(
+        tip=tip,
+        name=name,
+        title=plain(title),
+        kind=survey.kind,
+        target=target,
+        sides={"baseline": (), **sides},
+        batches=(survey.epoch or IN_A_ROW) if loads or survey.workers else 0,
+        draws=survey.draws if loads or survey.workers else (),
+        compared="not" if not survey.is_compared else "fp64" if survey.exact else "directly",
+        tolerance=ROUNDING + 3 * max(survey.noise or 0.0, survey.rounding or 0.0),
+    )
+    write_file(folder / f"{file}{MADE_OF_DATA}", json.dumps(asdict(pair), indent=1).encode())

@@ -27,11 +27,12 @@ from tipbench.advise.combination import (
 from tipbench.advise.contradictions import beyond_its_phase
 from tipbench.advise.folder import ADVICE_FILE, JOB_FILE, StoredJob, results_file
 from tipbench.advise.outcome import Outcome, gain, is_open, is_unreliable, pays
-from tipbench.advise.pairs import ALONE_PAIR, AS_IT_IS, TOGETHER, is_known, sides_alone, write_alone, write_together
+from tipbench.advise.pairs import ALONE_PAIR, is_known, sides_alone, write_alone, write_together
 from tipbench.advise.scores import Scores
 from tipbench.advise.surveyed import NoJob, time_with
 from tipbench.engine import resume as resuming
 from tipbench.engine import run
+from tipbench.given.sides import AS_IT_IS, TOGETHER
 from tipbench.given.survey import Survey, WayHere
 from tipbench.machine.controls import of_the_shell
 from tipbench.machine.limits import memory_bytes

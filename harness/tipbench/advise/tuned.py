@@ -6,12 +6,11 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from tipbench.advise.pairs import in_docstring
 from tipbench.advise.surveyed import environment_of
 from tipbench.given.survey import Survey, WayHere
 from tipbench.machine.controls import read_by_torch
 from tipbench.report.output import write_file
-from tipbench.tip.wording import plural
+from tipbench.tip.wording import plain, plural
 
 ENV, PROGRAM = "tuned.env", "tuned.py"
 
@@ -38,6 +37,11 @@ def main() -> None:
 if __name__ == "__main__":  # not in worker processes, which import this file
     main()
 '''
+
+
+def in_docstring(text: str) -> str:
+    """Foreign text as one line that ends no docstring and escapes nothing in it."""
+    return plain(text).replace('"', "'").replace("\\", "/")
 
 
 def remove(folder: Path) -> None:

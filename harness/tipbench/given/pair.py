@@ -1,21 +1,14 @@
-"""The pairs that measure ways to follow tips on a person's job.
-
-`tipbench.advise` writes each into a small file of its own, like the files in benchmarks/:
-
-    from tipbench.given.pair import OnGivenJob, the_tip
-
-    TIP = the_tip("channels-last")  # or of a tip with several ways the first that is tried: "allocator/tcmalloc"
-
-
-    class Alone(OnGivenJob, target="train.py:job", optimized=("channels-last",)): ...
-"""
+"""The pairs that measure ways to follow tips on a person's job, made of data: nobody's words become code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar
 
 import torch
@@ -23,8 +16,11 @@ import torch
 from tipbench.given.draws import draw_alike, shuffle_alike
 from tipbench.given.forms import GivenStep, job_of
 from tipbench.given.loop import GivenJob
+from tipbench.given.sides import AS_IT_IS, TOGETHER, GivenPair
+from tipbench.given.survey import KNOWN
 from tipbench.given.target import function
-from tipbench.suite.files import BENCHMARKS, load
+from tipbench.records.fields import converted
+from tipbench.suite.files import BENCHMARKS, load, makers
 from tipbench.tip.job import Job, MacroPair, in_fp64
 from tipbench.tip.mechanism import Count, Mechanism, stays
 from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip, variant
@@ -76,8 +72,8 @@ def _file_of(tip: str) -> Any:
     return load(file, BENCHMARKS)
 
 
-AS_IT_IS = Tip(
-    id="as-it-is",
+ITSELF = Tip(
+    id=AS_IT_IS,
     title="The job beside itself",
     guide=(),
     claim=Claim.FASTER,
@@ -85,59 +81,50 @@ AS_IT_IS = Tip(
 )
 """Tip of the control pair: the job unchanged on both sides, so the right verdict is no difference."""
 
-TOGETHER = replace(AS_IT_IS, id="together", title="Tips followed together")
+OWN_TIPS = {AS_IT_IS: ITSELF, TOGETHER: replace(ITSELF, id=TOGETHER, title="Tips followed together")}
+
+
+def module_of(file: Path) -> ModuleType:
+    """What a file of pairs would be if it were one in Python: a TIP, and the pair. Raises MalformedRecord."""
+    spec = converted(json.loads(file.read_text()), GivenPair)
+    module = ModuleType(file.stem)
+    tip = OWN_TIPS.get(spec.tip) or the_tip(spec.tip, spec.kind)
+    about = {"__module__": module.__name__, "__doc__": spec.title, "mechanism": tip.mechanism}
+    base = OnGivenJob if spec.kind in KNOWN else OnGivenStep
+    vars(module).update({"TIP": tip, spec.name: type(spec.name, (base,), {**about, **_members(spec)})})
+    return module
+
+
+makers.append(module_of)
+
+
+def _members(spec: GivenPair) -> dict[str, Any]:
+    """The attributes and builders of a pair's class."""
+    ways = {side: [the_way(name) for name in names] for side, names in spec.sides.items()}
+    without = tuple(dict.fromkeys(name for side in ways.values() for way in side for name in way.without))
+    builders: dict[str, Any] = {}
+    for side, followed in ways.items():
+        builder = _builder(side, followed, without, has_job=spec.kind in KNOWN)
+        builders[side] = builder if side in ("baseline", "optimized") else variant(builder)
+    equal = {"fp64": Equal.AS_CLOSE, "directly": Equal.CLOSE, "not": Equal.NOTHING}[spec.compared]
+    tolerance = spec.tolerance if spec.compared == "fp64" else 10 * spec.tolerance
+    if spec.compared != "not" and any(way.changes_numbers for side in ways.values() for way in side):
+        equal, tolerance = Equal.LOSSY, 1e-1
+    return {"spec": spec, "equal": equal, "tolerance": tolerance, **builders}
 
 
 class _Given(Pair):
     """A job whose variants each follow some ways.
 
     Attributes:
-        target: FILE:NAME of the function that builds the job.
-        batches: consecutive batches that one step takes, if worker processes load them; 0: a step takes one batch.
-        draws: random number generators that its data draw from, by `draws.generators_used`.
-        compared: whether a step returns results that can be compared.
+        spec: what it was made of.
     """
 
     scale = "macro"
     # A job may set its seeds itself.
     seeded = False
     sets_switches = True
-    target: ClassVar[str]
-    batches: ClassVar[int]
-    draws: ClassVar[Sequence[str]]
-    compared: ClassVar[bool]
-
-    def __init_subclass__(
-        cls,
-        target: str = "",
-        baseline: Sequence[str] = (),
-        optimized: Sequence[str] = (),
-        others: Mapping[str, Sequence[str]] | None = None,
-        batches: int = 0,
-        draws: Sequence[str] = (),
-        tolerance: float | None = None,
-        exact: bool = True,
-        compared: bool = True,
-    ) -> None:
-        """baseline, optimized, others: names of the ways that each variant follows. exact: whether it runs in fp64."""
-        super().__init_subclass__()
-        if not target:
-            return
-        cls.target, cls.batches, cls.draws, cls.compared = target, batches, draws, compared
-        if not exact:
-            cls.equal = Equal.CLOSE
-        if not compared:
-            cls.equal = Equal.NOTHING
-        if tolerance is not None:
-            cls.tolerance = tolerance if exact else 10 * tolerance
-        sides = {"baseline": baseline, "optimized": optimized, **(others or {})}
-        ways = {side: [the_way(name) for name in names] for side, names in sides.items()}
-        without = tuple(dict.fromkeys(name for side in ways.values() for way in side for name in way.without))
-        if compared and any(way.changes_numbers for side in ways.values() for way in side):
-            cls.equal, cls.tolerance = Equal.LOSSY, 1e-1
-        for side, ways_of_side in ways.items():
-            builder = _builder(side, ways_of_side, without, has_job=issubclass(cls, MacroPair))
-            setattr(cls, side, builder if side in ("baseline", "optimized") else variant(builder))
+    spec: ClassVar[GivenPair]
 
     def following(self, ways: Sequence[Way]) -> Step:
         """A step of a fresh job that follows the ways, in that order."""
@@ -147,22 +134,19 @@ class _Given(Pair):
 class OnGivenJob(_Given, MacroPair):
     """The pair of a job whose model, data and optimizer are known."""
 
-    equal = Equal.AS_CLOSE
-    tolerance = 1e-4
-
     def job(self) -> Job:
-        job = job_of(function(self.target)())
+        job = job_of(function(self.spec.target)())
         assert isinstance(job, Job)
         shuffle_alike(job)
-        if self.batches:
-            draw_alike(job, self.draws)
+        if self.spec.batches:
+            draw_alike(job, self.spec.draws)
         return job
 
     def step_of(self, job: Job) -> Step:
-        if not self.batches:
+        if not self.spec.batches:
             return job.step
         loading = load(BENCHMARKS / "jobs" / "loading.py", BENCHMARKS)
-        return loading.Stretch(job.step, self.batches)  # type: ignore[no-any-return]
+        return loading.Stretch(job.step, self.spec.batches)  # type: ignore[no-any-return]
 
     def following(self, ways: Sequence[Way]) -> Step:
         job = self.job()
@@ -178,9 +162,9 @@ class OnGivenStep(_Given):
     """The pair of a job that is a single callable."""
 
     def following(self, ways: Sequence[Way]) -> Step:
-        job = job_of(function(self.target)())
+        job = job_of(function(self.spec.target)())
         assert isinstance(job, GivenStep)
-        return job.step if self.compared else partial(_constant_result, job.step)
+        return job.step if self.spec.compared != "not" else partial(_constant_result, job.step)
 
 
 def _constant_result(step: Step) -> torch.Tensor:

@@ -14,6 +14,9 @@ COMMAND_TYPED = "TIPBENCH_COMMAND"
 """Variable that holds a command for the processes that run it, as JSON: its folder, then its words."""
 
 Kind = Literal["training", "inference", "step", "command"]
+KNOWN: tuple[Kind, ...] = ("training", "inference")
+"""Kinds of jobs whose model and data are known, and not a step alone."""
+
 Device = Literal["cpu", "cuda"]
 
 

@@ -50,7 +50,7 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes:
         pair=pair.__name__,
         scale=pair.scale,
         file=str(file.relative_to(root)),
-        line=inspect.getsourcelines(pair)[1],
+        line=line_of(pair),
         device=device,
         sizes=pair.sizes.on(tier),
         equal=str(pair.equal),
@@ -66,6 +66,14 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes:
         truth=dict(pair.truth),
         code=sides(text(file), pair.__name__),
     )
+
+
+def line_of(pair: type[Pair]) -> int:
+    """Where its class begins; 0 of one that is made of data."""
+    try:
+        return inspect.getsourcelines(pair)[1]
+    except (OSError, TypeError):
+        return 0
 
 
 def job_of(pair: type[Pair], tip: str) -> str:

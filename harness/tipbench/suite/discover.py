@@ -24,7 +24,7 @@ from tipbench.machine.orphans import run_module
 from tipbench.machine.scratch import Scratch
 from tipbench.machine.temporary import TemporaryFolderFull, full, writing_to
 from tipbench.records.record import PairInfo, Record
-from tipbench.suite.files import pair_files
+from tipbench.suite.files import MADE_OF_DATA, pair_files
 from tipbench.tip.reason import Reason
 from tipbench.tip.wording import plain
 
@@ -98,7 +98,9 @@ def _describe(
     """(answers, last lines of output, how the process ended). Raises TemporaryFolderFull."""
     answered, log = scratch / "answers.jsonl", scratch / "output"
     answered.write_text("")
-    command = run_module("tipbench.suite.describe", device, str(nodes), size, *map(str, (folder, answered, *files)))
+    given = any(file.name.endswith(MADE_OF_DATA) for file in files)
+    module = "tipbench.given.describe" if given else "tipbench.suite.describe"
+    command = run_module(module, device, str(nodes), size, *map(str, (folder, answered, *files)))
     with log.open("wb") as output:
         # Its own session: what a file starts at import ends with it.
         process = subprocess.Popen(

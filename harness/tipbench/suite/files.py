@@ -7,6 +7,7 @@ import inspect
 import re
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -21,6 +22,13 @@ BENCHMARKS = next(
     if folder.exists()
 )
 """The guides' tips: inside an installed package, or beside `harness/` in a checkout."""
+
+
+MADE_OF_DATA = ".pair.json"
+"""End of the name of a file that holds the data of a pair, and no code."""
+
+makers: list[Callable[[Path], ModuleType]] = []
+"""What makes a module of such a file: `tipbench.given.pair`, in processes that import it."""
 
 
 class NoFolder(UserError):
@@ -40,6 +48,7 @@ def pair_files(folder: Path) -> list[Path]:
     files = [
         file for file in folder.rglob("*.py") if holds_a_tip(text(file)) and not _installed(file.relative_to(folder))
     ]
+    files += folder.glob(f"*{MADE_OF_DATA}")
 
     def position(file: Path) -> tuple[int, str]:
         chapter = file.relative_to(folder).parts[0]
@@ -72,6 +81,8 @@ def text(file: Path) -> str:
 
 def load(file: Path, folder: Path) -> ModuleType:
     """Import a pair file. Files of `benchmarks/` by their package name, others by their path."""
+    if file.name.endswith(MADE_OF_DATA):
+        return makers[0](file)
     if file.is_relative_to(BENCHMARKS):
         name = ".".join(file.relative_to(BENCHMARKS.parent).with_suffix("").parts)
         if sys.path[0] != str(BENCHMARKS.parent):

@@ -13,6 +13,7 @@ from typing import TypeVar
 import numpy
 import torch
 
+from tipbench.given.pair import OnGivenJob, OnGivenStep
 from tipbench.suite.files import explain, load, pair_classes
 from tipbench.tip.job import MacroPair, no_tip
 from tipbench.tip.pair import Pair, Step, Variant, no_mechanism, variants
@@ -59,6 +60,8 @@ class Guard:
         self._switches = switches.read()
         module = load(file, folder)
         (self.pair_class,) = (defined for defined in pair_classes(module) if defined.__name__ == pair)
+        if issubclass(self.pair_class, OnGivenJob | OnGivenStep):
+            self.file = self.pair_class.spec.file  # errors are in the person's file
         self._settled = not self.pair_class.sets_switches
         if self._settled:
             self.expect_unchanged(f"importing {file.name}", "global-switch.import")
