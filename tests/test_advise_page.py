@@ -99,6 +99,14 @@ def test_a_job_that_is_off_from_itself_gets_no_advice(off: float, is_advice: boo
     assert (said in "\n".join(lines(outcome))) is not is_advice
 
 
+def test_a_busy_survey_without_a_launch_gives_no_advice() -> None:
+    nothing = Outcome(replace(SURVEY, others=1.0), run([]), (), {})
+    assert is_unreliable(nothing)
+    assert "other programs kept 1.0 cores busy while the job was surveyed" in "\n".join(lines(nothing))
+    assert not is_unreliable(replace(nothing, survey=SURVEY))
+    assert not is_unreliable(replace(nothing, others=[0.0, 0.1])), "launches say it better"
+
+
 def answers(outcome: Outcome) -> dict[str, tuple[str, str]]:
     return {one["tip"]: (one["answer"], one["gain"]) for one in as_json(outcome)["tips"]}  # type: ignore[attr-defined]
 

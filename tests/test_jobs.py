@@ -124,6 +124,7 @@ def test_workers_decode_the_same_batches(cache: Path) -> None:
         assert torch.equal(mine[1], theirs[1])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_images")
 @pytest.mark.parametrize(("model", "steps"), [("small", 100), ("tiny_vit", 60), ("resnet18", 30)])
 def test_image_classification_learns(model: str, steps: int) -> None:

@@ -154,6 +154,7 @@ def test_a_field_that_is_not_known_is_refused() -> None:
 # ---- what a worker answers ----
 
 
+@pytest.mark.slow
 def test_a_worker_trains_both_sides_from_the_same_seeds_that_no_tuning_used(monkeypatch: pytest.MonkeyPatch) -> None:
     watched = Guard(Path(one_cycle.__file__), BENCHMARKS, "DigitsTraining", CPU, one_cycle.DigitsTraining.sizes.on("S"))
     monkeypatch.setattr(watched.pair_class, "trainings", 2)
@@ -230,6 +231,7 @@ def test_all_sides_take_equally_many_samples_a_timed_step(pair: type[Pair]) -> N
     assert pair.trainings >= 8
 
 
+@pytest.mark.slow
 def test_a_training_goes_on_from_the_batch_to_the_score() -> None:
     quick = Recipe(batch=64, rate=0.05, target=0.6, epochs=1, longest=3)
     found = quick.train(0, CPU)

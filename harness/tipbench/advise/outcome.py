@@ -12,7 +12,7 @@ from tipbench.advise.once import price_once
 from tipbench.advise.pairs import sides_alone
 from tipbench.advise.scores import Scores
 from tipbench.given.survey import Survey
-from tipbench.machine.activity import mostly_beside
+from tipbench.machine.activity import OCCUPIED, mostly_beside
 from tipbench.records.record import Run
 from tipbench.report.gain import further
 from tipbench.report.price import more_memory
@@ -51,9 +51,17 @@ class Outcome:
     on_busy: bool = False
 
 
+def beside_others(outcome: Outcome) -> str:
+    """What other programs took of this machine in most launches, or while the job was surveyed if there is none yet;
+    empty where that is little."""
+    if outcome.others or outcome.survey.others <= OCCUPIED:
+        return mostly_beside(outcome.others)
+    return f"other programs kept {outcome.survey.others:.1f} cores busy while the job was surveyed"
+
+
 def is_unreliable(outcome: Outcome) -> bool:
     """Whether nothing is advised, whatever was measured."""
-    return bool(off_from_itself(outcome.alone) or (mostly_beside(outcome.others) and not outcome.on_busy))
+    return bool(off_from_itself(outcome.alone) or (beside_others(outcome) and not outcome.on_busy))
 
 
 def pays(outcome: Outcome) -> bool:
@@ -80,7 +88,7 @@ def gain(outcome: Outcome) -> str:
 
 def conclusion(outcome: Outcome) -> str:
     """What to do, in one sentence without its full stop."""
-    others = mostly_beside(outcome.others)
+    others = beside_others(outcome)
     if others and not outcome.on_busy:
         return f"This machine was busy, so there is no advice: {others}"
     if off := off_from_itself(outcome.alone):
