@@ -12,9 +12,11 @@ SLOW = {
     "test_cases": "a process for each job, after a public report each",
     "test_channel": "workers whose connection is disturbed in every way",
     "test_advise": "a process for each job",
+    "test_discovery_on_gpus": "what is found on made-up cards, each in a process",
     "test_fake_cuda": "every pair for GPUs at full size, on fake tensors",
     "test_compare_page": "a browser",
     "test_fork_server": "fresh processes that import torch",
+    "test_fuzz_store": "results files with every field replaced",
     "test_git_wiki": "a wiki",
     "test_gpu_rounding": "every pair once more, with a GPU's rounding",
     "test_hard_knocks": "runs that are killed again and again",
@@ -27,8 +29,10 @@ SLOW = {
     "test_orphans": "processes that import torch, and are killed meanwhile",
     "test_scratch": "temporary folders that are full",
     "test_simulated_coverage": "long simulations",
+    "test_survey_process": "a process for each job",
     "test_what_acts": "every command that reads files, on every change of a header",
     "test_wiki_contract": "four wikis",
+    "test_wiki_pages": "a browser",
 }
 """The files of tests that `make test` leaves to `make test-all`, beside what is marked so, and what takes them long."""
 

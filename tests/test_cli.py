@@ -446,6 +446,7 @@ def test_a_run_whose_time_was_up_goes_on_when_it_is_given_more(say: Said, timed_
     assert adding.variants["optimized"].memory
 
 
+@pytest.mark.slow
 def test_until_all_is_decided_a_run_may_go_on_too(say: Said, timed_out: Path) -> None:
     assert say("run", "--from", own_folder(timed_out), "--resume", timed_out, "--budget", 0)[0] == 0
     assert answered(timed_out) == ["own.Adding", "own.Nowhere"]
@@ -534,6 +535,7 @@ def test_ctrl_c_in_a_block_keeps_the_records_and_leaves_no_worker(held: Command)
     assert list(held.tmp.iterdir()) == [], "scratch folders are gone"
 
 
+@pytest.mark.slow
 def test_kill_9_leaves_no_worker_and_resume_repeats_nothing(held: Command, say: Said, known: list[PairInfo]) -> None:
     # While it measures, another run is refused.
     code, _, err = say("run", "--results", held.folder / "others")
@@ -596,6 +598,7 @@ def in_the_pair(field: str, value: object) -> Callable[[Lines], None]:
     return lambda lines: lines[1]["record"]["info"].update({field: value})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "why"),
     [

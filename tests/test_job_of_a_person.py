@@ -42,6 +42,11 @@ def test_what_the_shell_sets_is_kept_and_shown_and_no_token_is(tmp_path: Path, m
     assert (survey.variables, survey.threads) == (["OMP_NUM_THREADS=1"], 1)
 
 
+def test_what_a_file_sets_by_putenv_is_read_by_torch_too(tmp_path: Path) -> None:
+    survey = survey_of(tmp_path / "train.py", f"import os\nos.putenv('OMP_NUM_THREADS', '1')\n{JOB}")
+    assert (survey.variables, survey.threads) == (["OMP_NUM_THREADS=1"], 1)
+
+
 def test_a_file_that_fails_before_it_imports_torch_is_said_once(tmp_path: Path) -> None:
     with pytest.raises(NoJob, match=r"^importing train.py raised ValueError: no data \(train.py, line 1\)$"):
         survey_of(tmp_path / "train.py", f"raise ValueError('no data')\n{JOB}")
@@ -115,6 +120,48 @@ def test_a_step_that_maps_large_temporaries_anew_is_seen(tmp_path: Path) -> None
     assert survey.faults >= 10 * 2**10
     assert survey.by_name["allocator/glibc-keeping"].first
     assert not survey_of(tmp_path / "train.py", JOB).by_name["allocator/glibc-keeping"].first
+
+
+REUSING = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Again:
+    def __init__(self, sampler):
+        self.sampler = sampler
+
+    def __iter__(self):
+        while True:
+            yield from iter(self.sampler)
+
+
+class Kept(DataLoader):
+    def __init__(self, *arguments, **more):
+        super().__init__(*arguments, **more)
+        object.__setattr__(self, "batch_sampler", Again(self.batch_sampler))
+        self.batches = super().__iter__()
+
+    def __len__(self):
+        return len(self.batch_sampler.sampler)
+
+    def __iter__(self):
+        for _ in range(len(self)):
+            yield next(self.batches)
+
+
+def job():
+    model = nn.Linear(4, 1)
+    data = TensorDataset(torch.randn(32, 4), torch.randn(32, 1))
+    return model, Kept(data, batch_size=8, num_workers=1), nn.MSELoss(), torch.optim.SGD(model.parameters(), 0.1)
+"""
+
+
+def test_a_loader_of_a_class_with_batches_of_its_own_is_used_as_it_is(tmp_path: Path) -> None:
+    survey = survey_of(tmp_path / "train.py", REUSING)
+    assert survey.is_compared
+    assert survey.by_name["async-loading"].why_not == "the batches do not come from a DataLoader"
 
 
 # ---- what it leaves behind ----

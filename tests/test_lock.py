@@ -76,6 +76,7 @@ def test_all_users_share_one_lock_that_everybody_may_open(path: Path, monkeypatc
     assert lock.lock_path() == Path("/tmp/tipbench.lock")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("put", "what"),
     [

@@ -470,6 +470,7 @@ def unseen_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("alone", "unseen_gpus")
 @named([(n, v) for n, v in VARIANTS if n in FOR_GPUS and v.name not in ON_A_GPU_ONLY.get(n, ())])
 def test_pairs_for_gpus_do_the_same_work_as_far_as_a_cpu_can_tell(name: str, variant: Variant) -> None:

@@ -158,8 +158,9 @@ def loss_in(outputs: Any, _: Any = None) -> torch.Tensor:
 
 
 def made_of(loader: Iterable[Any]) -> dict[str, Any]:
-    """Arguments of `GivenJob` from which a tip can make a changed DataLoader; any other iterable is used as it is."""
-    if not isinstance(loader, DataLoader):
+    """Arguments of `GivenJob` from which a tip can make a changed DataLoader; any other iterable is used as it is, and
+    so is a loader of a class that gives its batches in a way of its own."""
+    if not isinstance(loader, DataLoader) or type(loader).__iter__ is not DataLoader.__iter__:
         return {"batches": loader}
     made = {"data": loader.dataset, **{name: getattr(loader, name) for name in LOADING}}
     if isinstance(loader.dataset, IterableDataset):

@@ -7,7 +7,6 @@ imported torch when it imports the person's file, so what that sets would come t
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -33,7 +32,7 @@ class UntilTorch(MetaPathFinder):
 
 def main(target: str, answer: str) -> None:
     """Write to the file `answer`, as JSON, the variables that were set or changed."""
-    before = dict(os.environ)
+    before = read_by_torch()
     sys.meta_path.insert(0, UntilTorch())
     with suppress(BaseException):  # what is wrong with a file is said when its job is run
         function(target)
