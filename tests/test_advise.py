@@ -18,6 +18,7 @@ from tipbench.cli import main
 from tipbench.engine.checks import checked
 from tipbench.engine.launcher import PASSIVE, Launcher
 from tipbench.given.survey import Survey
+from tipbench.machine.activity import OCCUPIED
 from tipbench.machine.controls import cleaned, controls
 from tipbench.records.record import Record
 from tipbench.suite.discover import discover
@@ -128,15 +129,19 @@ def test_what_mends_a_fault_comes_first(fault: str, tip: str) -> None:
 def test_what_a_tip_is_about_must_take_some_of_the_time_and_what_takes_much_comes_first(tmp_path: Path) -> None:
     file = tmp_path / "waits.py"
     file.write_text(WAITS)
-    ways = surveyed(f"{file}:job").ways
-    assert [way.name for way in ways if way.first and not way.why_not] == ["async-loading"]
-    why = {way.name: way.why_not for way in ways}
-    assert why["fused-optimizer"].startswith("the optimizer takes 0.")
-    assert TOO_LITTLE.search(why["fused-optimizer"])
+    survey = surveyed(f"{file}:job")
+    assert [way.name for way in survey.ways if way.first and not way.why_not] == ["async-loading"]
+    why = {way.name: way.why_not for way in survey.ways}
+    assert survey.share("optimizer") < 0.03
+    # Other tests run beside this one, and beside others nothing is left out for its share.
+    is_quiet = survey.others <= OCCUPIED
+    assert bool(TOO_LITTLE.search(why["fused-optimizer"])) is is_quiet
+    assert why["fused-optimizer"].startswith("the optimizer takes 0." if is_quiet else "")
     assert why["async-loading"] == ""
 
 
 def test_what_makes_every_measurement_long_is_reported(without_faults: Survey) -> None:
+    without_faults = replace(without_faults, variables=[])  # of these tests
     assert slow(without_faults) == []
     imported, built = slow(replace(without_faults, import_s=41.0, build_s=62.0))
     assert imported.startswith("Importing faults.py takes 41")
@@ -286,7 +291,7 @@ def test_the_command_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "faults.py:anomaly_mode: a training of" in printed
     assert f"page: {folder / 'advice.html'}" in printed
     assert main(["advise", "--resume", str(folder), "--budget", "1s"]) == 2
-    assert f"if you trust it, type tipbench advise --resume {folder} {target}\n" in capsys.readouterr().err
+    assert f"if you trust it, type tipbench advise --resume {folder} --busy {target}\n" in capsys.readouterr().err
     assert main(["advise", "--resume", str(folder), target, "--busy", "--budget", "1s"]) == 0
     wiki = tmp_path / "wiki.git"
     git("init", "--quiet", "--bare", "--initial-branch=main", str(wiki))

@@ -49,7 +49,9 @@ class TrainerJob(GivenJob):
         # `Trainer.train` would set it, but is not called; `training_step` divides the loss by it.
         trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
         loader = trainer.get_train_dataloader()
-        super().__init__(trainer.model, device=trainer.args.device, optimizer=trainer.optimizer, **made_of(loader))
+        # Of a class of accelerate's, which moves batches to the device as `moved` does.
+        made = made_of(loader, of_any_class=True)
+        super().__init__(trainer.model, device=trainer.args.device, optimizer=trainer.optimizer, **made)
         self.trainer = trainer
 
     def step(self) -> Any:

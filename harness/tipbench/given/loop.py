@@ -157,10 +157,11 @@ def loss_in(outputs: Any, _: Any = None) -> torch.Tensor:
     raise TypeError(f"the model returned a {type(outputs).__name__}, in which there is no loss: give a loss function")
 
 
-def made_of(loader: Iterable[Any]) -> dict[str, Any]:
+def made_of(loader: Iterable[Any], of_any_class: bool = False) -> dict[str, Any]:
     """Arguments of `GivenJob` from which a tip can make a changed DataLoader; any other iterable is used as it is, and
-    so is a loader of a class that gives its batches in a way of its own."""
-    if not isinstance(loader, DataLoader) or type(loader).__iter__ is not DataLoader.__iter__:
+    so is a loader of a class that gives its batches in a way of its own, unless it may be `of_any_class`."""
+    own_way = isinstance(loader, DataLoader) and type(loader).__iter__ is not DataLoader.__iter__
+    if not isinstance(loader, DataLoader) or (own_way and not of_any_class):
         return {"batches": loader}
     made = {"data": loader.dataset, **{name: getattr(loader, name) for name in LOADING}}
     if isinstance(loader.dataset, IterableDataset):
