@@ -195,7 +195,9 @@ def test_a_run_that_goes_on_starts_workers_alone(begun: Path, watch: Watch, tmp_
         code = cli.main(["run", "--from", str(tmp_path / "pairs"), "--resume", str(begun), "--budget", "+30m"])
     finally:
         watch.on = False
-    assert (code, watch.unwanted) == (0, [])
+    # What OpenMP would leave behind of the workers that are killed, by their process ids.
+    unwanted = [what for what in watch.unwanted if not what.startswith("os.remove /dev/shm/__KMP_REGISTERED_LIB_")]
+    assert (code, unwanted) == (0, [])
     assert {*watch.started} <= {*WORKERS}
     assert watch.started
     assert any(record.launches for record in store.read(begun)[0].records)
