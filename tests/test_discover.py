@@ -89,6 +89,14 @@ def test_files_come_in_the_guides_order_of_chapters_controls_first(folder: Path)
     assert pair_files(folder / "control.py") == [folder / "control.py"], "a file alone is a folder of one"
 
 
+def test_pairs_of_a_job_are_taken_only_where_an_advice_asks_for_them(tmp_path: Path) -> None:
+    (tmp_path / "as-it-is.pair.json").write_text("{}")
+    with pytest.raises(NoFolder, match="no pairs in"):
+        discover(tmp_path, "cpu")
+    (broken,) = discover(tmp_path, "cpu", of_data=True).broken
+    assert "as-it-is.pair.json" in broken.reason
+
+
 def test_files_of_the_same_name_in_two_folders_have_their_own_pairs(tmp_path: Path) -> None:
     head = HEAD.replace("import shared\n", "")
     texts = {

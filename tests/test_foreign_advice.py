@@ -173,10 +173,14 @@ def test_the_words_and_the_folder_of_a_command_are_typed_again(
     assert f"type cd {here} && tipbench advise --resume {folder} --seed 3 -- train.py ..." in message
 
 
+def remove_parts_after_the_first(advice: Path) -> None:
+    for part in advice.glob("together*"):
+        shutil.rmtree(part)
+
+
 def test_pairs_are_written_anew_before_they_are_imported(advice: Path, job: str, machine: Watched) -> None:
     expected = machine.imported[0]
-    shutil.rmtree(advice / "confirmed")
-    shutil.rmtree(advice / "search-1", ignore_errors=True)
+    remove_parts_after_the_first(advice)
     for name in ("planted.py", "amp.pair.json"):
         (advice / "alone" / "pairs" / name).write_text("raise SystemExit('planted')")
     (advice / "alone" / "pairs" / "__pycache__").mkdir()
@@ -190,7 +194,7 @@ def test_pairs_are_written_anew_before_they_are_imported(advice: Path, job: str,
 def test_a_part_whose_run_is_of_other_pairs_is_not_continued(
     advice: Path, job: str, machine: Watched, field: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shutil.rmtree(advice / "confirmed")
+    remove_parts_after_the_first(advice)
     (file,) = (advice / "alone").glob("*/*.jsonl")
     header, *lines = file.read_text().splitlines()
     stored = json.loads(header)
@@ -201,7 +205,7 @@ def test_a_part_whose_run_is_of_other_pairs_is_not_continued(
     assert machine.further == []
 
 
-@pytest.mark.parametrize("link", ["alone", "alone/pairs", "confirmed"])
+@pytest.mark.parametrize("link", ["alone", "alone/pairs", "together-1"])
 def test_links_are_not_followed(
     tmp_path: Path, advice: Path, job: str, link: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -209,8 +213,8 @@ def test_links_are_not_followed(
     (elsewhere / "pairs").mkdir(parents=True)
     (elsewhere / "pairs" / "mine.txt").write_text("mine")
     (elsewhere / "mine.txt").write_text("mine")
-    for part in ("confirmed", link):
-        shutil.rmtree(advice / part, ignore_errors=True)
+    remove_parts_after_the_first(advice)
+    shutil.rmtree(advice / link, ignore_errors=True)
     (advice / link).symlink_to(elsewhere)
     assert resumed(advice, job) == 2
     assert "is a link" in capsys.readouterr().err
@@ -266,7 +270,7 @@ def tree(folder: Path) -> set[str]:
 def test_no_field_runs_writes_elsewhere_or_ends_in_a_traceback(
     tmp_path: Path, advice: Path, job: str, machine: Watched, name: str, door: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shutil.rmtree(advice / "confirmed")  # so that something is left to measure
+    remove_parts_after_the_first(advice)  # so that something is left to measure
     (advice / "scores.json").write_text('{"steps": 3, "of": {"": [0.9], "amp": [0.8]}}')
     before, pristine = tree(tmp_path), tmp_path / "pristine"
     shutil.copytree(advice, pristine)

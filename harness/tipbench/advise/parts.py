@@ -1,8 +1,9 @@
 """The parts of an advice: what is measured of a person's job, in what order, and how long.
 
-Each part is a run in a folder of its own: `alone`, every tip by itself; `search-1` and further ones, a combination with
-each member left out in turn; `confirmed`, the combination that is left, measured anew, and `confirmed-2`, the same
-without the members that brought nothing for certain there.
+Each part is a run in a folder of its own: `alone`, every tip by itself, then `together-1` and further ones. Each of
+these measures a combination, and it with each member left out in turn, in a share of the time that is left. Members
+that do not pay leave, and the next part measures the others, by launches that did not choose them. Where nobody leaves,
+or one member is left, the part has all the time. Where there is no time to leave out each, `together` is the only one.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import shlex
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
 from tipbench.advise import page, scores, tuned
@@ -37,27 +39,24 @@ from tipbench.given.survey import Survey, WayHere
 from tipbench.machine.controls import of_the_shell
 from tipbench.machine.limits import memory_bytes
 from tipbench.records import store
-from tipbench.records.record import Record, beside
+from tipbench.records.record import beside
 from tipbench.report import html
 from tipbench.report.output import write_file
 from tipbench.report.result import Result
 from tipbench.report.results import results
 from tipbench.tip.wording import lines_of, plain
 
-ALONE, SEARCH = "alone", "search"
-CONFIRMED, CONFIRMED_AGAIN = "confirmed", "confirmed-2"
+ALONE, EACH_LEFT_OUT = "alone", "together-"
 
-OF_ALL, KEPT, OF_WHAT_IS_LEFT = 0.45, 0.3, 0.6
-"""Shares of the time: for every tip by itself, and kept to confirm; of what is left, for each search, and to
-confirm before members are taken out."""
+OF_ALL, KEPT, OF_WHAT_IS_LEFT = 0.45, 0.3, 0.4
+"""Shares of the time: for every tip by itself, and kept from them as long as none seems to pay; and of what is left,
+for a combination before members leave it."""
 
 OF_SCORES, SCORES_S = 0.1, 120.0
 """Share of the time in which the person's own function scores the job, and seconds where there is no end of it."""
 
 LEAST_S = 30.0
 """For a part, however little time is left."""
-
-MOST_SEARCHES = 3
 
 SHORT_S = 300.0
 """For a part, which then has shorter launches, of which more fit in, and memory only where time is left."""
@@ -86,21 +85,18 @@ class Advice:
     def measure(self, budget_s: float) -> int:
         """All parts that are not there yet, and the last one that is. Raises NoJob where the job itself fails."""
         until = time.monotonic() + budget_s if budget_s else math.inf
-        searched_until = until - KEPT * budget_s
         code = self._alone(OF_ALL * budget_s)
         if code == 130:
             return code
         self._score(OF_SCORES * budget_s or SCORES_S)
         combination = self._first_combination()
-        for further in (searched_until, until - LEAST_S):  # as long as there is nothing to measure together
+        for further in (until - KEPT * budget_s, until - LEAST_S):  # as long as there is nothing to measure together
             if not combination and code != 130 and (left_s := further - time.monotonic()) > LEAST_S:
                 code = self._alone(left_s)
                 self._score(OF_SCORES * budget_s or SCORES_S)
                 combination = self._first_combination()
         if combination and code != 130:
-            combination, code = self._searched(combination, searched_until)
-        if combination and code != 130:
-            combination, code = self._confirmed(combination, until)
+            combination, code = self._together(combination, until)
         return code if code == 130 else self._concluded(combination)
 
     def _alone(self, budget_s: float) -> int:
@@ -135,28 +131,29 @@ class Advice:
             raise NoJob(f"{self.survey.name} cannot be measured: {own[0].reason}")
         return next((mean for result in own if (mean := result.log_speedup_so_far)), 0.0)
 
-    def _searched(self, combination: Combination, until: float) -> tuple[Combination, int]:
-        """The members that pay beside the others, as far as searches find in their time; where there is none for a
-        search, those that clearly pay alone. What has been confirmed is not searched again."""
-        alone = self._candidates()
-
-        def is_time(number: int) -> bool:
-            is_left = until - time.monotonic() >= max(LEAST_S, self._launch_s(combination))
-            return self._place(number).exists() or (is_left and not (self.folder / CONFIRMED).exists())
-
-        if not is_time(1):
-            return clear(combination, alone), 0
-        for number in range(1, MOST_SEARCHES + 1):
-            if len(combination) <= 1 or not is_time(number):
+    def _together(self, combination: Combination, until: float) -> tuple[Combination, int]:
+        """The last combination that was measured, and the exit code."""
+        whole, alone = self.folder / TOGETHER, self._candidates()
+        if whole.exists() or not self._fits(combination, self._place(1), OF_WHAT_IS_LEFT * _left(until)):
+            # To compile a model for a side without each member took all that was left.
+            combination = clear(combination, alone)
+            return combination, self._combined(whole, combination, _left(until), each=False)
+        for number in count(1):
+            place, is_one = self._place(number), len(combination) == 1
+            code = self._combined(place, combination, _left(until) * (1.0 if is_one else OF_WHAT_IS_LEFT))
+            if code == 130 or is_one or not self._fits(combination, self._place(number + 1), until - time.monotonic()):
                 break
-            code = self._together(self._place(number).name, combination, OF_WHAT_IS_LEFT * _left(until))
-            if code == 130:
-                return combination, code
-            fewer = next_combination(combination, self._sides(self._place(number)), alone)
+            is_reached = bool(self._results(place))
+            fewer = next_combination(combination, self._sides(place), alone) if is_reached else combination
             if fewer == combination:
+                code = self._combined(place, combination, _left(until))
                 break
             combination = fewer
-        return combination, 0
+        return combination, code
+
+    def _fits(self, combination: Combination, place: Path, left_s: float) -> bool:
+        """Whether a part is begun already, or there is time for a launch of it."""
+        return place.exists() or left_s >= max(LEAST_S, self._launch_s(combination))
 
     def _launch_s(self, combination: Combination) -> float:
         """Seconds that a launch of these members together may take: twice as long as one of each alone, checks
@@ -167,28 +164,9 @@ class Advice:
         alone = (record.wall_s / max(1, len(record.launches)) for record in records if record.info.tip["id"] in tips)
         return 2 * sum(alone)
 
-    def _confirmed(self, combination: Combination, until: float) -> tuple[Combination, int]:
-        """The members that pay by launches that chose nothing. Without those that bring nothing for certain beside the
-        others the combination is measured once more, by further launches."""
-        each = len(combination) > 1 and self._place(1).exists()
-        left_s = _left(until)
-        code = self._together(CONFIRMED, combination, OF_WHAT_IS_LEFT * left_s if each else left_s)
-        is_time = until - time.monotonic() >= LEAST_S or (self.folder / CONFIRMED_AGAIN).exists()
-        if not each or code == 130 or not is_time:
-            return combination, code
-        fewer = next_combination(combination, self._sides(self.folder / CONFIRMED), self._candidates())
-        if not fewer or fewer == combination:
-            return combination, self._together(CONFIRMED, combination, _left(until))
-        return fewer, self._together(CONFIRMED_AGAIN, fewer, _left(until))
-
-    def _together(self, name: str, combination: Combination, budget_s: float) -> int:
-        # Where there was no time for a search there is none for sides without each member: to compile a model for each
-        # took all that was left.
-        each = name != CONFIRMED or self._place(1).exists()
+    def _combined(self, place: Path, combination: Combination, budget_s: float, each: bool = True) -> int:
         return self._measured(
-            self.folder / name,
-            budget_s,
-            lambda pairs: write_together(pairs, self.target, self.survey, combination, each),
+            place, budget_s, lambda pairs: write_together(pairs, self.target, self.survey, combination, each)
         )
 
     def _most(self) -> int:
@@ -197,12 +175,11 @@ class Advice:
         return max(1, int(memory_bytes() // max(1, self.survey.bytes)) - 2)
 
     def _place(self, number: int) -> Path:
-        return self.folder / f"{SEARCH}-{number}"
+        return self.folder / f"{EACH_LEFT_OUT}{number}"
 
     def _parts(self) -> list[Path]:
         """In their order, whether they are there yet or not."""
-        searches = map(self._place, range(1, MOST_SEARCHES + 1))
-        return [self.folder / ALONE, *searches, self.folder / CONFIRMED, self.folder / CONFIRMED_AGAIN]
+        return [self.folder / ALONE, *map(self._place, range(1, len(self.survey.ways) + 1)), self.folder / TOGETHER]
 
     def _measured(self, place: Path, budget_s: float, write: Callable[[Path], None]) -> int:
         """Begin the run of a part, or go on with it unless another has begun, to which it has led. Returns the exit
@@ -223,7 +200,7 @@ class Advice:
                 of_the_shell=of_the_shell(),
                 locked=True,
             )
-        short = 0 < budget_s < SHORT_S or place.name.startswith(SEARCH)
+        short = 0 < budget_s < SHORT_S
         options = run.Options(
             folder=str(pairs),
             results=place,
@@ -234,7 +211,6 @@ class Advice:
             profile="quick" if short else "full",
             shared=self.compiled,
             side_bytes=self.survey.bytes,
-            checked=self._checked(place),
             of_the_shell=of_the_shell(),
             locked=True,
             first=tuple(f"{way.tip}.{ALONE_PAIR}" for way in self.survey.ways if way.first),
@@ -251,13 +227,6 @@ class Advice:
             options = store.header(file).options
             if (options.get("folder"), options.get("given")) != (str(place / "pairs"), self.job.subject.words):
                 raise NoJob(f"{file} is of another job, or was begun elsewhere: begin a new advice")
-
-    def _checked(self, place: Path) -> tuple[Record, ...]:
-        """Results of earlier checks of a combination: the last search is of the same one, if it was the last."""
-        if place.name != CONFIRMED:
-            return ()
-        files = filter(None, map(results_file, self._parts()[1:]))
-        return tuple(replace(record, steps=0, launches=()) for file in files for record in store.read(file)[0].records)
 
     def _results(self, place: Path) -> list[Result]:
         file = results_file(place)

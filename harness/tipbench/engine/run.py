@@ -78,7 +78,6 @@ class Options(RunOptions):
         place: of several nodes, which this is.
         shared: as `Launcher` has it.
         first, side_bytes: as `Plan` has them.
-        checked: records without launches of pairs that another run has checked.
         of_the_shell: variables of the person's own job, which win over the controls.
         locked: whether the caller holds the machine's lock.
         earlier: from the file of a run that begins and the run, the runs that count with it, oldest first.
@@ -91,7 +90,6 @@ class Options(RunOptions):
     shared: Path | None = None
     first: Sequence[str] = ()
     side_bytes: int = 0
-    checked: Sequence[Record] = ()
     of_the_shell: Mapping[str, str] = field(default_factory=dict)
     locked: bool = False
     earlier: Earlier = lambda file, run: ()
@@ -145,11 +143,10 @@ def measured(options: Options) -> tuple[int, Path]:
         with store.create(options.results, stored) as writer:
             found = known_before(stored, planned, options, writer.path)
             _tell(found)
-            given = [record for record in options.checked if record.info in planned]
-            checked = tuple({record.name: record for record in (*found.records.values(), *given)}.values())
-            for record in checked:
+            for record in found.records.values():
                 writer.append(record)
-            stored, budget_s = replace(stored, records=checked), options.budget_s or math.inf
+            stored = replace(stored, records=tuple(found.records.values()))
+            budget_s = options.budget_s or math.inf
             # Not where a run is resumed: its header may be somebody else's, and would choose the folder.
             kept = None if nodes or options.shared or options.fresh else kept_for(stored)
             return carry_on(stored, planned, discovery, options, nodes, writer, budget_s, found, kept), writer.path
@@ -207,7 +204,7 @@ def _identity(about: Mapping[str, Any], folder: Path) -> dict[str, str]:
 
 def discovered(options: Options) -> tuple[Discovery, list[PairInfo]]:
     """Discover the folder; beside another than `benchmarks/` come its controls."""
-    discovery = discover(options.pairs, options.device, options.nodes, options.size)
+    discovery = discover(options.pairs, options.device, options.nodes, options.size, of_data=bool(options.given))
     if not options.folder:
         return discovery, list(discovery.pairs)
     own = discover(BENCHMARKS / "control.py", discovery.device, options.nodes, discovery.size)

@@ -24,7 +24,7 @@ from tipbench.machine.orphans import run_module
 from tipbench.machine.scratch import Scratch
 from tipbench.machine.temporary import TemporaryFolderFull, full, writing_to
 from tipbench.records.record import PairInfo, Record
-from tipbench.suite.files import MADE_OF_DATA, pair_files
+from tipbench.suite.files import data_files, pair_files
 from tipbench.tip.reason import Reason
 from tipbench.tip.wording import plain
 
@@ -64,18 +64,20 @@ class NoTorch(UserError):
     """torch cannot be imported, or the device is missing; the message says which."""
 
 
-def discover(folder: Path, device: str = "auto", nodes: int = 1, size: str = "") -> Discovery:
+def discover(folder: Path, device: str = "auto", nodes: int = 1, size: str = "", of_data: bool = False) -> Discovery:
     """Import every file of `folder` in a process of its own and describe its pairs for `device`.
 
-    nodes: how many machines the ranks are spread over. size: a tier; by default the one for this machine.
+    nodes: how many machines the ranks are spread over. size: a tier; by default the one for this machine. of_data:
+    whether the folder holds pairs of a person's job, as `tipbench advise` writes them.
 
     Raises NoFolder, NoTorch where nothing could run, and TemporaryFolderFull.
     """
-    files = pair_files(folder)
+    files = data_files(folder) if of_data else pair_files(folder)
+    describe = "tipbench.given.describe" if of_data else "tipbench.suite.describe"
     broken: list[Record] = []
     with Scratch() as scratch, writing_to(scratch):
         while True:
-            answers, output, ending = _describe(folder, files, device, nodes, size, scratch)
+            answers, output, ending = _describe(describe, folder, files, device, nodes, size, scratch)
             if answers and "unusable" in answers[0]:
                 raise NoTorch(answers[0]["unusable"])
             if answers and "finished" in answers[-1]:
@@ -93,13 +95,11 @@ def discover(folder: Path, device: str = "auto", nodes: int = 1, size: str = "")
 
 
 def _describe(
-    folder: Path, files: Sequence[Path], device: str, nodes: int, size: str, scratch: Path
+    module: str, folder: Path, files: Sequence[Path], device: str, nodes: int, size: str, scratch: Path
 ) -> tuple[list[dict[str, Any]], str, str]:
     """(answers, last lines of output, how the process ended). Raises TemporaryFolderFull."""
     answered, log = scratch / "answers.jsonl", scratch / "output"
     answered.write_text("")
-    given = any(file.name.endswith(MADE_OF_DATA) for file in files)
-    module = "tipbench.given.describe" if given else "tipbench.suite.describe"
     command = run_module(module, device, str(nodes), size, *map(str, (folder, answered, *files)))
     with log.open("wb") as output:
         # Its own session: what a file starts at import ends with it.

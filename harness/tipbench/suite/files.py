@@ -48,7 +48,6 @@ def pair_files(folder: Path) -> list[Path]:
     files = [
         file for file in folder.rglob("*.py") if holds_a_tip(text(file)) and not _installed(file.relative_to(folder))
     ]
-    files += folder.glob(f"*{MADE_OF_DATA}")
 
     def position(file: Path) -> tuple[int, str]:
         chapter = file.relative_to(folder).parts[0]
@@ -57,6 +56,13 @@ def pair_files(folder: Path) -> list[Path]:
     if not files:
         raise NoFolder(f"no pairs in {folder}: a file of pairs has a TIP, and imports Pair from tipbench")
     return sorted(files, key=position)
+
+
+def data_files(folder: Path) -> list[Path]:
+    """Files of data in a folder that `tipbench advise` has written. Raises NoFolder where it holds none."""
+    if files := sorted(folder.glob(f"*{MADE_OF_DATA}")):
+        return files
+    raise NoFolder(f"no pairs of a job in {folder}")
 
 
 def holds_a_tip(text: str) -> bool:
