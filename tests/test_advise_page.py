@@ -23,6 +23,7 @@ def way(name: str, **more: Any) -> WayHere:
 
 
 SURVEY = Survey("train.py:job", "training", "cpu", step_s=0.05, parameters=1000, ways=[way(name) for name in "abc"])
+COMPILED = replace(SURVEY, ways=[way(name, takes_once=True) for name in "abc"])
 C_CHANGES_RESULTS = replace(SURVEY, ways=[way("a"), way("b"), way("c", changes_numbers=True)])
 
 
@@ -167,7 +168,7 @@ def test_what_changes_cost_once_and_in_memory_is_said_with_the_steps_that_pay_fo
         f"{WITHOUT}a": speedup(1.3, once=(60.0, 59.0)),
         f"{WITHOUT}b": speedup(1.15, once=(60.0, 2.0)),
     }
-    outcome = replace(together(1.5, a=1.3, b=1.15), sides={"optimized": whole, **each})
+    outcome = replace(together(1.5, a=1.3, b=1.15), survey=COMPILED, sides={"optimized": whole, **each})
     assert lines(outcome)[3:6] == [
         "  do a: 1.30x [1.27, 1.33] on top of the others",
         "  do b: 1.15x [1.13, 1.17] on top of the others; costs 58.0 s once, paid back after about 3,900 steps",
@@ -185,13 +186,20 @@ def test_what_changes_cost_once_and_in_memory_is_said_with_the_steps_that_pay_fo
 
 def test_what_a_single_change_costs_once_is_said_or_that_it_is_not_known() -> None:
     def after_the_change(once: tuple[float, float] | None) -> str:
-        return lines(replace(together(1.5, a=1.5), sides={"optimized": speedup(1.5, once)}))[4]
+        return lines(replace(together(1.5, a=1.5), survey=COMPILED, sides={"optimized": speedup(1.5, once)}))[4]
 
     assert (
         after_the_change((60.0, 3.0)) == f"  This change costs 57.0 s once, paid back after about 1,100 steps. {CACHES}"
     )
     assert after_the_change(None).startswith("  What the changes take once, such as to compile, was not measured")
     assert after_the_change((3.05, 3.0)) == ""
+
+
+def test_of_changes_that_take_nothing_once_no_first_steps_are_compared() -> None:
+    """The first steps of two processes differed by 0.2 s, which was said to be the price of a number of threads."""
+    outcome = replace(together(1.5, a=1.5), sides={"optimized": speedup(1.5, once=(9.0, 2.0))})
+    assert lines(outcome)[4] == ""
+    assert lines(replace(outcome, survey=COMPILED))[4].startswith("  This change costs 7.00 s once")
 
 
 def test_changes_that_may_bring_less_than_counts_are_no_advice() -> None:

@@ -126,6 +126,7 @@ ON_ANY_JOB = (
     Way(
         compile_repeated,
         with_repeated_blocks,
+        once="compiling",
         needs=(compiler(),),
         mechanism=appears("operations compiled", operations_compiled),
     ),

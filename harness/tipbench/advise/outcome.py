@@ -155,7 +155,8 @@ def _members(outcome: Outcome) -> list[str]:
             sentences.append(do[name])
         elif (without := outcome.sides.get(f"{WITHOUT}{name}")) is not None:
             nothing = "" if costs(without) else ", where it may bring nothing"
-            more = f"; costs {once}" if (once := price_once(without)) else ""
+            once = price_once(without) if outcome.survey.by_name[name].takes_once else ""
+            more = f"; costs {once}" if once else ""
             sentences.append(f"{do[name]}: {inverse_of(without)} on top of the others{nothing}{more}")
         else:
             sentences.append(f"{do[name]}: {speedup_of(alone[name])} alone")
@@ -210,11 +211,12 @@ def price(outcome: Outcome) -> str:
     whole = outcome.sides.get("optimized")
     if whole is None or not pays(outcome):
         return ""
-    if whole.one_off_sides is None:
+    takes_once = any(outcome.survey.by_name[name].takes_once for name in outcome.members)
+    if takes_once and whole.one_off_sides is None:
         return "What the changes take once, such as to compile, was not measured; a longer budget shows that."
     live = [sides[::-1]] if (sides := whole.memory_sides) and all(sides) else []
     trees = [sides[::-1]] if (sides := whole.tree_sides) else []
-    once = price_once(whole)
+    once = price_once(whole) if takes_once else ""
     listed = [*([once] if once else []), *more_memory(live, trees)]
     if not listed:
         return ""

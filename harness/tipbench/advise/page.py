@@ -322,7 +322,7 @@ def _price(answer: Answer, outcome: Outcome) -> str:
     ways = outcome.survey.by_name
     member = next((name for name in outcome.members if ways[name].tip == answer.tip), None)
     without = _without(member, outcome) if member and pays(outcome) else None
-    once_more = price_once(without) if without else ""
+    once_more = price_once(without) if member and without and ways[member].takes_once else ""
     changes_results = "results change" if changing and answer.kind == USE else ""
     alone = answer.price if answer.price != NOT_MEASURED else ""
     return "; ".join(filter(None, (alone, once_more, changes_results, *scores)))

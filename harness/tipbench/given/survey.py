@@ -42,6 +42,7 @@ class WayHere:
         first: whether it is tried before others: it corrects a fault, or concerns a large share of a step's time.
         phase: of a step, the only one in which it can save time; empty if it may in all.
         proof: how far it was shown that the job's data stay the same with it; empty where it does not concern them.
+        takes_once: whether following the tip takes something once, such as to compile.
     """
 
     tip: str
@@ -56,6 +57,7 @@ class WayHere:
     first: bool = False
     phase: str = ""
     proof: str = ""
+    takes_once: bool = False
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ class Way:
         applies: why the job has no use for it, or ""; called with None for a step that is no Job, unless apply
             changes one.
         do: what to write, if not the tip's `do`.
+        once: what following it takes once, if not the tip's `once`.
         name: of a further way, such as "tcmalloc"; the first has none.
         settings: of its process.
         without: controls of the harness that neither side may run with, if the tip is about one of them.
@@ -55,6 +56,7 @@ class Way:
     apply: Callable[[Job], None] = as_it_is
     applies: Callable[[Any], str] = any_job
     do: str = ""
+    once: str = ""
     name: str = ""
     settings: ProcessSettings = field(default_factory=ProcessSettings)
     without: tuple[str, ...] = ()

@@ -53,6 +53,7 @@ def with_ways(survey: Survey, job: Job | GivenStep, built: Callable[[], Any] | N
                     first=way.mends or survey.share(way.phase) >= MUCH or (way.keeps_pages and _maps_much(survey)),
                     phase=way.phase,
                     proof=proof,
+                    takes_once=bool(way.once or tip.once),
                     **settings_of(way),
                 )
             )
