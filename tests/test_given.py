@@ -1,6 +1,7 @@
 """What a person's function may return, and what is said where it returns something else."""
 
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,39 @@ def test_an_inference_runs_its_model_on_the_batch(batch: Any) -> None:
     job = job_of((model, batch))
     assert isinstance(job, Job)
     assert torch.equal(job.step(), model(torch.ones(2, 4)))
+
+
+def test_a_model_that_takes_a_batch_as_one_gets_it_so() -> None:
+    """A recurrent network takes (numbers, lengths) as one argument: its parts were passed as two."""
+
+    class Summed(nn.Linear):
+        def forward(self, batch: Any) -> torch.Tensor:
+            parts = batch.values() if isinstance(batch, dict) else batch
+            return super().forward(sum(parts, torch.zeros(())))
+
+    model = Summed(4, 1)
+    for batch in ((torch.ones(2, 4), torch.ones(2, 4)), {"x": torch.ones(2, 4), "y": torch.ones(2, 4)}):
+        job = job_of((nn.DataParallel(model), batch))
+        assert isinstance(job, Job)
+        assert torch.equal(job.step(), model([torch.ones(2, 4), torch.ones(2, 4)]))
+
+
+@pytest.mark.parametrize(
+    ("batch", "said"),
+    [
+        ((torch.ones(2, 4),) * 2, "with a batch of 2 parts (too many positional arguments)"),
+        ({"input": torch.ones(2, 4), "name": ["a", "b"]}, "named 'input', 'name' (got an unexpected keyword argument"),
+    ],
+)
+def test_a_batch_that_no_model_takes_is_said_with_what_it_takes(batch: Any, said: str) -> None:
+    class Plain(nn.Module):
+        def forward(self, *, input: torch.Tensor) -> torch.Tensor:
+            return input
+
+    job = job_of((Plain(), batch))
+    assert isinstance(job, Job)
+    with pytest.raises(BadJob, match=re.escape(said)):
+        job.step()
 
 
 def test_a_loader_can_be_made_anew_with_other_workers() -> None:

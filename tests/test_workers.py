@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -13,10 +14,10 @@ import numpy
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler, get_worker_info
 
 from tipbench.given.forms import job_of
-from tipbench.given.workers import NEXT_EPOCH, Compared, compared
+from tipbench.given.workers import NEXT_EPOCH, Compared, compared, follows_training
 from tipbench.tip.job import Job
 
 ITEMS, BATCH = 24, 4
@@ -61,6 +62,61 @@ class Silent(Numbers):
     def __getitem__(self, number: int) -> torch.Tensor:
         self.taken["all"].append(number)
         return torch.tensor([float(len(self.taken["all"]) > ITEMS + 1)])
+
+
+LEVEL = 0
+SETTINGS: dict[str, Any] = {"level": 0}
+TYPED = Namespace(level=0)
+
+
+class Config:
+    level = 0
+
+
+class ByAnother(Numbers):
+    """What counts its epochs is not in it. Harder items come so late that no comparison of batches shows them."""
+
+    level = 0
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+
+    def __getitem__(self, number: int) -> torch.Tensor:
+        levels = {"global": LEVEL, "class": self.level, "config": Config.level, "typed": TYPED.level}
+        return torch.tensor([float(number + (levels | SETTINGS).get(self.place, 0) // 1000)])
+
+
+class Counting(Sampler[int]):
+    """Raises one level after each epoch."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+
+    def __len__(self) -> int:
+        return ITEMS
+
+    def __iter__(self) -> Iterator[int]:
+        global LEVEL
+        yield from range(ITEMS)
+        LEVEL += self.place == "global"
+        ByAnother.level += self.place == "class"
+        Config.level += self.place == "config"
+        TYPED.level += self.place == "typed"
+        SETTINGS["level"] += self.place == "level"
+
+
+class Hardest(Sampler[int]):
+    """Chooses each item by the losses so far, or by the model."""
+
+    def __init__(self, model: nn.Module | None = None) -> None:
+        self.model = model
+        self.losses = torch.ones(ITEMS)
+
+    def __len__(self) -> int:
+        return ITEMS
+
+    def __iter__(self) -> Iterator[int]:
+        return (int(self.losses.argmax() + number) % ITEMS for number in range(ITEMS))
 
 
 class Weighed(Numbers):
@@ -183,6 +239,53 @@ def test_a_generator_of_the_data_sets_own_is_named(generator: Callable[[], Any])
 )
 def test_data_that_workers_would_change_are_refused(data: Callable[[], Any], why_not: str) -> None:
     assert look(data).why_not.startswith(why_not)
+
+
+@pytest.mark.parametrize(
+    ("place", "named"),
+    [
+        ("global", "LEVEL"),
+        ("class", "ByAnother.level"),
+        ("config", "Config.level"),
+        ("typed", "TYPED.level"),
+        ("level", "SETTINGS['level']"),
+    ],
+)
+def test_a_level_is_seen_wherever_it_is_kept(place: str, named: str) -> None:
+    why_not = look(lambda: ByAnother(place), sampler=Counting(place)).why_not
+    assert why_not.startswith(f"{named} changes while the data are loaded")
+
+
+def test_what_a_step_changes_is_seen() -> None:
+    class Raising(nn.Linear):
+        def forward(self, numbers: torch.Tensor) -> torch.Tensor:
+            SETTINGS["level"] += 1
+            return super().forward(numbers)
+
+    why_not = look(lambda: ByAnother("level"), model=Raising(1, 1)).why_not
+    assert why_not.startswith("SETTINGS['level'] changes in a step")
+
+
+@pytest.mark.parametrize("refers", [False, True])
+def test_a_sampler_that_follows_the_training_is_seen(refers: bool) -> None:
+    model, sampler = nn.Linear(1, 1), Hardest()
+    if refers:
+        sampler.model = model
+
+    def loss(outputs: torch.Tensor, _: Any) -> torch.Tensor:
+        if not refers:
+            sampler.losses[: len(outputs)] = outputs.detach().flatten()
+        return outputs.sum()
+
+    def job(sampler: Sampler[int] | None) -> Job:
+        made = job_of((model, DataLoader(Numbers(), BATCH, sampler=sampler), loss, torch.optim.SGD(model.parameters())))
+        assert isinstance(made, Job)
+        return made
+
+    said = "Hardest.model is of the job's model" if refers else "Hardest.losses changes in a step"
+    assert follows_training(job(sampler)).startswith(said)
+    assert compared(lambda: job(sampler), follow).why_not.startswith(said)
+    assert not follows_training(job(None))
 
 
 @pytest.mark.parametrize(

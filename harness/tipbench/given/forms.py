@@ -9,7 +9,7 @@
 - a callable without arguments: a step that can only be called.
 
 A mapping as batch is passed by keyword. In a training, a tuple of two is inputs and targets. Any other tuple or list is
-passed by position.
+passed by position. A model that does not take its parts so gets it as one argument.
 """
 
 from __future__ import annotations

@@ -8,12 +8,13 @@ import pickle
 import random
 import sys
 import sysconfig
+from argparse import Namespace
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from types import FunctionType, GeneratorType, MethodType, ModuleType
+from types import CodeType, FunctionType, GeneratorType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy
@@ -46,17 +47,32 @@ def of_workers(job: Job) -> list[Any]:
 
 def shared_by_workers(job: Job) -> str:
     """Why workers would not do for what the job's data set holds; empty where they may."""
-    modules = {id(module) for module in job.model.modules()} | {id(job.optimizer)}
-    trained = {tensor.data_ptr() for tensor in chain(job.model.parameters(), job.model.buffers())} - {0}
+    if path := of_the_model(job, of_workers(job)):
+        return f"{path} is of the job's model: a worker would keep it as it was when the worker was started"
     for path, value in _held(of_workers(job)):
-        tensors = value.parameters() if isinstance(value, nn.Module) else [value]
-        numbers = {tensor.data_ptr() for tensor in tensors if isinstance(tensor, torch.Tensor)}
-        if id(value) in modules or numbers & trained:
-            return f"{path} is of the job's model: a worker would keep it as it was when the worker was started"
         if what := _handle(value):
             return f"{path} is {what}, which workers would share: open it at the first item, in the worker"
         if isinstance(value, GeneratorType):
             return f"{path} is a generator, and every worker would go on with a copy of its own"
+    return ""
+
+
+def own_samplers(job: Job) -> list[Any]:
+    """What chooses the items of batches, and is of a class of the person's own."""
+    batches = job.loading.get("batch_sampler")
+    samplers = (job.loading.get("sampler"), batches, getattr(batches, "sampler", None))
+    return [sampler for sampler in samplers if sampler is not None and not _is_installed(type(sampler))]
+
+
+def of_the_model(job: Job, roots: Sequence[Any]) -> str:
+    """The path from these to a part of the job's model, or to its optimizer; empty where there is none."""
+    modules = {id(module) for module in job.model.modules()} | {id(job.optimizer)}
+    trained = {tensor.data_ptr() for tensor in chain(job.model.parameters(), job.model.buffers())} - {0}
+    for path, value in _held(roots):
+        tensors = value.parameters() if isinstance(value, nn.Module) else [value]
+        numbers = {tensor.data_ptr() for tensor in tensors if isinstance(tensor, torch.Tensor)}
+        if id(value) in modules or numbers & trained:
+            return path
     return ""
 
 
@@ -80,24 +96,26 @@ def state(roots: Sequence[Any]) -> State:
             found[path] = "generator", _position(value)
         elif isinstance(value, torch.Tensor | numpy.ndarray):
             found[path] = "numbers", _sample(value)
-        elif hasattr(value, "__dict__") and not _is_installed(type(value)):
-            simple = {name: item for name, item in vars(value).items() if _is_simple(item)}
-            found |= {f"{path}.{name}": ("attribute", item) for name, item in simple.items()}
+        found |= {name: ("attribute", item) for name, item in _named(path, value) if _is_simple(item)}
     return found
 
 
-def changes(before: State, after: State) -> str:
-    """Why workers would not do for a data set that went from one state to another; empty where they may.
+def changes(before: State, after: State, when: str) -> str:
+    """Why workers would not do for a data set that went from one state to another; empty where they may. when: it did.
 
     What was None has been made at its first use, such as a file that is opened in the worker: it is no change.
     """
     for path, (what, value) in before.items():
-        if value is None or path not in after or after[path][1] == value:
+        if value is None or path not in after or _is_same(after[path][1], value):
             continue
         if what == "generator":
             return f"{path} is a generator of the data set's own, from which every worker would draw the same numbers"
-        return f"{path} changes while the data are loaded, which workers and this process would not see of each other"
+        return f"{path} changes {when}, which workers would not see, or see too late"
     return ""
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return one is other or bool(one == other) or bool(one != one and other != other)  # nan
 
 
 def _position(generator: Any) -> bytes:
@@ -113,13 +131,40 @@ def _sample(values: torch.Tensor | numpy.ndarray) -> Any:
     return tuple(values.shape), repr(part.tolist())
 
 
+def _named(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """(path, object) of what can be set anew in it."""
+    if isinstance(value, Mapping):
+        yield from ((f"{path}[{key!r}]", item) for key, item in islice(value.items(), MOST_OF_ONE))
+    elif isinstance(value, list | tuple | deque):
+        yield from ((f"{path}[{index}]", item) for index, item in enumerate(islice(value, MOST_OF_ONE)))
+    elif isinstance(value, FunctionType):
+        yield from _used_by(value)
+    if _has_own_names(value):
+        yield from ((f"{path}.{name}", item) for name, item in (*_of_class(value), *vars(value).items()))
+
+
+def _has_own_names(value: Any) -> bool:
+    """Whether it is an object whose attributes a person's own code names."""
+    if not hasattr(value, "__dict__") or isinstance(value, FunctionType):
+        return False
+    return isinstance(value, SimpleNamespace | Namespace) or not _is_installed(type(value))
+
+
+def _of_class(value: Any) -> Iterator[tuple[str, Any]]:
+    """(name, object) of methods and attributes that classes of a person's own give a value, the derived ones' last."""
+    for kind in reversed(type(value).__mro__):
+        if not _is_installed(kind):
+            own = vars(kind).items()
+            yield from ((name, item) for name, item in own if isinstance(item, FunctionType) or name[:2] != "__")
+
+
 def _is_simple(value: Any) -> bool:
     return value is None or isinstance(value, str | bytes | int | float | complex)
 
 
-def _is_installed(kind: type | FunctionType) -> bool:
-    """Whether a class or a function comes with a package, and is not the person's own."""
-    module = sys.modules.get(kind.__module__ or "")
+def _is_installed(what: type | FunctionType | ModuleType) -> bool:
+    """Whether a class, a function or a module comes with a package, and is not the person's own."""
+    module = what if isinstance(what, ModuleType) else sys.modules.get(what.__module__ or "")
     file = getattr(module, "__file__", None)
     if file is None or file.startswith(sysconfig.get_path("stdlib")):
         return True
@@ -142,24 +187,21 @@ def _held(roots: Sequence[Any]) -> Iterator[tuple[str, Any]]:
 def _parts(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, nn.Module | torch.Tensor | numpy.ndarray | io.IOBase | torch.optim.Optimizer):
         return
-    if isinstance(value, Mapping):
-        yield from ((path, item) for item in islice(value.values(), MOST_OF_ONE))
-    elif isinstance(value, list | tuple | set | frozenset | deque):
+    if isinstance(value, set | frozenset):
         yield from ((path, item) for item in islice(value, MOST_OF_ONE))
     elif isinstance(value, partial):
         yield from ((path, item) for item in (value.func, *value.args, *value.keywords.values()))
     elif isinstance(value, MethodType):
         yield from ((path, item) for item in (value.__self__, value.__func__))
-    elif isinstance(value, FunctionType):
-        yield from _used_by(value)
-    elif hasattr(value, "__dict__"):
-        yield from ((f"{path}.{name}", item) for name, item in vars(value).items())
-        own = (kind for kind in type(value).__mro__ if not _is_installed(kind))
-        yield from ((path, item) for kind in own for item in vars(kind).values() if isinstance(item, FunctionType))
+    else:
+        yield from _named(path, value)
+        if hasattr(value, "__dict__") and not _has_own_names(value):
+            yield from ((f"{path}.{name}", item) for name, item in vars(value).items())
 
 
 def _used_by(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """What a function of a person's own refers to: what it closes over, its defaults, and globals of its file."""
+    """What a function of a person's own refers to: what it closes over, its defaults, globals of its file, and what it
+    takes from modules and classes of the person's own."""
     if _is_installed(function):
         return
     code = function.__code__
@@ -169,4 +211,17 @@ def _used_by(function: FunctionType) -> Iterator[tuple[str, Any]]:
         except ValueError:  # not bound yet
             continue
     yield from ((function.__name__, default) for default in function.__defaults__ or ())
-    yield from ((name, function.__globals__[name]) for name in code.co_names if name in function.__globals__)
+    names = {name: None for part in _codes(code) for name in part.co_names}
+    for name in names:
+        value = function.__globals__.get(name)
+        yield name, value
+        if isinstance(value, ModuleType | type) and not _is_installed(value):
+            yield from ((f"{name}.{inner}", vars(value)[inner]) for inner in names if inner in vars(value))
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """Of a function, and of those within it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from types import MappingProxyType
@@ -55,6 +56,8 @@ class GivenJob(Job):
         self.convert_targets: Callable[[Any], Any] = lambda targets: targets
         self.not_compared: set[str] = set()
         self._at: Iterator[Any] = iter(())
+        self._as_given = model  # a tip may wrap it
+        self._as_one: bool | None = None
 
     def step(self) -> Any:
         return self.run(self.next_batch(), None)
@@ -95,9 +98,13 @@ class GivenJob(Job):
         return loss.detach(), self.model
 
     def _forward(self, inputs: Any) -> Any:
-        if isinstance(inputs, Mapping):
-            return self.model(**inputs)
-        return self.model(*inputs) if isinstance(inputs, tuple | list) else self.model(inputs)
+        if not isinstance(inputs, Mapping | tuple | list):
+            return self.model(inputs)
+        if self._as_one is None:
+            self._as_one = _taken_as_one(self._as_given, inputs)
+        if self._as_one:
+            return self.model(inputs)
+        return self.model(**inputs) if isinstance(inputs, Mapping) else self.model(*inputs)
 
     def moved(self, batch: Any, convert: Callable[[Any], Any]) -> Any:
         """The batch with each tensor moved to the device and converted."""
@@ -118,6 +125,37 @@ def _in_two(batch: Sequence[Any]) -> tuple[Any, Any]:
             "(inputs, (targets, ...)), or the model return its loss"
         )
     return batch[0], batch[1]
+
+
+def _taken_as_one(model: nn.Module, inputs: Any) -> bool:
+    """Whether the model takes a mapping, a tuple or a list as one argument, and not its parts as several. Raises BadJob
+    where it takes neither."""
+    if isinstance(model, nn.parallel.DistributedDataParallel | nn.DataParallel):
+        return _taken_as_one(model.module, inputs)
+    try:
+        takes = inspect.signature(model.forward)
+    except ValueError:  # not written in Python
+        return False
+    by_name = isinstance(inputs, Mapping)
+    parts = _unfit(takes, **inputs) if by_name else _unfit(takes, *inputs)
+    if not parts:
+        return False
+    if _unfit(takes, inputs) or (by_name and takes.parameters.keys() & inputs.keys()):
+        batch = f"named {', '.join(map(repr, inputs))}" if by_name else f"of {len(inputs)} parts"
+        raise BadJob(
+            f"{type(model).__name__}.forward{takes} cannot be called with a batch {batch} ({parts}): let the loader's "
+            "collate_fn return what it takes, or give a step"
+        )
+    return True
+
+
+def _unfit(takes: inspect.Signature, /, *arguments: Any, **named: Any) -> str:
+    """Why a function does not take the arguments; empty where it does."""
+    try:
+        takes.bind(*arguments, **named)
+    except TypeError as error:
+        return str(error)
+    return ""
 
 
 def comparable(outputs: Any, left_out: set[str], path: str = "output") -> Any:

@@ -19,7 +19,8 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.data import IterableDataset
 
 from tipbench.given.draws import draw_alike, shuffle_alike
-from tipbench.given.held import changes, of_workers, shared_by_workers, state
+from tipbench.given.held import changes, of_the_model, of_workers, own_samplers, shared_by_workers, state
+from tipbench.given.loop import GivenJob
 from tipbench.tip.job import Job
 
 LOOK_S = 20.0
@@ -75,7 +76,9 @@ def compared(
     roots = of_workers(job)
     before = state(roots)
     as_it_is = _loaded(job, draws, longest_s)
-    if why_not := as_it_is.failure or changes(before, state(roots)):
+    if why_not := as_it_is.failure or changes(before, state(roots), "while the data are loaded"):
+        return Compared(why_not=why_not)
+    if why_not := follows_training(job, roots):
         return Compared(why_not=why_not)
     del job  # its model: not both are in memory
     other = build()
@@ -90,6 +93,22 @@ def compared(
         where = f"batch {unlike - length} of the second epoch" if 0 < length < unlike else f"batch {unlike}"
         return Compared(len(pairs), why_not=f"with workers {where} is another one")
     return Compared(len(pairs), epoch=as_it_is.epoch > 0 and len(pairs) == len(as_it_is.digests))
+
+
+def follows_training(job: Job, data: Sequence[Any] = ()) -> str:
+    """Why batches must not be loaded some steps ahead, as workers do; empty where they may.
+
+    data: what else, beside what chooses their items, must not follow the training.
+    """
+    samplers = own_samplers(job)
+    if path := of_the_model(job, samplers):
+        return f"{path} is of the job's model, and workers would choose items some steps ahead of it"
+    roots = [*samplers, *data]
+    batches = iter(job.loader())
+    batch = next(batches)
+    before = state(roots)
+    job.run(batch, None) if isinstance(job, GivenJob) else job.run(*batch)
+    return changes(before, state(roots), "in a step")
 
 
 @dataclass

@@ -51,6 +51,8 @@ class Way:
         keeps_pages: whether memory that was given back stays mapped: tried first where a step maps much of it anew.
         loads_elsewhere: whether other processes load the data then, which may give other data: it is tried only where
             it was shown that they give the same.
+        loads_ahead: whether they load it further ahead of the steps: it is tried only where no step changes what is
+            loaded next.
     """
 
     apply: Callable[[Job], None] = as_it_is
@@ -70,6 +72,7 @@ class Way:
     mechanism: Mechanism | None = None
     keeps_pages: bool = False
     loads_elsewhere: bool = False
+    loads_ahead: bool = False
 
 
 def that_trains(job: Job) -> str:

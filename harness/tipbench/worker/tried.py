@@ -10,7 +10,7 @@ from tipbench.given.command import GivenCommand
 from tipbench.given.forms import GivenStep
 from tipbench.given.loop import GivenJob
 from tipbench.given.survey import Survey, WayHere
-from tipbench.given.workers import compared
+from tipbench.given.workers import compared, follows_training
 from tipbench.machine.activity import OCCUPIED
 from tipbench.records.record import LOADING
 from tipbench.suite.describe import unmet
@@ -41,6 +41,8 @@ def with_ways(survey: Survey, job: Job | GivenStep, built: Callable[[], Any] | N
             if way.loads_elsewhere and built and not why_not:
                 data = compared(built, way.apply, survey.draws)
                 why_not, proof = data.why_not, data.words
+            if way.loads_ahead and built and not why_not:
+                why_not = follows_training(built())
             survey.ways.append(
                 WayHere(
                     tip=tip.id,
