@@ -12,11 +12,11 @@ import pytest
 from tests.made_up import NO_GPU, both, count, info, measured, realistic, run, tip, trainings
 from tipbench.records.record import PairInfo, Record
 from tipbench.report import one_liners
-from tipbench.report.answer import Answer, answers
+from tipbench.report.answer import Answer, answers, together
 from tipbench.report.answer_kinds import KINDS
 from tipbench.report.front import workloads
 from tipbench.report.results import results
-from tipbench.tip.pair import Claim
+from tipbench.tip.pair import TOGETHER, Claim
 from tipbench.tip.reason import Reason
 
 GAIN, LOSS, NOTHING = 0.3, -0.3, 0.0
@@ -496,7 +496,23 @@ def test_jobs_that_are_measured_against_different_things_are_named() -> None:
     assert row.against == "float32 (A); the job as it is (B)"
 
 
+def test_what_tips_bring_together_is_no_answer_and_is_said_with_its_members() -> None:
+    variants = ["optimized", "without_amp", "without_compile_modes"]
+    brings = {"optimized": GAIN, "without_amp": 0.1, "without_compile_modes": 2 * GAIN}
+    ways = dict.fromkeys(variants[1:], "")
+    about = info("Training", variants, tip=tip(TOGETHER, ways=ways), scale="macro", task="training")
+    of_run = results(run([measured(about, brings), job("A", GAIN, task="training")]))
+    (made,) = answers([of_run])
+    assert made.tip != TOGETHER
+    said = together([of_run])
+    assert list(said) == [made.workload]
+    assert said[made.workload].startswith("amp + compile-modes: Training 1.35x [1.2")
+    assert ", against the job as it is" in said[made.workload], "and a member less is no way to follow"
+    (workload,) = workloads([made], said, lambda tip: f"{tip}.md")
+    assert (workload["together"], workload["evidence"]) == (said[made.workload], "together.md")
+
+
 def test_a_row_says_in_which_jobs_the_tip_pays_and_in_which_it_costs() -> None:
     (made,) = answers([results(run([job("A", GAIN), job("B", LOSS)]))])
-    ((row,),) = (workload["rows"] for workload in workloads([made], lambda tip: tip))
+    ((row,),) = (workload["rows"] for workload in workloads([made], {}, lambda tip: tip))
     assert [words.split(" 1.")[0].split(" 0.")[0] for words in row["gain"].split("; ")] == ["pays in A", "costs in B"]

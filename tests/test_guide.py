@@ -19,7 +19,7 @@ from tipbench.tip.guide import ITEMS, SOURCES, Item, Sentence, answers
 from tipbench.tip.pair import Claim, Equal, Pair, Tip, variants
 from tipbench.tip.reason import Reason
 
-FILES = [file for file in pair_files(BENCHMARKS) if file.stem not in ("control", "control_jobs", "limit")]
+FILES = [file for file in pair_files(BENCHMARKS) if file.stem not in ("control", "control_jobs", "limit", "together")]
 
 
 def tip_and_pairs(file: Path) -> tuple[Tip, list[type[Pair]]]:

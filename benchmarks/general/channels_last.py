@@ -54,9 +54,9 @@ TIP = Tip(
 
 
 def channels_last(job: Job) -> None:
-    """The tip, on any vision job. Parameters, and inputs on their way in, are converted; the rest follows."""
+    """The tip, on any vision job. Parameters, and images on their way in, are converted; the rest follows."""
     job.model.to(memory_format=torch.channels_last)
-    job.convert_inputs(lambda images: images.to(memory_format=torch.channels_last))
+    job.convert_inputs(lambda x: x.to(memory_format=torch.channels_last) if x.dim() == 4 else x)
 
 
 class Convolution(Pair):
@@ -87,7 +87,7 @@ class Convolution(Pair):
 
 
 class ResNetTraining(TrainResNet, apply=channels_last):
-    """ResNet-18 trained on JPEG files, loading included."""
+    """ResNet-18 trained on JPEG files, on a CPU loading included."""
 
 
 def channels_last_and_amp(job: Job) -> None:
@@ -106,7 +106,7 @@ class ResNetTrainingInBfloat16(TrainResNet, untuned=amp, apply=channels_last_and
 
 
 class ResNetInference(RunResNet, apply=channels_last):
-    """ResNet-18 run over JPEG files, loading included. The tip does not need `no_grad`; a user has it."""
+    """ResNet-18 run over JPEG files, on a CPU loading included. The tip does not need `no_grad`; a user has it."""
 
     sizes = Sizes(
         dict(batch=4, pixels=224), M=dict(batch=16), L=dict(batch=64), XL=dict(batch=256), test=dict(pixels=64)
@@ -124,10 +124,4 @@ class MobileNetInference(ResNetInference):
         return image_inference(self.device, model="mobilenet_v2", **self.size)
 
 
-def channels_last_of_images(job: Job) -> None:
-    """The tip where a batch holds more than images."""
-    job.model.to(memory_format=torch.channels_last)
-    job.convert_inputs(lambda x: x.to(memory_format=torch.channels_last) if x.dim() == 4 else x)
-
-
-ON_ANY_JOB = (Way(channels_last_of_images, with_convolutions),)
+ON_ANY_JOB = (Way(channels_last, with_convolutions),)

@@ -154,7 +154,7 @@ class GPTTraining(TrainGPT, apply=checkpoint_gpt):
 
 
 class VisionTransformerTraining(MacroPair, apply=checkpoint_vit):
-    """Training a ViT-Ti/16 on JPEG files, loading included. It has dropout.
+    """Training a ViT-Ti/16 on JPEG files, on a CPU loading included. It has dropout.
 
     What is dropped the first time must be dropped again the second: `checkpoint` keeps the state of the
     random numbers, and brings it back.

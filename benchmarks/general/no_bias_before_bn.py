@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchmarks.jobs.images import PHOTOS, JpegPhotos, jpeg_files
+from benchmarks.jobs.images import PHOTOS, JpegPhotos, OnTheCard, jpeg_files
 from tipbench.tip.words import (
     Claim,
     Equal,
@@ -126,7 +126,7 @@ class ConvolutionAndNorm(Pair):
 
 
 class VGGTraining(MacroPair, apply=no_bias_before_bn):
-    """The convolutions of torchvision's `vgg11_bn` trained on JPEG files, loading included.
+    """The convolutions of torchvision's `vgg11_bn` trained on JPEG files, on a CPU loading included.
 
     In place of its classifier, whose 120 million parameters would cost more than the convolutions, it has
     one linear layer, as in later networks.
@@ -156,9 +156,11 @@ class VGGTraining(MacroPair, apply=no_bias_before_bn):
                 nn.init.constant_(layer.bias, 2.0)
         model = nn.Sequential(features, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, len(PHOTOS)))
         model.to(self.device)
-        data = JpegPhotos(jpeg_files(), self.size["pixels"], augment=True)
+        photos, batch = JpegPhotos(jpeg_files(), self.size["pixels"], augment=True), self.size["batch"]
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-        return Job(model, data, self.device, optimizer=optimizer, batch_size=self.size["batch"])
+        if self.device.type == "cuda":
+            return Job(model, OnTheCard(photos, batch, self.device), self.device, optimizer=optimizer, batch_size=None)
+        return Job(model, photos, self.device, optimizer=optimizer, batch_size=batch)
 
     def step_of(self, job: Job) -> Step:
         """One batch, of which the loss and the parameters that both sides have are returned."""

@@ -82,7 +82,7 @@ class _Inference(MacroPair, apply=no_grad):
 
 
 class ResNetInference(_Inference, RunResNet):
-    """ResNet-18 run over JPEG files, loading included: few and large operations."""
+    """ResNet-18 run over JPEG files, on a CPU loading included: few and large operations."""
 
     def job(self) -> Job:
         return image_classification(self.device, model="resnet18", train=False, **self.size)

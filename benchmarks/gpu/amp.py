@@ -176,7 +176,7 @@ class _Training(_Lossy, MacroPair, apply=amp):
 
 
 class ResNetTraining(_Training, TrainResNet):
-    """ResNet-18 trained on JPEG files, loading included."""
+    """ResNet-18 trained on JPEG files, on a CPU loading included."""
 
     # bfloat16 rounds to 8 bits, in every layer forward and back: gradients of the first layers are off by
     # some hundredths, as in anybody's training with it.

@@ -131,7 +131,7 @@ class ChangingShapes(_Alone):
 
 
 class ResNetTraining(TrainResNet, apply=cudnn_benchmark):
-    """ResNet-50 trained on JPEG files, loading included."""
+    """ResNet-50 trained on photos that are on the card."""
 
     devices = ("cuda",)
     needs = (gpu(1), torchvision())

@@ -93,14 +93,17 @@ class _Lengths(Pair):
 
 
 class GrowingTensors(_Lengths):
-    """Chains of operations on tensors of 4 to 32 MB, the shortest first and the others by chance.
+    """Chains of operations on tensors of 4 to 32 MB, on larger cards 128 and 512, the shortest first and the others by
+    chance.
 
     A first batch that is among the longest would leave nothing to save: so it is in one of five random orders.
     """
 
     equal = Equal.BITWISE
     sizes = Sizes(
-        dict(batches=20, width=1024, longest=8192),
+        dict(batches=40, width=1024, longest=8192),
+        L=dict(longest=2**15),
+        XL=dict(longest=2**17),
         test=dict(batches=6),  # smaller tensors all fit into the first piece of memory
     )
 
@@ -129,7 +132,13 @@ class LSTMEpoch(_Lengths):
 
     task = "training"
     scale = "macro"
-    sizes = Sizes(dict(layers=2, width=256, lines=512, batch=64), test=dict(layers=1, width=64, lines=256))
+    # The pass at the greatest length is needed once: an epoch of few batches would be charged too much of it.
+    sizes = Sizes(
+        dict(layers=2, width=256, lines=4096, batch=64),
+        L=dict(width=512, lines=16384, batch=256),
+        XL=dict(width=1024, lines=32768, batch=512),
+        test=dict(layers=1, width=64, lines=256, batch=64),
+    )
 
     def build(self, first_the_longest: bool) -> Step:
         job = line_vectors(self.device, LSTMReader, **self.size)

@@ -12,7 +12,7 @@ against fp64 is measured and shown. With 16 bits another factor of two. Convolut
 TF32 already: that baseline switches it off. Numbers of 16 bits want sizes that are multiples of 8: that is the tip
 `pad-sizes`.
 
-On a CPU the same setting lets oneDNN use AMX where there is any.
+On a CPU that is the tip `bfloat16-products`.
 """
 
 from collections.abc import Iterator

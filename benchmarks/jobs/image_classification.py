@@ -5,7 +5,7 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from benchmarks.jobs.images import IMAGES, PHOTOS, JpegPhotos, RemotePhotos, jpeg_files
+from benchmarks.jobs.images import IMAGES, PHOTOS, JpegPhotos, OnTheCard, RemotePhotos, jpeg_files
 from benchmarks.jobs.loading import Stretch
 from tipbench.tip.words import Equal, Job, MacroPair, Need, Sizes, Step, available_cores, torchvision
 
@@ -16,7 +16,8 @@ def image_classification(
     """Train `model` with SGD, or run it forward only.
 
     model: a name in torchvision.models, such as "resnet18", or "small" or "tiny_vit" for the networks below.
-    pixels: height and width of the input. images: JPEG files in an epoch.
+    pixels: height and width of the input. images: JPEG files in an epoch. On a GPU all but the small network, whose
+    pairs are about loading, are given batches that are on the card.
     """
     # Imported here: it takes a second, which pairs without images should not pay at their start.
     from torchvision import models
@@ -33,9 +34,11 @@ def image_classification(
     else:
         network = models.get_model(model, num_classes=classes, **options)
     network = network.to(device).train(train)
-    data = JpegPhotos(jpeg_files()[:images], pixels, augment=train)
+    photos = JpegPhotos(jpeg_files()[:images], pixels, augment=train)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9) if train else None
-    return Job(network, data, device, optimizer=optimizer, batch_size=batch)
+    if device.type == "cuda" and model != "small":
+        return Job(network, OnTheCard(photos, batch, device), device, optimizer=optimizer, batch_size=None)
+    return Job(network, photos, device, optimizer=optimizer, batch_size=batch)
 
 
 def image_inference(device: torch.device, model: str, batch: int, pixels: int) -> Job:
@@ -46,7 +49,7 @@ def image_inference(device: torch.device, model: str, batch: int, pixels: int) -
 
 
 class TrainResNet(MacroPair):
-    """ResNet-18 trained on `batch` JPEG files at once, loading included, cut to `pixels` x `pixels`."""
+    """ResNet-18 trained on `batch` JPEG files at once, cut to `pixels` x `pixels`; on a CPU loading is included."""
 
     task = "training"
     needs: ClassVar[tuple[Need, ...]] = (torchvision(),)
@@ -67,7 +70,7 @@ class TrainResNet(MacroPair):
 
 
 class RunResNet(MacroPair):
-    """ResNet-18 run over JPEG files, `batch` at once, loading included."""
+    """ResNet-18 run over JPEG files, `batch` at once; on a CPU loading is included."""
 
     task = "inference"
     needs: ClassVar[tuple[Need, ...]] = (torchvision(),)

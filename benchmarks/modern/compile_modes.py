@@ -74,7 +74,6 @@ TIP = Tip(
         lambda step: [operations(step), calls(step, "mkldnn::*")],
         lambda baseline, optimized: optimized[0] < baseline[0],
     ),
-    published="CPU, ResNet-18: 2.3x",
     note='the official guide\'s torch.compile(m, "reduce-overhead") is a TypeError: mode must be given by name',
     why_not="Convolutions and matrix products take nearly all of the time, and compiled or not are the libraries'.",
     why_not_holds=on_cpu,
@@ -151,7 +150,7 @@ class ConvolutionBlock(Pair):
 
 
 class ResNetInference(RunResNet, apply=compile_model):
-    """ResNet-18 run over JPEG files, loading included."""
+    """ResNet-18 run over JPEG files, on a CPU loading included."""
 
     needs = (compiler(), torchvision())
 

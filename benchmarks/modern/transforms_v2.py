@@ -37,7 +37,6 @@ TIP = Tip(
     mechanism=rises(
         "images resized by torch, not by Pillow", lambda step: calls(step, "aten::_upsample_bilinear2d_aa")
     ),
-    published="10-40 %",
     why_not="Decoding the JPEG file, the same on both sides, takes most of the time of loading.",
 )
 

@@ -29,6 +29,19 @@ def no_optimizer_fourth():
     return nn.Linear(1, 1), [1], None, "adam"
 
 
+SHARED = nn.Linear(4, 1)
+ENDLESS = iter(lambda: (torch.ones(2, 4), torch.ones(2, 1)), None)
+
+
+def the_same_model():
+    return SHARED, [torch.ones(2, 4)]
+
+
+def the_same_iterator():
+    model = nn.Linear(4, 1)
+    return model, ENDLESS, nn.functional.mse_loss, torch.optim.SGD(model.parameters(), 0.1)
+
+
 def no_gradient():
     model = nn.Linear(4, 1)
     loader = DataLoader(TensorDataset(torch.randn(8, 4), torch.randn(8, 1)), batch_size=4)

@@ -11,10 +11,11 @@ from itertools import groupby
 from pathlib import Path
 
 from tipbench.advise.combination import WITHOUT, Combination, left_out
-from tipbench.given.sides import AS_IT_IS, TOGETHER, GivenPair
+from tipbench.given.sides import AS_IT_IS, GivenPair
 from tipbench.given.survey import KNOWN, Survey, WayHere
 from tipbench.report.output import write_file
 from tipbench.suite.files import MADE_OF_DATA
+from tipbench.tip.pair import TOGETHER
 from tipbench.tip.wording import plain
 
 ALONE_PAIR, WITHOUT_ALL = "Alone", "WithoutAll"

@@ -3,7 +3,7 @@
 Each part is a run in a folder of its own: `alone`, every tip by itself, then `together-1` and further ones. Each of
 these measures a combination, and it with each member left out in turn, in a share of the time that is left. Members
 that do not pay leave, and the next part measures the others, by launches that did not choose them. Where nobody leaves,
-or one member is left, the part has all the time. Where there is no time to leave out each, `together` is the only one.
+or one member is left, the part has all the time. Where there is no time to leave out each, `together` is the last one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tipbench.advise.scores import Scores
 from tipbench.advise.surveyed import NoJob, time_with
 from tipbench.engine import resume as resuming
 from tipbench.engine import run
-from tipbench.given.sides import AS_IT_IS, TOGETHER
+from tipbench.given.sides import AS_IT_IS
 from tipbench.given.survey import Survey, WayHere
 from tipbench.machine.controls import of_the_shell
 from tipbench.machine.limits import memory_bytes
@@ -44,7 +44,9 @@ from tipbench.report import html
 from tipbench.report.output import write_file
 from tipbench.report.result import Result
 from tipbench.report.results import results
+from tipbench.tip.pair import TOGETHER
 from tipbench.tip.wording import lines_of, plain
+from tipbench.verdict.rules import RULES
 
 ALONE, EACH_LEFT_OUT = "alone", "together-"
 
@@ -57,6 +59,9 @@ OF_SCORES, SCORES_S = 0.1, 120.0
 
 LEAST_S = 30.0
 """For a part, however little time is left."""
+
+LAUNCHES = RULES.looks.launches[0]
+"""That a verdict needs."""
 
 SHORT_S = 300.0
 """For a part, which then has shorter launches, of which more fit in, and memory only where time is left."""
@@ -134,14 +139,14 @@ class Advice:
     def _together(self, combination: Combination, until: float) -> tuple[Combination, int]:
         """The last combination that was measured, and the exit code."""
         whole, alone = self.folder / TOGETHER, self._candidates()
-        if whole.exists() or not self._fits(combination, self._place(1), OF_WHAT_IS_LEFT * _left(until)):
-            # To compile a model for a side without each member took all that was left.
-            combination = clear(combination, alone)
-            return combination, self._combined(whole, combination, _left(until), each=False)
         for number in count(1):
             place, is_one = self._place(number), len(combination) == 1
+            if not place.exists() and (whole.exists() or not self._fits(combination, until)):
+                combination = clear(combination, alone) if number == 1 else combination
+                return combination, self._combined(whole, combination, _left(until), each=False)
             code = self._combined(place, combination, _left(until) * (1.0 if is_one else OF_WHAT_IS_LEFT))
-            if code == 130 or is_one or not self._fits(combination, self._place(number + 1), until - time.monotonic()):
+            is_time = until - time.monotonic() > LEAST_S or any(part.exists() for part in self._after(place))
+            if code == 130 or is_one or not is_time:
                 break
             is_reached = bool(self._results(place))
             fewer = next_combination(combination, self._sides(place), alone) if is_reached else combination
@@ -151,9 +156,10 @@ class Advice:
             combination = fewer
         return combination, code
 
-    def _fits(self, combination: Combination, place: Path, left_s: float) -> bool:
-        """Whether a part is begun already, or there is time for a launch of it."""
-        return place.exists() or left_s >= max(LEAST_S, self._launch_s(combination))
+    def _fits(self, combination: Combination, until: float) -> bool:
+        """Whether there is time for as many launches as a verdict needs once members have left, with a side without
+        each of the others. To compile a model for each such side took all that was left."""
+        return len(combination) == 1 or self._launch_s(combination) <= (1 - OF_WHAT_IS_LEFT) * _left(until) / LAUNCHES
 
     def _launch_s(self, combination: Combination) -> float:
         """Seconds that a launch of these members together may take: twice as long as one of each alone, checks
@@ -181,12 +187,15 @@ class Advice:
         """In their order, whether they are there yet or not."""
         return [self.folder / ALONE, *map(self._place, range(1, len(self.survey.ways) + 1)), self.folder / TOGETHER]
 
+    def _after(self, place: Path) -> list[Path]:
+        parts = self._parts()
+        return parts[parts.index(place) + 1 :]
+
     def _measured(self, place: Path, budget_s: float, write: Callable[[Path], None]) -> int:
         """Begin the run of a part, or go on with it unless another has begun, to which it has led. Returns the exit
         code. write: writes the part's pairs into a folder. Raises NoJob."""
         file, pairs = results_file(place), place / "pairs"
-        parts = self._parts()
-        if file and any(part.exists() for part in parts[parts.index(place) + 1 :]):
+        if file and any(part.exists() for part in self._after(place)):
             return 0
         self._check_part(place, file)
         write(pairs)

@@ -16,14 +16,14 @@ import torch
 from tipbench.given.draws import draw_alike, shuffle_alike
 from tipbench.given.forms import GivenStep, job_of
 from tipbench.given.loop import GivenJob
-from tipbench.given.sides import AS_IT_IS, TOGETHER, GivenPair
+from tipbench.given.sides import AS_IT_IS, GivenPair
 from tipbench.given.survey import KNOWN
 from tipbench.given.target import function
 from tipbench.records.fields import converted
 from tipbench.suite.files import BENCHMARKS, load, makers
 from tipbench.tip.job import Job, MacroPair, in_fp64
 from tipbench.tip.mechanism import Count, Mechanism, stays
-from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip, variant
+from tipbench.tip.pair import TOGETHER, Claim, Equal, Pair, Step, Tip, variant
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.way import Way
 

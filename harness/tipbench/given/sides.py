@@ -12,8 +12,8 @@ from typing import Literal
 
 from tipbench.given.survey import Kind
 
-AS_IT_IS, TOGETHER = "as-it-is", "together"
-"""The tips of the pair that has the job on both sides, and of those of a combination."""
+AS_IT_IS = "as-it-is"
+"""The tip of the pair that has the job on both sides; that of a combination's is TOGETHER."""
 
 
 @dataclass(frozen=True)

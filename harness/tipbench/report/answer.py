@@ -33,8 +33,8 @@ from tipbench.report.gain import Gain
 from tipbench.report.measure import Effect, claim_of, effects
 from tipbench.report.result import Key, Result
 from tipbench.report.trained import trained
-from tipbench.report.ways import Way, lead_of, named, ways_of
-from tipbench.tip.pair import CONTROL, Claim
+from tipbench.report.ways import AS_IT_IS, Way, lead_of, named, ways_of
+from tipbench.tip.pair import CONTROL, TOGETHER, WITHOUT, Claim
 
 LONG_TRAINING, ENOUGH = 1000, 2
 """Steps to a target, and the trainings that need them: with fewer, its effect was measured on a toy."""
@@ -110,13 +110,31 @@ class Answer:
 
 
 def answers(runs: Sequence[Sequence[Result]]) -> list[Answer]:
-    """The answers on the tips of the last run, controls left out, in the order of KINDS, then by what they bring; of
-    tips that exclude each other, those that are not to be followed stand behind the one that is.
+    """The answers on the tips of the last run, controls and what tips bring together left out, in the order of KINDS,
+    then by what they bring; of tips that exclude each other, those that are not to be followed stand behind the one
+    that is.
 
     runs: results of runs of one machine with the same versions, in the order in which they were made. Of the earlier
     ones that counts which the last one has too, of the same code at the same sizes, and all whole jobs of tips of which
     the last one measured none.
     """
+    return _with_rivals([answer for answer in _all_answers(runs) if answer.tip != TOGETHER])
+
+
+def together(runs: Sequence[Sequence[Result]]) -> dict[str, str]:
+    """By workload, what tips bring together in its jobs, and which; nothing of a workload that has no such job. runs:
+    as of `answers`."""
+    made = [answer for answer in _all_answers(runs) if answer.tip == TOGETHER and answer.kind != IMPOSSIBLE]
+    return {answer.workload: _of_members(answer) for answer in made}
+
+
+def _of_members(answer: Answer) -> str:
+    members = [way.name.removeprefix(WITHOUT).replace("_", "-") for way in answer.ways if way.name.startswith(WITHOUT)]
+    price = f"; price: {answer.price}" if answer.price else ""
+    return f"{' + '.join(members)}: {'; '.join(gain.words for gain in answer.gains)}, against {AS_IT_IS}{price}"
+
+
+def _all_answers(runs: Sequence[Sequence[Result]]) -> list[Answer]:
     counting = _with_earlier_jobs(runs)
     tips: dict[str, list[Result]] = {}
     for result in counting[-1] if counting else ():
@@ -125,7 +143,7 @@ def answers(runs: Sequence[Sequence[Result]]) -> list[Answer]:
     effect_of = effects(counting)
     last = {result.run_id for result in runs[-1]} if runs else set()
     made = [answer for results in tips.values() for answer in _of_tip(results, effect_of, last)]
-    return _with_rivals(sorted(made, key=lambda answer: (KINDS.index(answer.kind), -answer.brings)))
+    return sorted(made, key=lambda answer: (KINDS.index(answer.kind), -answer.brings))
 
 
 def of_runs(made: Sequence[Answer]) -> str:

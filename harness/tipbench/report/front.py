@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tipbench.report.answer import Answer
 from tipbench.report.answer_kinds import ACTS, DEPENDS, IMPOSSIBLE, KINDS, SMALL, WORKLOADS
 from tipbench.report.gain import Gain
 from tipbench.report.ways import AS_IT_IS, Way
+from tipbench.tip.pair import TOGETHER
 
 SHORT = 6
 """Most lines that a cell shows of what to write. It holds no indentation."""
@@ -28,8 +29,11 @@ def count(made: Sequence[Answer]) -> dict[str, Any]:
     }
 
 
-def workloads(made: Sequence[Answer], address: Callable[[str], str]) -> list[dict[str, Any]]:
-    """By workload: rows with something to write, and by kind the other answers in a line each."""
+def workloads(
+    made: Sequence[Answer], together: Mapping[str, str], address: Callable[[str], str]
+) -> list[dict[str, Any]]:
+    """By workload: rows with something to write, by kind the other answers in a line each, and what the tips bring
+    together."""
     listed = []
     for workload in WORKLOADS:
         of_workload = [answer for answer in made if answer.workload == workload and answer.kind != IMPOSSIBLE]
@@ -44,7 +48,9 @@ def workloads(made: Sequence[Answer], address: Callable[[str], str]) -> list[dic
             for way in answer.harmful
         ]
         if of_workload:
-            listed.append({"name": workload, "rows": rows, "lines": lines, "harmful": harmful})
+            evidence = address(TOGETHER) if workload in together else ""
+            of_all = {"together": together.get(workload, ""), "evidence": evidence}
+            listed.append({"name": workload, "rows": rows, "lines": lines, "harmful": harmful, **of_all})
     return listed
 
 

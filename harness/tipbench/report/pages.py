@@ -19,7 +19,7 @@ from tipbench.records.fields import LARGEST
 from tipbench.records.record import PHASES, Run
 from tipbench.records.store import Notice
 from tipbench.report import front, markdown
-from tipbench.report.answer import answers
+from tipbench.report.answer import answers, together
 from tipbench.report.code_places import code_of
 from tipbench.report.evidence import facts, reason
 from tipbench.report.figures import sweeps, whole_jobs
@@ -108,7 +108,7 @@ def pages(
         controls=noise(controls),
         widening=_serial(runs[-1])["widening"],
         notices=[f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices],
-        workloads=front.workloads(made, lambda tip: address(names[tip])),
+        workloads=front.workloads(made, together(runs), lambda tip: address(names[tip])),
         impossible=front.impossible(made, lambda tip: address(names[tip])),
         folder=layout.below,
         figures=jobs,
@@ -232,6 +232,10 @@ def job_profiles(results: Sequence[Result]) -> list[dict[str, Any]]:
     return list(profiles.values())
 
 
+COUNTS, NOT_COUNTED = ("parameters", "flops", "bytes"), "not counted"
+"""What a job's profile counts. No counter sees the operations of a recurrent network's one kernel on a CPU."""
+
+
 def _profile(card: Mapping[str, float]) -> dict[str, Any]:
     from matplotlib.ticker import EngFormatter
 
@@ -239,7 +243,7 @@ def _profile(card: Mapping[str, float]) -> dict[str, Any]:
     step_s = sum(phases)
     in_units = EngFormatter(places=1)
     return {
-        **{name: str(in_units(card.get(name, 0.0))) for name in ("parameters", "flops", "bytes")},
+        **{name: str(in_units(card[name])) if card.get(name) else NOT_COUNTED for name in COUNTS},
         "step_s": step_s,
         "shares": " / ".join(f"{100 * phase / step_s:.0f}" for phase in phases) if step_s else "",
     }

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import functools
 import multiprocessing
+import os
 import re
 import resource
+import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -30,6 +32,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from tipbench.tip.reason import BLIND
 
 Step = Callable[[], Any]
+
+STDOUT = 1
 
 VIEWS = (
     *("alias", "as_strided", "chunk", "contiguous", "detach", "expand", "flatten", "narrow", "permute", "reshape"),
@@ -279,6 +283,23 @@ def low_precision_outputs(step: Step) -> int:
         return isinstance(output, torch.Tensor) and output.dtype in (torch.bfloat16, torch.float16)
 
     return over_modules(step, is_low)
+
+
+def bfloat16_kernels(step: Step) -> int:
+    """Kernels of oneDNN that one warm step runs and that multiply in bfloat16, by oneDNN's own log, which it prints."""
+    step()
+    output = os.dup(STDOUT)
+    with tempfile.TemporaryFile() as log:
+        os.dup2(log.fileno(), STDOUT)
+        try:
+            with torch.backends.mkldnn.verbose(torch.backends.mkldnn.VERBOSE_ON):
+                step()
+        finally:
+            os.dup2(output, STDOUT)
+            os.close(output)
+        log.seek(0)
+        run = [line.split(b",") for line in log if b",exec,cpu," in line]
+    return sum(any(b"bf16" in field or b"amx" in field for field in fields[:8]) for fields in run)
 
 
 def forward_passes(step: Step) -> int:

@@ -129,6 +129,17 @@ def bfloat16() -> Need:
     return Need("bfloat16 units", unmet)
 
 
+def amx() -> Need:
+    """A CPU with AMX, without which oneDNN multiplies float32 numbers as such, whatever it is allowed to do."""
+
+    def unmet(device: str) -> Reason | None:
+        import torch
+
+        return None if torch.cpu._is_amx_tile_supported() else Reason("needs.amx")
+
+    return Need("AMX", unmet)
+
+
 def tf32() -> Need:
     """GPUs whose tensor cores take float32 numbers, rounded to TF32: NVIDIA's from compute capability 8.0 on."""
 

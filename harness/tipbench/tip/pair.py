@@ -147,6 +147,9 @@ class Tip:
 CONTROL = "control"
 """Id of the tip that is none: both sides are identical, or differ by what was planted."""
 
+TOGETHER, WITHOUT = "together", "without_"
+"""Id of what is no tip either: several followed together. Its further variants, named after WITHOUT, leave out one."""
+
 
 @dataclass(frozen=True)
 class Variant:

@@ -140,6 +140,7 @@ NEEDS_SENTENCES = {
     "bfloat16-cpu": Sentence(
         "needs AVX512-BF16 or AMX, which multiply bfloat16", "run on a newer processor, or on a GPU"
     ),
+    "amx": Sentence("needs AMX, with which oneDNN multiplies in bfloat16", "run on an Intel Xeon with AMX"),
     "numa-nodes": Sentence("{found:NUMA node}; needs {wanted}", "run on a machine with several sockets"),
     "native": Sentence("{library} not found", "run `make native`"),
     "native-path": Sentence(

@@ -23,6 +23,7 @@ from torch.utils.data import IterableDataset
 from tipbench.given.command import GivenCommand
 from tipbench.given.draws import generators_used
 from tipbench.given.forms import GivenStep, job_of
+from tipbench.given.held import of_the_model
 from tipbench.given.loop import GivenJob
 from tipbench.given.pair import SETTLED, all_in_fp64, followed
 from tipbench.given.survey import Device, Kind, Survey
@@ -119,6 +120,11 @@ def survey(target: str) -> Survey:
         return calling("its step", lambda: _run(other.step))[0]  # type: ignore[no-any-return]
 
     other = built_again()
+    if isinstance(job, Job) and isinstance(other, Job) and (same := _in_common(job, other)):
+        raise BadJob(
+            f"{name}: it returns the same {same} each time it is called, so that one side of a comparison would change "
+            "the other: make all that it returns in the function, but for the data set"
+        )
     again = results_of(other)
     noise = None if again is None else _apart(outputs, again)
     if isinstance(job, GivenStep):
@@ -164,6 +170,14 @@ def _seeing_anomaly_mode(job: Job | GivenStep) -> Iterator[None]:
         watching.remove()
         if isinstance(job, GivenJob):
             job.anomaly_inside = any(seen) and not torch.is_anomaly_enabled()
+
+
+def _in_common(job: Job, other: Job) -> str:
+    """What two jobs made by one function share and must not; empty where they share nothing of the kind."""
+    if of_the_model(job, [other.model, other.optimizer]):
+        return "model or optimizer"
+    batches = getattr(job, "batches", None)
+    return "iterator of batches" if isinstance(batches, Iterator) and batches is getattr(other, "batches", None) else ""
 
 
 def _expect_epochs(name: str, job: Job, calling: Callable[[str, Callable[[], Any]], Any]) -> None:

@@ -16,7 +16,7 @@ from tipbench.records.record import LOADING
 from tipbench.suite.describe import unmet
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
 from tipbench.tip.job import Job, as_it_is
-from tipbench.tip.pair import CONTROL, to_write_untried
+from tipbench.tip.pair import CONTROL, TOGETHER, to_write_untried
 from tipbench.worker.ways import name_of, settings_of
 
 WORTH_TRYING, MUCH = 0.03, 0.3
@@ -32,7 +32,7 @@ def with_ways(survey: Survey, job: Job | GivenStep, built: Callable[[], Any] | N
     for file in pair_files(BENCHMARKS):
         module = load(file, BENCHMARKS)
         tip = getattr(module, "TIP", None)
-        if tip is None or tip.id == CONTROL:
+        if tip is None or tip.id in (CONTROL, TOGETHER):
             continue
         words = job.do if isinstance(job, GivenJob) else {}
         for way in getattr(module, "ON_ANY_JOB", ()):

@@ -1,0 +1,142 @@
+"""Multiply float32 numbers in bfloat16, on a CPU with AMX.
+
+oneDNN, which multiplies matrices and convolves on CPUs, can round float32 numbers to bfloat16 where it multiplies
+them, and add up in float32. Weights, activations and gradients stay float32, and so does every other operation: that is
+what distinguishes it from `autocast`, which casts tensors and has most operations work on 16 bits. oneDNN does so with
+AMX. On a CPU with AVX512-BF16 alone its log shows float32 kernels all the same (oneDNN 3.13).
+
+Why people write the baseline: it is the default.
+
+What to expect: faster matrix products and convolutions at 8 bits of precision, and nothing anywhere else. Casting takes
+time too, so small products gain nothing. Whether a training bears it is a question of its score, as with `amp`.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+
+from benchmarks.jobs.image_classification import RunResNet
+from benchmarks.jobs.language_model import RunEncoder, TrainGPT
+from tipbench.tip.words import (
+    Claim,
+    Equal,
+    Job,
+    Need,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    Way,
+    amx,
+    appears,
+    bfloat16_kernels,
+    flops,
+    torchvision,
+    within,
+)
+
+TIP = Tip(
+    id="bfloat16-products",
+    title="Multiply float32 numbers in bfloat16 on a CPU with AMX",
+    do='torch.backends.mkldnn.matmul.fp32_precision = "bf16"\ntorch.backends.mkldnn.conv.fp32_precision = "bf16"',
+    against="float32 in full precision",
+    guide=("M12",),
+    claim=Claim.FASTER,
+    mechanism=appears("kernels that multiply in bfloat16", bfloat16_kernels),
+    why_not="Rounding the operands takes time too: small products cost what bfloat16 saves.",
+)
+
+PARTS: Any = torch.backends.mkldnn
+"""Its type does not say that it has the parts `matmul` and `conv`."""
+
+
+@contextmanager
+def bfloat16_products() -> Iterator[None]:
+    """The tip, as long as it is in force."""
+    before = PARTS.matmul.fp32_precision, PARTS.conv.fp32_precision
+    PARTS.matmul.fp32_precision = PARTS.conv.fp32_precision = "bf16"
+    try:
+        yield
+    finally:
+        PARTS.matmul.fp32_precision, PARTS.conv.fp32_precision = before
+
+
+def in_bfloat16(job: Job) -> None:
+    """The tip, on any job; in a program of one's own it is two lines at the start."""
+    job.run = bfloat16_products()(job.run)  # type: ignore[method-assign]
+
+
+class _Products(Pair):
+    devices = ("cpu",)
+    needs: ClassVar[tuple[Need, ...]] = (amx(),)
+    equal = Equal.LOSSY
+    tolerance = 1e-2
+
+
+class MatrixProduct(_Products):
+    """The product of two square matrices."""
+
+    sizes = Sizes(dict(width=1024), M=dict(width=2048), test=dict(width=64))
+
+    def product(self, dtype: torch.dtype = torch.float32) -> Step:
+        width = self.size["width"]
+        a, b = (torch.randn(width, width).to(dtype) for _ in range(2))
+        return lambda: a @ b
+
+    def baseline(self) -> Step:
+        return self.product()
+
+    @within(bfloat16_products)
+    def optimized(self) -> Step:
+        return self.product()
+
+    def work(self) -> dict[str, int]:
+        return {"flops": flops(self.baseline())}
+
+    def reference(self) -> Step:
+        return self.product(torch.float64)
+
+
+class Convolution(_Products):
+    """A 3x3 convolution, forward only."""
+
+    sizes = Sizes(dict(batch=8, channels=64, pixels=56), M=dict(batch=32), test=dict(batch=2, channels=16, pixels=8))
+
+    def convolution(self, dtype: torch.dtype = torch.float32) -> Step:
+        channels, pixels = self.size["channels"], self.size["pixels"]
+        layer = nn.Conv2d(channels, channels, kernel_size=3, padding=1, bias=False).to(dtype).requires_grad_(False)
+        images = torch.randn(self.size["batch"], channels, pixels, pixels).to(dtype)
+        return lambda: layer(images)
+
+    def baseline(self) -> Step:
+        return self.convolution()
+
+    @within(bfloat16_products)
+    def optimized(self) -> Step:
+        return self.convolution()
+
+    def work(self) -> dict[str, int]:
+        return {"flops": flops(self.baseline())}
+
+    def reference(self) -> Step:
+        return self.convolution(torch.float64)
+
+
+class GPTTraining(_Products, TrainGPT, apply=in_bfloat16):
+    """Training a small GPT."""
+
+
+class EncoderInference(_Products, RunEncoder, apply=in_bfloat16):
+    """Running a small encoder over text."""
+
+
+class ResNetInference(_Products, RunResNet, apply=in_bfloat16):
+    """ResNet-18 run over JPEG files, loading included."""
+
+    needs = (amx(), torchvision())
+
+
+ON_ANY_JOB = (Way(switch=bfloat16_products, needs=(amx(),), devices=("cpu",), changes_numbers=True),)

@@ -1,0 +1,131 @@
+"""Update each parameter as soon as its gradient is there, and let the gradient go.
+
+A training step holds all gradients at once, which together are as large as the parameters, although each is needed
+only until its parameter is updated. With an optimizer for each parameter, whose step runs in the hook that autograd
+calls once the gradient is complete, the next gradient finds the memory of the last one free.
+
+Why people write the baseline: `loss.backward()` and `optimizer.step()` are two lines of every loop.
+
+What to expect: less memory, by nearly the size of the parameters, where they outweigh the activations; no change of
+results. There is no place left for what looks at all gradients at once, such as clipping their norm, accumulating
+gradients or a GradScaler. An optimizer for each parameter updates them one at a time, which costs time where they are
+small.
+
+After PyTorch's tutorial "How to save memory by fusing the optimizer step into the backward pass".
+"""
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from benchmarks.jobs.language_model import TrainGPT
+from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, falls
+
+
+def gradients_at_once(step: Step) -> int:
+    """The most gradients that the step of an optimizer finds."""
+    found = [0]
+
+    def look(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        found.append(sum(parameter.grad is not None for parameter in held))
+
+    watching = register_optimizer_step_pre_hook(look)
+    try:
+        step()
+    finally:
+        watching.remove()
+    return max(found)
+
+
+TIP = Tip(
+    id="optimizer-in-backward",
+    title="Update parameters in the backward pass",
+    do=(
+        "# for AdamW; optimizer.step() then finds no gradient, and nor does clipping\n"
+        'settings = {name: optimizer.param_groups[0][name] for name in ("lr", "betas", "eps", "weight_decay")}\n'
+        "alone = {parameter: torch.optim.AdamW([parameter], **settings) for parameter in model.parameters()}\n"
+        "for parameter in alone: "
+        "parameter.register_post_accumulate_grad_hook(lambda p: (alone[p].step(), alone[p].zero_grad()))"
+    ),
+    when="memory is short, and nothing needs all gradients at once",
+    guide=("M13",),
+    claim=Claim.LEANER,
+    mechanism=falls("gradients at once", gradients_at_once),
+    why_not="Gradients are as large as the parameters: little, where activations need most of the memory.",
+)
+
+
+def update_in_backward(model: nn.Module, optimizer: torch.optim.AdamW) -> None:
+    """Have every parameter updated as `optimizer`, whose own step finds nothing left to do, would update it."""
+    settings = {name: optimizer.param_groups[0][name] for name in ("lr", "betas", "eps", "weight_decay")}
+    alone: dict[torch.Tensor, torch.optim.AdamW] = {
+        parameter: torch.optim.AdamW([parameter], **settings) for parameter in model.parameters()
+    }
+
+    def update(parameter: torch.Tensor) -> None:
+        alone[parameter].step()
+        alone[parameter].zero_grad()
+
+    for parameter in alone:
+        parameter.register_post_accumulate_grad_hook(update)
+
+
+def optimizer_in_backward(job: Job) -> None:
+    """The tip, on a job that trains with AdamW."""
+    assert isinstance(job.optimizer, torch.optim.AdamW)
+    update_in_backward(job.model, job.optimizer)
+
+
+class LargeLayers(Pair):
+    """A step of training four large linear layers on few inputs."""
+
+    sizes = Sizes(dict(width=1024, batch=4), L=dict(width=4096), XL=dict(width=8192), test=dict(width=8))
+
+    def training(self, in_backward: bool) -> Step:
+        width = self.size["width"]
+        model = nn.Sequential(*(nn.Linear(width, width, device=self.device) for _ in range(4)))
+        inputs = torch.randn(self.size["batch"], width, device=self.device)
+        optimizer = torch.optim.AdamW(model.parameters(), eps=1e-5)
+        if in_backward:
+            update_in_backward(model, optimizer)
+
+        def step() -> nn.Module:
+            model(inputs).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            return model
+
+        return step
+
+    def baseline(self) -> Step:
+        return self.training(in_backward=False)
+
+    def optimized(self) -> Step:
+        return self.training(in_backward=True)
+
+
+class GPTTraining(TrainGPT, apply=optimizer_in_backward):
+    """Training a GPT on so few tokens at once that its parameters outweigh the activations."""
+
+    sizes = Sizes(
+        dict(layers=4, width=512, context=64, batch=1),
+        M=dict(layers=8, width=768),
+        L=dict(layers=12, width=1024, batch=4),
+        XL=dict(layers=24, width=2048),
+        test=dict(layers=1, width=16, context=16),
+    )
+
+    def step_of(self, job: Job) -> Step:
+        """A step after which no side holds gradients, so that parameters are what is compared."""
+        assert job.optimizer is not None
+        let_go = job.optimizer.zero_grad
+
+        def step() -> tuple[torch.Tensor, nn.Module]:
+            result: tuple[torch.Tensor, nn.Module] = job.step()
+            let_go()
+            return result
+
+        return step
