@@ -209,7 +209,7 @@ def test_a_callable_is_a_step() -> None:
         ("other_parameters", "no parameter of its optimizer has a gradient after a step"),
         ("nan", "after 2 steps output[0] holds NaN or infinity"),
         ("wrong_shape", "its step raised RuntimeError: "),
-        ("the_same_model", "it returns the same model or optimizer each time it is called, so that one side"),
+        ("the_same_model", "it returns the same model, or parts of it, each time it is called, so that one side"),
         ("the_same_iterator", "it returns the same iterator of batches each time it is called"),
         ("missing", "bad.py has no missing"),
         ("a_word", "a_word is a str; make it a function"),

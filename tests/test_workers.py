@@ -14,7 +14,7 @@ import numpy
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler, get_worker_info
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler, Subset, get_worker_info
 
 from tipbench.given.forms import job_of
 from tipbench.given.workers import NEXT_EPOCH, Compared, compared, follows_training
@@ -310,6 +310,15 @@ def test_data_that_the_model_has_a_hand_in_are_refused(by: Callable[[nn.Module],
 def test_a_model_that_only_a_method_names_is_found() -> None:
     assert look(ByGlobal, model=ENCODER).why_not.startswith("ENCODER is of the job's model")
     assert not look(ByGlobal).why_not, "another model may stay as it is"
+
+
+def test_what_a_training_sets_from_outside_is_no_data_for_workers() -> None:
+    class Scheduled(Numbers):
+        def set_epoch(self, epoch: int) -> None:
+            self.epoch = epoch
+
+    why_not = look(lambda: Subset(Scheduled(), range(ITEMS))).why_not
+    assert why_not.startswith("Subset.dataset has a method set_epoch: what the training changes by it")
 
 
 def test_an_open_file_is_named_and_one_that_workers_open_is_allowed(tmp_path: Path) -> None:

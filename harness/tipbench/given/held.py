@@ -37,6 +37,9 @@ HANDLES = {"h5py": "an open h5py file", "sqlite3": "a database's connection", "l
 
 GENERATORS = (random.Random, numpy.random.Generator, numpy.random.RandomState, torch.Generator)
 
+SETTERS = ("set_epoch", "set_stage", "set_phase", "set_step", "set_level", "set_difficulty")
+"""Methods that a training calls between its epochs, which no measurement of single steps does."""
+
 INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -54,6 +57,10 @@ def shared_by_workers(job: Job) -> str:
             return f"{path} is {what}, which workers would share: open it at the first item, in the worker"
         if isinstance(value, GeneratorType):
             return f"{path} is a generator, and every worker would go on with a copy of its own"
+        if _has_own_names(value) and (setters := [name for name in SETTERS if hasattr(type(value), name)]):
+            return (
+                f"{path} has a method {setters[0]}: what the training changes by it, workers that are kept do not see"
+            )
     return ""
 
 

@@ -23,7 +23,6 @@ from torch.utils.data import IterableDataset
 from tipbench.given.command import GivenCommand
 from tipbench.given.draws import generators_used
 from tipbench.given.forms import GivenStep, job_of
-from tipbench.given.held import of_the_model
 from tipbench.given.loop import GivenJob
 from tipbench.given.pair import SETTLED, all_in_fp64, followed
 from tipbench.given.survey import Device, Kind, Survey
@@ -174,8 +173,11 @@ def _seeing_anomaly_mode(job: Job | GivenStep) -> Iterator[None]:
 
 def _in_common(job: Job, other: Job) -> str:
     """What two jobs made by one function share and must not; empty where they share nothing of the kind."""
-    if of_the_model(job, [other.model, other.optimizer]):
-        return "model or optimizer"
+    numbers = {parameter.data_ptr() for parameter in job.model.parameters()} - {0}
+    if any(parameter.data_ptr() in numbers for parameter in other.model.parameters()):
+        return "model, or parts of it,"
+    if job.optimizer is not None and job.optimizer is other.optimizer:
+        return "optimizer"
     batches = getattr(job, "batches", None)
     return "iterator of batches" if isinstance(batches, Iterator) and batches is getattr(other, "batches", None) else ""
 
