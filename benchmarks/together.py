@@ -34,9 +34,12 @@ TIP = Tip(
     title="Follow several tips together",
     guide=(),
     claim=Claim.FASTER,
-    ways=dict.fromkeys(
-        ("without_amp", "without_channels_last", "without_compile_modes", "without_fused_optimizer"), ""
-    ),
+    ways={
+        "without_amp": "",
+        "without_channels_last": "",
+        "without_compile_modes": "",
+        "without_fused_optimizer": "",
+    },
     once="compiling",
     mechanism=changes("operations dispatched", operations),
     no_micro="operations alone show nothing of what tips take from one another",

@@ -195,6 +195,13 @@ def test_what_a_single_change_costs_once_is_said_or_that_it_is_not_known() -> No
     assert after_the_change((3.05, 3.0)) == ""
 
 
+def test_what_to_write_in_several_lines_is_shown_in_one_line() -> None:
+    code = "# of equal settings in one group\nfor group in groups: group.update(fused=True)\noptimizer.step()"
+    survey = replace(SURVEY, ways=[replace(way("a"), do=code), *SURVEY.ways[1:]])
+    shown = "(of equal settings in one group) for group in groups: group.update(fused=True) then optimizer.step()"
+    assert lines(replace(together(1.5, a=1.5), survey=survey))[3] == f"  {shown}"
+
+
 def test_of_changes_that_take_nothing_once_no_first_steps_are_compared() -> None:
     """The first steps of two processes differed by 0.2 s, which was said to be the price of a number of threads."""
     outcome = replace(together(1.5, a=1.5), sides={"optimized": speedup(1.5, once=(9.0, 2.0))})

@@ -48,7 +48,7 @@ TIP = Tip(
         'settings = {name: optimizer.param_groups[0][name] for name in ("lr", "betas", "eps", "weight_decay")}\n'
         "alone = {parameter: torch.optim.AdamW([parameter], **settings) for parameter in model.parameters()}\n"
         "for parameter in alone: "
-        "parameter.register_post_accumulate_grad_hook(lambda p: (alone[p].step(), alone[p].zero_grad()))"
+        "parameter.register_post_accumulate_grad_hook(lambda p: alone[p].step() or alone[p].zero_grad())"
     ),
     when="memory is short, and nothing needs all gradients at once",
     guide=("M13",),
@@ -82,7 +82,7 @@ def optimizer_in_backward(job: Job) -> None:
 class LargeLayers(Pair):
     """A step of training four large linear layers on few inputs."""
 
-    sizes = Sizes(dict(width=1024, batch=4), L=dict(width=4096), XL=dict(width=8192), test=dict(width=8))
+    sizes = Sizes(dict(width=1024, batch=4), L=dict(width=4096), XL=dict(width=7168), test=dict(width=8))
 
     def training(self, in_backward: bool) -> Step:
         width = self.size["width"]
@@ -114,7 +114,7 @@ class GPTTraining(TrainGPT, apply=optimizer_in_backward):
         dict(layers=4, width=512, context=64, batch=1),
         M=dict(layers=8, width=768),
         L=dict(layers=12, width=1024, batch=4),
-        XL=dict(layers=24, width=2048),
+        XL=dict(layers=16),
         test=dict(layers=1, width=16, context=16),
     )
 

@@ -134,7 +134,7 @@ def changes(outcome: Outcome) -> list[str]:
 
 
 def _do(outcome: Outcome) -> dict[str, str]:
-    return {name: way.do.rstrip(":") for name, way in outcome.survey.by_name.items()}
+    return {name: way.in_a_line for name, way in outcome.survey.by_name.items()}
 
 
 def _not_confirmed(outcome: Outcome) -> list[str]:
@@ -168,7 +168,7 @@ def _excluded(outcome: Outcome) -> list[str]:
     """What pays alone and is not among the members because it changes results."""
     alone, sentences = by_name(outcome), []
     for way in outcome.survey.ways:
-        name, do = way.name, way.do.rstrip(":")
+        name, do = way.name, way.in_a_line
         if not way.changes_numbers or name not in alone or alone[name].verdict != "faster":
             continue
         if name in outcome.members or name in outcome.left_out or outcome.scores.keeps(name):

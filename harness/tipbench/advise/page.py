@@ -224,7 +224,7 @@ def _not_tried(survey: Survey) -> dict[str, str]:
     titles: dict[str, list[str]] = {}
     for way in survey.ways:
         if way.why_not:
-            title = f"{way.title} ({way.do})" if way.tip in tried else way.title
+            title = f"{way.title} ({way.in_a_line})" if way.tip in tried else way.title
             titles.setdefault(way.why_not, []).append(title)
     return {why: "; ".join(dict.fromkeys(listed)) for why, listed in titles.items()}
 
@@ -243,7 +243,7 @@ def _answers(outcome: Outcome) -> list[Answer]:
         of_tip = [result for result in measured if result.tip == answer.tip]
         ways = sides_alone(outcome.survey)[answer.tip]
         wrong = {result.variant: beyond_its_phase(outcome.survey, ways[result.variant], result) for result in of_tip}
-        if why := "; ".join(f"{ways[side].do.rstrip(':')} {wrong}" for side, wrong in wrong.items() if wrong):
+        if why := "; ".join(f"{ways[side].in_a_line} {wrong}" for side, wrong in wrong.items() if wrong):
             listed.append(replace(answer, kind=UNCLEAR, answer=UNCLEAR, do="", gain=why))
         elif any(result.is_measured for result in of_tip):
             gain = _gains(answer, outcome.survey, of_tip)
@@ -266,7 +266,7 @@ def _with_the_changes(answer: Answer, outcome: Outcome) -> Answer:
         return answer
     left_out = [outcome.left_out[name] for name in ways if name in outcome.left_out]
     why_not = [f"{inverse_of(result)} on top of the changes" for result in left_out]
-    taken = {all_ways[name].one_of: all_ways[name].do for name in outcome.members if all_ways[name].one_of}
+    taken = {all_ways[name].one_of: all_ways[name].in_a_line for name in outcome.members if all_ways[name].one_of}
     why_not += [f"cannot be used with {taken[way.one_of]}" for way in ways.values() if way.one_of in taken]
     if answer.kind == USE and why_not:
         return replace(answer, kind=DO_NOT, answer=DO_NOT, do="", gain=f"{why_not[0]}; alone {answer.gain}")
@@ -293,7 +293,7 @@ def _gains(answer: Answer, survey: Survey, of_tip: Sequence[Result]) -> str:
     ways = sides_alone(survey)[answer.tip]
     if len(ways) == 1:
         return "; ".join([*(gain.brought for gain in answer.gains), *answer.remarks]) or answer.gain
-    do = {side: way.do.rstrip(":") for side, way in ways.items()}
+    do = {side: way.in_a_line for side, way in ways.items()}
     return "; ".join(f"{do[result.variant]}: {speedup_of(result)}" for result in of_tip if result.variant in do)
 
 

@@ -59,6 +59,13 @@ class WayHere:
     proof: str = ""
     takes_once: bool = False
 
+    @property
+    def in_a_line(self) -> str:
+        """What to write, its comments in brackets."""
+        lines = self.do.rstrip(":").split("\n")
+        shown = (f"({line.lstrip('# ')}) " if line.startswith("#") else f"{line} then " for line in lines)
+        return "".join(shown).removesuffix(" then ").rstrip()
+
 
 @dataclass(frozen=True)
 class Survey:
