@@ -129,9 +129,12 @@ def together(runs: Sequence[Sequence[Result]]) -> dict[str, str]:
 
 
 def _of_members(answer: Answer) -> str:
-    members = [way.name.removeprefix(WITHOUT).replace("_", "-") for way in answer.ways if way.name.startswith(WITHOUT)]
+    ways = [way for way in answer.ways if way.name.startswith(WITHOUT)]
+    members = {way.name.removeprefix(WITHOUT).replace("_", "-"): way for way in ways}
+    left_out = [f"without {name} {way.extreme}" for name, way in members.items() if way.extreme]
+    gains = "; ".join(gain.words for gain in answer.gains) + (f" ({', '.join(left_out)})" if left_out else "")
     price = f"; price: {answer.price}" if answer.price else ""
-    return f"{' + '.join(members)}: {'; '.join(gain.words for gain in answer.gains)}, against {AS_IT_IS}{price}"
+    return f"{' + '.join(members)}: {gains}, against {AS_IT_IS}{price}"
 
 
 def _all_answers(runs: Sequence[Sequence[Result]]) -> list[Answer]:
