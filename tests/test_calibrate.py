@@ -137,7 +137,7 @@ def discovered() -> dict[Path, Discovery]:
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, discovered: dict[Path, Discovery]) -> Here:
     made = Here(tmp_path)
-    monkeypatch.setattr(running, "discover", lambda folder, *_: discovered[folder])
+    monkeypatch.setattr(running, "discover", lambda folder, *_, **__: discovered[folder])
     monkeypatch.setattr(running, "run", made.run)
     return made
 
