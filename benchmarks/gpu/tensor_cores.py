@@ -64,7 +64,7 @@ CUDNN: Any = torch.backends.cudnn
 
 @contextmanager
 def precision(of: Any, value: str) -> Iterator[None]:
-    """With float32 numbers computed as `value`, "ieee" or "tf32". of: a part of torch.backends, such as cudnn.conv."""
+    """With float32 numbers computed as `value`, such as "tf32". of: a part of torch.backends, such as cudnn.conv."""
     before = of.fp32_precision
     of.fp32_precision = value
     try:

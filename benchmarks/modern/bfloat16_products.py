@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
+from benchmarks.gpu.tensor_cores import precision
 from benchmarks.jobs.image_classification import RunResNet
 from benchmarks.jobs.language_model import RunEncoder, TrainGPT
 from tipbench.tip.words import (
@@ -56,12 +57,8 @@ PARTS: Any = torch.backends.mkldnn
 @contextmanager
 def bfloat16_products() -> Iterator[None]:
     """The tip, as long as it is in force."""
-    before = PARTS.matmul.fp32_precision, PARTS.conv.fp32_precision
-    PARTS.matmul.fp32_precision = PARTS.conv.fp32_precision = "bf16"
-    try:
+    with precision(PARTS.matmul, "bf16"), precision(PARTS.conv, "bf16"):
         yield
-    finally:
-        PARTS.matmul.fp32_precision, PARTS.conv.fp32_precision = before
 
 
 def in_bfloat16(job: Job) -> None:
