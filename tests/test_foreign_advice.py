@@ -232,7 +232,8 @@ def test_what_is_taken_away_runs_nothing_of_a_jobs_name(tmp_path: Path) -> None:
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     assert "open" not in {ast.unparse(call.func) for call in calls}
     exports = (tmp_path / "tuned.env").read_text().splitlines()
-    assert exports == ["export MALLOC_TRIM_THRESHOLD_=1", "export LD_PRELOAD=/lib/libx.so"]
+    kept = "export MALLOC_MMAP_THRESHOLD_=17179869184"
+    assert exports == ["export MALLOC_TRIM_THRESHOLD_=1", kept, "export LD_PRELOAD=/lib/libx.so"]
 
 
 # ---- each field by any other value ----

@@ -19,6 +19,8 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler, Subs
 from tipbench.given.forms import job_of
 from tipbench.given.workers import NEXT_EPOCH, Compared, compared, follows_training
 from tipbench.tip.job import Job
+from tipbench.tip.needs import available_cores
+from tipbench.tip.way import loading_with_few_workers
 
 ITEMS, BATCH = 24, 4
 
@@ -338,3 +340,14 @@ def test_what_raises_in_a_worker_alone_is_told() -> None:
         return torch.stack(items)
 
     assert look(Numbers, collate_fn=collate).why_not == "with workers loading raises LookupError: no such key"
+
+
+def test_more_workers_are_tried_where_there_are_fewer_than_cores() -> None:
+    """Loading took 75 % of a step with one worker, and nothing was tried, as there were workers already."""
+
+    def why_not(**loading: Any) -> str:
+        return loading_with_few_workers(Job(nn.Identity(), Numbers(), torch.device("cpu"), **loading))
+
+    assert why_not() == ""
+    assert why_not(num_workers=available_cores() - 1) == ""
+    assert why_not(num_workers=available_cores()) == "the DataLoader has a worker for each core already"

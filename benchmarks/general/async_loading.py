@@ -32,7 +32,7 @@ from tipbench.tip.words import (
     Way,
     available_cores,
     falls,
-    loading_in_this_process,
+    loading_with_few_workers,
     on_cpu,
     rises,
     started_children,
@@ -126,7 +126,7 @@ def keep_workers(job: Job) -> None:
 ON_ANY_JOB = (
     Way(
         partial(async_loading, num_workers=CORES),
-        loading_in_this_process,
+        loading_with_few_workers,
         do=TIP.do.format(num_workers=CORES),
         phase="loading",
         loads_elsewhere=True,

@@ -13,6 +13,7 @@ from tipbench.advise.pairs import sides_alone
 from tipbench.advise.scores import Scores
 from tipbench.given.survey import Survey
 from tipbench.machine.activity import OCCUPIED, mostly_beside
+from tipbench.machine.controls import HEAP
 from tipbench.records.record import Run
 from tipbench.report.gain import further
 from tipbench.report.price import more_memory
@@ -223,6 +224,18 @@ def price(outcome: Outcome) -> str:
     what = "This change costs" if len(outcome.members) == 1 else "Together the changes cost"
     cached = " Compile caches were empty: a later run finds there what is compiled, and starts sooner." if once else ""
     return f"{what} {', and '.join(listed)}.{cached}"
+
+
+def heap(outcome: Outcome) -> str:
+    """That the changes bring so much where glibc keeps its heap; empty where they set their own allocator."""
+    ways = [outcome.survey.by_name[name] for name in outcome.members]
+    own = any(HEAP.keys() & way.env.keys() or "malloc" in "".join(way.preload) for way in ways)
+    if own or not pays(outcome) or outcome.survey.device != "cpu":
+        return ""
+    return (
+        f"Set {' and '.join(f'{name}={value}' for name, value in HEAP.items())} too: both sides had them, and "
+        "tuned.env has. Without, a process may map its large temporaries anew at each step, and the changes bring less, or cost."
+    )
 
 
 def by_name(outcome: Outcome) -> dict[str, Result]:

@@ -14,6 +14,7 @@ from tipbench.advise.outcome import (
     by_name,
     changes,
     conclusion,
+    heap,
     interplay,
     inverse_of,
     pays,
@@ -101,7 +102,7 @@ def lines(outcome: Outcome) -> list[str]:
     listed = _answers(outcome)
     width = max((len(plain(answer.answer)) for answer in listed), default=0)
     tips = [f"{plain(answer.answer):<{width}}  {plain(answer.title)}: {plain(answer.gain)}" for answer in listed]
-    together = [f"  {line}" for line in (*changes(outcome), interplay(outcome), price(outcome)) if line]
+    together = [f"  {line}" for line in (*changes(outcome), interplay(outcome), price(outcome), heap(outcome)) if line]
     return [headline(outcome.survey), *ceilings(outcome), "", conclusion(outcome), *together, "", *tips]
 
 
@@ -211,7 +212,9 @@ def markdown(outcome: Outcome) -> str:
         machine=machine_words(outcome.alone.machine),
         versions=versions(outcome.alone.machine),
         changes=changes(outcome),
-        remarks=[line for line in (interplay(outcome), price(outcome), " ".join(ceilings(outcome))) if line],
+        remarks=[
+            line for line in (interplay(outcome), price(outcome), heap(outcome), " ".join(ceilings(outcome))) if line
+        ],
         same_code=same_code,
         warnings=[*slow(survey), *_of_comparing(survey)],
         not_tried=_not_tried(survey),

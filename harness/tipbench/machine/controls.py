@@ -12,8 +12,10 @@ from tipbench.machine import native
 from tipbench.tip.process import ProcessSettings
 
 HEAP_KEPT = str(1 << 34)
-"""16 GiB, above any tensor in the suite, for both of glibc's thresholds: see "glibc keeps its heap" in
-harness/decisions.md."""
+"""16 GiB, above any tensor in the suite."""
+
+HEAP = {"MALLOC_TRIM_THRESHOLD_": HEAP_KEPT, "MALLOC_MMAP_THRESHOLD_": HEAP_KEPT}
+"""Both of glibc's thresholds: see "glibc keeps its heap" in harness/decisions.md."""
 
 FOREIGN = (
     "OMP_",
@@ -62,9 +64,8 @@ NETWORK = (
 
 def controls(threads: int) -> dict[str, str]:
     """What is set for every worker; `threads` is torch's own default here, made explicit. With the caller's NETWORK."""
-    heap = {"MALLOC_TRIM_THRESHOLD_": HEAP_KEPT, "MALLOC_MMAP_THRESHOLD_": HEAP_KEPT}
     network = {name: os.environ[name] for name in NETWORK if name in os.environ}
-    return {**heap, "OMP_NUM_THREADS": str(threads), "PYTHONHASHSEED": "0", **network}
+    return {**HEAP, "OMP_NUM_THREADS": str(threads), "PYTHONHASHSEED": "0", **network}
 
 
 def read_by_torch() -> dict[str, str]:

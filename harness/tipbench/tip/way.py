@@ -16,7 +16,7 @@ from torch.utils.data import IterableDataset
 
 from tipbench.tip.job import Job, as_it_is
 from tipbench.tip.mechanism import Mechanism
-from tipbench.tip.needs import Need
+from tipbench.tip.needs import Need, available_cores
 from tipbench.tip.process import ProcessSettings
 
 SHORT_EPOCH = 64
@@ -103,10 +103,9 @@ def loading_with_a_loader(job: Job) -> str:
     return "" if job.data is not None else "the batches do not come from a DataLoader"
 
 
-def loading_in_this_process(job: Job) -> str:
-    return loading_with_a_loader(job) or (
-        "the DataLoader has workers already" if job.loading.get("num_workers") else ""
-    )
+def loading_with_few_workers(job: Job) -> str:
+    enough = job.loading.get("num_workers", 0) >= available_cores()
+    return loading_with_a_loader(job) or ("the DataLoader has a worker for each core already" if enough else "")
 
 
 def loading_in_workers(job: Job) -> str:
