@@ -26,9 +26,10 @@ from benchmarks.gpu.create_on_device import MaskedGPT
 from benchmarks.jobs.digits import digits, network
 from benchmarks.jobs.images import DEVIATION, MEAN
 from benchmarks.jobs.language_model import GPT, gpt_blocks, language_model
+from benchmarks.jobs.lessons import STEPS
 from benchmarks.jobs.sequences import LSTMReader, line_vectors
-from benchmarks.training.batch_size import RATES
-from benchmarks.training.one_cycle import BATCH, CYCLE_RATE, STEP_RATE
+from benchmarks.training import one_cycle
+from benchmarks.training.batch_size import RATES, SMALL
 from tests.written import executed, follow, names_of, read, value_of
 from tipbench.tip.job import Job, as_it_is
 from tipbench.tip.pair import Pair, Step, Variant
@@ -196,18 +197,27 @@ def with_a_running_sum(pair: Any, variant: Variant, text: str) -> Step:
     return step
 
 
-RATES_OF_CYCLES = {"optimized": CYCLE_RATE, "step_lr": STEP_RATE}
+def in_a_lesson(pair: Any, variant: Variant, text: str) -> Step:
+    """Training as a job, which the pair has in a loop of its own."""
+    schedule = one_cycle.one_cycle if variant.name == "optimized" else getattr(one_cycle, variant.name)
+    rate, lesson, epochs, batch = pair.rates[schedule].chosen, pair.lesson, 15, pair.size["batch"]
+    model = lesson.network()
+    data = TensorDataset(*lesson.samples(STEPS // epochs * batch))
+    job = Job(model, data, optimizer=lesson.optimizer(model, rate), batch_size=batch)
+    job.loss = lesson.loss
+    follow(text, job, rate=rate, epochs=epochs)
+    return job.step
 
 
 def on_digits(pair: Any, variant: Variant, text: str) -> Step:
     """Training as a job, which the pair has in a loop of its own."""
     images, labels, _, _ = digits()
-    batch = variant.arguments.get("batch", BATCH)
-    rate = (RATES[batch] if variant.arguments else RATES_OF_CYCLES[variant.name]).chosen
+    batch = variant.arguments["batch"]
+    rate = RATES[batch].chosen
     model = network(16)
     optimizer = SGD(model.parameters(), rate, momentum=0.9)
-    job = Job(model, TensorDataset(images, labels), optimizer=optimizer, batch_size=BATCH, shuffle=True, drop_last=True)
-    follow(text, job, rate=rate, epochs=4)
+    job = Job(model, TensorDataset(images, labels), optimizer=optimizer, batch_size=SMALL, shuffle=True, drop_last=True)
+    follow(text, job, rate=rate)
 
     def loss() -> torch.Tensor:
         returned = job.step()
@@ -309,7 +319,7 @@ FOLLOWING: Mapping[str, Following] = {
     "create-on-device": in_forward,
     "pad-sizes": as_first_and_last_layer,
     "avoid-sync": with_a_running_sum,
-    "one-cycle": on_digits,
+    "one-cycle": in_a_lesson,
     "batch-size": on_digits,
     "preallocate": before_each_epoch,
     "no-sync": accumulating,

@@ -12,8 +12,10 @@ from torch.utils.data import TensorDataset
 from tests.made_up import info, measured, run
 from tipbench.records.record import PHASES
 from tipbench.report import render
-from tipbench.tip.job import Job
+from tipbench.tip.job import Job, MacroPair
 from tipbench.worker import job_card as job_card_file
+from tipbench.worker.checks import expect_little_loading
+from tipbench.worker.failed import Failed
 from tipbench.worker.job_card import bytes_moved, job_card, phases_of
 
 BATCH, WIDTH, CLASSES = 4, 8, 3
@@ -101,3 +103,21 @@ def test_a_job_is_shown_once_with_all_its_pairs() -> None:
     row = "| TrainGPT | batch 32 | 5.0 M | 17.5 G | 800.0 M | 10.0 s | 10 / 20 / 50 / 20 | made-up.One, made-up.Two |"
     assert text.count("| TrainGPT |") == text.count(row) == 1
     assert "## The jobs" not in render(run(records[1:]), [], "md").decode()
+
+
+@pytest.mark.parametrize(
+    ("loading", "loads", "refused"), [(0.9, False, True), (0.05, False, False), (0.9, True, False)]
+)
+def test_a_job_that_a_card_waits_for_fails_by_name(loading: float, loads: bool, refused: bool) -> None:
+    """On an H200 a ResNet's step was 98 % decoding, whatever the tip was about."""
+
+    class AnyJob(MacroPair):
+        pass
+
+    AnyJob.loads = loads
+    phases = dict(zip(PHASES, (loading, 1 - loading, 0.0, 0.0), strict=True))
+    if not refused:
+        expect_little_loading(AnyJob, phases)
+        return
+    with pytest.raises(Failed, match="loading takes 90 % of a step on this card"):
+        expect_little_loading(AnyJob, phases)

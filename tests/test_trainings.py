@@ -6,25 +6,34 @@ import math
 import random
 import statistics
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import torch
 
-from benchmarks.gpu import amp
-from benchmarks.jobs.digits import Recipe, Tuned
+from benchmarks.jobs import lessons
+from benchmarks.jobs.digits import Recipe
+from benchmarks.jobs.tuning import Tuned
 from benchmarks.training import batch_size, grad_clipping, one_cycle
-from tests.made_up import info, measured, run, trainings
+from tests.made_up import info, measured, run, tip, trainings
+from tipbench.engine import trainings as counting
+from tipbench.engine.handle import WorkerFailed, WorkerHandle
+from tipbench.engine.trainings import WholeTrainings
 from tipbench.records.fields import MalformedRecord, converted
 from tipbench.records.record import Record, Trainings
+from tipbench.report.measure import effects
 from tipbench.report.results import results
 from tipbench.report.trained import in_full, in_short, trained
+from tipbench.suite import shipped as shipping
+from tipbench.suite.discover import discover
 from tipbench.suite.files import BENCHMARKS
-from tipbench.tip.pair import Pair, variants
-from tipbench.tip.training import SET_ASIDE
+from tipbench.tip.pair import Claim, Pair, variants
+from tipbench.tip.reason import Reason
+from tipbench.tip.training import SET_ASIDE, Trained
 from tipbench.verdict.pooling import Mean
-from tipbench.verdict.trainings import expected_steps, fewer_steps, product, score_change
+from tipbench.verdict.trainings import expected_steps, fewer_steps, go_alike, product, score_change
 from tipbench.worker import checks
 from tipbench.worker.failed import Failed
 from tipbench.worker.guard import Guard
@@ -95,6 +104,94 @@ def test_scores_are_compared_training_by_training() -> None:
     assert score_change(before, replace(before, scores=(0.6, None, 0.8, 0.9))) is None
 
 
+@pytest.mark.parametrize(
+    ("steps", "score", "alike"), [(590, 0.98, True), (700, 0.98, False), (600, 0.5, False), (600, None, False)]
+)
+def test_a_training_goes_like_known_ones_in_steps_and_score(steps: int, score: float | None, alike: bool) -> None:
+    known = trainings(baseline=(590, 600, 610, 595, 605, 600, 600, 600), optimized=(1,) * 8)["baseline"]
+    further = replace(known, seeds=(9,), steps=(steps,), reached=(True,), scores=(score,))
+    assert go_alike(further, known) == alike
+    assert not go_alike(replace(further, batch=7), known)
+
+
+# ---- those that the suite ships ----
+
+
+def test_trainings_are_known_by_the_code_that_they_run(tmp_path: Path) -> None:
+    file = tmp_path / "made_up.py"
+
+    def code(text: str) -> str:
+        file.write_text(text)
+        shipping._names.cache_clear()
+        return shipping.training_code(file, "Counted")
+
+    text = "RATE = 0.1\ndef used():\n    'Says.'\n    return RATE\n\nclass Counted:\n    'Says.'\n    rate = used()\n"
+    before = code(text)
+    assert code(text.replace("'Says.'", "'Says more.'  # and more") + "def other():\n    return 1\n") == before
+    assert code(text.replace("0.1", "0.2")) != before
+    assert code(text.replace("return RATE", "return 2 * RATE")) != before
+    suite = "from benchmarks.jobs.tuning import {}\nclass Counted:\n    rate = {}((1, 2, 3), 2)\n"
+    assert code(suite.format("Tuned", "Tuned")) != code(suite.format("geometric", "geometric"))
+
+
+def test_all_trainings_that_the_suite_ships_are_of_its_code_as_it_is() -> None:
+    """Otherwise each run would count them itself, which takes it minutes: python -m tests.count_trainings"""
+    pairs = [pair for pair in discover(BENCHMARKS, "cpu").pairs if pair.training_code]
+    assert pairs
+    assert [pair.name for pair in pairs if not shipping.shipped(pair)] == []
+
+
+class Answering:
+    """Stands for a worker whose trainings all take so many steps, or fail if that is none."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps, self.counts = steps, list[int | None]()
+
+    def ask(self, request: str, variant: str, seed: int, count: int | None) -> dict[str, Any]:
+        assert request == "trained"
+        self.counts.append(count)
+        if self.steps == 0:
+            raise WorkerFailed(Reason("step-raised", {"where": variant}, "made up"), variant)
+        many = count or 3
+        found = trainings(baseline=(self.steps,) * many, optimized=(1,) * many)["baseline"]
+        return dict(asdict(found), seeds=list(range(seed, seed + many)))
+
+
+@pytest.mark.parametrize(
+    ("steps", "counts", "kept"), [(600, [1], True), (900, [1, 1, None, None], False), (0, [1, None], False)]
+)
+def test_shipped_trainings_count_where_one_more_goes_like_them(
+    steps: int, counts: list[int | None], kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = trainings(baseline=(590, 600, 610, 600), optimized=(595, 600, 605, 600))
+    monkeypatch.setattr(counting, "shipped", lambda info: known)
+    worker, ended = Answering(steps), list[str]()
+    whole = WholeTrainings(info(), lambda variant: cast("WorkerHandle", worker), ended.append)
+    if steps == 0:
+        assert len(ended) == 1
+        with pytest.raises(WorkerFailed):
+            whole.of("baseline")
+    else:
+        sides = [whole.of("baseline"), whole.of("optimized")]
+        assert [side is not None and side.shipped for side in sides] == [kept, kept]
+    assert worker.counts == counts
+
+
+def test_trainings_that_the_suite_ships_count_once_for_all_runs_of_a_machine() -> None:
+    steps = (590, 640, 700, 610), (290, 330, 300, 350)
+    own = trainings(baseline=steps[0], optimized=steps[1])
+    shipped = {name: replace(side, shipped=True) for name, side in own.items()}
+
+    def width(sides: dict[str, Trainings], runs: int) -> float:
+        record = measured(info(tip=tip(claim=Claim.FEWER_STEPS)), {"optimized": 0.1}, trainings=sides)
+        (effect,) = effects([results(run([record]))] * runs).values()
+        assert effect.mean is not None
+        low, high = effect.mean.interval()
+        return high - low
+
+    assert width(shipped, 3) == width(shipped, 1) == width(own, 1) > width(own, 3)
+
+
 # ---- what is shown ----
 
 
@@ -156,16 +253,17 @@ def test_a_field_that_is_not_known_is_refused() -> None:
 
 @pytest.mark.slow
 def test_a_worker_trains_both_sides_from_the_same_seeds_that_no_tuning_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    watched = Guard(Path(one_cycle.__file__), BENCHMARKS, "DigitsTraining", CPU, one_cycle.DigitsTraining.sizes.on("S"))
+    sizes = batch_size.DigitsTraining.sizes.on("S")
+    watched = Guard(Path(batch_size.__file__), BENCHMARKS, "DigitsTraining", CPU, sizes)
     monkeypatch.setattr(watched.pair_class, "trainings", 2)
     threads = torch.get_num_threads()
-    sides = {
-        name: converted(checks.trained(watched, name, 5), Trainings) for name in ("baseline", "optimized", "step_lr")
-    }
+    sides = {name: converted(checks.trained(watched, name, 5), Trainings) for name in ("baseline", "batch=256")}
     assert torch.get_num_threads() == threads
     assert len({side.seeds for side in sides.values()}) == 1
     assert not set(sides["baseline"].seeds) & set(SET_ASIDE)
-    assert all(1 <= steps <= 12 * 42 for side in sides.values() for steps in side.steps)
+    assert all(1 <= steps <= 60 * 84 for side in sides.values() for steps in side.steps)
+    one = converted(checks.trained(watched, "baseline", 5, count=1), Trainings)
+    assert len(one.seeds) == 1
     again = converted(checks.trained(watched, "baseline", 5), Trainings)
     assert again == sides["baseline"], "a training depends on its seed alone"
 
@@ -222,13 +320,21 @@ def test_a_pair_without_trainings_has_none_and_one_that_forgets_them_fails(made_
 # ---- the guides' trainings ----
 
 
-@pytest.mark.parametrize("pair", [batch_size.DigitsTraining, one_cycle.DigitsTraining, grad_clipping.LSTMTraining])
+@pytest.mark.parametrize("pair", [batch_size.DigitsTraining, one_cycle.NextByte, grad_clipping.LSTMTraining])
 def test_all_sides_take_equally_many_samples_a_timed_step(pair: type[Pair]) -> None:
     made = pair(CPU, for_test=True)
     sides = [getattr(made, each.builder)(**each.arguments) for each in variants(pair)]
     assert len({side.batch * side.steps for side in sides}) == 1
     assert len({side.target for side in sides}) == 1
     assert pair.trainings >= 8
+
+
+def test_a_schedule_reaches_the_target_in_a_training_of_its_own() -> None:
+    lesson = replace(lessons.NEXT_BYTE, target=math.inf)
+    course = lessons.Course(lesson, 0.001, one_cycle.one_cycle, batch=2, steps=4, short=3)
+    found = course.train(0, CPU)
+    assert found == Trained(3, True, course.taught(0, CPU, 4).score)
+    assert replace(course, short=0).train(0, CPU) == course.taught(0, CPU, 4)
 
 
 @pytest.mark.slow
@@ -246,7 +352,7 @@ def test_a_training_goes_on_from_the_batch_to_the_score() -> None:
 TUNED = {
     "batch-size": batch_size.RATES.values(),
     "grad-clipping": [grad_clipping.LOWER_RATE],
-    "one-cycle": [each for each in vars(one_cycle).values() if isinstance(each, Tuned)],
+    "one-cycle": [tuned for pair in (one_cycle.NextByte,) for tuned in (*pair.rates.values(), *pair.lengths.values())],
 }
 
 
@@ -262,9 +368,7 @@ def test_the_edge_of_what_was_tried_is_no_choice() -> None:
         assert Tuned((0.1, 0.2, 0.4), chosen).is_inside == is_inside
 
 
-def test_all_sides_of_a_training_are_what_was_tuned() -> None:
-    """Whole trainings of the answer and of its baselines have no rate beside those that were tried."""
-    assert amp.DigitsAccuracy.recipe.rate == one_cycle.RATE.chosen
+def test_each_size_of_a_batch_has_a_rate_that_was_tuned() -> None:
     assert set(batch_size.RATES) == {batch_size.SMALL, *batch_size.LARGER}
 
 

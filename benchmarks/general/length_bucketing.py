@@ -159,6 +159,7 @@ class _InferenceEpoch(MacroPair, apply=length_bucketing):
     """One epoch of turning lines into vectors, loading and padding included."""
 
     task = "inference"
+    loads = True
 
     def step_of(self, job: Job) -> Step:
         return lambda: vectors(job)

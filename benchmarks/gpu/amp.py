@@ -14,18 +14,17 @@ the accuracy that whole trainings end with. bfloat16 has the range of float32. f
 capability 8.0).
 """
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
-from benchmarks.jobs.digits import Recipe
 from benchmarks.jobs.image_classification import TrainResNet
 from benchmarks.jobs.language_model import TrainGPT
+from benchmarks.jobs.lessons import NEXT_BYTE, Course, constant
 from benchmarks.training.grad_accumulation import grad_accumulation
-from benchmarks.training.one_cycle import BATCH, LONGEST, RATE, TARGET
+from benchmarks.training.one_cycle import NextByte
 from tipbench.tip.words import (
     Claim,
     Equal,
@@ -144,24 +143,26 @@ class Linear(_Lossy):
         return self.training(torch.float64)
 
 
-class DigitsAccuracy(Pair):
-    """What the rounding costs in accuracy: whole trainings of a small convolutional network on handwritten digits.
+class Accuracy(Pair):
+    """What the rounding costs in accuracy: whole trainings of a small GPT on Python source text, at a constant rate.
 
     The network is too small for its time to say anything.
     """
 
     equal = Equal.TARGET
     trainings = 12
-    sizes = Sizes(dict(images=1024))
+    sizes = Sizes(dict(batch=16), test=dict(batch=2))
 
-    recipe = Recipe(BATCH, RATE.chosen, TARGET, epochs=5, longest=LONGEST)
+    def course(self, autocast: bool) -> Training:
+        rate = NextByte.rates[constant].chosen
+        return Course(NEXT_BYTE, rate, batch=self.size["batch"], autocast=autocast).on(self.device)
 
     def baseline(self) -> Training:
-        return self.recipe.on(self.device, self.size["images"])
+        return self.course(autocast=False)
 
     @requires(bfloat16())
     def optimized(self) -> Training:
-        return replace(self.recipe, autocast=True).on(self.device, self.size["images"])
+        return self.course(autocast=True)
 
 
 class _Training(_Lossy, MacroPair, apply=amp):

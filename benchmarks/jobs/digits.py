@@ -13,19 +13,16 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import nn
-from torch.optim import SGD, Optimizer
-from torch.optim.lr_scheduler import LRScheduler
+from torch.optim import SGD
 
-from tipbench.tip.words import SET_ASIDE, Trained, Training
+from benchmarks.jobs.tuning import PROVING_SEEDS, TUNING_SEEDS
+from tipbench.tip.words import Trained, Training
 
 LOOK = 512
 """Images after which the held-out ones are looked at, or after each batch where that is larger."""
 
-TUNING_SEEDS, PROVING_SEEDS = SET_ASIDE[:5], SET_ASIDE[5:25]
-"""What learning rates are chosen by."""
-
-Schedule = Callable[[Optimizer, int], LRScheduler]
-"""Makes a scheduler of an optimizer and the number of batches in an epoch."""
+PROOFS = 2
+"""Settings that must be confirmed before one of them is chosen."""
 
 
 @functools.cache
@@ -56,61 +53,31 @@ def network(width: int) -> nn.Sequential:
 
 
 @dataclass(frozen=True)
-class Tuned:
-    """A setting that was chosen among several by `tune`, or by a file's own trainings.
-
-    tried: the values in rising order. chosen: one of them, with a lower and a higher one tried beside it: beyond the
-    edge of what was tried there may be a better one.
-    """
-
-    tried: tuple[float, ...]
-    chosen: float
-
-    @property
-    def is_inside(self) -> bool:
-        return self.chosen in self.tried[1:-1] and list(self.tried) == sorted(self.tried)
-
-
-def geometric(least: float, ratio: float = 1.6, count: int = 6) -> tuple[float, ...]:
-    """Learning rates to try, each so many times the one before, with three digits."""
-    return tuple(float(f"{least * ratio**number:.3g}") for number in range(count))
-
-
-@dataclass(frozen=True)
 class Recipe:
     """How the network is trained, with SGD: batches of `batch` images at the learning rate `rate`.
 
     target: the share of held-out images that must be right. epochs: after which the score is taken. longest: epochs
-    after which a training that has not reached its target is given up; by default the same. schedule: changes the
-    rate after each batch; it is made for `epochs`. autocast: forward pass and loss are computed in bfloat16.
+    after which a training that has not reached its target is given up.
     """
 
     batch: int
     rate: float
     target: float
     epochs: int
-    longest: int = 0
-    schedule: Schedule | None = None
+    longest: int
     width: int = 16
-    autocast: bool = False
 
     def optimizer_steps(self, model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> Iterator[torch.Tensor]:
         """The loss of one optimizer step after the other, for ever; what is left of an epoch is dropped."""
         optimizer = SGD(model.parameters(), lr=self.rate, momentum=0.9)
         batches = len(images) // self.batch
         while True:
-            # A schedule that has come to its end begins anew, as a further training would.
-            scheduler = self.schedule(optimizer, batches) if self.schedule else None
-            for _ in range(max(self.epochs, self.longest)):
-                for chosen in torch.randperm(len(images)).to(images.device).split(self.batch)[:batches]:
-                    optimizer.zero_grad()
-                    with torch.autocast(images.device.type, dtype=torch.bfloat16, enabled=self.autocast):
-                        loss = nn.functional.cross_entropy(model(images[chosen]), labels[chosen])
-                    loss.backward()
-                    optimizer.step()
-                    if scheduler:
-                        scheduler.step()
-                    yield loss.detach()
+            for chosen in torch.randperm(len(images)).to(images.device).split(self.batch)[:batches]:
+                optimizer.zero_grad()
+                loss = nn.functional.cross_entropy(model(images[chosen]), labels[chosen])
+                loss.backward()
+                optimizer.step()
+                yield loss.detach()
 
     def train(self, seed: int, device: torch.device) -> Trained:
         """A training from scratch. Its score is the share of held-out images that are right after `epochs`."""
@@ -118,7 +85,7 @@ class Recipe:
         torch.manual_seed(seed)
         model = network(self.width).to(device)
         epoch, every = len(images) // self.batch, max(1, LOOK // self.batch)
-        last, at_target, score = epoch * max(self.epochs, self.longest), 0, 0.0
+        last, at_target, score = epoch * self.longest, 0, 0.0
         for number, _ in enumerate(self.optimizer_steps(model, images, labels), 1):
             if number % every == 0 or number == epoch * self.epochs:
                 found = right(model, held_out, truth)
@@ -150,13 +117,12 @@ def right(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> float
     return found
 
 
-def tune(build: Callable[..., Recipe], grid: Iterable[tuple[float, ...]], proofs: int = 2) -> None:
+def tune(build: Callable[..., Recipe], grid: Iterable[tuple[float, ...]]) -> None:
     """Print the steps to the target of the recipe built with each setting of a grid, and the best one.
 
-    In the order of their expected steps with TUNING_SEEDS they are tried with PROVING_SEEDS, until `proofs` reach the
-    target with nine of ten there; of these the best is taken: few seeds alone would often pick what was lucky, the more
-    so the more settings there are. Steps, unlike
-    seconds, are the same when another runs the command, but for the rounding of other processors.
+    In the order of their expected steps with TUNING_SEEDS they are tried with PROVING_SEEDS, until PROOFS reach the
+    target with nine of ten there; of these the best is taken: few seeds alone would often pick what was lucky. Steps,
+    unlike seconds, are the same when another runs the command, but for the rounding of other processors.
     """
     torch.set_num_threads(1)
     tried = {setting: expected_steps(build, setting, TUNING_SEEDS)[0] for setting in grid}
@@ -165,7 +131,7 @@ def tune(build: Callable[..., Recipe], grid: Iterable[tuple[float, ...]], proofs
         steps, share = expected_steps(build, setting, PROVING_SEEDS)
         if share >= 0.9:
             proved[setting] = steps
-        if len(proved) == proofs:
+        if len(proved) == PROOFS:
             break
     print(
         f"best: {_call(build, min(proved, key=proved.__getitem__))}\n" if proved else "none is reliable\n", flush=True

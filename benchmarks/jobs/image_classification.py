@@ -90,6 +90,7 @@ class RunSmallNetwork(MacroPair):
     """`small_network` run over JPEG files, loading included."""
 
     task = "inference"
+    loads = True
     needs: ClassVar[tuple[Need, ...]] = (torchvision(),)
     sizes = Sizes(dict(batch=16, pixels=224), M=dict(batch=64), XL=dict(batch=128), test=dict(batch=2, pixels=32))
 
@@ -101,6 +102,7 @@ class TrainSmallNetwork(MacroPair):
     """`small_network` trained on JPEG files, loading included."""
 
     task = "training"
+    loads = True
     needs: ClassVar[tuple[Need, ...]] = (torchvision(),)
     # The gradients of convolutions are added up on a GPU in no fixed order.
     tolerance = 1e-3

@@ -3,9 +3,8 @@
 `torch.compile(model)` fuses what lies between matrix products and convolutions, and leaves these to the
 libraries. Its modes go further. `mode="max-autotune-no-cudagraphs"` tries several kernels for each matrix
 product and keeps the fastest. `mode="reduce-overhead"` launches a GPU's kernels as one CUDA graph: that is the
-tip `cuda-graphs`. For inference there is freezing, which is a setting of inductor and no mode: the weights
-become constants, so a batch normalisation is folded into the convolution before it, and on a CPU the weights
-are laid out beforehand as oneDNN likes them.
+tip `cuda-graphs`. For inference on a CPU there is freezing, which is a setting of inductor and no mode: that is the tip
+`frozen-weights`.
 
 Why people write the baseline: it is the model as written; compiling it takes seconds, and a C++ compiler.
 
@@ -13,11 +12,7 @@ On a CPU the two modes change nothing here: compiled in either, the pairs below 
 without (tried on torch 2.15). So they are variants for GPUs.
 
 What to expect: a gain where the operations around convolutions and matrix products take much of the time.
-Compiling is a one-off cost, and freezing pays it again in every process, as frozen graphs are not cached.
-Frozen weights cannot be trained or loaded anew.
-
-`torch.compile(model, options={"freezing": True})` alone does not freeze, tried on torch 2.15: the front end
-reads the setting as well, and sees it only where it is set while the model is called for the first time.
+Compiling is a one-off cost.
 """
 
 from collections.abc import Callable
@@ -31,14 +26,13 @@ from benchmarks.jobs.language_model import TrainGPT
 from tipbench.tip.words import (
     Claim,
     Job,
-    Mechanism,
     Pair,
     Sizes,
     Step,
     Tip,
     Way,
-    calls,
     compiler,
+    falls,
     gpu,
     on_cpu,
     operations,
@@ -52,13 +46,6 @@ TIP = Tip(
     title="Compile the model, and choose the mode",
     do="model.compile()  # before torch 2.14 it does nothing for a class of torch.nn, such as nn.Sequential",
     ways={
-        "freezing": (
-            "example, _ = next(iter(loader))\n"
-            'model.eval().compile(options={"freezing": True})  # its weights are constants from now on\n'
-            "import torch._inductor.config\n"
-            "with torch._inductor.config.patch(freezing=True), torch.no_grad(): model(example.to(device))"
-            "  # compiles; later calls need only no_grad()"
-        ),
         "max_autotune": 'model.compile(mode="max-autotune-no-cudagraphs")',
         "reduce_overhead": (
             'model.compile(mode="reduce-overhead")  # an output that is kept beyond the next call: clone() it'
@@ -69,11 +56,7 @@ TIP = Tip(
     called="whole-model compilation",
     once="compiling",
     one_of="compiled model",
-    mechanism=Mechanism(
-        "operations dispatched, and those on packed weights",
-        lambda step: [operations(step), calls(step, "mkldnn::*")],
-        lambda baseline, optimized: optimized[0] < baseline[0],
-    ),
+    mechanism=falls("operations dispatched", operations),
     note='the official guide\'s torch.compile(m, "reduce-overhead") is a TypeError: mode must be given by name',
     why_not="Convolutions and matrix products take nearly all of the time, and compiled or not are the libraries'.",
     why_not_holds=on_cpu,
@@ -83,20 +66,6 @@ TIP = Tip(
 def compile_model(job: Job, mode: str | None = None) -> None:
     """The tip, on any job whose batches all have the same shape."""
     job.model.compile(mode=mode)
-
-
-def freeze(job: Job) -> None:
-    """The same with frozen weights, on any inference job."""
-    inputs, _ = next(iter(job.loader()))
-    compile_frozen(job.model, inputs.to(job.device))
-
-
-def compile_frozen(model: nn.Module, example: torch.Tensor) -> None:
-    # The option keeps the frozen code apart from other code of the same model in this process. What freezes
-    # is the setting, which must hold during the first call, and gradients must be off.
-    model.compile(options={"freezing": True})
-    with torch._inductor.config.patch(freezing=True), torch.no_grad():
-        model(example)
 
 
 class Block(nn.Module):
@@ -133,10 +102,6 @@ class ConvolutionBlock(Pair):
         return self.inference(lambda block, images: block.compile())
 
     @variant
-    def freezing(self) -> Step:
-        return self.inference(compile_frozen)
-
-    @variant
     @requires(gpu(1))
     def max_autotune(self) -> Step:
         return self.inference(lambda block, images: block.compile(mode="max-autotune-no-cudagraphs"))
@@ -159,10 +124,6 @@ class ResNetInference(RunResNet, apply=compile_model):
 
     def step_of(self, job: Job) -> Step:
         return torch.no_grad()(job.step)
-
-    @variant
-    def freezing(self) -> Step:
-        return self.applied(freeze)
 
     @variant
     @requires(gpu(1))

@@ -10,6 +10,10 @@ is off by default.
 What to expect: less memory, by the size of the parameters, and a little time. `detach_()` on a gradient
 does not work any more, and gradients must not be kept from one step to the next.
 
+After `zero_grad()` as it is by default, which sets gradients to None, the next ones are copied into the buckets all
+the same. torch 2.15 copies those of a bucket at once (`batched_grad_copy=True`; on a CPU they are copied one by one
+even so), and makes buckets only while they are needed (`lazy_bucket_allocation=True`).
+
 Both sides run in two processes under torchrun; the slower one counts. The harness has called
 `init_process_group` before a method here is called.
 """
@@ -22,7 +26,21 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
 from benchmarks.jobs.language_model import TrainGPT
-from tipbench.tip.words import Claim, Pair, Sizes, Step, Tip, calls, cores, falls, process_settings, variant
+from tipbench.tip.words import (
+    Claim,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    calls,
+    cores,
+    falls,
+    gpu,
+    process_settings,
+    requires,
+    torch_from,
+    variant,
+)
 
 TIP = Tip(
     id="ddp-buckets",
@@ -31,6 +49,11 @@ TIP = Tip(
     ways={
         "with_static_graph": (
             "model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True)"
+        ),
+        "batched_copies": "model = nn.parallel.DistributedDataParallel(model, batched_grad_copy=True)  # torch 2.15",
+        "lazy_buckets": (
+            "model = nn.parallel.DistributedDataParallel("
+            "model, gradient_as_bucket_view=True, lazy_bucket_allocation=True)  # torch 2.15"
         ),
     },
     when="you train with DDP",
@@ -63,6 +86,18 @@ class _Buckets(Pair):
     @process_settings(ranks=2)
     def with_static_graph(self) -> Step:
         return self.training(gradient_as_bucket_view=True, static_graph=True)
+
+    @variant
+    @process_settings(ranks=2)
+    @requires(gpu(2), torch_from(2, 15))
+    def batched_copies(self) -> Step:
+        return self.training(batched_grad_copy=True)
+
+    @variant
+    @process_settings(ranks=2)
+    @requires(torch_from(2, 15))
+    def lazy_buckets(self) -> Step:
+        return self.training(gradient_as_bucket_view=True, lazy_bucket_allocation=True)
 
 
 class LargeLinear(_Buckets):

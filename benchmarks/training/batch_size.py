@@ -25,7 +25,8 @@ seeds that no run uses. The fewest steps are taken, with 20 further seeds of whi
 import torch
 from torch import nn
 
-from benchmarks.jobs.digits import Recipe, Tuned, geometric, network, tune
+from benchmarks.jobs.digits import Recipe, network, tune
+from benchmarks.jobs.tuning import Tuned, geometric
 from tipbench.tip.words import Claim, Equal, Pair, Sizes, Step, Tip, Training, falls, forward_passes, sweep
 
 TIP = Tip(

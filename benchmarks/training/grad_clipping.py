@@ -29,8 +29,8 @@ from torch.optim import SGD, Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils.data import default_collate
 
-from benchmarks.jobs.digits import Tuned
 from benchmarks.jobs.language_model import VOCABULARY, SourceText
+from benchmarks.jobs.tuning import Tuned
 from tipbench.tip.words import (
     SET_ASIDE,
     Claim,

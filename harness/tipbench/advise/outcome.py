@@ -232,9 +232,10 @@ def heap(outcome: Outcome) -> str:
     own = any(HEAP.keys() & way.env.keys() or "malloc" in "".join(way.preload) for way in ways)
     if own or not pays(outcome) or outcome.survey.device != "cpu":
         return ""
+    names = " and ".join(f"{name}={value}" for name, value in HEAP.items())
     return (
-        f"Set {' and '.join(f'{name}={value}' for name, value in HEAP.items())} too: both sides had them, and "
-        "tuned.env has. Without, a process may map its large temporaries anew at each step, and the changes bring less, or cost."
+        f"Set {names} too: both sides had them, and tuned.env has. Without, a process may map its large temporaries "
+        "anew at each step, and the changes bring less, or cost."
     )
 
 

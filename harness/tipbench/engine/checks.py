@@ -3,7 +3,6 @@ the separate pass for memory and one-off costs."""
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,9 +11,9 @@ from typing import Protocol
 
 from tipbench.engine.handle import WorkerFailed, WorkerHandle
 from tipbench.engine.purpose import Purpose
+from tipbench.engine.trainings import WholeTrainings
 from tipbench.machine.scratch import Scratch
-from tipbench.records.fields import converted
-from tipbench.records.record import PairInfo, Record, Trainings, VariantInfo, VariantRecord
+from tipbench.records.record import PairInfo, Record, VariantInfo, VariantRecord
 from tipbench.tip.pair import BY_REFERENCE, Equal
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
@@ -88,36 +87,38 @@ def check(info: PairInfo, variants: Sequence[VariantInfo], start: Start, seed: i
     neither fail nor help the other variants.
     """
     seeds = [seed + index for index in range(CHECK_SEEDS)]
-    baseline, *optimized = variants
+    optimized = variants[1:]
     results = {}
     scratch = Scratch()
     file = str(scratch.path / "baseline.pt")
     workers: dict[ProcessSettings, WorkerHandle] = {}
+    settings = {variant.name: variant.settings for variant in variants}
 
-    def worker_in(settings: ProcessSettings) -> WorkerHandle:
-        if settings not in workers:
-            workers[settings] = start(info, settings, f"{WARM}{info.name}", Purpose.CHECK)
-        return workers[settings]
+    def worker_of(variant: str) -> WorkerHandle:
+        if settings[variant] not in workers:
+            workers[settings[variant]] = start(info, settings[variant], f"{WARM}{info.name}", Purpose.CHECK)
+        return workers[settings[variant]]
+
+    def end_worker_of(variant: str) -> None:
+        workers.pop(settings[variant]).end()
 
     try:
         for variant in variants:  # so that all import torch at the same time
-            worker_in(variant.settings)
-        worker = worker_in(baseline.settings)
+            worker_of(variant.name)
+        trainings = WholeTrainings(info, worker_of, end_worker_of)
+        worker = worker_of("baseline")
         if info.equal != Equal.NOTHING:
             worker.ask("results", variant="baseline", seeds=seeds, file=file)
         count = worker.ask("observe", variant="baseline", seed=seed)
-        # Not from the run's seed: each run draws its own trainings, as the runs of a machine count together.
-        drawn = secrets.randbelow(2**31)
-        trained = _trained(worker, "baseline", drawn)
-        results["baseline"] = VariantRecord("measured", work=worker.ask("work", seed=seed), trainings=trained)
+        work = worker.ask("work", seed=seed)
+        results["baseline"] = VariantRecord("measured", work=work, trainings=trainings.of("baseline"))
         for variant in optimized:
-            worker = worker_in(variant.settings)
             try:
-                result = _check_variant(info, worker, variant.name, seeds, file, count)
-                results[variant.name] = replace(result, trainings=_trained(worker, variant.name, drawn))
+                result = _check_variant(info, worker_of(variant.name), variant.name, seeds, file, count)
+                results[variant.name] = replace(result, trainings=trainings.of(variant.name))
             except WorkerFailed as failure:
                 results[variant.name] = VariantRecord("failed", _why(info, failure))
-                workers.pop(variant.settings).end()
+                end_worker_of(variant.name)
     finally:
         for worker in workers.values():
             worker.end()
@@ -140,11 +141,6 @@ def _check_variant(
     if engaged["engaged"] is False:
         raise WorkerFailed(Reason("not-engaged", {"where": variant}, f"{engaged['what']}: {baseline_count} -> {count}"))
     return VariantRecord("measured", equal=equal, mechanism=mechanism)
-
-
-def _trained(worker: WorkerHandle, variant: str, seed: int) -> Trainings | None:
-    answer = worker.ask("trained", variant=variant, seed=seed)
-    return None if answer is None else converted(answer, Trainings)
 
 
 class MemoryPass:

@@ -1,7 +1,8 @@
 """What earlier runs of a machine found of the same pairs, so that a run need not find it again.
 
 Checks and memory are taken over from the newest run that found them itself, if it was of the same commit and all that
-describes the pair is equal: its code, sizes and needs. Whole trainings are never taken over, as each run draws its own.
+describes the pair is equal: its code, sizes and needs. Whole trainings that a run counted are never taken over, as each
+run draws its own.
 Of every AGAIN pairs one is checked all the same. If two runs ever disagree on a pair, nothing at all is taken over.
 
 A variant that an earlier run decided gets one launch. It gets all others too where that launch is none that the earlier
@@ -70,7 +71,7 @@ def known(run: Run, earlier: Sequence[Run], planned: Sequence[PairInfo]) -> Know
     records = {
         name: replace(record, launches=(), steps=0, wall_s=0.0, known_from=before.id)
         for name, ((*_, (before, record))) in checked.items()
-        if not any(variant.trainings for variant in record.variants.values())
+        if all(variant.trainings is None or variant.trainings.shipped for variant in record.variants.values())
     }
     draw = random.Random(run.id)
     for name in draw.sample(sorted(records), math.ceil(len(records) / AGAIN)):

@@ -91,6 +91,7 @@ class PairInfo(_Explained):
             work.
         truth: speedup by variant where it is known by design, as in `tipbench.tip.pair.Pair.truth`.
         code: source text by side, from `tipbench.suite.source.sides`.
+        training_code: digest of the code that its whole trainings run; empty where none are counted.
     """
 
     tip: Mapping[str, Any]
@@ -112,6 +113,7 @@ class PairInfo(_Explained):
     job: str = ""
     truth: Mapping[str, Ratio] = field(default_factory=dict)
     code: Mapping[str, str] = field(default_factory=dict)
+    training_code: str = ""
 
     @property
     def name(self) -> str:
@@ -201,6 +203,8 @@ class Trainings:
         reached: whether the target was reached.
         scores: final score; None where it is not finite.
         lower_is_better: of the score, as of a loss; None in files of older versions.
+        shipped: whether the suite brought them along, and the run counted one training alone, to see whether they go
+            alike here.
     """
 
     target: Number
@@ -211,6 +215,7 @@ class Trainings:
     reached: tuple[bool, ...]
     scores: tuple[Number | None, ...]
     lower_is_better: bool | None = None
+    shipped: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tipbench.report.measure import TIME, Effect
 from tipbench.report.result import MEMORY_KINDS, Key, Result
-from tipbench.report.trained import in_ratio, in_short, trained
+from tipbench.report.trained import in_ratio, in_scores, in_short, trained
 from tipbench.tip.pair import Claim
 from tipbench.tip.reason import in_percent, in_words
 from tipbench.tip.wording import change, plural, ratio, seconds, size, value
@@ -81,6 +81,8 @@ def _readings(result: Result, mean: Mean | None) -> str:
         return f"{change(*sides)} {MEMORY_KINDS[result.memory_kind]} ({size(sides[0])} -> {size(sides[1])})"
     if result.claim == Claim.SOONER and result.one_off_sides is not None:
         return "once {} -> {}".format(*map(seconds, result.one_off_sides))
+    if counted is not None and result.claim == Claim.BETTER:
+        return in_scores(counted)
     if counted is not None:
         return in_ratio(counted, mean if result.claim == Claim.FEWER_STEPS else None)
     return f"{' -> '.join(map(value, result.counts or ()))} {result.counted}"

@@ -45,6 +45,7 @@ class Trained:
         baseline, variant: both sides.
         target: the score to reach.
         lower_is_better: of the score; None if not known.
+        shipped: whether the trainings come with the suite.
     """
 
     fewer: Mean
@@ -53,6 +54,7 @@ class Trained:
     variant: Side
     target: float
     lower_is_better: bool | None
+    shipped: bool
 
     @property
     def both_reach(self) -> bool:
@@ -77,6 +79,7 @@ def _compared(before: Trainings, after: Trainings) -> Trained:
         variant=_side(after),
         target=before.target,
         lower_is_better=before.lower_is_better,
+        shipped=before.shipped,
     )
 
 
@@ -126,6 +129,8 @@ def in_full(row: Result) -> str:
     sides = trainings.baseline, trainings.variant
     steps = (row.step_s, row.variant_step_s)
     words = [f"a score of {value(trainings.target)} is the target: {in_short(trainings)}"]
+    if trainings.shipped:
+        words.append(f"{trainings.baseline.trainings} trainings of each side come with the suite")
     if trainings.both_reach:
         words.append(f"timed steps to the target, baseline over variant: {_factor(trainings.fewer)}")
     words.append(in_scores(trainings))

@@ -14,6 +14,7 @@ from tipbench.machine import native
 from tipbench.machine.limits import memory_bytes
 from tipbench.records.record import PairInfo, VariantInfo
 from tipbench.suite.files import BENCHMARKS, explain, load, pair_classes, text
+from tipbench.suite.shipped import training_code
 from tipbench.suite.source import sides
 from tipbench.tip.device import NoDevice, torch_here
 from tipbench.tip.needs import Need, available_cores, gpu, other_device
@@ -65,6 +66,7 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes:
         job=job_of(pair, tip.id),
         truth=dict(pair.truth),
         code=sides(text(file), pair.__name__),
+        training_code=training_code(file, pair.__name__) if pair.trainings else "",
     )
 
 

@@ -109,9 +109,11 @@ class MacroPair(Pair):
     Attributes:
         apply: applies the tip to a job.
         untuned: changes the job to what people write without the tip, if that is not the job as it is.
+        loads: whether the job is there for tips about loading. Of any other, loading must be next to nothing on a GPU.
     """
 
     scale = "macro"
+    loads: ClassVar[bool] = False
     apply: ClassVar[Callable[[Job], None]] = staticmethod(no_tip)
     untuned: ClassVar[Callable[[Job], None]] = staticmethod(as_it_is)
 

@@ -157,6 +157,19 @@ def _older_than(lowest: tuple[int, int]) -> bool:
     return any(torch.cuda.get_device_capability(card) < lowest for card in cards)
 
 
+def torch_from(major: int, minor: int) -> Need:
+    """This version of torch, or a later one."""
+    wanted = f"{major}.{minor}"
+
+    def unmet(device: str) -> Reason | None:
+        import torch
+
+        here = tuple(map(int, torch.__version__.split(".")[:2]))
+        return None if here >= (major, minor) else Reason("needs.torch", {"wanted": wanted})
+
+    return Need(f"torch {wanted}", unmet)
+
+
 def package(name: str) -> Need:
     """An importable Python package."""
 

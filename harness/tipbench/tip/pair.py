@@ -36,6 +36,8 @@ class Claim(StrEnum):
     """Judged by the steps that whole trainings take, those that fail included; see `Training`."""
     SOONER_AT_TARGET = "less time to target"
     """Judged by these steps times the seconds that one takes."""
+    BETTER = "a better score"
+    """Judged by the scores that whole trainings end with, after as many steps or samples."""
     SOONER = "less time once"
     """Before the first step, such as to compile: judged by one-off costs."""
     STEADIER = "fewer failures"

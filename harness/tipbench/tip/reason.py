@@ -149,6 +149,7 @@ NEEDS_SENTENCES = {
         unnamed="a library",
     ),
     "package": Sentence("the Python package {package} is not installed", "pip install {package}"),
+    "torch": Sentence("needs torch {wanted}", "pip install --upgrade torch torchvision"),
     "torchvision": Sentence("torchvision cannot be imported{detail}", "install the torchvision that fits this torch"),
     "onednn-fusion": Sentence("this torch has no torch.jit.enable_onednn_fusion", "use torch.compile"),
     "onednn-graph": Sentence("this build of torch has no oneDNN Graph", "install a torch that has oneDNN"),
@@ -232,6 +233,10 @@ FAILURES = {
         "{least:.3g} times), because what its blocks take was computed while other sides were timed; let the step wait "
         "for all that it starts, or take some batches in each step and stop the workers between steps, as "
         "benchmarks/jobs/loading.py does"
+    ),
+    "loads-much": Sentence(
+        "loading takes {percent:g} % of a step on this card, so that a tip about something else cannot show; give the "
+        "job batches that are on the card, as benchmarks/jobs/images.py does"
     ),
     "not-engaged": Sentence("{detail}", unnamed="the tip is not at work: see the mechanism's counts"),
 }  # fmt: skip

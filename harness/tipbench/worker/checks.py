@@ -11,7 +11,9 @@ from typing import Any
 
 import torch
 
+from tipbench.records.record import LOADING
 from tipbench.tip.counts import Unseen
+from tipbench.tip.job import MacroPair
 from tipbench.tip.pair import BY_REFERENCE, Equal, Step
 from tipbench.tip.training import SET_ASIDE, Trained, Training
 from tipbench.worker import switches
@@ -33,6 +35,9 @@ from tipbench.worker.reuse import (
 CONSECUTIVE = 3
 """Consecutive steps that are compared, and searched for retained results: a step that works only every third time
 fails."""
+
+LOADING_ON_A_CARD = 0.1
+"""Share of a step that loading may take on a GPU. Photos that cores decode took 98 % of a ResNet's step on an H200."""
 
 SAMPLE = 4_000_000
 """Numbers stored of a further step's outputs, where a sample of them is compared."""
@@ -207,9 +212,19 @@ def engaged(guard: Guard, baseline: Any, optimized: Any) -> dict[str, Any]:
     return {"engaged": shown, "what": mechanism.what}
 
 
-def trained(guard: Guard, variant: str, seed: int) -> dict[str, Any] | None:
+def expect_little_loading(pair: type[MacroPair], phases: Mapping[str, float]) -> None:
+    """phases: of a step of its job on a GPU, as of `job_card.phases_of`. Raises Failed where loading takes more than
+    LOADING_ON_A_CARD of it, unless the job is there for that."""
+    whole = sum(phases.values())
+    if not pair.loads and phases[LOADING] > LOADING_ON_A_CARD * whole:
+        raise Failed("loads-much", where="baseline", percent=round(100 * phases[LOADING] / whole))
+
+
+def trained(guard: Guard, variant: str, seed: int, count: int | None = None) -> dict[str, Any] | None:
     """The fields of `record.Trainings`, from whole trainings of a variant with seeds drawn from `seed`; None where the
     pair counts no trainings. Raises Failed.
+
+    count: how many, by default as many as the pair says.
 
     They run on one thread: several pairs are checked at once, and on several threads sums round differently.
     """
@@ -221,7 +236,7 @@ def trained(guard: Guard, variant: str, seed: int) -> dict[str, Any] | None:
     if not isinstance(training, Training):
         raise Failed("build-raised", f"{variant} returned no Training, of which {pair.__name__}.trainings are counted")
     drawn = torch.Generator().manual_seed(seed)
-    seeds = torch.randint(SET_ASIDE.stop, 2**31, (pair.trainings,), generator=drawn).tolist()
+    seeds = torch.randint(SET_ASIDE.stop, 2**31, (count or pair.trainings,), generator=drawn).tolist()
     with guard.scope(variant), single_threaded():
         trainings = [guard.step(variant, partial(training.train, number)) for number in seeds]
     if odd := next((result for result in trainings if not isinstance(result, Trained)), None):

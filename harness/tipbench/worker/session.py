@@ -19,13 +19,13 @@ from typing import Any
 
 import torch
 
-from tipbench.tip.job import MacroPair
+from tipbench.tip.job import Job, MacroPair
 from tipbench.tip.pair import Step
 from tipbench.worker import checks
 from tipbench.worker.checks import Results
 from tipbench.worker.clock import Card, emptying_l2, seconds_to_finish, time_block, together, warm_up
 from tipbench.worker.guard import Guard, seed_generators
-from tipbench.worker.job_card import job_card
+from tipbench.worker.job_card import job_card, phases_of
 from tipbench.worker.memory import held_on_card, least_tensor_peaks, process_peaks
 from tipbench.worker.ranks import Ranks
 
@@ -125,12 +125,16 @@ class Session:
         return self.guard.step(variant, lambda: time_block(step, steps, self.device, meet, before, card, again))
 
     def observe(self, variant: str, seed: int) -> Any:
-        """Count the variant's mechanism on a fresh step; answers `checks.count`."""
+        """Count the variant's mechanism on a fresh step; answers `checks.count`. Of the baseline on a GPU it is also
+        seen how much of a step loading takes."""
+        pair_class = self.guard.pair_class
+        if variant == "baseline" and self.device.type == "cuda" and issubclass(pair_class, MacroPair):
+            checks.expect_little_loading(pair_class, self._of_the_job(seed, phases_of))
         return checks.count(self.guard, variant, seed)
 
-    def trained(self, variant: str, seed: int) -> dict[str, Any] | None:
+    def trained(self, variant: str, seed: int, count: int | None = None) -> dict[str, Any] | None:
         """Whole trainings of a variant; answers `checks.trained`."""
-        return checks.trained(self.guard, variant, seed)
+        return checks.trained(self.guard, variant, seed, count)
 
     def work(self, seed: int) -> dict[str, int]:
         """`Pair.work`, added up over the ranks."""
@@ -141,12 +145,16 @@ class Session:
     def job_card(self, seed: int) -> dict[str, float]:
         """The profile of the pair's job without the tip, after all sides were timed; answers `job_card.job_card`."""
         self.steps.clear()
+        return self._of_the_job(seed, job_card)
+
+    def _of_the_job(self, seed: int, what: Callable[[Job, Step], dict[str, float]]) -> dict[str, float]:
+        """`what` of the pair's job without the tip, and of its step."""
         pair = self.guard.pair()
         assert isinstance(pair, MacroPair)
         seed_generators(seed)
         job = self.guard.call("build-raised", "the job", pair.job)
         step = self.guard.call("build-raised", "the job", lambda: pair.step_of(job))
-        return self.guard.call("step-raised", "the job", lambda: job_card(job, step))
+        return self.guard.call("step-raised", "the job", lambda: what(job, step))
 
     def engaged(self, baseline: Any, optimized: Any) -> dict[str, Any]:
         """Whether two counts show that the tip takes effect; answers `checks.engaged`."""

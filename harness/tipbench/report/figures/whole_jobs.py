@@ -22,6 +22,7 @@ QUANTITIES = {
     Claim.SOONER: "What is paid once",
     Claim.FEWER_STEPS: "Steps to the target",
     Claim.SOONER_AT_TARGET: "Time to the target",
+    Claim.BETTER: "Score after training",
     Claim.STEADIER: "Trainings that miss the target, or events counted",
 }
 """By claim, what a tip is judged by."""

@@ -1,0 +1,172 @@
+"""Freeze the weights of a compiled model that only infers, on a CPU.
+
+`torch.compile` does not know that weights stay as they are. With inductor's setting `freezing` they are constants
+of the compiled code: a batch normalisation is folded into the convolution before it, and weights are laid out
+beforehand as oneDNN and MKL like them. On top of that inductor can write matrix products of its own, if they are
+faster than the libraries' (`max_autotune`), and call its kernels from C++ instead of Python (`cpp_wrapper`).
+
+Why people write the baseline: it is the model as written. Who compiles for inference often leaves it at
+`model.compile()`, the tip `compile-modes`, which is to be compared with this one.
+
+What to expect: what compiling brings, and more where convolutions or linear layers take much of the time.
+`cpp_wrapper` saves some microseconds an operation, which small models feel. Freezing is paid for in every process,
+as frozen graphs are not cached, and `max_autotune` tries several kernels for each shape. Frozen weights cannot be
+trained or loaded anew.
+
+`tipbench advise` does not try it: `torch.compile(model, options={"freezing": True})` alone does not freeze, tried
+on torch 2.15: the front end reads the setting as well, and sees it only where it is set while the model is called
+for the first time, without gradients.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import nn
+
+from benchmarks.jobs.image_classification import RunResNet
+from benchmarks.jobs.language_model import TrainGPT
+from tipbench.tip.words import (
+    Claim,
+    Job,
+    MacroPair,
+    Mechanism,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    calls,
+    compiler,
+    operations,
+    torchvision,
+    variant,
+)
+
+TIP = Tip(
+    id="frozen-weights",
+    title="Freeze the weights of a model compiled for inference",
+    do=(
+        "example, _ = next(iter(loader))\n"
+        'model.eval().compile(options={"freezing": True})  # its weights are constants from now on\n'
+        "import torch._inductor.config\n"
+        "with torch._inductor.config.patch(freezing=True), torch.no_grad(): model(example.to(device))"
+        "  # compiles; later calls need only no_grad()"
+    ),
+    ways={
+        "max_autotune": (
+            "example, _ = next(iter(loader))\n"
+            'model.eval().compile(options={"freezing": True, "max_autotune": True})\n'
+            "import torch._inductor.config\n"
+            "with torch._inductor.config.patch(freezing=True), torch.no_grad(): model(example.to(device))"
+            "  # compiles; later calls need only no_grad()"
+        ),
+        "cpp_wrapper": (
+            "example, _ = next(iter(loader))\n"
+            'model.eval().compile(options={"freezing": True, "cpp_wrapper": True})\n'
+            "import torch._inductor.config\n"
+            "with torch._inductor.config.patch(freezing=True), torch.no_grad(): model(example.to(device))"
+            "  # compiles; later calls need only no_grad()"
+        ),
+    },
+    guide=("M14",),
+    claim=Claim.FASTER,
+    called="freezing",
+    once="compiling",
+    one_of="compiled model",
+    mechanism=Mechanism(
+        "operations dispatched, and those on packed weights",
+        lambda step: [operations(step), calls(step, "mkldnn::*") + calls(step, "mkl::*")],
+        lambda baseline, optimized: optimized[0] < baseline[0],
+    ),
+    why_not="Convolutions and matrix products take nearly all of the time, and on both sides they are the libraries'.",
+)
+
+
+def freeze(job: Job, **options: bool) -> None:
+    """The tip, on any inference job whose batches all have the same shape."""
+    inputs, _ = next(iter(job.loader()))
+    compile_frozen(job.model, inputs.to(job.device), **options)
+
+
+def compile_frozen(model: nn.Module, example: torch.Tensor, **options: bool) -> None:
+    # The option keeps the frozen code apart from other code of the same model in this process. What freezes is the
+    # setting, which must hold during the first call, and gradients must be off.
+    model.compile(options={"freezing": True, **options})
+    with torch._inductor.config.patch(freezing=True), torch.no_grad():
+        model(example)
+
+
+class Perceptron(nn.Module):
+    """Two linear layers with GELU between them."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        output: torch.Tensor = self.layers(x)
+        return output
+
+
+class LinearLayers(Pair):
+    """Two linear layers with GELU between them, forward only, for a few tokens at once."""
+
+    devices = ("cpu",)
+    needs = (compiler(),)
+    sizes = Sizes(dict(tokens=16, width=512), test=dict(tokens=4, width=16))
+
+    def inference(self, compiled: Callable[[nn.Module, torch.Tensor], None]) -> Step:
+        model = Perceptron(self.size["width"]).eval()
+        tokens = torch.randn(self.size["tokens"], self.size["width"])
+        compiled(model, tokens)
+        return torch.no_grad()(lambda: model(tokens))
+
+    def baseline(self) -> Step:
+        return self.inference(lambda model, tokens: None)
+
+    def optimized(self) -> Step:
+        return self.inference(compile_frozen)
+
+    @variant
+    def max_autotune(self) -> Step:
+        return self.inference(partial(compile_frozen, max_autotune=True))
+
+    @variant
+    def cpp_wrapper(self) -> Step:
+        return self.inference(partial(compile_frozen, cpp_wrapper=True))
+
+
+class _Inference(MacroPair, apply=freeze):
+    """Run forward only, without gradients on either side."""
+
+    devices = ("cpu",)
+
+    def step_of(self, job: Job) -> Step:
+        return torch.no_grad()(job.step)
+
+    @variant
+    def max_autotune(self) -> Step:
+        return self.applied(partial(freeze, max_autotune=True))
+
+    @variant
+    def cpp_wrapper(self) -> Step:
+        return self.applied(partial(freeze, cpp_wrapper=True))
+
+
+class ResNetInference(_Inference, RunResNet):
+    """ResNet-18 run over JPEG files, loading included."""
+
+    needs = (compiler(), torchvision())
+
+
+class GPTInference(_Inference, TrainGPT):
+    """A small GPT run over text."""
+
+    task = "inference"
+    needs = (compiler(),)
+
+    def job(self) -> Job:
+        job = super().job()
+        job.model.requires_grad_(False).eval()
+        job.optimizer = None
+        return job
