@@ -126,7 +126,7 @@ class FakeWorker:
     def work(self, seed: int) -> dict[str, int]:
         return {"flops": 1000}
 
-    def trained(self, variant: str, seed: int) -> dict[str, Any] | None:
+    def trained(self, variant: str, seed: int, count: int | None = None) -> dict[str, Any] | None:
         """Trainings of the seeds that are given, those of the baseline twice as long as all others."""
         if not self.machine.trainings:
             return None
