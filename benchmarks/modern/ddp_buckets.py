@@ -89,7 +89,7 @@ class _Buckets(Pair):
 
     @variant
     @process_settings(ranks=2)
-    @requires(gpu(2), torch_from(2, 15))
+    @requires(gpu(), torch_from(2, 15))
     def batched_copies(self) -> Step:
         return self.training(batched_grad_copy=True)
 
