@@ -3,15 +3,14 @@
 `torch.compile` does not know that weights stay as they are. With inductor's setting `freezing` they are constants
 of the compiled code: a batch normalisation is folded into the convolution before it, and weights are laid out
 beforehand as oneDNN and MKL like them. On top of that inductor can write matrix products of its own, if they are
-faster than the libraries' (`max_autotune`), and call its kernels from C++ instead of Python (`cpp_wrapper`).
+faster than the libraries' (`max_autotune`).
 
 Why people write the baseline: it is the model as written. Who compiles for inference often leaves it at
 `model.compile()`, the tip `compile-modes`, which is to be compared with this one.
 
-What to expect: what compiling brings, and more where convolutions or linear layers take much of the time.
-`cpp_wrapper` saves some microseconds an operation, which small models feel. Freezing is paid for in every process,
-as frozen graphs are not cached, and `max_autotune` tries several kernels for each shape. Frozen weights cannot be
-trained or loaded anew.
+What to expect: what compiling brings, and more where convolutions or linear layers take much of the time. Freezing
+is paid for in every process, as frozen graphs are not cached, and `max_autotune` tries several kernels for each
+shape. Frozen weights cannot be trained or loaded anew.
 
 `tipbench advise` does not try it: `torch.compile(model, options={"freezing": True})` alone does not freeze, tried
 on torch 2.15: the front end reads the setting as well, and sees it only where it is set while the model is called
@@ -56,13 +55,6 @@ TIP = Tip(
         "max_autotune": (
             "example, _ = next(iter(loader))\n"
             'model.eval().compile(options={"freezing": True, "max_autotune": True})\n'
-            "import torch._inductor.config\n"
-            "with torch._inductor.config.patch(freezing=True), torch.no_grad(): model(example.to(device))"
-            "  # compiles; later calls need only no_grad()"
-        ),
-        "cpp_wrapper": (
-            "example, _ = next(iter(loader))\n"
-            'model.eval().compile(options={"freezing": True, "cpp_wrapper": True})\n'
             "import torch._inductor.config\n"
             "with torch._inductor.config.patch(freezing=True), torch.no_grad(): model(example.to(device))"
             "  # compiles; later calls need only no_grad()"
@@ -131,10 +123,6 @@ class LinearLayers(Pair):
     def max_autotune(self) -> Step:
         return self.inference(partial(compile_frozen, max_autotune=True))
 
-    @variant
-    def cpp_wrapper(self) -> Step:
-        return self.inference(partial(compile_frozen, cpp_wrapper=True))
-
 
 class _Inference(MacroPair, apply=freeze):
     """Run forward only, without gradients on either side."""
@@ -147,10 +135,6 @@ class _Inference(MacroPair, apply=freeze):
     @variant
     def max_autotune(self) -> Step:
         return self.applied(partial(freeze, max_autotune=True))
-
-    @variant
-    def cpp_wrapper(self) -> Step:
-        return self.applied(partial(freeze, cpp_wrapper=True))
 
 
 class ResNetInference(_Inference, RunResNet):
