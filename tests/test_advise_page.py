@@ -192,7 +192,7 @@ KEPT = (
 
 
 def test_the_heap_that_both_sides_had_is_named_unless_the_changes_set_one_of_their_own() -> None:
-    """Without it four of six processes that followed an advice were slower by a quarter than those that did not."""
+    """Without it three of six processes that followed an advice were slower by a quarter than those that did not."""
     outcome = together(1.5, a=1.5)
     assert lines(outcome)[4] == KEPT
     own = replace(SURVEY, ways=[way("a", preload=["/lib/libjemalloc.so.2"]), *SURVEY.ways[1:]])

@@ -52,7 +52,7 @@ def remove(folder: Path) -> None:
 
 def write(folder: Path, target: str, survey: Survey, combination: Sequence[WayHere], gain: str) -> None:
     """The two files, of a command the settings alone. Raises ReportError."""
-    # As it was measured: of an inference without gradients, 1.14x faster so, four of six processes were slower by a
+    # As it was measured: of an inference without gradients, 1.14x faster so, three of six processes were slower by a
     # quarter with glibc's own thresholds. And with what the job's file sets before it imports torch, as tuned.py
     # imports torch before that file.
     env = HEAP | read_by_torch() | environment_of(combination)
