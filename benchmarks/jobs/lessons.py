@@ -14,7 +14,6 @@ from statistics import fmean
 
 import torch
 from torch import nn
-from torch.nn.utils import clip_grad_norm_
 from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import default_collate
@@ -87,7 +86,6 @@ class Course:
         batch: samples of an optimizer step.
         steps: after so many the training is scored.
         short: steps of a schedule that reaches the target soonest, in a training of its own; 0 for the same one.
-        max_norm: to which gradients are clipped.
         autocast: forward pass and loss are computed in bfloat16.
     """
 
@@ -97,23 +95,22 @@ class Course:
     batch: int = BATCH
     steps: int = STEPS
     short: int = 0
-    max_norm: float = math.inf
     autocast: bool = False
 
-    def on(self, device: torch.device, samples: int = 0) -> Training:
-        """The training, and a step of it that takes so many samples: one batch, or several smaller ones."""
+    def on(self, device: torch.device) -> Training:
+        """The training, and a step of it."""
         model = self.lesson.network().to(device)
-        taken, count = self.optimizer_steps(model, self.steps, device), max(1, samples // self.batch)
+        taken = self.optimizer_steps(model, self.steps, device)
 
         def step() -> tuple[torch.Tensor, nn.Module]:
-            return torch.stack([next(taken) for _ in range(count)]).mean(), model
+            return next(taken), model
 
         train = functools.partial(self.train, device=device)
-        return Training(step, train, self.lesson.target, self.batch, count, lower_is_better=True)
+        return Training(step, train, self.lesson.target, self.batch, lower_is_better=True)
 
     def optimizer_steps(self, model: nn.Module, steps: int, device: torch.device) -> Iterator[torch.Tensor]:
         """The loss of one step after the other, for ever: a schedule that has come to its end begins anew."""
-        optimizer, parameters = self.lesson.optimizer(model, self.rate), list(model.parameters())
+        optimizer = self.lesson.optimizer(model, self.rate)
         while True:
             scheduler = self.schedule(optimizer, steps)
             for _ in range(steps):
@@ -122,8 +119,6 @@ class Course:
                 with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.autocast):
                     loss = self.lesson.loss(model(inputs), targets)
                 loss.backward()
-                if self.max_norm < math.inf:
-                    clip_grad_norm_(parameters, self.max_norm)
                 optimizer.step()
                 if scheduler:
                     scheduler.step()
