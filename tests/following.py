@@ -23,10 +23,9 @@ from benchmarks.distributed.layer_order import LastLayerFirst, quarter
 from benchmarks.general.no_bias_before_bn import biased_before_bn
 from benchmarks.gpu.amp import amp
 from benchmarks.gpu.create_on_device import MaskedGPT
-from benchmarks.jobs.digits import digits, network
 from benchmarks.jobs.images import DEVIATION, MEAN
 from benchmarks.jobs.language_model import GPT, gpt_blocks, language_model
-from benchmarks.jobs.lessons import STEPS
+from benchmarks.jobs.lessons import NEXT_BYTE, STEPS
 from benchmarks.jobs.sequences import LSTMReader, line_vectors
 from benchmarks.training import one_cycle
 from benchmarks.training.batch_size import RATES, SMALL
@@ -209,14 +208,14 @@ def in_a_lesson(pair: Any, variant: Variant, text: str) -> Step:
     return job.step
 
 
-def on_digits(pair: Any, variant: Variant, text: str) -> Step:
+def in_larger_batches(pair: Any, variant: Variant, text: str) -> Step:
     """Training as a job, which the pair has in a loop of its own."""
-    images, labels, _, _ = digits()
     batch = variant.arguments["batch"]
     rate = RATES[batch].chosen
-    model = network(16)
-    optimizer = SGD(model.parameters(), rate, momentum=0.9)
-    job = Job(model, TensorDataset(images, labels), optimizer=optimizer, batch_size=SMALL, shuffle=True, drop_last=True)
+    model = NEXT_BYTE.network()
+    data, optimizer = TensorDataset(*NEXT_BYTE.samples(2 * batch)), NEXT_BYTE.optimizer(model, rate)
+    job = Job(model, data, optimizer=optimizer, batch_size=SMALL, shuffle=True, drop_last=True)
+    job.loss = NEXT_BYTE.loss
     follow(text, job, rate=rate)
 
     def loss() -> torch.Tensor:
@@ -225,7 +224,7 @@ def on_digits(pair: Any, variant: Variant, text: str) -> Step:
         return value
 
     def step() -> tuple[torch.Tensor, nn.Module]:
-        return torch.stack([loss() for _ in range(pair.size["images"] // batch)]).mean(), model
+        return torch.stack([loss() for _ in range(pair.size["samples"] // batch)]).mean(), model
 
     return step
 
@@ -320,7 +319,7 @@ FOLLOWING: Mapping[str, Following] = {
     "pad-sizes": as_first_and_last_layer,
     "avoid-sync": with_a_running_sum,
     "one-cycle": in_a_lesson,
-    "batch-size": on_digits,
+    "batch-size": in_larger_batches,
     "preallocate": before_each_epoch,
     "no-sync": accumulating,
     "ddp-buckets": with_ddp,

@@ -143,7 +143,7 @@ def test_what_a_person_writes_for_a_way_is_complete(module: ModuleType) -> None:
 
 
 def test_the_values_of_a_sweep_are_filled_in_or_left_open() -> None:
-    pair = PAIRS["batch-size.DigitsTraining"]
+    pair = PAIRS["batch-size.NextByte"]
     _, first, *_ = variants(pair)
     assert text_of(TIPS["batch-size"], first).startswith("loader = DataLoader(data, batch_size=64, ")
     assert to_write_untried(TIPS["batch-size"], [pair]).startswith("loader = DataLoader(data, batch_size=..., ")

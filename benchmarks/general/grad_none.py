@@ -104,6 +104,18 @@ class SmallParameters(Pair):
         return self.training(lambda optimizer, model: forget(model.parameters()))
 
 
+class FewParameters(SmallParameters):
+    """A tenth as many of them."""
+
+    sizes = Sizes(dict(parameters=50, elements=1000), test=dict(parameters=5, elements=100))
+
+
+class ManyParameters(SmallParameters):
+    """Ten times as many."""
+
+    sizes = Sizes(dict(parameters=5000, elements=1000), test=dict(parameters=20, elements=100))
+
+
 class GPTTraining(TrainGPT, untuned=grad_zero, apply=grad_none):
     """Training a GPT with AdamW on small batches, so that the parameters matter beside the activations."""
 

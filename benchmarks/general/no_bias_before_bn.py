@@ -125,6 +125,16 @@ class ConvolutionAndNorm(Pair):
         return self.training(bias=False)
 
 
+class WideConvolutionAndNorm(ConvolutionAndNorm):
+    """The same with eight times the channels: 64 times the work for each pixel, as deep in a large model."""
+
+    sizes = Sizes(
+        dict(batch=8, channels=256, pixels=14),
+        L=dict(batch=64, channels=512),
+        test=dict(batch=2, channels=8, pixels=8),
+    )
+
+
 class VGGTraining(MacroPair, apply=no_bias_before_bn):
     """The convolutions of torchvision's `vgg11_bn` trained on JPEG files, on a CPU loading included.
 

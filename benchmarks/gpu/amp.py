@@ -22,9 +22,8 @@ from torch import nn
 
 from benchmarks.jobs.image_classification import TrainResNet
 from benchmarks.jobs.language_model import TrainGPT
-from benchmarks.jobs.lessons import NEXT_BYTE, Course, constant
+from benchmarks.jobs.lessons import NEXT_BYTE, RATE, Course
 from benchmarks.training.grad_accumulation import grad_accumulation
-from benchmarks.training.one_cycle import NextByte
 from tipbench.tip.words import (
     Claim,
     Equal,
@@ -154,8 +153,7 @@ class Accuracy(Pair):
     sizes = Sizes(dict(batch=16), test=dict(batch=2))
 
     def course(self, autocast: bool) -> Training:
-        rate = NextByte.rates[constant].chosen
-        return Course(NEXT_BYTE, rate, batch=self.size["batch"], autocast=autocast).on(self.device)
+        return Course(NEXT_BYTE, RATE.chosen, batch=self.size["batch"], autocast=autocast).on(self.device)
 
     def baseline(self) -> Training:
         return self.course(autocast=False)

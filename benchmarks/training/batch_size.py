@@ -7,25 +7,20 @@ less time a sample, up to where the hardware is busy.
 Why people write the baseline: 16 and 32 are what tutorials use, and small batches fit into any memory.
 
 What to expect: more samples a second are not fewer seconds to the target. The gradient of a large batch is less
-noisy, but it is still one step: past some size twice the batch is far from halving the steps that are needed. And
-every size needs a learning rate of its own. `Gradients` is the price of a sample alone. `DigitsTraining` times the
-same images in batches of each size, and counts how many images each needs until the target: the time to the target
-is the product.
+noisy, but it is still one step: past some size twice the batch is far from halving the steps that are needed
+(McCandlish et al. 2018, arXiv:1812.06162). And every size needs a learning rate of its own. `Gradients` is the price of
+a sample alone. `NextByte` times the same samples in batches of each size, and counts the steps until the target: the
+time to the target is the product. TODO
 
-The guides advise the largest batch that fits. Here that would be 1,024 of 1,347 images, one step an epoch, which nobody
-means who has more data than memory: so the tip is judged by 64, four times the tutorials' 16 and 21 steps an epoch, and
-256 and 1,024 show where it ends. Scores are taken after four epochs on all sides: having seen as many images, the
-largest batch has taken 4 steps and has learned least (0.84 of the held-out images right, 0.96 at 256, 0.97 at 64, 0.98
-at 16).
-
-How the rates below were chosen: `python -m benchmarks.training.batch_size` tries several for each size, with
-seeds that no run uses. The fewest steps are taken, with 20 further seeds of which nine of ten get there.
+How the rates below were chosen: `python -m benchmarks.training.batch_size` tries several for each size, with seeds that
+no run uses. The rate has the best score after SAMPLES samples.
 """
 
 import torch
 from torch import nn
 
-from benchmarks.jobs.digits import Recipe, network, tune
+from benchmarks.jobs.language_model import GPT, VOCABULARY, heads_for
+from benchmarks.jobs.lessons import NEXT_BYTE, RATE, Course, tune
 from benchmarks.jobs.tuning import Tuned, geometric
 from tipbench.tip.words import Claim, Equal, Pair, Sizes, Step, Tip, Training, falls, forward_passes, sweep
 
@@ -40,33 +35,34 @@ TIP = Tip(
     against="batches of 16, with a rate tuned likewise",
     guide=("B2",),
     claim=Claim.SOONER_AT_TARGET,
-    mechanism=falls("forward passes for the same images", forward_passes),
+    mechanism=falls("forward passes for the same samples", forward_passes),
     note="more samples a second are not fewer seconds to the target, and every batch size needs its own learning rate",
 )
 
-SMALL, LARGER = 16, (64, 256, 1024)
+SMALL, LARGER = 16, (64, 256)
 
 
 class Gradients(Pair):
-    """The mean gradient over 1,024 images, computed in batches and added up."""
+    """The mean gradient of a small GPT over `windows` windows of text, computed in batches and added up."""
 
-    # Rounding puts a few ReLUs on the other side of zero.
     equal = Equal.REFERENCE
-    tolerance = 1e-2
-    sizes = Sizes(dict(images=1024, width=16), test=dict(width=2))
+    tolerance = 1e-4
+    sizes = Sizes(
+        dict(windows=256, layers=2, width=64, context=32),
+        L=dict(layers=12, width=768, context=512),
+        test=dict(layers=1, width=16, context=8),
+    )
 
     def gradients(self, batch: int, dtype: torch.dtype = torch.float32) -> Step:
-        count = self.size["images"]
-        images = torch.rand(count, 1, 8, 8, device=self.device).to(dtype)
-        labels = torch.randint(10, (count,), device=self.device)
-        # In evaluation mode: the statistics of a batch would be others for each size.
-        model = network(self.size["width"]).to(self.device, dtype).eval()
+        windows, layers, width, context = (self.size[name] for name in ("windows", "layers", "width", "context"))
+        model = GPT(layers, width, heads_for(width), context, nn.GELU).to(self.device, dtype)
+        tokens, targets = torch.randint(VOCABULARY, (2, windows, context), device=self.device)
 
         def step() -> nn.Module:
             model.zero_grad()
-            for some_images, some_labels in zip(images.split(batch), labels.split(batch), strict=True):
-                # Summed and divided by all, so that it is the mean over all images whatever the batch.
-                loss = nn.functional.cross_entropy(model(some_images), some_labels, reduction="sum") / count
+            for some_tokens, some_targets in zip(tokens.split(batch), targets.split(batch), strict=True):
+                # Summed and divided by all, so that it is the mean over all windows whatever the batch.
+                loss = nn.functional.cross_entropy(model(some_tokens), some_targets, reduction="sum") / targets.numel()
                 loss.backward()
             return model
 
@@ -83,40 +79,67 @@ class Gradients(Pair):
         return self.gradients(LARGER[-1], torch.float64)
 
 
+SAMPLES = 40_000
+"""After which a training is scored, whatever its batches. One that has not reached the target goes on for as many."""
+
 RATES = {
-    16: Tuned(geometric(0.003), 0.0123),
-    64: Tuned(geometric(0.01), 0.0655),
-    256: Tuned(geometric(0.03), 0.123),
-    1024: Tuned(geometric(0.05), 0.205),
+    16: RATE,
+    64: Tuned(geometric(0.0036, 1.8, 5), 0.0117),
+    256: Tuned(geometric(0.0036, 1.8, 5), 0.0117),
 }
-"""The learning rate that suits each batch size: 170, 69, 30 and 25 steps to the target, with 20 seeds, none failed."""
+"""The learning rate that suits each batch size."""
 
 
-def recipe(batch: int, rate: float) -> Recipe:
-    """Until 97 % of the held-out images are right. The score is taken after 4 epochs, alike for all sizes."""
-    return Recipe(batch, rate, target=0.97, epochs=4, longest=60)
+def course(batch: int, rate: float) -> Course:
+    return Course(NEXT_BYTE, rate, batch=batch, steps=SAMPLES // batch, longest=2 * SAMPLES // batch)
 
 
-class DigitsTraining(Pair):
-    """A small convolutional network learns handwritten digits, until 97 % of the held-out ones are right.
+class NextByte(Pair):
+    """A small GPT learns to predict the next byte of Python source text, in batches of each size.
 
-    Timed: 1,024 images in batches, an optimizer step each.
+    Timed: `samples` samples in batches, an optimizer step each.
     """
 
     task = "training"
     scale = "macro"
     equal = Equal.TARGET
-    trainings = 16
-    sizes = Sizes(dict(images=1024))
+    trainings = 12
+    sizes = Sizes(dict(samples=LARGER[-1]))
+
+    def learning(self, batch: int) -> Training:
+        return course(batch, RATES[batch].chosen).on(self.device, self.size["samples"])
 
     def baseline(self) -> Training:
-        return recipe(SMALL, RATES[SMALL].chosen).on(self.device, self.size["images"])
+        return self.learning(SMALL)
 
     @sweep(batch=LARGER)
     def optimized(self, batch: int = LARGER[0]) -> Training:
-        return recipe(batch, RATES[batch].chosen).on(self.device, self.size["images"])
+        return self.learning(batch)
+
+
+class EqualUpdates(Pair):
+    """The same, but scored after as many optimizer steps on both sides: batches of 64 have seen four times the samples.
+
+    Accumulating the gradients of four batches of 16 comes to the same.
+    """
+
+    equal = Equal.TARGET
+    trainings = 12
+    sizes = Sizes(dict(samples=LARGER[0]))
+
+    def learning(self, batch: int) -> Training:
+        return Course(NEXT_BYTE, RATES[batch].chosen, batch=batch).on(self.device, self.size["samples"])
+
+    def baseline(self) -> Training:
+        return self.learning(SMALL)
+
+    def optimized(self) -> Training:
+        return self.learning(LARGER[0])
 
 
 if __name__ == "__main__":
-    for size, rates in RATES.items():
-        tune(recipe, [(size, rate) for rate in rates.tried])
+    tune(
+        {f"batches of {batch}": course(batch, 0.0) for batch in RATES},
+        {f"batches of {batch}": rates.tried for batch, rates in RATES.items()},
+        {},
+    )

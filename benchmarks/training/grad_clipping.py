@@ -1,88 +1,52 @@
 """Clip gradients.
 
-`clip_grad_norm_(parameters, 0.25)` scales all gradients down together where their norm is above 0.25, so that
-one bad batch cannot throw the weights far off. It is a cost in time, and buys stability.
+`clip_grad_norm_(parameters, 1.0)` scales all gradients down together where their norm is above 1.0, so that one bad
+batch cannot throw the weights far off. It is a cost in time, and buys stability.
 
-Why people write the baseline: a training loop does without clipping until its loss jumps up or diverges.
+Why people write the baseline: a training loop does without clipping until its loss jumps up or diverges. Who does not
+clip lowers the rate until it does not, so both sides have the rate that suits them best.
 
-What to expect: clipping makes a step slower, and that is all it does while gradients are below the threshold. Where the
-learning rate is high it keeps a training on its way that would fail without it: at the rate below all 12 trainings
-tried missed the target. Who does not clip can also lower the rate. `lower_rate` does, and halving it is enough to get
-there: in 114 steps, where clipping at the high rate takes 98.
+What to expect: clipping makes a step slower, by the one look at all gradients, and that is all it does while their norm
+is below the limit (`GPTTraining`). TODO
 
-The job is that of PyTorch's own example of a language model (examples/word_language_model): an LSTM trained with
-SGD, by default at a learning rate of 20 with gradients clipped at 0.25. Timed at the example's size; trainings are
-counted on a smaller LSTM at the same settings, as 12 trainings of each side take most of a minute even so.
-
-How the lower rate was chosen: `python -m benchmarks.training.grad_clipping` tries several, with seeds that no run
-uses.
+How the rates were chosen: `python -m benchmarks.training.grad_clipping` tries several on each side, with seeds that no
+run uses.
 """
 
-from collections.abc import Callable
+import math
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
-from torch import nn
 from torch.nn.utils import clip_grad_norm_
-from torch.optim import SGD, Optimizer
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-from torch.utils.data import default_collate
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from benchmarks.jobs.language_model import VOCABULARY, SourceText
-from benchmarks.jobs.tuning import Tuned
-from tipbench.tip.words import (
-    SET_ASIDE,
-    Claim,
-    Equal,
-    Job,
-    MacroPair,
-    Sizes,
-    Step,
-    Tip,
-    Trained,
-    Training,
-    as_it_is,
-    falls,
-    variant,
-)
+from benchmarks.jobs.language_model import TrainGPT
+from benchmarks.jobs.lessons import CLEAN_PHOTOS_PLAIN, NEXT_BYTE_BY_LSTM, Course, Lesson, tune
+from benchmarks.jobs.tuning import Tuned, geometric
+from tipbench.tip.words import Claim, Equal, Job, Pair, Sizes, Step, Tip, Training, appears, calls, falls
 
-RATE, MAX_NORM = 20.0, 0.25
-"""As in PyTorch's example."""
+LOOKED_AT = 20
+"""Optimizer steps."""
 
-LOWER_RATE = Tuned((3.0, 5.0, 7.0, 10.0, 14.0), 10.0)
-"""The one with the fewest steps without clipping: 172, 135, 132, 114 and 211, with 12 seeds."""
-
-TARGET = 2.2
-"""Nats a byte on held-out text."""
-
-HELD_OUT = 64
-"""Windows of the last tenth of the text, evenly spread."""
-
-LONGEST, LOOK = 200, 10
-"""Optimizer steps of a training, and after how many of them the held-out text is looked at."""
+MAX_NORM = 1.0
 
 
-def weights_moved(step: Step) -> float:
-    """The norm of all changes of the weights by the optimizer's first step."""
-    before: list[torch.Tensor] = []
-    moved: list[float] = []
+def large_gradients(step: Step, max_norm: float = MAX_NORM) -> int:
+    """Of the optimizer's next LOOKED_AT steps those whose gradients' norm is beyond the limit, or is no number."""
+    large: list[bool] = []
 
-    def weights(optimizer: Optimizer) -> list[torch.Tensor]:
-        return [weight.detach() for group in optimizer.param_groups for weight in group["params"]]
+    def look(optimizer: Optimizer, *_: Any) -> None:
+        gradients = [weight.grad for group in optimizer.param_groups for weight in group["params"]]
+        norm = torch.nn.utils.get_total_norm(gradients)
+        large.append(not norm <= max_norm * 1.001)
 
-    def keep(optimizer: Optimizer, *_: Any) -> None:
-        before[:] = [weight.clone() for weight in weights(optimizer)]
-
-    def compare(optimizer: Optimizer, *_: Any) -> None:
-        changes = [(now - then).norm() for now, then in zip(weights(optimizer), before, strict=True)]
-        moved.append(torch.stack(changes).norm().item())
-
-    handles = register_optimizer_step_pre_hook(keep), register_optimizer_step_post_hook(compare)
-    step()
-    for handle in handles:
-        handle.remove()
-    return round(moved[0], 3)
+    handle = register_optimizer_step_pre_hook(look)
+    while len(large) < LOOKED_AT:
+        step()
+    handle.remove()
+    return sum(large)
 
 
 TIP = Tip(
@@ -90,114 +54,86 @@ TIP = Tip(
     title="Clip gradients",
     do=(
         "loss.backward()\n"
-        "torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=0.25)  # for this model: try others\n"
+        "torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)  # for this model: try others\n"
         "optimizer.step()"
     ),
-    ways={"lower_rate": 'for group in optimizer.param_groups: group["lr"] /= 2  # once, before any scheduler is made'},
     when="a training's loss jumps up or diverges",
+    against="no clipping, each at the learning rate that suits it best",
     guide=("B8",),
     claim=Claim.FEWER_STEPS,
     called="clipping",
-    mechanism=falls("how far the first step moves the weights", weights_moved),
+    mechanism=falls(f"gradients beyond the limit in {LOOKED_AT} steps", large_gradients),
     note="Clipping costs time and buys stability. With a GradScaler call unscale_ first.",
-    no_micro="what clipping prevents shows in a whole training alone",
 )
 
 
-def grad_clipping(job: Job) -> None:
+class _Clipping(Pair):
+    """Timed: an optimizer step. Counted: steps until the target, each side at a rate of its own."""
+
+    task = "training"
+    scale = "macro"
+    equal = Equal.TARGET
+    trainings = 12
+    sizes = Sizes(dict(batch=16), test=dict(batch=2))
+
+    lesson: ClassVar[Lesson]
+    rate: ClassVar[Tuned]
+    """Without clipping."""
+    rate_clipped: ClassVar[Tuned]
+
+    def learning(self, rate: float, max_norm: float) -> Training:
+        return Course(self.lesson, rate, max_norm=max_norm, batch=self.size["batch"]).on(self.device)
+
+    def baseline(self) -> Training:
+        return self.learning(self.rate.chosen, math.inf)
+
+    def optimized(self) -> Training:
+        return self.learning(self.rate_clipped.chosen, MAX_NORM)
+
+
+class LSTMTraining(_Clipping):
+    """An LSTM learns to predict the next byte of Python source text, with SGD."""
+
+    lesson = NEXT_BYTE_BY_LSTM
+    rate = Tuned(geometric(1.7, 1.8), 5.5)
+    rate_clipped = Tuned(geometric(3.1, 1.8), 10.0)
+
+
+class DenoiserTraining(_Clipping):
+    """Ten convolutions without normalisation learn to take noise off photos, with SGD and momentum."""
+
+    lesson = CLEAN_PHOTOS_PLAIN
+    rate = Tuned(geometric(0.0001, 1.8), 0.0003)
+    rate_clipped = Tuned(geometric(0.005, 1.8), 0.0162)
+
+
+class HighRate(LSTMTraining):
+    """The LSTM at the rate that clipping allows, on both sides: what clipping keeps from exploding."""
+
+    scale = "micro"
+
+    def baseline(self) -> Training:
+        return self.learning(self.rate_clipped.chosen, math.inf)
+
+
+def grad_clipping(job: Job, max_norm: float) -> None:
     """The tip, on any training job: clip between the backward pass and the optimizer's step."""
     assert job.optimizer is not None
     parameters = [parameter for group in job.optimizer.param_groups for parameter in group["params"]]
-
-    def clip(*_: Any) -> None:
-        clip_grad_norm_(parameters, MAX_NORM)
-
-    job.optimizer.register_step_pre_hook(clip)
+    job.optimizer.register_step_pre_hook(lambda *_: clip_grad_norm_(parameters, max_norm) and None)
 
 
-def lower_rate(job: Job, rate: float = LOWER_RATE.chosen) -> None:
-    """What else keeps a training from diverging."""
-    assert job.optimizer is not None
-    for group in job.optimizer.param_groups:
-        group["lr"] = rate
+class GPTTraining(TrainGPT, apply=partial(grad_clipping, max_norm=1e6)):
+    """What clipping costs where it has nothing to do: training a small GPT, with a limit that no gradient reaches."""
 
-
-class LSTM(nn.Module):
-    """Bytes (batch, tokens) in, scores of the next byte (batch, VOCABULARY, tokens) out."""
-
-    def __init__(self, width: int, layers: int) -> None:
-        super().__init__()
-        self.bytes = nn.Embedding(VOCABULARY, width)
-        self.lstm = nn.LSTM(width, width, layers, batch_first=True)
-        self.head = nn.Linear(width, VOCABULARY)
-
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        states, _ = self.lstm(self.bytes(tokens))
-        scores: torch.Tensor = self.head(states)
-        return scores.transpose(1, 2)
-
-
-def lstm_job(device: torch.device, width: int, layers: int, batch: int, context: int) -> Job:
-    model = LSTM(width, layers).to(device)
-    return Job(model, SourceText(context), device, optimizer=SGD(model.parameters(), lr=RATE), batch_size=batch)
-
-
-def train(change: Callable[[Job], None], seed: int, device: torch.device, batch: int, context: int) -> Trained:
-    """A training from scratch of a job that `change` was applied to. Its score is the loss after LONGEST steps."""
-    torch.manual_seed(seed)
-    job = lstm_job(device, width=64, layers=1, batch=batch, context=context)
-    change(job)
-    windows = len(job.data) * 9 // 10  # type: ignore[arg-type]
-    held_out = range(windows, windows * 10 // 9, windows // 9 // HELD_OUT)
-    inputs, targets = default_collate([job.data[number] for number in held_out])
-    reached = 0
-    for number in range(1, LONGEST + 1):
-        job.run(*default_collate([job.data[int(chosen)] for chosen in torch.randint(windows, (batch,))]))
-        if number % LOOK == 0:
-            with torch.no_grad():
-                loss = job.loss(job.model(inputs.to(device)), targets.to(device)).item()
-            reached = reached or (number if loss <= TARGET else 0)
-    return Trained(reached or LONGEST, reached > 0, loss)
-
-
-class LSTMTraining(MacroPair, apply=grad_clipping):
-    """An LSTM of `layers` layers, `width` numbers a byte, trained on `batch` windows of `context` bytes."""
-
-    task = "training"
-    equal = Equal.TARGET
-    trainings = 12
-    sizes = Sizes(
-        dict(width=200, layers=2, batch=20, context=35),
-        M=dict(width=650),
-        XL=dict(width=1500, batch=80),
-        test=dict(width=16, layers=1),
-    )
-
-    def job(self) -> Job:
-        return lstm_job(self.device, **self.size)
-
-    def applied(self, change: Callable[[Job], None]) -> Training:
-        batch, context = self.size["batch"], self.size["context"]
-        trained = partial(train, change, device=self.device, batch=batch, context=context)
-        return Training(super().applied(change), trained, TARGET, batch, lower_is_better=True)
-
-    @variant
-    def lower_rate(self) -> Step:
-        return self.applied(lower_rate)
-
-
-def tune() -> None:
-    """Print how trainings without clipping go at several rates, with seeds that no run uses; and at RATE with it."""
-    torch.set_num_threads(1)
-    changes: dict[str, Callable[[Job], None]]
-    changes = {f"{rate:g}, not clipped": partial(lower_rate, rate=rate) for rate in LOWER_RATE.tried}
-    changes |= {f"{RATE:g}, not clipped": as_it_is, f"{RATE:g}, clipped": grad_clipping}
-    for name, change in changes.items():
-        found = [train(change, seed, torch.device("cpu"), batch=20, context=35) for seed in SET_ASIDE[:12]]
-        reached = sum(one.reached for one in found)
-        steps = sum(one.steps for one in found) / max(reached, 0.5)
-        print(f"rate {name}: {steps:.0f} steps, {reached} of {len(found)} reach the target", flush=True)
+    scale = "micro"
+    mechanism = appears("norms of all gradients", lambda step: calls(step, "aten::_foreach_norm"))
 
 
 if __name__ == "__main__":
-    tune()
+    courses, rates = {}, {}
+    for pair in (LSTMTraining, DenoiserTraining):
+        for way, tuned, max_norm in (("plain", pair.rate, math.inf), ("clipped", pair.rate_clipped, MAX_NORM)):
+            name = f"{pair.__name__}, {way}"
+            courses[name], rates[name] = Course(pair.lesson, 0.0, max_norm=max_norm), tuned.tried
+    tune(courses, rates, {})
