@@ -24,8 +24,8 @@ from benchmarks.general.no_bias_before_bn import biased_before_bn
 from benchmarks.gpu.amp import amp
 from benchmarks.gpu.create_on_device import MaskedGPT
 from benchmarks.jobs.images import DEVIATION, MEAN
-from benchmarks.jobs.language_model import GPT, gpt_blocks, language_model
-from benchmarks.jobs.lessons import NEXT_BYTE, STEPS
+from benchmarks.jobs.language_model import GPT, TrainGPT, gpt_blocks, language_model
+from benchmarks.jobs.lessons import NEXT_BYTE, STEPS, Lesson
 from benchmarks.jobs.sequences import LSTMReader, line_vectors
 from benchmarks.training import one_cycle
 from benchmarks.training.batch_size import RATES, SMALL
@@ -199,12 +199,25 @@ def with_a_running_sum(pair: Any, variant: Variant, text: str) -> Step:
 def in_a_lesson(pair: Any, variant: Variant, text: str) -> Step:
     """Training as a job, which the pair has in a loop of its own."""
     schedule = one_cycle.one_cycle if variant.name == "optimized" else getattr(one_cycle, variant.name)
-    rate, lesson, epochs, batch = pair.rates[schedule].chosen, pair.lesson, 15, pair.size["batch"]
-    model = lesson.network()
-    data = TensorDataset(*lesson.samples(STEPS // epochs * batch))
-    job = Job(model, data, optimizer=lesson.optimizer(model, rate), batch_size=batch)
-    job.loss = lesson.loss
+    rate, epochs, batch = pair.rates[schedule].chosen, 15, pair.size["batch"]
+    job = job_of_a_lesson(pair.lesson, rate, STEPS // epochs * batch, batch_size=batch)
     follow(text, job, rate=rate, epochs=epochs)
+    return job.step
+
+
+def job_of_a_lesson(lesson: Lesson, rate: float, samples: int, **loading: Any) -> Job:
+    model = lesson.network()
+    job = Job(model, TensorDataset(*lesson.samples(samples)), optimizer=lesson.optimizer(model, rate), **loading)
+    job.loss = lesson.loss
+    return job
+
+
+def clipping(pair: Any, variant: Variant, text: str) -> Step:
+    """Training as a job, which the pairs of trainings have in a loop of their own."""
+    if isinstance(pair, TrainGPT):
+        return in_a_job(pair, variant, text)
+    job = job_of_a_lesson(pair.lesson, pair.rate_clipped.chosen, 40, batch_size=pair.size["batch"])
+    follow(text, job)
     return job.step
 
 
@@ -212,10 +225,7 @@ def in_larger_batches(pair: Any, variant: Variant, text: str) -> Step:
     """Training as a job, which the pair has in a loop of its own."""
     batch = variant.arguments["batch"]
     rate = RATES[batch].chosen
-    model = NEXT_BYTE.network()
-    data, optimizer = TensorDataset(*NEXT_BYTE.samples(2 * batch)), NEXT_BYTE.optimizer(model, rate)
-    job = Job(model, data, optimizer=optimizer, batch_size=SMALL, shuffle=True, drop_last=True)
-    job.loss = NEXT_BYTE.loss
+    job = job_of_a_lesson(NEXT_BYTE, rate, 2 * batch, batch_size=SMALL, shuffle=True, drop_last=True)
     follow(text, job, rate=rate)
 
     def loss() -> torch.Tensor:
@@ -224,7 +234,7 @@ def in_larger_batches(pair: Any, variant: Variant, text: str) -> Step:
         return value
 
     def step() -> tuple[torch.Tensor, nn.Module]:
-        return torch.stack([loss() for _ in range(pair.size["samples"] // batch)]).mean(), model
+        return torch.stack([loss() for _ in range(pair.size["samples"] // batch)]).mean(), job.model
 
     return step
 
@@ -320,6 +330,7 @@ FOLLOWING: Mapping[str, Following] = {
     "avoid-sync": with_a_running_sum,
     "one-cycle": in_a_lesson,
     "batch-size": in_larger_batches,
+    "grad-clipping": clipping,
     "preallocate": before_each_epoch,
     "no-sync": accumulating,
     "ddp-buckets": with_ddp,

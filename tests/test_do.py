@@ -25,7 +25,7 @@ from tests.test_pairs import FOR_GPUS, PAIRS, AtTestSize, alone, one_thread, pyt
 from tests.test_tips import SHELL
 from tests.written import IMPORTED, OF_A_BATCH, OF_A_JOB, executed, free_names, text_of
 from tipbench.suite.files import BENCHMARKS, load, pair_files
-from tipbench.tip.pair import Step, Tip, Variant, to_write_untried, variants
+from tipbench.tip.pair import Equal, Step, Tip, Variant, to_write_untried, variants
 from tipbench.worker import checks, switches
 from tipbench.worker.guard import seed_generators
 from tipbench.worker.outputs import Outputs, snapshot, worst_difference
@@ -69,9 +69,6 @@ NOT_SHOWN = {
     "onednn-graph.ResNet50InBfloat16": "in bfloat16 the model is fused in further steps, which the text does not show",
     "layer-order.GPTTraining[optimized]": "it is about the code of a model, and tried in one of its own below",
 }
-
-DRAWN = ("one-cycle", "batch-size")
-"""Tips whose pairs draw their batches themselves: names and shapes of what a step returns are compared."""
 
 NEAR = 1e-6
 """Relative difference that both may have: they do the same operations."""
@@ -175,7 +172,8 @@ def test_what_is_written_computes_and_counts_what_ran(name: str, variant: Varian
         # Lines that accumulate gradients name no loss; a loop that ends with zero_grad() leaves no gradients.
         assert not {path for path in gone if path != "output[0]" and not (tip == "no-sync" and path.endswith(".grad"))}
         difference, where = worst_difference({path: expected[path] for path in expected.keys() - gone}, outputs)
-        assert tip in DRAWN or difference <= NEAR, where
+        # Pairs of trainings draw their batches themselves: names and shapes of what a step returns are compared.
+        assert PAIRS[name].equal == Equal.TARGET or difference <= NEAR, where
     if not for_gpus or tip in COUNTED_BY_CPU:
         counts = checks.count(pair, variant.name, seed=0), checks.count(pair, "written", seed=0)
         assert counts[0] == counts[1]

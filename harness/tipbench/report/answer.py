@@ -8,6 +8,7 @@ no better answer than "faster alone".
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -32,12 +33,11 @@ from tipbench.report.answer_kinds import (
 from tipbench.report.gain import Gain
 from tipbench.report.measure import Effect, claim_of, effects
 from tipbench.report.result import Key, Result
-from tipbench.report.trained import trained
 from tipbench.report.ways import AS_IT_IS, Way, lead_of, named, ways_of
 from tipbench.tip.pair import CONTROL, TOGETHER, WITHOUT, Claim
 
 LONG_TRAINING, ENOUGH = 1000, 2
-"""Steps to a target, and the trainings that need them: with fewer, its effect was measured on a toy."""
+"""Steps of the baseline to a target, and jobs that need them: with fewer, the effect was measured on a toy."""
 
 
 @dataclass(frozen=True)
@@ -264,8 +264,8 @@ def _slower_alone(alone: Sequence[Effect], job: Result) -> str:
 
 def _is_toy(results: Iterable[Result]) -> bool:
     of_trainings = [result for result in results if result.claim in (Claim.FEWER_STEPS, Claim.SOONER_AT_TARGET)]
-    steps = [counted.baseline.steps for result in of_trainings if (counted := trained(result))]
-    return bool(of_trainings) and sum(step is not None and step > LONG_TRAINING for step in steps) < ENOUGH
+    steps = [statistics.fmean(result.trainings[0].steps) for result in of_trainings if result.trainings]
+    return bool(of_trainings) and sum(step > LONG_TRAINING for step in steps) < ENOUGH
 
 
 def _with_rivals(made: Sequence[Answer]) -> list[Answer]:
