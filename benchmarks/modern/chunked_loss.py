@@ -9,10 +9,10 @@ some tokens at a time.
 Why people write the baseline: a model returns scores, and `cross_entropy` takes them.
 
 What to expect: less memory, most where there are many more tokens in a batch than numbers in a hidden state. The
-matrix products are the same, in pieces, and the default makes the pieces as small as the hidden states: with many of
-them, each of a few tokens, it takes more time than the baseline. A chunk for each eighth of the tokens (`eighths`)
-needs little more memory. `by_hand` is what people wrote before, and what other versions of torch can do: it computes
-the scores of each chunk again in the backward pass.
+matrix products are the same, in pieces, and the default makes the scores of a chunk as small as the hidden states:
+many chunks, each of a few tokens, may take more time than the baseline. A chunk for each eighth of the tokens
+(`eighths`) needs little more memory. `by_hand` is what people wrote before, and what other versions of torch can do:
+it computes the scores of each chunk again in the backward pass.
 
 When not: a model whose scores are needed for something else, or that is wrapped in FSDP, which has the whole weight
 of a layer only while that layer runs. With label smoothing, `linear_cross_entropy` warns and computes all scores.
@@ -40,7 +40,7 @@ def largest_result(step: Step) -> int:
     with torch.autograd.profiler.profile(use_kineto=False, profile_memory=True) as watched:
         step()
     events = watched.function_events or ()
-    return max(max(event.self_cpu_memory_usage, event.self_device_memory_usage) for event in events)
+    return max(int(max(event.self_cpu_memory_usage, event.self_device_memory_usage)) for event in events)
 
 
 TIP = Tip(
@@ -108,9 +108,10 @@ def in_checkpointed_chunks(hidden: torch.Tensor, weight: torch.Tensor, targets: 
 def with_loss(job: Job, loss: Loss) -> None:
     """Have a GPT return hidden states (batch, width, tokens) in place of scores, and compute the loss from them."""
     assert isinstance(job.model, GPT)
-    head = job.model.head
+    head: nn.Module = job.model.head
+    weight = job.model.head.weight
     head.forward = lambda hidden: hidden
-    job.loss = lambda hidden, targets: loss(hidden.mT.flatten(0, 1), head.weight, targets.flatten())
+    job.loss = lambda hidden, targets: loss(hidden.mT.flatten(0, 1), weight, targets.flatten())
 
 
 class LastLayer(Pair):
