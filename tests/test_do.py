@@ -76,7 +76,7 @@ NEAR = 1e-6
 COUNTED_BY_CPU = ("pad-sizes",)
 """Tips for GPUs whose mechanism is counted on a CPU too."""
 
-ALSO_BY_CPU = ("amp.GPTTraining[float16]",)
+ALSO_BY_CPU = ("amp.GPTTraining[float16]", "checkpointing.GPTTraining[on_the_host]")
 """Variants for GPUs that a CPU can run too, in no time."""
 
 

@@ -165,7 +165,8 @@ def run_backward(
             if any(node is edge.node for edge in wanted):
                 found[node] = slots
             # A node with nothing after it adds to `.grad`.
-            back = node(*slots) if slots and (node.next_functions or accumulate_grad) else ()
+            backward = getattr(node, "apply", node)  # of an operator that is written in Python
+            back = backward(*slots) if slots and (node.next_functions or accumulate_grad) else ()
             del slots
             back = back if isinstance(back, tuple) else (back,)
             for position, (following, number) in enumerate(node.next_functions):

@@ -123,6 +123,8 @@ COUNTS: dict[str, list[Any]] = {
     "regional-compile.GPTTraining": [40, 17],
     "compiled-optimizer.ManyParameters": [50, 1],
     "compiled-optimizer.GPTTraining": [208, 49],
+    "chunked-loss.LastLayer": [4 * 64 * 128, *[4 * 128 * 8] * 2, None],  # all scores, or the weight's gradient
+    "chunked-loss.GPTTraining": [4 * 32 * 256, *[4 * 256 * 16] * 3],
     "prefetch.Decoding": [4, 8, 16],
     "prefetch.TrainingFromFiles": [4, 8, 16],
     "prefetch.TrainingFromStorage": [4, 8, 16],

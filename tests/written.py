@@ -105,6 +105,7 @@ def follow(text: str, job: Job, **more: Any) -> dict[str, Any]:
     executed(written.before, names)
     loader = names["loader"]
     job.model, job.optimizer, job.loader = names["model"], names["optimizer"], lambda: loader  # type: ignore[method-assign]
+    job.loss = names["criterion"]
     if written.lines:
         loop = TRAINING if job.optimizer is not None else INFERENCE
         run = _for_each_batch(_compiled(written.for_each_batch(loop)), names)

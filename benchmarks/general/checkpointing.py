@@ -12,7 +12,11 @@ the memory; the time is its price. What is bought with the memory is a larger ba
 
 The variant `memory_budget` leaves the choice to torch.compile: of what a compiled block would keep (as much as
 the eager one) it keeps the share BUDGET, and computes again what costs the fewest operations. Compiling
-fuses operations too, so the variant's time is not the price of computing again alone.
+fuses operations too, so the variant's time is not the price of computing again alone. A lower budget need not
+lower the peak (https://github.com/pytorch/pytorch/issues/197838): try several.
+
+The variant `on_the_host`, for GPUs, checkpoints and stores the blocks' inputs in pinned memory of the host: they are
+copied there and back, and the host can use that memory for nothing else.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,6 +25,7 @@ from functools import partial
 import torch
 from torch import nn
 from torch._functorch import config
+from torch.autograd.graph import save_on_cpu
 from torch.utils.checkpoint import checkpoint
 
 from benchmarks.jobs.image_classification import image_classification
@@ -35,6 +40,7 @@ from tipbench.tip.words import (
     Tip,
     compiler,
     falls,
+    gpu,
     requires,
     saved_bytes,
     torchvision,
@@ -56,9 +62,15 @@ TIP = Tip(
             "torch._functorch.config.activation_memory_budget = 0.5\n"
             "for block in model.blocks: block.compile()"
         ),
+        "on_the_host": (
+            "from functools import partial\n"
+            "for block in model.blocks: "
+            "block.forward = partial(torch.utils.checkpoint.checkpoint, block.forward, use_reentrant=False)\n"
+            "with torch.autograd.graph.save_on_cpu(pin_memory=True): outputs = model(batch)"
+        ),
     },
     when="memory is short",
-    guide=("A1.7",),
+    guide=("A1.7", "M17"),
     claim=Claim.LEANER,
     called="checkpointing",
     mechanism=falls("bytes saved for the backward pass", saved_bytes),
@@ -90,6 +102,19 @@ def compile_blocks(job: Job) -> None:
     compiled = torch.compile(run)
     for block in gpt_blocks(job):
         block.forward = partial(compiled, block)
+
+
+def checkpoint_to_host(job: Job) -> None:
+    """The third way, on a GPT: what its checkpoints keep, the host stores."""
+    checkpoint_gpt(job)
+    on_the_card = job.model.forward
+
+    def forward(tokens: torch.Tensor) -> torch.Tensor:
+        with save_on_cpu(pin_memory=True):
+            scores: torch.Tensor = on_the_card(tokens)
+        return scores
+
+    job.model.forward = forward
 
 
 def run(block: nn.Module, x: torch.Tensor) -> torch.Tensor:
@@ -151,6 +176,11 @@ class GPTTraining(TrainGPT, apply=checkpoint_gpt):
     @within(partial(config.patch, activation_memory_budget=BUDGET))
     def memory_budget(self) -> Step:
         return self.applied(compile_blocks)
+
+    @variant
+    @requires(gpu(1))
+    def on_the_host(self) -> Step:
+        return self.applied(checkpoint_to_host)
 
 
 class VisionTransformerTraining(MacroPair, apply=checkpoint_vit):

@@ -1,0 +1,185 @@
+"""Compute the loss of a language model in chunks, so that the scores of all words are never there at once.
+
+The last layer of a language model gives each word of the vocabulary a score, for each token of the batch. With a
+vocabulary of tens of thousands this is the largest tensor of a training step, and it is there several times: the
+scores, their logarithms for the loss, and the gradients of both. `torch.nn.functional.linear_cross_entropy`, of torch
+2.15, takes the hidden states and the weight of the layer in place of the scores, and computes loss and gradients for
+some tokens at a time.
+
+Why people write the baseline: a model returns scores, and `cross_entropy` takes them.
+
+What to expect: less memory, most where there are many more tokens in a batch than numbers in a hidden state. The
+matrix products are the same, in pieces, and the default makes the scores of a chunk as small as the hidden states:
+many chunks, each of a few tokens, may take more time than the baseline. A chunk for each eighth of the tokens
+(`eighths`) needs little more memory. `by_hand` is what people wrote before, and what other versions of torch can do:
+it computes the scores of each chunk again in the backward pass.
+
+When not: a model whose scores are needed for something else, or that is wrapped in FSDP, which has the whole weight
+of a layer only while that layer runs. With label smoothing, `linear_cross_entropy` warns and computes all scores.
+torch.compile runs it as it is, and second derivatives do not exist.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy, linear
+from torch.utils.checkpoint import checkpoint
+
+from benchmarks.jobs.language_model import GPT, TrainGPT, word_model
+from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, falls, requires, torch_from, variant
+
+CHUNKS = 8
+"""Of the further ways."""
+
+
+def largest_result(step: Step) -> int:
+    """Bytes of the largest result of an operation in one warm step."""
+    step()
+    with torch.autograd.profiler.profile(use_kineto=False, profile_memory=True) as watched:
+        step()
+    events = watched.function_events or ()
+    return max(int(max(event.self_cpu_memory_usage, event.self_device_memory_usage)) for event in events)
+
+
+TIP = Tip(
+    id="chunked-loss",
+    title="Compute the loss of a language model in chunks",
+    do=(
+        "model.head.forward = lambda hidden: hidden  # the model returns hidden states in place of scores\n"
+        "options = nn.LinearCrossEntropyOptions()\n"
+        "criterion = lambda hidden, words: F.linear_cross_entropy("
+        "hidden.mT.flatten(0, 1), model.head.weight, words.flatten(), options=options)"
+    ),
+    ways={
+        "eighths": (
+            "model.head.forward = lambda hidden: hidden  # the model returns hidden states in place of scores\n"
+            "options = lambda tokens: nn.LinearCrossEntropyOptions(batch_chunk_size=tokens // 8)\n"
+            "criterion = lambda hidden, words: F.linear_cross_entropy("
+            "hidden.mT.flatten(0, 1), model.head.weight, words.flatten(), options=options(words.numel()))"
+        ),
+        "by_hand": (
+            "from torch.utils.checkpoint import checkpoint\n"
+            "model.head.forward = lambda hidden: hidden  # the model returns hidden states in place of scores\n"
+            "part = lambda hidden, words: "
+            'F.cross_entropy(F.linear(hidden, model.head.weight), words, reduction="sum")\n'
+            "criterion = lambda hidden, words: sum(checkpoint(part, *chunk, use_reentrant=False) for chunk in "
+            "zip(hidden.mT.flatten(0, 1).chunk(8), words.flatten().chunk(8))) / words.numel()"
+        ),
+    },
+    when="memory is short and the vocabulary large",
+    guide=("M16",),
+    claim=Claim.LEANER,
+    called="linear_cross_entropy",
+    mechanism=falls("bytes of the largest result of an operation", largest_result),
+    note="the function's own choice of chunks may be slow; larger ones need little more memory",
+    why_not="The scores need little memory, where the vocabulary is small or a batch has few tokens.",
+)
+
+Loss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+"""Takes hidden states (tokens, width), the weight of the last layer (vocabulary, width) and targets (tokens)."""
+
+
+def of_all_scores(hidden: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return cross_entropy(linear(hidden, weight), targets)
+
+
+def in_chunks(hidden: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """The tip."""
+    options = nn.LinearCrossEntropyOptions()
+    return nn.functional.linear_cross_entropy(hidden, weight, targets, options=options)
+
+
+def in_eighths(hidden: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    options = nn.LinearCrossEntropyOptions(batch_chunk_size=len(targets) // CHUNKS)
+    return nn.functional.linear_cross_entropy(hidden, weight, targets, options=options)
+
+
+def in_checkpointed_chunks(hidden: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def part(hidden: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return cross_entropy(linear(hidden, weight), targets, reduction="sum")
+
+    chunks = zip(hidden.chunk(CHUNKS), targets.chunk(CHUNKS), strict=True)
+    losses = [checkpoint(part, *chunk, use_reentrant=False) for chunk in chunks]
+    return torch.stack(losses).sum() / len(targets)
+
+
+def with_loss(job: Job, loss: Loss) -> None:
+    """Have a GPT return hidden states (batch, width, tokens) in place of scores, and compute the loss from them."""
+    assert isinstance(job.model, GPT)
+    head: nn.Module = job.model.head
+    weight = job.model.head.weight
+    head.forward = lambda hidden: hidden
+    job.loss = lambda hidden, targets: loss(hidden.mT.flatten(0, 1), weight, targets.flatten())
+
+
+class LastLayer(Pair):
+    """The last layer of a language model and its loss, forward and backward.
+
+    A token has 64 scores for each number of its hidden state, as in GPT-2; on cards 32, as in Llama 3.
+    """
+
+    sizes = Sizes(
+        dict(tokens=1024, width=128, vocabulary=8192),
+        M=dict(tokens=2048, width=256, vocabulary=16_384),
+        L=dict(tokens=8192, width=1024, vocabulary=32_768),
+        XL=dict(tokens=16_384, width=2048, vocabulary=65_536),
+        test=dict(tokens=64, width=8, vocabulary=128),
+    )
+
+    def training(self, loss_of: Loss) -> Step:
+        tokens, width, vocabulary = (self.size[name] for name in ("tokens", "width", "vocabulary"))
+        hidden = torch.randn(tokens, width, device=self.device, requires_grad=True)
+        weight = nn.Linear(width, vocabulary, bias=False, device=self.device).weight
+        targets = torch.randint(vocabulary, (tokens,), device=self.device)
+
+        def step() -> tuple[torch.Tensor, ...]:
+            loss = loss_of(hidden, weight, targets)
+            return loss.detach(), *torch.autograd.grad(loss, (hidden, weight))
+
+        return step
+
+    def baseline(self) -> Step:
+        return self.training(of_all_scores)
+
+    @requires(torch_from(2, 15))
+    def optimized(self) -> Step:
+        return self.training(in_chunks)
+
+    @variant
+    @requires(torch_from(2, 15))
+    def eighths(self) -> Step:
+        return self.training(in_eighths)
+
+    @variant
+    def by_hand(self) -> Step:
+        return self.training(in_checkpointed_chunks)
+
+
+class GPTTraining(TrainGPT, apply=partial(with_loss, loss=in_chunks)):
+    """Training a GPT that predicts words."""
+
+    sizes = Sizes(
+        dict(layers=2, width=128, context=128, batch=8, vocabulary=8192),
+        M=dict(layers=4, width=256, batch=16, vocabulary=16_384),
+        L=dict(width=512, context=512, vocabulary=32_768),
+        XL=dict(context=1024, batch=32),
+        test=dict(layers=1, width=16, context=16, batch=2, vocabulary=256),
+    )
+
+    def job(self) -> Job:
+        return word_model(self.device, **self.size)
+
+    @requires(torch_from(2, 15))
+    def optimized(self) -> Step:
+        return super().optimized()
+
+    @variant
+    @requires(torch_from(2, 15))
+    def eighths(self) -> Step:
+        return self.applied(partial(with_loss, loss=in_eighths))
+
+    @variant
+    def by_hand(self) -> Step:
+        return self.applied(partial(with_loss, loss=in_checkpointed_chunks))
