@@ -64,6 +64,8 @@ TINY = {
     "avoid-sync.ResNetTraining": "16 batches, which take seconds, of the model that channels-last.ResNetTraining has",
     "no-sync.GPTTraining": "four batches to a step, which take seconds, of the model that ddp-buckets.GPTTraining has",
     "length-bucketing.TransformerEpoch": "32 batches of different lengths, which take seconds and 0.4 GiB of the card",
+    "no-padding.TransformerEpoch": "attention once a line and layer, which takes minutes, in the model of the last one",
+    "no-padding.GPTTraining": "attention once a line and layer, which takes minutes, of eight times fewer tokens than amp's",
 }
 """Pairs that are tried at test size, though a card has sizes of its own."""
 
