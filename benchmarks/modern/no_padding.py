@@ -81,8 +81,8 @@ TIP = Tip(
             "limits = {'min_seqlen': min(lengths), 'max_seqlen': max(lengths)}\n"
             "rows = [x[0].transpose(0, 1).contiguous() for x in (query, key, value)]\n"
             "nested = [torch.nested.nested_tensor_from_jagged(x, ends, **limits).transpose(1, 2) for x in rows]\n"
-            "mixed = F.scaled_dot_product_attention(*nested, is_causal=True).transpose(1, 2).values()\n"
-            "mixed = mixed.transpose(0, 1)[None]"
+            "mixed = F.scaled_dot_product_attention(*nested, is_causal=True)\n"
+            "mixed = mixed.transpose(1, 2).values().transpose(0, 1)[None]"
         ),
         "constant_tokens": "",
     },
@@ -104,7 +104,8 @@ class Packed(NamedTuple):
     lengths: list[int]
 
     def to(self, device: torch.device, non_blocking: bool) -> "Packed":
-        return Packed(*(each.to(device, non_blocking=non_blocking) for each in self[:2]), self.lengths)
+        row, places = (each.to(device, non_blocking=non_blocking) for each in (self.row, self.places))
+        return Packed(row, places, self.lengths)
 
 
 def pack(sequences: Sequence[torch.Tensor]) -> Packed:
@@ -115,9 +116,9 @@ def pack(sequences: Sequence[torch.Tensor]) -> Packed:
 def in_a_loop(lengths: list[int], device: torch.device) -> Callable[..., torch.Tensor]:
     """Causal attention within each sequence."""
 
-    def attend(*tensors: torch.Tensor) -> torch.Tensor:
-        split = zip(*(tensor.split(lengths, dim=2) for tensor in tensors), strict=True)
-        return torch.cat([scaled_dot_product_attention(*each, is_causal=True) for each in split], dim=2)
+    def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        split = zip(*(x.split(lengths, dim=2) for x in (query, key, value)), strict=True)
+        return torch.cat([scaled_dot_product_attention(q, k, v, is_causal=True) for q, k, v in split], dim=2)
 
     return attend
 
@@ -125,15 +126,15 @@ def in_a_loop(lengths: list[int], device: torch.device) -> Callable[..., torch.T
 def of_nested_tensors(lengths: list[int], device: torch.device) -> Callable[..., torch.Tensor]:
     """The same in one call, for which only GPUs have a kernel."""
     ends = torch.tensor([0, *lengths], device=device).cumsum(0)
-    limits = {"min_seqlen": min(lengths), "max_seqlen": max(lengths)}  # else each call waits for the GPU to know them
+    least, most = min(lengths), max(lengths)  # else each call waits for the GPU to know them
 
-    def nested(tensor: torch.Tensor) -> torch.Tensor:
-        rows = tensor[0].transpose(0, 1).contiguous()
-        return torch.nested.nested_tensor_from_jagged(rows, ends, **limits).transpose(1, 2)
+    def nested(x: torch.Tensor) -> torch.Tensor:
+        rows = x[0].transpose(0, 1).contiguous()
+        return torch.nested.nested_tensor_from_jagged(rows, ends, min_seqlen=least, max_seqlen=most).transpose(1, 2)
 
-    def attend(*tensors: torch.Tensor) -> torch.Tensor:
-        mixed = scaled_dot_product_attention(*map(nested, tensors), is_causal=True).transpose(1, 2).values()
-        return mixed.transpose(0, 1)[None]
+    def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        mixed = scaled_dot_product_attention(nested(query), nested(key), nested(value), is_causal=True)
+        return mixed.transpose(1, 2).values().transpose(0, 1)[None]
 
     return attend
 
@@ -156,7 +157,7 @@ def no_padding(job: Job, within: Callable[..., Any] = in_a_loop, packed: Callabl
         return model.head(states) if isinstance(model, GPT) else states[[end - 1 for end in accumulate(batch.lengths)]]
 
     job.loading["collate_fn"] = collate
-    model.forward = forward
+    model.forward = forward  # type: ignore[method-assign, assignment]
 
 
 class Encoder(Pair):
