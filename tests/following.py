@@ -27,6 +27,7 @@ from benchmarks.jobs.images import DEVIATION, MEAN
 from benchmarks.jobs.language_model import GPT, TrainGPT, gpt_blocks, language_model
 from benchmarks.jobs.lessons import NEXT_BYTE, STEPS, Lesson
 from benchmarks.jobs.sequences import LSTMReader, line_vectors
+from benchmarks.modern.no_padding import Packed, no_padding
 from benchmarks.training import one_cycle
 from benchmarks.training.batch_size import RATES, SMALL
 from tests.written import executed, follow, names_of, read, value_of
@@ -133,6 +134,28 @@ def as_attention(pair: Any, variant: Variant, text: str) -> Step:
         attend = lambda query, key, value: value_of(text, query=query, key=key, value=value)  # noqa: E731
         block.attend = attend  # type: ignore[assignment]
     step: Step = pair.step_of(job)
+    return step
+
+
+def in_packed_batches(pair: Any, variant: Variant, text: str) -> Step:
+    """The first two lines in the `collate_fn`, the others in each attention."""
+    lines = ast.parse(text).body
+
+    def packed(sequences: list[torch.Tensor]) -> Packed:
+        names = names_of_code(sequences=sequences)
+        executed(lines[:2], names)
+        return Packed(names["row"], names["places"], names["lengths"])
+
+    def within(lengths: list[int], device: torch.device) -> Callable[..., Any]:
+        def attend(*tensors: torch.Tensor) -> Any:
+            named = dict(zip(("query", "key", "value"), tensors, strict=True))
+            names = names_of_code(F=nn.functional, lengths=lengths, **named)
+            executed(lines[2:], names)
+            return names["mixed"]
+
+        return attend
+
+    step: Step = pair.applied(partial(no_padding, within=within, packed=packed))
     return step
 
 
@@ -324,6 +347,7 @@ FOLLOWING: Mapping[str, Following] = {
     "fuse-pointwise": as_the_activation,
     "no-bias-before-bn": in_place_of_convolutions,
     "sdpa": as_attention,
+    "no-padding": in_packed_batches,
     "no-copies": in_the_dataset,
     "create-on-device": in_forward,
     "pad-sizes": as_first_and_last_layer,

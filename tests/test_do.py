@@ -50,6 +50,7 @@ OF_CODE = {
     "layer-order": {"self", "layers"},
     "no-bias-before-bn": {"channels", "filters"},
     "no-copies": {"array"},
+    "no-padding": {"sequences", "query", "key", "value"},
     "pad-sizes": {"vocabulary", "width", "states"},
     "sdpa": {"query", "key", "value"},
     "transforms-v2": {"size", "mean", "std"},

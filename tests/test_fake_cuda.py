@@ -53,6 +53,9 @@ CANNOT = {
     "cuda-graphs.TinyKernels[by_hand]": "torch.cuda.graph captures what is launched on a real card",
     "cuda-graphs.SmallBatchTraining[by_hand]": "make_graphed_callables captures what is launched on a real card",
     "fused-optimizer.ResNetTraining[optimized]": "torch has no fake of SGD's fused kernel, as it has of AdamW's",
+    "no-padding.Encoder[optimized]": "torch asks a real card's driver to make nested tensors of a mask",
+    "no-padding.TransformerEpoch[nested_tensor]": "a fake nested tensor must know symbols of shapes, which a trace has",
+    "no-padding.GPTTraining[nested_tensor]": "a fake nested tensor must know symbols of shapes, which a trace has",
 }
 """What cannot be tried here, and why."""
 
@@ -64,6 +67,8 @@ TINY = {
     "avoid-sync.ResNetTraining": "16 batches, which take seconds, of the model that channels-last.ResNetTraining has",
     "no-sync.GPTTraining": "four batches to a step, which take seconds, of the model that ddp-buckets.GPTTraining has",
     "length-bucketing.TransformerEpoch": "32 batches of different lengths, which take seconds and 0.4 GiB of the card",
+    "no-padding.TransformerEpoch": "half of the batches that length-bucketing.TransformerEpoch has",
+    "no-padding.GPTTraining": "the same batches, in training: thousands of calls of attention, which take long",
 }
 """Pairs that are tried at test size, though a card has sizes of its own."""
 

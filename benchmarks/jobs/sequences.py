@@ -6,13 +6,14 @@ what is filled in behind it changes nothing but the time.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
-from benchmarks.jobs.language_model import VOCABULARY, Block, SourceText, heads_for
+from benchmarks.jobs.language_model import EPS, GPT, VOCABULARY, Block, SourceText, heads_for
 from tipbench.tip.words import Job
 
 PADDING = 0
@@ -96,3 +97,32 @@ def vectors(job: Job) -> torch.Tensor:
         outputs.append(job.run(tokens, of_lines))
         numbers.append(of_lines)
     return torch.cat(outputs)[torch.cat(numbers).argsort()]
+
+
+class NextBytes(Dataset[tuple[torch.Tensor, torch.Tensor]]):
+    """Each of the lines with the bytes that follow its own; behind the last stands a line break."""
+
+    def __init__(self, lines: int) -> None:
+        self.lines = SourceLines(lines).lines
+        self.line_break = torch.tensor([ord("\n")])
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        line = self.lines[index]
+        return line, torch.cat([line[1:], self.line_break])
+
+
+def both_padded(batch: list[tuple[torch.Tensor, torch.Tensor]]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Collate: (lines, the bytes that follow), both filled up to the longest."""
+    lines = pad_sequence([line for line, _ in batch], batch_first=True, padding_value=PADDING)
+    return lines, pad_sequence([following for _, following in batch], batch_first=True, padding_value=PADDING)
+
+
+def line_bytes(device: torch.device, lines: int, batch: int, layers: int, width: int) -> Job:
+    """Train a GPT with AdamW to predict the next byte within each line; padding is no target."""
+    model = GPT(layers, width, heads_for(width), LONGEST, nn.GELU).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, eps=EPS)
+    loss = partial(nn.functional.cross_entropy, ignore_index=PADDING)
+    return Job(model, NextBytes(lines), device, loss, optimizer, batch_size=batch, collate_fn=both_padded)

@@ -1,0 +1,232 @@
+"""Pack sequences of different lengths into one row instead of padding them.
+
+A batch is a rectangle, so sequences are filled up to the longest of them. Embeddings, linear layers and norms compute
+on padding as on everything else, but need no rectangle, since they treat every token by itself. Only attention has to
+know where a sequence ends. So all sequences of a batch can lie one behind the other in one row if attention looks at
+each by itself: in a loop over the sequences, or, on a GPU, over the row as a nested tensor, in one call.
+
+Why people write the baseline: `pad_sequence` in `collate_fn` is all it needs, and every model takes such batches.
+
+What to expect: as much time saved as padding is saved, in training too. A batch has the same sequences as before, so a
+training takes the same steps. `constant_tokens`, of the tip `length-bucketing`, is there for comparison: it leaves some
+padding and makes other batches, but changes no line of the model, whose code must be yours here. Attention in a loop
+costs little on a CPU; on a GPU its many short kernels can take longer than padding did. Pack once, before the first
+layer, and not around attention alone: it is linear layers that gain most.
+
+What else torch has, as tried on 2.15 on a CPU: attention of nested tensors falls back to a formula slower than the
+loop, without `is_causal`; FlexAttention with a mask of the sequences has to be compiled, runs forward only, and took
+longer than the loop; `varlen_attn` is for GPUs alone, in half precision.
+
+`nn.TransformerEncoder` packs by itself (`Encoder` has that on and off) in eval mode, without gradients, given a
+`src_key_padding_mask` with padding at the end and no `mask`, if its layers have `batch_first=True`, biases, ReLU or
+GELU, an even number of heads, and not `norm_first`; not under autocast, nor compiled with `mask_check` on. It warns if
+the layers are in the way, and says nothing about the rest.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.utils.rnn import pad_sequence
+
+from benchmarks.general.length_bucketing import constant_tokens
+from benchmarks.jobs.language_model import GPT, TrainGPT, heads_for
+from benchmarks.jobs.sequences import PADDING, SourceLines, TransformerReader, line_bytes, line_vectors, vectors
+from tipbench.tip.words import (
+    Claim,
+    Job,
+    MacroPair,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    appears,
+    calls,
+    falls,
+    gpu,
+    over_modules,
+    requires,
+    variant,
+)
+
+PACKING = (
+    "# in collate_fn: all tokens in one row, each one's place in its sequence, and how long the sequences are\n"
+    "lengths = [len(sequence) for sequence in sequences]\n"
+    "row, places = torch.cat(sequences)[None], torch.cat([torch.arange(length) for length in lengths])\n"
+    "# positions are those of `places`; in each attention, whose tensors are (1, heads, tokens, width):\n"
+)
+
+
+def rows(module: nn.Module, inputs: Any, output: Any) -> int:
+    """That a linear layer computes: a token each."""
+    return output.numel() // module.out_features if isinstance(module, nn.Linear) else 0
+
+
+TIP = Tip(
+    id="no-padding",
+    title="Pack sequences of different lengths instead of padding them",
+    do=(
+        f"{PACKING}"
+        "split = zip(*(x.split(lengths, dim=2) for x in (query, key, value)))\n"
+        "mixed = torch.cat([F.scaled_dot_product_attention(q, k, v, is_causal=True) for q, k, v in split], dim=2)"
+    ),
+    ways={
+        "nested_tensor": (
+            f"{PACKING}"
+            "ends = torch.tensor([0, *lengths], device=query.device).cumsum(0)\n"
+            "limits = {'min_seqlen': min(lengths), 'max_seqlen': max(lengths)}\n"
+            "rows = [x[0].transpose(0, 1).contiguous() for x in (query, key, value)]\n"
+            "nested = [torch.nested.nested_tensor_from_jagged(x, ends, **limits).transpose(1, 2) for x in rows]\n"
+            "mixed = F.scaled_dot_product_attention(*nested, is_causal=True)\n"
+            "mixed = mixed.transpose(1, 2).values().transpose(0, 1)[None]"
+        ),
+        "constant_tokens": "",
+    },
+    when="sequences differ in length, and the model's code is yours",
+    against="batches padded to their longest sequence",
+    guide=("M18",),
+    claim=Claim.FASTER,
+    called="attention in a loop",
+    mechanism=falls("rows that linear layers compute", lambda step: over_modules(step, rows)),
+    why_not="Where the sequences of a batch are of about the same length, there is little padding to save.",
+)
+
+
+class Packed(NamedTuple):
+    """All tokens of a batch (1, tokens), each one's place in its sequence, and the lengths, which stay on the host."""
+
+    row: torch.Tensor
+    places: torch.Tensor
+    lengths: list[int]
+
+    def to(self, device: torch.device, non_blocking: bool) -> "Packed":
+        row, places = (each.to(device, non_blocking=non_blocking) for each in (self.row, self.places))
+        return Packed(row, places, self.lengths)
+
+
+def pack(sequences: Sequence[torch.Tensor]) -> Packed:
+    lengths = [len(sequence) for sequence in sequences]
+    return Packed(torch.cat(list(sequences))[None], torch.cat([torch.arange(length) for length in lengths]), lengths)
+
+
+def in_a_loop(lengths: list[int], device: torch.device) -> Callable[..., torch.Tensor]:
+    """Causal attention within each sequence."""
+
+    def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        split = zip(*(x.split(lengths, dim=2) for x in (query, key, value)), strict=True)
+        return torch.cat([scaled_dot_product_attention(q, k, v, is_causal=True) for q, k, v in split], dim=2)
+
+    return attend
+
+
+def of_nested_tensors(lengths: list[int], device: torch.device) -> Callable[..., torch.Tensor]:
+    """The same in one call, for which only GPUs have a kernel."""
+    ends = torch.tensor([0, *lengths], device=device).cumsum(0)
+    least, most = min(lengths), max(lengths)  # else each call waits for the GPU to know them
+
+    def nested(x: torch.Tensor) -> torch.Tensor:
+        rows = x[0].transpose(0, 1).contiguous()
+        return torch.nested.nested_tensor_from_jagged(rows, ends, min_seqlen=least, max_seqlen=most).transpose(1, 2)
+
+    def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        mixed = scaled_dot_product_attention(nested(query), nested(key), nested(value), is_causal=True)
+        return mixed.transpose(1, 2).values().transpose(0, 1)[None]
+
+    return attend
+
+
+def no_padding(job: Job, within: Callable[..., Any] = in_a_loop, packed: Callable[..., Packed] = pack) -> None:
+    """The tip, on a job with a Transformer over source lines. within: makes the attention, of lengths and device."""
+    model = job.model
+    assert isinstance(model, TransformerReader | GPT)
+
+    def collate(batch: list[tuple[torch.Tensor, Any]]) -> tuple[Packed, torch.Tensor]:
+        return packed([line for line, _ in batch]), torch.hstack([torch.as_tensor(target) for _, target in batch])
+
+    def forward(batch: Packed) -> Any:
+        attend = within(batch.lengths, batch.row.device)
+        x = model.bytes(batch.row) + model.positions(batch.places)
+        for block in model.blocks:
+            block.attend = attend
+            x = block(x)
+        states = model.norm(x)[0]
+        return model.head(states) if isinstance(model, GPT) else states[[end - 1 for end in accumulate(batch.lengths)]]
+
+    job.loading["collate_fn"] = collate
+    model.forward = forward  # type: ignore[method-assign, assignment]
+
+
+class Encoder(Pair):
+    """PyTorch's TransformerEncoder over one padded batch, forward only: its states, summed over each line."""
+
+    against = "nn.TransformerEncoder(..., enable_nested_tensor=False)"
+    mechanism = appears("nested tensors made of masks", lambda step: calls(step, "aten::_nested_tensor_from_mask"))
+    sizes = Sizes(dict(lines=32, layers=2, width=128), L=dict(layers=6, width=512), test=dict(lines=4, width=8))
+
+    def sums(self, enable_nested_tensor: bool) -> Step:
+        layers, width, lines = (self.size[name] for name in ("layers", "width", "lines"))
+        layer = nn.TransformerEncoderLayer(width, heads_for(width), 4 * width, batch_first=True)
+        encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=enable_nested_tensor).to(self.device)
+        padding = pad_sequence(SourceLines(lines).lines, batch_first=True).to(self.device) == PADDING
+        inputs, real = torch.randn(*padding.shape, width, device=self.device), ~padding[..., None]
+        encoder.eval().requires_grad_(False)
+        return lambda: (encoder(inputs, src_key_padding_mask=padding) * real).sum(dim=1)
+
+    def baseline(self) -> Step:
+        return self.sums(enable_nested_tensor=False)
+
+    def optimized(self) -> Step:
+        return self.sums(enable_nested_tensor=True)
+
+
+class _Lines(MacroPair, apply=no_padding):
+    """An epoch, since its batches differ in length."""
+
+    sizes = Sizes(
+        dict(lines=48, batch=12, layers=2, width=256),
+        L=dict(lines=512, batch=64, layers=6, width=512),
+        test=dict(lines=16, batch=4, layers=1, width=16),
+    )
+
+    @variant
+    @requires(gpu(1))
+    def nested_tensor(self) -> Step:
+        return self.applied(partial(no_padding, within=of_nested_tensors))
+
+    def work(self) -> dict[str, int]:
+        """Not known: the baseline also computes on padding, which nobody needs."""
+        return {}
+
+
+class TransformerEpoch(_Lines):
+    """Turning lines of source text into vectors with a small causal Transformer."""
+
+    task = "inference"
+    loads = True
+
+    def job(self) -> Job:
+        return line_vectors(self.device, TransformerReader, **self.size)
+
+    def step_of(self, job: Job) -> Step:
+        return lambda: vectors(job)
+
+    @variant
+    def constant_tokens(self) -> Step:
+        return self.applied(constant_tokens)
+
+
+class GPTTraining(_Lines):
+    """Training a small GPT on lines of source text."""
+
+    task = "training"
+    tolerance = TrainGPT.tolerance
+
+    def job(self) -> Job:
+        return line_bytes(self.device, **self.size)
+
+    def step_of(self, job: Job) -> Step:
+        return job.epoch
