@@ -30,6 +30,8 @@ ALONE = {"PYTHONPATH": str(BENCHMARKS.parent), "GLOO_SOCKET_IFNAME": "lo", "PET_
 
 ASSIGNMENT = re.compile(r"[A-Z_]+=")
 LINES = [(name, variant, text) for name, variant, text in TEXTS if SHELL.match(text)]
+BY_LAUNCHER = "launcher."
+"""Pairs whose line starts another program, which sets what their workers are started with."""
 
 OTHER_COUNTS = ("openmp-threads.MatrixProduct", "openmp-threads.SmallOperations", "openmp-threads.BoundThreads")
 """Operations alone that are tried with other settings than the line's, which is about two processes."""
@@ -38,7 +40,8 @@ TRAIN = """
 import json, os
 from pathlib import Path
 maps, policies = (Path("/proc/self", name).read_text() for name in ("maps", "numa_maps"))
-Path("answer.json").write_text(json.dumps({"env": dict(os.environ), "maps": maps, "policies": policies}))
+answer = {"env": dict(os.environ), "maps": maps, "policies": policies, "cores": sorted(os.sched_getaffinity(0))}
+Path("answer.json").write_text(json.dumps(answer))
 """
 
 FOLLOWS = """
@@ -124,7 +127,10 @@ def words_of(line: str) -> tuple[dict[str, str], list[str]]:
     return variables, words[len(variables) :]
 
 
-@pytest.mark.parametrize(("name", "variant", "line"), [case(*each) for each in LINES if each[0] not in OTHER_COUNTS])
+@pytest.mark.parametrize(
+    ("name", "variant", "line"),
+    [case(*each) for each in LINES if each[0] not in OTHER_COUNTS and not each[0].startswith(BY_LAUNCHER)],
+)
 def test_a_line_starts_a_process_as_the_worker_is_started(
     name: str, variant: Variant, line: str, tmp_path: Path
 ) -> None:
@@ -143,6 +149,33 @@ def test_a_line_starts_a_process_as_the_worker_is_started(
     assert changed == variables
     assert all(f"/{file}" in here["maps"] for file in preloaded)
     assert ("bind:0" in here["policies"]) == bool(prefix)
+
+
+@pytest.mark.parametrize(
+    ("variant", "line"),
+    [
+        pytest.param(variant, line, id=variant.name)
+        for name, variant, line in LINES
+        if name == f"{BY_LAUNCHER}ResNetInference"
+    ],
+)
+def test_pytorch_s_launcher_sets_what_the_worker_is_started_with(variant: Variant, line: str, tmp_path: Path) -> None:
+    settings = variant.settings
+    if why_not := [reason.text for library in settings.preload if (reason := native.missing(library))]:
+        pytest.skip(why_not[0])
+    (tmp_path / "lib").mkdir()
+    for library in settings.preload:  # under the names that the launcher looks for
+        (tmp_path / "lib" / f"lib{library}.so").symlink_to(str(native.find(library)))
+    before = started(line, tmp_path, TRAIN, VIRTUAL_ENV=str(tmp_path), HOME=str(tmp_path))
+    here = json.loads((tmp_path / "answer.json").read_text())
+    env = {key: value for key, value in here["env"].items() if key.startswith(FOREIGN) and before.get(key) != value}
+    preloaded = env.pop("LD_PRELOAD").split(":")
+    assert {key: value for key, value in env.items() if not key.startswith("TORCHELASTIC")} == dict(settings.env)
+    assert [Path(file).resolve() for file in preloaded] == [native.find(library) for library in settings.preload]
+    program, option, cores = settings.prefix
+    assert (program, option) == ("taskset", "-c")
+    first, last = map(int, cores.split("-"))
+    assert here["cores"] == sorted({*range(first, last + 1)} & os.sched_getaffinity(0))
 
 
 @pytest.mark.slow

@@ -52,7 +52,7 @@ def test_a_tip_has_pairs_of_both_scales_or_says_why_not(tip: Tip, pairs: list[ty
 
 def can_be_typed(do: str) -> bool:
     """Whether it is a line of Python, a setting of a shell or a command."""
-    if re.fullmatch(r"[A-Z_]+=\S.*|(numactl|torchrun) .*", do):
+    if re.fullmatch(r"[A-Z_]+=\S.*|(numactl|torchrun|python -m) .*", do):
         return True
     try:
         return bool(ast.parse(f"{do} pass" if do.endswith(":") else do).body)

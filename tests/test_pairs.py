@@ -63,6 +63,8 @@ OPENMP = [
     "libiomp5, KMP_AFFINITY=granularity=fine,compact,1,0",
 ]
 
+LAUNCHED = [["glibc", "libgomp", CORES], ["tcmalloc", "libiomp5", 1], ["jemalloc", "libiomp5", 1]]
+
 # Counts at test size, baseline first, then the variants in order, exact on torch 2.15.
 # A string is a regular expression. Sizes that depend on the machine are computed from it.
 COUNTS: dict[str, list[Any]] = {
@@ -93,6 +95,9 @@ COUNTS: dict[str, list[Any]] = {
     "libiomp.SmallOperations": OPENMP,
     "libiomp.ResNetInference": OPENMP[:-1],
     "libiomp.EncoderInference": OPENMP[:-1],
+    "launcher.ResNetInference": LAUNCHED,
+    "launcher.EncoderInference": LAUNCHED,
+    "launcher.GPTTraining": LAUNCHED,
     "numa.MemorySweep": [r"default, nodes \[.*\]", r"bind:0, nodes \[0\]"],
     "numa.ResNetInference": [r"default, nodes \[.*\]", r"bind:0, nodes \[0\]"],
     "numa.EncoderInference": [r"default, nodes \[.*\]", r"bind:0, nodes \[0\]"],

@@ -114,7 +114,7 @@ def unmet_nodes(there: int, wanted: int) -> Reason | None:
     return None if there >= wanted else Reason("needs.numa-nodes", {"found": there, "wanted": wanted})
 
 
-SHELL = re.compile(r"([A-Z_]+=\S+ |torchrun |numactl )+.*train\.py")
+SHELL = re.compile(r"([A-Z_]+=\S+ |torchrun |numactl |python -m torch\.backends\.xeon\.run_cpu )+.*train\.py")
 
 
 @pytest.mark.parametrize("tip", TIPS, ids=[tip.id for tip in TIPS])

@@ -23,6 +23,7 @@ FOREIGN = (
     "KMP_",
     "MKL_",
     "MALLOC_",
+    "THP_MEM_ALLOC_ENABLE",
     "GLIBC_TUNABLES",
     "LD_PRELOAD",
     "TORCH",

@@ -1,0 +1,159 @@
+"""Start a job with PyTorch's launcher for CPUs.
+
+`python -m torch.backends.xeon.run_cpu train.py` sets at once what other tips set one by one: as many threads as there
+are physical cores, the process bound to these (numactl, or taskset where that is refused), Intel's OpenMP runtime with
+a core for each thread (`libiomp`), and tcmalloc or jemalloc (`allocator`). It can also start several such processes, a
+NUMA node each (`numa`).
+
+Why people write the baseline: `python train.py` is how a program is started.
+
+What to expect: what the two libraries bring, and nothing without them. The launcher looks for libtcmalloc.so and
+libiomp5.so by exactly these names, and only in lib/ of an activated environment (CONDA_PREFIX, VIRTUAL_ENV), of
+~/.local, of /usr and of /usr/local, so not where Debian puts them. What it does not find, it leaves out with a warning.
+A setting that is there before stays.
+
+When not: in a container that may use some cores only. The launcher counts those of the whole machine, and binds to
+them. It also takes the numbers of cores for those of processors, which is wrong where a core's two hardware threads
+are numbered side by side: then all threads share half of the cores.
+
+The price: KMP_AFFINITY binds the main thread to one core, and processes that it starts are bound as it is. Intel's
+runtime undoes that after a fork, but not where a DataLoader's workers are spawned or come from a fork server, which is
+the default from Python 3.14 on: then all of them share the first core. `KMP_AFFINITY=disabled` before the line
+prevents it. The launcher also writes `[run0]:` before every line that the job prints.
+
+`tipbench advise` does not try it: it tries the libraries themselves, each alone and together.
+"""
+
+import os
+import shutil
+from typing import ClassVar
+
+import psutil
+import torch
+
+from benchmarks.cpu.allocator import LAUNCHER, THRESHOLDS
+from benchmarks.jobs.image_classification import RunResNet
+from benchmarks.jobs.language_model import RunEncoder, TrainGPT
+from tipbench.tip.words import (
+    Claim,
+    Mechanism,
+    Need,
+    Pair,
+    Reason,
+    Step,
+    Tip,
+    available_cores,
+    cores,
+    library,
+    mapped_library,
+    process_settings,
+    requires,
+    variant,
+)
+
+CORES = psutil.cpu_count(logical=False) or available_cores()
+THREADS = {
+    "KMP_AFFINITY": "granularity=fine,compact,1,0",
+    "KMP_BLOCKTIME": "1",
+    "OMP_NUM_THREADS": str(CORES),
+}
+BOUND = ("taskset", "-c", f"0-{CORES - 1}")
+"""What the launcher sets for a single process, as its own run shows: see tests/test_do_in_shell.py."""
+
+
+def no_taskset(device: str) -> Reason | None:
+    return None if shutil.which("taskset") else Reason("needs.own", detail="no taskset here", fix="install util-linux")
+
+
+def libraries_and_cores(step: Step) -> list[str | int]:
+    step()
+    # PyTorch's own libgomp stays mapped beside a preloaded libiomp5, and is not used any more.
+    runtime = mapped_library(("libiomp5", "libgomp")) or "another"
+    return [mapped_library(("jemalloc", "tcmalloc")) or "glibc", runtime, len(os.sched_getaffinity(0))]
+
+
+def all_three_changed(baseline: list[str | int], optimized: list[str | int]) -> bool:
+    return all(before != after for before, after in zip(baseline, optimized, strict=True))
+
+
+TIP = Tip(
+    id="launcher",
+    title="Start a job with PyTorch's CPU launcher",
+    do=(
+        "python -m torch.backends.xeon.run_cpu --enable-tcmalloc train.py"
+        "  # after: conda install -c conda-forge gperftools; pip install intel-openmp"
+    ),
+    ways={
+        "jemalloc": (
+            "python -m torch.backends.xeon.run_cpu --enable-jemalloc train.py"
+            "  # after: conda install -c conda-forge jemalloc; pip install intel-openmp"
+        )
+    },
+    against="`python train.py`: GNU's OpenMP runtime, and glibc's allocator with nothing set",
+    guide=("M25",),
+    claim=Claim.FASTER,
+    called="with tcmalloc",
+    mechanism=Mechanism(
+        "allocator, OpenMP runtime, and cores that the main thread may use", libraries_and_cores, all_three_changed
+    ),
+    note=(
+        "a DataLoader's workers that are not forked, as from Python 3.14 on, then share the first core: "
+        "set KMP_AFFINITY=disabled before the line"
+    ),
+    no_micro="it sets what `allocator`, `libiomp` and `numa` set, which try operations alone",
+    why_not=(
+        "Two threads wait little for each other with either OpenMP runtime, and what is left is what the allocator "
+        "brings."
+    ),
+    why_not_holds=lambda device: torch.get_num_threads() == 2,
+)
+
+
+class _Launched(Pair):
+    """The same step, in a process that was just started and in one that has what the launcher sets."""
+
+    devices = ("cpu",)
+    needs: ClassVar[tuple[Need, ...]] = (cores(2), library("iomp5"), Need("taskset", no_taskset))
+
+    def build(self) -> Step:
+        raise NotImplementedError
+
+    @process_settings(without=THRESHOLDS)
+    def baseline(self) -> Step:
+        return self.build()
+
+    @requires(library("tcmalloc"))
+    @process_settings(without=THRESHOLDS, preload=("iomp5", "tcmalloc"), env=THREADS, prefix=BOUND)
+    def optimized(self) -> Step:
+        return self.build()
+
+    @variant
+    @requires(library("jemalloc"))
+    @process_settings(
+        without=THRESHOLDS, preload=("iomp5", "jemalloc"), env={**THREADS, "MALLOC_CONF": LAUNCHER}, prefix=BOUND
+    )
+    def jemalloc(self) -> Step:
+        return self.build()
+
+
+class ResNetInference(_Launched, RunResNet):
+    """ResNet-18 run over JPEG files, loading included."""
+
+    needs = (*_Launched.needs, *RunResNet.needs)
+
+    def build(self) -> Step:
+        return self.job().step
+
+
+class EncoderInference(_Launched, RunEncoder):
+    """A TransformerEncoder run over text."""
+
+    def build(self) -> Step:
+        return self.job().step
+
+
+class GPTTraining(_Launched, TrainGPT):
+    """A GPT trained on text."""
+
+    def build(self) -> Step:
+        return self.job().step
