@@ -144,6 +144,13 @@ def in_the_dataset(pair: Any, variant: Variant, text: str) -> Step:
     return step
 
 
+def in_an_opened_file(pair: Any, variant: Variant, text: str) -> Step:
+    job = pair.job()
+    job.data.before_decoding = lambda image: value_of(text, image=image, size=pair.size["pixels"])
+    step: Step = pair.step_of(job)
+    return step
+
+
 def in_forward(pair: Any, variant: Variant, text: str) -> Step:
     class AsWritten(MaskedGPT):
         def positions_and_mask(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -316,6 +323,7 @@ FOLLOWING: Mapping[str, Following] = {
     "no-bias-before-bn": in_place_of_convolutions,
     "sdpa": as_attention,
     "no-copies": in_the_dataset,
+    "reduced-decoding": in_an_opened_file,
     "create-on-device": in_forward,
     "pad-sizes": as_first_and_last_layer,
     "avoid-sync": with_a_running_sum,

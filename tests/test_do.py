@@ -51,6 +51,7 @@ OF_CODE = {
     "no-bias-before-bn": {"channels", "filters"},
     "no-copies": {"array"},
     "pad-sizes": {"vocabulary", "width", "states"},
+    "reduced-decoding": {"image", "size"},
     "sdpa": {"query", "key", "value"},
     "transforms-v2": {"size", "mean", "std"},
 }
