@@ -196,7 +196,7 @@ def decoded_pixels(step: Callable[[], object]) -> int:
         pixels += image.width * image.height if image.tile else 0  # nothing is left to decode where there is none
         return load(image)
 
-    ImageFile.ImageFile.load = watched  # type: ignore[method-assign]
+    ImageFile.ImageFile.load = watched  # type: ignore[method-assign, assignment]
     try:
         step()
     finally:

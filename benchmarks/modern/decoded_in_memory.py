@@ -7,7 +7,7 @@ and so does what follows it: kept are the photos, not the samples.
 Why people write the baseline: it is how torchvision's data sets load, and works for any number of photos.
 
 What to expect: the time of reading and decoding, in each epoch but the first; the storage no longer matters. The price
-is 3 bytes a pixel, ten times as much as the file and more: 0.56 MB for a photo of 500 x 375 pixels, 720 GB for all of
+is 3 bytes a pixel, about five times as much as the file: 0.56 MB for a photo of 500 x 375 pixels, 720 GB for all of
 ImageNet. Photos that are larger than training can use are to be shrunk before they are kept. Kept as float32 they
 would take four times as much, and as images of Pillow, which has 4 bytes for 3 colours, a third more.
 
