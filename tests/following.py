@@ -166,6 +166,13 @@ def in_the_dataset(pair: Any, variant: Variant, text: str) -> Step:
     return step
 
 
+def in_an_opened_file(pair: Any, variant: Variant, text: str) -> Step:
+    job = pair.job()
+    job.data.before_decoding = lambda image: value_of(text, image=image, size=pair.size["pixels"])
+    step: Step = pair.step_of(job)
+    return step
+
+
 def in_forward(pair: Any, variant: Variant, text: str) -> Step:
     class AsWritten(MaskedGPT):
         def positions_and_mask(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -349,6 +356,7 @@ FOLLOWING: Mapping[str, Following] = {
     "sdpa": as_attention,
     "no-padding": in_packed_batches,
     "no-copies": in_the_dataset,
+    "reduced-decoding": in_an_opened_file,
     "create-on-device": in_forward,
     "pad-sizes": as_first_and_last_layer,
     "avoid-sync": with_a_running_sum,

@@ -52,6 +52,7 @@ OF_CODE = {
     "no-copies": {"array"},
     "no-padding": {"sequences", "query", "key", "value"},
     "pad-sizes": {"vocabulary", "width", "states"},
+    "reduced-decoding": {"image", "size"},
     "sdpa": {"query", "key", "value"},
     "transforms-v2": {"size", "mean", "std"},
 }

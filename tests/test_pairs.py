@@ -135,6 +135,13 @@ COUNTS: dict[str, list[Any]] = {
     "prefetch.TrainingFromFiles": [4, 8, 16],
     "prefetch.TrainingFromStorage": [4, 8, 16],
     "prefetch.CopyingAhead": [0, 3],
+    "reduced-decoding.DecodeAndShrink": [1500 * 1125, 188 * 141],
+    "reduced-decoding.SmallNetworkInference": [2 * 1500 * 1125, 2 * 188 * 141],
+    "reduced-decoding.ResNetInference": [1500 * 1125, 188 * 141],
+    "decoded-in-memory.Loading": [2 * 500 * 375, 0],
+    "decoded-in-memory.SmallNetworkTraining": [2 * 500 * 375, 0],
+    "batches-as-ready.Decoding": [None, 0],  # by the clock
+    "batches-as-ready.InferenceFromStorage": [None, 0],
     # Nothing but these is left where the tip is at work; how much there was depends on the model.
     "no-grad.ResNetInference": [None, 0, 0],
     "no-grad.TransformerEncoderInference": [None, 0, 0],

@@ -13,10 +13,11 @@ from collections.abc import Callable
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image, ImageChops, ImageEnhance
+from PIL import Image, ImageChops, ImageEnhance, ImageFile
 from platformdirs import user_cache_path
 from torch.utils.data import DataLoader, Dataset
 
@@ -142,11 +143,16 @@ class JpegPhotos(Dataset[tuple[torch.Tensor, int]]):
         """The bytes of a JPEG file."""
         return self.files[index].read_bytes()
 
+    def photo(self, index: int) -> Image.Image:
+        """What a JPEG file shows."""
+        with Image.open(BytesIO(self.read(index))) as image:
+            return image.convert("RGB")
+
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        with torch.random.fork_rng(devices=()), Image.open(BytesIO(self.read(index))) as image:
+        with torch.random.fork_rng(devices=()):
             # The CPU's generator alone: `torch.manual_seed` would seed those of all GPUs too, which models draw from.
             torch.default_generator.manual_seed(self.seed + index)
-            return self.transform(image.convert("RGB")), self.classes[self.files[index].stem.partition("-")[2]]
+            return self.transform(self.photo(index)), self.classes[self.files[index].stem.partition("-")[2]]
 
 
 class OnTheCard(Dataset[tuple[torch.Tensor, torch.Tensor]]):
@@ -178,3 +184,21 @@ class RemotePhotos(JpegPhotos):
         slow = place == random.Random(group).randrange(SLOW_ONE_IN)
         time.sleep(SLOW_READ_S if slow else READ_S)
         return super().read(index)
+
+
+def decoded_pixels(step: Callable[[], object]) -> int:
+    """Pixels of files that Pillow decodes in a step, in this process."""
+    pixels = 0
+    load = ImageFile.ImageFile.load
+
+    def watched(image: ImageFile.ImageFile) -> Any:
+        nonlocal pixels
+        pixels += image.width * image.height if image.tile else 0  # nothing is left to decode where there is none
+        return load(image)
+
+    ImageFile.ImageFile.load = watched  # type: ignore[method-assign, assignment]
+    try:
+        step()
+    finally:
+        ImageFile.ImageFile.load = load  # type: ignore[method-assign]
+    return pixels

@@ -1,0 +1,96 @@
+"""Decode the photos of a small data set once, and keep them in memory as uint8 tensors.
+
+A data set that opens a file for every sample decodes each photo anew in every epoch. If all of them fit into memory,
+they can be decoded before the first epoch. What is drawn at random, such as a cut or a mirroring, stays in the epoch,
+and so does what follows it: kept are the photos, not the samples.
+
+Why people write the baseline: it is how torchvision's data sets load, and works for any number of photos.
+
+What to expect: the time of reading and decoding, in each epoch but the first; the storage no longer matters. The price
+is 3 bytes a pixel, about five times as much as the file: 0.56 MB for a photo of 500 x 375 pixels, 720 GB for all of
+ImageNet. Photos that are larger than training can use are to be shrunk before they are kept. Kept as float32 they
+would take four times as much, and as images of Pillow, which has 4 bytes for 3 colours, a third more.
+
+Decoding before the loader starts its workers is what makes it work with workers. Started by fork, all of them read the
+same memory; a worker that fills a dictionary while it loads has its own, each of them ends with a copy of the whole,
+and all is lost with the epoch unless `persistent_workers=True`. Started in another way, as Python 3.14 does, they get
+tensors in shared memory, one file descriptor each: one large tensor for all photos is the way there.
+"""
+
+from torch import nn
+
+from benchmarks.jobs.image_classification import TrainSmallNetwork
+from benchmarks.jobs.images import JpegPhotos, decoded_pixels, jpeg_files
+from benchmarks.modern.transforms_v2 import tensor_transforms
+from tipbench.tip.words import Claim, Equal, Job, Pair, Sizes, Step, Tip, falls, torchvision
+
+TIP = Tip(
+    id="decoded-in-memory",
+    title="Keep decoded photos in memory",
+    do=(
+        "from PIL import Image\n"
+        "from torchvision.transforms.v2.functional import pil_to_tensor  # the transforms v2 take tensors\n"
+        'decoded = [pil_to_tensor(Image.open(file).convert("RGB")) for file in data.files]\n'
+        "data.photo = decoded.__getitem__  # for what the data set calls with an index to open and decode a photo"
+    ),
+    when="all photos fit into memory once they are decoded, and an epoch is one of many",
+    against="decoding each photo in every epoch",
+    guide=("M20",),
+    claim=Claim.FASTER,
+    once="decoding all photos",
+    mechanism=falls("pixels decoded by Pillow", decoded_pixels),
+    why_not="Cutting, resizing and training stay as they are, and a large model takes longer than loading.",
+)
+
+
+def decoded_in_memory(job: Job) -> None:
+    """The tip, on any job that loads JPEG photos and transforms them as tensors."""
+    from torchvision.transforms.v2.functional import pil_to_tensor
+
+    assert isinstance(job.data, JpegPhotos)
+    decoded = [pil_to_tensor(job.data.photo(index)) for index in range(len(job.data))]
+    job.data.photo = decoded.__getitem__  # type: ignore[method-assign, assignment]
+
+
+def few_photos(images: int, pixels: int) -> JpegPhotos:
+    """Photos cut out at random, by transforms that take images of Pillow and tensors alike."""
+    photos = JpegPhotos(jpeg_files()[:images], pixels, augment=True)
+    photos.transform = tensor_transforms(pixels, augment=True)
+    return photos
+
+
+class Loading(Pair):
+    """Batches of photos cut out at random, with no model behind them."""
+
+    devices = ("cpu",)
+    needs = (torchvision(),)
+    equal = Equal.BITWISE
+    sizes = Sizes(dict(images=64, batch=8, pixels=224), M=dict(batch=16), test=dict(images=4, batch=2, pixels=16))
+
+    def job(self) -> Job:
+        photos = few_photos(self.size["images"], self.size["pixels"])
+        return Job(nn.Identity(), photos, self.device, batch_size=self.size["batch"])
+
+    def baseline(self) -> Step:
+        return self.job().step
+
+    def optimized(self) -> Step:
+        job = self.job()
+        decoded_in_memory(job)
+        return job.step
+
+
+class SmallNetworkTraining(TrainSmallNetwork, apply=decoded_in_memory):
+    """A small network trained on few photos in many epochs, loading included."""
+
+    sizes = Sizes(
+        dict(images=64, batch=16, pixels=224),
+        M=dict(images=256, batch=64),
+        XL=dict(images=512, batch=128),
+        test=dict(images=4, batch=2, pixels=16),
+    )
+
+    def job(self) -> Job:
+        job = super().job()
+        job.data = few_photos(self.size["images"], self.size["pixels"])
+        return job
