@@ -125,6 +125,13 @@ COUNTS: dict[str, list[Any]] = {
     "frozen-weights.LinearLayers": [[3, 0], [1, 2], [1, 0]],
     "frozen-weights.ResNetInference": [[83, 0], [16, 21], [16, 20]],
     "no-padding.Encoder": [0, 1],
+
+    "dynamic-int8.LinearLayers": [0, 2],
+    "dynamic-int8.HeldOutLoss": [0, 9],
+    "dynamic-int8.GPTInference": [0, 5],
+    "static-int8.ConvolutionBlock": [0, 1],
+    "static-int8.HeldOutError": [0, 5],
+    "static-int8.ResNetInference": [0, 21],
     "regional-compile.TransformerBlocks": [51, 17],  # of three blocks, or of one
     "regional-compile.GPTTraining": [40, 17],
     "compiled-optimizer.ManyParameters": [50, 1],

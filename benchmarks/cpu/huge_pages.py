@@ -96,7 +96,7 @@ TIP = Tip(
     ways={"by_glibc": "GLIBC_TUNABLES=glibc.malloc.hugetlb=1 python train.py"},
     when="nothing keeps glibc from giving large tensors back: no other allocator, and none of its thresholds raised",
     against="glibc's allocator and pages of 4 KiB, with nothing set",
-    guide=("M26",),
+    guide=("M25",),
     claim=Claim.FASTER,
     called="by PyTorch",
     mechanism=Mechanism(

@@ -90,7 +90,7 @@ TIP = Tip(
         )
     },
     against="`python train.py`: GNU's OpenMP runtime, and glibc's allocator with nothing set",
-    guide=("M25",),
+    guide=("M24",),
     claim=Claim.FASTER,
     called="with tcmalloc",
     mechanism=Mechanism(

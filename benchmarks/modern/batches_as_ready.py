@@ -58,7 +58,7 @@ TIP = Tip(
         "in_order=False)"
     ),
     when="batches take unlike times to load and their order does not matter, as in an evaluation",
-    guide=("M22",),
+    guide=("M21",),
     claim=Claim.FASTER,
     mechanism=falls("batches that wait behind a slow one", batches_behind_a_slow_one),
     note="In training it changes the order of the samples from run to run, and those that load slowly come late.",

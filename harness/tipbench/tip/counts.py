@@ -50,6 +50,10 @@ TENSOR_CORES = re.compile(r"[hs](884|1688|16816)|hmma|gmma|tensorop|tf32|bf16gem
 cuBLAS for Hopper says "nvjet". After the list of NVIDIA's plugin for TensorBoard, and names in public traces."""
 
 
+INTEGERS = re.compile(rb"src[_:][us]8")
+"""In lines of oneDNN's log: inputs of 8 bits. Before oneDNN 3.11 there was a colon."""
+
+
 class Unseen(Exception):
     """A mechanism cannot be counted on this machine, which says nothing about the tip."""
 
@@ -287,6 +291,17 @@ def low_precision_outputs(step: Step) -> int:
 
 def bfloat16_kernels(step: Step) -> int:
     """Kernels of oneDNN that one warm step runs and that multiply in bfloat16, by oneDNN's own log, which it prints."""
+    run = [line.split(b",") for line in _onednn_log(step)]
+    return sum(any(b"bf16" in field or b"amx" in field for field in fields[:8]) for fields in run)
+
+
+def int8_kernels(step: Step) -> int:
+    """Kernels of oneDNN that one warm step runs and that multiply integers of 8 bits, by the same log."""
+    return sum(bool(INTEGERS.search(line)) and b",reorder," not in line for line in _onednn_log(step))
+
+
+def _onednn_log(step: Step) -> list[bytes]:
+    """A line for each kernel of oneDNN that one warm step runs."""
     step()
     output = os.dup(STDOUT)
     with tempfile.TemporaryFile() as log:
@@ -298,8 +313,7 @@ def bfloat16_kernels(step: Step) -> int:
             os.dup2(output, STDOUT)
             os.close(output)
         log.seek(0)
-        run = [line.split(b",") for line in log if b",exec,cpu," in line]
-    return sum(any(b"bf16" in field or b"amx" in field for field in fields[:8]) for fields in run)
+        return [line for line in log if b",exec,cpu," in line]
 
 
 def forward_passes(step: Step) -> int:

@@ -140,6 +140,19 @@ def amx() -> Need:
     return Need("AMX", unmet)
 
 
+def int8() -> Need:
+    """A CPU that multiplies integers of 8 bits and adds up in 32. Without AVX512-VNNI or AMX sums may overflow."""
+
+    def unmet(device: str) -> Reason | None:
+        import torch
+
+        if torch.cpu._is_vnni_supported() or torch.cpu._is_amx_tile_supported():
+            return None
+        return Reason("needs.int8-cpu")
+
+    return Need("AVX512-VNNI or AMX", unmet)
+
+
 def tf32() -> Need:
     """GPUs whose tensor cores take float32 numbers, rounded to TF32: NVIDIA's from compute capability 8.0 on."""
 
@@ -179,6 +192,15 @@ def package(name: str) -> Need:
         return Reason("needs.package", {"package": name})
 
     return Need(name, unmet)
+
+
+def torchao() -> Need:
+    """torchao, which quantizes: an extra of this package."""
+
+    def unmet(device: str) -> Reason | None:
+        return None if importlib.util.find_spec("torchao") else Reason("needs.torchao")
+
+    return Need("torchao", unmet)
 
 
 def torchvision() -> Need:

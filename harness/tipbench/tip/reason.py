@@ -140,6 +140,9 @@ NEEDS_SENTENCES = {
     "bfloat16-cpu": Sentence(
         "needs AVX512-BF16 or AMX, which multiply bfloat16", "run on a newer processor, or on a GPU"
     ),
+    "int8-cpu": Sentence(
+        "needs AVX512-VNNI or AMX, which multiply integers of 8 bits", "run on a newer processor"
+    ),
     "amx": Sentence("needs AMX, with which oneDNN multiplies in bfloat16", "run on an Intel Xeon with AMX"),
     "numa-nodes": Sentence("{found:NUMA node}; needs {wanted}", "run on a machine with several sockets"),
     "native": Sentence("{library} not found", "run `make native`"),
@@ -150,6 +153,7 @@ NEEDS_SENTENCES = {
     ),
     "package": Sentence("the Python package {package} is not installed", "pip install {package}"),
     "torch": Sentence("needs torch {wanted}", "pip install --upgrade torch torchvision"),
+    "torchao": Sentence("the Python package torchao is not installed", "pip install 'tipbench[low-bit]'"),
     "torchvision": Sentence("torchvision cannot be imported{detail}", "install the torchvision that fits this torch"),
     "onednn-fusion": Sentence("this torch has no torch.jit.enable_onednn_fusion", "use torch.compile"),
     "onednn-graph": Sentence("this build of torch has no oneDNN Graph", "install a torch that has oneDNN"),

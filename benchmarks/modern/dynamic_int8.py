@@ -1,0 +1,180 @@
+"""Multiply integers of 8 bits in the linear layers of a model that only infers, on a CPU.
+
+torchao's `quantize_` rounds the weights of linear layers to 8 bits, once. Their inputs are rounded in every call, each
+token on a scale of its own: that is what "dynamic" means, and why nothing must be calibrated. AVX512-VNNI and AMX
+multiply such integers several times as fast as float32 numbers, and the weights take a quarter of the memory.
+
+Why people write the baseline: float32 is what the model was trained in, so nobody has to look at its results anew.
+Both sides are compiled with frozen weights, as the tip `frozen-weights` says, so that quantizing alone is measured.
+
+What to expect: much where linear layers take most of the time, with few tokens as with many. Outputs are off by one or
+two hundredths; what that costs in loss on held-out text is what `HeldOutLoss` counts, and of a model of your own only
+its own score tells. Compile it: as written, rounding is a dozen small operations for each layer, which may cost more
+than 8 bits save. Each new shape of the inputs is compiled anew (https://github.com/pytorch/ao/issues/4365).
+
+`quantize_` passes over convolutions, for which there is `static-int8`, and over the projections of
+`nn.MultiheadAttention`, so that little of PyTorch's own TransformerEncoder is quantized.
+
+Weights alone are rounded by other configurations, and these brought nothing here. In float32 8 bits run no kernel of
+their own, and 4 bits a slow one (torch 2.15, torchao 0.18). They are for models in bfloat16.
+"""
+
+import copy
+from collections.abc import Callable
+from itertools import islice
+
+import torch
+from torch import nn
+
+from benchmarks.jobs.language_model import TrainGPT
+from benchmarks.jobs.lessons import NEXT_BYTE, RATE, STEPS, Course
+from benchmarks.modern.frozen_weights import Perceptron, compile_frozen, freeze
+from tipbench.tip.words import (
+    Claim,
+    Equal,
+    Job,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    Trained,
+    Training,
+    appears,
+    compiler,
+    flops,
+    int8,
+    int8_kernels,
+    torchao,
+)
+
+TIP = Tip(
+    id="dynamic-int8",
+    title="Quantize linear layers dynamically to 8 bits for inference",
+    do=(
+        "from torchao.quantization import Int8DynamicActivationInt8WeightConfig, quantize_\n"
+        "quantize_(model.eval(), Int8DynamicActivationInt8WeightConfig(set_inductor_config=False))\n"
+        "example, _ = next(iter(loader))\n"
+        'model.compile(options={"freezing": True})\n'
+        "import torch._inductor.config\n"
+        "with torch._inductor.config.patch(freezing=True), torch.no_grad(): model(example.to(device))"
+        "  # compiles; later calls need only no_grad()"
+    ),
+    when="the model's score bears it, and inputs have few shapes",
+    against="float32, compiled with frozen weights",
+    guide=("M15",),
+    claim=Claim.FASTER,
+    called="dynamic quantization",
+    once="quantizing and compiling",
+    one_of="compiled model",
+    mechanism=appears("kernels that multiply integers of 8 bits", int8_kernels),
+    why_not="Rounding the inputs takes time too: small products cost what 8 bits save.",
+)
+
+
+def quantize(model: nn.Module) -> None:
+    from torchao.quantization import Int8DynamicActivationInt8WeightConfig, quantize_
+
+    # The settings of inductor that it would change are about GPUs, and would hold for the whole process.
+    quantize_(model, Int8DynamicActivationInt8WeightConfig(set_inductor_config=False))
+
+
+def quantized(job: Job) -> None:
+    """The tip, on any inference job whose batches all have the same shape."""
+    quantize(job.model)
+    freeze(job)
+
+
+class _Rounded(Pair):
+    devices = ("cpu",)
+    needs = (compiler(), int8(), torchao())
+    equal = Equal.LOSSY
+    tolerance = 5e-2
+
+
+class LinearLayers(_Rounded):
+    """Two linear layers with GELU between them, forward only."""
+
+    sizes = Sizes(dict(tokens=64, width=1024), M=dict(tokens=256), test=dict(tokens=4, width=64))
+
+    def inference(self, change: Callable[[nn.Module], None]) -> Step:
+        model = Perceptron(self.size["width"]).eval().requires_grad_(False)
+        tokens = torch.randn(self.size["tokens"], self.size["width"])
+        change(model)
+        compile_frozen(model, tokens)
+        return torch.no_grad()(lambda: model(tokens))
+
+    def baseline(self) -> Step:
+        return self.inference(lambda model: None)
+
+    def optimized(self) -> Step:
+        return self.inference(quantize)
+
+    def reference(self) -> Step:
+        model = Perceptron(self.size["width"]).eval().double()
+        tokens = torch.randn(self.size["tokens"], self.size["width"]).double()
+        return torch.no_grad()(lambda: model(tokens))
+
+    def work(self) -> dict[str, int]:
+        return {"flops": flops(self.reference())}
+
+
+def trained_before(course: Course, change: Callable[[nn.Module], nn.Module]) -> Training:
+    """Networks that learn a lesson in float32, and are changed then. The step is inference."""
+    lesson, device = course.lesson, torch.device("cpu")
+    inputs, targets = lesson.held_out()
+    model = change(lesson.network().eval().requires_grad_(False))
+    compile_frozen(model, inputs)
+
+    def train(seed: int) -> Trained:
+        torch.manual_seed(seed)
+        network = lesson.network()
+        for _ in islice(course.optimizer_steps(network, STEPS, device), STEPS):
+            pass
+        with torch.no_grad():
+            score = lesson.loss(change(network.eval())(inputs), targets).item()
+        return Trained(STEPS, score <= lesson.target, score)
+
+    return Training(torch.no_grad()(lambda: model(inputs)), train, lesson.target, course.batch, lower_is_better=True)
+
+
+def quantized_copy(model: nn.Module) -> nn.Module:
+    model = copy.deepcopy(model)
+    quantize(model)
+    return model
+
+
+class HeldOutLoss(Pair):
+    """What the rounding costs in loss on held-out text: a small GPT is trained in float32, and quantized then.
+
+    The network is too small for its time to say much.
+    """
+
+    devices = ("cpu",)
+    needs = (compiler(), int8(), torchao())
+    equal = Equal.TARGET
+    trainings = 8
+    sizes = Sizes(dict(batch=16), test=dict(batch=2))
+
+    def course(self) -> Course:
+        return Course(NEXT_BYTE, RATE.chosen, batch=self.size["batch"])
+
+    def baseline(self) -> Training:
+        return trained_before(self.course(), lambda model: model)
+
+    def optimized(self) -> Training:
+        return trained_before(self.course(), quantized_copy)
+
+
+class GPTInference(_Rounded, TrainGPT, untuned=freeze, apply=quantized):
+    """A small GPT run over text."""
+
+    task = "inference"
+
+    def job(self) -> Job:
+        job = super().job()
+        job.model.requires_grad_(False).eval()
+        job.optimizer = None
+        return job
+
+    def step_of(self, job: Job) -> Step:
+        return torch.no_grad()(job.step)

@@ -1,0 +1,171 @@
+"""Convolve integers of 8 bits in a model that only infers, on a CPU.
+
+PyTorch 2 Export quantization, which is in torchao, exports the model as a graph and watches a few batches go through
+it: from the ranges of their activations come the scales, which are the same for every batch after ("static"). Inductor
+then has oneDNN convolve integers of 8 bits, whose products AVX512-VNNI and AMX compute several times as fast as those
+of float32 numbers. From layer to layer activations stay in 8 bits, so that there is a quarter as much to move.
+
+Why people write the baseline: float32 is what the model was trained in, and needs neither an export nor batches to
+calibrate with. Both sides are compiled with frozen weights, as the tip `frozen-weights` says, so that quantizing alone
+is measured.
+
+What to expect: much where convolutions take most of the time. Outputs are off by some hundredths; what that costs on
+photos that were held out is what `HeldOutError` counts, and of a model of your own only its own score tells. Calibrate
+with hundreds of inputs like those to come: what lies outside of their ranges is cut off.
+
+Three traps have been reported. Without frozen weights nothing is lowered, and int8 is slower than float32 by far
+(https://github.com/pytorch/pytorch/issues/144434). Exported with `strict=False`, the default, a module that is called
+twice, as ResNet calls its ReLU, cannot be quantized: "Input partition has more than one output node"
+(https://github.com/pytorch/ao/issues/4478). And the quantizer must be torchao's: that of `torch.ao` did nothing in
+some versions (https://github.com/pytorch/pytorch/issues/160095).
+"""
+
+from collections.abc import Iterable
+from itertools import islice
+
+import torch
+from torch import nn
+
+from benchmarks.jobs.image_classification import RunResNet
+from benchmarks.jobs.lessons import CLEAN_PHOTOS, Course, constant
+from benchmarks.modern.compile_modes import Block
+from benchmarks.modern.dynamic_int8 import trained_before
+from benchmarks.modern.frozen_weights import compile_frozen, freeze
+from benchmarks.training.one_cycle import CleanPhotos
+from tipbench.tip.words import (
+    Claim,
+    Equal,
+    Job,
+    Pair,
+    Sizes,
+    Step,
+    Tip,
+    Training,
+    appears,
+    compiler,
+    flops,
+    int8,
+    int8_kernels,
+    torchao,
+    torchvision,
+)
+
+TIP = Tip(
+    id="static-int8",
+    title="Quantize convolutions statically to 8 bits for inference",
+    do=(
+        "from itertools import islice\n"
+        "from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e\n"
+        "from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86\n"
+        "example, _ = next(iter(loader))\n"
+        "quantizer = x86.X86InductorQuantizer().set_global(x86.get_default_x86_inductor_quantization_config())\n"
+        "model = prepare_pt2e(torch.export.export(model.eval(), (example,), strict=True).module(), quantizer)\n"
+        "with torch.no_grad(): [model(calibrating) for calibrating, _ in islice(loader, 4)]"
+        "  # set the scales: rather a hundred batches\n"
+        "model = convert_pt2e(model)\n"
+        'model.compile(options={"freezing": True})\n'
+        "import torch._inductor.config\n"
+        "with torch._inductor.config.patch(freezing=True), torch.no_grad(): model(example)"
+        "  # compiles; later calls need only no_grad()"
+    ),
+    when="the model's score bears it, and batches have one shape",
+    against="float32, compiled with frozen weights",
+    guide=("M15",),
+    claim=Claim.FASTER,
+    called="static quantization",
+    once="calibrating and compiling",
+    one_of="compiled model",
+    mechanism=appears("kernels that multiply integers of 8 bits", int8_kernels),
+    why_not="Little of the time is that of convolutions and linear layers.",
+)
+
+
+def quantized(model: nn.Module, batches: Iterable[torch.Tensor]) -> nn.Module:
+    """The model for batches of the same shape as these, which set its scales. The model itself stays as it is."""
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+    from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
+
+    batches = list(batches)
+    quantizer = x86.X86InductorQuantizer().set_global(x86.get_default_x86_inductor_quantization_config())
+    prepared = prepare_pt2e(torch.export.export(model, (batches[0],), strict=True).module(), quantizer)
+    with torch.no_grad():
+        for batch in batches:
+            prepared(batch)
+    converted: nn.Module = convert_pt2e(prepared)
+    return converted
+
+
+def quantize(job: Job) -> None:
+    """The tip, on any inference job whose batches all have the same shape."""
+    job.model = quantized(job.model, [inputs for inputs, _ in islice(job.loader(), 4)])
+    freeze(job)
+
+
+class ConvolutionBlock(Pair):
+    """A 3x3 convolution, batch normalisation and ReLU, forward only."""
+
+    devices = ("cpu",)
+    needs = (compiler(), int8(), torchao())
+    equal = Equal.LOSSY
+    tolerance = 5e-2
+    sizes = Sizes(dict(batch=8, channels=64, pixels=56), M=dict(batch=32), test=dict(batch=1, channels=16, pixels=8))
+
+    def block_and_images(self) -> tuple[nn.Module, torch.Tensor]:
+        channels, pixels = self.size["channels"], self.size["pixels"]
+        block = Block(channels).eval().requires_grad_(False)
+        return block, torch.randn(self.size["batch"], channels, pixels, pixels)
+
+    def inference(self, block: nn.Module, images: torch.Tensor) -> Step:
+        compile_frozen(block, images)
+        return torch.no_grad()(lambda: block(images))
+
+    def baseline(self) -> Step:
+        return self.inference(*self.block_and_images())
+
+    def optimized(self) -> Step:
+        block, images = self.block_and_images()
+        return self.inference(quantized(block, [images]), images)
+
+    def reference(self) -> Step:
+        block, images = self.block_and_images()
+        block.double()
+        return torch.no_grad()(lambda: block(images.double()))
+
+    def work(self) -> dict[str, int]:
+        return {"flops": flops(self.reference())}
+
+
+class HeldOutError(Pair):
+    """What the rounding costs on photos that were held out: convolutions learn in float32 to take noise off photos,
+    and are quantized then.
+
+    The network is too small for its time to say much.
+    """
+
+    devices = ("cpu",)
+    needs = (compiler(), int8(), torchao())
+    equal = Equal.TARGET
+    trainings = 8
+    sizes = Sizes(dict(batch=16), test=dict(batch=2))
+
+    def course(self) -> Course:
+        return Course(CLEAN_PHOTOS, CleanPhotos.rates[constant].chosen, batch=self.size["batch"])
+
+    def baseline(self) -> Training:
+        return trained_before(self.course(), lambda model: model)
+
+    def optimized(self) -> Training:
+        batches = [inputs for inputs, _ in (CLEAN_PHOTOS.samples(64) for _ in range(4))]
+        return trained_before(self.course(), lambda model: quantized(model, batches))
+
+
+class ResNetInference(RunResNet, untuned=freeze, apply=quantize):
+    """ResNet-18 run over JPEG files, loading included."""
+
+    devices = ("cpu",)
+    needs = (compiler(), int8(), torchao(), torchvision())
+    equal = Equal.LOSSY
+    tolerance = 1e-1
+
+    def step_of(self, job: Job) -> Step:
+        return torch.no_grad()(job.step)
