@@ -125,7 +125,6 @@ COUNTS: dict[str, list[Any]] = {
     "frozen-weights.LinearLayers": [[3, 0], [1, 2], [1, 0]],
     "frozen-weights.ResNetInference": [[83, 0], [16, 21], [16, 20]],
     "no-padding.Encoder": [0, 1],
-
     "dynamic-int8.LinearLayers": [0, 2],
     "dynamic-int8.HeldOutLoss": [0, 9],
     "dynamic-int8.GPTInference": [0, 5],

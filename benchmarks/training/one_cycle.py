@@ -27,12 +27,10 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, O
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from benchmarks.jobs.lessons import (
-    CLEAN_PHOTOS,
     NEXT_BYTE,
     RATE,
     STEPS,
     Course,
-    Lesson,
     Schedule,
     constant,
     tune,
@@ -119,9 +117,12 @@ COARSELY = (1.8, 6)
 """How near to each other rates of schedules are tried, and how many."""
 
 
-class _Schedules(Pair):
-    """Timed: an optimizer step. Counted: steps until the target, with the length of a schedule that gets there soonest.
-    Scored: a training of STEPS steps, on all sides alike."""
+class NextByte(Pair):
+    """A small GPT learns to predict the next byte of Python source text.
+
+    Timed: an optimizer step. Counted: steps until the target, with the length of a schedule that gets there soonest.
+    Scored: a training of STEPS steps, on all sides alike.
+    """
 
     task = "training"
     scale = "macro"
@@ -129,9 +130,18 @@ class _Schedules(Pair):
     trainings = 12
     sizes = Sizes(dict(batch=16), test=dict(batch=2))
 
-    lesson: ClassVar[Lesson]
-    rates: ClassVar[Mapping[Schedule, Tuned]]
-    lengths: ClassVar[Mapping[Schedule, Tuned]]
+    lesson = NEXT_BYTE
+    rates: ClassVar[Mapping[Schedule, Tuned]] = {
+        constant: RATE,
+        cosine: Tuned(geometric(0.002, *COARSELY), 0.0117),
+        fixed_momentum: Tuned(geometric(0.002, *COARSELY), 0.021),
+        one_cycle: Tuned(geometric(0.002, *COARSELY), 0.021),
+    }
+    lengths: ClassVar[Mapping[Schedule, Tuned]] = {
+        cosine: Tuned((*LENGTHS, STEPS), 1200),
+        fixed_momentum: Tuned((*LENGTHS, STEPS), 1200),
+        one_cycle: Tuned((*LENGTHS, STEPS), 1200),
+    }
 
     def learning(self, schedule: Schedule) -> Training:
         short = int(self.lengths[schedule].chosen) if schedule in self.lengths else 0
@@ -153,42 +163,7 @@ class _Schedules(Pair):
         return self.learning(one_cycle)
 
 
-class NextByte(_Schedules):
-    """A small GPT learns to predict the next byte of Python source text."""
-
-    lesson = NEXT_BYTE
-    rates: ClassVar[Mapping[Schedule, Tuned]] = {
-        constant: RATE,
-        cosine: Tuned(geometric(0.002, *COARSELY), 0.0117),
-        fixed_momentum: Tuned(geometric(0.002, *COARSELY), 0.021),
-        one_cycle: Tuned(geometric(0.002, *COARSELY), 0.021),
-    }
-    lengths: ClassVar[Mapping[Schedule, Tuned]] = {
-        cosine: Tuned((*LENGTHS, STEPS), 1200),
-        fixed_momentum: Tuned((*LENGTHS, STEPS), 1200),
-        one_cycle: Tuned((*LENGTHS, STEPS), 1200),
-    }
-
-
-class CleanPhotos(_Schedules):
-    """A small network of convolutions learns to take noise off photos."""
-
-    lesson = CLEAN_PHOTOS
-    rates: ClassVar[Mapping[Schedule, Tuned]] = {
-        constant: Tuned(geometric(0.001, 1.34, 11), 0.00776),
-        cosine: Tuned(geometric(0.0117, *COARSELY), 0.068),
-        fixed_momentum: Tuned(geometric(0.0117, *COARSELY), 0.068),
-        one_cycle: Tuned(geometric(0.0117, *COARSELY), 0.068),
-    }
-    lengths: ClassVar[Mapping[Schedule, Tuned]] = {
-        cosine: Tuned((*LENGTHS, STEPS), 1200),
-        fixed_momentum: Tuned((*LENGTHS, STEPS), 1200),
-        one_cycle: Tuned((*LENGTHS, STEPS), 1200),
-    }
-
-
 if __name__ == "__main__":
-    for pair in (NextByte, CleanPhotos):
-        courses = {schedule.__name__: Course(pair.lesson, 0.0, schedule) for schedule in pair.rates}
-        rates = {schedule.__name__: tuned.tried for schedule, tuned in pair.rates.items()}
-        tune(courses, rates, {schedule.__name__: LENGTHS for schedule in pair.lengths})
+    courses = {schedule.__name__: Course(NEXT_BYTE, 0.0, schedule) for schedule in NextByte.rates}
+    rates = {schedule.__name__: tuned.tried for schedule, tuned in NextByte.rates.items()}
+    tune(courses, rates, {schedule.__name__: LENGTHS for schedule in NextByte.lengths})
