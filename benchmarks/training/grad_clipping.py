@@ -126,7 +126,11 @@ def grad_clipping(job: Job, max_norm: float) -> None:
     """The tip, on any training job: clip between the backward pass and the optimizer's step."""
     assert job.optimizer is not None
     parameters = [parameter for group in job.optimizer.param_groups for parameter in group["params"]]
-    job.optimizer.register_step_pre_hook(lambda *_: clip_grad_norm_(parameters, max_norm) and None)
+
+    def clip(*_: Any) -> None:
+        clip_grad_norm_(parameters, max_norm)
+
+    job.optimizer.register_step_pre_hook(clip)
 
 
 class GPTTraining(TrainGPT, apply=partial(grad_clipping, max_norm=1e6)):
