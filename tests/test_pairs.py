@@ -114,6 +114,12 @@ COUNTS: dict[str, list[Any]] = {
     "compile-modes.ResNetInference": [83, 16, None, None],
     "frozen-weights.LinearLayers": [[3, 0], [1, 2], [1, 0]],
     "frozen-weights.ResNetInference": [[83, 0], [16, 21], [16, 20]],
+    "changing-shapes.ChangingLengths": [2, 1, 1],
+    "changing-shapes.TransformerEpoch": [2, 1, 1],
+    "ahead-of-time.LinearLayers": [3, 0],
+    "ahead-of-time.Start": [1, 0],
+    "ahead-of-time.ResNetInference": [83, 15],
+    "ahead-of-time.GPTInference": [18, 4],
     "regional-compile.TransformerBlocks": [51, 17],  # of three blocks, or of one
     "regional-compile.GPTTraining": [40, 17],
     "compiled-optimizer.ManyParameters": [50, 1],

@@ -65,7 +65,9 @@ def test_what_excludes_each_other_is_what_cannot_be_done_together() -> None:
     for tip in TIPS:
         by_word.setdefault(tip.one_of, set()).add(tip.id)
     assert {word: by_word[word] for word in SHARED} == {
-        "compiled model": {"compile-modes", "regional-compile", "cuda-graphs", "frozen-weights"},
+        "compiled model": {
+            *("compile-modes", "regional-compile", "cuda-graphs", "frozen-weights", "changing-shapes", "ahead-of-time")
+        },
         "optimizer": {"fused-optimizer", "compiled-optimizer"},
     }
     several = {module.TIP.id for module in MODULES if len(getattr(module, "ON_ANY_JOB", ())) > 1}
