@@ -27,7 +27,7 @@ from torch import nn
 
 from benchmarks.jobs.language_model import Block
 from benchmarks.jobs.sequences import TransformerReader, line_vectors, vectors
-from tipbench.tip.words import Claim, Job, MacroPair, Pair, Sizes, Step, Tip, compiler, falls, variant
+from tipbench.tip.words import Claim, Job, MacroPair, Pair, Sizes, Step, Tip, compiler, falls, process_settings, variant
 
 TIP = Tip(
     id="changing-shapes",
@@ -102,10 +102,12 @@ class ChangingLengths(Pair):
     def baseline(self) -> Step:
         return self.outputs(lambda block: block.compile(), lambda x: x)
 
+    @process_settings(own_process=True)  # in one process each side would run the code that the other has compiled
     def optimized(self) -> Step:
         return self.outputs(lambda block: block.compile(), any_length)
 
     @variant
+    @process_settings(own_process=True)
     def all_sizes(self) -> Step:
         return self.outputs(lambda block: block.compile(dynamic=True), lambda x: x)
 
@@ -128,6 +130,11 @@ class TransformerEpoch(MacroPair, untuned=whole_compile, apply=mark_lengths):
     def step_of(self, job: Job) -> Step:
         return lambda: vectors(job)
 
+    @process_settings(own_process=True)
+    def optimized(self) -> Step:
+        return self.applied(mark_lengths)
+
     @variant
+    @process_settings(own_process=True)
     def all_sizes(self) -> Step:
         return self.applied(all_sizes)
