@@ -131,6 +131,12 @@ COUNTS: dict[str, list[Any]] = {
     "static-int8.ConvolutionBlock": [0, 1],
     "static-int8.HeldOutError": [0, 5],
     "static-int8.ResNetInference": [0, 21],
+    "changing-shapes.ChangingLengths": [2, 1, 1],
+    "changing-shapes.TransformerEpoch": [2, 1, 1],
+    "ahead-of-time.LinearLayers": [3, 0],
+    "ahead-of-time.Start": [1, 0],
+    "ahead-of-time.ResNetInference": [83, 15],
+    "ahead-of-time.GPTInference": [18, 4],
     "regional-compile.TransformerBlocks": [51, 17],  # of three blocks, or of one
     "regional-compile.GPTTraining": [40, 17],
     "compiled-optimizer.ManyParameters": [50, 1],

@@ -66,8 +66,8 @@ def test_what_excludes_each_other_is_what_cannot_be_done_together() -> None:
         by_word.setdefault(tip.one_of, set()).add(tip.id)
     assert {word: by_word[word] for word in SHARED} == {
         "compiled model": {
-            *("compile-modes", "regional-compile", "cuda-graphs", "frozen-weights"),
             *("dynamic-int8", "static-int8"),
+            *("compile-modes", "regional-compile", "cuda-graphs", "frozen-weights", "changing-shapes", "ahead-of-time"),
         },
         "optimizer": {"fused-optimizer", "compiled-optimizer"},
     }

@@ -1,0 +1,140 @@
+"""Tell the compiler which sizes change from batch to batch.
+
+`torch.compile` takes every size of its first batch for a constant. A batch of another size, such as a shorter last
+batch or longer sequences, has the model compiled a second time, then for all sizes in the dimension that has changed.
+Who knows beforehand that it changes says so, and the model is compiled once: `torch._dynamo.maybe_mark_dynamic(batch,
+1)` marks one dimension, and `dynamic=True` all sizes of all inputs.
+
+Why people write the baseline: `model.compile()` works with batches of any size. That it compiles twice shows nowhere
+but as a wait in the first epoch, or at its end if only the last batch is shorter.
+
+What to expect: about half the one-off cost. A step may take longer, as loops of unknown length are harder to optimize;
+but after the second compilation the baseline runs such loops too, except on batches of the very first size.
+
+What no mark helps against: a size of 1 is always a constant (a last batch of one sample compiles anew), and so is one
+that the model's code compares with a number. A size that stays compiled in while others change compiles anew for each
+of them, and after eight no longer: the model then runs as written, with a warning that is easily overlooked.
+`TORCH_LOGS=recompiles` prints each compilation and its cause. `mark_dynamic` raises an error where a marked size is
+made a constant; `maybe_mark_dynamic` does not. `dynamic=False` compiles for each size by itself: that pays where there
+are few, as when sequences are padded to one of a few lengths. In training, `DataLoader(drop_last=True)` needs nothing
+of this, if only the last batch is shorter.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from benchmarks.jobs.language_model import Block
+from benchmarks.jobs.sequences import TransformerReader, line_vectors, vectors
+from tipbench.tip.words import Claim, Job, MacroPair, Pair, Sizes, Step, Tip, compiler, falls, process_settings, variant
+
+TIP = Tip(
+    id="changing-shapes",
+    title="Tell the compiler which sizes change from batch to batch",
+    do=(
+        "model.compile()  # before torch 2.14 it does nothing for a class of torch.nn\n"
+        "import torch._dynamo\n"
+        "torch._dynamo.maybe_mark_dynamic(batch, 1)  # the dimension that changes\n"
+        "outputs = model(batch)"
+    ),
+    ways={"all_sizes": "model.compile(dynamic=True)"},
+    when="you compile a model, and batches differ in size",
+    against="model.compile()",
+    guide=("M22",),
+    claim=Claim.SOONER,
+    called="marked sizes",
+    one_of="compiled model",
+    mechanism=falls("graphs compiled", lambda step: graphs_compiled(step)),
+    note="the cost avoided is that of compiling again: see the one-off costs, not the speed of a step",
+)
+
+
+def graphs_compiled(step: Step) -> int:
+    """Graphs that one step has compiled, when nothing is compiled yet."""
+    # Imported here: it takes a second, which listing the pairs should not pay.
+    from torch._dynamo.utils import counters
+
+    # Code that this or another variant left in the process would be found and used, and so would its sizes.
+    torch.compiler.reset()
+    before = counters["stats"]["unique_graphs"]
+    step()
+    return counters["stats"]["unique_graphs"] - before
+
+
+def any_length(tokens: torch.Tensor) -> torch.Tensor:
+    """The same tensor, whose second dimension may have any size in further calls of what it is compiled for."""
+    torch._dynamo.maybe_mark_dynamic(tokens, 1)
+    return tokens
+
+
+def mark_lengths(job: Job) -> None:
+    """The tip, on any job over sequences: inputs are (batch, tokens)."""
+    job.model.compile()
+    job.convert_inputs(any_length)
+
+
+def all_sizes(job: Job) -> None:
+    """The second way: no size of any input is a constant."""
+    job.model.compile(dynamic=True)
+
+
+def whole_compile(job: Job) -> None:
+    job.model.compile()
+
+
+class ChangingLengths(Pair):
+    """A Transformer block over batches of different lengths, forward only; the step is one after the other."""
+
+    needs = (compiler(),)
+    sizes = Sizes(
+        dict(batches=6, shortest=32, batch=4, width=128), L=dict(batch=32, width=512), test=dict(batch=2, width=16)
+    )
+
+    def outputs(self, compiled: Callable[[nn.Module], None], mark: Callable[[torch.Tensor], torch.Tensor]) -> Step:
+        width, shortest = self.size["width"], self.size["shortest"]
+        block = Block(width, heads=4, activation=nn.GELU).to(self.device).requires_grad_(False)
+        lengths = range(shortest, shortest + 8 * self.size["batches"], 8)
+        inputs = [torch.randn(self.size["batch"], length, width, device=self.device) for length in lengths]
+        compiled(block)
+        return lambda: [block(mark(x)) for x in inputs]
+
+    def baseline(self) -> Step:
+        return self.outputs(lambda block: block.compile(), lambda x: x)
+
+    @process_settings(own_process=True)  # in one process each side would run the code that the other has compiled
+    def optimized(self) -> Step:
+        return self.outputs(lambda block: block.compile(), any_length)
+
+    @variant
+    @process_settings(own_process=True)
+    def all_sizes(self) -> Step:
+        return self.outputs(lambda block: block.compile(dynamic=True), lambda x: x)
+
+
+class TransformerEpoch(MacroPair, untuned=whole_compile, apply=mark_lengths):
+    """A small Transformer run over lines of source text, each batch padded to its longest line: one epoch."""
+
+    task = "inference"
+    loads = True
+    needs = (compiler(),)
+    sizes = Sizes(
+        dict(lines=64, batch=16, layers=2, width=256),
+        L=dict(lines=1024, batch=64, layers=6, width=512),
+        test=dict(lines=16, batch=4, layers=1, width=16),
+    )
+
+    def job(self) -> Job:
+        return line_vectors(self.device, TransformerReader, **self.size)
+
+    def step_of(self, job: Job) -> Step:
+        return lambda: vectors(job)
+
+    @process_settings(own_process=True)
+    def optimized(self) -> Step:
+        return self.applied(mark_lengths)
+
+    @variant
+    @process_settings(own_process=True)
+    def all_sizes(self) -> Step:
+        return self.applied(all_sizes)
