@@ -171,7 +171,7 @@ def test_a_projects_own_pytest_says_what_it_said_before(installed: Environment, 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("list --device cpu", "49 of the guides' 49 items have a tip."),
+        ("list --device cpu", "60 of the guides' 60 items have a tip."),
         ("list --device cpu --from pairs", "Adding  micro  runs"),
         ("doctor", "torch         2."),
     ],

@@ -53,13 +53,6 @@ from tipbench.tip.words import (
     variant,
 )
 
-PACKING = (
-    "# in collate_fn: all tokens in one row, each one's place in its sequence, and how long the sequences are\n"
-    "lengths = [len(sequence) for sequence in sequences]\n"
-    "row, places = torch.cat(sequences)[None], torch.cat([torch.arange(length) for length in lengths])\n"
-    "# positions are those of `places`; in each attention, whose tensors are (1, heads, tokens, width):\n"
-)
-
 
 def rows(module: nn.Module, inputs: Any, output: Any) -> int:
     """That a linear layer computes: a token each."""
@@ -70,13 +63,19 @@ TIP = Tip(
     id="no-padding",
     title="Pack sequences of different lengths instead of padding them",
     do=(
-        f"{PACKING}"
+        "# in collate_fn: all tokens in one row, each one's place in its sequence, and how long the sequences are\n"
+        "lengths = [len(sequence) for sequence in sequences]\n"
+        "row, places = torch.cat(sequences)[None], torch.cat([torch.arange(length) for length in lengths])\n"
+        "# positions are those of `places`; in each attention, whose tensors are (1, heads, tokens, width):\n"
         "split = zip(*(x.split(lengths, dim=2) for x in (query, key, value)))\n"
         "mixed = torch.cat([F.scaled_dot_product_attention(q, k, v, is_causal=True) for q, k, v in split], dim=2)"
     ),
     ways={
         "nested_tensor": (
-            f"{PACKING}"
+            "# in collate_fn: all tokens in one row, each one's place in its sequence, and how long the sequences are\n"
+            "lengths = [len(sequence) for sequence in sequences]\n"
+            "row, places = torch.cat(sequences)[None], torch.cat([torch.arange(length) for length in lengths])\n"
+            "# positions are those of `places`; in each attention, whose tensors are (1, heads, tokens, width):\n"
             "ends = torch.tensor([0, *lengths], device=query.device).cumsum(0)\n"
             "limits = {'min_seqlen': min(lengths), 'max_seqlen': max(lengths)}\n"
             "rows = [x[0].transpose(0, 1).contiguous() for x in (query, key, value)]\n"
