@@ -44,6 +44,7 @@ from tipbench.tip.words import (
     flops,
     int8,
     int8_kernels,
+    torch_from,
     torchao,
 )
 
@@ -71,6 +72,10 @@ TIP = Tip(
 )
 
 
+NEEDS = (compiler(), int8(), torchao(), torch_from(2, 15))
+"""torchao has not been tried with earlier versions of torch."""
+
+
 def quantize(model: nn.Module) -> None:
     from torchao.quantization import Int8DynamicActivationInt8WeightConfig, quantize_
 
@@ -86,7 +91,7 @@ def quantized(job: Job) -> None:
 
 class _Rounded(Pair):
     devices = ("cpu",)
-    needs = (compiler(), int8(), torchao())
+    needs = NEEDS
     equal = Equal.LOSSY
     tolerance = 5e-2
 
@@ -150,7 +155,7 @@ class HeldOutLoss(Pair):
     """
 
     devices = ("cpu",)
-    needs = (compiler(), int8(), torchao())
+    needs = NEEDS
     equal = Equal.TARGET
     trainings = 8
     sizes = Sizes(dict(batch=16), test=dict(batch=2))

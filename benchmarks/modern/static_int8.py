@@ -13,11 +13,11 @@ What to expect: much where convolutions take most of the time. Outputs are off b
 photos that were held out is what `HeldOutError` counts, and of a model of your own only its own score tells. Calibrate
 with hundreds of inputs like those to come: what lies outside of their ranges is cut off.
 
-Three traps have been reported. Without frozen weights nothing is lowered, and int8 is slower than float32 by far
-(https://github.com/pytorch/pytorch/issues/144434). Exported with `strict=False`, the default, a module that is called
-twice, as ResNet calls its ReLU, cannot be quantized: "Input partition has more than one output node"
-(https://github.com/pytorch/ao/issues/4478). And the quantizer must be torchao's: that of `torch.ao` did nothing in
-some versions (https://github.com/pytorch/pytorch/issues/160095).
+Three traps have been reported. Without frozen weights nothing is lowered to kernels of 8 bits, and the model is
+slower than in float32 (as perhaps in https://github.com/pytorch/pytorch/issues/144434). Exported with `strict=False`,
+the default, a module that is called twice, as ResNet calls its ReLU, cannot be quantized: "Input partition has more
+than one output node" (https://github.com/pytorch/ao/issues/4478). And the quantizer must be torchao's: that of
+`torch.ao` did nothing in some versions (https://github.com/pytorch/pytorch/issues/160095).
 """
 
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ from torch import nn
 from benchmarks.jobs.image_classification import RunResNet
 from benchmarks.jobs.lessons import CLEAN_PHOTOS, Course
 from benchmarks.modern.compile_modes import Block
-from benchmarks.modern.dynamic_int8 import trained_before
+from benchmarks.modern.dynamic_int8 import NEEDS, trained_before
 from benchmarks.modern.frozen_weights import compile_frozen, freeze
 from tipbench.tip.words import (
     Claim,
@@ -41,11 +41,8 @@ from tipbench.tip.words import (
     Tip,
     Training,
     appears,
-    compiler,
     flops,
-    int8,
     int8_kernels,
-    torchao,
     torchvision,
 )
 
@@ -108,7 +105,7 @@ class ConvolutionBlock(Pair):
     """A 3x3 convolution, batch normalisation and ReLU, forward only."""
 
     devices = ("cpu",)
-    needs = (compiler(), int8(), torchao())
+    needs = NEEDS
     equal = Equal.LOSSY
     tolerance = 5e-2
     sizes = Sizes(dict(batch=8, channels=64, pixels=56), M=dict(batch=32), test=dict(batch=1, channels=16, pixels=8))
@@ -146,7 +143,7 @@ class HeldOutError(Pair):
     """
 
     devices = ("cpu",)
-    needs = (compiler(), int8(), torchao())
+    needs = NEEDS
     equal = Equal.TARGET
     trainings = 8
     sizes = Sizes(dict(batch=16), test=dict(batch=2))
@@ -166,7 +163,7 @@ class ResNetInference(RunResNet, untuned=freeze, apply=quantize):
     """ResNet-18 run over JPEG files, loading included."""
 
     devices = ("cpu",)
-    needs = (compiler(), int8(), torchao(), torchvision())
+    needs = (*NEEDS, torchvision())
     equal = Equal.LOSSY
     tolerance = 1e-1
 

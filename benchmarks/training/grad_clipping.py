@@ -9,7 +9,7 @@ clip lowers the rate until it does not, so both sides have the rate that suits t
 What to expect: clipping makes a step slower, by the one look at all gradients, and that is all it does while their
 norm is below the limit (`GPTTraining`). An LSTM trained with SGD ends alike with and without it, each at its best rate;
 clipping allows higher rates, and so makes their choice easier. At the rate of 20, which PyTorch's example uses with
-clipping, none of twelve trainings came to the target without it, and all did with it (`HighRate`). Ten convolutions
+clipping, none of twelve trainings came to the target without it, and ten did with it (`HighRate`). Ten convolutions
 without normalisation hardly learn without clipping at any rate that does not end in NaN: none of twelve came to the
 target, and eleven did with it (`DenoiserTraining`). What else helps there is another optimizer: AdamW without clipping
 came further still (harness/decisions.md, "Clipping, tuned alike").
