@@ -10,7 +10,7 @@ Why people write the baseline: it is the model as written, or `model.compile()`,
 needs one without branches on values, and fails with an error otherwise.
 
 What to expect: a start, from the package to the first answer, that is several times shorter than that of a compiled
-model whose code is in the cache (the pair `Start`), and tens of seconds shorter than without that cache, as in a new
+model whose code is in the cache (the pair `Start`), let alone of one that starts with an empty cache, as in a new
 container. A step gains what freezing and compiling bring, most where operations are small. Without `freezing` weights
 are not laid out beforehand, and each operation is dispatched as before.
 
