@@ -32,7 +32,7 @@ from tipbench.suite import describe
 from tipbench.suite.describe import info
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
 from tipbench.tip.counts import flops
-from tipbench.tip.needs import available_cores, gpu
+from tipbench.tip.needs import available_cores, compiler, gpu
 from tipbench.tip.pair import TOGETHER, Equal, Pair, Tip, Variant, variants
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
@@ -178,12 +178,15 @@ VARIANTS = [(name, variant) for name, pair in PAIRS.items() for variant in varia
 OTHERS = [(name, variant) for name, variant in VARIANTS if variant.name != "baseline"]
 
 
+COMPILER = compiler().text
+
+
 def named(cases: list[tuple[str, Variant]]) -> pytest.MarkDecorator:
-    """Each of these variants by its name; those of whole jobs are slow."""
+    """Each of these variants by its name; those of whole jobs are slow, and those that compile."""
+    slow = {name for name, pair in PAIRS.items() if pair.scale == "macro" or COMPILER in {n.text for n in pair.needs}}
     marked = [
-        pytest.param(name, variant, id=f"{name}[{variant.name}]", marks=[pytest.mark.slow] * (pair.scale == "macro"))
+        pytest.param(name, variant, id=f"{name}[{variant.name}]", marks=[pytest.mark.slow] * (name in slow))
         for name, variant in cases
-        for pair in (PAIRS[name],)
     ]
     return pytest.mark.parametrize(("name", "variant"), marked)
 

@@ -321,7 +321,7 @@ def test_a_pair_without_trainings_has_none_and_one_that_forgets_them_fails(made_
 # ---- the guides' trainings ----
 
 
-@pytest.mark.parametrize("pair", [batch_size.NextByte, one_cycle.NextByte, grad_clipping.LSTMTraining])
+@pytest.mark.parametrize("pair", [batch_size.NextByte, one_cycle.NextByte, grad_clipping.NextByteByLSTM])
 def test_all_sides_take_equally_many_samples_a_timed_step(pair: type[Pair]) -> None:
     made = pair(CPU, for_test=True)
     sides = [getattr(made, each.builder)(**each.arguments) for each in variants(pair)]
@@ -361,7 +361,7 @@ TUNED = {
     "batch-size": batch_size.RATES.values(),
     "grad-clipping": [
         tuned
-        for pair in (grad_clipping.LSTMTraining, grad_clipping.DenoiserTraining)
+        for pair in (grad_clipping.NextByteByLSTM, grad_clipping.DenoiserTraining)
         for tuned in (pair.rate, pair.rate_clipped)
     ],
     "one-cycle": [tuned for pair in (one_cycle.NextByte,) for tuned in (*pair.rates.values(), *pair.lengths.values())],

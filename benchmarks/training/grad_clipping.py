@@ -97,7 +97,7 @@ class _Clipping(Pair):
         return self.learning(self.rate_clipped.chosen, MAX_NORM)
 
 
-class LSTMTraining(_Clipping):
+class NextByteByLSTM(_Clipping):
     """An LSTM learns to predict the next byte of Python source text, with SGD."""
 
     lesson = NEXT_BYTE_BY_LSTM
@@ -113,7 +113,7 @@ class DenoiserTraining(_Clipping):
     rate_clipped = Tuned((0.0033, 0.006, 0.0108, 0.0194, 0.035, 0.063), 0.0194)
 
 
-class HighRate(LSTMTraining):
+class HighRate(NextByteByLSTM):
     """The same at the rate of PyTorch's example on both sides: what clipping keeps from exploding."""
 
     scale = "micro"
@@ -142,7 +142,7 @@ class GPTTraining(TrainGPT, apply=partial(grad_clipping, max_norm=1e6)):
 
 if __name__ == "__main__":
     courses, rates = {}, {}
-    for pair in (LSTMTraining, DenoiserTraining):
+    for pair in (NextByteByLSTM, DenoiserTraining):
         for way, tuned, max_norm in (("plain", pair.rate, math.inf), ("clipped", pair.rate_clipped, MAX_NORM)):
             name = f"{pair.__name__}, {way}"
             courses[name], rates[name] = Course(pair.lesson, 0.0, max_norm=max_norm), tuned.tried
