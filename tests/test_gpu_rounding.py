@@ -105,6 +105,9 @@ UNDISTURBED = {
 }
 """Pairs whose results repeat themselves bit by bit on a GPU as far as the lists above know."""
 
+OF_NESTED_TENSORS = {"no-padding.Encoder": {"optimized"}}
+"""Sides that cannot be disturbed: nested tensors of the older kind do not pass through __torch_dispatch__."""
+
 pytestmark = [*test_pairs.pytestmark, pytest.mark.usefixtures("alone", "unseen_gpus", "in_turns")]
 
 
@@ -119,7 +122,7 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", [name for name, pair in PAIRS.items() if "cuda" in pair.devices])
 def test_rounding_is_not_taken_for_different_work(name: str) -> None:
     subject = AtTestSize(name, CPU)
-    missing = ON_A_GPU_ONLY.get(name, set()) - IN_TURNS.get(name, set())
+    missing = (ON_A_GPU_ONLY.get(name, set()) - IN_TURNS.get(name, set())) | OF_NESTED_TENSORS.get(name, set())
     sides = [variant for variant in subject.variants if variant not in missing]
     baseline, changed = disturbed(name, sides[0], seed=0)
     assert bool(changed) == (name not in UNDISTURBED)
