@@ -537,7 +537,7 @@ def test_pairs_given_the_cpu_leave_a_machine_s_gpus_alone(
 # ---- streams, on a stand-in that does everything at once -------------------------------------------
 
 IN_TURNS = {name: names - {"by_hand", "nested_tensor"} for name, names in ON_A_GPU_ONLY.items()}
-"""All but the graphs captured by hand, whose replay only a GPU knows, and attention that only a GPU has a kernel for."""
+"""All but graphs captured by hand, whose replay only a GPU knows, and attention that only a GPU has a kernel for."""
 
 
 class Stream:
