@@ -29,6 +29,7 @@ from torch import nn
 
 from benchmarks.jobs.image_classification import RunResNet
 from benchmarks.jobs.language_model import TrainGPT
+from benchmarks.modern.frozen_weights import Perceptron
 from tipbench.tip.words import (
     Claim,
     Job,
@@ -93,18 +94,6 @@ def graphs_compiled(step: Step) -> int:
     before = counters["stats"]["unique_graphs"]
     step()
     return counters["stats"]["unique_graphs"] - before
-
-
-class Perceptron(nn.Module):
-    """Two linear layers with GELU between them."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        output: torch.Tensor = self.layers(x)
-        return output
 
 
 class _FewTokens(Pair):
