@@ -6,7 +6,7 @@ once: one page fault in place of 512, and one entry of the processor's address c
 PyTorch asks, from 2.2 on, if THP_MEM_ALLOC_ENABLE is 1 when it first allocates memory: for each tensor of 2 MiB or
 more on a CPU. NumPy asks without being set to.
 
-Why people write the baseline: PyTorch does not ask unless it is told to, and few know the variable.
+Why people write the baseline: PyTorch does not ask by default, and few know the variable.
 
 What to expect: a gain where glibc gives large tensors back to the kernel and gets fresh pages for the next ones, which
 is above 32 MiB always, and below it at times: see the tip `allocator`. An allocator that keeps its memory saves the
