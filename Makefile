@@ -72,11 +72,11 @@ test-all: setup native ## run all others: whole jobs, wikis, browsers, nodes, si
 test-gpu: setup ## the checks of every pair on this machine's GPU, at tiny size
 	@TIPBENCH_TEST_DEVICE=cuda $(BIN)/python -m pytest tests/test_pairs.py -n 4 --benchmark-disable -W default
 
-# Time on a GPU may be short, so it begins with what is wanted of it: one whole job of training and of inference (of several
-# processes too where there are several cards), operations, the report. The checks take many minutes more.
+# Time on a GPU may be short, so it begins with what is wanted of it: what all tips bring together in four whole jobs, and
+# the report. The checks take many minutes more.
 gpu: BUDGET := 8m
-gpu: setup ## on a borrowed GPU: as `make quick`, with the report, then the checks of every pair
-	@$(MAKE) measure PROFILE="quick --device cuda --budget $(BUDGET)"; measured=$$?; \
+gpu: setup ## on a borrowed GPU: four whole jobs untuned and tuned, with the report, then the checks of every pair
+	@$(MAKE) measure PROFILE="full together --device cuda --budget $(BUDGET)"; measured=$$?; \
 	$(MAKE) test-gpu && exit $$measured
 
 lint: setup ## ruff, mypy, which room may import which, and no file over 400 lines

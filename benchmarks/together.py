@@ -2,7 +2,8 @@
 
 Gains do not multiply: two tips may save the same time, and what the first leaves of a step is all that the second can
 shorten. So the tips that such a job can always follow are followed at once here, and `without_...` leaves out one of
-them. No guide gives this as a tip, and no count of answers holds it.
+them. No guide gives this as a tip, and no count of answers holds it. On a GPU these are the first things to know of it:
+`make gpu` begins with them.
 """
 
 from collections.abc import Callable
@@ -11,8 +12,8 @@ import torch
 
 from benchmarks.general.channels_last import channels_last
 from benchmarks.gpu.amp import amp
-from benchmarks.jobs.image_classification import RunResNet
-from benchmarks.jobs.language_model import TrainGPT
+from benchmarks.jobs.image_classification import RunResNet, TrainResNet
+from benchmarks.jobs.language_model import RunGPT, TrainGPT
 from benchmarks.modern.compile_modes import compile_model
 from benchmarks.modern.fused_optimizer import fused_optimizer
 from tipbench.tip.words import (
@@ -24,6 +25,7 @@ from tipbench.tip.words import (
     bfloat16,
     changes,
     compiler,
+    low_precision_outputs,
     operations,
     torchvision,
     variant,
@@ -54,6 +56,10 @@ def all_of(*tips: Callable[[Job], None]) -> Callable[[Job], None]:
             tip(job)
 
     return follow
+
+
+def operations_and_low_precision(step: Step) -> str:
+    return f"{operations(step)}, {low_precision_outputs(step)}"
 
 
 class GPTTraining(TrainGPT, apply=all_of(amp, fused_optimizer, compile_model)):
@@ -91,3 +97,45 @@ class ResNetInference(RunResNet, apply=all_of(channels_last, compile_model)):
     @variant
     def without_compile_modes(self) -> Step:
         return self.applied(channels_last)
+
+
+class ResNetTraining(TrainResNet, apply=all_of(channels_last, amp, fused_optimizer)):
+    """ResNet-18 trained on photos that are on the GPU already. Compiling it would take minutes of a short loan."""
+
+    devices = ("cuda",)
+    needs = (*TrainResNet.needs, bfloat16())
+    equal = Equal.LOSSY
+    tolerance = 1e-1  # as of the tip amp
+
+    @variant
+    def without_channels_last(self) -> Step:
+        return self.applied(all_of(amp, fused_optimizer))
+
+    @variant
+    def without_amp(self) -> Step:
+        return self.applied(all_of(channels_last, fused_optimizer))
+
+    @variant
+    def without_fused_optimizer(self) -> Step:
+        return self.applied(all_of(channels_last, amp))
+
+
+class GPTInference(RunGPT, apply=all_of(amp, compile_model)):
+    """A small GPT run over text. PyTorch's own TransformerEncoder leaves its fast path where it is compiled."""
+
+    devices = ("cuda",)
+    needs = (compiler(), bfloat16())
+    equal = Equal.LOSSY
+    tolerance = 1e-2
+    mechanism = changes("operations dispatched, and modules whose output has 16 bits", operations_and_low_precision)
+
+    def step_of(self, job: Job) -> Step:
+        return torch.no_grad()(job.step)
+
+    @variant
+    def without_amp(self) -> Step:
+        return self.applied(compile_model)
+
+    @variant
+    def without_compile_modes(self) -> Step:
+        return self.applied(amp)

@@ -1,4 +1,4 @@
-"""Which pairs of benchmarks/ run where there are 0, 1 or 2 GPUs, and what the others say: with made-up cards."""
+"""Which pairs of benchmarks/ run where there are 0, 1, 2 or 8 GPUs, and what the others say: with made-up cards."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def needing(*needs: str) -> set[str]:
     return {name for name, named in by_name.items() if any(need.text in needs for need in named)}
 
 
-OF_TWO_GPUS = needing("2 GPUs")
-"""Both in one process."""
+OF_TWO, OF_FOUR, OF_EIGHT = (needing(f"{number} GPUs") for number in (2, 4, 8))
+"""All of them in one process."""
 
 ELSEWHERE = {
     "cpu": ("runs on cpu, not on cuda", "--device cpu"),
@@ -74,7 +74,7 @@ def described(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Describe:
         device: str,
         cards: int,
         memory: float = 80,
-        capabilities: Sequence[tuple[int, int]] = ((8, 0), (8, 0)),
+        capabilities: Sequence[tuple[int, int]] = ((8, 0),) * 8,
         nodes: int = 1,
         bfloat16: bool = True,
     ) -> dict[str, PairInfo]:
@@ -132,26 +132,38 @@ def test_on_one_gpu_all_runs_but_ranks_and_what_is_for_processors(described: Des
     assert {info.device for info in pairs.values()} == {"cuda"}
     assert skipped(pairs) == {
         **dict.fromkeys(RANKED, wanting(2, found=1)),
+        **dict.fromkeys(OF_FOUR, wanting(4, found=1)),
+        **dict.fromkeys(OF_EIGHT, wanting(8, found=1)),
         **dict.fromkeys(FOR_CPUS, ELSEWHERE["cpu"]),
     }
     assert variants_skipped(pairs) == VARIANTS_FOR_CPUS
 
 
-def test_on_two_gpus_nothing_wants_another(described: Describe) -> None:
-    pairs = described("cuda", cards=2)
+def test_on_two_gpus_only_what_is_for_more_wants_others(described: Describe) -> None:
+    assert skipped(described("cuda", cards=2)) == {
+        **dict.fromkeys(OF_FOUR, wanting(4, found=2)),
+        **dict.fromkeys(OF_EIGHT, wanting(8, found=2)),
+        **dict.fromkeys(FOR_CPUS, ELSEWHERE["cpu"]),
+    }
+
+
+def test_on_eight_gpus_nothing_wants_another(described: Describe) -> None:
+    pairs = described("cuda", cards=8)
     assert skipped(pairs) == dict.fromkeys(FOR_CPUS, ELSEWHERE["cpu"])
     assert variants_skipped(pairs) == VARIANTS_FOR_CPUS
 
 
 def test_on_two_nodes_one_gpu_each_is_enough_for_the_ranks(described: Describe) -> None:
     reasons = skipped(described("cuda", cards=1, nodes=2))
-    assert {reasons.pop(name) for name in OF_TWO_GPUS} == {wanting(2, found=1)}
+    assert {reasons.pop(name) for name in OF_TWO} == {wanting(2, found=1)}
+    assert {reasons.pop(name) for name in OF_FOUR} == {wanting(4, found=1)}
+    assert {reasons.pop(name) for name in OF_EIGHT} == {wanting(8, found=1)}
     assert not RANKED & set(reasons)
 
 
 def test_on_the_processor_of_a_machine_with_gpus_nothing_runs_on_these(described: Describe) -> None:
     """Those who say `--device cpu` mean it; the remedy brings each of them to run, as the tests above show."""
-    pairs = described("cpu", cards=2)
+    pairs = described("cpu", cards=8)
     assert skipped(pairs) == dict.fromkeys(FOR_GPUS, ELSEWHERE["cuda"])
     assert variants_skipped(pairs) == dict.fromkeys(VARIANTS_FOR_GPUS, ELSEWHERE["cuda"])
     assert {info.device for info in pairs.values()} == {"cpu"}
@@ -159,7 +171,7 @@ def test_on_the_processor_of_a_machine_with_gpus_nothing_runs_on_these(described
 
 def test_on_the_processor_beside_too_few_gpus_their_number_is_the_reason(described: Describe) -> None:
     reasons = skipped(described("cpu", cards=1))
-    assert {reasons[name] for name in OF_TWO_GPUS} == {wanting(2, found=1)}
+    assert {reasons[name] for name in OF_TWO} == {wanting(2, found=1)}
     assert reasons["avoid-sync.Mask"] == ELSEWHERE["cuda"]
 
 
@@ -169,7 +181,9 @@ def test_without_a_gpu_what_is_for_gpus_wants_one(described: Describe, device: s
     assert {info.device for info in pairs.values()} == {"cpu"}
     assert skipped(pairs) == {
         **dict.fromkeys(FOR_GPUS, wanting(1, found=0)),
-        **dict.fromkeys(OF_TWO_GPUS, wanting(2, found=0)),
+        **dict.fromkeys(OF_TWO, wanting(2, found=0)),
+        **dict.fromkeys(OF_FOUR, wanting(4, found=0)),
+        **dict.fromkeys(OF_EIGHT, wanting(8, found=0)),
     }
     assert variants_skipped(pairs) == dict.fromkeys(VARIANTS_FOR_GPUS, wanting(1, found=0))
 
@@ -184,10 +198,10 @@ def test_without_a_gpu_a_run_on_gpus_describes_nothing(described: Describe, tmp_
     ("capabilities", "lowest"), [(((8, 0), (9, 0)), 8.0), (((7, 5), (7, 5)), 7.5), (((8, 0), (6, 1)), 6.1)]
 )
 def test_what_older_gpus_cannot_do_is_left_out_and_no_more(
-    described: Describe, capabilities: Sequence[tuple[int, int]], lowest: float
+    described: Describe, capabilities: tuple[tuple[int, int], ...], lowest: float
 ) -> None:
     """float16 is what cards before compute capability 8.0 have tensor cores for: those variants stay."""
-    pairs = described("cuda", cards=2, capabilities=capabilities)
+    pairs = described("cuda", cards=8, capabilities=capabilities * 4)
     lacking = needing("bfloat16 units", "TF32") if lowest < 8 else set()
     assert set(variants_skipped(pairs)) - set(VARIANTS_FOR_CPUS) == {name for name in lacking if "[" in name}
     assert set(skipped(pairs)) - FOR_CPUS == (lacking & PAIRS.keys()) - FOR_CPUS

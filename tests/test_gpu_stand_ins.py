@@ -219,6 +219,7 @@ COUNTS_ON_CUDA: dict[str, dict[str, Any]] = {
     "pin-memory.TrainingFromFiles": {
         "baseline": {"pageable": 16, "pinned": 0},
         "optimized": {"pageable": 0, "pinned": 16},
+        "waiting": {"pageable": 0, "pinned": 16},
     },
     "preallocate.GrowingTensors": {
         "baseline": {"requests": 9, "reserved": 150 * MIB},
@@ -236,6 +237,21 @@ COUNTS_ON_CUDA: dict[str, dict[str, Any]] = {
     "tensor-cores.Convolution": {"baseline": 0, "optimized": 3},
     "tensor-cores.GPTTraining": {"baseline": 0, "optimized": 110},
     "ddp-not-dp.GPTTraining": {"baseline": 0, "optimized": 14},
+    "ddp-not-dp.OnFour": {"baseline": 0, "optimized": 14},
+    "ddp-not-dp.OnEight": {"baseline": 0, "optimized": 14},
+    "together.ResNetTraining": {
+        "baseline": 604,
+        "optimized": 445,
+        "without_channels_last": 442,
+        "without_amp": 422,
+        "without_fused_optimizer": 630,
+    },
+    "together.GPTInference": {
+        "baseline": "113, 0",
+        "optimized": "30, 0",
+        "without_amp": "31, 0",
+        "without_compile_modes": "113, 61",
+    },
     "prefetch.CopyingAhead": {"baseline": 0, "optimized": 8},
     # These run on CPUs as well, and count something else on a card.
     "fused-optimizer.ManyParameters": {"baseline": 13, "optimized": 2},

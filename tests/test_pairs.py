@@ -80,6 +80,7 @@ COUNTS: dict[str, list[Any]] = {
     "async-loading.Decoding": [0, *dict.fromkeys((1, CORES, 2 * CORES, 4 * CORES))],
     "async-loading.TrainingFromFiles": [0, *dict.fromkeys((1, CORES, 2 * CORES, 4 * CORES))],
     "async-loading.TrainingFromStorage": [0, *dict.fromkeys((1, CORES, 2 * CORES, 4 * CORES))],
+    "async-loading.InferenceFromStorage": [0, *dict.fromkeys((1, CORES, 2 * CORES, 4 * CORES)), 1],
     "checkpointing.CheapLayers": [4 * 7 * 400, 4 * 400],  # 4 blocks of three tensors and a larger one, or their input
     "no-debug-apis.Profiler": [1, 0],
     "no-sync.LargeLinear": [4, 1],
@@ -87,6 +88,7 @@ COUNTS: dict[str, list[Any]] = {
     "openmp-threads.MatrixProduct": [None, *openmp_threads.THREADS],
     "openmp-threads.SmallOperations": [None, *openmp_threads.THREADS],
     "openmp-threads.BoundThreads": [0, None, None],  # as many as there are threads
+    "openmp-threads.GPTTraining": [r"\d+, 0 bound", r"\d+, 0 bound", rf"{openmp_threads.DEFAULT}, [1-9]\d* bound"],
     "openmp-threads.TwoInstances": [openmp_threads.DEFAULT, max(1, CORES // 2)],
     "openmp-threads.TwoEncoders": [openmp_threads.DEFAULT, max(1, CORES // 2)],
     "allocator.Temporaries": ALLOCATORS,
@@ -119,6 +121,7 @@ COUNTS: dict[str, list[Any]] = {
     "batch-size.EqualUpdates": [4, 1],
     "grad-clipping.GPTTraining": [0, 1],
     "one-cycle.NextByte": [1, 20, 20, 20],
+    "one-cycle.CleanPhotos": [1, 20, 20, 20],
     "amp.Linear": [0, 1],
     "compile-modes.ConvolutionBlock": [3, 1, None, None],
     "compile-modes.ResNetInference": [83, 16, None, None],

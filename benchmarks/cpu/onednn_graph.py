@@ -13,6 +13,8 @@ one writes down the shapes, one fuses. Inputs of other shapes gain little or not
 TorchScript is deprecated. Its successor is `torch.compile`, which does the same with the setting
 `freezing`: that is the variant `inductor_freezing`.
 
+Freezing alone makes batch normalisation part of the weights: `FrozenResNet50` has that on both sides.
+
 The guide shows bfloat16 too. There both sides are in bfloat16, so that fusing alone is measured: what bfloat16
 brings by itself is the tip amp.
 """
@@ -114,9 +116,9 @@ def onednn_fusion() -> Iterator[None]:
         torch.jit.enable_onednn_fusion(before)
 
 
-def fused(model: nn.Module, example: torch.Tensor, tracing: AbstractContextManager[Any] | None = None) -> nn.Module:
-    """The model, traced within `tracing`, and fused for inputs of the example's shape."""
-    with onednn_fusion(), torch.no_grad(), warnings.catch_warnings():
+def traced(model: nn.Module, example: torch.Tensor, tracing: AbstractContextManager[Any] | None = None) -> nn.Module:
+    """The model, traced within `tracing` and frozen: batch normalisation becomes part of the weights."""
+    with torch.no_grad(), warnings.catch_warnings():
         # Trace and freeze both warn that they are deprecated; TIP.status says it once.
         warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is ")
         with tracing or nullcontext():
@@ -126,10 +128,22 @@ def fused(model: nn.Module, example: torch.Tensor, tracing: AbstractContextManag
     return frozen
 
 
+def fused(model: nn.Module, example: torch.Tensor, tracing: AbstractContextManager[Any] | None = None) -> nn.Module:
+    """The same, and fused for inputs of the example's shape."""
+    with onednn_fusion():
+        return traced(model, example, tracing)
+
+
 def onednn_graph(job: Job, tracing: AbstractContextManager[Any] | None = None) -> None:
     """The tip, on any inference job whose batches all have the same shape."""
     inputs, _ = next(iter(job.loader()))
     job.model = fused(job.model, inputs.to(job.device), tracing)
+
+
+def frozen_alone(job: Job) -> None:
+    """What the tip does, less the fusing."""
+    inputs, _ = next(iter(job.loader()))
+    job.model = traced(job.model, inputs.to(job.device))
 
 
 def fused_in_bfloat16(job: Job) -> None:
@@ -196,6 +210,12 @@ class ResNet50Inference(ResNetInference):
 
     def job(self) -> Job:
         return image_inference(self.device, model="resnet50", **self.size)
+
+
+class FrozenResNet50(ResNet50Inference, untuned=frozen_alone, apply=onednn_graph):
+    """The same, traced and frozen on both sides: what is left is what fusing brings."""
+
+    against = "the model traced and frozen, with nothing fused"
 
 
 class ResNet50InBfloat16(ResNet50Inference, untuned=amp, apply=fused_in_bfloat16):

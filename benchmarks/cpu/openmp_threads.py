@@ -30,7 +30,7 @@ import psutil
 import torch
 
 from benchmarks.jobs.image_classification import RunResNet
-from benchmarks.jobs.language_model import RunEncoder
+from benchmarks.jobs.language_model import RunEncoder, TrainGPT
 from tipbench.tip.words import (
     Claim,
     Job,
@@ -75,10 +75,12 @@ TIP = Tip(
     id="openmp-threads",
     title="Set the number of OpenMP threads",
     do="OMP_NUM_THREADS=$(($(env -u OMP_NUM_THREADS nproc) / 2)) python train.py",
+    ways={"bound": "OMP_PROC_BIND=close python train.py"},
     when="two processes share the machine",
     against="two processes with a thread for every core each",
     guide=("A2.2",),
     claim=Claim.FASTER,
+    called="half as many threads",
     one_of="threads",
     mechanism=changes("threads that share the work of an operation", threads),
     note="the baseline is PyTorch's default, all physical cores, and not a single thread",
@@ -160,6 +162,32 @@ class BoundThreads(Pair):
     @process_settings(env={"GOMP_CPU_AFFINITY": MY_CORES})
     def gnu_affinity(self) -> Step:
         return chain(**self.size)
+
+
+def threads_and_bound(step: Step) -> str:
+    return f"{threads(step)}, {bound_threads(step)} bound"
+
+
+class GPTTraining(TrainGPT):
+    """Training a small GPT in one process, with half as many threads as cores, or with threads that are bound."""
+
+    devices = ("cpu",)
+    needs = (cores(2),)
+    against = "a thread for every core"
+    mechanism = changes("threads that share the work, and how many may run on one core only", threads_and_bound)
+
+    @process_settings(without=("OMP_NUM_THREADS",))
+    def baseline(self) -> Step:
+        return super().baseline()
+
+    @process_settings(env={"OMP_NUM_THREADS": str(max(1, CORES // 2))})
+    def optimized(self) -> Step:
+        return super().baseline()
+
+    @variant
+    @process_settings(without=("OMP_NUM_THREADS",), env={"OMP_PROC_BIND": "close"})
+    def bound(self) -> Step:
+        return super().baseline()
 
 
 class _TwoProcesses(MacroPair, apply=as_it_is):

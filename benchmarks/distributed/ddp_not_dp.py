@@ -13,6 +13,7 @@ Never run so far: it needs two GPUs. On a CPU DataParallel does nothing at all.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch.distributed as dist
 from torch import nn
@@ -26,11 +27,12 @@ TIP = Tip(
     id="ddp-not-dp",
     title="Use DistributedDataParallel, not DataParallel",
     do=(
-        "# torchrun --nproc-per-node=2 train.py\n"
+        "# torchrun --nproc-per-node=gpu train.py\n"
         "torch.distributed.init_process_group()\n"
         "model = nn.parallel.DistributedDataParallel(model)  # on the GPU of this process, cuda:$LOCAL_RANK\n"
         "sampler = torch.utils.data.DistributedSampler(data, shuffle=False)  # or True, and set_epoch each epoch\n"
-        "loader = DataLoader(data, batch_size=batch_size // 2, sampler=sampler)"
+        "share = batch_size // torch.distributed.get_world_size()\n"
+        "loader = DataLoader(data, batch_size=share, sampler=sampler)"
     ),
     when="a machine has several GPUs",
     against="DataParallel(model), in one process",
@@ -42,11 +44,8 @@ TIP = Tip(
 )
 
 
-GPUS = 2
-
-
-def data_parallel(job: Job) -> None:
-    job.model = nn.DataParallel(job.model, device_ids=list(range(GPUS)))
+def data_parallel(job: Job, gpus: int) -> None:
+    job.model = nn.DataParallel(job.model, device_ids=list(range(gpus)))
 
 
 def ddp_not_dp(job: Job) -> None:
@@ -61,12 +60,13 @@ class GPTTraining(TrainGPT):
     """Training a GPT on two GPUs."""
 
     devices = ("cuda",)
-    needs = (gpu(GPUS),)
+    gpus = 2
+    needs = (gpu(2),)
     sizes = Sizes(
         dict(layers=6, width=768, context=256, batch=32),
         L=dict(layers=12, context=512, batch=16),
         XL=dict(context=1024, batch=64),
-        test=dict(layers=1, width=16, context=8, batch=2),
+        test=dict(layers=1, width=16, context=8, batch=8),
     )
 
     def training(self, parallel: Callable[[Job], None]) -> Step:
@@ -82,8 +82,30 @@ class GPTTraining(TrainGPT):
         return step
 
     def baseline(self) -> Step:
-        return self.training(data_parallel)
+        return self.training(partial(data_parallel, gpus=self.gpus))
 
-    @process_settings(ranks=GPUS)
+    @process_settings(ranks=2)
     def optimized(self) -> Step:
         return self.training(ddp_not_dp)
+
+
+class OnFour(GPTTraining):
+    """The same batch on four GPUs."""
+
+    gpus = 4
+    needs = (gpu(4),)
+
+    @process_settings(ranks=4)
+    def optimized(self) -> Step:
+        return super().optimized()
+
+
+class OnEight(GPTTraining):
+    """The same batch on eight GPUs."""
+
+    gpus = 8
+    needs = (gpu(8),)
+
+    @process_settings(ranks=8)
+    def optimized(self) -> Step:
+        return super().optimized()

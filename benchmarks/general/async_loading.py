@@ -11,15 +11,22 @@ the loop waits for the storage no core is needed: a worker that waits takes none
 pay. Each worker is a process with its memory, and starting them takes time once. Whether "two to four times
 the cores" is a good number of workers is measured here, not assumed.
 
+The guide explains the workers by Python's global lock, and that it does not hurt where loading waits for the storage.
+Threads show that: the variant `threads` reads all photos of a batch at once, without any further process.
+
 The step is some batches in a row, in the midst of an epoch: `jobs/loading.py` says how that is fair.
 """
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
+from PIL import ImageFile
 from torch import nn
 
-from benchmarks.jobs.image_classification import TrainFromFiles, TrainFromStorage
-from benchmarks.jobs.images import JpegPhotos, jpeg_files
+from benchmarks.jobs.image_classification import RunSmallNetwork, TrainFromFiles, TrainFromStorage
+from benchmarks.jobs.images import JpegPhotos, RemotePhotos, jpeg_files
 from benchmarks.jobs.loading import Stretch
 from tipbench.tip.words import (
     Claim,
@@ -38,6 +45,7 @@ from tipbench.tip.words import (
     started_children,
     sweep,
     torchvision,
+    variant,
     workers_started_anew,
     working_children,
 )
@@ -49,9 +57,17 @@ TIP = Tip(
         "# with your other arguments, such as shuffle; persistent_workers only if no epoch changes the data\n"
         "loader = DataLoader(data, batch_size=batch_size, num_workers={num_workers}, persistent_workers=True)"
     ),
+    ways={
+        "threads": (
+            "from concurrent.futures import ThreadPoolExecutor\n"
+            "threads = ThreadPoolExecutor(batch_size)\n"
+            "data.__getitems__ = lambda indices: list(threads.map(data.__getitem__, indices))"
+        ),
+    },
     when="loading waits for storage, or cores are idle",
     guide=("A1.1", "B3"),
     claim=Claim.FASTER,
+    called="workers",
     once="starting the workers",
     one_of="workers",
     mechanism=rises("processes that decode beside the training process", working_children),
@@ -116,6 +132,53 @@ class TrainingFromStorage(TrainFromStorage):
     @sweep(num_workers=WORKERS)
     def optimized(self, num_workers: int = CORES) -> Step:
         return self.applied(partial(async_loading, num_workers=num_workers))
+
+
+def in_threads(job: Job) -> None:
+    """The other way, on a job whose data set draws no random numbers: a thread for each sample of a batch."""
+    data: Any = job.data
+    threads = ThreadPoolExecutor(job.loading["batch_size"])
+    data.__getitems__ = lambda indices: list(threads.map(data.__getitem__, indices))
+
+
+def decoding_elsewhere(step: Step) -> int:
+    """Processes and threads that decode beside the main thread."""
+    seen: set[int] = set()
+    load = ImageFile.ImageFile.load
+
+    def watched(image: ImageFile.ImageFile) -> Any:
+        seen.add(threading.get_ident())
+        return load(image)
+
+    ImageFile.ImageFile.load = watched  # type: ignore[method-assign, assignment]
+    try:
+        processes = working_children(step)
+    finally:
+        ImageFile.ImageFile.load = load  # type: ignore[method-assign]
+    return processes + len(seen - {threading.main_thread().ident})
+
+
+class InferenceFromStorage(RunSmallNetwork):
+    """A small network run over JPEG files from network storage."""
+
+    sizes = TrainFromStorage.sizes
+    mechanism = rises("processes and threads that decode beside the main thread", decoding_elsewhere)
+
+    def job(self) -> Job:
+        job = super().job()
+        job.data = RemotePhotos(8 * jpeg_files(), self.size["pixels"], augment=False)
+        return job
+
+    def step_of(self, job: Job) -> Step:
+        return Stretch(job.step, self.size["batches"])
+
+    @sweep(num_workers=WORKERS)
+    def optimized(self, num_workers: int = CORES) -> Step:
+        return self.applied(partial(async_loading, num_workers=num_workers))
+
+    @variant
+    def threads(self) -> Step:
+        return self.applied(in_threads)
 
 
 def keep_workers(job: Job) -> None:

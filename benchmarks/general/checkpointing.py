@@ -8,7 +8,9 @@ Why people write the baseline: it is simply the model, and it is right as long a
 
 What to expect: a lower peak of memory, and *more* time a step, for one forward pass more: counted in
 matrix products, 23 % more work in the GPT here, 32 % in the vision transformer. The verdict to look at is
-the memory; the time is its price. What is bought with the memory is a larger batch or a larger model.
+the memory; the time is its price. Of parameters and gradients nothing is saved, and one block's results are needed at
+a time: so more is saved with many blocks than with few (`ManyBlocks`, `FewBlocks`), and with a large batch than with a
+small one (`ManyBlocksOneWindow`). What is bought with the memory is a larger batch or a larger model.
 
 The variant `memory_budget` leaves the choice to torch.compile: of what a compiled block would keep (as much as
 the eager one) it keeps the share BUDGET, and computes again what costs the fewest operations. Compiling
@@ -29,7 +31,7 @@ from torch.autograd.graph import save_on_cpu
 from torch.utils.checkpoint import checkpoint
 
 from benchmarks.jobs.image_classification import image_classification
-from benchmarks.jobs.language_model import TrainGPT, gpt_blocks
+from benchmarks.jobs.language_model import Block, TrainGPT, gpt_blocks, heads_for
 from tipbench.tip.words import (
     Claim,
     Job,
@@ -158,6 +160,60 @@ class CheapLayers(Pair):
 
     def optimized(self) -> Step:
         return self.training(partial(checkpoint, cheap_layers, use_reentrant=False))
+
+
+class _Blocks(Pair):
+    """Blocks of a GPT, one after the other, forward and backward."""
+
+    tolerance = 1e-3
+
+    def training(self, change: Callable[[Iterable[nn.Module]], None]) -> Step:
+        width = self.size["width"]
+        blocks = nn.ModuleList(Block(width, heads_for(width), nn.GELU) for _ in range(self.size["blocks"]))
+        blocks.to(self.device)
+        change(blocks)
+        x = torch.randn(self.size["batch"], self.size["tokens"], width, device=self.device)
+
+        def step() -> tuple[torch.Tensor, nn.Module]:
+            blocks.zero_grad()
+            y = x
+            for block in blocks:
+                y = block(y)
+            loss = y.square().mean()
+            loss.backward()
+            return loss.detach(), blocks
+
+        return step
+
+    def baseline(self) -> Step:
+        return self.training(lambda blocks: None)
+
+    def optimized(self) -> Step:
+        return self.training(checkpointing)
+
+
+def so_many(blocks: int, batch: int) -> Sizes:
+    return Sizes(
+        dict(blocks=blocks, batch=batch, tokens=64, width=128), L=dict(width=768), test=dict(tokens=4, width=16)
+    )
+
+
+class FewBlocks(_Blocks):
+    """Two blocks of a GPT, eight windows at once, forward and backward."""
+
+    sizes = so_many(blocks=2, batch=8)
+
+
+class ManyBlocks(_Blocks):
+    """Sixteen blocks of a GPT, eight windows at once, forward and backward."""
+
+    sizes = so_many(blocks=16, batch=8)
+
+
+class ManyBlocksOneWindow(_Blocks):
+    """Sixteen blocks of a GPT, one window at a time, forward and backward."""
+
+    sizes = so_many(blocks=16, batch=1)
 
 
 class GPTTraining(TrainGPT, apply=checkpoint_gpt):

@@ -8,8 +8,9 @@ hands the copy over.
 Why people write the baseline: `.to(device)` is the way to copy, and pinning must be requested twice.
 
 What to expect: copies of some megabytes up to twice as fast, and a processor that is free meanwhile; little where
-computing takes far longer than copying. Pinning is slow itself: done in the loop, by the thread that trains, it costs
-more than it brings (the variant `pinned_in_the_loop`), and pinned memory is taken from everybody else.
+computing takes far longer than copying. These are two gains: the variant `waiting` pins, and waits for each copy all
+the same. Pinning is slow itself: done in the loop, by the thread that trains, it costs more than it brings (the variant
+`pinned_in_the_loop`), and pinned memory is taken from everybody else.
 """
 
 import torch
@@ -42,6 +43,7 @@ TIP = Tip(
         "loader = DataLoader(data, batch_size=batch_size, num_workers=loader.num_workers, pin_memory=True)\n"
         "batch, targets = batch.to(device, non_blocking=True), targets.to(device, non_blocking=True)"
     ),
+    ways={"waiting": ""},
     guide=("A1.1", "B3"),
     claim=Claim.FASTER,
     called="pinning in the DataLoader",
@@ -58,6 +60,11 @@ def pin_memory(job: Job) -> None:
     """The tip, on any job."""
     job.loading["pin_memory"] = True
     job.non_blocking = True
+
+
+def pin_and_wait(job: Job) -> None:
+    """Half of the tip: each copy is waited for, so that none runs beside the computation."""
+    job.loading["pin_memory"] = True
 
 
 class Copies(Pair):
@@ -102,6 +109,10 @@ class TrainingFromFiles(TrainFromFiles, apply=pin_memory):
         job = super().job()
         job.loading.update(num_workers=available_cores(), persistent_workers=True)
         return job
+
+    @variant
+    def waiting(self) -> Step:
+        return self.applied(pin_and_wait)
 
 
 ON_ANY_JOB = (Way(pin_memory, loading_with_a_loader, devices=("cuda",), phase="loading"),)

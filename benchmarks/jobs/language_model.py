@@ -166,6 +166,18 @@ class TrainGPT(MacroPair):
         return language_model(self.device, activation=nn.GELU, **self.size)
 
 
+class RunGPT(TrainGPT):
+    """The same GPT run over the text, forward only, without gradients."""
+
+    task = "inference"
+
+    def job(self) -> Job:
+        job = super().job()
+        job.model.requires_grad_(False).eval()
+        job.optimizer = None
+        return job
+
+
 def word_model(device: torch.device, layers: int, width: int, context: int, batch: int, vocabulary: int) -> Job:
     """Train a GPT with AdamW to predict the next of `vocabulary` words."""
     model = GPT(layers, width, heads_for(width), context, nn.GELU, vocabulary).to(device)

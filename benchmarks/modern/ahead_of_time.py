@@ -28,7 +28,8 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.image_classification import RunResNet
-from benchmarks.jobs.language_model import TrainGPT
+from benchmarks.jobs.language_model import RunGPT
+from benchmarks.modern.changing_shapes import graphs_compiled
 from benchmarks.modern.frozen_weights import Perceptron
 from tipbench.tip.words import (
     Claim,
@@ -85,15 +86,6 @@ def compile_ahead(job: Job) -> None:
     """The tip, on any inference job whose batches all have the same shape."""
     inputs, _ = next(iter(job.loader()))
     job.model = loaded(packaged(job.model, inputs.to(job.device)))  # type: ignore[assignment]
-
-
-def graphs_compiled(step: Step) -> int:
-    """Graphs that one step has compiled, or takes from the cache."""
-    from torch._dynamo.utils import counters
-
-    before = counters["stats"]["unique_graphs"]
-    step()
-    return counters["stats"]["unique_graphs"] - before
 
 
 class _FewTokens(Pair):
@@ -160,14 +152,7 @@ class ResNetInference(_Inference, RunResNet):
     needs = (compiler(), torchvision())
 
 
-class GPTInference(_Inference, TrainGPT):
+class GPTInference(_Inference, RunGPT):
     """A small GPT run over text."""
 
-    task = "inference"
     needs = (compiler(),)
-
-    def job(self) -> Job:
-        job = super().job()
-        job.model.requires_grad_(False).eval()
-        job.optimizer = None
-        return job

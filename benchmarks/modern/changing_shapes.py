@@ -51,7 +51,7 @@ TIP = Tip(
 
 
 def graphs_compiled(step: Step) -> int:
-    """Graphs that one step has compiled, when nothing is compiled yet."""
+    """Graphs that one step has compiled, or taken from the cache, when the process has none yet."""
     # Imported here: it takes a second, which listing the pairs should not pay.
     from torch._dynamo.utils import counters
 

@@ -26,7 +26,7 @@ from itertools import islice
 import torch
 from torch import nn
 
-from benchmarks.jobs.language_model import TrainGPT
+from benchmarks.jobs.language_model import RunGPT
 from benchmarks.jobs.lessons import NEXT_BYTE, RATE, STEPS, Course
 from benchmarks.modern.frozen_weights import Perceptron, compile_frozen, freeze
 from tipbench.tip.words import (
@@ -170,16 +170,8 @@ class HeldOutLoss(Pair):
         return trained_before(self.course(), quantized_copy)
 
 
-class GPTInference(_Rounded, TrainGPT, untuned=freeze, apply=quantized):
+class GPTInference(_Rounded, RunGPT, untuned=freeze, apply=quantized):
     """A small GPT run over text."""
-
-    task = "inference"
-
-    def job(self) -> Job:
-        job = super().job()
-        job.model.requires_grad_(False).eval()
-        job.optimizer = None
-        return job
 
     def step_of(self, job: Job) -> Step:
         return torch.no_grad()(job.step)

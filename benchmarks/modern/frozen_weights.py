@@ -24,7 +24,7 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.image_classification import RunResNet
-from benchmarks.jobs.language_model import TrainGPT
+from benchmarks.jobs.language_model import RunGPT
 from tipbench.tip.words import (
     Claim,
     Job,
@@ -143,14 +143,7 @@ class ResNetInference(_Inference, RunResNet):
     needs = (compiler(), torchvision())
 
 
-class GPTInference(_Inference, TrainGPT):
+class GPTInference(_Inference, RunGPT):
     """A small GPT run over text."""
 
-    task = "inference"
     needs = (compiler(),)
-
-    def job(self) -> Job:
-        job = super().job()
-        job.model.requires_grad_(False).eval()
-        job.optimizer = None
-        return job

@@ -18,7 +18,7 @@ from functools import partial
 
 import torch
 
-from benchmarks.jobs.language_model import GPT, TrainGPT, causal_attention, gpt_blocks
+from benchmarks.jobs.language_model import GPT, RunGPT, TrainGPT, causal_attention, gpt_blocks
 from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, falls, flops, operations
 
 TIP = Tip(
@@ -109,10 +109,9 @@ class GPTTraining(TrainGPT, untuned=by_hand, apply=sdpa):
     )
 
 
-class GPTInference(TrainGPT, untuned=by_hand, apply=sdpa):
+class GPTInference(RunGPT, untuned=by_hand, apply=sdpa):
     """The same GPT run forward only, over longer texts: no backward pass hides what attention costs."""
 
-    task = "inference"
     first_of_task = True
     sizes = Sizes(
         dict(layers=6, width=256, context=512, batch=2),
@@ -121,9 +120,3 @@ class GPTInference(TrainGPT, untuned=by_hand, apply=sdpa):
         XL=dict(context=2048, batch=32),
         test=dict(layers=1, width=16, context=16),
     )
-
-    def job(self) -> Job:
-        job = super().job()
-        job.model.requires_grad_(False)
-        job.optimizer = None
-        return job

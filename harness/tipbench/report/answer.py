@@ -32,9 +32,10 @@ from tipbench.report.answer_kinds import (
 )
 from tipbench.report.gain import Gain
 from tipbench.report.measure import Effect, claim_of, effects
-from tipbench.report.result import Key, Result
+from tipbench.report.result import MEMORY_KINDS, Key, Result
 from tipbench.report.ways import AS_IT_IS, Way, lead_of, named, ways_of
 from tipbench.tip.pair import CONTROL, TOGETHER, WITHOUT, Claim
+from tipbench.tip.wording import seconds, size
 
 LONG_TRAINING, ENOUGH = 1000, 2
 """Steps of the baseline to a target, and jobs that need them: with fewer, the effect was measured on a toy."""
@@ -131,10 +132,25 @@ def together(runs: Sequence[Sequence[Result]]) -> dict[str, str]:
 def _of_members(answer: Answer) -> str:
     ways = [way for way in answer.ways if way.name.startswith(WITHOUT)]
     members = {way.name.removeprefix(WITHOUT).replace("_", "-"): way for way in ways}
-    left_out = [f"without {name} {way.extreme}" for name, way in members.items() if way.extreme]
-    gains = "; ".join(gain.words for gain in answer.gains) + (f" ({', '.join(left_out)})" if left_out else "")
+    of_job = {
+        gain.pair: [name for name, way in members.items() if gain.pair in {one.pair for one in way.gains}]
+        for gain in answer.gains
+    }
+    left_out = ", ".join(f"without {name} {way.extreme}" for name, way in members.items() if way.extreme)
+    gains = "; ".join(f"{' + '.join(of_job[gain.pair])}: {_before_and_after(gain)}" for gain in answer.gains)
     price = f"; price: {answer.price}" if answer.price else ""
-    return f"{' + '.join(members)}: {gains}, against {AS_IT_IS}{price}"
+    return f"{gains}{f' ({left_out})' if left_out else ''}, against {AS_IT_IS}{price}"
+
+
+def _before_and_after(gain: Gain) -> str:
+    """What tips bring together in a job, with the time of a step and the memory on both sides."""
+    result = gain.effect.newest
+    sides = []
+    if result.step_s and result.speedup:
+        sides.append(f"a step {seconds(result.step_s)} -> {seconds(result.step_s / result.speedup)}")
+    if result.memory_sides:
+        sides.append("{} {} -> {}".format(MEMORY_KINDS[result.memory_kind], *map(size, result.memory_sides)))
+    return ", ".join([gain.words, *sides])
 
 
 def _all_answers(runs: Sequence[Sequence[Result]]) -> list[Answer]:

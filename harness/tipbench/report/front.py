@@ -47,7 +47,7 @@ def workloads(
             for answer in of_workload
             for way in answer.harmful
         ]
-        if of_workload:
+        if of_workload or workload in together:
             evidence = address(TOGETHER) if workload in together else ""
             of_all = {"together": together.get(workload, ""), "evidence": evidence}
             listed.append({"name": workload, "rows": rows, "lines": lines, "harmful": harmful, **of_all})

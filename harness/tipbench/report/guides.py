@@ -9,6 +9,7 @@ from itertools import groupby
 from tipbench.records.record import Run
 from tipbench.report import markdown
 from tipbench.report.answer import answers
+from tipbench.report.price import more_memory
 from tipbench.report.result import Result
 from tipbench.report.results import results
 from tipbench.tip.guide import ITEMS, Item, Sentence
@@ -60,4 +61,8 @@ def _words(claim: Claim, result: Result | None) -> str:
     if not result.is_measured:
         return result.reason or result.verdict
     (answer,) = answers([[replace(result, claim=claim)]])
-    return answer.gains[0].words
+    words = [answer.gains[0].words]
+    if claim == Claim.LEANER and result.tree_sides:
+        # Live tensors are those of one process: the workers of a DataLoader have memory of their own.
+        words += more_memory([], [result.tree_sides])
+    return "; ".join(words)
