@@ -52,7 +52,13 @@ pytestmark = [
 CANNOT = {
     "cuda-graphs.TinyKernels[by_hand]": "torch.cuda.graph captures what is launched on a real card",
     "cuda-graphs.SmallBatchTraining[by_hand]": "make_graphed_callables captures what is launched on a real card",
-    "fused-optimizer.ResNetTraining[optimized]": "torch has no fake of SGD's fused kernel, as it has of AdamW's",
+    **dict.fromkeys(
+        (
+            "fused-optimizer.ResNetTraining[optimized]",
+            *(f"together.ResNetTraining[{side}]" for side in ("optimized", "without_channels_last", "without_amp")),
+        ),
+        "torch has no fake of SGD's fused kernel, as it has of AdamW's",
+    ),
     "no-padding.Encoder[optimized]": "torch asks a real card's driver to make nested tensors of a mask",
     "no-padding.TransformerEpoch[nested_tensor]": "a fake nested tensor must know symbols of shapes, which a trace has",
     "no-padding.GPTTraining[nested_tensor]": "a fake nested tensor must know symbols of shapes, which a trace has",

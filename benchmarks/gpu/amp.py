@@ -101,7 +101,7 @@ def amp_in_float16(job: Job) -> None:
     # From the default scale, 2**16, first steps overflow and are skipped: of these nothing could be compared. So the
     # scale falls beforehand, on one batch and without a step of the optimizer.
     scale = math.inf
-    with torch.random.fork_rng([job.device] if job.device.type == "cuda" else []):  # what is random goes on as before
+    with torch.random.fork_rng(devices=()):  # the loader draws a seed
         first = next(iter(job.loader()))
         while scaler.get_scale() < scale:
             scale = scaler.get_scale()
@@ -208,8 +208,8 @@ class TwiceTheBatch(_Training, TrainGPT):
     sizes = Sizes(
         dict(layers=6, width=256, context=256, batch=4),
         M=dict(layers=8, width=512, batch=8),
-        L=dict(layers=12, width=768, context=512),
-        XL=dict(context=1024, batch=32),
+        L=dict(layers=12, width=768, context=512, batch=16),
+        XL=dict(context=1024, batch=64),
         test=dict(layers=1, width=16, context=16),
     )
 
