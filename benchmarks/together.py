@@ -25,6 +25,7 @@ from tipbench.tip.words import (
     bfloat16,
     changes,
     compiler,
+    gpu,
     low_precision_outputs,
     operations,
     torchvision,
@@ -103,7 +104,7 @@ class ResNetTraining(TrainResNet, apply=all_of(channels_last, amp, fused_optimiz
     """ResNet-18 trained on photos that are on the GPU already. Compiling it would take minutes of a short loan."""
 
     devices = ("cuda",)
-    needs = (*TrainResNet.needs, bfloat16())
+    needs = (gpu(), *TrainResNet.needs, bfloat16())
     equal = Equal.LOSSY
     tolerance = 1e-1  # as of the tip amp
 
@@ -124,7 +125,7 @@ class GPTInference(RunGPT, apply=all_of(amp, compile_model)):
     """A small GPT run over text. PyTorch's own TransformerEncoder leaves its fast path where it is compiled."""
 
     devices = ("cuda",)
-    needs = (compiler(), bfloat16())
+    needs = (gpu(), compiler(), bfloat16())
     equal = Equal.LOSSY
     tolerance = 1e-2
     mechanism = changes("operations dispatched, and modules whose output has 16 bits", operations_and_low_precision)

@@ -10,7 +10,6 @@ import torch
 
 from tests.made_up import both, info, measured, run, tip
 from tipbench.records.record import Record
-from tipbench.records.store import read
 from tipbench.report import guides
 from tipbench.suite.catalog import coverage
 from tipbench.suite.discover import discover
@@ -119,8 +118,7 @@ def test_the_readme_s_sentences_are_what_list_prints_of_its_run() -> None:
     ((file, shown),) = re.findall(
         r"<!-- sentences: `tipbench list --found (\S+)`.*? -->\n(.*?)<!-- end of sentences -->", readme, re.DOTALL
     )
-    stored, _ = read(BENCHMARKS.parent / file)
-    assert shown == guides.sentences(stored)
+    assert shown == guides.sentences(guides.of_file(BENCHMARKS.parent / file))
 
 
 def findings(*sentences: Sentence) -> list[list[str]]:
@@ -136,8 +134,16 @@ def findings(*sentences: Sentence) -> list[list[str]]:
             Record(info("Training", tip=about), "skipped", Reason("needs.c++-compiler")),
         ]
     )
-    _, table = guides.sentences(results, [Item("A3.6", "", sentences)]).strip().split("\n\n")
+    _, table = guides.sentences([results], [Item("A3.6", "", sentences)]).strip().split("\n\n")
     return [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
+
+
+def test_of_several_runs_the_last_that_measured_a_pair_is_shown() -> None:
+    about = info("Linear", tip=tip("amp", guide=["A3.6"]))
+    runs = [run([measured(about, {"optimized": 0.1 * number})]) for number in (1, 3)]
+    without = run([Record(about, "skipped", Reason("needs.c++-compiler"))])
+    table = guides.sentences([*runs, without], [Item("A3.6", "", (Sentence("Faster.", ("amp.Linear",)),))])
+    assert "Linear 1.35x [" in table
 
 
 def test_a_sentence_is_judged_by_what_it_promises() -> None:

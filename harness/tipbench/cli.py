@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("list", help="show every tip, its pairs, and whether they can run here")
     command.add_argument("--json", action="store_true", help="as JSON")
     command.set_defaults(command=_list)
-    command.add_argument("--found", type=Path, metavar="FILE", help="what a run found of each sentence of the guides")
+    command.add_argument("--found", type=Path, metavar="FILE", help="what a run found of each sentence of a guide")
     _add_folder(command)
     _add_device(command)
 
@@ -278,10 +278,9 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _sentences(file: Path | None) -> str:
-    from tipbench.records import store
     from tipbench.report import guides
 
-    return guides.sentences(None if file is None else store.read(file)[0])
+    return guides.sentences([] if file is None else guides.of_file(file))
 
 
 def _doctor(options: argparse.Namespace) -> int:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
+from pathlib import Path
 
+from tipbench.records import store
 from tipbench.records.record import Run
 from tipbench.report import markdown
 from tipbench.report.answer import answers
+from tipbench.report.earlier import earlier_runs
 from tipbench.report.price import more_memory
 from tipbench.report.result import Result
 from tipbench.report.results import results
@@ -16,10 +19,14 @@ from tipbench.tip.guide import ITEMS, Item, Sentence
 from tipbench.tip.pair import Claim
 
 
-def sentences(run: Run | None, items: Sequence[Item] = ITEMS) -> str:
-    """A heading and a table a chapter, as Markdown. run: whose results are shown; without one the tables have no such
-    column."""
-    by_name = {} if run is None else _by_name(results(run))
+def sentences(runs: Sequence[Run], items: Sequence[Item] = ITEMS) -> str:
+    """A heading and a table a chapter, as Markdown. runs: of one machine and commit, oldest first, whose results are
+    shown, of each pair those of the last run that measured it; without any the tables have no such column."""
+    by_name: dict[str, list[Result]] = {}
+    for run in runs:
+        for name, of_pair in _by_name(results(run)).items():
+            if name not in by_name or any(result.is_measured for result in of_pair):
+                by_name[name] = of_pair
     chapters = {
         chapter: [
             {
@@ -34,7 +41,13 @@ def sentences(run: Run | None, items: Sequence[Item] = ITEMS) -> str:
         ]
         for chapter, group in groupby(items, key=lambda item: item.source)
     }
-    return markdown.render("guides.md.j2", chapters=chapters, has_results=run is not None)
+    return markdown.render("guides.md.j2", chapters=chapters, has_results=bool(runs))
+
+
+def of_file(file: Path) -> list[Run]:
+    """The run in a file, after the earlier runs of the same commit beside it. Raises StoreError."""
+    run, _ = store.read(file)
+    return [*(other for other in earlier_runs(file, run, same_machine=True) if other.commit == run.commit), run]
 
 
 def _by_name(run: Sequence[Result]) -> dict[str, list[Result]]:
@@ -62,7 +75,7 @@ def _words(claim: Claim, result: Result | None) -> str:
         return result.reason or result.verdict
     (answer,) = answers([[replace(result, claim=claim)]])
     words = [answer.gains[0].words]
-    if claim == Claim.LEANER and result.tree_sides:
-        # Live tensors are those of one process: the workers of a DataLoader have memory of their own.
+    if result.claim != claim == Claim.LEANER and result.tree_sides:
+        # Live tensors are those of one process, and what is for less time may take others: a DataLoader's workers.
         words += more_memory([], [result.tree_sides])
     return "; ".join(words)
