@@ -112,7 +112,6 @@ def pages(
         impossible=front.impossible(made, lambda tip: address(names[tip])),
         folder=layout.below,
         figures=jobs,
-        jobs=job_profiles(runs[-1]),
         whole_run=address(WHOLE_RUN),
     )
     shared: dict[str, Any] = {"home": layout.home, "folder": None if layout.below is None else "", "run": of_run}
@@ -131,6 +130,7 @@ def pages(
         "whole_run.md.j2",
         **shared,
         **_whole_run(runs[-1], controls),
+        jobs=job_profiles(runs[-1]),
         results=[
             {**_cells(row), "tip": tip, "address": "" if layout.below is None else f"{names[tip]}.md"}
             for tip, rows in tips.items()
