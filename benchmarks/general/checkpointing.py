@@ -194,7 +194,7 @@ class _Blocks(Pair):
 
 def so_many(blocks: int, batch: int) -> Sizes:
     return Sizes(
-        dict(blocks=blocks, batch=batch, tokens=64, width=128), L=dict(width=768), test=dict(tokens=4, width=16)
+        dict(blocks=blocks, batch=batch, tokens=64, width=128), L=dict(width=512), test=dict(tokens=4, width=16)
     )
 
 

@@ -88,7 +88,10 @@ def job_of(pair: type[Pair], tip: str) -> str:
     own = [cls for cls in pair.__mro__ if cls.__module__ == pair.__module__]
     changed = next((cls for cls in own if {"job", "step_of"} & vars(cls).keys()), None)
     elsewhere = next(cls for cls in pair.__mro__ if cls not in own)
-    return f"{tip}.{changed.__name__}" if changed else elsewhere.__name__
+    if changed is None:
+        return elsewhere.__name__
+    # What several pairs of a file share has a name for its readers alone, and each of them another job beneath it.
+    return f"{tip}.{(pair if changed.__name__.startswith('_') else changed).__name__}"
 
 
 def unmet(needs: Sequence[Need], device: str) -> Reason | None:
