@@ -13,8 +13,9 @@ wait for one another's. torchrun sets OMP_NUM_THREADS=1 for the processes it sta
 
 The guide also binds each thread to a core, with OMP_PROC_BIND or with GNU's own GOMP_CPU_AFFINITY: a thread
 that is not moved keeps its cache. Two programs that are bound to the same cores share them, whatever is free
-beside. The guide's OMP_SCHEDULE changes nothing: it is for loops compiled with `schedule(runtime)`, and
-PyTorch has none.
+beside. And the workers of a DataLoader inherit the one core of the thread that starts them: two of them had it to
+share (https://github.com/pytorch/pytorch/issues/101850). So nothing is written here for it. The guide's OMP_SCHEDULE
+changes nothing: it is for loops compiled with `schedule(runtime)`, and PyTorch has none.
 
 Threads are set before the process starts, so each variant runs in a process of its own.
 """
@@ -75,7 +76,7 @@ TIP = Tip(
     id="openmp-threads",
     title="Set the number of OpenMP threads",
     do="OMP_NUM_THREADS=$(($(env -u OMP_NUM_THREADS nproc) / 2)) python train.py",
-    ways={"bound": "OMP_PROC_BIND=close python train.py"},
+    ways={"bound": ""},
     when="two processes share the machine",
     against="two processes with a thread for every core each",
     guide=("A2.2",),

@@ -12,7 +12,8 @@ pay. Each worker is a process with its memory, and starting them takes time once
 the cores" is a good number of workers is measured here, not assumed.
 
 The guide explains the workers by Python's global lock, and that it does not hurt where loading waits for the storage.
-Threads show that: the variant `threads` reads all photos of a batch at once, without any further process.
+Threads show that: the variant `threads` reads all photos of a batch at once, without any further process. What they
+draw at random comes from one generator in no fixed order (https://github.com/pytorch/pytorch/pull/161044).
 
 The step is some batches in a row, in the midst of an epoch: `jobs/loading.py` says how that is fair.
 """
@@ -60,6 +61,7 @@ TIP = Tip(
     ways={
         "threads": (
             "from concurrent.futures import ThreadPoolExecutor\n"
+            "# if the data set draws nothing at random: threads share one generator\n"
             "threads = ThreadPoolExecutor(batch_size)\n"
             "data.__getitems__ = lambda indices: list(threads.map(data.__getitem__, indices))"
         ),

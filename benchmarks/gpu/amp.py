@@ -11,7 +11,8 @@ where small operations rule, because casts are operations too. Activations take 
 larger batch may use. Results differ in the third digit: the error against fp64 is measured and shown, and so is
 the accuracy that whole trainings end with. bfloat16 has the range of float32. float16 has not, and needs a
 `GradScaler`: that is the variant for GPUs, and the way to go on those that do not multiply bfloat16 (before compute
-capability 8.0).
+capability 8.0). Its first steps may overflow, and are skipped then; a scheduler that is stepped all the same warns
+(https://github.com/pytorch/pytorch/issues/55585).
 """
 
 import math
