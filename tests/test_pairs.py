@@ -490,7 +490,7 @@ def test_the_cache_of_a_gpu_is_emptied_where_memory_is_what_a_step_waits_for() -
 
 # Streams, graphs and pinned memory are a GPU's, and what is compiled for one a CPU would not run.
 ON_A_GPU_ONLY = {
-    "pin-memory.TrainingFromFiles": {"optimized"},
+    "pin-memory.TrainingFromFiles": {"optimized", "waiting"},
     "cuda-graphs.TinyKernels": {"baseline", "optimized", "max_autotune", "by_hand"},
     "cuda-graphs.SmallBatchTraining": {"baseline", "optimized", "by_hand"},
     "cuda-graphs.SmallBatchInference": {"baseline", "optimized"},
