@@ -16,6 +16,7 @@ from types import FrameType
 from typing import NoReturn
 
 from tipbench.errors import UserError
+from tipbench.fleet import options as fleet
 
 # Nothing else is imported up here: `--help` answers at once, and `report` must not need torch.
 
@@ -23,7 +24,6 @@ EXIT_CODES = (
     "exit codes: 0 done, 1 some pair failed or another node was lost, 2 usage or a file that cannot be used, "
     "130 interrupted"
 )
-
 
 BUDGET_S, ADVICE_S = 2700.0, 1200.0
 
@@ -95,8 +95,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_folder(command)
     _add_device(command)
 
-    command = commands.add_parser("doctor", help="show this machine, what is missing, what disturbs measuring now")
-    command.set_defaults(command=_doctor)
+    what = "show this machine, what is missing, what disturbs measuring now"
+    commands.add_parser("doctor", help=what).set_defaults(command=_doctor)
 
     command = commands.add_parser("run", help="measure pairs and store the run", epilog=EXIT_CODES)
     command.set_defaults(command=_run)
@@ -223,13 +223,14 @@ def _parser() -> argparse.ArgumentParser:
         "--flavour", default="", metavar="KIND", help="of a git wiki: github, gitlab, gitea or azure; else by its host"
     )
     _add_same_machine(command)
+
+    fleet.add(commands.add_parser("fleet", help=fleet.DESCRIPTION, epilog=EXIT_CODES), _seconds, _count)
     return parser
 
 
 def _add_folder(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--from", type=Path, metavar="DIR", dest="folder", help="take the pairs from any folder or file"
-    )
+    text = "take the pairs from any folder or file"
+    command.add_argument("--from", type=Path, metavar="DIR", dest="folder", help=text)
 
 
 def _add_device(command: argparse.ArgumentParser) -> None:

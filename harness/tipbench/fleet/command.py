@@ -1,0 +1,241 @@
+"""`tipbench fleet`: what a person types."""
+
+from __future__ import annotations
+
+import fcntl
+import shlex
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tipbench import __version__
+from tipbench.errors import UserError
+from tipbench.fleet import plan as plans
+from tipbench.fleet import progress, slurm
+from tipbench.fleet.plan import FORMAT, JOB, PLAN, SCRIPT, Kind, Measure, Plan, PlanError, Versions
+from tipbench.fleet.progress import LOGS, NODES, Measured
+from tipbench.fleet.slurm import Job, Later, Node
+from tipbench.machine import describe
+from tipbench.suite.commit import suite_commit
+from tipbench.tip.wording import plural
+
+AGAIN_S = 60.0
+"""Between two looks at the queue."""
+
+SILENT = 3
+"""Times that Slurm may fail to answer in a row before `--wait` gives up."""
+
+HELD = "JobHeld"
+"""Beginning of Slurm's reasons for a job that a person must release."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Options of `tipbench fleet plan`. per_kind: nodes of each kind; 0 for all."""
+
+    partition: str
+    per_kind: int
+    measure: Measure
+    sbatch: Sequence[str] = ()
+
+
+def plan(folder: Path, wanted: Wanted) -> int:
+    """Write a plan, and print what it costs. Raises UserError."""
+    file = folder / PLAN
+    if file.exists():
+        raise PlanError(f"{file} is there already: edit it, or plan in another folder")
+    if not wanted.measure.budget_minutes:
+        raise PlanError("a fleet wants a --budget, such as 45m: Slurm ends a job at its time limit")
+    nodes = _of_partition(slurm.nodes(), wanted.partition)
+    about = describe.describe()
+    versions = Versions(__version__, suite_commit(), str(about["torch"]), str(about["python"]))
+    command = f"{sys.executable} -m tipbench"
+    kinds: dict[str, Kind] = {}
+    costs: list[str] = []
+    for number, alike in enumerate(plans.kinds_of(nodes)):
+        usable = [node for node in alike if not node.problem]
+        want = min(wanted.per_kind or len(usable), len(usable))
+        options = [*plans.options_of(alike[0]), *wanted.sbatch]
+        kinds[plans.letters(number)] = Kind(
+            plans.about(alike[0]), [node.name for node in alike], want, command, options
+        )
+        costs.append(_row(plans.letters(number), alike, len(usable), want, wanted.measure))
+    made = Plan(FORMAT, uuid.uuid4().hex[:8], nodes[0].partition, wanted.measure, versions, kinds)
+    if made.minutes > nodes[0].limit_minutes:
+        fits = int(nodes[0].limit_minutes) - plans.AROUND_MINUTES
+        raise PlanError(
+            f"a job would take up to {made.minutes} minutes, and partition {made.partition} allows "
+            f"{nodes[0].limit_minutes:.0f}: a job above that waits for ever. Take "
+            f"{f'--budget {fits}m, or ' if fits > 0 else ''}another --partition"
+        )
+    (folder / LOGS).mkdir(parents=True, exist_ok=True)
+    (folder / NODES).mkdir(exist_ok=True)
+    script = folder / JOB
+    script.write_text(SCRIPT.format(folder=shlex.quote(str(folder.absolute()))))
+    file.write_text(plans.written(made))
+    print("\n".join([HEADING, *costs]))
+    total = sum(kind.want for kind in kinds.values())
+    hours = total * wanted.measure.budget_minutes / 60
+    print(f"{plural(len(kinds), 'kind')}, {plural(total, 'node')}: {hours:.1f} node-hours")
+    if problems := [f"{node.name} ({node.problem})" for node in nodes if node.problem]:
+        print(f"left out: {', '.join(problems)}")
+    print(f"the plan is {file}: edit it, then `tipbench fleet run {folder}` submits it")
+    return 0
+
+
+HEADING = f"{'kind':<6}{'nodes':>6}{'usable':>8}{'wanted':>8}{'node-hours':>12}{'GPU-hours':>11}  hardware"
+
+
+def _row(name: str, alike: Sequence[Node], usable: int, want: int, measure: Measure) -> str:
+    hours = want * measure.budget_minutes / 60
+    cards = f"{hours * alike[0].cards:.1f}" if alike[0].cards else "-"
+    return f"{name:<6}{len(alike):>6}{usable:>8}{want:>8}{hours:>12.1f}{cards:>11}  {plans.about(alike[0])}"
+
+
+def _of_partition(nodes: Sequence[Node], partition: str) -> list[Node]:
+    """Those of the partition, or of Slurm's default one. Raises PlanError."""
+    names = list(dict.fromkeys(node.partition for node in nodes))
+    default = next((node.partition for node in nodes if node.is_default), names[0] if len(names) == 1 else "")
+    chosen = partition or default
+    if not chosen:
+        raise PlanError(
+            f"Slurm has no default partition: name one with --partition: {', '.join(names) or 'there is none'}"
+        )
+    if found := [node for node in nodes if node.partition == chosen]:
+        return found
+    raise PlanError(f"partition {chosen!r} has no nodes; there are {', '.join(names) or 'none'}")
+
+
+def run(folder: Path, at_once: int, wait: bool) -> int:
+    """Submit what is wanted, less what is done or in flight, up to `at_once` jobs. wait: go on until all is done.
+    Returns 0 where all is done or submitted, 1 where something must be done first. Raises UserError."""
+    silent = 0
+    with only_here(folder):
+        while True:
+            wanted = plans.read(folder)
+            try:
+                code = _submit(folder, wanted, at_once)
+                silent = 0
+            except Later as error:
+                silent += 1
+                print(f"tipbench: {error}: later", file=sys.stderr)
+                if silent >= SILENT:
+                    raise
+                code = 1
+            if not wait:
+                return code
+            jobs = slurm.jobs(progress.job_name(wanted)) if not silent else []
+            nodes = progress.measured(folder, jobs)
+            if not silent and not jobs and not any(_open(wanted, kind, nodes, jobs) for kind in wanted.kind):
+                return status(folder)
+            time.sleep(AGAIN_S)
+
+
+def _open(wanted: Plan, kind: str, nodes: dict[str, Measured], jobs: Sequence[Job]) -> bool:
+    """Whether more of the kind is wanted, and a node is left to try."""
+    tried = {node for node, measured in nodes.items() if measured.state in ("done", "failed", "refused")}
+    return progress.missing(wanted, kind, nodes, jobs) > 0 and bool(set(wanted.kind[kind].nodes) - tried)
+
+
+def _submit(folder: Path, wanted: Plan, at_once: int) -> int:
+    jobs = slurm.jobs(progress.job_name(wanted))
+    there = [node for node in slurm.nodes() if node.partition == wanted.partition]
+    usable = {node.name for node in there if not node.problem}
+    nodes = progress.measured(folder, jobs)
+    left, short = at_once - len(jobs), []
+    for name, kind in wanted.kind.items():
+        missing = progress.missing(wanted, name, nodes, jobs)
+        free = [node for node in kind.nodes if node in usable and _may_be_measured(nodes.get(node))]
+        if missing > len(free):
+            short.append(f"kind {name}: {missing} more wanted, and {plural(len(free), 'node')} can be tried")
+        # Slurm chooses among the nodes that are not excluded, and takes the one that is free first.
+        exclude = ",".join(node.name for node in there if node.name not in free)
+        for _ in range(min(missing, len(free), left)):
+            job = slurm.submit(_options(folder, wanted, name, exclude), [str((folder / JOB).absolute()), kind.tipbench])
+            print(f"submitted job {job} for a node of kind {name}")
+            left -= 1
+    for sentence in short:
+        print(f"tipbench: {sentence}", file=sys.stderr)
+    return int(bool(short))
+
+
+def _may_be_measured(measured: Measured | None) -> bool:
+    return measured is None or measured.state == "stopped"
+
+
+def _options(folder: Path, wanted: Plan, kind: str, exclude: str) -> list[str]:
+    log = folder.absolute() / LOGS / "%j.txt"
+    return [
+        *("--job-name", progress.job_name(wanted, kind)),
+        *("--partition", wanted.partition),
+        *("--nodes", "1"),
+        *("--time", str(wanted.minutes)),
+        *("--output", str(log), "--open-mode", "append"),
+        "--requeue",
+        *(["--exclude", exclude] if exclude else []),
+        *wanted.kind[kind].sbatch,
+    ]
+
+
+@contextmanager
+def only_here(folder: Path) -> Iterator[None]:
+    """Keep two from submitting for one folder at a time. Raises UserError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"another `tipbench fleet run {folder}` is submitting: wait for its end") from None
+        yield
+
+
+def status(folder: Path) -> int:
+    """Print what is done, in flight and missing. Returns 0 where all that is wanted is done, else 1. Raises
+    UserError."""
+    wanted = plans.read(folder)
+    try:
+        jobs = slurm.jobs(progress.job_name(wanted))
+    except slurm.SlurmError as error:
+        print(f"tipbench: {error}; by the folder alone:", file=sys.stderr)
+        jobs = []
+    nodes = progress.measured(folder, jobs)
+    lacking = 0
+    for name, kind in wanted.kind.items():
+        done = sum(nodes[node].state == "done" for node in kind.nodes if node in nodes)
+        lacking += max(0, kind.want - done)
+        print(f"kind {name} ({kind.about}): {done} of {plural(kind.want, 'node')} done")
+        for node in kind.nodes:
+            if measured := nodes.get(node):
+                print(f"  {node}: {measured.state}{f': {measured.said}' if measured.said else ''}")
+        for job in progress.in_flight(wanted, name, jobs):
+            if not job.node:
+                print(f"  job {job.id} waits: {_why(job)}")
+    for node in nodes.keys() - {node for kind in wanted.kind.values() for node in kind.nodes}:
+        print(f"  {node}, of no kind: {nodes[node].state}")
+    if lacking:
+        print(f"{plural(lacking, 'node')} missing: `tipbench fleet run {folder}` submits what is not in flight")
+    else:
+        print(f"all is done: `tipbench compare {folder / NODES}`")
+    return int(lacking > 0)
+
+
+def _why(job: Job) -> str:
+    if job.reason.startswith(HELD):
+        return f"held ({job.reason}): `scontrol release {job.id}`"
+    return job.reason
+
+
+def cancel(folder: Path) -> int:
+    """Cancel what is in flight. Raises UserError."""
+    wanted = plans.read(folder)
+    jobs = slurm.jobs(progress.job_name(wanted))
+    if jobs:
+        slurm.cancel([job.id for job in jobs])
+    print(
+        f"{plural(len(jobs), 'job')} cancelled; what is stored stays, and `tipbench fleet run {folder}` goes on with it"
+    )
+    return 0

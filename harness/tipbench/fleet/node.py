@@ -1,0 +1,95 @@
+"""What any engine starts once on each machine of a fleet: measure it, or go on where that was interrupted."""
+
+from __future__ import annotations
+
+import os
+import socket
+from functools import partial
+from pathlib import Path
+
+from tipbench import __version__
+from tipbench.engine import resume, run
+from tipbench.engine.lock import Busy
+from tipbench.engine.order import complete
+from tipbench.errors import UserError
+from tipbench.fleet import plan as plans
+from tipbench.fleet.plan import Plan
+from tipbench.fleet.progress import RESULTS, End, end_of, folder_of, keep_end, runs_of
+from tipbench.machine import describe
+from tipbench.records import store
+from tipbench.report.earlier import earlier_runs
+from tipbench.suite.commit import suite_commit
+from tipbench.verdict import rules
+
+NAMES = ("SLURMD_NODENAME", "NODE_NAME")
+"""Variables in which Slurm, and Kubernetes by a line of its job, name the node."""
+
+
+def measure(folder: Path, name: str = "") -> int:
+    """Measure this machine as the plan of the fleet says, and return the exit code. name: of the node; "" for what the
+    scheduler, or the machine itself, calls it. Raises UserError."""
+    plan = plans.read(folder)
+    node = name or next((os.environ[word] for word in NAMES if os.environ.get(word)), socket.gethostname())
+    plans.require_name(node, "--as" if name else "the name of this machine")
+    if (end := end_of(folder, node)) and end.code in (0, 1):
+        print(f"{node} is done: its run is in {folder_of(folder, node) / RESULTS}")
+        return end.code
+    job = os.environ.get("SLURM_JOB_ID", "")
+    if other := _other_versions(plan, node):
+        keep_end(folder, node, End(2, other, refused=True, job=job))
+        raise UserError(f"{node}: {other}")
+    try:
+        code = _measured(folder, node, plan)
+    except Busy:
+        raise  # by another job that has the node too: it may be measured another time
+    except UserError as error:
+        keep_end(folder, node, End(error.exit_code, str(error), job=job))
+        raise
+    if code in (0, 1):
+        keep_end(folder, node, End(code, job=job))
+    return code
+
+
+def _measured(folder: Path, node: str, plan: Plan) -> int:
+    earlier = partial(earlier_runs, same_machine=True)
+    for file in reversed(runs_of(folder, node)):
+        if _is_unfinished(file):
+            return resume.resume(file, earlier=earlier)
+    of_all = plan.measure
+    options = run.Options(
+        names=of_all.names,
+        expression=of_all.expression,
+        results=folder_of(folder, node) / RESULTS,
+        profile=of_all.profile,
+        budget_s=60 * of_all.budget_minutes,
+        earlier=earlier,
+    )
+    return run.measured(options)[0]
+
+
+def _is_unfinished(file: Path) -> bool:
+    """Whether a run can be gone on with. One that cannot be read is left where it is, and a new one begins."""
+    try:
+        stored, _ = store.read(file)
+    except store.StoreError:
+        return False
+    over = {record.name for record in stored.records if complete(record, rules.RULES, stored.cores)}
+    return bool(set(stored.planned) - over)
+
+
+def _other_versions(plan: Plan, node: str) -> str:
+    """What of this installation is other than planned; empty if nothing is."""
+    about = describe.describe()
+    here = {
+        "suite": __version__,
+        "commit": suite_commit(),
+        "torch": str(about["torch"]),
+        "python": str(about["python"]),
+    }
+    wanted = vars(plan.versions) | (
+        {"torch": kind.torch} if (kind := plan.kind.get(plan.kind_of(node))) and kind.torch else {}
+    )
+    for what, version in here.items():
+        if wanted[what] not in (version, "any"):
+            return f"{what} {version} is installed there, and the plan is of {what} {wanted[what]}"
+    return ""

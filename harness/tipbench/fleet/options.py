@@ -1,0 +1,82 @@
+"""How `tipbench fleet` is typed. Imports nothing that takes time: `tipbench --help` shows it too."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+DESCRIPTION = "measure every kind of machine of a cluster, by Slurm or by whatever starts a command on each"
+
+
+def add(command: argparse.ArgumentParser, seconds: Callable[[str], float], count: Callable[[str], int]) -> None:
+    """seconds, count: types of options."""
+    commands = command.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    of_plan = commands.add_parser("plan", help="write what is to be measured, for you to edit, and say what it costs")
+    of_plan.add_argument("--partition", default="", metavar="P", help="default: Slurm's own")
+    nodes = of_plan.add_mutually_exclusive_group()
+    nodes.add_argument("--per-kind", type=count, default=2, metavar="N", help="nodes of each kind; default: 2")
+    nodes.add_argument("--all", action="store_const", const=0, dest="per_kind", help="all nodes of each kind")
+    of_plan.add_argument("--budget", type=seconds, default=2700.0, metavar="TIME", help="of a node; default: 45m")
+    of_plan.add_argument("--profile", choices=["quick", "full"], default="full", help="as of `tipbench run`")
+    of_plan.add_argument("-k", default="", metavar="EXPR", dest="expression", help="as of `tipbench run`")
+    of_plan.add_argument("--names", nargs="+", default=[], metavar="NAME", help="tips or pairs; default: all")
+    of_plan.add_argument(
+        "--sbatch", action="append", default=[], metavar="OPTION", help="of every job, as --sbatch=-Aproject"
+    )
+    of_plan.set_defaults(command=_plan)
+
+    of_run = commands.add_parser("run", help="submit what is wanted and neither done nor in flight")
+    of_run.add_argument("--at-once", type=count, default=8, metavar="N", help="jobs in flight at most; default: 8")
+    of_run.add_argument("--wait", action="store_true", help="go on submitting until all is done")
+    of_run.set_defaults(command=_run)
+
+    of_status = commands.add_parser("status", help="show what is done, in flight and missing")
+    of_status.set_defaults(command=_status)
+
+    of_cancel = commands.add_parser("cancel", help="cancel what is in flight")
+    of_cancel.set_defaults(command=_cancel)
+
+    of_node = commands.add_parser("node", help="measure this machine, as what an engine starts on each")
+    of_node.add_argument(
+        "--as", default="", metavar="NAME", dest="name", help="default: what Slurm, or the machine, calls it"
+    )
+    of_node.set_defaults(command=_node)
+
+    for each in (of_plan, of_run, of_status, of_cancel, of_node):
+        each.add_argument(
+            "folder", type=Path, metavar="DIR", help="of the fleet, on a file system that all its machines share"
+        )
+
+
+def _plan(options: argparse.Namespace) -> int:
+    from tipbench.fleet import command
+    from tipbench.fleet.plan import Measure
+
+    measure = Measure(options.budget / 60, options.profile, options.expression, options.names)
+    return command.plan(options.folder, command.Wanted(options.partition, options.per_kind, measure, options.sbatch))
+
+
+def _run(options: argparse.Namespace) -> int:
+    from tipbench.fleet import command
+
+    return command.run(options.folder, options.at_once, options.wait)
+
+
+def _status(options: argparse.Namespace) -> int:
+    from tipbench.fleet import command
+
+    return command.status(options.folder)
+
+
+def _cancel(options: argparse.Namespace) -> int:
+    from tipbench.fleet import command
+
+    return command.cancel(options.folder)
+
+
+def _node(options: argparse.Namespace) -> int:
+    from tipbench.fleet import node
+
+    return node.measure(options.folder, options.name)

@@ -1,0 +1,197 @@
+"""What is wanted of a fleet: `plan.toml`, which `tipbench fleet plan` writes and people edit."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from tipbench.errors import UserError
+from tipbench.fleet.slurm import Node
+from tipbench.records.fields import MalformedRecord, strict
+from tipbench.tip.wording import plural, size
+
+FORMAT = 1
+"""Of plan.toml. A plan of another version is refused."""
+
+PLAN, JOB = "plan.toml", "job.sh"
+
+ALIKE = 0.03
+"""Share by which the memory of nodes of one kind may differ: firmware keeps some of it."""
+
+AROUND_MINUTES = 20
+"""A job's time beyond the budget of its run: the start, and the end of what was begun."""
+
+HEAD = """\
+# Written by `tipbench fleet plan`, for you to edit. Of each kind of node: `want`, how many are to be measured;
+# `tipbench`, the command on these nodes; `sbatch`, further options of the job. `tipbench fleet run` executes them.
+"""
+
+SCRIPT = """\
+#!/bin/sh
+# Slurm starts this on one node, with the command of tipbench there. It goes on where an earlier job on the node ended.
+set -f
+exec $1 fleet node {folder}
+"""
+
+
+class PlanError(UserError):
+    """A plan cannot be made or used; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Nodes that Slurm describes alike.
+
+    Attributes:
+        about: their hardware in Slurm's words.
+        nodes: their names, in Slurm's order.
+        want: how many of them are to be measured.
+        tipbench: the command on them.
+        sbatch: further options of their jobs.
+        torch: the version there, if it may be another than that of the plan; "any" for whichever it is.
+    """
+
+    about: str
+    nodes: list[str]
+    want: int
+    tipbench: str
+    sbatch: list[str] = field(default_factory=list)
+    torch: str = ""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is measured on each node: options of `tipbench run`."""
+
+    budget_minutes: float = 45.0
+    profile: Literal["quick", "full"] = "full"
+    expression: str = ""
+    names: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Versions:
+    """What is measured with. All nodes must have the same, or the runs could not be compared."""
+
+    suite: str
+    commit: str
+    torch: str
+    python: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is wanted.
+
+    Attributes:
+        fleet: names the jobs of this fleet in the queue.
+        partition: of the jobs.
+        kind: by a short name.
+    """
+
+    format: int
+    fleet: str
+    partition: str
+    measure: Measure
+    versions: Versions
+    kind: dict[str, Kind]
+
+    @property
+    def minutes(self) -> int:
+        """Time limit of a job."""
+        return round(self.measure.budget_minutes) + AROUND_MINUTES
+
+    def kind_of(self, node: str) -> str:
+        """Name of its kind; empty if it has none."""
+        return next((name for name, kind in self.kind.items() if node in kind.nodes), "")
+
+
+def kinds_of(nodes: Sequence[Node]) -> list[list[Node]]:
+    """Nodes of equal cores, resources and features and of like memory, the largest kind first."""
+    found: list[list[Node]] = []
+    for node in nodes:
+        alike = next((kind for kind in found if _alike(kind[0], node)), None)
+        if alike is None:
+            found.append([node])
+        else:
+            alike.append(node)
+    return sorted(found, key=lambda kind: (-len(kind), kind[0].name))
+
+
+def _alike(one: Node, other: Node) -> bool:
+    equal = ("cores", "topology", "gres", "features")
+    near = abs(one.memory - other.memory) <= ALIKE * max(one.memory, other.memory)
+    return near and all(getattr(one, name) == getattr(other, name) for name in equal)
+
+
+def about(node: Node) -> str:
+    words = [plural(node.cores, "core"), size(node.memory * 2**20), node.gres, ",".join(node.features)]
+    return ", ".join(word for word in words if word)
+
+
+def options_of(node: Node) -> list[str]:
+    """Of `sbatch`: the whole node, for nothing may run beside a measurement."""
+    return ["--exclusive", "--mem=0", *([f"--gpus-per-node={node.cards}"] if node.cards else [])]
+
+
+def letters(number: int) -> str:
+    """a, b, ..., z, aa, ab, ..."""
+    return (letters(number // 26 - 1) if number >= 26 else "") + chr(ord("a") + number % 26)
+
+
+def written(plan: Plan) -> str:
+    """As TOML. Its strings, numbers and lists of them are written as those of JSON."""
+    lines = [HEAD]
+    for name, value in asdict(plan).items():
+        if not isinstance(value, dict):
+            lines.append(f"{name} = {json.dumps(value, ensure_ascii=False)}")
+    for name in ("measure", "versions"):
+        lines += _table(name, asdict(plan)[name])
+    for name, kind in plan.kind.items():
+        lines += _table(f"kind.{name}", asdict(kind))
+    return "\n".join(lines) + "\n"
+
+
+def _table(name: str, fields: Mapping[str, Any]) -> Iterable[str]:
+    yield f"\n[{name}]"
+    for field_name, value in fields.items():
+        yield f"{field_name} = {json.dumps(value, ensure_ascii=False)}"
+
+
+def read(folder: Path) -> Plan:
+    """Raises PlanError."""
+    file = folder / PLAN
+    try:
+        stored = tomllib.loads(file.read_text())
+    except FileNotFoundError:
+        raise PlanError(f"there is no {file}: write one with `tipbench fleet plan {folder}`") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlanError(f"{file} cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise PlanError(f"{file} is not TOML: {error}") from None
+    if stored.get("format") != FORMAT:
+        raise PlanError(
+            f"{file} is a plan of format {stored.get('format')!r}, and this tipbench writes {FORMAT}: make a new plan "
+            "in another folder, or use the version that wrote it"
+        )
+    try:
+        plan = strict(stored, Plan)
+    except MalformedRecord as error:
+        raise PlanError(f"{file}: {error}") from None
+    for name, kind in plan.kind.items():
+        if kind.want < 0 or not kind.tipbench.split():
+            raise PlanError(f"{file}: kind {name} wants {kind.want} nodes by the command {kind.tipbench!r}")
+        for node in kind.nodes:
+            require_name(node, file)
+    return plan
+
+
+def require_name(node: str, where: object) -> None:
+    """Raise PlanError unless a node's name is fit for a folder's."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", node):
+        raise PlanError(f"{where}: {node!r} is no name of a node: letters, digits, dots and hyphens are")

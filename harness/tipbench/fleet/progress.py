@@ -1,0 +1,107 @@
+"""What of a fleet is done, in flight or missing: by the files of its folder, and by the queue."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tipbench.fleet.plan import Plan
+from tipbench.fleet.slurm import Job
+from tipbench.records.fields import MalformedRecord, converted
+from tipbench.records.json_line import parsed, written
+from tipbench.records.store import RUN_FILES
+
+NODES, RESULTS, END, LOGS = "nodes", "results", "end.json", "logs"
+
+RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "CONFIGURING")
+
+State = Literal["done", "failed", "refused", "running", "stopped"]
+
+
+@dataclass(frozen=True)
+class End:
+    """How the measurement of a node ended.
+
+    Attributes:
+        code: exit code of the run: 0, or 1 where some pair failed.
+        said: a sentence; empty where all went well.
+        refused: whether nothing was measured, as other versions are installed there.
+        job: Slurm's id.
+    """
+
+    code: int
+    said: str = ""
+    refused: bool = False
+    job: str = ""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A node on which something was begun. said: what is worth reading, in words."""
+
+    node: str
+    state: State
+    said: str = ""
+
+
+def folder_of(folder: Path, node: str) -> Path:
+    return folder / NODES / node
+
+
+def end_of(folder: Path, node: str) -> End | None:
+    """How it ended; None where it has not, or where that cannot be read: then it is measured again, and a run that is
+    complete says so at once."""
+    try:
+        return converted(parsed((folder_of(folder, node) / END).read_bytes()), End)
+    except (OSError, ValueError, MalformedRecord):
+        return None
+
+
+def keep_end(folder: Path, node: str, end: End) -> None:
+    """Written last, and at once or not at all. Raises OSError."""
+    file = folder_of(folder, node) / END
+    file.parent.mkdir(parents=True, exist_ok=True)
+    beside = file.with_suffix(f".{node}.new")
+    beside.write_bytes(written({"code": end.code, "said": end.said, "refused": end.refused, "job": end.job}))
+    beside.replace(file)
+
+
+def runs_of(folder: Path, node: str) -> list[Path]:
+    """The results files of a node, oldest first."""
+    files = (folder_of(folder, node) / RESULTS).rglob(RUN_FILES)
+    return sorted(files, key=lambda file: (file.stat().st_mtime, file.name))
+
+
+def measured(folder: Path, jobs: Sequence[Job]) -> dict[str, Measured]:
+    """By name, the nodes on which something was begun. jobs: of this fleet, in the queue."""
+    at_work = {job.node for job in jobs if job.state in RUNNING and job.node}
+    begun = {file.name for file in (folder / NODES).glob("*") if file.is_dir()}
+    return {node: _of_node(folder, node, node in at_work) for node in sorted(begun | at_work)}
+
+
+def _of_node(folder: Path, node: str, at_work: bool) -> Measured:
+    if end := end_of(folder, node):
+        if end.code in (0, 1):
+            return Measured(node, "done", "some pair failed" if end.code else "")
+        return Measured(node, "refused" if end.refused else "failed", end.said)
+    runs = runs_of(folder, node)
+    age = f"last result {(time.time() - runs[-1].stat().st_mtime) / 60:.0f} min ago" if runs else "nothing stored yet"
+    return Measured(node, "running" if at_work else "stopped", age)
+
+
+def in_flight(plan: Plan, kind: str, jobs: Sequence[Job]) -> list[Job]:
+    return [job for job in jobs if job.name == job_name(plan, kind)]
+
+
+def job_name(plan: Plan, kind: str = "") -> str:
+    """Of the jobs of a kind; without one what the names of all begin with."""
+    return f"tipbench-{plan.fleet}-{kind}"
+
+
+def missing(plan: Plan, kind: str, nodes: dict[str, Measured], jobs: Sequence[Job]) -> int:
+    """How many nodes of a kind are wanted, less those that are done or in flight."""
+    done = sum(node in nodes and nodes[node].state == "done" for node in plan.kind[kind].nodes)
+    return max(0, plan.kind[kind].want - done - len(in_flight(plan, kind, jobs)))

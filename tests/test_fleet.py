@@ -1,0 +1,441 @@
+"""`tipbench fleet` on a real Slurm: which nodes are measured, what goes on after whatever ends a job, and what is said.
+
+Nearly all jobs here do not measure: a stand-in for the command on the nodes waits until the test lets it end. The nodes
+share this machine's cores, so nothing is timed.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import slurm_cluster
+from tests.slurm_cluster import FIVE_HUNDRED, Cluster, cluster
+from tipbench.cli import main
+from tipbench.fleet import plan as plans
+from tipbench.fleet import progress
+from tipbench.fleet.slurm import Node, _node
+
+pytestmark = pytest.mark.slow
+
+STAND_IN = """#!{python}
+# In place of tipbench on a node: notes that it is there, waits until the test lets it go, and ends as the test says.
+import json, os, sys, time
+from pathlib import Path
+folder = Path(sys.argv[3])
+node = os.environ["SLURMD_NODENAME"]
+here = folder / "nodes" / node
+here.mkdir(parents=True, exist_ok=True)
+with (here / "begun.txt").open("a") as begun:
+    begun.write(os.environ["SLURM_JOB_ID"] + " " + os.environ.get("SLURM_RESTART_COUNT", "0") + "\\n")
+while not (folder / ("go." + node)).exists() and not (folder / "go").exists():
+    time.sleep(0.05)
+end = {{"code": 0, "said": "", "refused": False, "job": os.environ["SLURM_JOB_ID"]}}
+(here / "end.json").write_text(json.dumps(end))
+"""
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    slurm_cluster.need()
+    with cluster(tmp_path_factory.mktemp("slurm")) as made:
+        yield made
+
+
+@pytest.fixture
+def slurm(four: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """Four idle nodes, a1 to a3 alike and b1 another, whose jobs end with the test."""
+    monkeypatch.setenv("SLURM_CONF", four.env["SLURM_CONF"])
+    monkeypatch.setenv("PATH", four.env["PATH"])
+    yield four
+    ids = four.call("squeue", "-h", "-o", "%i").split()
+    if ids:
+        four.call("scancel", *ids)
+    while four.call("squeue", "-h", "-o", "%i").split():
+        time.sleep(0.1)
+    while len(four.call("sinfo", "-h", "-N", "-p", "low", "-t", "idle", "-o", "%N").split()) < 4:
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def fleet(slurm: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A plan of all four nodes, whose command is the stand-in."""
+    folder = tmp_path / "fleet"
+    assert main(["fleet", "plan", str(folder), "--all", "--budget", "5m"]) == 0
+    capsys.readouterr()
+    program = tmp_path / "stand_in"
+    program.write_text(STAND_IN.format(python=sys.executable))
+    program.chmod(0o755)
+    replaced(folder, tipbench=str(program))
+    return folder
+
+
+def replaced(folder: Path, **fields: object) -> None:
+    """Edit fields of every kind of a plan, as a person would."""
+    file = folder / "plan.toml"
+    lines = file.read_text().splitlines()
+    for name, value in fields.items():
+        lines = [f"{name} = {json.dumps(value)}" if line.startswith(f"{name} = ") else line for line in lines]
+    file.write_text("\n".join(lines) + "\n")
+
+
+def begun(folder: Path) -> dict[str, list[str]]:
+    """By node, "JOB RESTARTS" of each time that something began there."""
+    return {file.parent.name: file.read_text().splitlines() for file in sorted((folder / "nodes").glob("*/begun.txt"))}
+
+
+def wait_for(folder: Path, nodes: int) -> None:
+    deadline = time.monotonic() + 60
+    while len(begun(folder)) < nodes:
+        assert time.monotonic() < deadline, f"only {begun(folder)} began"
+        time.sleep(0.1)
+
+
+def ended(folder: Path, slurm: Cluster) -> None:
+    (folder / "go").touch()
+    while slurm.call("squeue", "-h", "-o", "%i").split():
+        time.sleep(0.1)
+
+
+def test_a_plan_has_the_kinds_of_machine_and_says_what_they_cost(
+    slurm: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "fleet"
+    assert main(["fleet", "plan", str(folder), "--budget", "30m"]) == 0
+    said = capsys.readouterr().out
+    assert "2 kinds, 3 nodes: 1.5 node-hours" in said
+    made = plans.read(folder)
+    assert [(kind.nodes, kind.want) for kind in made.kind.values()] == [(["a1", "a2", "a3"], 2), (["b1"], 1)]
+    assert made.partition == "low"
+    assert made.measure.budget_minutes == 30
+    assert main(["fleet", "plan", str(folder)]) == 2
+    assert "is there already: edit it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--partition", "fast"], "partition 'fast' has no nodes; there are low, gone, high"),
+        (["--budget", "2h"], "Take --budget 40m, or another --partition"),
+        (["--budget", "0"], "a fleet wants a --budget"),
+    ],
+)
+def test_a_plan_that_could_never_run_is_refused(
+    slurm: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+) -> None:
+    assert main(["fleet", "plan", str(tmp_path / "fleet"), *options]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "fleet").exists()
+
+
+def test_each_job_gets_a_node_of_its_own_also_where_others_are_busy(slurm: Cluster, fleet: Path) -> None:
+    """By constraint alone, three jobs all ran on the one node that was free."""
+    slurm.call("sbatch", "--parsable", "-p", "low", "-w", "a1", "--exclusive", "--wrap", "sleep 1000")
+    slurm.until("R", "squeue", "-h", "-w", "a1", "-o", "%t")
+    assert main(["fleet", "run", str(fleet)]) == 0
+    wait_for(fleet, 3)
+    assert set(begun(fleet)) == {"a2", "a3", "b1"}
+    ids = slurm.call("squeue", "-h", "-w", "a1", "-o", "%i").split()
+    slurm.call("scancel", *ids)
+    wait_for(fleet, 4)
+    assert all(len(times) == 1 for times in begun(fleet).values())
+    ended(fleet, slurm)
+    assert main(["fleet", "status", str(fleet)]) == 0
+
+
+def test_what_is_done_or_in_flight_is_not_submitted_again(
+    slurm: Cluster, fleet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fleet", "run", str(fleet), "--at-once", "2"]) == 0
+    assert capsys.readouterr().out.count("submitted job") == 2
+    assert main(["fleet", "run", str(fleet), "--at-once", "2"]) == 0
+    assert capsys.readouterr().out == ""
+    wait_for(fleet, 2)
+    ended(fleet, slurm)
+    assert main(["fleet", "run", str(fleet)]) == 0
+    assert capsys.readouterr().out.count("submitted job") == 2
+    while slurm.call("squeue", "-h", "-o", "%i").split():
+        time.sleep(0.1)
+    assert main(["fleet", "status", str(fleet)]) == 0
+    assert "all is done" in capsys.readouterr().out
+    assert sorted(begun(fleet)) == ["a1", "a2", "a3", "b1"]
+
+
+def test_a_preempted_job_that_slurm_requeues_needs_nobody(
+    slurm: Cluster, fleet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replaced(fleet, want=1)
+    assert main(["fleet", "run", str(fleet)]) == 0
+    wait_for(fleet, 2)
+    (first,) = set(begun(fleet)) - {"b1"}
+    job = begun(fleet)[first][0].split()[0]
+    above = slurm.call("sbatch", "--parsable", "-p", "high", "-w", first, "--exclusive", "--wrap", "sleep 1000").strip()
+    slurm.until("PENDING", "squeue", "-h", "-j", job, "-o", "%T")
+    slurm.until("RUNNING", "squeue", "-h", "-j", above, "-o", "%T")
+    capsys.readouterr()
+    assert main(["fleet", "status", str(fleet)]) == 1
+    assert f"{first}: stopped: nothing stored yet" in capsys.readouterr().out
+    slurm.call("scontrol", "update", f"JobId={job}", "StartTime=now")
+    wait_for(fleet, 3)
+    (second,) = set(begun(fleet)) - {"b1", first}
+    assert begun(fleet)[second] == [f"{job} 1"]
+    slurm.call("scancel", above)
+    ended(fleet, slurm)
+    assert main(["fleet", "status", str(fleet)]) == 0
+
+
+def test_a_job_that_preemption_cancels_is_submitted_by_the_next_run(slurm: Cluster, fleet: Path) -> None:
+    replaced(fleet, want=1, partition="gone")
+    assert main(["fleet", "run", str(fleet)]) == 0
+    wait_for(fleet, 2)
+    (first,) = set(begun(fleet)) - {"b1"}
+    job = begun(fleet)[first][0].split()[0]
+    slurm.call("sbatch", "-p", "high", "-w", first, "--exclusive", "--wrap", "sleep 1000")
+    while job in slurm.call("squeue", "-h", "-o", "%i").split():
+        time.sleep(0.1)
+    assert main(["fleet", "run", str(fleet)]) == 0
+    wait_for(fleet, 3)
+    assert main(["fleet", "cancel", str(fleet)]) == 0
+
+
+def test_a_person_s_cancel_and_a_cancelled_fleet_are_gone_on_with(
+    slurm: Cluster, fleet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fleet", "run", str(fleet)]) == 0
+    wait_for(fleet, 4)
+    slurm.call("scancel", begun(fleet)["b1"][0].split()[0])
+    assert main(["fleet", "cancel", str(fleet)]) == 0
+    assert "goes on with it" in capsys.readouterr().out
+    while slurm.call("squeue", "-h", "-o", "%i").split():
+        time.sleep(0.1)
+    assert main(["fleet", "status", str(fleet)]) == 1
+    said = capsys.readouterr().out
+    assert said.count("stopped") == 4
+    assert "4 nodes missing" in said
+    (fleet / "go").touch()
+    assert main(["fleet", "run", str(fleet)]) == 0
+    while slurm.call("squeue", "-h", "-o", "%i").split():
+        time.sleep(0.1)
+    assert main(["fleet", "status", str(fleet)]) == 0
+    assert all(len(times) == 2 for times in begun(fleet).values())
+
+
+def test_a_held_job_says_what_to_type(slurm: Cluster, fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    slurm.call("sbatch", "-p", "low", "-w", "b1", "--exclusive", "--wrap", "sleep 1000")
+    slurm.until("R", "squeue", "-h", "-w", "b1", "-o", "%t")
+    replaced(fleet, want=1)
+    assert main(["fleet", "run", str(fleet)]) == 0
+    name = progress.job_name(plans.read(fleet), "b")
+    (job,) = slurm.call("squeue", "-h", "--name", name, "-o", "%i").split()
+    slurm.call("scontrol", "hold", job)
+    capsys.readouterr()
+    assert main(["fleet", "status", str(fleet)]) == 1
+    assert f"`scontrol release {job}`" in capsys.readouterr().out
+
+
+def test_a_dead_node_is_left_out_and_another_is_measured(slurm: Cluster, fleet: Path) -> None:
+    replaced(fleet, want=1)
+    assert main(["fleet", "run", str(fleet)]) == 0
+    wait_for(fleet, 2)
+    (first,) = set(begun(fleet)) - {"b1"}
+    job = begun(fleet)[first][0].split()[0]
+    slurm.call("scontrol", "update", f"NodeName={first}", "State=DOWN", "Reason=test")
+    try:
+        slurm.until("PENDING", "squeue", "-h", "-j", job, "-o", "%T")
+        slurm.call("scancel", job)
+        while job in slurm.call("squeue", "-h", "-o", "%i").split():
+            time.sleep(0.1)
+        assert main(["fleet", "run", str(fleet)]) == 0
+        wait_for(fleet, 3)
+        (second,) = set(begun(fleet)) - {"b1", first}
+        assert second != first
+    finally:
+        # Its slurmd may have reported it as idle meanwhile.
+        resume = ("scontrol", "update", f"NodeName={first}", "State=RESUME")
+        subprocess.run(resume, env=slurm.env, capture_output=True, check=False)
+    ended(fleet, slurm)
+
+
+def test_two_cannot_submit_for_one_folder_at_once(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from tipbench.fleet.command import only_here
+
+    with only_here(fleet):
+        assert main(["fleet", "run", str(fleet)]) == 2
+    assert "is submitting: wait for its end" in capsys.readouterr().err
+
+
+def test_damaged_files_of_a_fleet(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    here = fleet / "nodes" / "a1"
+    here.mkdir()
+    for damaged in (b"", b"{", b'{"code": "0"}', b"\xff"):
+        (here / "end.json").write_bytes(damaged)
+        assert main(["fleet", "status", str(fleet)]) == 1
+        assert "a1: stopped: nothing stored yet" in capsys.readouterr().out
+    plan = (fleet / "plan.toml").read_text()
+    for text, said in (
+        (plan.replace("format = 1", "format = 2"), "is a plan of format 2, and this tipbench writes 1"),
+        (plan.replace("want = 3", 'want = "3"'), "want: expected `int`"),
+        (plan + "}", "is not TOML"),
+        (plan.replace('["b1"]', '["../b1"]'), "'../b1' is no name of a node"),
+        (plan.replace("want = 3", "wants = 3"), "want"),
+    ):
+        (fleet / "plan.toml").write_text(text)
+        assert main(["fleet", "run", str(fleet)]) == 2
+        assert said in capsys.readouterr().err
+
+
+# ---- the real thing --------------------------------------------------------------------------------
+
+
+def real(folder: Path, tmp_path: Path) -> None:
+    """Let a plan measure with tipbench itself: all nodes are this machine, so each has a lock of its own."""
+    program = tmp_path / "here"
+    program.write_text(
+        f'#!/bin/sh\nexport TIPBENCH_LOCK={tmp_path}/lock.$SLURMD_NODENAME\nexec {sys.executable} -m tipbench "$@"\n'
+    )
+    program.chmod(0o755)
+    replaced(folder, tipbench=str(program))
+
+
+def test_a_killed_job_resumes_on_its_node_and_a_fleet_is_compared(
+    slurm: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "fleet"
+    names = ["control.Pointwise", "control.SmallOperations"]
+    assert (
+        main(
+            ["fleet", "plan", str(folder), "--budget", "1m", "--profile", "quick", "--per-kind", "1", "--names", *names]
+        )
+        == 0
+    )
+    real(folder, tmp_path)
+    assert main(["fleet", "run", str(folder)]) == 0
+    deadline = time.monotonic() + 120
+    while len(files := [file for node in ("a1", "a2", "a3", "b1") for file in progress.runs_of(folder, node)]) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    (job,) = set(slurm.call("squeue", "-h", "-w", "b1", "-o", "%i").split())
+    slurm.call("scancel", "--signal=KILL", "--full", job)
+    while job in slurm.call("squeue", "-h", "-o", "%i").split():
+        time.sleep(0.2)
+    assert progress.end_of(folder, "b1") is None
+    assert main(["fleet", "run", str(folder)]) == 0
+    while slurm.call("squeue", "-h", "-o", "%i").split():
+        time.sleep(0.5)
+    capsys.readouterr()
+    assert main(["fleet", "status", str(folder)]) == 0, capsys.readouterr().out
+    assert sorted(files) == sorted((folder / "nodes").rglob("*.jsonl")), "the same run went on"
+    assert main(["compare", str(folder / "nodes")]) == 0
+    assert "control" in capsys.readouterr().out
+
+
+def test_a_node_with_other_versions_is_refused_once_and_for_all(
+    slurm: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "fleet"
+    assert main(["fleet", "plan", str(folder), "--budget", "1m", "--per-kind", "1"]) == 0
+    real(folder, tmp_path)
+    plan = (folder / "plan.toml").read_text()
+    (folder / "plan.toml").write_text(
+        plan.replace('"b1"]\nwant = 1', '"b1"]\nwant = 1').replace(
+            f'torch = "{plans.read(folder).versions.torch}"', 'torch = "1.0"', 1
+        )
+    )
+    assert main(["fleet", "run", str(folder)]) == 0
+    while slurm.call("squeue", "-h", "-o", "%i").split():
+        time.sleep(0.2)
+    capsys.readouterr()
+    assert main(["fleet", "status", str(folder)]) == 1
+    said = capsys.readouterr().out
+    assert said.count("refused: torch ") == 2
+    assert "and the plan is of torch 1.0" in said
+    for left in (1, 1):  # of a there are two nodes more
+        assert main(["fleet", "run", str(folder)]) == left
+        while slurm.call("squeue", "-h", "-o", "%i").split():
+            time.sleep(0.2)
+    said = capsys.readouterr().err
+    assert "kind b: 1 more wanted, and 0 nodes can be tried" in said
+
+
+# ---- without any daemon on the nodes ------------------------------------------------------------------
+
+
+def test_five_hundred_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The controller is real; the nodes are said to be in a cloud, and never come."""
+    slurm_cluster.need()
+    with cluster(tmp_path / "slurm", FIVE_HUNDRED) as slurm:
+        monkeypatch.setenv("SLURM_CONF", slurm.env["SLURM_CONF"])
+        monkeypatch.setenv("PATH", slurm.env["PATH"])
+        folder = tmp_path / "fleet"
+        assert main(["fleet", "plan", str(folder), "--all"]) == 0
+        assert "6 kinds, 500 nodes: 375.0 node-hours" in capsys.readouterr().out
+        assert [len(kind.nodes) for kind in plans.read(folder).kind.values()] == [212, 120, 80, 60, 20, 8]
+        assert main(["fleet", "run", str(folder), "--at-once", "5"]) == 0
+        assert capsys.readouterr().out.count("submitted job") == 5
+        placed = slurm.until("a00", "squeue", "-h", "-o", "%N").split()
+        assert len(placed) == len(set(placed))
+
+
+# ---- without Slurm -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["plan", "run", "cancel"])
+def test_without_slurm_a_sentence_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    folder = tmp_path / "fleet"
+    if command != "plan":
+        folder.mkdir()
+        (folder / "plan.toml").write_text(plans.written(made_up()))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["fleet", command, str(folder)]) == 2
+    assert "a fleet is started where Slurm's commands are" in capsys.readouterr().err
+
+
+def made_up() -> plans.Plan:
+    kind = plans.Kind("4 cores", ["n1"], 1, "tipbench")
+    return plans.Plan(1, "0" * 8, "all", plans.Measure(), plans.Versions("1", "2", "3", "4"), {"a": kind})
+
+
+def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(plans.written(made_up()))
+    assert plans.read(tmp_path) == made_up()
+
+
+@pytest.mark.parametrize(
+    ("line", "node"),
+    [
+        (
+            "a1|low*|idle|4|1:4:1|1000|1:00:00|(null)|fat,cpuA",
+            Node("a1", "low", True, "", 4, "1:4:1", 1000, "1:00:00", "", ("cpuA", "fat")),
+        ),
+        (
+            "g7|gpu|drained*|128|2:32:2|2063000+|infinite|gpu:h100:8(S:0-1),nvme:2|h100",
+            Node(
+                "g7", "gpu", False, "not responding", 128, "2:32:2", 2063000, "infinite", "gpu:h100:8,nvme:2", ("h100",)
+            ),
+        ),
+        (
+            "c3|all|mixed$|64|1:32:2|500000|2-00:00:00||(null)",
+            Node("c3", "all", False, "maintenance", 64, "1:32:2", 500000, "2-00:00:00", "", ()),
+        ),
+    ],
+)
+def test_lines_of_sinfo(line: str, node: Node) -> None:
+    """The first as 22.05.8 prints it; the others written from the documentation of 24.11."""
+    assert _node(line) == node
+
+
+def test_what_is_read_of_a_node() -> None:
+    node = Node("g7", "gpu", False, "", 128, "2:32:2", 2063000, "2-00:30:00", "gpu:h100:8,gpu:a100:2", ())
+    assert (node.cards, node.limit_minutes) == (10, 2 * 1440 + 30)
+    assert plans.options_of(node) == ["--exclusive", "--mem=0", "--gpus-per-node=10"]
+    assert [plans.letters(number) for number in (0, 25, 26, 27, 700)] == ["a", "z", "aa", "ab", "zy"]
