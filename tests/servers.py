@@ -69,12 +69,12 @@ def answering(handler: type[Handler]) -> Iterator[str]:
         thread.join()
 
 
-def need(**there: object) -> None:
+def need(remedy: str = ".ci/install-for-tests installs it on Debian", /, **there: object) -> None:
     """Skip, with the reason and the remedy, where something is absent; fail where all tests are to run."""
     absent = [name for name, found in there.items() if not found]
     if not absent:
         return
-    why = f"absent here: {', '.join(absent)}; .ci/install-wikis installs it on Debian"
+    why = f"absent here: {', '.join(absent)}; {remedy}"
     if os.environ.get("TIPBENCH_TEST_ALL"):
         pytest.fail(why)
     pytest.skip(why)

@@ -216,7 +216,7 @@ mount -t overlay overlay -o lowerdir=/usr/sbin,upperdir="$1/upper",workdir="$1/w
 rm -f /usr/sbin/policy-rc.d
 cp "$1/bin/starter" /usr/sbin/invoke-rc.d
 ls /usr/sbin > "$1/before"
-PATH="$1/bin:$PATH" .ci/install-wikis &
+PATH="$1/bin:$PATH" .ci/install-for-tests &
 until [ -e "$1/installing" ]; do sleep 0.1; done
 kill -9 $!
 ls /usr/sbin > "$1/after"
