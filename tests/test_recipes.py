@@ -258,6 +258,15 @@ def test_what_fails_on_a_machine_is_said_and_the_others_are_fetched(
     assert main(["fleet", "status", str(folder)]) == 0
 
 
+BY_HAND = """format = 1
+fleet = "by-hand"
+partition = ""
+measure = {{}}
+versions = {{ suite = "any", commit = "{commit}", torch = "any", python = "any" }}
+kind.a = {{ about = "", nodes = ["n1"], want = 1, tipbench = "tipbench" }}
+"""
+
+
 def test_a_machine_without_the_suite_gets_that_of_the_plan(machines: Machines, tmp_path: Path) -> None:
     origin = tmp_path / "origin"
     git = ["git", "-C", str(origin), "-c", "user.name=test", "-c", "user.email=test@example.org"]
@@ -270,8 +279,8 @@ def test_a_machine_without_the_suite_gets_that_of_the_plan(machines: Machines, t
         subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", message], check=True)
     of_plan = subprocess.run([*git, "rev-parse", "--short=12", "HEAD~"], check=True, capture_output=True, text=True)
     folder, checkout = tmp_path / "fleet", tmp_path / "checkout"
-    plan = planned(folder, {"n1": "tipbench"})
-    written(folder, replace(plan, versions=replace(plan.versions, commit=of_plan.stdout.strip())))
+    folder.mkdir()
+    (folder / plans.PLAN).write_text(BY_HAND.format(commit=of_plan.stdout.strip()))
     inventory = machines.inventory({"n1": "x"})
     inventory.write_text(inventory.read_text().replace("tipbench=x ", ""))
     for _ in range(2):
@@ -355,6 +364,16 @@ def test_each_job_asks_its_scheduler_for_its_node(tmp_path: Path) -> None:
     for scheduler, lines in asked.items():
         assert lines in scripts[scheduler]
         assert scripts[scheduler].endswith(f"\napptainer exec t.sif tipbench fleet node {folder} --as n2\n")
+
+
+# ---- the plan of a person ------------------------------------------------------------------------------
+
+
+def test_the_plan_in_the_readme_can_be_read(tmp_path: Path) -> None:
+    text = (RECIPES / "README.md").read_text()
+    (tmp_path / plans.PLAN).write_text(text.partition("```toml\n")[2].partition("```")[0])
+    plan = plans.read(tmp_path)
+    assert (plan.measure.budget_minutes, plan.kind["a"].nodes) == (45, ["n1", "n2", "n3"])
 
 
 # ---- Kubernetes, by its schema ---------------------------------------------------------------------------
