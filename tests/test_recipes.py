@@ -1,7 +1,7 @@
 """The recipes that start `tipbench fleet node` where there is no Slurm, each by the engine that it is written for.
 
-Ansible reaches this machine under three names by a real sshd, and ReFrame runs its check on this machine. One test
-measures; elsewhere a stand-in for the command writes how it ended.
+Ansible reaches this machine under three names by a real sshd, and ReFrame runs its check on this machine and on a real
+Slurm. One test measures; elsewhere a stand-in for the command writes how it ended.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import psutil
 import pytest
 
 import tipbench
-from tests import servers
+from tests import servers, slurm_cluster
 from tipbench import __version__
 from tipbench.cli import main
 from tipbench.fleet import plan as plans
@@ -345,8 +345,21 @@ def test_reframe_passes_nothing_where_there_is_no_plan(tmp_path: Path) -> None:
     assert "absent/plan.toml cannot be read" in said
 
 
+def test_reframe_starts_each_job_on_its_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slurm_cluster.need()
+    folder = tmp_path / "fleet"
+    noting = command(tmp_path / "noting", STAND_IN + 'echo "$SLURMD_NODENAME" > "$3/nodes/$5/place"\n')
+    planned(folder, dict.fromkeys(("a1", "a3", "b1"), noting))
+    with slurm_cluster.cluster(tmp_path / "slurm") as slurm:
+        monkeypatch.setenv("SLURM_CONF", slurm.env["SLURM_CONF"])
+        code, said = reframe(tmp_path, folder, ["squeue"], "-r")
+    assert code == 0, said
+    places = {file.parent.name: file.read_text().strip() for file in folder.rglob("place")}
+    assert places == {"a1": "a1", "a3": "a3", "b1": "b1"}
+
+
 def test_each_job_asks_its_scheduler_for_its_node(tmp_path: Path) -> None:
-    """None of these schedulers is here: ReFrame writes the scripts of the jobs, and starts none."""
+    """Most of these schedulers are not here: ReFrame writes the scripts of the jobs, and starts none."""
     folder = tmp_path / "fleet"
     planned(folder, {"n1": "tipbench", "n2": "apptainer exec t.sif tipbench"})
     asked = {
