@@ -162,6 +162,8 @@ def machines() -> Iterator[Machines]:
             "StrictModes": "no",
             "PasswordAuthentication": "no",
             "Subsystem": "sftp internal-sftp",
+            # Not the user's: what a shell starts first, such as pyenv, may be left locked when a connection is cut.
+            "SetEnv": f"HOME={folder}",
         }
         (folder / "sshd_config").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
         with (folder / "log.txt").open("wb") as log:
