@@ -371,7 +371,12 @@ def _report(options: argparse.Namespace) -> int:
 
 def _compare(options: argparse.Namespace) -> int:
     from tipbench import compare
+    from tipbench.fleet import compared as fleet
 
+    if fleet.is_fleet(options.runs) and not options.fail_if:
+        for written in fleet.show(Path(options.runs[0]), options.format, options.out):
+            print(written)
+        return 0
     comparison = compare.compared(options.runs, options.results, options.same_machine)
     if not options.fail_if or options.out:
         for written in compare.show(comparison, options.format, options.out):

@@ -34,11 +34,16 @@ def show(comparison: Comparison, format: str, out: Path | None) -> list[Path]:
     """Print the comparison, or write it beneath `out` and return the files. Raises ReportError if that fails."""
     for note in comparison.notes if format == "csv" else ():
         print(f"tipbench: {plain(note)}", file=sys.stderr)
-    content = render(comparison, format).encode("utf-8", "replace")
+    return put(render(comparison, format), format, out)
+
+
+def put(content: str, format: str, out: Path | None) -> list[Path]:
+    """Print it, or write it beneath `out` and return the files. Raises ReportError if that fails."""
+    as_bytes = content.encode("utf-8", "replace")
     if out is None:
-        print_bytes(content)
+        print_bytes(as_bytes)
         return []
-    write_file(out / f"{NAME}.{format}", content)
+    write_file(out / f"{NAME}.{format}", as_bytes)
     return [out / f"{NAME}.{format}"]
 
 

@@ -90,7 +90,7 @@ def _usable(files: dict[Path, bool], notes: list[str]) -> list[Path]:
     usable = []
     for file, named in files.items():
         try:
-            _check_header(file)
+            check_header(file)
         except UnusableFile as error:
             if named:
                 raise
@@ -100,7 +100,7 @@ def _usable(files: dict[Path, bool], notes: list[str]) -> list[Path]:
     return usable
 
 
-def _check_header(file: Path) -> None:
+def check_header(file: Path) -> None:
     """Raises the UnusableFile of `read`, which tells an empty file from a damaged one; no record is read."""
     try:
         header(file)

@@ -33,9 +33,6 @@ MOST_GRADES = 100
 def markdown(comparison: Comparison) -> str:
     """The page."""
     across = consistencies(comparison)
-    by_tip = tips(comparison)
-    decided = [tip for tip in by_tip if tip.is_decided]
-    possible = [tip for tip in by_tip if not _is_impossible(tip)]
     what = "machine" if comparison.are_machines else "run"
     measured = [key for key in comparison.cells if across[key].is_measured or not _is_skipped(comparison.cells[key])]
     couples = list(combinations(range(len(comparison.runs)), 2))
@@ -43,21 +40,11 @@ def markdown(comparison: Comparison) -> str:
         "comparison.md.j2",
         comparison=comparison,
         title=title_of(comparison),
-        what=what,
         groups=list(_groups(comparison)),
         names=column_names(comparison),
         labels=list(comparison.labels),
         comparable_labels=[comparison.labels[index] for index in comparison.comparable],
-        decided=len(decided),
-        agreed=sum(tip.agreed for tip in decided),
-        reversed=sum(tip.word == REVERSES for tip in decided),
-        other_questions=any(not answer.is_alike for tip in by_tip for answer in tip.answers),
-        answered=[
-            {"title": tip.title, "workload": tip.workload, "answers": list(map(_answer, tip.answers))}
-            for tip in possible
-        ],
-        impossible=[tip.title for tip in by_tip if _is_impossible(tip)],
-        in_words=_in_words(by_tip, what),
+        **answers_across(tips(comparison), what),
         limits=_limits(comparison),
         pairs=[_pair(comparison, key, across[key]) for key in measured],
         skipped=[row_name(key, " ") for key in comparison.cells if key not in measured],
@@ -67,6 +54,25 @@ def markdown(comparison: Comparison) -> str:
         grades=[_grade(comparison, left, right) for left, right in couples[:MOST_GRADES]],
         further_grades=max(0, len(couples) - MOST_GRADES),
     )
+
+
+def answers_across(by_tip: Sequence[TipAcross], what: str) -> dict[str, Any]:
+    """What the template `answers_across.md.j2` shows. what: is set against each other, in one word."""
+    decided = [tip for tip in by_tip if tip.is_decided]
+    return {
+        "what": what,
+        "decided": len(decided),
+        "agreed": sum(tip.agreed for tip in decided),
+        "reversed": sum(tip.word == REVERSES for tip in decided),
+        "other_questions": any(not answer.is_alike for tip in by_tip for answer in tip.answers),
+        "answered": [
+            {"title": tip.title, "workload": tip.workload, "answers": list(map(_answer, tip.answers))}
+            for tip in by_tip
+            if not _is_impossible(tip)
+        ],
+        "impossible": [tip.title for tip in by_tip if _is_impossible(tip)],
+        "in_words": _in_words(by_tip, what),
+    }
 
 
 def title_of(comparison: Comparison) -> str:

@@ -10,9 +10,13 @@ from pathlib import Path
 
 from tipbench.advise.command import markdown_of
 from tipbench.compare.comparison import Comparison
+from tipbench.compare.fleet import anonymous
+from tipbench.compare.fleet_page import markdown
 from tipbench.compare.inputs import LEAST, MOST
 from tipbench.compare.stored import Stored
 from tipbench.errors import UserError
+from tipbench.fleet import plan as plans
+from tipbench.fleet.compared import compared, is_fleet
 from tipbench.publish import pages
 from tipbench.publish.allowed import Allowed, allowed, with_earlier
 from tipbench.publish.index import LONGEST_NAME, RESERVED, Entry, is_public_name
@@ -38,7 +42,7 @@ class Options:
 
     Attributes:
         to: the target, see `tipbench.publish.target`.
-        files: of runs, and folders that `tipbench advise` has made.
+        files: of runs, and folders of fleets and of advices.
         dry_run: whether to show what would be sent, and send nothing.
         public_name: what the machine is called; "" for a name made of its hardware.
         flavour: of a git wiki; "" to guess it from the host.
@@ -63,7 +67,7 @@ def begin(options: Options) -> int:
     secret = secret_for(target)
     if target.kind in EXPERIMENTAL:
         _say(f"{target.kind} is experimental: {EXPERIMENTAL[target.kind]}")
-    own = [_of_own_job(file, options.own) for file in options.files if file.is_dir()]
+    own = [_of_folder(file, options.own) for file in options.files if file.is_dir()]
     runs = _runs(options, [file for file in options.files if not file.is_dir()])
     try:
         wiki = open_wiki(target, secret, options.flavour)
@@ -128,6 +132,19 @@ def _read(file: Path, public_name: str, same_machine: bool) -> Allowed:
     if not publication.run.records:
         raise PublishError(f"{file}: no pair of the suite is finished in it, so there is nothing to publish")
     return publication
+
+
+def _of_folder(folder: Path, may_be_own: bool) -> Page:
+    """Raises UserError."""
+    if not is_fleet([str(folder)]):
+        return _of_own_job(folder, may_be_own)
+    fleet = anonymous(compared(folder, lambda files: list(map(_stored_and_allowed, files))))
+    return Page(f"Fleet {plans.read(folder).fleet}", markdown(fleet))
+
+
+def _stored_and_allowed(file: Path) -> Stored:
+    run, notices = store.read(file)
+    return _as_stored(_allowed(file, run, notices, ""))
 
 
 def _of_own_job(folder: Path, is_allowed: bool) -> Page:

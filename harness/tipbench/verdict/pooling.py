@@ -101,6 +101,20 @@ def pooled(runs: Sequence[Mean], spread: Spread) -> Mean:
     of freedom, but never more than the runs have together: so the assumption makes no run's interval narrower.
     Simulated: `tests/test_pooling.py`.
     """
+    return _pooled(runs, spread)[0]
+
+
+def next_one(runs: Sequence[Mean], spread: Spread) -> tuple[float, float]:
+    """Where the effect on one more machine lies in 95 of 100 cases, by one mean of each machine of its kind: Higgins,
+    Thompson and Spiegelhalter 2009, with the degrees of freedom of the variance between machines. Raises ValueError if
+    there are none."""
+    mean, between = _pooled(runs, spread)
+    half = float(stdtrit(PRIOR_FREEDOM + len(runs) - 1, 0.975)) * math.sqrt(between + mean.error**2)
+    return mean.mean - half, mean.mean + half
+
+
+def _pooled(runs: Sequence[Mean], spread: Spread) -> tuple[Mean, float]:
+    """(the mean, the variance between runs)."""
     if not runs:
         raise ValueError("no runs to pool")
     count = len(runs)
@@ -119,7 +133,8 @@ def pooled(runs: Sequence[Mean], spread: Spread) -> Mean:
         (w**2 * variance) ** 2 / run.freedom for w, variance, run in zip(weights, own, runs, strict=True)
     )
     unsure += (between * math.fsum(w**2 for w in weights)) ** 2 / freedom
-    return Mean(mean, math.sqrt(1 / total), min(total**-2 / unsure, math.fsum(run.freedom for run in runs)))
+    freedom = min(total**-2 / unsure, math.fsum(run.freedom for run in runs))
+    return Mean(mean, math.sqrt(1 / total), freedom), between
 
 
 def state(

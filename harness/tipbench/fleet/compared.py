@@ -1,0 +1,72 @@
+"""The runs of a fleet's folder, for `tipbench compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tipbench import compare
+from tipbench.compare import fleet_page
+from tipbench.compare.fleet import Fleet, Node, of_nodes
+from tipbench.compare.inputs import CompareError, check_header
+from tipbench.compare.stored import Stored, read_all
+from tipbench.fleet import plan as plans
+from tipbench.fleet.plan import PLAN
+from tipbench.fleet.progress import NODES, end_of, folder_of, runs_of
+from tipbench.records.store import UnusableFile
+from tipbench.report import html
+
+
+def is_fleet(words: Sequence[str]) -> bool:
+    """Whether what a person names is the folder of a fleet, and nothing else."""
+    return len(words) == 1 and (Path(words[0]) / PLAN).is_file()
+
+
+def show(folder: Path, format: str, out: Path | None) -> list[Path]:
+    """Print the comparison of a fleet, or write it beneath `out` and return the files. Raises UserError."""
+    fleet = compared(folder)
+    if format == "json":
+        return compare.put(fleet_page.as_json(fleet), format, out)
+    if format not in ("md", "html"):
+        raise CompareError(f"a fleet is compared as md, html or json, not as {format}")
+    page = fleet_page.markdown(fleet, again=f"tipbench fleet run {folder} --again")
+    return compare.put(html.render(page, fleet_page.title_of(fleet)) if format == "html" else page, format, out)
+
+
+def compared(folder: Path, read: Callable[[Sequence[Path]], Sequence[Stored]] = read_all) -> Fleet:
+    """The nodes that are done, with all their runs. read: the runs in files. Raises UserError."""
+    files, notes = _finished(folder)
+    stored = iter(read([file for _, of_node in files for file in of_node]))
+    wanted = plans.read(folder)
+    nodes = []
+    for node, of_node in files:
+        runs: list[Stored] = [run for run in (next(stored) for _ in of_node) if run.records]
+        if runs:
+            nodes.append(Node(node, wanted.kind_of(node), tuple(runs)))
+        else:
+            notes.append(f"{node} holds no finished pair")
+    if not nodes:
+        why = f" ({'; '.join(notes)})" if notes else ""
+        raise CompareError(f"no node of {folder} is done{why}: see `tipbench fleet status {folder}`")
+    return of_nodes(nodes, notes)
+
+
+def _finished(folder: Path) -> tuple[list[tuple[str, list[Path]]], list[str]]:
+    """(by node that is done, in order of their names, the files that can be used, oldest first; notes on what was left
+    out)."""
+    found, notes = [], list[str]()
+    for node in sorted(file.name for file in (folder / NODES).glob("*") if file.is_dir()):
+        end = end_of(folder, node)
+        if end is None or end.code not in (0, 1):
+            notes.append(f"{node}: not done{f': {end.said}' if end else ''}")
+            continue
+        usable = []
+        for file in runs_of(folder, node):
+            try:
+                check_header(file)
+            except UnusableFile as error:
+                notes.append(f"{file.relative_to(folder_of(folder, node))} of {node}{error.problem}")
+            else:
+                usable.append(file)
+        found.append((node, usable))
+    return found, notes

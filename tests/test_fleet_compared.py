@@ -1,0 +1,205 @@
+"""`tipbench compare` of a fleet's folder: kinds, nodes that differ, what fails on one alone, and slow nodes."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.git_server import git
+from tests.made_up import MACHINE, info, measured, run, stored, tip
+from tipbench.cli import main
+from tipbench.compare import slow
+from tipbench.compare.fleet import anonymous
+from tipbench.compare.fleet_page import markdown
+from tipbench.fleet import plan as plans
+from tipbench.fleet.compared import compared
+from tipbench.fleet.progress import RESULTS, End, folder_of, keep_end
+from tipbench.records.record import Record
+from tipbench.tip.reason import Reason
+from tipbench.verdict.pooling import TIMES, Mean, next_one, pooled
+
+OTHER = {**MACHINE, "cpu": "Intel Xeon", "microarchitecture": "sapphirerapids", "name": "intel-xeon-2c-24g"}
+
+
+def records(gain: float, copy_s: float = 0.02, job_s: float = 0.5, failed: str = "") -> list[Record]:
+    control = tip("control", title="Identical code on both sides", guide=[])
+    copy = info("Copy", tip=control, file="benchmarks/limit.py")
+    job = info("Training", tip=tip("pays", title="Do what pays."), scale="macro", task="training")
+    made = [
+        measured(copy, {"optimized": 0.0}, baseline_s=copy_s),
+        measured(job, {"optimized": gain}, baseline_s=job_s),
+    ]
+    if failed:
+        made[1] = Record(job, "failed", Reason("error.crashed", {}, failed))
+    return made
+
+
+def node(folder: Path, name: str, machine: Mapping[str, Any], of: list[Record], day: int = 1) -> Path:
+    """One finished run of a node of a fleet."""
+    id = f"{random.Random(f'{name} {day}').getrandbits(64):016x}"
+    began = f"2026-03-{day:02}T09:30:00+00:00"
+    file = stored(folder_of(folder, name) / RESULTS, run(of, id=id, started=began, machine=dict(machine)))
+    keep_end(folder, name, End(0))
+    return file
+
+
+def planned(folder: Path, **kinds: list[str]) -> None:
+    folder.mkdir(exist_ok=True)
+    versions = plans.Versions("0.1.0", "any", "any", "any")
+    made = {name: plans.Kind("2 cores", nodes, len(nodes), "tipbench") for name, nodes in kinds.items()}
+    (folder / "plan.toml").write_text(plans.written(plans.Plan(1, "0" * 8, "all", plans.Measure(), versions, made)))
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Path:
+    """Nine nodes of one kind, of which fat3 copies slowly, fat5 has another kernel and gains less, and fat7 fails; and
+    two of another kind, on which the tip costs."""
+    folder = tmp_path / "fleet"
+    fat, thin = [f"fat{number}" for number in range(1, 10)], ["thin1", "thin2"]
+    planned(folder, a=fat, b=thin)
+    for number, name in enumerate(fat):
+        machine = {**MACHINE, "kernel": "6.1.0"} if name == "fat5" else MACHINE
+        copy_s = 0.02 * (1.3 if name == "fat3" else 1 + 0.001 * number)
+        gain = 0.02 if name == "fat5" else 0.3 + 0.002 * number
+        node(folder, name, machine, records(gain, copy_s, 0.5, "segmentation fault" if name == "fat7" else ""))
+    for name in thin:
+        node(folder, name, OTHER, records(-0.2))
+    return folder
+
+
+def test_a_fleet_says_what_pays_where_and_what_differs(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(fleet)]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith("# PyTorch tuning tips on 11 nodes of 2 kinds of machine")
+    assert "| Do what pays. | Training on a CPU | **use it** +31 % | **don't** -18 % |" in page
+    assert "| kernel | **6.18.44** on 8 nodes; **6.1.0** on fat5 |" in page
+    assert "- pays Training has failed on **fat7** alone, of 9:" in page
+    assert "| copying memory | 9 | -0.5 % to +29 % | **fat3** +29 %, suspected;" in page
+    assert f"`tipbench fleet run {fleet} --again fat3`." in page
+    assert "**nodes differ**: kernel 6.1.0" in page
+
+
+def test_a_second_run_confirms_or_clears_a_suspect(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    node(fleet, "fat3", MACHINE, records(0.3, 0.026), day=2)
+    assert main(["compare", str(fleet)]) == 0
+    assert "**fat3** +29 %, in two runs;" in capsys.readouterr().out
+    node(fleet, "fat3", MACHINE, records(0.3, 0.02), day=3)
+    assert main(["compare", str(fleet)]) == 0
+    assert "**fat3** +" not in capsys.readouterr().out
+
+
+def test_no_name_of_a_node_is_published(fleet: Path) -> None:
+    page = markdown(anonymous(compared(fleet)))
+    assert "fat" not in page
+    assert "**node 3 of 9** +29 %, suspected" in page
+
+
+def test_a_fleet_is_published_without_a_name(fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wiki = tmp_path / "wiki.git"
+    git("init", "--quiet", "--bare", "--initial-branch=main", str(wiki))
+    to_wiki = ["publish", "--to", f"git+file://{wiki}", "--flavour", "gitea", str(fleet)]
+    assert main([*to_wiki, "--dry-run"]) == 0
+    sent = capsys.readouterr().out
+    assert "node 3 of 9" in sent
+    assert "fat" not in sent.replace(str(fleet), "")
+    assert main(to_wiki) == 0
+    assert capsys.readouterr().out == "written: Fleet 00000000\n"
+
+
+def test_as_json_everything_is_there(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(fleet), "--format", "json"]) == 0
+    fat, thin = json.loads(capsys.readouterr().out)["kinds"]
+    assert [len(kind["nodes"]) for kind in (fat, thin)] == [9, 2]
+    (gain,) = fat["gains"]
+    assert gain["nodes"] == 8
+    assert gain["next_low"] < gain["low"] < gain["gain"] < gain["high"] < gain["next_high"]
+    assert fat["parts"][0]["slow"] == [{"node": "fat3", "by": pytest.approx(1.294, abs=0.01), "confirmed": False}]
+    assert thin["parts"][0]["smallest"] is None
+
+
+def test_nodes_that_are_not_done_are_left_out_with_a_note(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keep_end(fleet, "fat1", End(2, "torch 1.0 is installed there", refused=True))
+    (fleet / "nodes" / "fat2" / "end.json").write_text("{")
+    next((fleet / "nodes" / "thin1").rglob("*.jsonl")).write_text("")
+    assert main(["compare", str(fleet)]) == 0
+    page = capsys.readouterr().out
+    assert "8 nodes of 2 kinds" in page
+    assert "fat1: not done: torch 1.0 is installed there" in page
+    assert "fat2: not done" in page
+    assert "of thin1 is empty" in page
+    for folder in (fleet / "nodes").iterdir():
+        shutil.rmtree(folder)
+    assert main(["compare", str(fleet)]) == 2
+    assert "no node of" in capsys.readouterr().err
+
+
+def test_a_kind_of_the_plan_that_is_two_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "fleet"
+    planned(folder, a=["n1", "n2", "n3"])
+    for name in ("n1", "n2"):
+        node(folder, name, MACHINE, records(0.3))
+    node(folder, "n3", {**MACHINE, "memory_bytes": MACHINE["memory_bytes"] // 2}, records(0.3))  # type: ignore[operator]
+    assert main(["compare", str(folder)]) == 0
+    page = capsys.readouterr().out
+    assert "Kind a of the plan is 2 kinds of hardware: " in page
+    assert "(n3; memory_bytes 23.5 GiB / 11.8 GiB)" in page
+
+
+def test_runs_of_other_formats_and_of_another_suite(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(fleet), "--format", "csv"]) == 2
+    assert "md, html or json" in capsys.readouterr().err
+    odd = replace(run(records(0.3), id="ab" * 8, started="2026-03-05T09:30:00+00:00"), suite="0.2.0")
+    stored(folder_of(fleet, "fat9") / RESULTS, odd)
+    assert main(["compare", str(fleet)]) == 0
+    assert "fat9 was measured with suite 0.2.0" in capsys.readouterr().out
+
+
+# ---- the statistics ------------------------------------------------------------------------------------
+
+
+def test_one_more_node_lies_within_its_bounds() -> None:
+    """95 of 100 where nodes differ by as much as is assumed, or by 1 %; harness/decisions.md has further cases."""
+    numbers = random.Random(0)
+    for nodes, apart in ((2, 0.01), (5, 0.01), (20, 0.01)):
+        within = 0
+        for _ in range(400):
+            truths = [numbers.gauss(0.2, apart) for _ in range(nodes + 1)]
+            means = [Mean(numbers.gauss(truth, 0.004), 0.004, 5.0) for truth in truths[:-1]]
+            low, high = next_one(means, TIMES)
+            within += low <= truths[-1] <= high
+        assert within >= 0.92 * 400, (nodes, apart, within)
+
+
+def test_the_bounds_of_one_more_node_are_wider_than_those_of_the_mean() -> None:
+    means = [Mean(0.1 + 0.01 * number, 0.004, 5.0) for number in range(6)]
+    low, high = next_one(means, TIMES)
+    inner = pooled(means, TIMES).interval()
+    assert low < inner[0] < inner[1] < high
+
+
+def made_up(nodes: int, deviation: float, seed: int, slow_by: float = 0.0) -> slow.Part:
+    numbers = random.Random(seed)
+    effects = {f"n{number}": numbers.gauss(0.0, deviation) for number in range(nodes)}
+    effects["n0"] += math.log1p(slow_by)
+    return slow.of_effects("copying memory", effects, {name: [] for name in effects})
+
+
+def test_of_kinds_without_a_slow_node_hardly_any_is_accused() -> None:
+    for nodes, most in ((8, 0.04), (20, 0.03), (100, 0.03)):
+        accused = sum(bool(made_up(nodes, 0.02, seed).slow) for seed in range(400))
+        assert accused <= most * 400, (nodes, accused)
+
+
+def test_a_slow_node_is_suspected_and_of_few_nodes_none() -> None:
+    assert [each.node for each in made_up(20, 0.01, 1, slow_by=0.3).slow] == ["n0"]
+    few = made_up(7, 0.01, 1, slow_by=0.3)
+    assert (few.slow, few.smallest) == ((), math.inf)
+    assert made_up(20, 0.0, 1, slow_by=0.02).slow == (), "3 % at least"
