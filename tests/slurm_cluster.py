@@ -1,22 +1,29 @@
-"""A real Slurm on this machine: a controller, four nodes that share its cores, or five hundred without any process."""
+"""A real Slurm on this machine: a controller, four nodes that share its cores, or five hundred without any process.
+
+Nearly all jobs of its tests do not measure: a stand-in for the command on the nodes waits until the test lets it end.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import getpass
+import json
 import os
 import re
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests import servers
+from tipbench.cli import main
 
 TEMPLATES = Path(__file__).parent / "slurm"
 FOUR, FIVE_HUNDRED = "four-nodes.conf.in", "five-hundred-nodes.conf.in"
@@ -41,6 +48,7 @@ class Cluster:
     env: Mapping[str, str]
     daemons: list[subprocess.Popen[bytes]] = field(default_factory=list)
     nodes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    controller: subprocess.Popen[bytes] | None = None
 
     def call(self, *words: str) -> str:
         done = subprocess.run(words, env=self.env, capture_output=True, text=True, check=False)
@@ -55,6 +63,26 @@ class Cluster:
                 return done.stdout
             time.sleep(0.1)
         raise AssertionError(f"{words} never printed {what!r}: {done.stdout}{done.stderr}")
+
+    def queued(self) -> list[str]:
+        """Ids of the jobs in the queue."""
+        return self.call("squeue", "-h", "-o", "%i").split()
+
+    def until_empty(self) -> None:
+        while self.queued():
+            time.sleep(0.1)
+
+    def until_idle(self) -> None:
+        """Until all nodes are, and respond: "idle*" does not."""
+        self.until("idle\n" * len(self.nodes), "sinfo", "-h", "-N", "-p", "low", "-o", "%T")
+
+    def occupy(self, node: str, partition: str) -> str:
+        """Put a job of another person on a node, and return its id."""
+        job = ("sbatch", "--parsable", "-p", partition, "-w", node, "--exclusive", "-o", "/dev/null")
+        return self.call(*job, "--wrap", "sleep 1000").strip()
+
+    def start_node(self, name: str) -> None:
+        self.nodes[name] = self.start("slurmd", "-D", "-N", name, "-f", self.env["SLURM_CONF"])
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         log = (self.folder / "log" / f"{len(self.daemons)}.txt").open("wb")
@@ -88,13 +116,12 @@ def cluster(folder: Path, template: str = FOUR) -> Iterator[Cluster]:
             f"--socket={folder / 'run' / 'munge.sock'}",
             *files,
         )
-        made.start("slurmctld", "-D", "-f", str(conf))
+        made.controller = made.start("slurmctld", "-D", "-f", str(conf))
         names = [line.split()[0].partition("=")[2] for line in text.splitlines() if line.startswith("NodeName=")]
         if template == FOUR:
             for name in names:
-                made.nodes[name] = made.start("slurmd", "-D", "-N", name, "-f", str(conf))
-            while made.call("sinfo", "-h", "-N", "-p", "low", "-t", "idle", "-o", "%N").split() != sorted(names):
-                time.sleep(0.1)
+                made.start_node(name)
+            made.until_idle()
         else:
             made.until("500", "sinfo", "-h", "-o", "%D")
         yield made
@@ -126,3 +153,88 @@ def _children(pid: int) -> list[psutil.Process]:
         return psutil.Process(pid).children(recursive=True)
     except psutil.Error:
         return []
+
+
+STAND_IN = """#!{python}
+# In place of tipbench on a node: notes that it is there, waits until the test lets it go, and ends as the test says.
+import json, os, sys, time
+from pathlib import Path
+folder = Path(sys.argv[3])
+node = os.environ["SLURMD_NODENAME"]
+here = folder / "nodes" / node
+here.mkdir(parents=True, exist_ok=True)
+with (here / "begun.txt").open("a") as begun:
+    begun.write(os.environ["SLURM_JOB_ID"] + " " + os.environ.get("SLURM_RESTART_COUNT", "0") + "\\n")
+while not (folder / ("go." + node)).exists() and not (folder / "go").exists():
+    time.sleep(0.05)
+end = {{"code": 0, "said": "", "refused": False, "job": os.environ["SLURM_JOB_ID"]}}
+(here / "end.json").write_text(json.dumps(end))
+"""
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    need()
+    with cluster(tmp_path_factory.mktemp("slurm")) as made:
+        yield made
+
+
+@pytest.fixture
+def slurm(four: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """Four idle nodes, a1 to a3 alike and b1 another, whose jobs end with the test."""
+    monkeypatch.setenv("SLURM_CONF", four.env["SLURM_CONF"])
+    monkeypatch.setenv("PATH", four.env["PATH"])
+    yield four
+    if ids := four.queued():
+        four.call("scancel", *ids)
+    four.until_empty()
+    four.until_idle()
+
+
+@pytest.fixture
+def fleet(slurm: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A plan of all four nodes, whose command is the stand-in."""
+    folder = tmp_path / "fleet"
+    assert main(["fleet", "plan", str(folder), "--all", "--budget", "5m"]) == 0
+    capsys.readouterr()
+    program = tmp_path / "stand_in"
+    program.write_text(STAND_IN.format(python=sys.executable))
+    program.chmod(0o755)
+    replaced(folder, tipbench=str(program))
+    return folder
+
+
+def replaced(folder: Path, **fields: object) -> None:
+    """Edit fields of every kind of a plan, as a person would."""
+    file = folder / "plan.toml"
+    lines = file.read_text().splitlines()
+    for name, value in fields.items():
+        lines = [f"{name} = {json.dumps(value)}" if line.startswith(f"{name} = ") else line for line in lines]
+    file.write_text("\n".join(lines) + "\n")
+
+
+def begun(folder: Path) -> dict[str, list[str]]:
+    """By node, "JOB RESTARTS" of each time that something began there."""
+    return {file.parent.name: file.read_text().splitlines() for file in sorted((folder / "nodes").glob("*/begun.txt"))}
+
+
+def wait_for(folder: Path, nodes: int) -> None:
+    deadline = time.monotonic() + 60
+    while len(begun(folder)) < nodes:
+        assert time.monotonic() < deadline, f"only {begun(folder)} began"
+        time.sleep(0.1)
+
+
+def ended(folder: Path, slurm: Cluster) -> None:
+    (folder / "go").touch()
+    slurm.until_empty()
+
+
+def real(folder: Path, tmp_path: Path) -> None:
+    """Let a plan measure with tipbench itself: all nodes are this machine, so each has a lock of its own."""
+    program = tmp_path / "here"
+    program.write_text(
+        f'#!/bin/sh\nexport TIPBENCH_LOCK={tmp_path}/lock.$SLURMD_NODENAME\nexec {sys.executable} -m tipbench "$@"\n'
+    )
+    program.chmod(0o755)
+    replaced(folder, tipbench=str(program))

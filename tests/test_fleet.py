@@ -1,106 +1,26 @@
 """`tipbench fleet` on a real Slurm: which nodes are measured, what goes on after whatever ends a job, and what is said.
 
-Nearly all jobs here do not measure: a stand-in for the command on the nodes waits until the test lets it end. The nodes
-share this machine's cores, so nothing is timed.
+The nodes share this machine's cores, so nothing is timed. What goes wrong is tried in `test_fleet_failures.py`.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests import slurm_cluster
-from tests.slurm_cluster import FIVE_HUNDRED, Cluster, cluster
+from tests.slurm_cluster import FIVE_HUNDRED, Cluster, begun, cluster, ended, real, replaced, wait_for
+from tests.slurm_cluster import fleet as fleet  # fixtures
+from tests.slurm_cluster import four as four
+from tests.slurm_cluster import slurm as slurm
 from tipbench.cli import main
 from tipbench.fleet import plan as plans
 from tipbench.fleet import progress
 from tipbench.fleet.slurm import Node, _node
 
 pytestmark = pytest.mark.slow
-
-STAND_IN = """#!{python}
-# In place of tipbench on a node: notes that it is there, waits until the test lets it go, and ends as the test says.
-import json, os, sys, time
-from pathlib import Path
-folder = Path(sys.argv[3])
-node = os.environ["SLURMD_NODENAME"]
-here = folder / "nodes" / node
-here.mkdir(parents=True, exist_ok=True)
-with (here / "begun.txt").open("a") as begun:
-    begun.write(os.environ["SLURM_JOB_ID"] + " " + os.environ.get("SLURM_RESTART_COUNT", "0") + "\\n")
-while not (folder / ("go." + node)).exists() and not (folder / "go").exists():
-    time.sleep(0.05)
-end = {{"code": 0, "said": "", "refused": False, "job": os.environ["SLURM_JOB_ID"]}}
-(here / "end.json").write_text(json.dumps(end))
-"""
-
-
-@pytest.fixture(scope="module")
-def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    slurm_cluster.need()
-    with cluster(tmp_path_factory.mktemp("slurm")) as made:
-        yield made
-
-
-@pytest.fixture
-def slurm(four: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    """Four idle nodes, a1 to a3 alike and b1 another, whose jobs end with the test."""
-    monkeypatch.setenv("SLURM_CONF", four.env["SLURM_CONF"])
-    monkeypatch.setenv("PATH", four.env["PATH"])
-    yield four
-    ids = four.call("squeue", "-h", "-o", "%i").split()
-    if ids:
-        four.call("scancel", *ids)
-    while four.call("squeue", "-h", "-o", "%i").split():
-        time.sleep(0.1)
-    while len(four.call("sinfo", "-h", "-N", "-p", "low", "-t", "idle", "-o", "%N").split()) < 4:
-        time.sleep(0.1)
-
-
-@pytest.fixture
-def fleet(slurm: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    """A plan of all four nodes, whose command is the stand-in."""
-    folder = tmp_path / "fleet"
-    assert main(["fleet", "plan", str(folder), "--all", "--budget", "5m"]) == 0
-    capsys.readouterr()
-    program = tmp_path / "stand_in"
-    program.write_text(STAND_IN.format(python=sys.executable))
-    program.chmod(0o755)
-    replaced(folder, tipbench=str(program))
-    return folder
-
-
-def replaced(folder: Path, **fields: object) -> None:
-    """Edit fields of every kind of a plan, as a person would."""
-    file = folder / "plan.toml"
-    lines = file.read_text().splitlines()
-    for name, value in fields.items():
-        lines = [f"{name} = {json.dumps(value)}" if line.startswith(f"{name} = ") else line for line in lines]
-    file.write_text("\n".join(lines) + "\n")
-
-
-def begun(folder: Path) -> dict[str, list[str]]:
-    """By node, "JOB RESTARTS" of each time that something began there."""
-    return {file.parent.name: file.read_text().splitlines() for file in sorted((folder / "nodes").glob("*/begun.txt"))}
-
-
-def wait_for(folder: Path, nodes: int) -> None:
-    deadline = time.monotonic() + 60
-    while len(begun(folder)) < nodes:
-        assert time.monotonic() < deadline, f"only {begun(folder)} began"
-        time.sleep(0.1)
-
-
-def ended(folder: Path, slurm: Cluster) -> None:
-    (folder / "go").touch()
-    while slurm.call("squeue", "-h", "-o", "%i").split():
-        time.sleep(0.1)
 
 
 def test_a_plan_has_the_kinds_of_machine_and_says_what_they_cost(
@@ -121,7 +41,7 @@ def test_a_plan_has_the_kinds_of_machine_and_says_what_they_cost(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--partition", "fast"], "partition 'fast' has no nodes; there are low, gone, high"),
+        (["--partition", "fast"], "partition 'fast' has no nodes; there are gone, high, low"),
         (["--budget", "2h"], "Take --budget 40m, or another --partition"),
         (["--budget", "0"], "a fleet wants a --budget"),
     ],
@@ -136,7 +56,7 @@ def test_a_plan_that_could_never_run_is_refused(
 
 def test_each_job_gets_a_node_of_its_own_also_where_others_are_busy(slurm: Cluster, fleet: Path) -> None:
     """By constraint alone, three jobs all ran on the one node that was free."""
-    slurm.call("sbatch", "--parsable", "-p", "low", "-w", "a1", "--exclusive", "--wrap", "sleep 1000")
+    slurm.occupy("a1", "low")
     slurm.until("R", "squeue", "-h", "-w", "a1", "-o", "%t")
     assert main(["fleet", "run", str(fleet)]) == 0
     wait_for(fleet, 3)
@@ -160,8 +80,7 @@ def test_what_is_done_or_in_flight_is_not_submitted_again(
     ended(fleet, slurm)
     assert main(["fleet", "run", str(fleet)]) == 0
     assert capsys.readouterr().out.count("submitted job") == 2
-    while slurm.call("squeue", "-h", "-o", "%i").split():
-        time.sleep(0.1)
+    slurm.until_empty()
     assert main(["fleet", "status", str(fleet)]) == 0
     assert "all is done" in capsys.readouterr().out
     assert sorted(begun(fleet)) == ["a1", "a2", "a3", "b1"]
@@ -175,7 +94,7 @@ def test_a_preempted_job_that_slurm_requeues_needs_nobody(
     wait_for(fleet, 2)
     (first,) = set(begun(fleet)) - {"b1"}
     job = begun(fleet)[first][0].split()[0]
-    above = slurm.call("sbatch", "--parsable", "-p", "high", "-w", first, "--exclusive", "--wrap", "sleep 1000").strip()
+    above = slurm.occupy(first, "high")
     slurm.until("PENDING", "squeue", "-h", "-j", job, "-o", "%T")
     slurm.until("RUNNING", "squeue", "-h", "-j", above, "-o", "%T")
     capsys.readouterr()
@@ -196,8 +115,8 @@ def test_a_job_that_preemption_cancels_is_submitted_by_the_next_run(slurm: Clust
     wait_for(fleet, 2)
     (first,) = set(begun(fleet)) - {"b1"}
     job = begun(fleet)[first][0].split()[0]
-    slurm.call("sbatch", "-p", "high", "-w", first, "--exclusive", "--wrap", "sleep 1000")
-    while job in slurm.call("squeue", "-h", "-o", "%i").split():
+    slurm.occupy(first, "high")
+    while job in slurm.queued():
         time.sleep(0.1)
     assert main(["fleet", "run", str(fleet)]) == 0
     wait_for(fleet, 3)
@@ -212,22 +131,20 @@ def test_a_person_s_cancel_and_a_cancelled_fleet_are_gone_on_with(
     slurm.call("scancel", begun(fleet)["b1"][0].split()[0])
     assert main(["fleet", "cancel", str(fleet)]) == 0
     assert "goes on with it" in capsys.readouterr().out
-    while slurm.call("squeue", "-h", "-o", "%i").split():
-        time.sleep(0.1)
+    slurm.until_empty()
     assert main(["fleet", "status", str(fleet)]) == 1
     said = capsys.readouterr().out
     assert said.count("stopped") == 4
     assert "4 nodes missing" in said
     (fleet / "go").touch()
     assert main(["fleet", "run", str(fleet)]) == 0
-    while slurm.call("squeue", "-h", "-o", "%i").split():
-        time.sleep(0.1)
+    slurm.until_empty()
     assert main(["fleet", "status", str(fleet)]) == 0
     assert all(len(times) == 2 for times in begun(fleet).values())
 
 
 def test_a_held_job_says_what_to_type(slurm: Cluster, fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    slurm.call("sbatch", "-p", "low", "-w", "b1", "--exclusive", "--wrap", "sleep 1000")
+    slurm.occupy("b1", "low")
     slurm.until("R", "squeue", "-h", "-w", "b1", "-o", "%t")
     replaced(fleet, want=1)
     assert main(["fleet", "run", str(fleet)]) == 0
@@ -237,29 +154,6 @@ def test_a_held_job_says_what_to_type(slurm: Cluster, fleet: Path, capsys: pytes
     capsys.readouterr()
     assert main(["fleet", "status", str(fleet)]) == 1
     assert f"`scontrol release {job}`" in capsys.readouterr().out
-
-
-def test_a_dead_node_is_left_out_and_another_is_measured(slurm: Cluster, fleet: Path) -> None:
-    replaced(fleet, want=1)
-    assert main(["fleet", "run", str(fleet)]) == 0
-    wait_for(fleet, 2)
-    (first,) = set(begun(fleet)) - {"b1"}
-    job = begun(fleet)[first][0].split()[0]
-    slurm.call("scontrol", "update", f"NodeName={first}", "State=DOWN", "Reason=test")
-    try:
-        slurm.until("PENDING", "squeue", "-h", "-j", job, "-o", "%T")
-        slurm.call("scancel", job)
-        while job in slurm.call("squeue", "-h", "-o", "%i").split():
-            time.sleep(0.1)
-        assert main(["fleet", "run", str(fleet)]) == 0
-        wait_for(fleet, 3)
-        (second,) = set(begun(fleet)) - {"b1", first}
-        assert second != first
-    finally:
-        # Its slurmd may have reported it as idle meanwhile.
-        resume = ("scontrol", "update", f"NodeName={first}", "State=RESUME")
-        subprocess.run(resume, env=slurm.env, capture_output=True, check=False)
-    ended(fleet, slurm)
 
 
 def test_two_cannot_submit_for_one_folder_at_once(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -293,16 +187,6 @@ def test_damaged_files_of_a_fleet(fleet: Path, capsys: pytest.CaptureFixture[str
 # ---- the real thing --------------------------------------------------------------------------------
 
 
-def real(folder: Path, tmp_path: Path) -> None:
-    """Let a plan measure with tipbench itself: all nodes are this machine, so each has a lock of its own."""
-    program = tmp_path / "here"
-    program.write_text(
-        f'#!/bin/sh\nexport TIPBENCH_LOCK={tmp_path}/lock.$SLURMD_NODENAME\nexec {sys.executable} -m tipbench "$@"\n'
-    )
-    program.chmod(0o755)
-    replaced(folder, tipbench=str(program))
-
-
 def test_a_killed_job_resumes_on_its_node_and_a_fleet_is_compared(
     slurm: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -322,12 +206,11 @@ def test_a_killed_job_resumes_on_its_node_and_a_fleet_is_compared(
         time.sleep(0.2)
     (job,) = set(slurm.call("squeue", "-h", "-w", "b1", "-o", "%i").split())
     slurm.call("scancel", "--signal=KILL", "--full", job)
-    while job in slurm.call("squeue", "-h", "-o", "%i").split():
+    while job in slurm.queued():
         time.sleep(0.2)
     assert progress.end_of(folder, "b1") is None
     assert main(["fleet", "run", str(folder)]) == 0
-    while slurm.call("squeue", "-h", "-o", "%i").split():
-        time.sleep(0.5)
+    slurm.until_empty()
     capsys.readouterr()
     assert main(["fleet", "status", str(folder)]) == 0, capsys.readouterr().out
     assert sorted(files) == sorted((folder / "nodes").rglob("*.jsonl")), "the same run went on"
@@ -348,8 +231,7 @@ def test_a_node_with_other_versions_is_refused_once_and_for_all(
         )
     )
     assert main(["fleet", "run", str(folder)]) == 0
-    while slurm.call("squeue", "-h", "-o", "%i").split():
-        time.sleep(0.2)
+    slurm.until_empty()
     capsys.readouterr()
     assert main(["fleet", "status", str(folder)]) == 1
     said = capsys.readouterr().out
@@ -357,8 +239,7 @@ def test_a_node_with_other_versions_is_refused_once_and_for_all(
     assert "and the plan is of torch 1.0" in said
     for left in (1, 1):  # of a there are two nodes more
         assert main(["fleet", "run", str(folder)]) == left
-        while slurm.call("squeue", "-h", "-o", "%i").split():
-            time.sleep(0.2)
+        slurm.until_empty()
     said = capsys.readouterr().err
     assert "kind b: 1 more wanted, and 0 nodes can be tried" in said
 

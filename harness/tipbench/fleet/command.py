@@ -16,12 +16,13 @@ from tipbench import __version__
 from tipbench.errors import UserError
 from tipbench.fleet import plan as plans
 from tipbench.fleet import progress, slurm
+from tipbench.fleet.logs import LOGS, ON
 from tipbench.fleet.plan import FORMAT, JOB, PLAN, SCRIPT, Kind, Measure, Plan, PlanError, Versions
-from tipbench.fleet.progress import LOGS, NODES, Measured
-from tipbench.fleet.slurm import Job, Later, Node
+from tipbench.fleet.progress import NODES
+from tipbench.fleet.slurm import Job, Later, Node, Silent
 from tipbench.machine import describe
 from tipbench.suite.commit import suite_commit
-from tipbench.tip.wording import plural
+from tipbench.tip.wording import lines_of, plural
 
 AGAIN_S = 60.0
 """Between two looks at the queue."""
@@ -29,8 +30,8 @@ AGAIN_S = 60.0
 SILENT = 3
 """Times that Slurm may fail to answer in a row before `--wait` gives up."""
 
-HELD = "JobHeld"
-"""Beginning of Slurm's reasons for a job that a person must release."""
+HELD = "held"
+"""In Slurm's reasons for a job that a person must release: JobHeldUser, "launch failed requeued held"."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,9 @@ def plan(folder: Path, wanted: Wanted) -> int:
     if not wanted.measure.budget_minutes:
         raise PlanError("a fleet wants a --budget, such as 45m: Slurm ends a job at its time limit")
     nodes = _of_partition(slurm.nodes(), wanted.partition)
+    problems = [f"{node.name} ({node.problem})" for node in nodes if node.problem]
+    if len(problems) == len(nodes):
+        raise PlanError(f"no node of partition {nodes[0].partition} can be used now: {', '.join(problems)}")
     about = describe.describe()
     versions = Versions(__version__, suite_commit(), str(about["torch"]), str(about["python"]))
     command = f"{sys.executable} -m tipbench"
@@ -75,13 +79,13 @@ def plan(folder: Path, wanted: Wanted) -> int:
     (folder / LOGS).mkdir(parents=True, exist_ok=True)
     (folder / NODES).mkdir(exist_ok=True)
     script = folder / JOB
-    script.write_text(SCRIPT.format(folder=shlex.quote(str(folder.absolute()))))
+    script.write_text(SCRIPT.format(on=ON, folder=shlex.quote(str(folder.absolute()))))
     file.write_text(plans.written(made))
     print("\n".join([HEADING, *costs]))
     total = sum(kind.want for kind in kinds.values())
     hours = total * wanted.measure.budget_minutes / 60
     print(f"{plural(len(kinds), 'kind')}, {plural(total, 'node')}: {hours:.1f} node-hours")
-    if problems := [f"{node.name} ({node.problem})" for node in nodes if node.problem]:
+    if problems:
         print(f"left out: {', '.join(problems)}")
     print(f"the plan is {file}: edit it, then `tipbench fleet run {folder}` submits it")
     return 0
@@ -98,7 +102,7 @@ def _row(name: str, alike: Sequence[Node], usable: int, want: int, measure: Meas
 
 def _of_partition(nodes: Sequence[Node], partition: str) -> list[Node]:
     """Those of the partition, or of Slurm's default one. Raises PlanError."""
-    names = list(dict.fromkeys(node.partition for node in nodes))
+    names = sorted({node.partition for node in nodes})
     default = next((node.partition for node in nodes if node.is_default), names[0] if len(names) == 1 else "")
     chosen = partition or default
     if not chosen:
@@ -113,58 +117,63 @@ def _of_partition(nodes: Sequence[Node], partition: str) -> list[Node]:
 def run(folder: Path, at_once: int, wait: bool) -> int:
     """Submit what is wanted, less what is done or in flight, up to `at_once` jobs. wait: go on until all is done.
     Returns 0 where all is done or submitted, 1 where something must be done first. Raises UserError."""
-    silent = 0
+    silent, before = 0, list[str]()
     with only_here(folder):
         while True:
             wanted = plans.read(folder)
             try:
-                code = _submit(folder, wanted, at_once)
+                lacking, over = _submit(folder, wanted, at_once)
                 silent = 0
-            except Later as error:
+            except Silent as error:
                 silent += 1
-                print(f"tipbench: {error}: later", file=sys.stderr)
-                if silent >= SILENT:
+                if wait and silent >= SILENT:
                     raise
-                code = 1
+                lacking, over = [f"{error}: later"], False
+            for sentence in lacking:
+                if sentence not in before:
+                    print(f"tipbench: {lines_of(sentence)}", file=sys.stderr)
+            before = lacking
             if not wait:
-                return code
-            jobs = slurm.jobs(progress.job_name(wanted)) if not silent else []
-            nodes = progress.measured(folder, jobs)
-            if not silent and not jobs and not any(_open(wanted, kind, nodes, jobs) for kind in wanted.kind):
+                return int(bool(lacking))
+            if over:
                 return status(folder)
             time.sleep(AGAIN_S)
 
 
-def _open(wanted: Plan, kind: str, nodes: dict[str, Measured], jobs: Sequence[Job]) -> bool:
-    """Whether more of the kind is wanted, and a node is left to try."""
-    tried = {node for node, measured in nodes.items() if measured.state in ("done", "failed", "refused")}
-    return progress.missing(wanted, kind, nodes, jobs) > 0 and bool(set(wanted.kind[kind].nodes) - tried)
-
-
-def _submit(folder: Path, wanted: Plan, at_once: int) -> int:
+def _submit(folder: Path, wanted: Plan, at_once: int) -> tuple[list[str], bool]:
+    """Submit once. Return what keeps the rest from it, in sentences, and whether no more can come: nothing is in flight
+    or can be tried. Raises Silent and UserError."""
     jobs = slurm.jobs(progress.job_name(wanted))
     there = [node for node in slurm.nodes() if node.partition == wanted.partition]
     usable = {node.name for node in there if not node.problem}
     nodes = progress.measured(folder, jobs)
-    left, short = at_once - len(jobs), []
+    (folder / LOGS).mkdir(exist_ok=True)  # without it Slurm ends every job at once, and nothing says why
+    left, lacking, over = at_once - len(jobs), list[str](), not jobs
     for name, kind in wanted.kind.items():
         missing = progress.missing(wanted, name, nodes, jobs)
-        free = [node for node in kind.nodes if node in usable and _may_be_measured(nodes.get(node))]
+        if not missing:
+            continue
+        if why := progress.obstacle(folder, wanted, name, nodes, jobs):
+            lacking.append(f"kind {name}: {why}")
+            continue
+        may_be = progress.to_try(wanted, name, nodes)
+        over = over and not may_be
+        free = [node for node in may_be if node in usable]
         if missing > len(free):
-            short.append(f"kind {name}: {missing} more wanted, and {plural(len(free), 'node')} can be tried")
+            lacking.append(f"kind {name}: {missing} more wanted, and {plural(len(free), 'node')} can be tried")
         # Slurm chooses among the nodes that are not excluded, and takes the one that is free first.
         exclude = ",".join(node.name for node in there if node.name not in free)
         for _ in range(min(missing, len(free), left)):
-            job = slurm.submit(_options(folder, wanted, name, exclude), [str((folder / JOB).absolute()), kind.tipbench])
+            try:
+                job = slurm.submit(
+                    _options(folder, wanted, name, exclude), [str((folder / JOB).absolute()), kind.tipbench]
+                )
+            except Later as error:
+                return [*lacking, f"{error}: later"], False
+            progress.note(folder, job, name)
             print(f"submitted job {job} for a node of kind {name}")
             left -= 1
-    for sentence in short:
-        print(f"tipbench: {sentence}", file=sys.stderr)
-    return int(bool(short))
-
-
-def _may_be_measured(measured: Measured | None) -> bool:
-    return measured is None or measured.state == "stopped"
+    return lacking, over
 
 
 def _options(folder: Path, wanted: Plan, kind: str, exclude: str) -> list[str]:
@@ -200,7 +209,7 @@ def status(folder: Path) -> int:
     try:
         jobs = slurm.jobs(progress.job_name(wanted))
     except slurm.SlurmError as error:
-        print(f"tipbench: {error}; by the folder alone:", file=sys.stderr)
+        print(f"tipbench: {error}; what follows is by the folder alone, and a job may be running:", file=sys.stderr)
         jobs = []
     nodes = progress.measured(folder, jobs)
     lacking = 0
@@ -210,10 +219,12 @@ def status(folder: Path) -> int:
         print(f"kind {name} ({kind.about}): {done} of {plural(kind.want, 'node')} done")
         for node in kind.nodes:
             if measured := nodes.get(node):
-                print(f"  {node}: {measured.state}{f': {measured.said}' if measured.said else ''}")
+                print(f"  {node}: {measured.state}{f': {lines_of(measured.said)}' if measured.said else ''}")
         for job in progress.in_flight(wanted, name, jobs):
             if not job.node:
                 print(f"  job {job.id} waits: {_why(job)}")
+        if why := progress.obstacle(folder, wanted, name, nodes, jobs):
+            print(f"  nothing more is submitted: {why}")
     for node in nodes.keys() - {node for kind in wanted.kind.values() for node in kind.nodes}:
         print(f"  {node}, of no kind: {nodes[node].state}")
     if lacking:
@@ -224,7 +235,7 @@ def status(folder: Path) -> int:
 
 
 def _why(job: Job) -> str:
-    if job.reason.startswith(HELD):
+    if HELD in job.reason.lower():
         return f"held ({job.reason}): `scontrol release {job.id}`"
     return job.reason
 
@@ -235,6 +246,8 @@ def cancel(folder: Path) -> int:
     jobs = slurm.jobs(progress.job_name(wanted))
     if jobs:
         slurm.cancel([job.id for job in jobs])
+        for job in jobs:
+            progress.note(folder, job.id, progress.NO_KIND)
     print(
         f"{plural(len(jobs), 'job')} cancelled; what is stored stays, and `tipbench fleet run {folder}` goes on with it"
     )

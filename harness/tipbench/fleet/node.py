@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -36,18 +37,27 @@ def measure(folder: Path, name: str = "") -> int:
         return end.code
     job = os.environ.get("SLURM_JOB_ID", "")
     if other := _other_versions(plan, node):
-        keep_end(folder, node, End(2, other, refused=True, job=job))
+        _keep(folder, node, End(2, other, refused=True, job=job))
         raise UserError(f"{node}: {other}")
     try:
         code = _measured(folder, node, plan)
     except Busy:
         raise  # by another job that has the node too: it may be measured another time
     except UserError as error:
-        keep_end(folder, node, End(error.exit_code, str(error), job=job))
+        if error.exit_code != 1:  # a run that was cut short, as by a full disk, can be gone on with
+            _keep(folder, node, End(error.exit_code, str(error), job=job))
         raise
     if code in (0, 1):
-        keep_end(folder, node, End(code, job=job))
+        _keep(folder, node, End(code, job=job))
     return code
+
+
+def _keep(folder: Path, node: str, end: End) -> None:
+    """Where the folder takes no more, the log must do: what is printed last is shown by `status`."""
+    try:
+        keep_end(folder, node, end)
+    except OSError as error:
+        print(f"tipbench: how {node} ended could not be stored: {error}", file=sys.stderr)
 
 
 def _measured(folder: Path, node: str, plan: Plan) -> int:

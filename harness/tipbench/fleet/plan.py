@@ -35,6 +35,7 @@ SCRIPT = """\
 #!/bin/sh
 # Slurm starts this on one node, with the command of tipbench there. It goes on where an earlier job on the node ended.
 set -f
+echo "{on}${{SLURMD_NODENAME:-$(uname -n)}}"
 exec $1 fleet node {folder}
 """
 

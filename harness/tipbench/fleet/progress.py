@@ -8,13 +8,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from tipbench.fleet.logs import LOGS, Try, tries
 from tipbench.fleet.plan import Plan
 from tipbench.fleet.slurm import Job
 from tipbench.records.fields import MalformedRecord, converted
 from tipbench.records.json_line import parsed, written
 from tipbench.records.store import RUN_FILES
 
-NODES, RESULTS, END, LOGS = "nodes", "results", "end.json", "logs"
+NODES, RESULTS, END = "nodes", "results", "end.json"
+
+SUBMITTED = "submitted.txt"
+"""A line for each job that was submitted: its id and its kind."""
+
+NO_KIND = "-"
+"""In place of its kind, of a job that `cancel` cancelled."""
+
+TRIES = 3
+"""Jobs that may end on a node without a further result, nodes of a kind that may fail as long as none is done, and jobs
+of it that may vanish, before no more are submitted: a broken node is free at once, and would take them all."""
 
 RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "CONFIGURING")
 
@@ -79,17 +90,28 @@ def measured(folder: Path, jobs: Sequence[Job]) -> dict[str, Measured]:
     """By name, the nodes on which something was begun. jobs: of this fleet, in the queue."""
     at_work = {job.node for job in jobs if job.state in RUNNING and job.node}
     begun = {file.name for file in (folder / NODES).glob("*") if file.is_dir()}
-    return {node: _of_node(folder, node, node in at_work) for node in sorted(begun | at_work)}
+    of_logs = tries(folder)
+    return {
+        node: _of_node(folder, node, node in at_work, of_logs.get(node, []))
+        for node in sorted(begun | at_work | of_logs.keys())
+    }
 
 
-def _of_node(folder: Path, node: str, at_work: bool) -> Measured:
+def _of_node(folder: Path, node: str, at_work: bool, of_logs: Sequence[Try]) -> Measured:
     if end := end_of(folder, node):
         if end.code in (0, 1):
             return Measured(node, "done", "some pair failed" if end.code else "")
         return Measured(node, "refused" if end.refused else "failed", end.said)
     runs = runs_of(folder, node)
-    age = f"last result {(time.time() - runs[-1].stat().st_mtime) / 60:.0f} min ago" if runs else "nothing stored yet"
-    return Measured(node, "running" if at_work else "stopped", age)
+    stored = runs[-1].stat().st_mtime if runs else 0.0
+    age = f"last result {(time.time() - stored) / 60:.0f} min ago" if runs else "nothing stored yet"
+    if at_work:
+        return Measured(node, "running", age)
+    printed = f"; its last job printed: {of_logs[-1].last or 'nothing'}" if of_logs else ""
+    in_vain = sum(one.written > stored and not one.cancelled for one in of_logs)
+    if in_vain >= TRIES:
+        return Measured(node, "failed", f"{in_vain} jobs ended there without a further result{printed}")
+    return Measured(node, "stopped", age + printed)
 
 
 def in_flight(plan: Plan, kind: str, jobs: Sequence[Job]) -> list[Job]:
@@ -105,3 +127,42 @@ def missing(plan: Plan, kind: str, nodes: dict[str, Measured], jobs: Sequence[Jo
     """How many nodes of a kind are wanted, less those that are done or in flight."""
     done = sum(node in nodes and nodes[node].state == "done" for node in plan.kind[kind].nodes)
     return max(0, plan.kind[kind].want - done - len(in_flight(plan, kind, jobs)))
+
+
+def to_try(plan: Plan, kind: str, nodes: dict[str, Measured]) -> list[str]:
+    """Nodes of a kind on which nothing is done, in flight or failed."""
+    return [node for node in plan.kind[kind].nodes if node not in nodes or nodes[node].state == "stopped"]
+
+
+def obstacle(folder: Path, plan: Plan, kind: str, nodes: dict[str, Measured], jobs: Sequence[Job]) -> str:
+    """Why no more of a kind is submitted until a person has done something; empty if more may be."""
+    states = [nodes[node].state for node in plan.kind[kind].nodes if node in nodes]
+    failed = sum(state in ("failed", "refused") for state in states)
+    if failed >= TRIES and "done" not in states:
+        return (
+            f"{failed} of its nodes failed and none is done: mend what `tipbench fleet status {folder}` says of them, "
+            f"then remove their folders in {NODES}, and {LOGS}"
+        )
+    queue = {job.id for job in jobs}
+    vanished = sum(of == kind and job not in queue for job, of in submitted(folder).items())
+    if vanished >= TRIES and not states:
+        return (
+            f"{vanished} jobs are gone and left nothing, not even a log: is {folder} on a file system that the nodes "
+            f"share? If so, remove {folder / SUBMITTED}"
+        )
+    return ""
+
+
+def submitted(folder: Path) -> dict[str, str]:
+    """The kind of each job that was submitted, by its id."""
+    try:
+        lines = (folder / SUBMITTED).read_text(errors="replace").splitlines()
+    except OSError:
+        return {}
+    return {words[0]: words[1] for words in map(str.split, lines) if len(words) == 2}
+
+
+def note(folder: Path, job: str, kind: str) -> None:
+    """Keep the kind of a job; the last word counts. Raises OSError."""
+    with (folder / SUBMITTED).open("a") as file:
+        file.write(f"{job} {kind}\n")

@@ -6,6 +6,7 @@ Their `-h -o` formats have stayed as they are for years, which their JSON has no
 from __future__ import annotations
 
 import getpass
+import os
 import re
 import subprocess
 from collections.abc import Sequence
@@ -19,8 +20,18 @@ CALL_S = 60.0
 NODES = "%N|%P|%T|%c|%X:%Y:%Z|%m|%l|%G|%f"
 JOBS = "%i|%j|%T|%N|%r"
 
-LATER = re.compile(r"limit|MaxSubmit|MaxJob|temporarily|socket timed out|try again", re.IGNORECASE)
-"""What `sbatch` says where the same submission may be accepted another time."""
+LATER = re.compile(
+    r"^(?!.*PerJobLimit).*(submit limit|SubmitJob|JobLimit|MaxJob|GrpJob|temporarily|try again|inactive or drain)",
+    re.IGNORECASE,
+)
+"""What `sbatch` says where the same submission may be accepted another time: not of a job above a limit of time or
+memory."""
+
+SILENT = re.compile(r"timed out|unable to contact|zero bytes|unexpected message|standby|connection", re.IGNORECASE)
+"""What any command says where the controller is down, or too busy to answer."""
+
+OF_ANOTHER_JOB = re.compile(r"(SLURM_(?!CONF$|CLUSTERS$)|SQUEUE_|SINFO_|SCANCEL_)")
+"""Variables that change what a command lists or asks, or are of the job in which it is typed, and are none of ours."""
 
 UNUSABLE = ("down", "drain", "fail", "maint", "reserved", "unknown", "inval", "error", "no_respond")
 """Beginnings of the states of nodes on which nothing can be started."""
@@ -35,6 +46,10 @@ class SlurmError(UserError):
 
 class Later(SlurmError):
     """A submission was refused that may be accepted another time."""
+
+
+class Silent(SlurmError):
+    """The controller does not answer. What was submitted meanwhile may be in the queue all the same."""
 
 
 @dataclass(frozen=True)
@@ -87,42 +102,53 @@ class Job:
 
 
 def nodes() -> list[Node]:
-    """A node of two partitions is listed twice. Raises SlurmError."""
+    """A node of two partitions is listed twice. Raises Silent and SlurmError."""
     return [_node(line) for line in _call(["sinfo", "-h", "-N", "-o", NODES]).splitlines() if line.strip()]
 
 
 def jobs(prefix: str) -> list[Job]:
-    """This user's jobs whose name begins so. Raises SlurmError."""
+    """This user's jobs whose name begins so. Raises Silent and SlurmError."""
     lines = _call(["squeue", "-h", "-u", getpass.getuser(), "-o", JOBS]).splitlines()
     listed = [Job(*line.split("|", 4)) for line in lines if line.count("|") >= 4]
     return [job for job in listed if job.name.startswith(prefix)]
 
 
 def submit(options: Sequence[str], script: Sequence[str]) -> str:
-    """Submit a script with its arguments and return the job's id. Raises Later and SlurmError."""
-    return _call(["sbatch", "--parsable", *options, *script]).strip().partition(";")[0]
+    """Submit a script with its arguments and return the job's id. Raises Later, Silent and SlurmError."""
+    printed = _call(["sbatch", "--parsable", *options, *script]).split()  # the site's own words may come first
+    return printed[-1].partition(";")[0] if printed else ""
 
 
 def cancel(ids: Sequence[str]) -> None:
-    """Raises SlurmError."""
+    """Raises Silent and SlurmError."""
     _call(["scancel", *ids])
 
 
 def _call(words: Sequence[str]) -> str:
-    """What a command prints. Raises Later and SlurmError."""
+    """What a command prints. Raises Later, Silent and SlurmError."""
+    environment = {name: value for name, value in os.environ.items() if not OF_ANOTHER_JOB.match(name)}
     try:
-        done = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=CALL_S, check=False)
+        done = subprocess.run(
+            words, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=CALL_S, check=False
+        )
     except FileNotFoundError:
         raise SlurmError(
             f"there is no `{words[0]}` here: a fleet is started where Slurm's commands are, such as a login node; "
             "without Slurm, start `tipbench fleet node DIR` on each machine"
         ) from None
-    except subprocess.TimeoutExpired:
-        raise Later(f"`{words[0]}` did not answer within {CALL_S:.0f} s") from None
+    except subprocess.TimeoutExpired as error:
+        said = _sentence(error.stderr)
+        slow = f"`{words[0]}` did not end within {CALL_S:.0f} s{said and f': {said}'}"
+        raise (Later if LATER.search(said) else Silent)(slow) from None
     if done.returncode == 0:
-        return done.stdout
-    said = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
-    raise (Later if LATER.search(said) else SlurmError)(f"`{words[0]}`: {said}")
+        return done.stdout.decode(errors="replace")
+    said = _sentence(done.stderr) or f"exit code {done.returncode}"
+    why = Silent if SILENT.search(said) else Later if LATER.search(said) else SlurmError
+    raise why(f"`{words[0]}`: {said}")
+
+
+def _sentence(printed: bytes | None) -> str:
+    return " ".join((printed or b"").decode(errors="replace").split())
 
 
 def _node(line: str) -> Node:

@@ -1,0 +1,429 @@
+"""`tipbench fleet` on a real Slurm where something goes wrong: what is said and kept, and what the next call does."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests import slurm_cluster
+from tests.slurm_cluster import FIVE_HUNDRED, TEMPLATES, Cluster, begun, cluster, ended, real, replaced, wait_for
+from tests.slurm_cluster import fleet as fleet  # fixtures
+from tests.slurm_cluster import four as four
+from tests.slurm_cluster import slurm as slurm
+from tipbench.cli import main
+from tipbench.fleet import command, progress
+from tipbench.fleet import slurm as commands
+from tipbench.fleet.slurm import Job, Node
+
+pytestmark = pytest.mark.slow
+
+REFUSALS = TEMPLATES / "sbatch-22.05.txt"
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No minutes between two looks at the queue."""
+    monkeypatch.setattr(command, "AGAIN_S", 0.2)
+
+
+# ---- the scheduler ------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def silent(slurm: Cluster) -> Iterator[None]:
+    assert slurm.controller
+    slurm.controller.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        slurm.controller.send_signal(signal.SIGCONT)
+
+
+def test_a_silent_controller(
+    slurm: Cluster, fleet: Path, hasty: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fleet", "run", str(fleet), "--at-once", "1"]) == 0
+    wait_for(fleet, 1)
+    (node,) = begun(fleet)
+    capsys.readouterr()
+    with silent(slurm):
+        assert main(["fleet", "status", str(fleet)]) == 1
+        printed = capsys.readouterr()
+        assert "`squeue`: slurm_load_jobs error: Socket timed out" in printed.err, "by itself, after 10 s"
+        assert f"{node}: stopped: nothing stored yet" in printed.out, "by the folder alone"
+        monkeypatch.setattr(commands, "CALL_S", 1.0)
+        assert main(["fleet", "run", str(fleet)]) == 1
+        assert capsys.readouterr().err == "tipbench: `squeue` did not end within 1 s: later\n"
+        assert main(["fleet", "run", str(fleet), "--wait"]) == 2
+        assert main(["fleet", "cancel", str(fleet)]) == 2
+        assert "`squeue` did not end within 1 s" in capsys.readouterr().err
+    monkeypatch.undo()
+    monkeypatch.setenv("SLURM_CONF", slurm.env["SLURM_CONF"])
+    monkeypatch.setenv("PATH", slurm.env["PATH"])
+    assert main(["fleet", "run", str(fleet)]) == 0
+    wait_for(fleet, 4)
+    assert all(len(times) == 1 for times in begun(fleet).values())
+
+
+def test_what_sbatch_submitted_although_it_did_not_say_so_is_not_submitted_again(
+    slurm: Cluster, fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A controller that stops answering within the call: the job is in the queue all the same when it goes on."""
+    assert slurm.controller
+    in_front = tmp_path / "bin"
+    in_front.mkdir()
+    program = in_front / "sbatch"
+    program.write_text(f'#!/bin/sh\nkill -STOP {slurm.controller.pid}\nexec {shutil.which("sbatch")} "$@"\n')
+    program.chmod(0o755)
+    replaced(fleet, want=1)
+    with monkeypatch.context() as patch, silent(slurm):
+        slurm.controller.send_signal(signal.SIGCONT)
+        patch.setenv("PATH", f"{in_front}:{os.environ['PATH']}")
+        patch.setattr(commands, "CALL_S", 3.0)
+        assert main(["fleet", "run", str(fleet)]) == 1
+        assert "`sbatch` did not end within 3 s: later" in capsys.readouterr().err
+    wait_for(fleet, 1)
+    assert main(["fleet", "run", str(fleet)]) == 0
+    assert capsys.readouterr().out.count("submitted job") == 1
+    wait_for(fleet, 2)
+    assert len(slurm.queued()) == 2
+
+
+def test_a_full_queue_is_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`sbatch` itself sleeps and tries again for minutes. MaxJobCount is 6 here, and a controller counts one less."""
+    slurm_cluster.need()
+    with cluster(tmp_path / "slurm", FIVE_HUNDRED) as slurm:
+        monkeypatch.setenv("SLURM_CONF", slurm.env["SLURM_CONF"])
+        monkeypatch.setenv("PATH", slurm.env["PATH"])
+        monkeypatch.setattr(commands, "CALL_S", 3.0)
+        folder = tmp_path / "fleet"
+        assert main(["fleet", "plan", str(folder)]) == 0
+        for expected in (5, 0):
+            capsys.readouterr()
+            assert main(["fleet", "run", str(folder)]) == 1
+            printed = capsys.readouterr()
+            assert printed.out.count("submitted job") == expected
+            assert printed.err.count("\n") == 1
+            assert "Slurm temporarily unable to accept job, sleeping and retrying: later" in printed.err
+            assert len(slurm.queued()) == 5
+        assert main(["fleet", "status", str(folder)]) == 1
+        assert capsys.readouterr().out.count("waits") + len(slurm.call("squeue", "-h", "-o", "%N").split()) == 5
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ("--mem=999999999", "Memory specification can not be satisfied"),
+        ("--constraint=absent", "Invalid feature specification"),
+        ("--time=1:60:", "Invalid --time specification"),
+    ],
+)
+def test_a_refusal_is_quoted_and_hides_nothing(
+    slurm: Cluster, fleet: Path, capsys: pytest.CaptureFixture[str], option: str, sentence: str
+) -> None:
+    file = fleet / "plan.toml"
+    before, here, after = file.read_text().rpartition('"--mem=0"')
+    file.write_text(f"{before}{here}, {json.dumps(option)}{after}")  # of kind b
+    replaced(fleet, want=1)
+    assert main(["fleet", "run", str(fleet)]) == 2
+    printed = capsys.readouterr()
+    assert "for a node of kind a" in printed.out
+    assert sentence in printed.err
+    assert "later" not in printed.err
+    assert len(slurm.queued()) == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "sentence"),
+    [("INACTIVE", 1, "Required partition not available (inactive or drain): later"), ("DOWN", 0, "PartitionDown")],
+)
+def test_a_partition_that_is_not_up(
+    slurm: Cluster, fleet: Path, capsys: pytest.CaptureFixture[str], state: str, code: int, sentence: str
+) -> None:
+    slurm.call("scontrol", "update", "PartitionName=low", f"State={state}")
+    try:
+        assert main(["fleet", "run", str(fleet)]) == code
+        assert main(["fleet", "status", str(fleet)]) == 1
+        printed = capsys.readouterr()
+        assert sentence in printed.err + printed.out
+    finally:
+        slurm.call("scontrol", "update", "PartitionName=low", "State=UP")
+    assert main(["fleet", "run", str(fleet)]) == 0
+    wait_for(fleet, 4)
+
+
+def test_no_node_can_be_used(slurm: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = ("fleet", "plan", str(tmp_path / "fleet"))
+    slurm.call("scontrol", "create", "PartitionName=empty")
+    try:
+        assert main([*plan, "--partition", "empty"]) == 2
+    finally:
+        slurm.call("scontrol", "delete", "PartitionName=empty")
+    assert "partition 'empty' has no nodes; there are gone, high, low" in capsys.readouterr().err
+    slurm.call("scontrol", "update", "NodeName=a[1-3],b1", "State=DRAIN", "Reason=test")
+    try:
+        assert main([*plan]) == 2
+    finally:
+        slurm.call("scontrol", "update", "NodeName=a[1-3],b1", "State=RESUME")
+    assert "no node of partition low can be used now: a1 (drained), a2 (drained)" in capsys.readouterr().err
+
+
+def test_a_fleet_is_started_from_within_a_job(
+    slurm: Cluster, fleet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Variables of that job, and a person's own for `squeue`, change nothing."""
+    for name, value in (
+        ("SLURM_RESTART_COUNT", "7"),
+        ("SLURM_CPU_BIND", "quiet,mask_cpu:0x1"),
+        ("SLURM_MEM_PER_CPU", "1"),
+        ("SLURMD_NODENAME", "a9"),
+        ("SQUEUE_PARTITION", "high"),
+        ("SQUEUE_STATES", "COMPLETED"),
+        ("SINFO_PARTITION", "absent"),
+    ):
+        monkeypatch.setenv(name, value)
+    assert main(["fleet", "run", str(fleet)]) == 0
+    wait_for(fleet, 4)
+    assert all(times[0].endswith(" 0") for times in begun(fleet).values())
+    capsys.readouterr()
+    assert main(["fleet", "run", str(fleet)]) == 0
+    assert capsys.readouterr().out == ""
+    assert main(["fleet", "cancel", str(fleet)]) == 0
+    assert "4 jobs cancelled" in capsys.readouterr().out
+
+
+# ---- the nodes --------------------------------------------------------------------------------------
+
+
+def test_a_node_dies(slurm: Cluster, fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    replaced(fleet, want=1)
+    assert main(["fleet", "run", str(fleet)]) == 0
+    wait_for(fleet, 2)
+    (first,) = set(begun(fleet)) - {"b1"}
+    job = begun(fleet)[first][0].split()[0]
+    daemon = slurm.nodes[first]
+    (step,) = [process for process in psutil.process_iter() if f"slurmstepd: [{job}." in " ".join(process.cmdline())]
+    of_job = step.children(recursive=True)
+    try:
+        step.kill()
+        daemon.kill()
+        daemon.wait()
+        slurm.until("down", "sinfo", "-h", "-n", first, "-o", "%T")
+        slurm.until("PENDING", "squeue", "-h", "-j", job, "-o", "%T")
+        capsys.readouterr()
+        assert main(["fleet", "status", str(fleet)]) == 1
+        assert f"{first}: stopped: nothing stored yet" in capsys.readouterr().out
+        slurm.call("scontrol", "update", f"JobId={job}", "StartTime=now")
+        wait_for(fleet, 3)
+        (second,) = set(begun(fleet)) - {"b1", first}
+        assert begun(fleet)[second] == [f"{job} 1"], "Slurm's own requeue, on another node"
+        replaced(fleet, want=3)
+        capsys.readouterr()
+        assert main(["fleet", "run", str(fleet)]) == 1
+        assert "kind a: 2 more wanted, and 1 node can be tried" in capsys.readouterr().err
+        wait_for(fleet, 4)
+        assert len(begun(fleet)[first]) == 1
+    finally:
+        for process in of_job:  # it outlives its slurmd
+            process.kill()
+        slurm.start_node(first)
+        slurm.until("idle", "sinfo", "-h", "-n", first, "-o", "%T")
+    assert main(["fleet", "run", str(fleet), "--at-once", "20"]) == 1, "of b there is one alone"
+    ended(fleet, slurm)
+    assert {node: measured.state for node, measured in progress.measured(fleet, []).items()} == dict.fromkeys(
+        ("a1", "a2", "a3", "b1"), "done"
+    )
+
+
+def test_a_job_at_its_time_limit(slurm: Cluster, fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    replaced(fleet, want=1, nodes=["b1"])
+    assert main(["fleet", "run", str(fleet), "--at-once", "1"]) == 0
+    wait_for(fleet, 1)
+    (job,) = slurm.queued()
+    slurm.call("scontrol", "update", f"JobId={job}", "EndTime=now")
+    slurm.until_empty()
+    capsys.readouterr()
+    assert main(["fleet", "status", str(fleet)]) == 1
+    printed = capsys.readouterr().out
+    assert "b1: stopped: nothing stored yet; its last job printed: " in printed
+    assert "DUE TO TIME LIMIT" in printed
+    (fleet / "go").touch()
+    assert main(["fleet", "run", str(fleet), "--at-once", "1"]) == 0
+    slurm.until_empty()
+    assert main(["fleet", "status", str(fleet)]) == 0
+
+
+def test_a_full_disk(slurm: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """How it ended does not fit either: the log says it. With room, the run goes on where it was."""
+    folder = tmp_path / "fleet"
+    names = ["control.Pointwise", "control.SmallOperations"]
+    plan = ["fleet", "plan", str(folder), "--budget", "1m", "--profile", "quick", "--per-kind", "1", "--names", *names]
+    assert main(plan) == 0
+    real(folder, tmp_path)
+    replaced(folder, nodes=["b1"])
+    disk = folder / "nodes" / "b1"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(disk)], capture_output=True).returncode:
+        pytest.skip("file systems cannot be mounted here")
+    try:
+        assert main(["fleet", "run", str(folder), "--at-once", "1"]) == 0
+        slurm.until_empty()
+        capsys.readouterr()
+        assert main(["fleet", "status", str(folder)]) == 1
+        printed = capsys.readouterr().out
+        assert "b1: stopped: last result" in printed
+        assert "the disk is full" in printed
+        (before,) = progress.runs_of(folder, "b1")
+        assert progress.end_of(folder, "b1") is None
+        subprocess.run(["mount", "-o", "remount,size=4m", str(disk)], check=True)
+        assert main(["fleet", "run", str(folder), "--at-once", "1"]) == 0
+        slurm.until_empty()
+        assert main(["fleet", "status", str(folder)]) == 0
+        assert progress.runs_of(folder, "b1") == [before]
+    finally:
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+# ---- jobs that end at once --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("program", "options", "sentence"),
+    [
+        ("/no/such", [], "/no/such: not found"),
+        ("false", [], "its last job printed: nothing"),
+        ("false", ["--output=/no/such/folder/%j.txt"], "left nothing, not even a log"),
+    ],
+)
+def test_jobs_that_end_at_once_are_not_submitted_for_ever(
+    slurm: Cluster,
+    fleet: Path,
+    hasty: None,
+    capsys: pytest.CaptureFixture[str],
+    program: str,
+    options: list[str],
+    sentence: str,
+) -> None:
+    """A command that is not on the nodes, one that fails, and a folder that is not shared."""
+    plan = (fleet / "plan.toml").read_text()
+    replaced(fleet, tipbench=program, sbatch=options, want=1, nodes=["a1", "a2", "a3"])
+    shutil.rmtree(fleet / "logs")  # Slurm makes no folder
+    assert main(["fleet", "run", str(fleet), "--wait"]) == 1
+    printed = capsys.readouterr()
+    assert sentence in printed.out
+    assert "nothing more is submitted: " in printed.out
+    assert 0 < printed.out.count("submitted job") <= 2 * progress.TRIES**2
+    assert main(["fleet", "run", str(fleet)]) == 1
+    printed = capsys.readouterr()
+    assert "submitted job" not in printed.out
+    assert str(fleet) in printed.err, "what to remove"
+    (fleet / "plan.toml").write_text(plan)
+    shutil.rmtree(fleet / "logs")
+    (fleet / "submitted.txt").unlink()
+    assert main(["fleet", "run", str(fleet)]) == 0
+    wait_for(fleet, 4)
+
+
+def test_a_broken_node_does_not_take_all_jobs(
+    slurm: Cluster, fleet: Path, tmp_path: Path, hasty: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is free at once, so Slurm chooses it again and again."""
+    program = tmp_path / "stand_in"
+    broken = 'if os.environ["SLURMD_NODENAME"] == "a1": sys.exit("no torch here")\n'
+    program.write_text(program.read_text().replace("folder =", f"{broken}folder ="))
+    replaced(fleet, want=1)
+    (fleet / "go").touch()
+    assert main(["fleet", "run", str(fleet), "--wait"]) == 0
+    printed = capsys.readouterr().out
+    assert "a1: failed: 3 jobs ended there without a further result; its last job printed: no torch here" in printed
+    assert "all is done" in printed
+
+
+def test_nodes_of_two_kinds_and_of_none(slurm: Cluster, fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As after a hand's slip in the plan, or where Slurm has lost nodes since."""
+    file = fleet / "plan.toml"
+    plan = file.read_text().replace('["a1", "a2", "a3"]', '["a1", "b1"]').replace('["b1"]', '["b1", "lost7"]')
+    file.write_text(plan)
+    replaced(fleet, want=2)
+    (fleet / "go").touch()
+    assert main(["fleet", "run", str(fleet)]) == 1
+    assert "kind b: 2 more wanted, and 1 node can be tried" in capsys.readouterr().err
+    slurm.until_empty()
+    assert main(["fleet", "run", str(fleet)]) == 1
+    assert set(begun(fleet)) <= {"a1", "b1"}
+    slurm.until_empty()
+    capsys.readouterr()
+    assert main(["fleet", "status", str(fleet)]) == 1
+    assert "1 of 2 nodes done" in capsys.readouterr().out
+
+
+# ---- what Slurm prints ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("line", [text for text in REFUSALS.read_text().splitlines()[2:] if text])
+def test_texts_of_sbatch(line: str) -> None:
+    meaning, _, text = line.partition(": ")
+    kinds = {"later": commands.Later, "silent": commands.Silent, "refused": commands.SlurmError}
+    with pytest.raises(commands.SlurmError) as refusal:
+        commands._call(["sh", "-c", 'echo "$1" >&2; exit 1', "sh", text])
+    assert type(refusal.value) is kinds[meaning]
+    assert text in str(refusal.value)
+
+
+def listed(monkeypatch: pytest.MonkeyPatch, folder: Path, version: str) -> tuple[list[Node], list[Job]]:
+    """What is read of stored outputs."""
+    for name in ("sinfo", "squeue"):
+        program = folder / name
+        program.write_text(f"#!/bin/sh\nsed 1d {TEMPLATES / f'{name}-{version}.txt'}\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return commands.nodes(), commands.jobs("tipbench-")
+
+
+def test_lists_of_slurm_22_05(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Printed by it."""
+    nodes, jobs = listed(monkeypatch, tmp_path, "22.05")
+    assert [(node.name, node.is_default, node.problem) for node in nodes if node.partition == "low"] == [
+        ("a1", True, ""),
+        ("a2", True, ""),
+        ("a3", True, "drained"),
+        ("b1", True, "maintenance"),
+    ]
+    assert {(node.limit_minutes, node.cards, node.gres) for node in nodes} == {(60.0, 0, "")}
+    assert {job.id: job.node or job.reason for job in jobs} == {
+        "1": "a1",
+        "8": "a2",
+        "2": "Resources",
+        "5": "BeginTime",
+        "6": "ReqNodeNotAvail, UnavailableNodes:a3",
+        "7": "PartitionTimeLimit",
+        "3": "JobHeldUser",
+    }
+
+
+def test_lists_of_slurm_24_11(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written after its documentation: it was never tried."""
+    nodes, jobs = listed(monkeypatch, tmp_path, "24.11")
+    assert {node.name: node.problem for node in nodes if node.problem} == {
+        "g003": "not responding",
+        "g004": "maintenance",
+        "g008": "waits for its reboot",
+        "g009": "reboots",
+        "g010": "reserved",
+        "g015": "inval",
+    }
+    assert [node.cards for node in nodes[:6]] == [8, 8, 8, 8, 8, 6]
+    assert nodes[5].gres == "gpu:a100:4,gpu:a100_3g.40gb:2,nvme:1"
+    assert [job.id for job in jobs if "scontrol release" in command._why(job)] == ["817", "818"]
+    assert {job.node for job in jobs if job.state in progress.RUNNING} == {"g001", "g002"}
