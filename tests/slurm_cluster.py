@@ -163,6 +163,7 @@ folder = Path(sys.argv[3])
 node = os.environ["SLURMD_NODENAME"]
 here = folder / "nodes" / node
 here.mkdir(parents=True, exist_ok=True)
+(here / "pid.txt").write_text(str(os.getpid()))
 with (here / "begun.txt").open("a") as begun:
     begun.write(os.environ["SLURM_JOB_ID"] + " " + os.environ.get("SLURM_RESTART_COUNT", "0") + "\\n")
 while not (folder / ("go." + node)).exists() and not (folder / "go").exists():

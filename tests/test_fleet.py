@@ -156,11 +156,13 @@ def test_a_held_job_says_what_to_type(slurm: Cluster, fleet: Path, capsys: pytes
     assert f"`scontrol release {job}`" in capsys.readouterr().out
 
 
-def test_two_cannot_submit_for_one_folder_at_once(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("action", ["run", "cancel"])
+def test_two_cannot_submit_for_one_folder_at_once(fleet: Path, capsys: pytest.CaptureFixture[str], action: str) -> None:
+    """Nor would a cancelled job stay so while another submits."""
     from tipbench.fleet.command import only_here
 
     with only_here(fleet):
-        assert main(["fleet", "run", str(fleet)]) == 2
+        assert main(["fleet", action, str(fleet)]) == 2
     assert "is submitting: wait for its end" in capsys.readouterr().err
 
 

@@ -213,8 +213,10 @@ def test_a_node_dies(slurm: Cluster, fleet: Path, capsys: pytest.CaptureFixture[
     (first,) = set(begun(fleet)) - {"b1"}
     job = begun(fleet)[first][0].split()[0]
     daemon = slurm.nodes[first]
-    (step,) = [process for process in psutil.process_iter() if f"slurmstepd: [{job}." in " ".join(process.cmdline())]
-    of_job = step.children(recursive=True)
+    of_job = psutil.Process(int((fleet / "nodes" / first / "pid.txt").read_text()))
+    step = of_job.parent()
+    assert step
+    assert step.name() == "slurmstepd"
     try:
         step.kill()
         daemon.kill()
@@ -235,8 +237,7 @@ def test_a_node_dies(slurm: Cluster, fleet: Path, capsys: pytest.CaptureFixture[
         wait_for(fleet, 4)
         assert len(begun(fleet)[first]) == 1
     finally:
-        for process in of_job:  # it outlives its slurmd
-            process.kill()
+        of_job.kill()  # it outlives its slurmd
         slurm.start_node(first)
         slurm.until("idle", "sinfo", "-h", "-n", first, "-o", "%T")
     assert main(["fleet", "run", str(fleet), "--at-once", "20"]) == 1, "of b there is one alone"
@@ -274,7 +275,7 @@ def test_a_full_disk(slurm: Cluster, tmp_path: Path, capsys: pytest.CaptureFixtu
     replaced(folder, nodes=["b1"])
     disk = folder / "nodes" / "b1"
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(disk)], capture_output=True).returncode:
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", str(disk)], capture_output=True).returncode:
         pytest.skip("file systems cannot be mounted here")
     try:
         assert main(["fleet", "run", str(folder), "--at-once", "1"]) == 0
@@ -368,6 +369,15 @@ def test_nodes_of_two_kinds_and_of_none(slurm: Cluster, fleet: Path, capsys: pyt
     assert "1 of 2 nodes done" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("action", ["plan", "run", "status", "cancel"])
+def test_a_folder_that_cannot_be_there(
+    slurm: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str], action: str
+) -> None:
+    (tmp_path / "file").touch()
+    assert main(["fleet", action, str(tmp_path / "file" / "fleet")]) == 2
+    assert f"{tmp_path}/file/fleet" in capsys.readouterr().err
+
+
 # ---- what Slurm prints ------------------------------------------------------------------------------
 
 
@@ -379,6 +389,14 @@ def test_texts_of_sbatch(line: str) -> None:
         commands._call(["sh", "-c", 'echo "$1" >&2; exit 1', "sh", text])
     assert type(refusal.value) is kinds[meaning]
     assert text in str(refusal.value)
+
+
+def test_what_a_site_prints_before_the_id_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "sbatch"
+    program.write_text("#!/bin/sh\necho 'Welcome to the cluster'\necho '12;east'\necho 'no account given' >&2\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert commands.submit([], ["job.sh"]) == "12"
 
 
 def listed(monkeypatch: pytest.MonkeyPatch, folder: Path, version: str) -> tuple[list[Node], list[Job]]:

@@ -76,11 +76,12 @@ def plan(folder: Path, wanted: Wanted) -> int:
             f"{nodes[0].limit_minutes:.0f}: a job above that waits for ever. Take "
             f"{f'--budget {fits}m, or ' if fits > 0 else ''}another --partition"
         )
-    (folder / LOGS).mkdir(parents=True, exist_ok=True)
-    (folder / NODES).mkdir(exist_ok=True)
-    script = folder / JOB
-    script.write_text(SCRIPT.format(on=ON, folder=shlex.quote(str(folder.absolute()))))
-    file.write_text(plans.written(made))
+    with _written(folder):
+        (folder / LOGS).mkdir(parents=True, exist_ok=True)
+        (folder / NODES).mkdir(exist_ok=True)
+        script = folder / JOB
+        script.write_text(SCRIPT.format(on=ON, folder=shlex.quote(str(folder.absolute()))))
+        file.write_text(plans.written(made))
     print("\n".join([HEADING, *costs]))
     total = sum(kind.want for kind in kinds.values())
     hours = total * wanted.measure.budget_minutes / 60
@@ -147,7 +148,6 @@ def _submit(folder: Path, wanted: Plan, at_once: int) -> tuple[list[str], bool]:
     there = [node for node in slurm.nodes() if node.partition == wanted.partition]
     usable = {node.name for node in there if not node.problem}
     nodes = progress.measured(folder, jobs)
-    (folder / LOGS).mkdir(exist_ok=True)  # without it Slurm ends every job at once, and nothing says why
     left, lacking, over = at_once - len(jobs), list[str](), not jobs
     for name, kind in wanted.kind.items():
         missing = progress.missing(wanted, name, nodes, jobs)
@@ -193,13 +193,27 @@ def _options(folder: Path, wanted: Plan, kind: str, exclude: str) -> list[str]:
 @contextmanager
 def only_here(folder: Path) -> Iterator[None]:
     """Keep two from submitting for one folder at a time. Raises UserError."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("a") as lock:
+    plans.read(folder)
+    with _written(folder):
+        lock = (folder / "lock").open("a")
+        (folder / LOGS).mkdir(exist_ok=True)  # without it Slurm ends every job at once, and nothing says why
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UserError(f"another `tipbench fleet run {folder}` is submitting: wait for its end") from None
+            raise UserError(
+                f"another `tipbench fleet run {folder}` is submitting: wait for its end, or end it"
+            ) from None
         yield
+
+
+@contextmanager
+def _written(folder: Path) -> Iterator[None]:
+    """Raises UserError where the folder of a fleet takes nothing."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{folder} cannot be written: {error}") from None
 
 
 def status(folder: Path) -> int:
@@ -242,10 +256,10 @@ def _why(job: Job) -> str:
 
 def cancel(folder: Path) -> int:
     """Cancel what is in flight. Raises UserError."""
-    wanted = plans.read(folder)
-    jobs = slurm.jobs(progress.job_name(wanted))
-    if jobs:
-        slurm.cancel([job.id for job in jobs])
+    with only_here(folder):
+        jobs = slurm.jobs(progress.job_name(plans.read(folder)))
+        if jobs:
+            slurm.cancel([job.id for job in jobs])
         for job in jobs:
             progress.note(folder, job.id, progress.NO_KIND)
     print(

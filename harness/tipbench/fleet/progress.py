@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -163,6 +164,6 @@ def submitted(folder: Path) -> dict[str, str]:
 
 
 def note(folder: Path, job: str, kind: str) -> None:
-    """Keep the kind of a job; the last word counts. Raises OSError."""
-    with (folder / SUBMITTED).open("a") as file:
+    """Keep the kind of a job; the last word counts. On a full disk it is not kept, and counts as none that vanished."""
+    with contextlib.suppress(OSError), (folder / SUBMITTED).open("a") as file:
         file.write(f"{job} {kind}\n")
