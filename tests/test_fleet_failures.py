@@ -60,6 +60,7 @@ def test_a_silent_controller(
         printed = capsys.readouterr()
         assert "`squeue`: slurm_load_jobs error: Socket timed out" in printed.err, "by itself, after 10 s"
         assert f"{node}: stopped: nothing stored yet" in printed.out, "by the folder alone"
+        assert "nothing more is submitted" not in printed.out, "what is in flight is not known"
         monkeypatch.setattr(commands, "CALL_S", 1.0)
         assert main(["fleet", "run", str(fleet)]) == 1
         assert capsys.readouterr().err == "tipbench: `squeue` did not end within 1 s: later\n"
@@ -369,12 +370,12 @@ def test_nodes_of_two_kinds_and_of_none(slurm: Cluster, fleet: Path, capsys: pyt
     assert "1 of 2 nodes done" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("action", ["plan", "run", "status", "cancel"])
+@pytest.mark.parametrize("action", ["plan --budget=5m", "run", "status", "cancel"])
 def test_a_folder_that_cannot_be_there(
     slurm: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str], action: str
 ) -> None:
     (tmp_path / "file").touch()
-    assert main(["fleet", action, str(tmp_path / "file" / "fleet")]) == 2
+    assert main(["fleet", *action.split(), str(tmp_path / "file" / "fleet")]) == 2
     assert f"{tmp_path}/file/fleet" in capsys.readouterr().err
 
 

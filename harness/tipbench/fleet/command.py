@@ -219,12 +219,12 @@ def _written(folder: Path) -> Iterator[None]:
 def status(folder: Path) -> int:
     """Print what is done, in flight and missing. Returns 0 where all that is wanted is done, else 1. Raises
     UserError."""
-    wanted = plans.read(folder)
+    wanted, answers = plans.read(folder), True
     try:
         jobs = slurm.jobs(progress.job_name(wanted))
     except slurm.SlurmError as error:
         print(f"tipbench: {error}; what follows is by the folder alone, and a job may be running:", file=sys.stderr)
-        jobs = []
+        jobs, answers = [], False
     nodes = progress.measured(folder, jobs)
     lacking = 0
     for name, kind in wanted.kind.items():
@@ -237,7 +237,7 @@ def status(folder: Path) -> int:
         for job in progress.in_flight(wanted, name, jobs):
             if not job.node:
                 print(f"  job {job.id} waits: {_why(job)}")
-        if why := progress.obstacle(folder, wanted, name, nodes, jobs):
+        if answers and (why := progress.obstacle(folder, wanted, name, nodes, jobs)):
             print(f"  nothing more is submitted: {why}")
     for node in nodes.keys() - {node for kind in wanted.kind.values() for node in kind.nodes}:
         print(f"  {node}, of no kind: {nodes[node].state}")
