@@ -143,6 +143,19 @@ def test_a_person_s_cancel_and_a_cancelled_fleet_are_gone_on_with(
     assert all(len(times) == 2 for times in begun(fleet).values())
 
 
+def test_a_node_that_is_done_is_measured_again_and_no_other(
+    slurm: Cluster, fleet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fleet", "run", str(fleet)]) == 0
+    ended(fleet, slurm)
+    assert main(["fleet", "run", str(fleet), "--again", "a2", "b1"]) == 0
+    slurm.until_empty()
+    assert {node: len(times) for node, times in begun(fleet).items()} == {"a1": 1, "a2": 2, "a3": 1, "b1": 2}
+    capsys.readouterr()
+    assert main(["fleet", "run", str(fleet), "--again", "c1"]) == 2
+    assert "has no node of that name" in capsys.readouterr().err
+
+
 def test_a_held_job_says_what_to_type(slurm: Cluster, fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
     slurm.occupy("b1", "low")
     slurm.until("R", "squeue", "-h", "-w", "b1", "-o", "%t")
@@ -216,8 +229,12 @@ def test_a_killed_job_resumes_on_its_node_and_a_fleet_is_compared(
     capsys.readouterr()
     assert main(["fleet", "status", str(folder)]) == 0, capsys.readouterr().out
     assert sorted(files) == sorted((folder / "nodes").rglob("*.jsonl")), "the same run went on"
-    assert main(["compare", str(folder / "nodes")]) == 0
-    assert "control" in capsys.readouterr().out
+    assert main(["fleet", "run", str(folder), "--again", "b1"]) == 0
+    slurm.until_empty()
+    assert len(progress.runs_of(folder, "b1")) == 2
+    capsys.readouterr()
+    assert main(["compare", str(folder)]) == 0
+    assert "# PyTorch tuning tips on 2 nodes of 1 kind of machine" in capsys.readouterr().out
 
 
 def test_a_node_with_other_versions_is_refused_once_and_for_all(

@@ -384,11 +384,22 @@ def test_each_job_asks_its_scheduler_for_its_node(tmp_path: Path) -> None:
 # ---- the plan of a person ------------------------------------------------------------------------------
 
 
-def test_the_plan_in_the_readme_can_be_read(tmp_path: Path) -> None:
-    text = (RECIPES / "README.md").read_text()
-    (tmp_path / plans.PLAN).write_text(text.partition("```toml\n")[2].partition("```")[0])
-    plan = plans.read(tmp_path)
-    assert (plan.measure.budget_minutes, plan.kind["a"].nodes) == (45, ["n1", "n2", "n3"])
+def test_a_plan_of_named_machines_needs_no_slurm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tipbench.fleet.slurm._call", pytest.fail)
+    folder = tmp_path / "fleet"
+    assert main(["fleet", "plan", str(folder), "--nodes", "n1,n2,n1", "--budget", "30m"]) == 0
+    assert "2 nodes: 1.0 node-hours" in capsys.readouterr().out
+    plan = plans.read(folder)
+    assert (plan.kind["a"].nodes, plan.kind["a"].want, plan.measure.budget_minutes) == (["n1", "n2"], 2, 30)
+    assert main(["fleet", "status", str(folder)]) == 1
+    assert f"2 nodes missing: start `tipbench fleet node {folder}` on them" in capsys.readouterr().out
+    assert main(["fleet", "run", str(folder)]) == 2
+    assert "is a plan without Slurm" in capsys.readouterr().err
+    assert main(["fleet", "plan", str(tmp_path / "other"), "--nodes", "../n1"]) == 2
+    assert "'../n1' is no name of a node" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
 
 
 # ---- Kubernetes, by its schema ---------------------------------------------------------------------------

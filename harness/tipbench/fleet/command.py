@@ -36,12 +36,13 @@ HELD = "held"
 
 @dataclass(frozen=True)
 class Wanted:
-    """Options of `tipbench fleet plan`. per_kind: nodes of each kind; 0 for all."""
+    """Options of `tipbench fleet plan`. per_kind: nodes of each kind; 0 for all. nodes: names without Slurm."""
 
     partition: str
     per_kind: int
     measure: Measure
     sbatch: Sequence[str] = ()
+    nodes: Sequence[str] = ()
 
 
 def plan(folder: Path, wanted: Wanted) -> int:
@@ -51,12 +52,14 @@ def plan(folder: Path, wanted: Wanted) -> int:
         raise PlanError(f"{file} is there already: edit it, or plan in another folder")
     if not wanted.measure.budget_minutes:
         raise PlanError("a fleet wants a --budget, such as 45m: Slurm ends a job at its time limit")
+    about = describe.describe()
+    versions = Versions(__version__, suite_commit(), str(about["torch"]), str(about["python"]))
+    if wanted.nodes:
+        return _without_slurm(folder, wanted, versions)
     nodes = _of_partition(slurm.nodes(), wanted.partition)
     problems = [f"{node.name} ({node.problem})" for node in nodes if node.problem]
     if len(problems) == len(nodes):
         raise PlanError(f"no node of partition {nodes[0].partition} can be used now: {', '.join(problems)}")
-    about = describe.describe()
-    versions = Versions(__version__, suite_commit(), str(about["torch"]), str(about["python"]))
     command = f"{sys.executable} -m tipbench"
     kinds: dict[str, Kind] = {}
     costs: list[str] = []
@@ -92,6 +95,21 @@ def plan(folder: Path, wanted: Wanted) -> int:
     return 0
 
 
+def _without_slurm(folder: Path, wanted: Wanted, versions: Versions) -> int:
+    """Write a plan of machines that something else than Slurm starts `tipbench fleet node` on."""
+    for node in wanted.nodes:
+        plans.require_name(node, "--nodes")
+    kind = Kind("machines without Slurm", list(wanted.nodes), len(wanted.nodes), "tipbench")
+    file = folder / PLAN
+    with _written(folder):
+        (folder / NODES).mkdir(parents=True, exist_ok=True)
+        file.write_text(plans.written(Plan(FORMAT, uuid.uuid4().hex[:8], "", wanted.measure, versions, {"a": kind})))
+    hours = len(wanted.nodes) * wanted.measure.budget_minutes / 60
+    print(f"{plural(len(wanted.nodes), 'node')}: {hours:.1f} node-hours")
+    print(f"the plan is {file}; now start `tipbench fleet node {folder}` on each machine, as by a recipe")
+    return 0
+
+
 HEADING = f"{'kind':<6}{'nodes':>6}{'usable':>8}{'wanted':>8}{'node-hours':>12}{'GPU-hours':>11}  hardware"
 
 
@@ -115,15 +133,25 @@ def _of_partition(nodes: Sequence[Node], partition: str) -> list[Node]:
     raise PlanError(f"partition {chosen!r} has no nodes; there are {', '.join(names) or 'none'}")
 
 
-def run(folder: Path, at_once: int, wait: bool) -> int:
+def run(folder: Path, at_once: int, wait: bool, again: Sequence[str] = ()) -> int:
     """Submit what is wanted, less what is done or in flight, up to `at_once` jobs. wait: go on until all is done.
-    Returns 0 where all is done or submitted, 1 where something must be done first. Raises UserError."""
+    again: nodes that are done, and of which a second run is wanted; nothing else is submitted then. Returns 0 where all
+    is done or submitted, 1 where something must be done first. Raises UserError."""
     silent, before = 0, list[str]()
     with only_here(folder):
+        wanted = plans.read(folder)
+        for node in again:
+            if not wanted.kind_of(node):
+                raise PlanError(f"--again {node}: {folder / PLAN} has no node of that name")
+            progress.begin_again(folder, node)
         while True:
             wanted = plans.read(folder)
+            if not wanted.partition:
+                raise PlanError(
+                    f"{folder / PLAN} is a plan without Slurm: start `tipbench fleet node {folder}` on each machine"
+                )
             try:
-                lacking, over = _submit(folder, wanted, at_once)
+                lacking, over = _submit(folder, wanted, at_once, again)
                 silent = 0
             except Silent as error:
                 silent += 1
@@ -141,22 +169,22 @@ def run(folder: Path, at_once: int, wait: bool) -> int:
             time.sleep(AGAIN_S)
 
 
-def _submit(folder: Path, wanted: Plan, at_once: int) -> tuple[list[str], bool]:
-    """Submit once. Return what keeps the rest from it, in sentences, and whether no more can come: nothing is in flight
-    or can be tried. Raises Silent and UserError."""
+def _submit(folder: Path, wanted: Plan, at_once: int, only: Sequence[str] = ()) -> tuple[list[str], bool]:
+    """Submit once. only: nodes; empty for all. Return what keeps the rest from it, in sentences, and whether no more can
+    come: nothing is in flight or can be tried. Raises Silent and UserError."""
     jobs = slurm.jobs(progress.job_name(wanted))
     there = [node for node in slurm.nodes() if node.partition == wanted.partition]
     usable = {node.name for node in there if not node.problem}
     nodes = progress.measured(folder, jobs)
     left, lacking, over = at_once - len(jobs), list[str](), not jobs
     for name, kind in wanted.kind.items():
-        missing = progress.missing(wanted, name, nodes, jobs)
+        may_be = [node for node in progress.to_try(wanted, name, nodes) if not only or node in only]
+        missing = len(may_be) if only else progress.missing(wanted, name, nodes, jobs)
         if not missing:
             continue
         if why := progress.obstacle(folder, wanted, name, nodes, jobs):
             lacking.append(f"kind {name}: {why}")
             continue
-        may_be = progress.to_try(wanted, name, nodes)
         over = over and not may_be
         free = [node for node in may_be if node in usable]
         if missing > len(free):
@@ -221,7 +249,7 @@ def status(folder: Path) -> int:
     UserError."""
     wanted, answers = plans.read(folder), True
     try:
-        jobs = slurm.jobs(progress.job_name(wanted))
+        jobs = slurm.jobs(progress.job_name(wanted)) if wanted.partition else []
     except slurm.SlurmError as error:
         print(f"tipbench: {error}; what follows is by the folder alone, and a job may be running:", file=sys.stderr)
         jobs, answers = [], False
@@ -242,9 +270,12 @@ def status(folder: Path) -> int:
     for node in nodes.keys() - {node for kind in wanted.kind.values() for node in kind.nodes}:
         print(f"  {node}, of no kind: {nodes[node].state}")
     if lacking:
-        print(f"{plural(lacking, 'node')} missing: `tipbench fleet run {folder}` submits what is not in flight")
+        way = f"`tipbench fleet run {folder}` submits what is not in flight"
+        if not wanted.partition:
+            way = f"start `tipbench fleet node {folder}` on them, as by the recipe that you took"
+        print(f"{plural(lacking, 'node')} missing: {way}")
     else:
-        print(f"all is done: `tipbench compare {folder / NODES}`")
+        print(f"all is done: `tipbench compare {folder}`")
     return int(lacking > 0)
 
 

@@ -29,7 +29,8 @@ def show(folder: Path, format: str, out: Path | None) -> list[Path]:
         return compare.put(fleet_page.as_json(fleet), format, out)
     if format not in ("md", "html"):
         raise CompareError(f"a fleet is compared as md, html or json, not as {format}")
-    page = fleet_page.markdown(fleet, again=f"tipbench fleet run {folder} --again")
+    again = "run {} --again" if plans.read(folder).partition else "node {} --again --as"
+    page = fleet_page.markdown(fleet, again=f"tipbench fleet {again.format(folder)}")
     return compare.put(html.render(page, fleet_page.title_of(fleet)) if format == "html" else page, format, out)
 
 

@@ -15,7 +15,7 @@ from tipbench.engine.order import complete
 from tipbench.errors import UserError
 from tipbench.fleet import plan as plans
 from tipbench.fleet.plan import Plan
-from tipbench.fleet.progress import RESULTS, End, end_of, folder_of, keep_end, runs_of
+from tipbench.fleet.progress import RESULTS, End, begin_again, end_of, folder_of, keep_end, unended_runs_of
 from tipbench.machine import describe
 from tipbench.records import store
 from tipbench.report.earlier import earlier_runs
@@ -26,12 +26,14 @@ NAMES = ("SLURMD_NODENAME", "NODE_NAME")
 """Variables in which Slurm, and Kubernetes by a line of its job, name the node."""
 
 
-def measure(folder: Path, name: str = "") -> int:
+def measure(folder: Path, name: str = "", again: bool = False) -> int:
     """Measure this machine as the plan of the fleet says, and return the exit code. name: of the node; "" for what the
-    scheduler, or the machine itself, calls it. Raises UserError."""
+    scheduler, or the machine itself, calls it. again: if it is done, in a second run. Raises UserError."""
     plan = plans.read(folder)
     node = name or next((os.environ[word] for word in NAMES if os.environ.get(word)), socket.gethostname())
     plans.require_name(node, "--as" if name else "the name of this machine")
+    if again:
+        begin_again(folder, node)
     if (end := end_of(folder, node)) and end.code in (0, 1):
         print(f"{node} is done: its run is in {folder_of(folder, node) / RESULTS}")
         return end.code
@@ -62,7 +64,7 @@ def _keep(folder: Path, node: str, end: End) -> None:
 
 def _measured(folder: Path, node: str, plan: Plan) -> int:
     earlier = partial(earlier_runs, same_machine=True)
-    for file in reversed(runs_of(folder, node)):
+    for file in reversed(unended_runs_of(folder, node)):
         if _is_unfinished(file):
             return resume.resume(file, earlier=earlier)
     of_all = plan.measure

@@ -18,6 +18,9 @@ def add(command: argparse.ArgumentParser, seconds: Callable[[str], float], count
     nodes = of_plan.add_mutually_exclusive_group()
     nodes.add_argument("--per-kind", type=count, default=2, metavar="N", help="nodes of each kind; default: 2")
     nodes.add_argument("--all", action="store_const", const=0, dest="per_kind", help="all nodes of each kind")
+    nodes.add_argument(
+        "--nodes", type=_names, default=[], metavar="N1,N2,...", help="these machines, all of them, without Slurm"
+    )
     of_plan.add_argument("--budget", type=seconds, default=2700.0, metavar="TIME", help="of a node; default: 45m")
     of_plan.add_argument("--profile", choices=["quick", "full"], default="full", help="as of `tipbench run`")
     of_plan.add_argument("-k", default="", metavar="EXPR", dest="expression", help="as of `tipbench run`")
@@ -29,6 +32,9 @@ def add(command: argparse.ArgumentParser, seconds: Callable[[str], float], count
 
     of_run = commands.add_parser("run", help="submit what is wanted and neither done nor in flight")
     of_run.add_argument("--at-once", type=count, default=8, metavar="N", help="jobs in flight at most; default: 8")
+    of_run.add_argument(
+        "--again", nargs="+", default=[], metavar="NODE", help="only these, which are done: each gets a second run"
+    )
     of_run.add_argument("--wait", action="store_true", help="go on submitting until all is done")
     of_run.set_defaults(command=_run)
 
@@ -42,6 +48,7 @@ def add(command: argparse.ArgumentParser, seconds: Callable[[str], float], count
     of_node.add_argument(
         "--as", default="", metavar="NAME", dest="name", help="default: what Slurm, or the machine, calls it"
     )
+    of_node.add_argument("--again", action="store_true", help="begin a second run on a node that is done")
     of_node.set_defaults(command=_node)
 
     for each in (of_plan, of_run, of_status, of_cancel, of_node):
@@ -50,18 +57,23 @@ def add(command: argparse.ArgumentParser, seconds: Callable[[str], float], count
         )
 
 
+def _names(text: str) -> list[str]:
+    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
 def _plan(options: argparse.Namespace) -> int:
     from tipbench.fleet import command
     from tipbench.fleet.plan import Measure
 
     measure = Measure(options.budget / 60, options.profile, options.expression, options.names)
-    return command.plan(options.folder, command.Wanted(options.partition, options.per_kind, measure, options.sbatch))
+    wanted = command.Wanted(options.partition, options.per_kind, measure, options.sbatch, options.nodes)
+    return command.plan(options.folder, wanted)
 
 
 def _run(options: argparse.Namespace) -> int:
     from tipbench.fleet import command
 
-    return command.run(options.folder, options.at_once, options.wait)
+    return command.run(options.folder, options.at_once, options.wait, options.again)
 
 
 def _status(options: argparse.Namespace) -> int:
@@ -79,4 +91,4 @@ def _cancel(options: argparse.Namespace) -> int:
 def _node(options: argparse.Namespace) -> int:
     from tipbench.fleet import node
 
-    return node.measure(options.folder, options.name)
+    return node.measure(options.folder, options.name, options.again)

@@ -16,7 +16,7 @@ from tipbench.records.fields import MalformedRecord, converted
 from tipbench.records.json_line import parsed, written
 from tipbench.records.store import RUN_FILES
 
-NODES, RESULTS, END = "nodes", "results", "end.json"
+NODES, RESULTS, END, ENDED = "nodes", "results", "end.json", "ended.json"
 
 SUBMITTED = "submitted.txt"
 """A line for each job that was submitted: its id and its kind."""
@@ -79,6 +79,20 @@ def keep_end(folder: Path, node: str, end: End) -> None:
     beside = file.with_suffix(f".{node}.new")
     beside.write_bytes(written({"code": end.code, "said": end.said, "refused": end.refused, "job": end.job}))
     beside.replace(file)
+
+
+def begin_again(folder: Path, node: str) -> None:
+    """Let a node be measured once more, in a run of its own."""
+    here = folder_of(folder, node)
+    with contextlib.suppress(FileNotFoundError):
+        (here / END).replace(here / ENDED)
+
+
+def unended_runs_of(folder: Path, node: str) -> list[Path]:
+    """Its results files, oldest first, without those of runs that had ended when it was to be measured once more."""
+    mark = folder_of(folder, node) / ENDED
+    ended = mark.stat().st_mtime if mark.exists() else 0.0
+    return [file for file in runs_of(folder, node) if file.stat().st_mtime > ended]
 
 
 def runs_of(folder: Path, node: str) -> list[Path]:
