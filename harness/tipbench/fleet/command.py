@@ -170,8 +170,8 @@ def run(folder: Path, at_once: int, wait: bool, again: Sequence[str] = ()) -> in
 
 
 def _submit(folder: Path, wanted: Plan, at_once: int, only: Sequence[str] = ()) -> tuple[list[str], bool]:
-    """Submit once. only: nodes; empty for all. Return what keeps the rest from it, in sentences, and whether no more can
-    come: nothing is in flight or can be tried. Raises Silent and UserError."""
+    """Submit once. only: nodes; empty for all. Return what keeps the rest from it, in sentences, and whether no more
+    can come: nothing is in flight or can be tried. Raises Silent and UserError."""
     jobs = slurm.jobs(progress.job_name(wanted))
     there = [node for node in slurm.nodes() if node.partition == wanted.partition]
     usable = {node.name for node in there if not node.problem}
