@@ -9,6 +9,7 @@ import contextlib
 import getpass
 import json
 import os
+import random
 import re
 import shutil
 import socket
@@ -27,7 +28,8 @@ from tipbench.cli import main
 
 TEMPLATES = Path(__file__).parent / "slurm"
 FOUR, FIVE_HUNDRED = "four-nodes.conf.in", "five-hundred-nodes.conf.in"
-STARTS_S = 60.0
+STARTS_S, ENDS_S = 120.0, 300.0
+"""Nothing is expected to take this long; but other tests run meanwhile."""
 
 
 def need() -> None:
@@ -69,7 +71,13 @@ class Cluster:
         return self.call("squeue", "-h", "-o", "%i").split()
 
     def until_empty(self) -> None:
-        while self.queued():
+        self.until_gone(*self.queued())
+
+    def until_gone(self, *jobs: str) -> None:
+        """Until none of the jobs is in the queue."""
+        end = time.monotonic() + ENDS_S
+        while left := set(jobs) & set(self.queued()):
+            assert time.monotonic() < end, f"jobs {left} never ended: {self.call('squeue')}"
             time.sleep(0.1)
 
     def until_idle(self) -> None:
@@ -100,8 +108,8 @@ def cluster(folder: Path, template: str = FOUR) -> Iterator[Cluster]:
     text = (TEMPLATES / template).read_text()
     for name, value in (("DIR", folder), ("HOSTNAME", socket.gethostname()), ("USER", getpass.getuser())):
         text = text.replace(f"@{name}@", str(value))
-    for mark in re.findall(r"@PORT\d?@", text):
-        text = text.replace(mark, str(_free_port()))
+    for mark, port in zip(set(re.findall(r"@PORT\d?@", text)), _free_ports(), strict=False):
+        text = text.replace(mark, str(port))
     conf.write_text(text)
     key.write_bytes(os.urandom(1024))
     key.chmod(0o400)
@@ -141,11 +149,13 @@ def cluster(folder: Path, template: str = FOUR) -> Iterator[Cluster]:
                 child.kill()
 
 
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port: int = listening.getsockname()[1]
-        return port
+def _free_ports() -> Iterator[int]:
+    """Below those that the system gives to whoever asks, which another program may have by the time they are used."""
+    for port in random.sample(range(20000, 32000), 1000):
+        with socket.socket() as asking:
+            is_free = asking.connect_ex(("127.0.0.1", port)) != 0
+        if is_free:
+            yield port
 
 
 def _children(pid: int) -> list[psutil.Process]:
@@ -220,7 +230,7 @@ def begun(folder: Path) -> dict[str, list[str]]:
 
 
 def wait_for(folder: Path, nodes: int) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + STARTS_S
     while len(begun(folder)) < nodes:
         assert time.monotonic() < deadline, f"only {begun(folder)} began"
         time.sleep(0.1)

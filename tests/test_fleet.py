@@ -116,8 +116,7 @@ def test_a_job_that_preemption_cancels_is_submitted_by_the_next_run(slurm: Clust
     (first,) = set(begun(fleet)) - {"b1"}
     job = begun(fleet)[first][0].split()[0]
     slurm.occupy(first, "high")
-    while job in slurm.queued():
-        time.sleep(0.1)
+    slurm.until_gone(job)
     assert main(["fleet", "run", str(fleet)]) == 0
     wait_for(fleet, 3)
     assert main(["fleet", "cancel", str(fleet)]) == 0
@@ -221,8 +220,7 @@ def test_a_killed_job_resumes_on_its_node_and_a_fleet_is_compared(
         time.sleep(0.2)
     (job,) = set(slurm.call("squeue", "-h", "-w", "b1", "-o", "%i").split())
     slurm.call("scancel", "--signal=KILL", "--full", job)
-    while job in slurm.queued():
-        time.sleep(0.2)
+    slurm.until_gone(job)
     assert progress.end_of(folder, "b1") is None
     assert main(["fleet", "run", str(folder)]) == 0
     slurm.until_empty()
