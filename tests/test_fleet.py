@@ -274,7 +274,7 @@ def test_five_hundred_nodes(
         monkeypatch.setenv("PATH", slurm.env["PATH"])
         folder = tmp_path / "fleet"
         assert main(["fleet", "plan", str(folder), "--all"]) == 0
-        assert "6 kinds, 500 nodes: 375.0 node-hours" in capsys.readouterr().out
+        assert "6 kinds, 500 nodes: 375 node-hours" in capsys.readouterr().out
         assert [len(kind.nodes) for kind in plans.read(folder).kind.values()] == [212, 120, 80, 60, 20, 8]
         assert main(["fleet", "run", str(folder), "--at-once", "5"]) == 0
         assert capsys.readouterr().out.count("submitted job") == 5

@@ -390,7 +390,7 @@ def test_a_plan_of_named_machines_needs_no_slurm(
     monkeypatch.setattr("tipbench.fleet.slurm._call", pytest.fail)
     folder = tmp_path / "fleet"
     assert main(["fleet", "plan", str(folder), "--nodes", "n1,n2,n1", "--budget", "30m"]) == 0
-    assert "2 nodes: 1.0 node-hours" in capsys.readouterr().out
+    assert "2 nodes: 1 node-hours" in capsys.readouterr().out
     plan = plans.read(folder)
     assert (plan.kind["a"].nodes, plan.kind["a"].want, plan.measure.budget_minutes) == (["n1", "n2"], 2, 30)
     assert main(["fleet", "status", str(folder)]) == 1

@@ -88,7 +88,7 @@ def plan(folder: Path, wanted: Wanted) -> int:
     print("\n".join([HEADING, *costs]))
     total = sum(kind.want for kind in kinds.values())
     hours = total * wanted.measure.budget_minutes / 60
-    print(f"{plural(len(kinds), 'kind')}, {plural(total, 'node')}: {hours:.1f} node-hours")
+    print(f"{plural(len(kinds), 'kind')}, {plural(total, 'node')}: {hours:.3g} node-hours")
     if problems:
         print(f"left out: {', '.join(problems)}")
     print(f"the plan is {file}: edit it, then `tipbench fleet run {folder}` submits it")
@@ -105,7 +105,7 @@ def _without_slurm(folder: Path, wanted: Wanted, versions: Versions) -> int:
         (folder / NODES).mkdir(parents=True, exist_ok=True)
         file.write_text(plans.written(Plan(FORMAT, uuid.uuid4().hex[:8], "", wanted.measure, versions, {"a": kind})))
     hours = len(wanted.nodes) * wanted.measure.budget_minutes / 60
-    print(f"{plural(len(wanted.nodes), 'node')}: {hours:.1f} node-hours")
+    print(f"{plural(len(wanted.nodes), 'node')}: {hours:.3g} node-hours")
     print(f"the plan is {file}; now start `tipbench fleet node {folder}` on each machine, as by a recipe")
     return 0
 
@@ -115,8 +115,8 @@ HEADING = f"{'kind':<6}{'nodes':>6}{'usable':>8}{'wanted':>8}{'node-hours':>12}{
 
 def _row(name: str, alike: Sequence[Node], usable: int, want: int, measure: Measure) -> str:
     hours = want * measure.budget_minutes / 60
-    cards = f"{hours * alike[0].cards:.1f}" if alike[0].cards else "-"
-    return f"{name:<6}{len(alike):>6}{usable:>8}{want:>8}{hours:>12.1f}{cards:>11}  {plans.about(alike[0])}"
+    cards = f"{hours * alike[0].cards:.3g}" if alike[0].cards else "-"
+    return f"{name:<6}{len(alike):>6}{usable:>8}{want:>8}{hours:>12.3g}{cards:>11}  {plans.about(alike[0])}"
 
 
 def _of_partition(nodes: Sequence[Node], partition: str) -> list[Node]:
