@@ -129,14 +129,8 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--seed", type=_seed, default=0, metavar="N", help="of inputs, weights and block order")
     command.add_argument("--bare", action="store_true", help="do not control the environment: heap, threads, hash seed")
     command.add_argument("--fresh", action="store_true", help="find anew what earlier runs of this machine have found")
-    nodes = command.add_argument_group(
-        "several machines",
-        "pairs with ranks, spread over nodes by torchrun: the same command on every one, but for its --node-rank; "
-        "node 0 decides what is measured, and stores it",
-    )
-    nodes.add_argument("--nnodes", type=_count, default=1, metavar="N", help="how many")
-    nodes.add_argument("--node-rank", type=int, default=0, metavar="R", help="which this is: 0 (default) to N - 1")
-    nodes.add_argument("--rdzv", default="", metavar="HOST:PORT", help="an address of node 0 that all others reach")
+    what = "typed on the first of several nodes, over which ranks are spread: what starts one process on each"
+    command.add_argument("--spread", default="", metavar="LAUNCHER", help=f"{what}, as 'srun --overlap' does")
 
     what = "try the tips on a job of your own, and say which of them pay there"
     command = commands.add_parser("advise", help=what, epilog=EXIT_CODES)
@@ -291,25 +285,21 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from tipbench.engine import nodes, resume, run
+    from tipbench.engine import resume, run
     from tipbench.report.earlier import earlier_runs
-    from tipbench.suite.files import BENCHMARKS
 
     folder = os.path.realpath(options.folder) if options.folder else ""
     earlier = partial(earlier_runs, same_machine=options.same_machine)
     if options.resume:
         alone = vars(_parser().parse_args(["run", "--resume", str(options.resume)]))
-        alone |= {name: getattr(options, name) for name in ("rdzv", "budget", "folder", "same_machine")}
+        alone |= {name: getattr(options, name) for name in ("spread", "budget", "folder", "same_machine")}
         if any(getattr(options, name) != value for name, value in alone.items()):
             raise run.CannotRun(
                 "--resume goes on with a run as it was begun: give it no names, and of the options only --from, "
-                "--budget, --rdzv and --same-machine"
+                "--budget, --spread and --same-machine"
             )
-        code = resume.resume(options.resume, folder, options.rdzv, more_s=options.budget, earlier=earlier)
+        code = resume.resume(options.resume, folder, options.spread, more_s=options.budget, earlier=earlier)
         return _with_answers(code, options.resume, options.same_machine)
-    place = nodes.place(options.nnodes, options.node_rank, options.rdzv)
-    if place and place.number:
-        return run.follow_node_0(place, Path(folder) if folder else BENCHMARKS)
     code, path = run.measured(
         run.Options(
             names=options.names,
@@ -322,7 +312,7 @@ def _run(options: argparse.Namespace) -> int:
             seed=options.seed,
             bare=options.bare,
             fresh=options.fresh,
-            place=place,
+            launcher=options.spread,
             earlier=earlier,
             budget_s=BUDGET_S if options.budget is None else options.budget,
         )

@@ -7,12 +7,10 @@ import os
 import re
 import signal
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypedDict
 
-from tipbench.engine.nodes import RemoteRanks
 from tipbench.engine.process import Process
 from tipbench.machine.temporary import full
 from tipbench.records.fields import converted
@@ -43,19 +41,19 @@ class Evidence:
         output: file with what the worker printed.
     """
 
-    def __init__(self, process: Process, scratch: Path, file: str, remote: Sequence[RemoteRanks] = ()) -> None:
-        """file: name of the pair's file. remote: the worker's ranks on other nodes."""
+    def __init__(self, process: Process, scratch: Path, file: str, reports: Path | None = None) -> None:
+        """file: name of the pair's file. reports: where its ranks leave reports; None: in the scratch folder."""
         self.output = scratch / "output"
         self._process = process
         self._scratch = scratch
         self._file = file
-        self._remote = remote
+        self._reports = reports or scratch
 
     def silent(self, doing: str, deadline: float) -> Reason:
         """Why there was no answer within the deadline (s)."""
         if failure := self._full() or self._ended(doing, 0.0):
             return failure
-        places = [*self.positions(), *(place for ranks in self._remote for place in ranks.positions())]
+        places = self.positions() or self._left_positions()
         where = f" when {', and '.join(places)}" if places else self._last_output()
         return Reason("hang", {"seconds": deadline, "doing": doing}, f"; ended{where}")
 
@@ -74,10 +72,6 @@ class Evidence:
         code = self._process.exit_code(seconds)
         # A rank that died has left no report; only torchrun has its exit code.
         codes, reports = self.ended_ranks()
-        for ranks in self._remote:
-            if ended := ranks.ended(seconds):
-                codes |= {int(rank): code for rank, code in ended["codes"].items()}
-                reports += ended["reports"]
         # torchrun ends the others by SIGTERM, and may list one of these as well.
         silent = codes.keys() - {report["rank"] for report in reports}
         for rank in sorted(silent, key=lambda rank: (codes[rank] == -signal.SIGTERM, rank)):
@@ -88,26 +82,26 @@ class Evidence:
         return None if code is None else self._of_exit_code(code, {}, doing)
 
     def ended_ranks(self) -> tuple[dict[int, int], list[dict[str, Any]]]:
-        """What the ranks of this node that have ended have left.
+        """What the ranks that have ended have left.
 
         ({rank: exit code from torchrun}, [{"rank", "failed", "order"} that a rank reported before it ended]).
         order: from `Ranks.order_of_failure`.
         """
         codes: dict[int, int] = {}
         reports: list[dict[str, Any]] = []
-        with suppress(OSError, ValueError):
-            left = converted(json.loads((self._scratch / "exit-codes.json").read_text()), dict[str, int])
-            codes = {int(rank): code for rank, code in left.items()}
-        for file in self._scratch.glob("rank-*.json"):
+        for file in self._reports.glob("exit-codes-*.json"):
+            with suppress(OSError, ValueError):
+                left = converted(json.loads(file.read_text()), dict[str, int])
+                codes |= {int(rank): code for rank, code in left.items()}
+        for file in self._reports.glob("rank-*.json"):
             with suppress(OSError, ValueError):  # a rank may be killed while it writes
                 reports.append(dict(converted(json.loads(file.read_text()), RankReport)))
         return codes, reports
 
     def positions(self) -> list[str]:
-        """Where in the pair's file its processes on this node are, such as "rank 1 was in no_sync.py, line 60"."""
+        """Where in the pair's file its processes are, such as "rank 1 was in no_sync.py, line 60"; those of a launcher
+        are not among them."""
         positions = []
-        # After the name of each thread, its innermost call is printed first.
-        pattern = rb'/%s", line (\d+) in ' % re.escape(self._file.encode())
         for who, pid in self._process.pythons():
             before = self.output.stat().st_size
             with suppress(ProcessLookupError):
@@ -116,16 +110,28 @@ class Evidence:
             while time.monotonic() < end:
                 with self.output.open("rb") as output:
                     output.seek(before)
-                    line = re.search(pattern, output.read())
+                    line = self._position(output.read())
                 if line:
-                    positions.append(f"{who} was in {self._file}, line {int(line[1])}")
+                    positions.append(f"{who} was in {self._file}, line {line}")
                     break
                 time.sleep(0.05)
         return positions
 
+    def _left_positions(self) -> list[str]:
+        """The same of ranks on several nodes, which print their stacks by themselves shortly before the deadline."""
+        files = sorted(self._reports.glob("stack-*.txt"))
+        lines = {file.stem[6:]: self._position(file.read_bytes().rpartition(b"Timeout (")[2]) for file in files}
+        return [f"rank {rank} was in {self._file}, line {line}" for rank, line in lines.items() if line]
+
+    def _position(self, stacks: bytes) -> int:
+        """The line of the pair's file in which the stacks of a process are; 0 where it is in none."""
+        # After the name of each thread, its innermost call is printed first.
+        found = re.search(rb'/%s", line (\d+) in ' % re.escape(self._file.encode()), stacks)
+        return int(found[1]) if found else 0
+
     def _of_exit_code(self, code: int, rank: dict[str, int], doing: str) -> Reason:
         """The reason that an exit code gives; a negative code is a signal. rank: {"rank"}; {} without ranks."""
-        if self.output.stat().st_size >= OUTPUT_LIMIT:
+        if any(output.stat().st_size >= OUTPUT_LIMIT for output in self._outputs()):
             return Reason("output-flood", {"mib": OUTPUT_LIMIT >> 20, "doing": doing, **rank})
         if code == CONNECTION_LOST:
             return unreadable(CLOSED, doing)
@@ -136,8 +142,13 @@ class Evidence:
             return Reason("crashed", {"signal": name, "doing": doing, **rank}, self._last_output())
         return Reason("exited", {"code": code, "doing": doing, **rank}, self._last_output())
 
+    def _outputs(self) -> list[Path]:
+        """The files with what was printed: by the worker or a launcher, and by the ranks of each of several nodes."""
+        return [self.output, *sorted(self._reports.glob("output-*"))]
+
     def _last_output(self) -> str:
-        lines = [line.strip() for line in self.output.read_text(errors="replace")[-4000:].splitlines() if line.strip()]
+        printed = "".join(output.read_text(errors="replace")[-4000:] for output in self._outputs())
+        lines = [line.strip() for line in printed.splitlines() if line.strip()]
         return f"; it last printed: {' / '.join(lines[-3:])[:400]}" if lines else ""
 
 

@@ -12,17 +12,16 @@ import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 from tipbench.engine.channel import Channel, Closed, Late
 from tipbench.engine.diagnose import Evidence, unreadable
 from tipbench.engine.fork_server import ForkServer, ServerGone
-from tipbench.engine.nodes import NodeLost, RemoteRanks, Rendezvous
 from tipbench.engine.process import Process, spawn
+from tipbench.engine.spread import Launched, Spread
 from tipbench.machine.native import with_path
 from tipbench.machine.temporary import full
 from tipbench.records.fields import MalformedRecord, converted
@@ -93,17 +92,16 @@ class Worker:
         folder: Path,
         scratch: Path,
         server: ForkServer | None = None,
-        rendezvous: Rendezvous | None = None,
-        remote: Sequence[RemoteRanks] = (),
+        spread: Spread | None = None,
     ) -> None:
         """Start it; `ready` waits for it. `scratch` is an empty folder that the worker may fill.
 
         server: forks it, and has the same environment except for OWN_VARIABLES; None: start a fresh process.
-        rendezvous: how its torchrun finds those of other nodes. remote: the ranks on other nodes, already started.
-        Raises ServerGone.
+        spread: the nodes that have a torchrun each. Raises ServerGone.
         """
         self._deadline = info.deadline
-        self._remote = remote
+        self._spread = spread
+        self._killed = False
         self._scratch = scratch
         self._begun: deque[str] = deque()
         self._channel: Channel | None = None
@@ -115,7 +113,8 @@ class Worker:
             "size": dict(info.sizes),
             "imports": preloaded(info),
             "without": settings.without,
-            "rendezvous": asdict(rendezvous) if rendezvous else None,
+            "reports": str(reports := spread.new_reports() if spread else scratch),
+            "spread": spread.group(env, info.deadline) if spread else None,
         }
         path, output = scratch / "socket", scratch / "output"
         self._listening = socket.socket(socket.AF_UNIX)
@@ -123,16 +122,19 @@ class Worker:
         self._listening.listen(1)
         ranks, words = settings.ranks, json.dumps(task)
         try:
-            if server:
+            command = [sys.executable, "-P", "-m", "tipbench.worker", str(ranks), str(path), words]
+            command = [*with_path(settings.prefix), *command]
+            if spread:
+                self.process: Process = Launched(spread.start(command, output), ranks)
+            elif server:
                 own = {name: env[name] for name in OWN_VARIABLES if name in env}
                 self.process = Process(server.fork(ranks, path, words, own, output), ranks)
             else:
-                command = [sys.executable, "-P", "-m", "tipbench.worker", str(ranks), str(path), words]
-                self.process = Process(spawn([*with_path(settings.prefix), *command], env, output), ranks)
+                self.process = Process(spawn(command, env, output), ranks)
         except ServerGone:
             self._listening.close()
             raise
-        self.evidence = Evidence(self.process, scratch, Path(info.file).name, remote)
+        self.evidence = Evidence(self.process, scratch, Path(info.file).name, reports)
 
     def ready(self) -> None:
         """Wait until the pair's file is imported. Raises WorkerFailed."""
@@ -165,28 +167,24 @@ class Worker:
 
     def pause(self) -> None:
         """Stop the process and everything it started, including spinning threads, until `resume`."""
-        for ranks in self._remote:
-            ranks.ask("pause")
         self.process.pause()
 
     def resume(self) -> None:
-        for ranks in self._remote:
-            ranks.ask("resume")
         self.process.resume()
 
     def kill(self) -> None:
-        """End its processes on this node. For another thread than the one that waits for it, which must call `end`."""
+        """End its processes. For another thread than the one that waits for it, which must call `end`."""
+        self._killed = True
         self.process.kill()
 
     def end(self) -> None:
         """End the process and everything it started, at once."""
-        self.process.end()
         if self._channel is not None:
-            self._channel.close()
+            self._channel.close()  # at which ranks on several nodes leave
+        elif self._spread:
+            self.process.kill()
+        self.process.end()
         self._listening.close()
-        for ranks in self._remote:
-            with suppress(NodeLost):  # its ranks have ended with the node, and the next request to it raises
-                ranks.ask("end")
 
     def _answer(self, doing: str, deadline: float) -> Any:
         assert self._channel is not None
@@ -204,7 +202,7 @@ class Worker:
 
     @contextmanager
     def _diagnosed(self, doing: str, deadline: float) -> Iterator[None]:
-        """Turn the absence of an answer in the block into WorkerFailed with the cause."""
+        """Turn the absence of an answer in the block into WorkerFailed with the cause, or NodeLost."""
         try:
             yield
             return
@@ -214,22 +212,25 @@ class Worker:
             failure = self.evidence.closed(doing)
         except Late:
             failure = self.evidence.silent(doing, deadline)
+        if self._spread and not self._killed:
+            self.process.kill()
+            self.process.end()
+            self._spread.require_all()
         raise WorkerFailed(failure)
 
     def _wait(self, source: socket.socket, seconds: float) -> bool:
-        """Sleep until `source` can be read; False after `seconds`. Raises Closed once the worker has ended, here or on
-        another node.
+        """Sleep until `source` can be read; False after `seconds`. Raises Closed once the worker has ended.
 
         Without polling where the kernel can watch the process (pidfd); else it polls once a second.
         """
         end = time.monotonic() + seconds
         pidfd = self.process.pidfd
-        watched: list[Any] = [source, *(ranks.node for ranks in self._remote), *([] if pidfd is None else [pidfd])]
+        watched: list[Any] = [source, *([] if pidfd is None else [pidfd])]
         while (left := end - time.monotonic()) > 0:
             readable, _, _ = select.select(watched, [], [], left if pidfd is not None else min(1.0, left))
             if source in readable:
                 return True
             ended = pidfd in readable if pidfd is not None else self.process.exit_code() is not None
-            if ended or any(ranks.ended() for ranks in self._remote):
+            if ended:
                 raise Closed
         return False

@@ -16,8 +16,8 @@ import psutil
 from tipbench.engine.checks import WARM
 from tipbench.engine.fork_server import ForkServer, ServerGone
 from tipbench.engine.handle import Worker, WorkerFailed, preloaded
-from tipbench.engine.nodes import Nodes, RemoteRanks, Rendezvous
 from tipbench.engine.purpose import Purpose
+from tipbench.engine.spread import Spread
 from tipbench.machine.controls import environment
 from tipbench.machine.scratch import Scratch
 from tipbench.machine.temporary import TemporaryFolderFull, writing_to
@@ -66,15 +66,15 @@ class Launcher:
         self,
         folder: Path,
         controls: Mapping[str, str],
-        nodes: Nodes | None = None,
+        spread: Spread | None = None,
         shared: Path | None = None,
         kept: Path | None = None,
     ) -> None:
-        """nodes: the other nodes over which variants with ranks are spread. shared: a folder in which several runs of
+        """spread: the nodes over which variants with ranks are spread. shared: a folder in which several runs of
         the same code share what they compile; None: this run's own. kept: in its place, where checks and launches
         keep what they compile."""
         self.folder = folder
-        self.nodes = nodes
+        self.spread = spread
         self.controls = controls
         self._scratch = Scratch()
         self.scratch = self._scratch.path
@@ -90,13 +90,7 @@ class Launcher:
         self._launches_with_server = max(0, room // SERVER_BYTES)
 
     def start(
-        self,
-        info: PairInfo,
-        settings: ProcessSettings,
-        cache: str,
-        purpose: Purpose,
-        launch: int | None = None,
-        rendezvous: Rendezvous | None = None,
+        self, info: PairInfo, settings: ProcessSettings, cache: str, purpose: Purpose, launch: int | None = None
     ) -> Worker:
         """Start a worker, as described in `checks.Start`; callable from several threads.
 
@@ -104,48 +98,41 @@ class Launcher:
         torch.compile keeps its precompiled headers there, which take 7 s and are the same for all code. Emptying its
         caches (`fresh_cache`) leaves them too.
 
-        rendezvous: on nodes other than 0, where the group's torchrun on node 0 is reached.
-        Raises NodeLost. Where the temporary folder is full, raises TemporaryFolderFull at the first worker of a pair,
-        and WorkerFailed at a later one.
+        Where the temporary folder is full, raises TemporaryFolderFull at the first worker of a pair, and WorkerFailed
+        at a later one.
         """
         with self._starting:
             met = info.name in self._met
             self._met.add(info.name)
             try:
                 with writing_to(self.scratch):
-                    return self._start(info, settings, cache, purpose, launch, rendezvous)
+                    return self._start(info, settings, cache, purpose, launch)
             except TemporaryFolderFull as full:
                 # If it is full at a pair's first worker, it is full for all; later, the pair itself may have filled it.
-                if not met or rendezvous:
+                if not met:
                     raise
                 raise WorkerFailed(Reason("temporary-folder-full", detail=str(full))) from None
 
     def _start(
-        self,
-        info: PairInfo,
-        settings: ProcessSettings,
-        cache: str,
-        purpose: Purpose,
-        launch: int | None,
-        rendezvous: Rendezvous | None,
+        self, info: PairInfo, settings: ProcessSettings, cache: str, purpose: Purpose, launch: int | None
     ) -> Worker:
         self._started += 1
         scratch = self.scratch / f"worker-{self._started}"
         scratch.mkdir()
         ranks = settings.ranks
-        remote: list[RemoteRanks] = []
-        if ranks > 1 and self.nodes:
-            rendezvous, remote = self.nodes.start(info, settings, cache, purpose, launch)
-        env = environment(self.controls, settings, rendezvous.nodes if rendezvous else 1)
+        spread = self.spread if ranks > 1 else None
+        env = environment(self.controls, settings, len(spread.nodes) if spread else 1)
         # Short, as `machine.scratch.LONGEST` ensures: where the path of a socket in TMPDIR is too long, the worker
         # processes of a DataLoader cannot send their batches, and it waits for ever.
         env["TMPDIR"] = str(self._shared / "tmp")
-        self._give_cache(info, cache, env)
         if purpose is Purpose.CHECK:
             env = {**PASSIVE, **env}
         # With a person's own folder of pairs, the controls come from benchmarks/.
         file = self.folder.parent / info.file
         folder = self.folder if file.is_relative_to(self.folder) and file.exists() else BENCHMARKS
+        if spread:
+            return Worker(info, settings, env, folder, scratch, spread=spread)
+        self._give_cache(info, cache, env)
         if purpose is not Purpose.CHECK and ranks > 1:
             launch = launch or 0  # only torchrun is forked; its ranks are fresh processes
         served: Served | None = purpose if purpose is Purpose.CHECK else launch
@@ -154,13 +141,13 @@ class Launcher:
                 server = self._server(served, env)
                 for package in (*preloaded(info), *(COMPILING if compiles(info) else ())):
                     server.preload(package)
-                return Worker(info, settings, env, folder, scratch, server, rendezvous, remote)
+                return Worker(info, settings, env, folder, scratch, server)
             except ServerGone:
                 # A pair may end its fork server; the next worker gets a new one.
                 self._servers.pop(served).end()
                 shutil.rmtree(scratch)
                 scratch.mkdir()
-        return Worker(info, settings, env, folder, scratch, None, rendezvous, remote)
+        return Worker(info, settings, env, folder, scratch)
 
     def _give_cache(self, info: PairInfo, cache: str, env: dict[str, str]) -> None:
         """Set the variables of torch.compile's caches, and fill a new one with `_instructions`."""

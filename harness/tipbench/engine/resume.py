@@ -12,8 +12,8 @@ from types import MappingProxyType
 
 from tipbench.engine import run
 from tipbench.engine.lock import only_run
-from tipbench.engine.nodes import place
 from tipbench.engine.run import CannotRun
+from tipbench.engine.spread import spread_over
 from tipbench.machine import describe
 from tipbench.machine.fingerprint import fingerprint
 from tipbench.records import store
@@ -30,7 +30,7 @@ ALWAYS_STORED = ("profile", "device", "seed", "bare", "folder")
 def resume(
     path: Path,
     folder: str = "",
-    rendezvous: str = "",
+    launcher: str = "",
     more_s: float | None = None,
     shared: Path | None = None,
     side_bytes: int = 0,
@@ -44,7 +44,7 @@ def resume(
     named here, their process settings from these pairs, and the environment from this machine. Where the file holds
     another one, the run is refused.
 
-    folder: of the pairs; empty for the guides' own. rendezvous: where the nodes of a run on several meet now.
+    folder: of the pairs; empty for the guides' own. launcher: what starts a process on each of its nodes now.
     more_s: seconds to go on for, 0 until all is decided; None: what was left of its budget. shared, side_bytes,
     of_the_shell, locked, earlier: as `Options` has them. Raises UserError.
     """
@@ -65,14 +65,13 @@ def resume(
                 print(f"{path}: its time was up")
                 return run.conclude(stored, path)
             _require_same_folder(path, begun.folder, folder)
-            count = begun.nnodes
-            if count > 1 and not rendezvous:
-                raise CannotRun(f"{path} was begun on {count} nodes: give --rdzv HOST:PORT beside --resume")
-            if count == 1 and rendezvous:
-                raise CannotRun(f"{path} was begun on one machine, so --rdzv says nothing")
+            if begun.nnodes > 1 and not launcher:
+                raise CannotRun(f"{path} was begun on {begun.nnodes} nodes: give --spread beside --resume")
+            if begun.nnodes == 1 and launcher:
+                raise CannotRun(f"{path} was begun on one machine: go on without --spread")
             options = run.Options(
                 **asdict(begun),
-                place=place(count, 0, rendezvous),
+                launcher=launcher,
                 shared=shared,
                 side_bytes=side_bytes,
                 of_the_shell=of_the_shell,
@@ -93,11 +92,11 @@ def resume(
             discovery, pairs = run.discovered(options)
             _require_same_environment(path, stored.controls, options.controlled(discovery))
             planned = _same_pairs(path, stored, [*pairs, *(record.info for record in discovery.broken)])
-            with run.others(options.place, here, options.pairs, stored.controls) as nodes:
-                if nodes and nodes.described() != stored.machine.get("nodes"):
+            with spread_over(launcher, options.pairs, path.parent) as spread:
+                if spread and spread.described() != stored.machine.get("nodes"):
                     raise CannotRun(f"{path} was begun with other nodes: begin a new run with `tipbench run`")
                 found = run.known_before(stored, planned, options, path)
-                return run.carry_on(stored, planned, discovery, options, nodes, writer, budget_s, found)
+                return run.carry_on(stored, planned, discovery, options, spread, writer, budget_s, found)
 
 
 def _stored_options(path: Path, stored: Run) -> RunOptions:

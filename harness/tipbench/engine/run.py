@@ -6,8 +6,8 @@ import math
 import shlex
 import sys
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,15 +17,14 @@ import psutil
 
 from tipbench import __version__
 from tipbench.engine.compiled import kept_for
-from tipbench.engine.follower import follow
 from tipbench.engine.known import Known, known
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.lock import only_run
-from tipbench.engine.nodes import NodeLost, Nodes, Place, digest, gathered
 from tipbench.engine.order import answered, complete, lacks_memory
 from tipbench.engine.profiles import PROFILES
 from tipbench.engine.progress import Progress
 from tipbench.engine.runner import Plan, run
+from tipbench.engine.spread import NodeLost, Spread, spread_over
 from tipbench.errors import UserError
 from tipbench.machine import describe
 from tipbench.machine.activity import mostly_beside
@@ -75,7 +74,7 @@ class Options(RunOptions):
     Attributes:
         names, expression: which pairs; all without any.
         results: the folder in which the run is stored.
-        place: of several nodes, which this is.
+        launcher: a command that starts one process on each of several nodes; empty: all is on this machine.
         shared: as `Launcher` has it.
         first, side_bytes: as `Plan` has them.
         of_the_shell: variables of the person's own job, which win over the controls.
@@ -86,7 +85,7 @@ class Options(RunOptions):
     names: Sequence[str] = ()
     expression: str = ""
     results: Path = Path("results")
-    place: Place | None = None
+    launcher: str = ""
     shared: Path | None = None
     first: Sequence[str] = ()
     side_bytes: int = 0
@@ -99,22 +98,23 @@ class Options(RunOptions):
         """The folder of the pairs."""
         return Path(self.folder) if self.folder else BENCHMARKS
 
-    @property
-    def nodes(self) -> int:
-        return self.place.count if self.place else 1
-
     def controlled(self, discovery: Discovery) -> dict[str, str]:
         """The variables that are set for every worker."""
         return {} if self.bare else controls(discovery.threads) | dict(self.of_the_shell)
 
     def stored(self, discovery: Discovery) -> dict[str, Any]:
         """What the header stores of them, with the device and the tier as they were resolved."""
-        resolved = {"device": discovery.device, "size": discovery.size, "nnodes": self.nodes}
+        resolved = {"device": discovery.device, "size": discovery.size}
         return {option.name: getattr(self, option.name) for option in fields(RunOptions)} | resolved
 
 
 def measured(options: Options) -> tuple[int, Path]:
-    """Measure anew, on this machine or as its first node. Returns the exit code and the file; raises UserError."""
+    """Measure anew. Returns the exit code and the file; raises UserError."""
+    with spread_over(options.launcher, options.pairs, options.results) as spread:
+        return _measured(replace(options, nnodes=len(spread.nodes) if spread else 1), spread)
+
+
+def _measured(options: Options, spread: Spread | None) -> tuple[int, Path]:
     discovery, pairs = discovered(options)
     # Controls that come along with another folder are measured if they are named.
     listed = [*(pairs if options.names else discovery.pairs), *(record.info for record in discovery.broken)]
@@ -128,17 +128,17 @@ def measured(options: Options) -> tuple[int, Path]:
     planned = with_controls(chosen, own, whole)
     controlled = options.controlled(discovery)
     about = describe.describe()
-    with only_run(options.locked), others(options.place, about, options.pairs, controlled) as nodes:
+    with only_run(options.locked):
         stored = Run(
             id=uuid.uuid4().hex,
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             suite=__version__,
             commit=suite_commit(),
-            machine=about | ({"nodes": nodes.described()} if nodes else {}),
+            machine=about | ({"nodes": spread.described()} if spread else {}),
             controls=controlled,
             options=options.stored(discovery),
             planned=tuple(info.name for info in planned),
-            fingerprint="" if nodes else fingerprint(),
+            fingerprint="" if spread else fingerprint(),
         )
         with store.create(options.results, stored) as writer:
             found = known_before(stored, planned, options, writer.path)
@@ -148,8 +148,8 @@ def measured(options: Options) -> tuple[int, Path]:
             stored = replace(stored, records=tuple(found.records.values()))
             budget_s = options.budget_s or math.inf
             # Not where a run is resumed: its header may be somebody else's, and would choose the folder.
-            kept = None if nodes or options.shared or options.fresh else kept_for(stored)
-            return carry_on(stored, planned, discovery, options, nodes, writer, budget_s, found, kept), writer.path
+            kept = None if spread or options.shared or options.fresh else kept_for(stored)
+            return carry_on(stored, planned, discovery, options, spread, writer, budget_s, found, kept), writer.path
 
 
 def known_before(stored: Run, planned: Sequence[PairInfo], options: Options, path: Path) -> Known:
@@ -172,42 +172,12 @@ def _tell(found: Known) -> None:
         )
 
 
-@contextmanager
-def others(
-    here: Place | None, about: Mapping[str, Any], folder: Path, controlled: Mapping[str, str]
-) -> Iterator[Nodes | None]:
-    """All other nodes of a run, once they have come; None for a run on one machine. Raises NodesError."""
-    if here is None:
-        yield None
-        return
-    listed = "\n".join(f"  {here.command(number)}" for number in range(1, here.count))
-    print(f"node 0: waiting at {here.address} for the others, on which is typed:\n{listed}", file=sys.stderr)
-    with gathered(here, _identity(about, folder), controlled) as nodes:
-        yield nodes
-
-
-def follow_node_0(here: Place, folder: Path) -> int:
-    """Be another node than the first, until its run is over."""
-    about = describe.describe()
-    with only_run():
-        print(f"node {here.number} of {here.count}: looking for node 0 at {here.address}", file=sys.stderr)
-        started = follow(here, folder, _identity(about, folder))
-    print(f"the run is over; {plural(started, 'group')} of ranks had a share here. Node 0 has the results")
-    return 0
-
-
-def _identity(about: Mapping[str, Any], folder: Path) -> dict[str, str]:
-    """What nodes compare: the machine's name and `nodes.SAME`."""
-    installed = {name: about[name] for name in ("name", "torch", "python")}
-    return {**installed, "suite": __version__, "commit": suite_commit(), "pairs": digest(folder)}
-
-
 def discovered(options: Options) -> tuple[Discovery, list[PairInfo]]:
     """Discover the folder; beside another than `benchmarks/` come its controls."""
-    discovery = discover(options.pairs, options.device, options.nodes, options.size, of_data=bool(options.given))
+    discovery = discover(options.pairs, options.device, options.nnodes, options.size, of_data=bool(options.given))
     if not options.folder:
         return discovery, list(discovery.pairs)
-    own = discover(BENCHMARKS / "control.py", discovery.device, options.nodes, discovery.size)
+    own = discover(BENCHMARKS / "control.py", discovery.device, options.nnodes, discovery.size)
     return discovery, [*own.pairs, *discovery.pairs]
 
 
@@ -216,7 +186,7 @@ def carry_on(
     planned: Sequence[PairInfo],
     discovery: Discovery,
     options: Options,
-    nodes: Nodes | None,
+    spread: Spread | None,
     writer: store.Writer,
     budget_s: float,
     found: Known,
@@ -234,15 +204,15 @@ def carry_on(
         f"{plural(len(left), 'pair')} on {stored.machine['name']}, {stored.options['profile']} profile, "
         f"into {writer.path}"
     )
-    launcher = Launcher(options.pairs, stored.controls, nodes, options.shared, kept)
+    launcher = Launcher(options.pairs, stored.controls, spread, options.shared, kept)
     profile = PROFILES[stored.options["profile"]]
     plan = Plan(
         profile,
         rules.RULES,
         stored.options["seed"],
         cores,
-        # Other nodes are spoken to by one thread.
-        at_once=1 if nodes else on_card() if discovery.device == "cuda" else at_once(options.side_bytes),
+        # What runs on other nodes cannot be paused.
+        at_once=1 if spread else on_card() if discovery.device == "cuda" else at_once(options.side_bytes),
         room=psutil.virtual_memory().available * SHARE_PREPARED,
         card_room=card_room(stored.machine["gpus"]) if discovery.device == "cuda" else None,
         side_bytes=options.side_bytes,
@@ -264,8 +234,8 @@ def carry_on(
     go_on = store.resume_command(writer.path, options.folder)
     if stored.options.get("given"):  # the run is a part of an advice: DIR/PART/MACHINE/FILE
         go_on = f"tipbench advise --resume {shlex.quote(str(writer.path.parents[2]))} {stored.options['given']}"
-    if options.place:
-        go_on += f" --rdzv {options.place.address}"
+    if options.launcher:
+        go_on += f" --spread {shlex.quote(options.launcher)}"
     try:
         learning = run(left, launcher.start, plan, progress.show, broken, continued)
         with closing(learning):
@@ -284,8 +254,7 @@ def carry_on(
     except TemporaryFolderFull as cut:
         raise TemporaryFolderFull(f"{cut}; {_safe(writer, planned)}\ncontinue with: {go_on}", exit_code=1) from None
     except NodeLost as lost:
-        further = f"continue with: {go_on}, and on the other nodes as before"
-        raise NodeLost(f"{lost}; {_safe(writer, planned)}\n{further}") from None
+        raise NodeLost(f"{lost}; {_safe(writer, planned)}\ncontinue with: {go_on}") from None
     finally:
         launcher.close()
     over = {record.name for record in records.values() if is_over(record)}

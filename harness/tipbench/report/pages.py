@@ -324,7 +324,7 @@ def _command(run: Run, name: str) -> str:
     paste this into a shell."""
     options = " --profile quick" * (run.options.get("profile") == "quick") + " --bare" * bool(run.options.get("bare"))
     if isinstance(nodes := run.options.get("nnodes"), int) and nodes > 1:
-        options += f" --nnodes {nodes} --rdzv HOST:PORT"
+        options += " --spread LAUNCHER"
     return f"tipbench run {shlex.quote(name)}{options}"
 
 

@@ -32,8 +32,11 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes:
         # Without a GPU, that there is none says more; on one, a remedy for something else would lead nowhere.
         missing = other_device(pair.devices, device)
     ranks = max(variant.settings.ranks for variant in variants(pair))
-    if not missing and nodes > 1 and ranks == 1 and tip.id != CONTROL:
-        missing = Reason("needs.ranks")
+    if not missing and nodes > 1 and tip.id != CONTROL:
+        if ranks == 1:
+            missing = Reason("needs.ranks")
+        elif len({variant.settings for variant in variants(pair)}) > 1:
+            missing = Reason("needs.equal-settings")
     if not missing and device == "cuda" and ranks > 1:
         missing = unmet((gpu(-(-ranks // nodes)),), device)  # each rank has one of its own
     texts = {field.name: getattr(tip, field.name) for field in fields(tip) if field.name not in NO_TEXT}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,41 +13,63 @@ from typing import Any
 AGENT = "TIPBENCH_AGENT"
 """Environment variable of ranks that holds the process id of the torchrun that started them."""
 
+LINGER_S = 3.0
+"""Seconds that a node waits after ranks have failed: at the first node that ends the launcher ends the others, whose
+torchrun may not have noticed yet why its own ranks have failed. It looks once a second."""
+
 
 def run_ranks(ranks: int, path: str, task: str) -> None:
     """Run torchrun with `ranks` worker processes, or with this node's share of them.
 
-    With several nodes the rendezvous is static: torchrun's other kinds number the nodes in the order in which they
-    arrive, but rank 0 must be on the node that holds its connection.
+    With several nodes the rendezvous is static: torchrun's other kinds number the nodes in another order than the
+    launcher, but rank 0 must be on the node that holds its connection.
     """
+    described = json.loads(task)
+    spread, reports = described["spread"], Path(described["reports"])
+    if not spread:
+        # By default gloo takes the address of the host's name, which may belong to another network, or to none.
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # NCCL needs no network on one node
+        _torchrun(["--standalone", "--nproc-per-node", str(ranks)], ranks, path, task, reports / "exit-codes-0.json")
+        return
+    from tipbench.machine.scratch import Scratch  # not in every worker, whose memory is measured
+    from tipbench.worker import node
+
+    number, count = node.place()
+    if count != spread["nodes"]:
+        sys.exit(f"tipbench: the launcher started {count} processes, where {spread['nodes']} nodes had met")
+    # A file, as it is for every worker: a step that floods it is noticed, and costs the network nothing.
+    printed = os.open(reports / f"output-{number}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(printed, 1)
+    os.dup2(printed, 2)
+    with Scratch() as scratch:
+        node.take_over(spread["variables"], scratch)
+        node.use(node.network(spread["head"])["interface"])
+        where = ["--nnodes", str(count), "--node-rank", str(number), "--nproc-per-node", str(ranks // count)]
+        where += ["--master-addr", spread["head"], "--master-port", str(spread["port"])]
+        try:
+            _torchrun(where, ranks, path, task, reports / f"exit-codes-{number}.json")
+        except BaseException:
+            time.sleep(LINGER_S)
+            raise
+
+
+def _torchrun(where: Sequence[str], ranks: int, path: str, task: str, codes_file: Path) -> None:
+    """Call torchrun. codes_file: where it leaves the exit codes of ranks that have failed."""
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as torchrun
 
-    described = json.loads(task)
-    spread = described["rendezvous"]
-    if spread:
-        nodes, node, host, port = (str(spread[name]) for name in ("nodes", "node", "host", "port"))
-        where = ["--nnodes", nodes, "--node-rank", node, "--master-addr", host, "--master-port", port]
-        ranks_here = ranks // spread["nodes"]
-    else:
-        where, ranks_here = ["--standalone"], ranks
-    # By default gloo takes the address of the host's name, which may belong to another network, or to none.
-    interface = spread["interface"] if spread else "lo"
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
-    if spread:  # on one node NCCL needs no network
-        os.environ.setdefault("NCCL_SOCKET_IFNAME", interface)
     os.environ[AGENT] = str(os.getpid())
     try:
         torchrun(
             [
-                *(*where, "--nproc-per-node", str(ranks_here), "--monitor-interval", "1"),
-                *("--no-python", *as_unset(described["without"]), sys.executable, "-u", "-P"),
+                *(*where, "--monitor-interval", "1"),
+                *("--no-python", *as_unset(json.loads(task)["without"]), sys.executable, "-u", "-P"),
                 *("-m", "tipbench.worker", str(ranks), path, task),
             ]
         )
     except ChildFailedError as error:
         codes = {rank: failure.exitcode for rank, failure in error.failures.items()}
-        (Path(path).parent / "exit-codes.json").write_text(json.dumps(codes))
+        codes_file.write_text(json.dumps(codes))
         raise
 
 

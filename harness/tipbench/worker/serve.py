@@ -7,7 +7,10 @@ import json
 import os
 import resource
 import socket
+import sys
 import traceback
+from collections.abc import Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -30,6 +33,9 @@ from tipbench.worker.ranks import Ranks, run_ranks
 METHODS = {"observe": "mechanism", "work": "work", "trained": "trainings"}
 """Command -> method of the pair whose return value is the answer."""
 
+PRINTS_AT = 0.75
+"""Of a request's deadline: when a rank that has not answered prints where it is."""
+
 
 def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
     """Answer requests until the connection closes; only rank 0 has one."""
@@ -49,7 +55,7 @@ def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
         if ranks.count > 1 and "failed" in answer:
             # The other ranks wait for this one in a collective: write a report and let torchrun end them.
             report = {**answer, "rank": ranks.rank, "order": ranks.order_of_failure()}
-            (Path(path).parent / f"rank-{ranks.rank}.json").write_text(json.dumps(report))
+            (Path(task["reports"]) / f"rank-{ranks.rank}.json").write_text(json.dumps(report))
             os._exit(1)
         if "failed" in answer:
             detail = answer["failed"]["detail"][: ANSWER_LIMIT // 16]  # a character takes up to 12 bytes
@@ -76,14 +82,18 @@ def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
     reply(**started)
     if "failed" in started:
         return
+    watch = _Watch(ranks.rank, task) if task["spread"] else nullcontext()
     while True:
-        request = receive()
-        if requests and request is None:
+        request = ranks.share(receive())
+        if request is None:
+            if ranks.count > 1:
+                _leave(ranks)
             return
-        command, arguments = ranks.share(request)
+        command, arguments = request
         assert command in COMMANDS, command
         try:
-            answer = getattr(session, command)(**arguments)
+            with watch:
+                answer = getattr(session, command)(**arguments)
             session.check_output(f"{command} {arguments.get('variant', '')}".strip())
             try:
                 reply(answer=answer)
@@ -98,6 +108,31 @@ def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
             # After a rank is lost, the next collective of the other ranks raises.
             detail = f"{command}: {explain(error, session.file)}"
             reply(failed=asdict(Reason("exited.raised", {"rank": ranks.rank}, detail)))
+
+
+class _Watch:
+    """Prints where a rank is, into a file that the runner sees, shortly before a request's deadline: no signal reaches
+    it on another node."""
+
+    def __init__(self, rank: int, task: Mapping[str, Any]) -> None:
+        self._seconds = PRINTS_AT * task["spread"]["deadline"]
+        self._file = (Path(task["reports"]) / f"stack-{rank}.txt").open("w")
+
+    def __enter__(self) -> None:
+        faulthandler.dump_traceback_later(self._seconds, file=self._file)
+
+    def __exit__(self, *_: object) -> None:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def _leave(ranks: Ranks) -> NoReturn:
+    """Exit once all ranks know that it is over, without Python's own end: gloo's threads outlive it now and then, which
+    aborts the process ("terminate called without an active exception")."""
+    with suppress(RuntimeError):  # another has left first
+        ranks.meet()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _lost() -> NoReturn:

@@ -59,14 +59,23 @@ class Summing(_Summing):
     def optimized(self) -> Step:
         return self.baseline()
 
+
+class Mixed(Summing):
+    """One of its variants has no ranks."""
+
     @variant
     def alone(self) -> Step:
         inputs = self.inputs()
         return lambda: inputs * 2
 
-    @variant
+
+class Three(_Summing):
     @process_settings(ranks=3)
-    def three(self) -> Step:
+    def baseline(self) -> Step:
+        return super().baseline()
+
+    @process_settings(ranks=3)
+    def optimized(self) -> Step:
         return self.baseline()
 
 
