@@ -24,7 +24,6 @@ SLOW = {
     "test_installation": "a wheel, built and installed",
     "test_job_of_a_person": "a process for each job",
     "test_liars": "every way in which a pair can lie, in processes of its own",
-    "test_nodes": "two nodes in networks of their own",
     "test_pytest_plugin": "pytest within pytest, each in a fresh process",
     "test_orphans": "processes that import torch, and are killed meanwhile",
     "test_scratch": "temporary folders that are full",

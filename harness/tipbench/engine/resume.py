@@ -93,7 +93,7 @@ def resume(
             _require_same_environment(path, stored.controls, options.controlled(discovery))
             planned = _same_pairs(path, stored, [*pairs, *(record.info for record in discovery.broken)])
             with spread_over(launcher, options.pairs, path.parent) as spread:
-                if spread and spread.described() != stored.machine.get("nodes"):
+                if spread and spread.nodes != stored.machine.get("nodes"):
                     raise CannotRun(f"{path} was begun with other nodes: begin a new run with `tipbench run`")
                 found = run.known_before(stored, planned, options, path)
                 return run.carry_on(stored, planned, discovery, options, spread, writer, budget_s, found)

@@ -134,7 +134,7 @@ def _measured(options: Options, spread: Spread | None) -> tuple[int, Path]:
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             suite=__version__,
             commit=suite_commit(),
-            machine=about | ({"nodes": spread.described()} if spread else {}),
+            machine=about | ({"nodes": spread.nodes} if spread else {}),
             controls=controlled,
             options=options.stored(discovery),
             planned=tuple(info.name for info in planned),

@@ -28,7 +28,6 @@ from tipbench.errors import UserError
 from tipbench.machine.controls import callers, is_foreign
 from tipbench.machine.scratch import Scratch
 from tipbench.tip.needs import available_cores
-from tipbench.tip.wording import plural
 
 MEET_S = 300.0
 """Seconds in which all nodes must have met; on two nodes that share two cores it takes 6."""
@@ -38,9 +37,6 @@ LEAVES_S = 15.0
 
 ENDS_S = 30.0
 """Seconds in which a launcher that was asked to end has ended what it started; srun takes one, or up to KillWait."""
-
-SAME = ("suite", "commit", "torch", "python", "pairs")
-"""Fields of a node that must be equal on all nodes; "pairs" is a digest of their files."""
 
 SRUN = (
     "--ntasks-per-node=1",
@@ -100,7 +96,8 @@ class Spread:
         pairs: folder of the pairs.
         reports: folder that all nodes see, where failing ranks leave reports.
         head: address of the first node.
-        nodes: what each node is, as `tipbench.worker.node` has it.
+        nodes: {"name", "interface", "mbit"} of each, in order: its machine, its network interface and the speed of that
+            (Mbit/s).
     """
 
     launcher: Sequence[str]
@@ -109,11 +106,6 @@ class Spread:
     head: str = ""
     nodes: Sequence[Mapping[str, Any]] = ()
     _groups: Iterator[int] = field(default_factory=count, compare=False)
-
-    def described(self) -> list[dict[str, Any]]:
-        """{"name", "interface", "mbit"} of each node, in order: its machine, its network interface and the speed of
-        that interface (Mbit/s)."""
-        return [{name: node[name] for name in ("name", "interface", "mbit")} for node in self.nodes]
 
     def group(self, env: Mapping[str, str], deadline: float) -> dict[str, Any]:
         """What a new group of ranks is told on all nodes. env: of its workers. deadline: of a request (s)."""
@@ -135,7 +127,7 @@ class Spread:
     def require_all(self) -> None:
         """Let all nodes meet once more. Raises NodeLost where one does not come, or is another."""
         try:
-            if self.met().described() != self.described():
+            if self.met().nodes != self.nodes:
                 raise NodesError("a node is not what it was")
         except NodesError as error:
             raise NodeLost(f"a node was lost: {error}") from None
@@ -144,7 +136,8 @@ class Spread:
         """The same with what its nodes are, once all of them have met. Raises NodesError."""
         with Scratch() as scratch:
             answer, output = scratch / "answer.json", scratch / "output"
-            words = [socket.gethostname(), str(_free_port()), *map(str, (self.pairs, self.reports, answer))]
+            here = socket.gethostname(), _free_port(), available_cores()
+            words = map(str, (*here, self.pairs, self.reports, answer))
             started = self.start([sys.executable, "-P", "-m", "tipbench.worker.node", *words], output)
             meeting = Launched(started, ranks=2)
             try:
@@ -166,7 +159,7 @@ def _why_not(code: int | None, printed: str, launcher: Sequence[str]) -> str:
     if code is None:
         return f"the nodes have not met within {MEET_S:.0f} s; `{shlex.join(launcher)} hostname` must name each of them"
     last = f"; it last printed: {' / '.join(lines[-3:])[:400]}" if lines else ""
-    return f"`{shlex.join(launcher)}` ended with exit code {code}{last}"
+    return f"`{launcher[0]}` ended with exit code {code}{last}"
 
 
 @contextmanager
@@ -181,27 +174,7 @@ def spread_over(launcher: str, pairs: Path, results: Path) -> Iterator[Spread | 
     words = launcher_words(launcher)
     results.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".ranks-", dir=results, ignore_cleanup_errors=True) as reports:
-        spread = Spread(words, pairs, Path(reports).absolute()).met()
-        for number, node in enumerate(spread.nodes):
-            _require_fit(number, node, spread.nodes[0], results)
-        yield spread
-
-
-def _require_fit(number: int, node: Mapping[str, Any], first: Mapping[str, Any], results: Path) -> None:
-    if not node["reports"]:
-        raise NodesError(
-            f"node {number} does not see the folder {results}: name one that all nodes share, by --results"
-        )
-    for name in SAME:
-        if node[name] != first[name]:
-            raise NodesError(
-                f"node {number} has {name} {node[name]} (node 0: {first[name]}): install the same on all nodes"
-            )
-    if node["cores"] != available_cores():
-        raise NodesError(
-            f"processes on node {number} may use {plural(node['cores'], 'core')}, and the run {available_cores()}: "
-            "take equal nodes, and a launcher that binds to no core, as `mpirun --bind-to none`"
-        )
+        yield Spread(words, pairs, Path(reports).absolute()).met()
 
 
 def launcher_words(launcher: str) -> list[str]:

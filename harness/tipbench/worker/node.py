@@ -1,7 +1,7 @@
 """One of several nodes: which one this is, the network to the first, and what all tell each other before a run.
 
-The launcher of `tipbench run --spread` starts `python -m tipbench.worker.node HEAD PORT PAIRS REPORTS ANSWER` once on
-each node. They form a process group, which shows that they reach each other, and the first writes down what each is.
+The launcher of `tipbench run --spread` starts `python -m tipbench.worker.node HEAD PORT CORES PAIRS REPORTS ANSWER` once
+on each node. They form a process group, which shows that they reach each other, and the first writes down what each is.
 What ends a node here is one sentence on stderr, which the launcher hands on to the run.
 """
 
@@ -25,9 +25,13 @@ from tipbench import __version__
 from tipbench.machine.controls import is_foreign
 from tipbench.machine.describe import describe
 from tipbench.suite.commit import suite_commit
+from tipbench.tip.wording import plural
 
 JOIN_S = 240.0
 """Seconds that nodes wait for each other: each imports torch, perhaps from a slow file system."""
+
+SAME = ("suite", "commit", "torch", "python", "pairs")
+"""Fields of a node that must be equal on all nodes; "pairs" is a `digest`."""
 
 PLACES = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -112,23 +116,45 @@ def take_over(variables: Mapping[str, str], scratch: Path) -> None:
     tempfile.tempdir = None  # Python may have cached it
 
 
-def meet(head: str, port: int, pairs: Path, reports: Path) -> dict[str, Any]:
-    """{"head": its address, "nodes": what each node is}, on every node.
+def require_fit(number: int, node: Mapping[str, Any], first: Mapping[str, Any], cores: int, reports: Path) -> None:
+    """End this node where it cannot take part. node, first: what this node is, and the first. cores: of the run."""
+    for name in SAME:
+        if node[name] != first[name]:
+            differs = f"{name} {node[name]} (node 0: {first[name]})"
+            sys.exit(f"tipbench: node {number} has {differs}: install the same on all nodes")
+    if node["cores"] != cores:
+        sys.exit(
+            f"tipbench: a process on node {number} may use {plural(node['cores'], 'core')}, and the run {cores}: take "
+            "equal nodes, and a launcher that binds to no core, as `mpirun --bind-to none`"
+        )
+    if not reports.is_dir():
+        sys.exit(f"tipbench: node {number} does not see {reports.parent}: name a folder that all share, by --results")
 
-    head: name of the first node. port: a free one there. pairs: folder of the pairs. reports: that all nodes must see.
+
+def meet(head: str, port: int, cores: int, pairs: Path, reports: Path) -> dict[str, Any]:
+    """{"head": its address, "nodes": {"name", "interface", "mbit"} of each}, on every node.
+
+    head: name of the first node. port: a free one there. cores: that the run may use. pairs: folder of the pairs.
+    reports: folder that all nodes must see.
     """
-    import torch.distributed as dist
-
     number, count = place()
     if count < 2:
         sys.exit("tipbench: the launcher starts one process alone; it must start one on each of several nodes")
-    if number == 0 and socket.gethostname() != head:
-        sys.exit(
-            f"tipbench: the launcher's first node is {socket.gethostname()}: start the run there, and not on {head}"
-        )
+    here = socket.gethostname()
+    if number == 0 and here != head:
+        sys.exit(f"tipbench: the launcher's first node is {here}: start the run there, and not on {head}")
     address = address_of(head)
+    import torch.distributed as dist  # takes seconds
+
     timeout = timedelta(seconds=JOIN_S)
     store = dist.TCPStore(address, port, count, number == 0, timeout)  # type: ignore[attr-defined]
+    about = describe()
+    node = {"suite": __version__, "commit": suite_commit(), "pairs": digest(pairs)}
+    node |= {name: about[name] for name in ("name", "torch", "python", "cores")}
+    # By the store, as different versions of torch may form no group.
+    if number == 0:
+        store.set("first", json.dumps(node))
+    require_fit(number, node, json.loads(store.get("first")), cores, reports)
     # The first node may look itself up as 127.0.1.1, where nobody else reaches it.
     if number == 1:
         store.set("head", address)
@@ -136,21 +162,14 @@ def meet(head: str, port: int, pairs: Path, reports: Path) -> dict[str, Any]:
     reached_by = network(address)
     use(reached_by["interface"])
     dist.init_process_group("gloo", store=store, rank=number, world_size=count)
-    about = describe()
-    is_shared = reports.is_dir()
-    identity = {
-        **{name: about[name] for name in ("name", "torch", "python", "cores")},
-        **{"suite": __version__, "commit": suite_commit(), "pairs": digest(pairs)},
-        **{"reports": is_shared, **reached_by},
-    }
     nodes: list[Any] = [None] * count
-    dist.all_gather_object(nodes, identity)
+    dist.all_gather_object(nodes, {"name": node["name"], **reached_by})
     dist.destroy_process_group()
     return {"head": address, "nodes": nodes}
 
 
-def main(head: str, port: str, pairs: str, reports: str, answer: str) -> None:
-    met = meet(head, int(port), Path(pairs), Path(reports))
+def main(head: str, port: str, cores: str, pairs: str, reports: str, answer: str) -> None:
+    met = meet(head, int(port), int(cores), Path(pairs), Path(reports))
     if place()[0] == 0:
         Path(answer).write_text(json.dumps(met))
 

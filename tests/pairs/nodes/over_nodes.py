@@ -14,9 +14,9 @@ TIP = Tip(id="over-nodes", title="Spread ranks over nodes", guide=(), claim=Clai
 
 
 def nodes() -> list[str]:
-    """The node of each rank, as torchrun numbered them."""
+    """The node of each rank, by its name in Slurm or its number in torchrun."""
     found: list[str] = [""] * distributed.get_world_size()
-    distributed.all_gather_object(found, os.environ["GROUP_RANK"])
+    distributed.all_gather_object(found, os.environ.get("SLURMD_NODENAME", os.environ["GROUP_RANK"]))
     return found
 
 
