@@ -1,7 +1,7 @@
 """One of several nodes: which one this is, the network to the first, and what all tell each other before a run.
 
-The launcher of `tipbench run --spread` starts `python -m tipbench.worker.node HEAD PORT CORES PAIRS REPORTS ANSWER` once
-on each node. They form a process group, which shows that they reach each other, and the first writes down what each is.
+Before a run, the launcher of `tipbench run --spread` starts this module once on each node, as `main` has it. They form
+a process group, which shows that they reach each other, and the first writes down what each is.
 What ends a node here is one sentence on stderr, which the launcher hands on to the run.
 """
 

@@ -46,15 +46,11 @@ def run_ranks(ranks: int, path: str, task: str) -> None:
         node.use(node.network(spread["head"])["interface"])
         where = ["--nnodes", str(count), "--node-rank", str(number), "--nproc-per-node", str(ranks // count)]
         where += ["--master-addr", spread["head"], "--master-port", str(spread["port"])]
-        try:
-            _torchrun(where, ranks, path, task, reports / f"exit-codes-{number}.json")
-        except BaseException:
-            time.sleep(LINGER_S)
-            raise
+        _torchrun(where, ranks, path, task, reports / f"exit-codes-{number}.json", LINGER_S)
 
 
-def _torchrun(where: Sequence[str], ranks: int, path: str, task: str, codes_file: Path) -> None:
-    """Call torchrun. codes_file: where it leaves the exit codes of ranks that have failed."""
+def _torchrun(where: Sequence[str], ranks: int, path: str, task: str, codes_file: Path, linger_s: float = 0.0) -> None:
+    """Call torchrun. codes_file: where it leaves the exit codes of ranks that have failed. linger_s: before it ends."""
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as torchrun
 
@@ -70,6 +66,7 @@ def _torchrun(where: Sequence[str], ranks: int, path: str, task: str, codes_file
     except ChildFailedError as error:
         codes = {rank: failure.exitcode for rank, failure in error.failures.items()}
         codes_file.write_text(json.dumps(codes))
+        time.sleep(linger_s)
         raise
 
 
