@@ -158,7 +158,9 @@ def test_on_two_nodes_one_gpu_each_is_enough_for_the_ranks(described: Describe) 
     assert {reasons.pop(name) for name in OF_TWO} == {wanting(2, found=1)}
     assert {reasons.pop(name) for name in OF_FOUR} == {wanting(4, found=1)}
     assert {reasons.pop(name) for name in OF_EIGHT} == {wanting(8, found=1)}
-    assert not RANKED & set(reasons)
+    # Where DataParallel is on one side, the other's ranks cannot be paused on another node.
+    assert {name for name in RANKED & set(reasons) if "different settings" not in reasons[name][0]} == set()
+    assert not {"no-sync.GPTTraining", "layer-order.GPTTraining"} & set(reasons)
 
 
 def test_on_the_processor_of_a_machine_with_gpus_nothing_runs_on_these(described: Describe) -> None:

@@ -21,7 +21,7 @@ from tipbench.records.fields import converted
 from tipbench.suite.files import BENCHMARKS
 from tipbench.tip.pair import Step, variants
 from tipbench.tip.process import ProcessSettings
-from tipbench.worker import memory
+from tipbench.worker import memory, node
 from tipbench.worker.failed import Failed
 from tipbench.worker.memory import process_peaks
 from tipbench.worker.ranks import AGENT, Ranks, run_ranks
@@ -93,8 +93,9 @@ def test_over_several_nodes_nccl_takes_the_network_that_the_nodes_meet_on(
     monkeypatch.setattr(
         "torch.distributed.run.main", lambda arguments: found.append(os.environ.get("NCCL_SOCKET_IFNAME"))
     )
-    rendezvous = {"nodes": nodes, "node": 0, "host": "10.0.0.1", "port": 29400, "interface": "eth7"}
-    run_ranks(2, "socket", json.dumps({"rendezvous": rendezvous if nodes > 1 else None, "without": []}))
+    if nodes > 1:
+        node.use("eth7")
+    run_ranks(2, "socket", json.dumps({"spread": None, "reports": "", "without": []}))
     assert found == [expected]
 
 

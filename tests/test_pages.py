@@ -141,8 +141,8 @@ def test_a_run_on_several_nodes_names_them_and_how_it_is_repeated(made: Run) -> 
     machine = {**made.machine, "nodes": [first, {**first, "interface": "eth1", "mbit": 0}]}
     shown = markdown(replace(made, machine=machine, options={**made.options, "nnodes": 2}))
     assert "amd-2c by eth0 (10000 Mbit/s), amd-2c by eth1" in shown
-    assert "`tipbench run channels-last.Convolution --nnodes 2 --rdzv HOST:PORT`" in shown
-    assert "--nnodes" not in markdown(made)
+    assert "`tipbench run channels-last.Convolution --spread LAUNCHER`" in shown
+    assert "--spread" not in markdown(made)
 
 
 def test_notices_are_shown_by_file_and_line(made: Run) -> None:

@@ -21,8 +21,7 @@ from tipbench.fleet import options as fleet
 # Nothing else is imported up here: `--help` answers at once, and `report` must not need torch.
 
 EXIT_CODES = (
-    "exit codes: 0 done, 1 some pair failed or another node was lost, 2 usage or a file that cannot be used, "
-    "130 interrupted"
+    "exit codes: 0 done, 1 some pair failed or a node was lost, 2 usage or a file that cannot be used, 130 interrupted"
 )
 
 BUDGET_S, ADVICE_S = 2700.0, 1200.0
