@@ -101,12 +101,14 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def cluster(folder: Path, template: str = FOUR) -> Iterator[Cluster]:
+def cluster(folder: Path, template: str = FOUR, timeout_s: int = 10) -> Iterator[Cluster]:
+    """timeout_s: after which a node that does not answer is down, and its jobs are ended and requeued."""
     for name in ("run", "state", "spool", "log"):
         (folder / name).mkdir(parents=True)
     conf, key = folder / "slurm.conf", folder / "munge.key"
     text = (TEMPLATES / template).read_text()
-    for name, value in (("DIR", folder), ("HOSTNAME", socket.gethostname()), ("USER", getpass.getuser())):
+    values = {"DIR": folder, "HOSTNAME": socket.gethostname(), "USER": getpass.getuser(), "TIMEOUT": timeout_s}
+    for name, value in values.items():
         text = text.replace(f"@{name}@", str(value))
     for mark, port in zip(set(re.findall(r"@PORT\d?@", text)), _free_ports(), strict=False):
         text = text.replace(mark, str(port))

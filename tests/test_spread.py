@@ -490,7 +490,8 @@ def test_when_a_run_is_ended_its_ranks_end(two: Two, how: signal.Signals) -> Non
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     slurm_cluster.need()
-    with cluster(tmp_path_factory.mktemp("slurm")) as made:
+    # The run is to see itself that a node is lost, before Slurm ends its job.
+    with cluster(tmp_path_factory.mktemp("slurm"), timeout_s=600) as made:
         yield made
 
 
