@@ -197,9 +197,8 @@ def task(folder: Path, touching: str = "") -> str:
         "        return self.baseline()\n"
     )
     file = files(folder, {"pairs/mine.py": text}) / "pairs/mine.py"
-    return json.dumps(
-        {"file": str(file), "folder": str(file.parent), "pair": "Printing", "device": "cpu", "size": {}, "imports": []}
-    )
+    pair = {"file": str(file), "folder": str(file.parent), "pair": "Printing", "device": "cpu"}
+    return json.dumps({**pair, "size": {}, "imports": [], "reports": str(folder), "spread": None})
 
 
 def test_a_worker_has_its_own_group_its_own_output_and_its_own_temporary_folder(

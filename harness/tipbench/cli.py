@@ -176,7 +176,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.set_defaults(command=_compare)
     command.add_argument(
-        "runs", nargs="+", metavar="RUN", help="a results file, a folder of them, or the beginning of a run's id"
+        "runs",
+        nargs="+",
+        metavar="RUN",
+        help="a results file, a folder of them, or the beginning of a run's id; or alone the folder of a fleet",
     )
     command.add_argument("--format", choices=["md", "html", "csv", "json"], default="md", help="default: md")
     command.add_argument("--out", type=Path, metavar="DIR", help="write files there instead of printing")

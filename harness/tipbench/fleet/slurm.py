@@ -134,7 +134,8 @@ def _call(words: Sequence[str]) -> str:
     except FileNotFoundError:
         raise SlurmError(
             f"there is no `{words[0]}` here: a fleet is started where Slurm's commands are, such as a login node; "
-            "without Slurm, start `tipbench fleet node DIR` on each machine"
+            "without Slurm, `tipbench fleet plan DIR --nodes N1,N2` names machines, and what you like starts "
+            "`tipbench fleet node DIR` on each"
         ) from None
     except subprocess.TimeoutExpired as error:
         said = _sentence(error.stderr)
