@@ -252,7 +252,7 @@ def test_what_fails_on_a_machine_is_said_and_the_others_are_fetched(
     assert "n1: done" in status
     assert "n2: refused: torch" in status
 
-    # What is mended goes on by the same line again.
+    # What was corrected goes on by the same line again.
     written(folder, replace(plan, kind={name: replace(kind, torch="any") for name, kind in plan.kind.items()}))
     commands |= dict.fromkeys(("n2", "n3"), commands["n1"])
     code, said = machines.played(machines.inventory(commands), folder)

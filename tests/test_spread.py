@@ -60,7 +60,7 @@ wait -n || end $?
 @dataclasses.dataclass
 class Two:
     """Two nodes, and what is measured on them. launcher: what --spread names. tmp: a temporary folder of their own,
-    with a path that is short enough for workers' sockets; by it, this test's processes are told from all others."""
+    with a path that is short enough for workers' sockets; by it, this test's processes are known from all others."""
 
     folder: Path
     launcher: str
@@ -162,7 +162,7 @@ def test_what_is_no_command_is_refused(launcher: str) -> None:
         launcher_words(launcher)
 
 
-def test_srun_is_told_to_start_one_process_on_each_node_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_srun_starts_one_process_on_each_node_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda word: f"/usr/bin/{word}")
     for name in ("SLURM_JOB_ID", "SLURM_JOB_NUM_NODES", "SLURM_NNODES"):
         monkeypatch.delenv(name, raising=False)
@@ -238,18 +238,18 @@ def test_a_node_has_the_variables_of_the_run_and_folders_of_its_own(
     assert Path(os.environ["TMPDIR"]).is_dir()
 
 
-def test_what_a_group_is_told_is_what_the_launcher_may_not_hand_on(
+def test_what_a_group_receives_is_what_the_launcher_may_not_hand_on(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("MY_OWN", "as it is")
     monkeypatch.setenv("OMP_PROC_BIND", "true")
     nodes = Spread(["mpirun"], tmp_path, tmp_path, "192.0.2.7", [{}, {}])
-    told = nodes.group({**os.environ, "OMP_NUM_THREADS": "3", "LD_PRELOAD": "libx.so"}, deadline=9.0)
-    assert (told["nodes"], told["head"], told["deadline"]) == (2, "192.0.2.7", 9.0)
-    assert {"OMP_PROC_BIND": "true", "OMP_NUM_THREADS": "3", "LD_PRELOAD": "libx.so"}.items() <= told[
+    task = nodes.group({**os.environ, "OMP_NUM_THREADS": "3", "LD_PRELOAD": "libx.so"}, deadline=9.0)
+    assert (task["nodes"], task["head"], task["deadline"]) == (2, "192.0.2.7", 9.0)
+    assert {"OMP_PROC_BIND": "true", "OMP_NUM_THREADS": "3", "LD_PRELOAD": "libx.so"}.items() <= task[
         "variables"
     ].items()
-    assert "MY_OWN" not in told["variables"]
+    assert "MY_OWN" not in task["variables"]
     assert nodes.new_reports() != nodes.new_reports()
 
 

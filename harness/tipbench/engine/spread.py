@@ -108,7 +108,7 @@ class Spread:
     _groups: Iterator[int] = field(default_factory=count, compare=False)
 
     def group(self, env: Mapping[str, str], deadline: float) -> dict[str, Any]:
-        """What a new group of ranks is told on all nodes. env: of its workers. deadline: of a request (s)."""
+        """What a new group of ranks receives on all nodes. env: of its workers. deadline: of a request (s)."""
         # The launcher may hand on all variables or none.
         own = {name: value for name, value in env.items() if is_foreign(name) or os.environ.get(name) != value}
         port = _free_port()

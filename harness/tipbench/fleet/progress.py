@@ -155,7 +155,7 @@ def obstacle(folder: Path, plan: Plan, kind: str, nodes: dict[str, Measured], jo
     failed = sum(state in ("failed", "refused") for state in states)
     if failed >= TRIES and "done" not in states:
         return (
-            f"{failed} of its nodes failed and none is done: mend what `tipbench fleet status {folder}` says of them, "
+            f"{failed} of its nodes failed and none is done: correct what `tipbench fleet status {folder}` says, "
             f"then remove their folders in {NODES}, and {LOGS}"
         )
     queue = {job.id for job in jobs}
