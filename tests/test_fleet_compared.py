@@ -97,9 +97,14 @@ def test_a_second_run_confirms_or_clears_a_suspect(fleet: Path, capsys: pytest.C
 
 
 def test_no_name_of_a_node_is_published(fleet: Path) -> None:
+    (fleet / "plan.toml").write_text((fleet / "plan.toml").read_text().replace("kind.a", "kind.private"))
+    odd = {**MACHINE, "memory_bytes": 1 << 33}
+    node(fleet, "fat9", odd, records(0.3), day=2)
+    assert "Kind private of the plan is 2 kinds" in markdown(compared(fleet))
     page = markdown(anonymous(compared(fleet)))
     assert "fat" not in page
-    assert "**node 3 of 9** +29 %, suspected" in page
+    assert "private" not in page
+    assert "**node 3 of 8** +29 %, suspected" in page
 
 
 def test_a_fleet_is_published_without_a_name(fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,7 +116,7 @@ def test_a_fleet_is_published_without_a_name(fleet: Path, tmp_path: Path, capsys
     assert "node 3 of 9" in sent
     assert "fat" not in sent.replace(str(fleet), "")
     assert main(to_wiki) == 0
-    assert capsys.readouterr().out == "written: Fleet 00000000\n"
+    assert capsys.readouterr().out == "written: Fleet 7e071fd9\n"
 
 
 def test_as_json_everything_is_there(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:

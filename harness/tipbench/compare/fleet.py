@@ -135,10 +135,10 @@ class Kind:
         """Fields of state, versions, code and profile; a value that is not recorded differs from none."""
         places = dict.fromkeys(place for node in self.nodes for place in node.facts if place[0] != "hardware")
         drifts = []
-        for _, field in places:
-            by_value = self._by_value((_, field))
+        for place in places:
+            by_value = self._by_value(place)
             if len(by_value) > 1:
-                drifts.append(Drift(field, tuple((value, tuple(nodes)) for value, nodes in by_value)))
+                drifts.append(Drift(place[1], tuple((value, tuple(nodes)) for value, nodes in by_value)))
         return drifts
 
     def _by_value(self, place: tuple[str, str]) -> list[tuple[str, list[str]]]:
@@ -274,11 +274,13 @@ def _labels(names: Sequence[str]) -> list[str]:
 
 
 def anonymous(fleet: Fleet) -> Fleet:
-    """With numbers in place of the nodes' names, which are nobody else's; notes, which name nodes too, are counted."""
+    """With numbers in place of the nodes' names, and without those of the plan's kinds: they are nobody else's. Notes,
+    which name nodes too, are counted."""
     kinds = []
     for kind in fleet.kinds:
         numbered = (
-            replace(node, name=f"node {number} of {len(kind.nodes)}") for number, node in enumerate(kind.nodes, 1)
+            replace(node, name=f"node {number} of {len(kind.nodes)}", planned="")
+            for number, node in enumerate(kind.nodes, 1)
         )
         kinds.append(Kind(kind.label, tuple(numbered)))
     count = len(fleet.notes)

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 
 from tipbench.advise.command import markdown_of
@@ -139,7 +140,9 @@ def _of_folder(folder: Path, may_be_own: bool) -> Page:
     if not is_fleet([str(folder)]):
         return _of_own_job(folder, may_be_own)
     fleet = anonymous(compared(folder, lambda files: list(map(_stored_and_allowed, files))))
-    return Page(f"Fleet {plans.read(folder).fleet}", markdown(fleet))
+    # The fleet's name in the plan is whatever a person wrote there.
+    name = sha256(plans.read(folder).fleet.encode()).hexdigest()[:8]
+    return Page(f"Fleet {name}", markdown(fleet))
 
 
 def _stored_and_allowed(file: Path) -> Stored:
