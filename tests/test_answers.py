@@ -465,6 +465,14 @@ def test_earlier_runs_that_read_or_counted_something_else_do_not_count() -> None
         assert (row.kind, row.runs) == ("use it", 1)
 
 
+def test_memory_that_a_run_took_over_from_another_counts_once() -> None:
+    """Runs until November 2026 did so."""
+    lean = claimed(Claim.LEANER, 0.0, memory=both(700, 900))
+    first, own = results(run([lean])), results(run([lean], id="5ec0d"))
+    over = results(run([replace(lean, known_from="3f9a1c07")], id="5ec0d"))
+    assert [answers(runs)[0].runs for runs in ([first, over], [first, own])] == [1, 2]
+
+
 def test_only_tips_of_the_last_run_are_answered() -> None:
     first = results(run([job("Job", GAIN, tip=tip("old"))]))
     last = results(run([job("Job", GAIN, tip=tip("new"))]))

@@ -153,6 +153,13 @@ def test_what_the_command_does_not_know_is_usage(say: Said, arguments: str) -> N
     assert "usage: tipbench" in err
 
 
+@pytest.mark.parametrize(("typed", "instead"), [("run --fresh", "every run checks and measures everything itself")])
+def test_an_option_that_is_gone_is_answered_by_what_to_do_instead(say: Said, typed: str, instead: str) -> None:
+    code, out, err = say(*typed.split())
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert instead in err
+
+
 def test_a_misspelt_name_is_answered_by_the_nearest_and_nothing_is_stored(say: Said, tmp_path: Path) -> None:
     code, _, err = say("run", "--results", tmp_path / "results", "channels_last")
     assert code == 2

@@ -22,7 +22,9 @@ from tests import tiny
 from tests.made_up import files
 from tipbench.engine import fork_server
 from tipbench.engine.channel import Channel
+from tipbench.engine.checks import WARM
 from tipbench.engine.fork_server import Forked, ForkServer, ServerGone
+from tipbench.engine.handle import WorkerFailed
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.purpose import Purpose
 from tipbench.machine.controls import callers, controls, environment
@@ -86,6 +88,21 @@ def test_a_cold_compile_cache_knows_the_instructions_of_the_machine_and_nothing_
         cache = Path(environ["TORCHINDUCTOR_CACHE_DIR"])
         worker.end()
         assert (sorted(file.name for file in cache.iterdir()) if found else cache.exists()) == (found or False)
+
+
+def test_what_an_ended_worker_was_compiling_is_used_by_no_later_one(launcher: Launcher, control: PairInfo) -> None:
+    """torch takes a library that a killed linker has begun for a whole one."""
+    about, caches = replace(control, needs=("C++ compiler",)), []
+    for failure in (WorkerFailed, None, None):
+        worker = launcher.start(about, ProcessSettings(), f"{WARM}{about.name}", Purpose.LAUNCH)
+        worker.ready()
+        caches.append(psutil.Process(worker.process.pid).environ()["TORCHINDUCTOR_CACHE_DIR"])
+        if failure:
+            os.kill(worker.process.pid, signal.SIGKILL)
+            with pytest.raises(failure):
+                worker.ask("build", variant="baseline", seed=0, first=True)
+        worker.end()
+    assert caches[0] != caches[1] == caches[2]
 
 
 @pytest.mark.parametrize(("available", "servers"), [(5 << 30, 0), (6 << 30, 0), (8 << 30, 4), (100 << 30, 188)])

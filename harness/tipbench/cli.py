@@ -10,7 +10,6 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -26,6 +25,11 @@ EXIT_CODES = (
 
 BUDGET_S, ADVICE_S = 2700.0, 1200.0
 
+REMOVED = {
+    ("run", "--fresh"): "leave it out: every run checks and measures everything itself",
+}
+"""Options that are no more, by their command -> what to do instead."""
+
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of a device that takes no more."""
 
@@ -35,6 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if sys.platform != "linux":
         print("tipbench: only Linux is supported; Windows runs it under WSL", file=sys.stderr)
         return 2
+    command, *words = [*(sys.argv[1:] if arguments is None else arguments), ""]
+    for word in words:
+        if instead := REMOVED.get((command, word.partition("=")[0])):
+            print(f"tipbench: {command} has no {word} any more: {instead}", file=sys.stderr)
+            return 2
     options = _parser().parse_args(arguments)
     # `kill` ends a command as Ctrl-C does: records are safe, what it started is ended, the way to go on is printed.
     before = signal.signal(signal.SIGTERM, _interrupt)
@@ -127,7 +136,6 @@ def _parser() -> argparse.ArgumentParser:
     _add_same_machine(command)
     command.add_argument("--seed", type=_seed, default=0, metavar="N", help="of inputs, weights and block order")
     command.add_argument("--bare", action="store_true", help="do not control the environment: heap, threads, hash seed")
-    command.add_argument("--fresh", action="store_true", help="find anew what earlier runs of this machine have found")
     what = "typed on the first of several nodes, over which ranks are spread: what starts one process on each"
     command.add_argument("--spread", default="", metavar="LAUNCHER", help=f"{what}, as 'srun --overlap' does")
 
@@ -288,10 +296,8 @@ def _doctor(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from tipbench.engine import resume, run
-    from tipbench.report.earlier import earlier_runs
 
     folder = os.path.realpath(options.folder) if options.folder else ""
-    earlier = partial(earlier_runs, same_machine=options.same_machine)
     if options.resume:
         alone = vars(_parser().parse_args(["run", "--resume", str(options.resume)]))
         alone |= {name: getattr(options, name) for name in ("spread", "budget", "folder", "same_machine")}
@@ -300,7 +306,7 @@ def _run(options: argparse.Namespace) -> int:
                 "--resume goes on with a run as it was begun: give it no names, and of the options only --from, "
                 "--budget, --spread and --same-machine"
             )
-        code = resume.resume(options.resume, folder, options.spread, more_s=options.budget, earlier=earlier)
+        code = resume.resume(options.resume, folder, options.spread, more_s=options.budget)
         return _with_answers(code, options.resume, options.same_machine)
     code, path = run.measured(
         run.Options(
@@ -313,9 +319,7 @@ def _run(options: argparse.Namespace) -> int:
             size=options.size,
             seed=options.seed,
             bare=options.bare,
-            fresh=options.fresh,
             launcher=options.spread,
-            earlier=earlier,
             budget_s=BUDGET_S if options.budget is None else options.budget,
         )
     )

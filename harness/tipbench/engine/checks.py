@@ -48,6 +48,13 @@ def measurable(record: Record) -> list[VariantInfo]:
     ]
 
 
+def failed_by_chance(record: Record) -> list[str]:
+    """The names of all variants whose failure need not come again; of a file that cannot be imported, none is known."""
+    if record.outcome == "failed" and record.why and record.why.is_chance:
+        return [variant.name for variant in record.info.variants]
+    return [name for name, variant in record.variants.items() if variant.why and variant.why.is_chance]
+
+
 def failed(record: Record, failure: WorkerFailed) -> Record:
     """The record after a failure: without the variant that failed, or else of a failed pair, whose launches are not
     used."""
@@ -57,8 +64,16 @@ def failed(record: Record, failure: WorkerFailed) -> Record:
     return replace(record, outcome="failed", why=_why(record.info, failure), steps=0, launches=())
 
 
-def checked(info: PairInfo, start: Start, seed: int) -> Record:
-    """The record of a pair without launches: skipped, failed, or with the results of its checks."""
+def checked(info: PairInfo, start: Start, seed: int, before: Record | None = None) -> Record:
+    """The record of a pair without launches: skipped, failed, or with the results of its checks. before: the record of
+    a pair that was measured; it is returned with the variants that had failed checked again."""
+    if before:
+        again = [variant for variant in info.variants if variant.name in {"baseline", *failed_by_chance(before)}]
+        try:
+            results = check(info, again, start, seed)
+        except WorkerFailed:  # the baseline, which has been checked before
+            return before
+        return replace(before, variants={**before.variants, **results, "baseline": before.variants["baseline"]})
     if info.why:
         return Record(info, "skipped", info.why)
     skipped = {variant.name: VariantRecord("skipped", variant.why) for variant in info.variants if variant.why}
@@ -190,7 +205,7 @@ class MemoryPass:
             except WorkerFailed as failure:
                 self._report(name, failure)
             worker.end()
-        return with_variants(replace(self._record, known_from=""), {**before, **self._results})
+        return with_variants(self._record, {**before, **self._results})
 
     def end(self) -> None:
         for worker in self._workers.values():

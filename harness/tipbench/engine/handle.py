@@ -13,7 +13,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -37,6 +37,10 @@ for the ranks of a forked torchrun."""
 PRELOADED = ("torchvision",)
 """Packages in a pair's needs that are imported before its file: by the fork server, or by all processes of a launch at
 the same time, whose builds would otherwise import them one after the other."""
+
+SPOILT = "spoilt"
+"""Name of a file in a compile cache that no further worker uses, as one of its workers was ended while it may have been
+compiling: torch takes a library that a killed linker has begun for a whole one."""
 
 START_DEADLINE = 120.0
 """Seconds in which a worker must have imported torch and the pair's file."""
@@ -103,6 +107,7 @@ class Worker:
         self._spread = spread
         self._killed = False
         self._scratch = scratch
+        self._spoilt = Path(env.get("TORCHINDUCTOR_CACHE_DIR", str(scratch / "none"))).with_name(SPOILT)
         self._begun: deque[str] = deque()
         self._channel: Channel | None = None
         task = {
@@ -194,11 +199,17 @@ class Worker:
             try:
                 why = converted(answer["failed"], Reason)
             except MalformedRecord as error:
-                raise WorkerFailed(unreadable(str(error), doing)) from None
+                raise self._failed(unreadable(str(error), doing)) from None
             if no_room := full(self._scratch):
                 why = Reason("temporary-folder-full", detail=f"{no_room}; {why.kind}: {why.text}")
-            raise WorkerFailed(why)
+            raise self._failed(why)
         return answer["answer"]
+
+    def _failed(self, why: Reason) -> WorkerFailed:
+        if why.is_chance:
+            with suppress(OSError):
+                self._spoilt.touch()
+        return WorkerFailed(why)
 
     @contextmanager
     def _diagnosed(self, doing: str, deadline: float) -> Iterator[None]:
@@ -216,7 +227,7 @@ class Worker:
             self.process.kill()
             self.process.end()
             self._spread.require_all()
-        raise WorkerFailed(failure)
+        raise self._failed(failure)
 
     def _wait(self, source: socket.socket, seconds: float) -> bool:
         """Sleep until `source` can be read; False after `seconds`. Raises Closed once the worker has ended.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +16,7 @@ import psutil
 
 from tipbench.engine.checks import WARM
 from tipbench.engine.fork_server import ForkServer, ServerGone
-from tipbench.engine.handle import Worker, WorkerFailed, preloaded
+from tipbench.engine.handle import SPOILT, Worker, WorkerFailed, preloaded
 from tipbench.engine.purpose import Purpose
 from tipbench.engine.spread import Spread
 from tipbench.machine.controls import environment
@@ -68,18 +69,15 @@ class Launcher:
         controls: Mapping[str, str],
         spread: Spread | None = None,
         shared: Path | None = None,
-        kept: Path | None = None,
     ) -> None:
         """spread: the nodes over which variants with ranks are spread. shared: a folder in which several runs of
-        the same code share what they compile; None: this run's own. kept: in its place, where checks and launches
-        keep what they compile."""
+        the same code share what they compile; None: this run's own."""
         self.folder = folder
         self.spread = spread
         self.controls = controls
         self._scratch = Scratch()
         self.scratch = self._scratch.path
         self._shared = shared or self.scratch
-        self._warm_cache = kept or (shared / "cache" if shared else None)
         (self._shared / "tmp").mkdir(exist_ok=True)
         self._started = 0
         self._starting = threading.Lock()
@@ -151,9 +149,11 @@ class Launcher:
 
     def _give_cache(self, info: PairInfo, cache: str, env: dict[str, str]) -> None:
         """Set the variables of torch.compile's caches, and fill a new one with `_instructions`."""
-        folder = self.scratch / f"cache-{self._caches.setdefault(cache, len(self._caches))}"
-        if self._warm_cache and cache.startswith(WARM):
-            folder = self._warm_cache
+        place = self.scratch / f"cache-{self._caches.setdefault(cache, len(self._caches))}"
+        if self._shared != self.scratch and cache.startswith(WARM):
+            place = self._shared / "cache"
+        numbered = (place / str(number) for number in count())
+        folder = next(folder for folder in numbered if not (folder / SPOILT).exists())
         env |= {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), "TRITON_CACHE_DIR": str(folder / "triton")}
         if compiles(info) and not (folder / "inductor").exists():
             shutil.copytree(self._instructions(env), folder / "inductor")
@@ -166,13 +166,15 @@ class Launcher:
         """
         answer = self._shared / "instructions"
         if not answer.exists():
-            answer.mkdir()
+            tried = tempfile.mkdtemp(dir=self._shared)
             program = "from torch._inductor.cpu_vec_isa import pick_vec_isa; pick_vec_isa()"
             command = [sys.executable, "-P", "-c", program]
-            # If it fails, each compilation detects them itself, and reports the failure.
-            with suppress(subprocess.TimeoutExpired):
-                env = {**env, "TORCHINDUCTOR_CACHE_DIR": str(answer)}
-                subprocess.run(command, env=env, timeout=INSTRUCTIONS_S, check=False, capture_output=True)
+            env = {**env, "TORCHINDUCTOR_CACHE_DIR": tried}
+            try:
+                subprocess.run(command, env=env, timeout=INSTRUCTIONS_S, check=True, capture_output=True)
+                Path(tried).rename(answer)
+            except subprocess.SubprocessError:  # each compilation detects them itself, and reports the failure
+                answer.mkdir()
         return answer
 
     def _has_server(self, served: Served) -> bool:

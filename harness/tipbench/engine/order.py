@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tipbench.engine.checks import measurable
-from tipbench.engine.known import Effects, settled
+from tipbench.engine.checks import failed_by_chance, measurable
 from tipbench.records.record import PairInfo, Record
 from tipbench.tip.pair import CONTROL
 from tipbench.verdict.rules import Rules
@@ -42,15 +41,9 @@ def about(record: Record, rules: Rules) -> list[str]:
     return [record.info.worded] if record.info.scale == "macro" and record.info.worded in names else names
 
 
-def open_variants(record: Record, rules: Rules, cores: int, decided: Effects) -> list[str]:
-    """Those that further launches may decide. decided: of the pair, in `Known.decided`."""
-    done = settled(record, decided, cores)
-    return [variant for variant in undecided(record, rules, cores) if variant not in done]
-
-
-def answered(record: Record, rules: Rules, cores: int, decided: Effects | None = None) -> bool:
-    """Whether a pair needs no further launch. decided: as for `open_variants`."""
-    return record.outcome != "measured" or not open_variants(record, rules, cores, decided or {})
+def answered(record: Record, rules: Rules, cores: int) -> bool:
+    """Whether a pair needs no further launch."""
+    return record.outcome != "measured" or not undecided(record, rules, cores)
 
 
 def lacks_memory(record: Record) -> bool:
@@ -61,5 +54,5 @@ def lacks_memory(record: Record) -> bool:
 
 
 def complete(record: Record, rules: Rules, cores: int) -> bool:
-    """Whether a pair needs no further launch and no memory pass."""
-    return answered(record, rules, cores) and not lacks_memory(record)
+    """Whether a pair needs no further launch and no memory pass, and has no failure that may be chance."""
+    return answered(record, rules, cores) and not lacks_memory(record) and not failed_by_chance(record)

@@ -36,7 +36,6 @@ def resume(
     side_bytes: int = 0,
     of_the_shell: Mapping[str, str] = MappingProxyType({}),
     locked: bool = False,
-    earlier: run.Earlier = lambda file, of: (),
 ) -> int:
     """Go on with a run that was interrupted, or whose time was up, without repeating what its file holds.
 
@@ -46,7 +45,7 @@ def resume(
 
     folder: of the pairs; empty for the guides' own. launcher: what starts a process on each of its nodes now.
     more_s: seconds to go on for, 0 until all is decided; None: what was left of its budget. shared, side_bytes,
-    of_the_shell, locked, earlier: as `Options` has them. Raises UserError.
+    of_the_shell, locked: as `Options` has them. Raises UserError.
     """
     if is_reference(path):
         raise CannotRun(f"{path} is a reference run, which is of another machine: begin a run of your own")
@@ -75,7 +74,6 @@ def resume(
                 shared=shared,
                 side_bytes=side_bytes,
                 of_the_shell=of_the_shell,
-                earlier=earlier,
             )
             here = describe.describe()
             for field in ("name", "torch", "python"):
@@ -95,8 +93,7 @@ def resume(
             with spread_over(launcher, options.pairs, path.parent) as spread:
                 if spread and spread.nodes != stored.machine.get("nodes"):
                     raise CannotRun(f"{path} was begun with other nodes: begin a new run with `tipbench run`")
-                found = run.known_before(stored, planned, options, path)
-                return run.carry_on(stored, planned, discovery, options, spread, writer, budget_s, found)
+                return run.carry_on(stored, planned, discovery, options, spread, writer, budget_s)
 
 
 def _stored_options(path: Path, stored: Run) -> RunOptions:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import shlex
-import sys
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -16,8 +15,7 @@ from typing import Any
 import psutil
 
 from tipbench import __version__
-from tipbench.engine.compiled import kept_for
-from tipbench.engine.known import Known, known
+from tipbench.engine.checks import failed_by_chance
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.lock import only_run
 from tipbench.engine.order import answered, complete, lacks_memory
@@ -57,8 +55,6 @@ CARD_CHECK_BYTES = 12 << 30
 MOST_ON_CARD = 4
 """As `MOST_AT_ONCE`, on a GPU."""
 
-Earlier = Callable[[Path, Run], Sequence[Run]]
-
 SHARE_PREPARED = 0.5
 """Of the memory that is available: what launches that stand prepared may take."""
 
@@ -79,7 +75,6 @@ class Options(RunOptions):
         first, side_bytes: as `Plan` has them.
         of_the_shell: variables of the person's own job, which win over the controls.
         locked: whether the caller holds the machine's lock.
-        earlier: from the file of a run that begins and the run, the runs that count with it, oldest first.
     """
 
     names: Sequence[str] = ()
@@ -91,7 +86,6 @@ class Options(RunOptions):
     side_bytes: int = 0
     of_the_shell: Mapping[str, str] = field(default_factory=dict)
     locked: bool = False
-    earlier: Earlier = lambda file, run: ()
 
     @property
     def pairs(self) -> Path:
@@ -141,35 +135,8 @@ def _measured(options: Options, spread: Spread | None) -> tuple[int, Path]:
             fingerprint="" if spread else fingerprint(),
         )
         with store.create(options.results, stored) as writer:
-            found = known_before(stored, planned, options, writer.path)
-            _tell(found)
-            for record in found.records.values():
-                writer.append(record)
-            stored = replace(stored, records=tuple(found.records.values()))
             budget_s = options.budget_s or math.inf
-            # Not where a run is resumed: its header may be somebody else's, and would choose the folder.
-            kept = None if spread or options.shared or options.fresh else kept_for(stored)
-            return carry_on(stored, planned, discovery, options, spread, writer, budget_s, found, kept), writer.path
-
-
-def known_before(stored: Run, planned: Sequence[PairInfo], options: Options, path: Path) -> Known:
-    """What earlier runs of the machine found."""
-    return Known() if options.fresh else known(stored, options.earlier(path, stored), planned)
-
-
-def _tell(found: Known) -> None:
-    """Tell whoever waits for a run what it takes over."""
-    if found.doubted:
-        print(
-            f"tipbench: earlier runs found different things of {', '.join(found.doubted)}: all is checked anew",
-            file=sys.stderr,
-        )
-    elif found.records or found.decided:
-        print(
-            f"earlier runs checked {plural(len(found.records), 'pair')} and decided {len(found.decided)}; the time "
-            "goes to what is open (--fresh: all anew)",
-            file=sys.stderr,
-        )
+            return carry_on(stored, planned, discovery, options, spread, writer, budget_s), writer.path
 
 
 def discovered(options: Options) -> tuple[Discovery, list[PairInfo]]:
@@ -189,11 +156,8 @@ def carry_on(
     spread: Spread | None,
     writer: store.Writer,
     budget_s: float,
-    found: Known,
-    kept: Path | None = None,
 ) -> int:
-    """Measure what `stored.records` does not hold yet, saving what is learnt of a pair as soon as it is known. found:
-    what earlier runs did. kept: as `Launcher` has it."""
+    """Measure what `stored.records` does not hold yet, saving what is learnt of a pair as soon as it is known."""
     cores = stored.cores
     records = {record.name: record for record in stored.records}
     continued = to_continue(stored)
@@ -204,7 +168,7 @@ def carry_on(
         f"{plural(len(left), 'pair')} on {stored.machine['name']}, {stored.options['profile']} profile, "
         f"into {writer.path}"
     )
-    launcher = Launcher(options.pairs, stored.controls, spread, options.shared, kept)
+    launcher = Launcher(options.pairs, stored.controls, spread, options.shared)
     profile = PROFILES[stored.options["profile"]]
     plan = Plan(
         profile,
@@ -219,12 +183,11 @@ def carry_on(
         budget_s=budget_s,
         jobs=[info.name for info in first_of_tasks(planned)] if profile.first_jobs else (),
         first=options.first,
-        decided=found.decided,
         alike=bool(stored.options.get("given")),
     )
 
     def is_over(record: Record) -> bool:
-        return answered(record, rules.RULES, cores, found.decided.get(record.name))
+        return answered(record, rules.RULES, cores)
 
     def is_news(before: Record, now: Record) -> bool:
         """Whether it has its first number, or a verdict on one more variant."""
@@ -257,8 +220,7 @@ def carry_on(
         raise NodeLost(f"{lost}; {_safe(writer, planned)}\ncontinue with: {go_on}") from None
     finally:
         launcher.close()
-    over = {record.name for record in records.values() if is_over(record)}
-    return conclude(replace(stored, records=tuple(records.values())), writer.path, over)
+    return conclude(replace(stored, records=tuple(records.values())), writer.path)
 
 
 def at_once(side_bytes: int = 0) -> int:
@@ -293,17 +255,18 @@ def _safe(writer: store.Writer, planned: Sequence[PairInfo]) -> str:
     return f"{writer.saved} of {len(planned)} pairs are safe in {writer.path}"
 
 
-def conclude(stored: Run, path: Path, over: Collection[str] = ()) -> int:
-    """Say what is still undecided, and where the results are. Returns the exit code. over: names of pairs that need no
-    further launch, whatever this run alone says of them."""
+def conclude(stored: Run, path: Path) -> int:
+    """Say what is still undecided, and where the results are. Returns the exit code."""
     records = stored.records
-    over = {*over, *(record.name for record in records if answered(record, rules.RULES, stored.cores))}
+    over = {record.name for record in records if answered(record, rules.RULES, stored.cores)}
     undecided = set(stored.planned) - over
     without_memory = sum(record.name in over and lacks_memory(record) for record in records)
+    by_chance = sum(bool(failed_by_chance(record)) for record in records)
     if not stored.options.get("given"):
         open_pairs = [
             *([f"{plural(len(undecided), 'pair')} still undecided"] if undecided else []),
             *([f"memory not measured for {plural(without_memory, 'decided pair')}"] if without_memory else []),
+            *([f"{plural(by_chance, 'pair')} failed in a way that need not come again"] if by_chance else []),
         ]
         if open_pairs:
             again = store.resume_command(path, stored.folder)

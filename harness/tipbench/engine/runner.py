@@ -17,23 +17,22 @@ import random
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tipbench.engine.allocation import UNANSWERED, WHOLE_JOB, OpenPair, next_group
-from tipbench.engine.checks import MemoryPass, Start, checked, failed, measurable
+from tipbench.engine.checks import MemoryPass, Start, checked, failed, failed_by_chance, measurable
 from tipbench.engine.handle import WorkerFailed
-from tipbench.engine.known import Effects
 from tipbench.engine.launch import NextLaunch
 from tipbench.engine.launcher import compiles
-from tipbench.engine.order import FIRST, about, first_of_tips, lacks_memory, of_answers, open_variants
+from tipbench.engine.order import FIRST, about, first_of_tips, lacks_memory, of_answers
 from tipbench.engine.profiles import Profile
 from tipbench.engine.team import Team
 from tipbench.records.record import PairInfo, Record
 from tipbench.tip.pair import Claim
 from tipbench.verdict.launches import launch_effects
 from tipbench.verdict.rules import Rules
-from tipbench.verdict.verdict import judge
+from tipbench.verdict.verdict import judge, undecided
 
 MEMORY_S = 4.0
 """Expected seconds of a memory pass for each variant before the first was measured, mostly to import torch; on 2 cores
@@ -81,7 +80,6 @@ class Plan:
         jobs: names of whole jobs that are checked, and launched until they are decided, before all other pairs and for
             at most `profile.first_jobs` of the budget.
         first: names of pairs that are checked, and launched once, before all but these.
-        decided: as `Known` has it.
         alike: whether all variants of a whole job are timed from the start, as of a person's own job.
     """
 
@@ -96,7 +94,6 @@ class Plan:
     budget_s: float = math.inf
     jobs: Sequence[str] = ()
     first: Sequence[str] = ()
-    decided: Mapping[str, Effects] = field(default_factory=dict)
     alike: bool = False
 
 
@@ -129,7 +126,8 @@ def run(
     """Measure the pairs. Yields a pair's record after each new result: its checks, its memory, a launch.
 
     broken: records of files that could not be imported, by name. begun: records of an interrupted run, by name; a pair
-    is continued if it is unchanged, including its code, and otherwise measured anew.
+    is continued if it is unchanged, including its code, and otherwise measured anew. What may have failed by chance is
+    tried again.
     """
     with closing(Team(start, plan.at_once)) as team:
         yield from _Runner(team, plan, show).run(pairs, broken or {}, begun or {})
@@ -151,6 +149,7 @@ class _Runner:
         self._group_size = 1 if plan.at_once == 1 else GROUP
         self._draw = random.Random(plan.seed)
         self._unchecked: dict[str, PairInfo] = {}
+        self._before: dict[str, Record] = {}
         self._names: set[str] = set()
         self._open: dict[str, Record] = {}
         self._undecided: dict[str, list[str]] = {}
@@ -170,10 +169,12 @@ class _Runner:
             before = begun.get(info.name)
             if info.name in broken:
                 yield broken[info.name]
-            elif before is not None and before.info == info:
-                self._update(before)
-            else:
+            elif before is None or before.info != info or before.outcome != "measured":
                 self._unchecked[info.name] = info
+            elif failed_by_chance(before):
+                self._unchecked[info.name], self._before[info.name] = info, before
+            else:
+                self._update(before)
         jobs = [info for info in pairs if info.name in self._plan.jobs]
         yield from self._reach(jobs)
         yield from self._launches(until=self._jobs_end)
@@ -221,8 +222,7 @@ class _Runner:
             self._carded.add(_job(record.info))
         if record.outcome == "measured":
             plan = self._plan
-            decided = plan.decided.get(record.name, {})
-            self._undecided[record.name] = open_variants(record, plan.rules, plan.cores, decided)
+            self._undecided[record.name] = undecided(record, plan.rules, plan.cores)
             if record.info.scale == "macro" and not self._asked(record):
                 self._answered.add(record.info.tip["id"])
             if self._undecided[record.name] or lacks_memory(record):
@@ -236,11 +236,7 @@ class _Runner:
 
     def _timed_next(self, record: Record) -> list[str]:
         """The variants that a pair's next launch times, beside the baseline."""
-        waiting = self._undecided[record.name]
-        # Where one launch of each is to confirm what an earlier run decided, it is one of all.
-        if not record.launches and set(waiting) <= set(self._plan.decided.get(record.name, {})):
-            return waiting
-        return self._asked(record) or waiting
+        return self._asked(record) or self._undecided[record.name]
 
     def _check(self, pairs: Sequence[PairInfo]) -> Iterator[Record]:
         """Check the pairs. Those that compile come first, as they take longest: at the end, one would run alone."""
@@ -248,6 +244,7 @@ class _Runner:
             self._show(f"checking {len(pairs)} pairs")
         again = []
         for info, record in self._team.each(self._checked, sorted(pairs, key=compiles, reverse=True)):
+            record = record or self._before.get(info.name)
             if record is not None and len(pairs) > 1 and self._found_card_full(record):
                 again.append(info)
             elif record is not None:
@@ -261,8 +258,8 @@ class _Runner:
         began = time.monotonic()
         if not info.why and self._left_s() <= 0:
             return None
-        record = checked(info, self._team.start, self._plan.seed)
-        return replace(record, wall_s=round((time.monotonic() - began) / self._plan.at_once, 3))
+        record = checked(info, self._team.start, self._plan.seed, self._before.get(info.name))
+        return replace(record, wall_s=round(record.wall_s + (time.monotonic() - began) / self._plan.at_once, 3))
 
     def _found_card_full(self, record: Record) -> bool:
         reasons = [record.why, *(variant.why for variant in record.variants.values())]

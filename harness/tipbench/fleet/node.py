@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from functools import partial
 from pathlib import Path
 
 from tipbench import __version__
@@ -18,7 +17,6 @@ from tipbench.fleet.plan import Plan
 from tipbench.fleet.progress import RESULTS, End, begin_again, end_of, folder_of, keep_end, unended_runs_of
 from tipbench.machine import describe
 from tipbench.records import store
-from tipbench.report.earlier import earlier_runs
 from tipbench.suite.commit import suite_commit
 from tipbench.verdict import rules
 
@@ -63,10 +61,9 @@ def _keep(folder: Path, node: str, end: End) -> None:
 
 
 def _measured(folder: Path, node: str, plan: Plan) -> int:
-    earlier = partial(earlier_runs, same_machine=True)
     for file in reversed(unended_runs_of(folder, node)):
         if _is_unfinished(file):
-            return resume.resume(file, earlier=earlier)
+            return resume.resume(file)
     of_all = plan.measure
     options = run.Options(
         names=of_all.names,
@@ -74,7 +71,6 @@ def _measured(folder: Path, node: str, plan: Plan) -> int:
         results=folder_of(folder, node) / RESULTS,
         profile=of_all.profile,
         budget_s=60 * of_all.budget_minutes,
-        earlier=earlier,
     )
     return run.measured(options)[0]
 

@@ -69,7 +69,6 @@ class RunOptions:
         budget_s: seconds after which nothing more is started; 0: until all is decided.
         rules: number of the rules by which verdicts are made; runs until November 2026 have none.
         given: the person's own job that the pairs are about, as `tipbench advise` takes it in a shell.
-        fresh: whether all is found anew that earlier runs of the machine found.
     """
 
     profile: Literal["quick", "full"] = "full"
@@ -82,7 +81,6 @@ class RunOptions:
     budget_s: Number = 0.0
     rules: Literal[2] = 2
     given: str = ""
-    fresh: bool = False
 
 
 class StoredTip(TypedDict):

@@ -53,6 +53,12 @@ class Reason:
         return "" if kind in NO_FAILURE else kind.replace("-", " ")
 
     @property
+    def is_chance(self) -> bool:
+        """Whether the same code need not fail so again: its process was ended, or it raised, as where memory or a file
+        was missing for a moment. What its results show stays so."""
+        return self.code.partition(".")[0] in CHANCE
+
+    @property
     def text(self) -> str:
         """The sentence, after the place."""
         is_named = "where" in _names(SENTENCES.get(self.code, RAISED).text)
@@ -175,14 +181,12 @@ DRAW = (
 OUTPUT = "an output"
 SWITCH = "a switch of the process was changed and left changed"
 
+CAUGHT = ("import-error", "build-raised", "step-raised", "work-raised", "out-of-memory")
+CHANCE = (*CAUGHT, "hang", "killed", "crashed", "exited", "unreadable-answer", "temporary-folder-full")
+"""Kinds of failure that need not come again, as codes begin."""
+
 FAILURES = {
-    **dict.fromkeys(
-        (
-            *("import-error", "build-raised", "step-raised", "work-raised", "out-of-memory", "not-storable"),
-            "exited.raised",
-        ),
-        RAISED,
-    ),
+    **dict.fromkeys((*CAUGHT, "exited.raised", "not-storable"), RAISED),
     "hang": Sentence("no answer within {seconds:g} s while doing: {doing}{detail}"),
     "killed": Sentence("ended by SIGKILL while doing: {doing}; most often the kernel's out-of-memory killer"),
     "crashed": Sentence("{signal} while doing: {doing}{detail}"),
