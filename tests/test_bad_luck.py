@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,11 +14,14 @@ import psutil
 import pytest
 
 from tests.tiny import PAIRS, PROFILE, RULES, living
+from tipbench.engine.diagnose import Evidence
 from tipbench.engine.launcher import Launcher
+from tipbench.engine.process import Process, spawn
 from tipbench.engine.runner import Plan, run
 from tipbench.machine.controls import controls
 from tipbench.records.record import Record
 from tipbench.suite.discover import Discovery, discover
+from tipbench.tip.reason import Reason
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,34 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     survivors = [process for process in living(launcher.scratch) if int(process.partition(":")[0]) not in servers]
     launcher.close()
     return Outcome(source, found, records, children, survivors, launcher.scratch)
+
+
+# ---- which rank is the reason ----
+
+
+def why_of_ranks(folder: Path, reports: dict[str, str]) -> Reason:
+    """Of a torchrun that has ended with 1, where its ranks have left these files."""
+    for name, text in reports.items():
+        (folder / name).write_text(text)
+    torchrun = Process(spawn(["false"], os.environ, folder / "output"), ranks=2)
+    try:
+        return Evidence(torchrun, folder, "bad_ranks.py").closed("results optimized")
+    finally:
+        torchrun.end()
+
+
+def test_the_first_rank_to_fail_is_the_reason(tmp_path: Path) -> None:
+    first, lost = (
+        json.dumps({"rank": rank, "failed": {"code": "step-raised", "detail": detail}, "order": order})
+        for rank, detail, order in ((1, "it had enough", 1), (0, "Connection closed by peer", 2))
+    )
+    left = {"rank-0.json": lost, "rank-1.json": first, "rank-3.json": lost[:20], "exit-codes.json": '{"1": 1}'}
+    assert why_of_ranks(tmp_path, left).text == "it had enough"
+
+
+def test_a_rank_that_torchrun_ended_is_not_the_reason(tmp_path: Path) -> None:
+    why = why_of_ranks(tmp_path, {"exit-codes.json": json.dumps({"0": -signal.SIGTERM, "1": 5})})
+    assert (why.kind, why.fields["rank"], why.fields["code"]) == ("exited", 1, 5)
 
 
 # ---- files that cannot be imported ----

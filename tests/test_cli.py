@@ -153,7 +153,9 @@ def test_what_the_command_does_not_know_is_usage(say: Said, arguments: str) -> N
     assert "usage: tipbench" in err
 
 
-@pytest.mark.parametrize(("typed", "instead"), [("run --fresh", "every run checks and measures everything itself")])
+@pytest.mark.parametrize(("typed", "instead"), [
+    ("run --fresh", "every run checks and measures everything itself"), ("run --spread=srun", "`tipbench fleet`"),
+])  # fmt: skip
 def test_an_option_that_is_gone_is_answered_by_what_to_do_instead(say: Said, typed: str, instead: str) -> None:
     code, out, err = say(*typed.split())
     assert (code, out, err.count("\n")) == (2, "", 1)
@@ -192,7 +194,7 @@ def test_a_folder_that_is_not_there_or_holds_no_pairs_is_refused(say: Said, tmp_
 def test_resume_takes_no_other_options(say: Said, tmp_path: Path, extra: str) -> None:
     code, _, err = say("run", "--resume", tmp_path / "run.jsonl", *extra.split())
     assert code == 2
-    assert "give it no names, and of the options only --from, --budget, --spread and --same-machine" in err
+    assert "give it no names, and of the options only --from, --budget and --same-machine" in err
 
 
 def test_what_is_typed_is_what_is_run_and_stored(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
@@ -619,7 +621,7 @@ def in_the_pair(field: str, value: object) -> Callable[[Lines], None]:
         (lambda lines: lines[0]["options"].update(folder="/evil"), "was begun with the pairs of /evil, not of "),
         (lambda lines: lines[0]["options"].update(folder=""), "was begun with the own pairs of tipbench, not of "),
         (lambda lines: lines[0]["options"].update(seed=-1), "the options are damaged (seed: "),
-        (lambda lines: lines[0]["options"].update(nnodes=0), "the options are damaged (nnodes: "),
+        (lambda lines: lines[0]["options"].update(nnodes=2), "was begun on several machines at once"),
         (in_a_process("prefix", ["touch", "evil"]), "is another pair now than it was then"),
         (in_a_process("preload", ["/evil.so"]), "is another pair now than it was then"),
         (in_a_process("env", [["PYTHONSTARTUP", "/evil.py"]]), "is another pair now than it was then"),

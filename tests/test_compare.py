@@ -212,7 +212,6 @@ COMPLETE: dict[str, Any] = {
         ({"suite": "0.2.0"}, "suite", NOT),
         ({"options": {"profile": "full", "bare": True}}, "bare", NOT),
         ({"options": {"profile": "full", "nnodes": 2}}, "nodes", NOT),
-        ({"machine": {"nodes": [{"name": "a", "mbit": 1000}, {"name": "b", "mbit": 1000}]}}, "nodes", NOT),
     ],
 )  # fmt: skip
 def test_what_differs_is_named_and_graded(differing: Mapping[str, Any], field: str, expected: str) -> None:
@@ -1024,7 +1023,7 @@ JUNK: tuple[Any, ...] = (
 @pytest.mark.parametrize("junk", JUNK, ids=range(len(JUNK)))
 def test_descriptions_edited_by_hand_break_nothing(junk: Any) -> None:
     """A header's machine, controls and options may hold anything that JSON can."""
-    fields = [*MACHINE, "gpus", "nodes", "swap_bytes", "governor"]
+    fields = [*MACHINE, "gpus", "swap_bytes", "governor"]
     options = {"profile": junk, "bare": junk, "nnodes": junk}
     odd = run([a(0.3)], id="odd", machine=dict.fromkeys(fields, junk), controls={"A": junk}, options=options)
     fine = on("B", a(0.3))

@@ -75,7 +75,6 @@ def described(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Describe:
         cards: int,
         memory: float = 80,
         capabilities: Sequence[tuple[int, int]] = ((8, 0),) * 8,
-        nodes: int = 1,
         bfloat16: bool = True,
     ) -> dict[str, PairInfo]:
         """memory: GiB of each card. capabilities: of the cards, in order. bfloat16: whether processors have it."""
@@ -94,7 +93,7 @@ def described(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Describe:
             monkeypatch.setattr(torch.cpu, name, lambda: bfloat16)
         monkeypatch.setattr(description, "unmet", of_gpus)
         answered = tmp_path / "answers.jsonl"
-        description.main(device, str(nodes), "", str(BENCHMARKS), str(answered), *map(str, pair_files(BENCHMARKS)))
+        description.main(device, "", str(BENCHMARKS), str(answered), *map(str, pair_files(BENCHMARKS)))
         answers = [json.loads(line) for line in answered.read_text().splitlines()]
         assert not [answer["error"] for answer in answers if "error" in answer]
         pairs = [PairInfo.from_json(pair) for answer in answers for pair in answer.get("pairs", ())]
@@ -151,16 +150,6 @@ def test_on_eight_gpus_nothing_wants_another(described: Describe) -> None:
     pairs = described("cuda", cards=8)
     assert skipped(pairs) == dict.fromkeys(FOR_CPUS, ELSEWHERE["cpu"])
     assert variants_skipped(pairs) == VARIANTS_FOR_CPUS
-
-
-def test_on_two_nodes_one_gpu_each_is_enough_for_the_ranks(described: Describe) -> None:
-    reasons = skipped(described("cuda", cards=1, nodes=2))
-    assert {reasons.pop(name) for name in OF_TWO} == {wanting(2, found=1)}
-    assert {reasons.pop(name) for name in OF_FOUR} == {wanting(4, found=1)}
-    assert {reasons.pop(name) for name in OF_EIGHT} == {wanting(8, found=1)}
-    # Where DataParallel is on one side, the other's ranks cannot be paused on another node.
-    assert {name for name in RANKED & set(reasons) if "different settings" not in reasons[name][0]} == set()
-    assert not {"no-sync.GPTTraining", "layer-order.GPTTraining"} & set(reasons)
 
 
 def test_on_the_processor_of_a_machine_with_gpus_nothing_runs_on_these(described: Describe) -> None:

@@ -215,7 +215,7 @@ def task(folder: Path, touching: str = "") -> str:
     )
     file = files(folder, {"pairs/mine.py": text}) / "pairs/mine.py"
     pair = {"file": str(file), "folder": str(file.parent), "pair": "Printing", "device": "cpu"}
-    return json.dumps({**pair, "size": {}, "imports": [], "reports": str(folder), "spread": None})
+    return json.dumps({**pair, "size": {}, "imports": [], "reports": str(folder)})
 
 
 def test_a_worker_has_its_own_group_its_own_output_and_its_own_temporary_folder(

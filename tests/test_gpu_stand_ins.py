@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -21,10 +19,10 @@ from tipbench.records.fields import converted
 from tipbench.suite.files import BENCHMARKS
 from tipbench.tip.pair import Step, variants
 from tipbench.tip.process import ProcessSettings
-from tipbench.worker import memory, node
+from tipbench.worker import memory
 from tipbench.worker.failed import Failed
 from tipbench.worker.memory import process_peaks
-from tipbench.worker.ranks import AGENT, Ranks, run_ranks
+from tipbench.worker.ranks import Ranks
 from tipbench.worker.session import Session
 
 __all__ = ["cuda", "one_thread"]
@@ -75,28 +73,6 @@ def test_a_warm_step_lasts_until_the_card_has_done_it(
     warmed.build("baseline", seed=0)
     warm = warmed.warm("baseline")
     assert (warm["step_s"], warm["excess_s"]) == (pytest.approx(0.004), pytest.approx(0.0))
-
-
-@pytest.mark.parametrize(
-    ("nodes", "persons", "expected"), [(1, None, None), (2, None, "eth7"), (2, "ib0", "ib0"), (1, "ib0", "ib0")]
-)
-def test_over_several_nodes_nccl_takes_the_network_that_the_nodes_meet_on(
-    monkeypatch: pytest.MonkeyPatch, nodes: int, persons: str | None, expected: str | None
-) -> None:
-    """By itself it takes the first that is up, which may be that of a container, or lead to nobody."""
-    for name in ("GLOO_SOCKET_IFNAME", AGENT, "NCCL_SOCKET_IFNAME"):
-        monkeypatch.setenv(name, "")
-        monkeypatch.delenv(name)
-    if persons:
-        monkeypatch.setenv("NCCL_SOCKET_IFNAME", persons)
-    found: list[str | None] = []
-    monkeypatch.setattr(
-        "torch.distributed.run.main", lambda arguments: found.append(os.environ.get("NCCL_SOCKET_IFNAME"))
-    )
-    if nodes > 1:
-        node.use("eth7")
-    run_ranks(2, "socket", json.dumps({"spread": None, "reports": "", "without": []}))
-    assert found == [expected]
 
 
 # ---- a cache of plans that does not know the setting they were made under --------------------------

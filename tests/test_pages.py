@@ -136,15 +136,6 @@ def test_bare_and_quick_runs_say_so_and_repeat_so() -> None:
     assert "`tipbench run made-up.Pair --profile quick --bare`" in shown
 
 
-def test_a_run_on_several_nodes_names_them_and_how_it_is_repeated(made: Run) -> None:
-    first = {"name": "amd-2c", "interface": "eth0", "mbit": 10000}
-    machine = {**made.machine, "nodes": [first, {**first, "interface": "eth1", "mbit": 0}]}
-    shown = markdown(replace(made, machine=machine, options={**made.options, "nnodes": 2}))
-    assert "amd-2c by eth0 (10000 Mbit/s), amd-2c by eth1" in shown
-    assert "`tipbench run channels-last.Convolution --spread LAUNCHER`" in shown
-    assert "--spread" not in markdown(made)
-
-
 def test_notices_are_shown_by_file_and_line(made: Run) -> None:
     shown = markdown(made, Notice(Path("/home/someone/2026.jsonl"), 12, "truncated: | <b>lost</b>"))
     assert "- 2026.jsonl, line 12: truncated: \\| &lt;b>lost&lt;/b>" in shown

@@ -436,10 +436,10 @@ def test_why_there_is_no_gpu(
     assert missing.text == f"needs 1 CUDA GPU: {expected}"
 
 
-def described(name: str, device: str, nodes: int = 1, tier: str = "S") -> PairInfo:
+def described(name: str, device: str, tier: str = "S") -> PairInfo:
     """A pair as a run on a device would have it, with such a GPU there or not."""
     file = Path(inspect.getfile(PAIRS[name]))
-    return info(PAIRS[name], load(file, BENCHMARKS).TIP, file, BENCHMARKS.parent, device, nodes, tier)
+    return info(PAIRS[name], load(file, BENCHMARKS).TIP, file, BENCHMARKS.parent, device, tier)
 
 
 def test_pairs_share_a_job_only_where_their_files_change_nothing_of_it() -> None:

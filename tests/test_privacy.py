@@ -106,8 +106,6 @@ def full_run() -> Run:
             "governor": "performance",
             "transparent_huge_pages": "madvise", "address_randomisation": "2",
             "name": "amd-epyc-zen4-2c-24g-h100-80gb-hbm3",
-            "nodes": [{"name": "amd-epyc-zen4-2c-24g", "interface": "enp3s0", "mbit": 10_000},
-                      {"name": "amd-epyc-zen4-2c-24g", "interface": "wlx00c0ca8e1b2c", "mbit": 0}],
         },
     )  # fmt: skip
 
@@ -189,7 +187,6 @@ def test_a_run_without_canaries_is_published_whole() -> None:
     assert numbers == expected
     assert (machine["name"], machine["gpus"]) == (FULL.machine["name"], FULL.machine["gpus"])
     assert (machine["os"], machine["compiler"]) == ("Debian GNU/Linux 12", "g++ 12.2.0")
-    assert [node["interface"] for node in machine["nodes"]] == ["Ethernet", "wireless"]
     assert run.controls == FULL.controls
     assert records[2].info.code == FULL.records[2].info.code
     assert records[2].info.variants[0].settings == ProcessSettings(ranks=2)

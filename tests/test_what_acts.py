@@ -109,7 +109,7 @@ def changes(header: dict[str, Any]) -> Iterator[tuple[str, Callable[[dict[str, A
     """Name and function of each change: a field, also one of the options and of the machine, gets another value."""
     places: list[tuple[str, ...]] = [(name,) for name in header if name != "schema"]
     places += [("options", name) for name in header["options"]]
-    places += [("machine", name) for name in ("name", "cpu", "cores", "memory_bytes", "gpus", "torch", "nodes")]
+    places += [("machine", name) for name in ("name", "cpu", "cores", "memory_bytes", "gpus", "torch")]
     places += [("controls", name) for name in ("OMP_NUM_THREADS", "LD_PRELOAD", "PYTHONSTARTUP")]
     values = [*HOSTILE, *header.values(), *header["options"].values()]
     for place in places:

@@ -63,7 +63,7 @@ def shrink(patch: pytest.MonkeyPatch) -> None:
     from tipbench.suite.discover import Discovery, discover
 
     def found(options: run.Options) -> tuple[Discovery, list[PairInfo]]:
-        own = discover(options.pairs, options.device, options.nnodes, options.size, of_data=bool(options.given))
+        own = discover(options.pairs, options.device, options.size, of_data=bool(options.given))
         return own, list(own.pairs)
 
     for name in ("quick", "full"):

@@ -19,14 +19,13 @@ from tipbench.fleet import options as fleet
 
 # Nothing else is imported up here: `--help` answers at once, and `report` must not need torch.
 
-EXIT_CODES = (
-    "exit codes: 0 done, 1 some pair failed or a node was lost, 2 usage or a file that cannot be used, 130 interrupted"
-)
+EXIT_CODES = "exit codes: 0 done, 1 some pair failed, 2 usage or a file that cannot be used, 130 interrupted"
 
 BUDGET_S, ADVICE_S = 2700.0, 1200.0
 
 REMOVED = {
     ("run", "--fresh"): "leave it out: every run checks and measures everything itself",
+    ("run", "--spread"): "ranks are those of one machine; `tipbench fleet` measures several machines, each by itself",
 }
 """Options that are no more, by their command -> what to do instead."""
 
@@ -136,8 +135,6 @@ def _parser() -> argparse.ArgumentParser:
     _add_same_machine(command)
     command.add_argument("--seed", type=_seed, default=0, metavar="N", help="of inputs, weights and block order")
     command.add_argument("--bare", action="store_true", help="do not control the environment: heap, threads, hash seed")
-    what = "typed on the first of several nodes, over which ranks are spread: what starts one process on each"
-    command.add_argument("--spread", default="", metavar="LAUNCHER", help=f"{what}, as 'srun --overlap' does")
 
     what = "try the tips on a job of your own, and say which of them pay there"
     command = commands.add_parser("advise", help=what, epilog=EXIT_CODES)
@@ -300,13 +297,13 @@ def _run(options: argparse.Namespace) -> int:
     folder = os.path.realpath(options.folder) if options.folder else ""
     if options.resume:
         alone = vars(_parser().parse_args(["run", "--resume", str(options.resume)]))
-        alone |= {name: getattr(options, name) for name in ("spread", "budget", "folder", "same_machine")}
+        alone |= {name: getattr(options, name) for name in ("budget", "folder", "same_machine")}
         if any(getattr(options, name) != value for name, value in alone.items()):
             raise run.CannotRun(
                 "--resume goes on with a run as it was begun: give it no names, and of the options only --from, "
-                "--budget, --spread and --same-machine"
+                "--budget and --same-machine"
             )
-        code = resume.resume(options.resume, folder, options.spread, more_s=options.budget)
+        code = resume.resume(options.resume, folder, more_s=options.budget)
         return _with_answers(code, options.resume, options.same_machine)
     code, path = run.measured(
         run.Options(
@@ -319,7 +316,6 @@ def _run(options: argparse.Namespace) -> int:
             size=options.size,
             seed=options.seed,
             bare=options.bare,
-            launcher=options.spread,
             budget_s=BUDGET_S if options.budget is None else options.budget,
         )
     )

@@ -15,7 +15,7 @@ from tipbench.engine.process import Process
 from tipbench.machine.temporary import full
 from tipbench.records.fields import converted
 from tipbench.tip.reason import Reason
-from tipbench.worker.protocol import CONNECTION_LOST, OUTPUT_LIMIT, STACK_SIGNAL
+from tipbench.worker.protocol import CONNECTION_LOST, EXIT_CODES, OUTPUT_LIMIT, STACK_SIGNAL
 
 TORCHRUN_ENDS = 15.0
 """Seconds in which torchrun notices that a rank has ended, ends the others, and exits."""
@@ -41,19 +41,18 @@ class Evidence:
         output: file with what the worker printed.
     """
 
-    def __init__(self, process: Process, scratch: Path, file: str, reports: Path | None = None) -> None:
-        """file: name of the pair's file. reports: where its ranks leave reports; None: in the scratch folder."""
+    def __init__(self, process: Process, scratch: Path, file: str) -> None:
+        """file: name of the pair's file."""
         self.output = scratch / "output"
         self._process = process
         self._scratch = scratch
         self._file = file
-        self._reports = reports or scratch
 
     def silent(self, doing: str, deadline: float) -> Reason:
         """Why there was no answer within the deadline (s)."""
         if failure := self._full() or self._ended(doing, 0.0):
             return failure
-        places = self.positions() or self._left_positions()
+        places = self.positions()
         where = f" when {', and '.join(places)}" if places else self._last_output()
         return Reason("hang", {"seconds": deadline, "doing": doing}, f"; ended{where}")
 
@@ -89,18 +88,16 @@ class Evidence:
         """
         codes: dict[int, int] = {}
         reports: list[dict[str, Any]] = []
-        for file in self._reports.glob("exit-codes-*.json"):
-            with suppress(OSError, ValueError):
-                left = converted(json.loads(file.read_text()), dict[str, int])
-                codes |= {int(rank): code for rank, code in left.items()}
-        for file in self._reports.glob("rank-*.json"):
+        with suppress(OSError, ValueError):
+            left = converted(json.loads((self._scratch / EXIT_CODES).read_text()), dict[str, int])
+            codes = {int(rank): code for rank, code in left.items()}
+        for file in self._scratch.glob("rank-*.json"):
             with suppress(OSError, ValueError):  # a rank may be killed while it writes
                 reports.append(dict(converted(json.loads(file.read_text()), RankReport)))
         return codes, reports
 
     def positions(self) -> list[str]:
-        """Where in the pair's file its processes are, such as "rank 1 was in no_sync.py, line 60"; those of a launcher
-        are not among them."""
+        """Where in the pair's file its processes are, such as "rank 1 was in no_sync.py, line 60"."""
         positions = []
         for who, pid in self._process.pythons():
             before = self.output.stat().st_size
@@ -117,12 +114,6 @@ class Evidence:
                 time.sleep(0.05)
         return positions
 
-    def _left_positions(self) -> list[str]:
-        """The same of ranks on several nodes, which print their stacks by themselves shortly before the deadline."""
-        files = sorted(self._reports.glob("stack-*.txt"))
-        lines = {file.stem[6:]: self._position(file.read_bytes().rpartition(b"Timeout (")[2]) for file in files}
-        return [f"rank {rank} was in {self._file}, line {line}" for rank, line in lines.items() if line]
-
     def _position(self, stacks: bytes) -> int:
         """The line of the pair's file in which the stacks of a process are; 0 where it is in none."""
         # After the name of each thread, its innermost call is printed first.
@@ -131,7 +122,7 @@ class Evidence:
 
     def _of_exit_code(self, code: int, rank: dict[str, int], doing: str) -> Reason:
         """The reason that an exit code gives; a negative code is a signal. rank: {"rank"}; {} without ranks."""
-        if any(output.stat().st_size >= OUTPUT_LIMIT for output in self._outputs()):
+        if self.output.stat().st_size >= OUTPUT_LIMIT:
             return Reason("output-flood", {"mib": OUTPUT_LIMIT >> 20, "doing": doing, **rank})
         if code == CONNECTION_LOST:
             return unreadable(CLOSED, doing)
@@ -142,12 +133,8 @@ class Evidence:
             return Reason("crashed", {"signal": name, "doing": doing, **rank}, self._last_output())
         return Reason("exited", {"code": code, "doing": doing, **rank}, self._last_output())
 
-    def _outputs(self) -> list[Path]:
-        """The files with what was printed: by the worker or a launcher, and by the ranks of each of several nodes."""
-        return [self.output, *sorted(self._reports.glob("output-*"))]
-
     def _last_output(self) -> str:
-        printed = "".join(output.read_text(errors="replace")[-4000:] for output in self._outputs())
+        printed = self.output.read_text(errors="replace")[-4000:]
         lines = [line.strip() for line in printed.splitlines() if line.strip()]
         return f"; it last printed: {' / '.join(lines[-3:])[:400]}" if lines else ""
 

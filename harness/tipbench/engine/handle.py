@@ -21,7 +21,6 @@ from tipbench.engine.channel import Channel, Closed, Late
 from tipbench.engine.diagnose import Evidence, unreadable
 from tipbench.engine.fork_server import ForkServer, ServerGone
 from tipbench.engine.process import Process, spawn
-from tipbench.engine.spread import Launched, Spread
 from tipbench.machine.native import with_path
 from tipbench.machine.temporary import full
 from tipbench.records.fields import MalformedRecord, converted
@@ -96,18 +95,15 @@ class Worker:
         folder: Path,
         scratch: Path,
         server: ForkServer | None = None,
-        spread: Spread | None = None,
     ) -> None:
         """Start it; `ready` waits for it. `scratch` is an empty folder that the worker may fill.
 
-        server: forks it, and has the same environment except for OWN_VARIABLES; None: start a fresh process.
-        spread: the nodes that have a torchrun each. Raises ServerGone.
+        server: forks it, and has the same environment except for OWN_VARIABLES; None: start a fresh process. Raises
+        ServerGone.
         """
         self._deadline = info.deadline
-        self._spread = spread
-        self._killed = False
         self._scratch = scratch
-        self._spoilt = Path(env.get("TORCHINDUCTOR_CACHE_DIR", str(scratch / "none"))).with_name(SPOILT)
+        self._spoilt = Path(env["TORCHINDUCTOR_CACHE_DIR"]).with_name(SPOILT)
         self._begun: deque[str] = deque()
         self._channel: Channel | None = None
         task = {
@@ -118,8 +114,7 @@ class Worker:
             "size": dict(info.sizes),
             "imports": preloaded(info),
             "without": settings.without,
-            "reports": str(reports := spread.new_reports() if spread else scratch),
-            "spread": spread.group(env, info.deadline) if spread else None,
+            "reports": str(scratch),
         }
         path, output = scratch / "socket", scratch / "output"
         self._listening = socket.socket(socket.AF_UNIX)
@@ -127,19 +122,16 @@ class Worker:
         self._listening.listen(1)
         ranks, words = settings.ranks, json.dumps(task)
         try:
-            command = [sys.executable, "-P", "-m", "tipbench.worker", str(ranks), str(path), words]
-            command = [*with_path(settings.prefix), *command]
-            if spread:
-                self.process: Process = Launched(spread.start(command, output), ranks)
-            elif server:
+            if server:
                 own = {name: env[name] for name in OWN_VARIABLES if name in env}
                 self.process = Process(server.fork(ranks, path, words, own, output), ranks)
             else:
-                self.process = Process(spawn(command, env, output), ranks)
+                command = [sys.executable, "-P", "-m", "tipbench.worker", str(ranks), str(path), words]
+                self.process = Process(spawn([*with_path(settings.prefix), *command], env, output), ranks)
         except ServerGone:
             self._listening.close()
             raise
-        self.evidence = Evidence(self.process, scratch, Path(info.file).name, reports)
+        self.evidence = Evidence(self.process, scratch, Path(info.file).name)
 
     def ready(self) -> None:
         """Wait until the pair's file is imported. Raises WorkerFailed."""
@@ -179,15 +171,12 @@ class Worker:
 
     def kill(self) -> None:
         """End its processes. For another thread than the one that waits for it, which must call `end`."""
-        self._killed = True
         self.process.kill()
 
     def end(self) -> None:
         """End the process and everything it started, at once."""
         if self._channel is not None:
-            self._channel.close()  # at which ranks on several nodes leave
-        elif self._spread:
-            self.process.kill()
+            self._channel.close()
         self.process.end()
         self._listening.close()
 
@@ -213,7 +202,7 @@ class Worker:
 
     @contextmanager
     def _diagnosed(self, doing: str, deadline: float) -> Iterator[None]:
-        """Turn the absence of an answer in the block into WorkerFailed with the cause, or NodeLost."""
+        """Turn the absence of an answer in the block into WorkerFailed with the cause."""
         try:
             yield
             return
@@ -223,10 +212,6 @@ class Worker:
             failure = self.evidence.closed(doing)
         except Late:
             failure = self.evidence.silent(doing, deadline)
-        if self._spread and not self._killed:
-            self.process.kill()
-            self.process.end()
-            self._spread.require_all()
         raise self._failed(failure)
 
     def _wait(self, source: socket.socket, seconds: float) -> bool:

@@ -18,7 +18,6 @@ from tipbench.engine.checks import WARM
 from tipbench.engine.fork_server import ForkServer, ServerGone
 from tipbench.engine.handle import SPOILT, Worker, WorkerFailed, preloaded
 from tipbench.engine.purpose import Purpose
-from tipbench.engine.spread import Spread
 from tipbench.machine.controls import environment
 from tipbench.machine.scratch import Scratch
 from tipbench.machine.temporary import TemporaryFolderFull, writing_to
@@ -67,13 +66,10 @@ class Launcher:
         self,
         folder: Path,
         controls: Mapping[str, str],
-        spread: Spread | None = None,
         shared: Path | None = None,
     ) -> None:
-        """spread: the nodes over which variants with ranks are spread. shared: a folder in which several runs of
-        the same code share what they compile; None: this run's own."""
+        """shared: a folder in which several runs of the same code share what they compile; None: this run's own."""
         self.folder = folder
-        self.spread = spread
         self.controls = controls
         self._scratch = Scratch()
         self.scratch = self._scratch.path
@@ -118,8 +114,7 @@ class Launcher:
         scratch = self.scratch / f"worker-{self._started}"
         scratch.mkdir()
         ranks = settings.ranks
-        spread = self.spread if ranks > 1 else None
-        env = environment(self.controls, settings, len(spread.nodes) if spread else 1)
+        env = environment(self.controls, settings)
         # Short, as `machine.scratch.LONGEST` ensures: where the path of a socket in TMPDIR is too long, the worker
         # processes of a DataLoader cannot send their batches, and it waits for ever.
         env["TMPDIR"] = str(self._shared / "tmp")
@@ -128,8 +123,6 @@ class Launcher:
         # With a person's own folder of pairs, the controls come from benchmarks/.
         file = self.folder.parent / info.file
         folder = self.folder if file.is_relative_to(self.folder) and file.exists() else BENCHMARKS
-        if spread:
-            return Worker(info, settings, env, folder, scratch, spread=spread)
         self._give_cache(info, cache, env)
         if purpose is not Purpose.CHECK and ranks > 1:
             launch = launch or 0  # only torchrun is forked; its ranks are fresh processes

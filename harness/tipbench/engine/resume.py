@@ -13,7 +13,6 @@ from types import MappingProxyType
 from tipbench.engine import run
 from tipbench.engine.lock import only_run
 from tipbench.engine.run import CannotRun
-from tipbench.engine.spread import spread_over
 from tipbench.machine import describe
 from tipbench.machine.fingerprint import fingerprint
 from tipbench.records import store
@@ -30,7 +29,6 @@ ALWAYS_STORED = ("profile", "device", "seed", "bare", "folder")
 def resume(
     path: Path,
     folder: str = "",
-    launcher: str = "",
     more_s: float | None = None,
     shared: Path | None = None,
     side_bytes: int = 0,
@@ -43,7 +41,7 @@ def resume(
     named here, their process settings from these pairs, and the environment from this machine. Where the file holds
     another one, the run is refused.
 
-    folder: of the pairs; empty for the guides' own. launcher: what starts a process on each of its nodes now.
+    folder: of the pairs; empty for the guides' own.
     more_s: seconds to go on for, 0 until all is decided; None: what was left of its budget. shared, side_bytes,
     of_the_shell, locked: as `Options` has them. Raises UserError.
     """
@@ -64,13 +62,10 @@ def resume(
                 print(f"{path}: its time was up")
                 return run.conclude(stored, path)
             _require_same_folder(path, begun.folder, folder)
-            if begun.nnodes > 1 and not launcher:
-                raise CannotRun(f"{path} was begun on {begun.nnodes} nodes: give --spread beside --resume")
-            if begun.nnodes == 1 and launcher:
-                raise CannotRun(f"{path} was begun on one machine: go on without --spread")
+            if stored.options.get("nnodes", 1) != 1:
+                raise CannotRun(f"{path} was begun on several machines at once, which is no more: begin a new run")
             options = run.Options(
                 **asdict(begun),
-                launcher=launcher,
                 shared=shared,
                 side_bytes=side_bytes,
                 of_the_shell=of_the_shell,
@@ -90,10 +85,7 @@ def resume(
             discovery, pairs = run.discovered(options)
             _require_same_environment(path, stored.controls, options.controlled(discovery))
             planned = _same_pairs(path, stored, [*pairs, *(record.info for record in discovery.broken)])
-            with spread_over(launcher, options.pairs, path.parent) as spread:
-                if spread and spread.nodes != stored.machine.get("nodes"):
-                    raise CannotRun(f"{path} was begun with other nodes: begin a new run with `tipbench run`")
-                return run.carry_on(stored, planned, discovery, options, spread, writer, budget_s)
+            return run.carry_on(stored, planned, discovery, options, writer, budget_s)
 
 
 def _stored_options(path: Path, stored: Run) -> RunOptions:

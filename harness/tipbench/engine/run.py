@@ -22,7 +22,6 @@ from tipbench.engine.order import answered, complete, lacks_memory
 from tipbench.engine.profiles import PROFILES
 from tipbench.engine.progress import Progress
 from tipbench.engine.runner import Plan, run
-from tipbench.engine.spread import NodeLost, Spread, spread_over
 from tipbench.errors import UserError
 from tipbench.machine import describe
 from tipbench.machine.activity import mostly_beside
@@ -70,7 +69,6 @@ class Options(RunOptions):
     Attributes:
         names, expression: which pairs; all without any.
         results: the folder in which the run is stored.
-        launcher: a command that starts one process on each of several nodes; empty: all is on this machine.
         shared: as `Launcher` has it.
         first, side_bytes: as `Plan` has them.
         of_the_shell: variables of the person's own job, which win over the controls.
@@ -80,7 +78,6 @@ class Options(RunOptions):
     names: Sequence[str] = ()
     expression: str = ""
     results: Path = Path("results")
-    launcher: str = ""
     shared: Path | None = None
     first: Sequence[str] = ()
     side_bytes: int = 0
@@ -104,11 +101,6 @@ class Options(RunOptions):
 
 def measured(options: Options) -> tuple[int, Path]:
     """Measure anew. Returns the exit code and the file; raises UserError."""
-    with spread_over(options.launcher, options.pairs, options.results) as spread:
-        return _measured(replace(options, nnodes=len(spread.nodes) if spread else 1), spread)
-
-
-def _measured(options: Options, spread: Spread | None) -> tuple[int, Path]:
     discovery, pairs = discovered(options)
     # Controls that come along with another folder are measured if they are named.
     listed = [*(pairs if options.names else discovery.pairs), *(record.info for record in discovery.broken)]
@@ -121,30 +113,29 @@ def _measured(options: Options, spread: Spread | None) -> tuple[int, Path]:
     own = [info for info in pairs if info.tip["id"] == CONTROL and not options.given]
     planned = with_controls(chosen, own, whole)
     controlled = options.controlled(discovery)
-    about = describe.describe()
     with only_run(options.locked):
         stored = Run(
             id=uuid.uuid4().hex,
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             suite=__version__,
             commit=suite_commit(),
-            machine=about | ({"nodes": spread.nodes} if spread else {}),
+            machine=describe.describe(),
             controls=controlled,
             options=options.stored(discovery),
             planned=tuple(info.name for info in planned),
-            fingerprint="" if spread else fingerprint(),
+            fingerprint=fingerprint(),
         )
         with store.create(options.results, stored) as writer:
             budget_s = options.budget_s or math.inf
-            return carry_on(stored, planned, discovery, options, spread, writer, budget_s), writer.path
+            return carry_on(stored, planned, discovery, options, writer, budget_s), writer.path
 
 
 def discovered(options: Options) -> tuple[Discovery, list[PairInfo]]:
     """Discover the folder; beside another than `benchmarks/` come its controls."""
-    discovery = discover(options.pairs, options.device, options.nnodes, options.size, of_data=bool(options.given))
+    discovery = discover(options.pairs, options.device, options.size, of_data=bool(options.given))
     if not options.folder:
         return discovery, list(discovery.pairs)
-    own = discover(BENCHMARKS / "control.py", discovery.device, options.nnodes, discovery.size)
+    own = discover(BENCHMARKS / "control.py", discovery.device, discovery.size)
     return discovery, [*own.pairs, *discovery.pairs]
 
 
@@ -153,7 +144,6 @@ def carry_on(
     planned: Sequence[PairInfo],
     discovery: Discovery,
     options: Options,
-    spread: Spread | None,
     writer: store.Writer,
     budget_s: float,
 ) -> int:
@@ -168,15 +158,14 @@ def carry_on(
         f"{plural(len(left), 'pair')} on {stored.machine['name']}, {stored.options['profile']} profile, "
         f"into {writer.path}"
     )
-    launcher = Launcher(options.pairs, stored.controls, spread, options.shared)
+    launcher = Launcher(options.pairs, stored.controls, options.shared)
     profile = PROFILES[stored.options["profile"]]
     plan = Plan(
         profile,
         rules.RULES,
         stored.options["seed"],
         cores,
-        # What runs on other nodes cannot be paused.
-        at_once=1 if spread else on_card() if discovery.device == "cuda" else at_once(options.side_bytes),
+        at_once=on_card() if discovery.device == "cuda" else at_once(options.side_bytes),
         room=psutil.virtual_memory().available * SHARE_PREPARED,
         card_room=card_room(stored.machine["gpus"]) if discovery.device == "cuda" else None,
         side_bytes=options.side_bytes,
@@ -197,8 +186,6 @@ def carry_on(
     go_on = store.resume_command(writer.path, options.folder)
     if stored.options.get("given"):  # the run is a part of an advice: DIR/PART/MACHINE/FILE
         go_on = f"tipbench advise --resume {shlex.quote(str(writer.path.parents[2]))} {stored.options['given']}"
-    if options.launcher:
-        go_on += f" --spread {shlex.quote(options.launcher)}"
     try:
         learning = run(left, launcher.start, plan, progress.show, broken, continued)
         with closing(learning):
@@ -216,8 +203,6 @@ def carry_on(
         return 130
     except TemporaryFolderFull as cut:
         raise TemporaryFolderFull(f"{cut}; {_safe(writer, planned)}\ncontinue with: {go_on}", exit_code=1) from None
-    except NodeLost as lost:
-        raise NodeLost(f"{lost}; {_safe(writer, planned)}\ncontinue with: {go_on}") from None
     finally:
         launcher.close()
     return conclude(replace(stored, records=tuple(records.values())), writer.path)

@@ -87,17 +87,16 @@ def of_the_shell() -> dict[str, str]:
     return {name: value for name, value in callers().items() if is_foreign(name)}
 
 
-def environment(controlled: Mapping[str, str], settings: ProcessSettings, nodes: int = 1) -> dict[str, str]:
+def environment(controlled: Mapping[str, str], settings: ProcessSettings) -> dict[str, str]:
     """The variables a worker starts with: the caller's without the foreign ones, controls, its own.
 
-    With no controls (`--bare`) the caller's variables are left alone. Ranks of one node share its threads:
-    all of them for each rank would measure how they wait for one another. nodes: how many the ranks are
-    spread over.
+    With no controls (`--bare`) the caller's variables are left alone. Ranks share the machine's threads:
+    all of them for each rank would measure how they wait for one another.
     """
     env = cleaned() if controlled else callers()
     env.update((name, value) for name, value in controlled.items() if name not in settings.without)
     if settings.ranks > 1 and "OMP_NUM_THREADS" in controlled and "OMP_NUM_THREADS" not in settings.without:
-        env["OMP_NUM_THREADS"] = str(max(1, int(controlled["OMP_NUM_THREADS"]) * nodes // settings.ranks))
+        env["OMP_NUM_THREADS"] = str(max(1, int(controlled["OMP_NUM_THREADS"]) // settings.ranks))
     env.update(settings.env)
     libraries = [str(native.find(name) or name) for name in settings.preload]
     if libraries:

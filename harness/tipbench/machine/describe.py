@@ -41,7 +41,7 @@ GIB = 1 << 30
 
 
 def describe(root: Path = ROOT) -> dict[str, Any]:
-    """What this machine is, as plain JSON: `MACHINE_FIELDS` without its nodes.
+    """What this machine is, as plain JSON: `MACHINE_FIELDS`.
 
     Takes about half a second; not to be called while timing.
     """

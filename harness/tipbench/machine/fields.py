@@ -19,7 +19,6 @@ from tipbench.machine.forms import (
     hardware_name,
     libc,
     microarchitecture_name,
-    nodes,
     number,
     numbers,
     one_of,
@@ -120,9 +119,8 @@ MACHINE_FIELDS: Mapping[str, Field] = {
     "numpy": Field("software", "version", _version),
     "triton": Field("software", "version", _version),
     "compiler": Field("software", "the C++ compiler that torch.compile uses", or_unknown(compiler)),
-    "nodes": Field(None, "the machines of a run of several nodes, with their network", nodes),
 }
-"""What `tipbench.machine.describe.describe` records, in its order; the engine adds `nodes`."""
+"""What `tipbench.machine.describe.describe` records, in its order."""
 
 
 def publishable(values: Mapping[str, Any], fields: Mapping[str, Field]) -> dict[str, Any]:

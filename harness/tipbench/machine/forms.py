@@ -42,8 +42,6 @@ COMPILER = re.compile(
     r"(?:.* )?(g\+\+|c\+\+|clang\+\+|clang|gcc|icpx|icpc)(?:-\d+)?(?= )"
     r".*?(?<![\d.])(\d{1,3}\.\d{1,3}(?:\.\d{1,3})?)(?![\d.]).*"
 )
-INTERFACES = {"eth": "Ethernet", "en": "Ethernet", "ib": "InfiniBand", "wl": "wireless", "lo": "loopback"}
-"""By how Linux begins their names; an interface's own name may hold its hardware address."""
 
 GOVERNORS = frozenset({"performance", "powersave", "schedutil", "ondemand", "conservative", "userspace"})
 SWITCHES = ("on", "off", "forceoff", "notsupported", "notimplemented")
@@ -125,16 +123,3 @@ def switch(value: Any) -> bool | str | None:
 
 def cpu_flags(value: Any) -> list[str] | None:
     return [flag for flag in FLAGS if flag in value] if isinstance(value, list) else None
-
-
-def nodes(value: Any) -> list[dict[str, Any]] | None:
-    """Each node by its number, the kind of its network and its Mbit/s; None where there is none."""
-    listed = [node for node in value if isinstance(node, Mapping)] if isinstance(value, list) else []
-    return [
-        {"name": f"node {index}", "interface": _interface(node.get("interface")), "mbit": number(node.get("mbit"))}
-        for index, node in enumerate(listed)
-    ] or None
-
-
-def _interface(value: Any) -> str:
-    return next((kind for start, kind in INTERFACES.items() if str(value).startswith(start)), "another network")

@@ -370,7 +370,7 @@ class Run:
         planned: names of the pairs to be measured, in order.
         records: one for each pair on each device.
         fingerprint: `tipbench.machine.fingerprint`: of runs on one machine it is equal. Empty if nothing identifies the
-            machine, of several nodes, and in runs until November 2026. It leaves the machine in the results file alone.
+            machine, and in runs until November 2026. It leaves the machine in the results file alone.
     """
 
     id: str

@@ -107,7 +107,7 @@ def grade(left: Facts, right: Facts) -> Grade:
     for place in dict.fromkeys([*left, *right]):
         part, field = place
         if not field.startswith(CONTROL) and (place not in left or place not in right):
-            continue  # cards or nodes that only one has, which `gpus` and `nodes` show; sizes, which older runs lack
+            continue  # cards that only one has, which `gpus` shows; sizes, which older runs lack
         values = left.get(place, NOT_SET), right.get(place, NOT_SET)
         difference = Difference(part, field, *values)
         if any(map(is_unknown, values)):
@@ -134,15 +134,11 @@ def facts(run: Run) -> Facts:
 def _facts(run: Run) -> Iterator[tuple[tuple[str, str], Any]]:
     yield ("suite", "suite"), run.suite
     yield ("suite", "bare"), bool(run.options.get("bare"))
-    yield ("suite", "nodes"), _nodes(run)
+    yield ("suite", "nodes"), run.options.get("nnodes", 1)  # of runs until November 2026, whose ranks several shared
     for part in PARTS:
         for field in of_part(part, MACHINE_FIELDS):
             yield (part, field), run.machine.get(field, NOT_RECORDED)
     yield from _cards(run.machine)
-    nodes = run.machine.get("nodes")
-    if isinstance(nodes, list) and len(nodes) > 1:
-        yield ("hardware", "nodes' machines"), [_get(node, "name") for node in nodes]
-        yield ("hardware", "nodes' network (Mbit/s)"), [_get(node, "mbit") for node in nodes]
     for name in sorted(run.controls):
         yield ("state", f"{CONTROL}{name}"), run.controls[name]
     yield ("code", "commit"), UNAVAILABLE if not run.commit or run.commit.endswith("-dirty") else run.commit
@@ -164,7 +160,7 @@ def hardware(run: Run) -> str:
 
 
 def is_unknown(value: Any) -> bool:
-    """Whether a value, or that of any card or node, is not recorded."""
+    """Whether a value, or that of any card, is not recorded."""
     return any(map(is_unknown, value)) if isinstance(value, list) else isinstance(value, str) and value in UNKNOWN
 
 
@@ -180,11 +176,6 @@ def _in_bytes(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_in_bytes(item)}" for name, item in value.items())
     return size(value) if _is_count(value) else as_text(value)
-
-
-def _nodes(run: Run) -> int:
-    nodes, option = run.machine.get("nodes"), run.options.get("nnodes")
-    return len(nodes) if isinstance(nodes, list) else option if isinstance(option, int) else 1
 
 
 def _cards(machine: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]]:

@@ -56,20 +56,7 @@ def brief_lines(machine: Mapping[str, Any]) -> list[str]:
         ],
     }
     facts = {label: [str(part) for part in listed if part and part not in UNKNOWN] for label, listed in parts.items()}
-    return [*(f"{label}: {', '.join(listed)}." for label, listed in facts.items() if listed), *_node_lines(machine)]
-
-
-def _node_lines(machine: Mapping[str, Any]) -> list[str]:
-    """Each of several machines with the network it is reached through."""
-    nodes = machine.get("nodes")
-    listed = [node for node in nodes if isinstance(node, Mapping)] if isinstance(nodes, list) else []
-    if len(listed) < 2:
-        return []
-    named = [
-        f"{node.get('name')} by {node.get('interface')}" + (f" ({node['mbit']} Mbit/s)" if node.get("mbit") else "")
-        for node in listed
-    ]
-    return [f"{len(listed)} machines share the ranks of a variant, node 0 first: {', '.join(named)}."]
+    return [f"{label}: {', '.join(listed)}." for label, listed in facts.items() if listed]
 
 
 def field_rows(machine: Mapping[str, Any]) -> list[tuple[str, str]]:

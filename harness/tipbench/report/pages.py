@@ -323,8 +323,6 @@ def _command(run: Run, name: str) -> str:
     """What measures the pair again; of a file that cannot be imported, all of it. A name from a file is quoted: people
     paste this into a shell."""
     options = " --profile quick" * (run.options.get("profile") == "quick") + " --bare" * bool(run.options.get("bare"))
-    if isinstance(nodes := run.options.get("nnodes"), int) and nodes > 1:
-        options += " --spread LAUNCHER"
     return f"tipbench run {shlex.quote(name)}{options}"
 
 

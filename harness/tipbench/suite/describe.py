@@ -18,7 +18,7 @@ from tipbench.suite.shipped import training_code
 from tipbench.suite.source import sides
 from tipbench.tip.device import NoDevice, torch_here
 from tipbench.tip.needs import Need, available_cores, gpu, other_device
-from tipbench.tip.pair import CONTROL, Pair, headline_variant, variants
+from tipbench.tip.pair import Pair, headline_variant, variants
 from tipbench.tip.reason import Reason
 from tipbench.tip.sizes import tier_here
 
@@ -26,27 +26,19 @@ NO_TEXT = ("mechanism", "why_not_holds")
 """Fields of a tip that are code."""
 
 
-def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, nodes: int, tier: str) -> PairInfo:
+def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, tier: str) -> PairInfo:
     missing = unmet(pair.needs, device)
     if device not in pair.devices and (not missing or device == "cuda"):
         # Without a GPU, that there is none says more; on one, a remedy for something else would lead nowhere.
         missing = other_device(pair.devices, device)
     ranks = max(variant.settings.ranks for variant in variants(pair))
-    if not missing and nodes > 1 and tip.id != CONTROL:
-        if ranks == 1:
-            missing = Reason("needs.ranks")
-        elif len({variant.settings for variant in variants(pair)}) > 1:
-            missing = Reason("needs.equal-settings")
     if not missing and device == "cuda" and ranks > 1:
-        missing = unmet((gpu(-(-ranks // nodes)),), device)  # each rank has one of its own
+        missing = unmet((gpu(ranks),), device)  # each rank has one of its own
     texts = {field.name: getattr(tip, field.name) for field in fields(tip) if field.name not in NO_TEXT}
     why_not = tip.why_not if tip.why_not_holds(device) else ""
     listed = []
     for variant in variants(pair):
         lacks = unmet(variant.needs, device) or next(filter(None, map(native.missing, variant.settings.preload)), None)
-        ranks = variant.settings.ranks
-        if not lacks and ranks > 1 and ranks % nodes:
-            lacks = Reason("needs.even-ranks", {"ranks": ranks, "nodes": nodes})
         needs = tuple(need.text for need in variant.needs)
         listed.append(VariantInfo(variant.name, variant.settings, needs, lacks))
     return PairInfo(
@@ -107,7 +99,7 @@ def unmet(needs: Sequence[Need], device: str) -> Reason | None:
     return None
 
 
-def main(device: str, nodes: str, tier: str, folder: str, answered: str, *files: str) -> None:
+def main(device: str, tier: str, folder: str, answered: str, *files: str) -> None:
     """Write one JSON line a file to `answered`: {"file", "pairs"} or {"file", "error"}."""
     with Path(answered).open("w") as out:
 
@@ -130,7 +122,7 @@ def main(device: str, nodes: str, tier: str, folder: str, answered: str, *files:
                     continue
                 root = BENCHMARKS if file.is_relative_to(BENCHMARKS) else Path(folder)
                 pairs = [
-                    info(pair, module.TIP, file, root.parent, torch.device, int(nodes), tier).to_json()
+                    info(pair, module.TIP, file, root.parent, torch.device, tier).to_json()
                     for pair in pair_classes(module)
                 ]
                 for pair in pairs:

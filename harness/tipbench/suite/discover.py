@@ -64,11 +64,11 @@ class NoTorch(UserError):
     """torch cannot be imported, or the device is missing; the message says which."""
 
 
-def discover(folder: Path, device: str = "auto", nodes: int = 1, size: str = "", of_data: bool = False) -> Discovery:
+def discover(folder: Path, device: str = "auto", size: str = "", of_data: bool = False) -> Discovery:
     """Import every file of `folder` in a process of its own and describe its pairs for `device`.
 
-    nodes: how many machines the ranks are spread over. size: a tier; by default the one for this machine. of_data:
-    whether the folder holds pairs of a person's job, as `tipbench advise` writes them.
+    size: a tier; by default the one for this machine. of_data: whether the folder holds pairs of a person's job, as
+    `tipbench advise` writes them.
 
     Raises NoFolder, NoTorch where nothing could run, and TemporaryFolderFull.
     """
@@ -77,7 +77,7 @@ def discover(folder: Path, device: str = "auto", nodes: int = 1, size: str = "",
     broken: list[Record] = []
     with Scratch() as scratch, writing_to(scratch):
         while True:
-            answers, output, ending = _describe(describe, folder, files, device, nodes, size, scratch)
+            answers, output, ending = _describe(describe, folder, files, device, size, scratch)
             if answers and "unusable" in answers[0]:
                 raise NoTorch(answers[0]["unusable"])
             if answers and "finished" in answers[-1]:
@@ -95,12 +95,12 @@ def discover(folder: Path, device: str = "auto", nodes: int = 1, size: str = "",
 
 
 def _describe(
-    module: str, folder: Path, files: Sequence[Path], device: str, nodes: int, size: str, scratch: Path
+    module: str, folder: Path, files: Sequence[Path], device: str, size: str, scratch: Path
 ) -> tuple[list[dict[str, Any]], str, str]:
     """(answers, last lines of output, how the process ended). Raises TemporaryFolderFull."""
     answered, log = scratch / "answers.jsonl", scratch / "output"
     answered.write_text("")
-    command = run_module(module, device, str(nodes), size, *map(str, (folder, answered, *files)))
+    command = run_module(module, device, size, *map(str, (folder, answered, *files)))
     with log.open("wb") as output:
         # Its own session: what a file starts at import ends with it.
         process = subprocess.Popen(

@@ -163,15 +163,6 @@ NEEDS_SENTENCES = {
     "torchvision": Sentence("torchvision cannot be imported{detail}", "install the torchvision that fits this torch"),
     "onednn-fusion": Sentence("this torch has no torch.jit.enable_onednn_fusion", "use torch.compile"),
     "onednn-graph": Sentence("this build of torch has no oneDNN Graph", "install a torch that has oneDNN"),
-    "ranks": Sentence("has no ranks, so nothing of it would run on other nodes", "run it without --spread"),
-    "equal-settings": Sentence(
-        "its variants have processes with different settings, and those on other nodes cannot be paused while others "
-        "are timed",
-        "run it without --spread",
-    ),
-    "even-ranks": Sentence(
-        "{ranks} ranks cannot be shared out evenly among {nodes} nodes", "run it on another number of nodes"
-    ),
 }  # fmt: skip
 
 DRAW = (

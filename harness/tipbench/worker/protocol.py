@@ -13,6 +13,9 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
+EXIT_CODES = "exit-codes.json"
+"""Name of the file in which torchrun leaves the exit codes of ranks that have failed."""
+
 OUTPUT_LIMIT = 16 << 20
 """Bytes that a worker may print; with more it fails, as they would fill the disk."""
 

@@ -5,68 +5,36 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tipbench.worker.protocol import EXIT_CODES
+
 AGENT = "TIPBENCH_AGENT"
 """Environment variable of ranks that holds the process id of the torchrun that started them."""
 
-LINGER_S = 3.0
-"""Seconds that a node waits after ranks have failed: at the first node that ends the launcher ends the others, whose
-torchrun may not have noticed yet why its own ranks have failed. It looks once a second."""
-
 
 def run_ranks(ranks: int, path: str, task: str) -> None:
-    """Run torchrun with `ranks` worker processes, or with this node's share of them.
-
-    With several nodes the rendezvous is static: torchrun's other kinds number the nodes in another order than the
-    launcher, but rank 0 must be on the node that holds its connection.
-    """
-    described = json.loads(task)
-    spread, reports = described["spread"], Path(described["reports"])
-    if not spread:
-        # By default gloo takes the address of the host's name, which may belong to another network, or to none.
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # NCCL needs no network on one node
-        _torchrun(["--standalone", "--nproc-per-node", str(ranks)], ranks, path, task, reports / "exit-codes-0.json")
-        return
-    from tipbench.machine.scratch import Scratch  # not in every worker, whose memory is measured
-    from tipbench.worker import node
-
-    number, count = node.place()
-    if count != spread["nodes"]:
-        sys.exit(f"tipbench: the launcher started {count} processes, where {spread['nodes']} nodes had met")
-    # A file, as it is for every worker: a step that floods it is noticed, and costs the network nothing.
-    printed = os.open(reports / f"output-{number}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(printed, 1)
-    os.dup2(printed, 2)
-    with Scratch() as scratch:
-        node.take_over(spread["variables"], scratch)
-        node.use(node.network(spread["head"])["interface"])
-        where = ["--nnodes", str(count), "--node-rank", str(number), "--nproc-per-node", str(ranks // count)]
-        where += ["--master-addr", spread["head"], "--master-port", str(spread["port"])]
-        _torchrun(where, ranks, path, task, reports / f"exit-codes-{number}.json", LINGER_S)
-
-
-def _torchrun(where: Sequence[str], ranks: int, path: str, task: str, codes_file: Path, linger_s: float = 0.0) -> None:
-    """Call torchrun. codes_file: where it leaves the exit codes of ranks that have failed. linger_s: before it ends."""
+    """Run torchrun with `ranks` worker processes."""
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as torchrun
 
+    # By default gloo takes the address of the host's name, which may belong to another network, or to none.
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # NCCL needs no network on one machine
     os.environ[AGENT] = str(os.getpid())
+    described = json.loads(task)
     try:
         torchrun(
             [
-                *(*where, "--monitor-interval", "1"),
-                *("--no-python", *as_unset(json.loads(task)["without"]), sys.executable, "-u", "-P"),
+                *("--standalone", "--nproc-per-node", str(ranks), "--monitor-interval", "1"),
+                *("--no-python", *as_unset(described["without"]), sys.executable, "-u", "-P"),
                 *("-m", "tipbench.worker", str(ranks), path, task),
             ]
         )
     except ChildFailedError as error:
         codes = {rank: failure.exitcode for rank, failure in error.failures.items()}
-        codes_file.write_text(json.dumps(codes))
-        time.sleep(linger_s)
+        (Path(described["reports"]) / EXIT_CODES).write_text(json.dumps(codes))
         raise
 
 
@@ -102,8 +70,7 @@ class Ranks:
     def order_of_failure(self) -> int:
         """Number of ranks that have failed so far, including this one: 1 for the first.
 
-        The first is the cause: the others then lose their connection to it. Times would not show the order, as the
-        clocks of two machines differ and a report may wait in a socket.
+        The first is the cause: the others then lose their connection to it.
         """
         try:
             return int(self._store.add("tipbench: failed ranks", 1))

@@ -9,8 +9,7 @@ import resource
 import socket
 import sys
 import traceback
-from collections.abc import Mapping
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -32,9 +31,6 @@ from tipbench.worker.ranks import Ranks, run_ranks
 
 METHODS = {"observe": "mechanism", "work": "work", "trained": "trainings"}
 """Command -> method of the pair whose return value is the answer."""
-
-PRINTS_AT = 0.75
-"""Of a request's deadline: when a rank that has not answered prints where it is."""
 
 
 def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
@@ -82,7 +78,6 @@ def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
     reply(**started)
     if "failed" in started:
         return
-    watch = _Watch(ranks.rank, task) if task["spread"] else nullcontext()
     while True:
         request = ranks.share(receive())
         if request is None:
@@ -92,8 +87,7 @@ def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
         command, arguments = request
         assert command in COMMANDS, command
         try:
-            with watch:
-                answer = getattr(session, command)(**arguments)
+            answer = getattr(session, command)(**arguments)
             session.check_output(f"{command} {arguments.get('variant', '')}".strip())
             try:
                 reply(answer=answer)
@@ -108,21 +102,6 @@ def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
             # After a rank is lost, the next collective of the other ranks raises.
             detail = f"{command}: {explain(error, session.file)}"
             reply(failed=asdict(Reason("exited.raised", {"rank": ranks.rank}, detail)))
-
-
-class _Watch:
-    """Prints where a rank is, into a file that the runner sees, shortly before a request's deadline: no signal reaches
-    it on another node."""
-
-    def __init__(self, rank: int, task: Mapping[str, Any]) -> None:
-        self._seconds = PRINTS_AT * task["spread"]["deadline"]
-        self._file = (Path(task["reports"]) / f"stack-{rank}.txt").open("w")
-
-    def __enter__(self) -> None:
-        faulthandler.dump_traceback_later(self._seconds, file=self._file)
-
-    def __exit__(self, *_: object) -> None:
-        faulthandler.cancel_dump_traceback_later()
 
 
 def _leave(ranks: Ranks) -> NoReturn:
