@@ -6,6 +6,8 @@ import errno
 import json
 import os
 import random
+import re
+import stat
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +16,14 @@ from typing import Any
 import pytest
 
 from tests.made_up import NO_GPU, both, info, learnt, measured, realistic, run, stored
+from tipbench.cli import main
 from tipbench.records import store
 from tipbench.records.fields import MalformedRecord
+from tipbench.records.json_line import parsed, written
 from tipbench.records.listing import is_reference, newest
 from tipbench.records.record import Record, Run, VariantRecord
 from tipbench.records.store import SCHEMA, StoreError, create, read, resume
+from tipbench.report.output import write_file
 from tipbench.tip.reason import Reason
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -33,6 +38,12 @@ def edit(path: Path, number: int, line: bytes) -> None:
     kept = lines(path)
     kept[number - 1] = line
     path.write_bytes(b"\n".join(kept) + b"\n")
+
+
+def edit_fields(path: Path, number: int, **fields: Any) -> Path:
+    """Give the line `number` these fields, and the checksum that goes with them."""
+    edit(path, number, written({**parsed(lines(path)[number - 1]), **fields}).rstrip())
+    return path
 
 
 def checked(record: Record) -> Record:
@@ -72,6 +83,7 @@ def test_every_line_is_strict_json_and_the_first_is_the_header(tmp_path: Path) -
     begun = [line["record"] for line in rest if line["line"] == "pair"]
     assert list(header) == [
         "schema", "id", "started", "suite", "commit", "machine", "fingerprint", "controls", "options", "planned",
+        "crc32",
     ]  # fmt: skip
     assert header["schema"] == SCHEMA
     assert [record["info"]["pair"] for record in begun] == [record.info.pair for record in made.records]
@@ -94,12 +106,12 @@ def test_records_are_on_the_disk_as_soon_as_they_are_appended(
 
 def test_numbers_that_json_lacks_and_large_and_foreign_values_are_stored(tmp_path: Path) -> None:
     equal = {"worst": float("nan"), "error": float("inf")}
-    mechanism = {"what": "bytes \u2028 \ud800", "baseline": 10**400, "optimized": Path("x"), "engaged": True}
+    mechanism = {"what": "bytes \u2028 \udcff", "baseline": 10**400, "optimized": Path("x"), "engaged": True}
     record = Record(info(), "failed", variants={"optimized": VariantRecord("failed", equal=equal, mechanism=mechanism)})
     path = stored(tmp_path, run([record]))
     (back,) = read(path)[0].records
     assert back.variants["optimized"].equal == {"worst": "nan", "error": "inf"}
-    assert back.variants["optimized"].mechanism == {**mechanism, "optimized": "x"}
+    assert back.variants["optimized"].mechanism == {**mechanism, "what": "bytes \u2028 ?", "optimized": "x"}
 
 
 def test_a_record_that_json_cannot_hold_costs_only_itself(tmp_path: Path, timed: Run) -> None:
@@ -109,6 +121,25 @@ def test_a_record_that_json_cannot_hold_costs_only_itself(tmp_path: Path, timed:
             writer.append(replace(timed.records[1], wall_s={("a", "tuple"): 1}))  # type: ignore[arg-type]
         writer.append(timed.records[2])
     assert read(writer.path) == (replace(timed, records=timed.records[::2]), [])
+
+
+def test_a_file_has_the_mode_that_the_umask_leaves_and_no_folder_need_be_synced(
+    tmp_path: Path, three: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse_folders(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "fsync", refuse_folders)
+    for umask, mode in ((0o077, 0o600), (0o002, 0o664)):
+        before = os.umask(umask)
+        try:
+            path = stored(tmp_path / oct(umask), three)
+            write_file(page := path.with_suffix(".md"), b"page")
+        finally:
+            os.umask(before)
+        assert read(path) == (three, [])
+        assert [stat.S_IMODE(file.stat().st_mode) for file in (path, page)] == [mode, mode]
 
 
 def test_names_that_would_leave_the_folder_do_not(tmp_path: Path) -> None:
@@ -141,28 +172,62 @@ def test_every_cut_of_the_last_record_is_read_without_a_crash(path: Path, three:
         assert len(notices) == lost
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        b"not json",
-        b"",
-        b"\x00\x00\x00\x00",
-        b"\xff\xfe",
-        b'{"outcome": NaN}',
-        b'{"outcome": Infinity}',
-        b"[" * 100_000,
-        b"[1]",
-        b"null",
-        b"7" * 5000,
-        b'"text"',
-    ],
+DAMAGED = (
+    b"not json",
+    b"",
+    b"\x00\x00",
+    b"\xff\xfe",
+    b'{"outcome": NaN}',
+    b'{"outcome": 1e999}',
+    b"[" * 100_000,
+    b"[1]",
+    b"null",
 )
-def test_an_edited_line_that_is_no_json_object_is_named(path: Path, three: Run, line: bytes) -> None:
+
+
+@pytest.mark.parametrize("line", DAMAGED)
+def test_a_line_that_is_no_json_object_is_named(path: Path, three: Run, line: bytes) -> None:
     edit(path, 3, line)
     found, (notice,) = read(path)
     assert found.records == (three.records[0], three.records[2])
     assert notice.line == 3
-    assert "not JSON" in notice.text
+    assert "not a JSON object" in notice.text
+
+
+def test_a_bit_that_flips_anywhere_costs_its_line_and_changes_no_number(tmp_path: Path, timed: Run) -> None:
+    """In a digit of a second or in the number of cores, no reader could see it."""
+    path = stored(tmp_path, timed)
+    whole, intact = path.read_bytes(), numbered(timed.records)
+    draw = random.Random(20261127)
+    for place in [whole.index(b'"cores":2') + 8, *draw.sample(range(len(whole)), 300)]:
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << draw.randrange(8)]) + whole[place + 1 :])
+        try:
+            found, notices = read(path)
+        except StoreError:
+            continue  # the header
+        assert replace(found, records=()) == replace(timed, records=())
+        for record in found.records:
+            launches, variants, _ = intact[record.name]
+            assert all(launch in launches for launch in record.launches)
+            assert notices or len(record.launches) == len(launches)
+            assert record.variants == variants
+
+
+def test_blocks_and_sides_that_were_changed_by_hand_are_named(tmp_path: Path, timed: Run) -> None:
+    path = stored(tmp_path, timed)
+    launch = lines(path)[2]
+    edit(path, 3, launch.replace(b'"baseline","optimized"', b'"optimized","baseline"', 1))
+    assert "checksum" in read(path)[1][0].text
+    edit(path, 3, launch)
+    fields = parsed(launch)["launch"]
+    edit_fields(path, 3, launch={**fields, "seconds": [2e-12, *fields["seconds"][1:]]})
+    assert "launch.seconds[0]: expected `float` >= 1e-09" in read(path)[1][0].text
+
+
+def test_lines_without_a_checksum_are_read_as_runs_had_none_before(path: Path, three: Run) -> None:
+    plain = [re.sub(rb',"crc32":\d+}$', b"}", line) for line in lines(path)]
+    path.write_bytes(b"\r\n".join([*plain, b""]))
+    assert read(path) == (three, [])
 
 
 def changed(record: Record, path: str, value: Any) -> dict[str, Any]:
@@ -186,86 +251,33 @@ LAUNCH = "launches.0"
 @pytest.mark.parametrize(
     ("place", "value", "why"),
     [
-        *((field, ..., f"^the field '{field}' is missing$") for field in ("info", "outcome")),
-        ("unknown", 1, "the field 'unknown' is not known"),
+        ("outcome", ..., "the field 'outcome' is missing"),
         ("outcome", "splendid", "outcome: .*'splendid'"),
         ("steps", 0, "a count of steps goes with launches"),
-        ("steps", "many", "steps: expected"),
         ("steps", 1.5, "steps: expected `int`"),
-        ("steps", 10**400, "steps: expected `int` <="),
-        ("wall_s", None, "wall_s: expected"),
-        ("info", {}, "info: the field 'tip' is missing"),
-        ("info.device", ["cpu"], "info.device: expected `str`"),
-        ("info.pair", 7, "info.pair: expected `str`"),
-        ("info.file", None, "info.file: expected `str`"),
-        ("info.needs", [0], r"info.needs\[0\]: expected `str`"),
         ("info.tip.id", ..., r"info\.tip: the field 'id' is missing"),
-        ("info.tip.guide", 5, "info.tip.guide: expected"),
-        ("info.tip.status", {}, "info.tip.status: expected `str`"),
-        ("info.variants.1.name", "baseline", "two of baseline, baseline have the same name"),
-        (f"{OPTIMIZED}.memory.tensor_peak", "much", f"{OPTIMIZED}.memory"),
-        (f"{OPTIMIZED}.memory.tensor_peak", -1, f"{OPTIMIZED}.memory.*: expected `int` >= 0"),
-        (f"{OPTIMIZED}.memory.tensor_peak", 10**39, f"{OPTIMIZED}.memory"),
-        (f"{OPTIMIZED}.one_off", {"build": True}, f"{OPTIMIZED}.one_off"),
-        (f"{OPTIMIZED}.one_off", 4, f"{OPTIMIZED}.one_off"),
-        (f"{OPTIMIZED}.energy", {"joules_a_step": "1"}, f"{OPTIMIZED}.energy"),
-        (f"{OPTIMIZED}.mechanism", 3, f"{OPTIMIZED}.mechanism: expected"),
-        (f"{OPTIMIZED}.mechanism", {"what": ["bytes"], "baseline": 1}, f"{OPTIMIZED}.mechanism.what"),
+        ("info.variants.1.name", "baseline", "info.variants: "),
+        (f"{OPTIMIZED}.memory.tensor_peak", -1, "memory.*: expected `int` >= 0"),
         (f"{OPTIMIZED}.mechanism", {"what": "bytes", "engaged": "yes"}, f"{OPTIMIZED}.mechanism.engaged"),
-        (f"{OPTIMIZED}.equal", ["bitwise"], f"{OPTIMIZED}.equal: expected"),
         (f"{OPTIMIZED}.equal", {"method": []}, f"{OPTIMIZED}.equal.method"),
-        (f"{OPTIMIZED}.why", {"code": 1}, f"{OPTIMIZED}.why.code: expected `str`"),
-        (f"{OPTIMIZED}.outcome", "?", f"{OPTIMIZED}.outcome"),
-        (f"{OPTIMIZED}.outcome", ..., f"{OPTIMIZED}: the field 'outcome' is missing"),
-        (f"{OPTIMIZED}.result", "fine", f"{OPTIMIZED}: the field 'result' is not known"),
-        ("launches", [], "a count of steps goes with launches"),
-        ("launches", 3, "launches: expected"),
-        (f"{LAUNCH}.seconds", [0.1], "launch 1 has columns of different lengths"),
-        (f"{LAUNCH}.seconds.0", -1.0, r"launches\[0\].seconds\[0\]: expected `float` >"),
+        (f"{LAUNCH}.seconds", [0.1], "launch: its columns have different lengths"),
         (f"{LAUNCH}.seconds.0", 0, r"launches\[0\].seconds\[0\]: expected `float` >"),
         (f"{LAUNCH}.seconds.0", 1e300, r"launches\[0\].seconds\[0\]: expected `float` <"),
-        (f"{LAUNCH}.seconds.0", "quick", "expected `float`, got `str`"),
-        (f"{LAUNCH}.seconds.0", True, "expected `float`, got `bool`"),
         (f"{LAUNCH}.switches.0", True, "expected `int`, got `bool`"),
-        (f"{LAUNCH}.steal_ticks.0", [], r"launches\[0\].steal_ticks\[0\]: expected `int`"),
-        (f"{LAUNCH}.gpu", {"sm_mhz": [1980]}, "launch 1 has columns of different lengths"),
-        (f"{LAUNCH}.gpu", {"celsius": [40.5] * 16}, r"launches\[0\].gpu.*: expected `int`, got `float`"),
-        (f"{LAUNCH}.gpu", [1980] * 16, r"launches\[0\].gpu: expected"),
-        (f"{LAUNCH}.rounds", 3, "launch 1 holds 16 blocks, not 3 rounds"),
-        (f"{LAUNCH}.rounds", 0, r"launches\[0\].rounds"),
-        (f"{LAUNCH}.rounds", True, r"launches\[0\].rounds"),
-        (f"{LAUNCH}.variant", ["baseline", "optimized"] * 8, "launch 1 holds a round that is no palindrome"),
+        (f"{LAUNCH}.rounds", 3, "launch.variant: rounds of all variants"),
+        (f"{LAUNCH}.variant", ["baseline", "optimized"] * 8, "launch.variant: rounds of all variants in mirrored"),
+        (f"{LAUNCH}.variant", ["baseline"] * 16, "launch.variant: blocks of the baseline and of other"),
     ],
 )
-def test_an_edited_record_that_is_none_is_named(
-    tmp_path: Path, timed: Run, three: Run, place: str, value: Any, why: str
-) -> None:
-    """Each of these would end the report of all other pairs in a traceback, or spoil its numbers."""
+def test_a_record_that_no_report_could_calculate_with_is_named(timed: Run, place: str, value: Any, why: str) -> None:
     with pytest.raises(MalformedRecord, match=why):
         Record.from_json(changed(timed.records[1], place, value))
-    if not place.startswith(("launches", "steps", "wall_s")):
-        path = stored(tmp_path, three)
-        line = json.loads(lines(path)[2])
-        edit(path, 3, json.dumps({**line, "record": changed(three.records[1], place, value)}).encode())
-        found, (notice,) = read(path)
-        assert found.records == (three.records[0], three.records[2])
-        assert notice.line == 3
-        assert notice.text.startswith("not a valid record (")
 
 
-def test_a_record_is_of_the_pair_that_its_line_names_and_holds_no_launches(path: Path, timed: Run, three: Run) -> None:
-    line = json.loads(lines(path)[2])
-    for change in ({"pair": "made-up.Other"}, {"device": "cuda"}, {"record": timed.records[1].to_json()}):
-        edit(path, 3, json.dumps({**line, **change}).encode())
-        found, (notice,) = read(path)
-        assert (found.records, notice.line) == ((three.records[0], three.records[2]), 3)
-
-
-def test_a_launch_that_lacks_the_blocks_of_a_variant_is_refused(timed: Run) -> None:
-    data = changed(timed.records[0], f"{LAUNCH}.rounds", 8)
-    data["launches"][0]["variant"] = ["baseline"] * 16
-    with pytest.raises(MalformedRecord, match="launch 1 holds the blocks of baseline"):
-        Record.from_json(data)
+def test_a_record_is_of_the_pair_that_its_line_names(path: Path, three: Run) -> None:
+    edit_fields(path, 3, pair="made-up.Other")
+    found, (notice,) = read(path)
+    assert (found.records, notice.line) == ((three.records[0], three.records[2]), 3)
 
 
 def test_a_gpus_readings_and_one_pair_on_two_devices_come_back_as_they_were(tmp_path: Path) -> None:
@@ -278,15 +290,10 @@ def test_a_gpus_readings_and_one_pair_on_two_devices_come_back_as_they_were(tmp_
 # ---- headers ----
 
 
-def with_header(path: Path, **fields: Any) -> Path:
-    edit(path, 1, json.dumps({**json.loads(lines(path)[0]), **fields}).encode())
-    return path
-
-
-@pytest.mark.parametrize("line", [b"not json", b"[]", b'{"schema": NaN}', b"\x00"])
+@pytest.mark.parametrize("line", [b"not json", b"[]", b"\x1f\x8b\x08", b"<<<<<<< HEAD"])
 def test_an_unreadable_header_is_named(path: Path, line: bytes) -> None:
     edit(path, 1, line)
-    with pytest.raises(StoreError, match=r"\.jsonl, line 1: the header is not readable"):
+    with pytest.raises(StoreError, match=r"\.jsonl, line 1: the header is not a JSON object"):
         read(path)
 
 
@@ -294,34 +301,30 @@ def test_an_unreadable_header_is_named(path: Path, line: bytes) -> None:
 def test_a_file_of_something_else_or_of_a_newer_schema_is_refused(path: Path, schema: Any) -> None:
     newer = isinstance(schema, int) and schema > SCHEMA
     with pytest.raises(StoreError, match="line 1.*newer tipbench" if newer else "line 1: no schema version"):
-        read(with_header(path, schema=schema))
+        read(edit_fields(path, 1, schema=schema))
 
 
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        *((field, value) for field in ("id", "started", "suite", "commit", "machine") for value in (None, 3)),
-        *((field, value) for field in ("controls", "options", "planned") for value in (None, 3)),
-        ("planned", [1]),
+        *((field, 3) for field in ("id", "started", "machine", "options", "planned")),
         ("controls", {"OMP_NUM_THREADS": 2}),
-        *(("machine", {"cores": cores}) for cores in (0, -2, "2", True, 2.5, 10**39, None)),
-        *(("machine", {"memory_bytes": size}) for size in (-1, "24 GiB", True, 10**39)),
-        ("machine", {"name": ["amd-epyc"]}),
-        ("machine", {"cpu": 7}),
+        *(("machine", {"cores": cores}) for cores in (0, "2", 2.5, 10**39, None)),
+        ("machine", {"memory_bytes": "24 GiB"}),
     ],
 )
 def test_a_damaged_header_field_is_named(path: Path, field: str, value: Any) -> None:
     """No report could calculate with such a machine."""
-    inner = f".{next(iter(value))}: " if field == "machine" and value not in (None, 3) else ""
+    inner = f".{next(iter(value))}: " if field == "machine" and value != 3 else ""
     with pytest.raises(StoreError, match=rf"line 1: the header is damaged \({field}{inner}"):
-        read(with_header(path, **{field: value}))
+        read(edit_fields(path, 1, **{field: value}))
 
 
 def test_a_machine_that_withholds_everything_is_one(path: Path) -> None:
     silent = {"cores": "denied", "memory_bytes": "unavailable", "name": "x", "another": [{}]}
     machines: list[dict[str, Any]] = [{}, silent]
     for machine in machines:
-        assert read(with_header(path, machine=machine))[0].machine == machine
+        assert read(edit_fields(path, 1, machine=machine))[0].machine == machine
 
 
 def test_empty_missing_and_foreign_files(tmp_path: Path) -> None:
@@ -610,29 +613,14 @@ def test_a_pair_that_begins_anew_leaves_its_launches_behind_with_a_notice(
 LINE = {CHECKED: 2, FIRST: 3, SECOND: 4, MEMORY: 5, THIRD: 6}
 """Where in the file each lies."""
 
-OF_NONE: list[dict[str, Any]] = [
-    {"pair": "made-up.Other"},
-    {"device": "cuda"},
-    {"wall_s": "long"},
-    {"pair": None},
-    {"version": 2},
-    {"version": 0},
-    {"more": 1},
-]
+OF_NONE: list[dict[str, Any]] = [{"pair": "made-up.Other"}, {"device": "cuda"}, {"wall_s": "long"}, {"version": 2}]
 
 
-def changed_line(file: Path, part: int, change: dict[str, Any]) -> None:
-    edit(file, LINE[part], json.dumps({**json.loads(lines(file)[LINE[part] - 1]), **change}).encode())
-
-
-@pytest.mark.parametrize(
-    "change", [*OF_NONE, {"steps": 77}, {"steps": 0}, {"launch_number": 0}, {"launch": {}}, {"launch": 1}]
-)
+@pytest.mark.parametrize("change", [*OF_NONE, {"steps": 0}, {"launch_number": 0}, {"launch": {}}])
 def test_a_launch_that_is_none_costs_itself_alone(
     tmp_path: Path, growing: list[Record], change: dict[str, Any]
 ) -> None:
-    file = kept(tmp_path, growing)
-    changed_line(file, SECOND, change)
+    file = edit_fields(kept(tmp_path, growing), LINE[SECOND], **change)
     (record,), (notice,) = read(file)[0].records, read(file)[1]
     assert notice.line == LINE[SECOND]
     launches = growing[-1].launches
@@ -640,148 +628,59 @@ def test_a_launch_that_is_none_costs_itself_alone(
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        *OF_NONE,
-        {"variants": {}, "steps": 3},
-        {"variants": []},
-        {"variants": {"optimized": {"memory": {}}}},
-        {"variants": {"optimized": {"outcome": "measured", "memory": {"tensor_peak": -1}}}},
-        {"variants": {"optimized": {"outcome": "measured", "colour": "red"}}},
-        {"variants": {"optimized": {"outcome": "measured", "mechanism": {"what": 3}}}},
-    ],
+    "change", [*OF_NONE, {"variants": []}, {"variants": {"optimized": {"outcome": "measured", "memory": {"peak": -1}}}}]
 )
 def test_memory_that_is_none_costs_itself_alone(tmp_path: Path, growing: list[Record], change: dict[str, Any]) -> None:
     """A further run measures it again."""
-    file = kept(tmp_path, growing)
-    changed_line(file, MEMORY, change)
+    file = edit_fields(kept(tmp_path, growing), LINE[MEMORY], **change)
     (record,), (notice,) = read(file)[0].records, read(file)[1]
     assert notice.line == LINE[MEMORY]
     assert (record.launches, record.variants) == (growing[-1].launches, growing[SECOND].variants)
 
 
-def test_what_belongs_to_a_pair_whose_beginning_is_damaged_is_lost_line_by_line(
-    tmp_path: Path, growing: list[Record]
-) -> None:
+def test_what_belongs_to_a_pair_whose_beginning_is_damaged_is_lost(tmp_path: Path, growing: list[Record]) -> None:
     file = kept(tmp_path, growing)
     edit(file, LINE[CHECKED], b"scribbled on")
-    found, notices = read(file)
-    assert (found.records, [notice.line for notice in notices]) == ((), [2, 3, 4, 5, 6])
+    found, (own, others) = read(file)
+    assert (found.records, own.line, others.line) == ((), 2, 3)
+    assert others.text.endswith("the same is true of 3 more, up to line 6")
 
 
-# ---- copies, merges and two runs in one file ----
+# ---- copies and two runs in one file ----
 
 
 def numbered(records: Sequence[Record]) -> dict[str, tuple[Any, ...]]:
     return {record.name: (record.launches, record.variants, record.outcome) for record in records}
 
 
-def test_what_is_in_a_file_twice_counts_once_and_is_said_once(tmp_path: Path, timed: Run) -> None:
+def test_what_is_in_a_file_twice_counts_once_and_is_reported_once(tmp_path: Path, timed: Run) -> None:
     path = stored(tmp_path, timed)
     header, *rest = lines(path)
-    for content in ([header, *rest, *rest], [header, *rest, *rest[-4:]], [header, *rest, header, *rest]):
+    for content in ([header, *rest, *rest], [header, *rest, *rest[-4:]]):
         path.write_bytes(b"\n".join(content) + b"\n")
         found, (notice,) = read(path)
         assert found == timed
-        assert (notice.line, len(notice.further)) == (2 + len(rest), len(content) - len(rest) - 2)
+        assert notice.line == 2 + len(rest)
         assert "counts once" in notice.text
-
-
-def test_two_launches_with_one_number_make_the_launches_of_their_pair_unusable(tmp_path: Path, timed: Run) -> None:
-    path = stored(tmp_path, timed)
-    whole = path.read_bytes()
-    (number, line) = [(number, line) for number, line in enumerate(lines(path), 1) if b"made-up.Two" in line][3]
-    other = json.loads(line)
-    other["launch"]["seconds"][0] *= 2
-    path.write_bytes(whole + json.dumps(other).encode() + b"\n")
-    found, (notice,) = read(path)
-    assert found.records == (timed.records[0], checked(timed.records[1]), timed.records[2])
-    assert notice.line == whole.count(b"\n") + 1
-    assert f"line {number} hold different data for launch 2 of made-up.Two" in notice.text
-    again, writer = resume(path)
-    with writer:
-        assert writer.saved == 2
-        writer.append(timed.records[1])
-    assert numbered(read(path)[0].records) == numbered(timed.records), "measured anew"
-    assert again.records[1].launches == ()
 
 
 def test_lines_of_another_run_are_not_used(tmp_path: Path, timed: Run) -> None:
     path = stored(tmp_path, timed)
     others = replace(timed, id="bbbb2222", records=tuple(replace(record, wall_s=9.0) for record in timed.records))
-    other = stored(tmp_path / "b", others)
-    before, after = lines(path), lines(other)
-    merged = [before[0], *before[1:5], b"<<<<<<< HEAD", *before[5:], b"=======", *after[5:], b">>>>>>> other"]
-    path.write_bytes(b"\n".join([*before, *after]) + b"\n")
-    found, (notice,) = read(path)
+    path.write_bytes(path.read_bytes() + b"<<<<<<< HEAD\n" + stored(tmp_path / "b", others).read_bytes())
+    found, (conflict, header, rest) = read(path)
     assert found == timed
-    assert (notice.line, len(notice.further)) == (1 + len(before), len(after) - 1)
-    assert "of another run" in notice.text
-    path.write_bytes(b"\n".join(merged) + b"\n")
-    found, notices = read(path)
-    assert found == timed
-    assert [notice.text.partition(" (")[0] for notice in notices if "not JSON" in notice.text] == ["not JSON"] * 3
-    assert len(notices) == 4
+    assert ["JSON" in conflict.text, "'line' is missing" in header.text, "of another run" in rest.text] == [True] * 3
 
 
-def test_the_order_of_the_lines_does_not_matter(tmp_path: Path) -> None:
-    parts = [part for name in ("One", "Two") for part in grown(name)]
-    failed = Record(parts[0].info, "failed", Reason("hang", {}, "made up"))
-    path = kept(tmp_path, [*parts, failed])
-    expected = read(path)
-    assert [record.outcome for record in expected[0].records] == ["measured", "failed"]
-    header, *rest = lines(path)
-    for seed in range(20):
-        path.write_bytes(b"\n".join([header, *random.Random(seed).sample(rest, len(rest))]) + b"\n")
-        found, notices = read(path)
-        assert (numbered(found.records), notices) == (numbered(expected[0].records), [])
-
-
-def test_a_truncated_line_and_what_was_written_behind_it_are_both_named(tmp_path: Path, timed: Run) -> None:
-    path = stored(tmp_path, timed)
-    written = lines(path)
-    path.write_bytes(b"\n".join([*written[:3], written[3][:300] + written[4], *written[5:]]) + b"\n")
-    found, (notice,) = read(path)
-    assert len(found.records[0].launches) == len(timed.records[0].launches) - 2
-    assert "launch 2 of made-up.One, launch 3 of made-up.One" in notice.text
-
-
-def test_a_byte_order_mark_is_passed_over(tmp_path: Path, timed: Run) -> None:
-    path = stored(tmp_path, timed)
-    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-    assert read(path) == (timed, [])
-    assert store.header(path).id == timed.id
-
-
-@pytest.mark.parametrize(
-    ("beginning", "advice"),
-    [
-        (b"\x1f\x8b\x08", "compressed by gzip: unpack it with gunzip"),
-        ("{".encode("utf-16"), "in UTF-16: save it as UTF-8"),
-        (b"<<<<<<< HEAD", "left in a merge conflict"),
-    ],
-)
-def test_a_file_in_another_form_says_what_to_do(path: Path, beginning: bytes, advice: str) -> None:
-    path.write_bytes(beginning + path.read_bytes())
-    with pytest.raises(StoreError, match=advice):
-        read(path)
-
-
-def test_a_header_alone_says_that_no_pair_was_measured(path: Path) -> None:
+def test_a_header_alone_says_that_no_pair_was_measured(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path.write_bytes(lines(path)[0] + b"\n")
     found, (notice,) = read(path)
     assert (found.records, notice.line) == ((), 1)
     assert notice.text.startswith("no pair was measured")
-
-
-@pytest.mark.parametrize("key", ["wall_s", "variants"])
-def test_two_equal_keys_of_an_object_are_refused(path: Path, three: Run, key: str) -> None:
-    """Parsers keep the last of them."""
-    line = lines(path)[2]
-    edit(path, 3, line.replace(f'"{key}":'.encode(), f'"{key}":{{}},"{key}":'.encode(), 1))
-    found, (notice,) = read(path)
-    assert (found.records, notice.line) == (three.records[::2], 3)
-    assert f"the key '{key}' twice" in notice.text
+    for format in ("md", "html", "json", "csv"):
+        assert main(["report", "--format", format, str(path)]) == 0
+    assert "**No tip was tried.**" in capsys.readouterr().out
 
 
 # ---- what is committed ----
@@ -806,4 +705,4 @@ def test_the_golden_file_stays_readable() -> None:
 @pytest.mark.parametrize("schema", range(1, SCHEMA))
 def test_an_older_file_says_how_to_convert_it(path: Path, schema: int) -> None:
     with pytest.raises(StoreError, match=r"older tipbench .* convert it"):
-        read(with_header(path, schema=schema))
+        read(edit_fields(path, 1, schema=schema))

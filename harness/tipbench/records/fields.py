@@ -24,8 +24,9 @@ Positive = Annotated[int, msgspec.Meta(ge=1, le=LARGEST - 1)]
 Seed = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 Number = Annotated[float, msgspec.Meta(gt=-float(LARGEST), lt=float(LARGEST))]
 Ratio = Annotated[float, msgspec.Meta(gt=1e-12, lt=1e12)]
-Seconds = Annotated[float, msgspec.Meta(gt=1e-12, lt=1e12)]
-"""Duration of a block. The bounds keep every ratio of two durations, and its exponential, finite."""
+Seconds = Annotated[float, msgspec.Meta(ge=1e-9, lt=1e12)]
+"""Duration of a block. No clock measures less than a nanosecond, and every ratio of two durations, and its exponential,
+is finite."""
 
 Unknown = Literal["unavailable", "denied"]
 """Stored in place of what a machine does not report; `tipbench.machine.proc` returns it."""
@@ -127,8 +128,6 @@ def converted(data: Any, kind: type[T], where: str = "") -> T:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError as error:
         raise MalformedRecord(_sentence(str(error), where)) from None
-    except UnicodeEncodeError:  # in a key, or where a Literal is expected
-        raise MalformedRecord(f"{where or 'a field'}: half of a surrogate pair, which is no character") from None
 
 
 def strict(data: Mapping[str, Any], kind: type[T], where: str = "") -> T:

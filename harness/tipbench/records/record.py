@@ -18,7 +18,6 @@ from tipbench.records.fields import (
     StoredTip,
     Whole,
     converted,
-    strict,
 )
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
@@ -286,47 +285,30 @@ class Record(_Explained):
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Record:
         """Raises MalformedRecord."""
-        try:
-            record = strict(data, cls)
-        except MalformedRecord:
-            by_variant(data)
-            raise
+        record = converted(data, cls)
         record.check()
         return record
 
     def check(self) -> None:
         """Check what field types do not ensure; statistics and report rely on it. Raises MalformedRecord."""
         converted(self.info.tip, StoredTip, "info.tip")
-        for name, variant in self.variants.items():
-            converted(variant.mechanism, Mechanism, f"variants.{name}.mechanism")
-            converted(variant.equal, Equality, f"variants.{name}.equal")
-        _check_trainings(self.variants)
-        names = [variant.name for variant in self.info.variants]
-        if len(names) != len(set(names)):
-            raise MalformedRecord(f"info.variants: two of {', '.join(names)} have the same name")
-        if self.outcome == "measured" and not {"baseline"} < set(names):
-            raise MalformedRecord("outcome is measured, but no baseline or nothing beside it is listed")
+        check_variants(self.variants)
+        names = {variant.name for variant in self.info.variants}
+        if len(names) != len(self.info.variants) or (self.outcome == "measured" and not {"baseline"} < names):
+            raise MalformedRecord("info.variants: a baseline, and at least one other name are expected, each once")
         if self.outcome == "measured" and bool(self.launches) != bool(self.steps):
             raise MalformedRecord("a count of steps goes with launches, and there is one of both only")
-        for number, launch in enumerate(self.launches, 1):
-            _check_launch(number, launch)
-            if not {"baseline"} < set(launch.variant) <= set(names):
-                timed = ", ".join(sorted(set(launch.variant))) or "nobody"
-                raise MalformedRecord(f"launch {number} holds the blocks of {timed}")
+        for launch in self.launches:
+            check_launch(launch, self.info)
 
 
-def by_variant(data: Any) -> None:
-    """Raise MalformedRecord with the variant's name if a variant in a record's JSON is malformed: msgspec's own message
-    does not name the key of a mapping."""
-    variants = data.get("variants") if isinstance(data, dict) else None
-    for name, variant in variants.items() if isinstance(variants, dict) else ():
-        converted(variant, VariantRecord, f"variants.{name}")
-
-
-def _check_trainings(variants: Mapping[str, VariantRecord]) -> None:
-    """Raise MalformedRecord unless all variants have the same seeds: they are compared seed by seed."""
+def check_variants(variants: Mapping[str, VariantRecord]) -> None:
+    """Raise MalformedRecord for a field of another type, and unless all variants were trained with the same seeds: they
+    are compared seed by seed."""
     seeds = None
     for name, variant in variants.items():
+        converted(variant.mechanism, Mechanism, f"variants.{name}.mechanism")
+        converted(variant.equal, Equality, f"variants.{name}.equal")
         if (trainings := variant.trainings) is None:
             continue
         columns = trainings.steps, trainings.reached, trainings.scores
@@ -337,22 +319,21 @@ def _check_trainings(variants: Mapping[str, VariantRecord]) -> None:
             )
 
 
-def _check_launch(number: int, launch: Launch) -> None:
+def check_launch(launch: Launch, of: PairInfo) -> None:
+    """Raise MalformedRecord unless the launch has the blocks that its rounds need."""
     columns = [column for column in vars(launch).values() if isinstance(column, tuple)]
     if len({len(column) for column in (*columns, *launch.gpu.values())}) != 1:
-        raise MalformedRecord(f"launch {number} has columns of different lengths")
-    if any(name not in launch.variant or not seconds for name, seconds in launch.stretches.items()):
-        raise MalformedRecord(f"launch {number} holds a stretch without a block, or of a variant that it did not time")
-    if launch.by_stretch and set(launch.stretches) != set(launch.variant):
-        raise MalformedRecord(f"launch {number} is judged by stretches, which some of its variants lack")
-    sides = len(set(launch.variant))
-    if len(launch.variant) != launch.rounds * 2 * sides:
-        rounds = f"{launch.rounds} rounds of twice each of {sides} variants"
-        raise MalformedRecord(f"launch {number} holds {len(launch.variant)} blocks, not {rounds}")
-    for blocks in launch.round_slices():
-        names = launch.variant[blocks]
-        if names != names[::-1] or len(set(names)) != sides:
-            raise MalformedRecord(f"launch {number} holds a round that is no palindrome of all variants")
+        raise MalformedRecord("launch: its columns have different lengths")
+    sides = set(launch.variant)
+    if not {"baseline"} < sides <= {variant.name for variant in of.variants}:
+        raise MalformedRecord("launch.variant: blocks of the baseline and of other variants of the pair are expected")
+    if not set(launch.stretches) <= sides or (launch.by_stretch and set(launch.stretches) != sides):
+        raise MalformedRecord("launch.stretches: some are missing, or of a variant that has no block")
+    rounds = [launch.variant[blocks] for blocks in launch.round_slices()]
+    if len(launch.variant) != launch.rounds * 2 * len(sides) or any(
+        names != names[::-1] or set(names) != sides for names in rounds
+    ):
+        raise MalformedRecord("launch.variant: rounds of all variants in mirrored order are expected")
 
 
 @dataclass(frozen=True)

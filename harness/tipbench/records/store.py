@@ -23,27 +23,17 @@ from typing import Any, BinaryIO
 from tipbench.errors import UserError
 from tipbench.records.fields import Header, MalformedRecord, converted
 from tipbench.records.json_line import parsed, written
-from tipbench.records.lines import LinesOfRun, PairKey, Stored, line_of, news, titles
+from tipbench.records.lines import LinesOfRun, PairKey, Stored, news
 from tipbench.records.record import Record, Run
 from tipbench.tip.reason import printable
 
 SCHEMA = 4
 """Version of the format, the only one that is read. If you raise it, let `tests/convert_runs.py` convert older runs."""
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-"""What some editors write before UTF-8 text; it is ignored."""
-
-OTHER_FORMATS = {
-    b"\x1f\x8b": "compressed by gzip: unpack it with gunzip",
-    b"PK\x03\x04": "a zip archive: unpack it with unzip",
-    b"\xff\xfe": "in UTF-16: save it as UTF-8",
-    b"\xfe\xff": "in UTF-16: save it as UTF-8",
-    b"<<<<<<< ": "left in a merge conflict: remove its marks, and keep the lines of one run",
-}
-"""Beginning of a file that is not a results file, or no longer one -> what it is, and what to do."""
-
 RUN_FILES = "????-??-??-*.jsonl"
 """Pattern of the names of results files; their folder may hold other files."""
+
+TRUNCATED = "truncated: the run was ended while it wrote this line; what it holds is lost"
 
 HEADER = tuple(Header.__annotations__)
 """The fields of a header, in order."""
@@ -76,14 +66,12 @@ class Notice:
     Attributes:
         file: the results file.
         line: number of the line, from 1.
-        text: what is wrong, as one sentence.
-        further: numbers of further lines with the same fault.
+        text: what is wrong, and how many further lines have the same fault.
     """
 
     file: Path
     line: int
     text: str
-    further: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         return printable(f"{self.file}, line {self.line}: {self.text}")
@@ -181,18 +169,19 @@ def create(folder: Path, run: Run) -> Writer:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         writer = Writer(
-            path, run.id, run.folder, os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
+            path, run.id, run.folder, os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o666)
         )
     except OSError as error:
         raise _unwritable(path, error) from error
     try:
         _write(writer.descriptor, line)
-        _sync_folder(path.parent)
     except OSError as error:
         writer.close()
         with contextlib.suppress(OSError):  # a headerless file would only puzzle the next reader
             path.unlink()
         raise _unwritable(path, error) from error
+    with contextlib.suppress(OSError):  # not every file system can, and the file itself is on the disk
+        _sync_folder(path.parent)
     return writer
 
 
@@ -229,8 +218,8 @@ def resume(path: Path) -> tuple[Run, Writer]:
 def read(path: Path) -> tuple[Run, list[Notice]]:
     """The run in a results file, with a notice for each line that could not be used.
 
-    Raises StoreError where there is no usable header: the file cannot be opened, is empty, compressed or of another
-    schema, or its first line is damaged.
+    Raises StoreError where there is no usable header: the file cannot be opened, is empty or of another schema, or its
+    first line is damaged.
     """
     run, _, notices = _read(path)
     return run, notices
@@ -249,46 +238,25 @@ def _read(path: Path) -> tuple[Run, dict[PairKey, Stored], list[Notice]]:
         raise UnusableFile(path, " is empty: the run ended before it began; delete the file and run again")
     run = _header(path, lines[0])
     of_run = LinesOfRun(run.id)
+    remarks: dict[str, list[int]] = {}  # text -> lines
     for number, line in enumerate(lines[1:], 2):
         try:
-            data = parsed(line)
-            if "schema" in data:  # the header of another run, or this one's again
-                of_run.add_header(number, data, parsed(lines[0].removeprefix(BYTE_ORDER_MARK)))
-            else:
-                of_run.add(number, line_of(data))
-        except MalformedRecord as error:
-            kind = data["line"] if data.get("line") in ("launch", "memory") else "record"
-            of_run.notices.append((number, f"not a valid {kind} ({error}); it is lost"))
-        except ValueError as error:
-            of_run.notices.append((number, _damage(line, error, truncated and number == len(lines))))
-    stored = of_run.stored()
-    notices = [Notice(path, number, printable(text)) for number, text in of_run.notices]
-    notices += _several(path, of_run.repeated, "in the file a second time; what it holds counts once")
-    notices += _several(path, of_run.foreign, f"of another run than {run.id[:8]}; it is not used")
+            text = of_run.add(parsed(line))
+        except ValueError as error:  # MalformedRecord is one
+            text = TRUNCATED if truncated and number == len(lines) else f"not used: {error}"
+        if text:
+            remarks.setdefault(text, []).append(number)
     if len(lines) == 1:
-        notices.append(Notice(path, 1, "no pair was measured: the file holds a header alone"))
+        remarks["no pair was measured: the file holds a header alone"] = [1]
+    notices = [Notice(path, numbers[0], printable(text + _more(numbers))) for text, numbers in remarks.items()]
     notices.sort(key=lambda notice: notice.line)
-    return replace(run, records=tuple(pair.record for pair in stored.values())), stored, notices
+    records = tuple(pair.record for pair in of_run.stored.values())
+    return replace(run, records=records), of_run.stored, notices
 
 
-def _damage(line: bytes, error: ValueError, last: bool) -> str:
-    if last:
-        return "truncated: the run was ended while it wrote this line; what it holds is lost"
-    lost = titles(line)
-    if len(lost) > 1:
-        behind = "another line" if len(lost) == 2 else "other lines"
-        return f"truncated, with {behind} written behind it; lost: {', '.join(lost)}"
-    return f"not JSON ({error}); lost: {lost[0]}" if lost else f"not JSON ({error}); what it held is lost"
-
-
-def _several(path: Path, numbers: Sequence[int], text: str) -> list[Notice]:
-    """A single notice for all these lines; an empty list without lines."""
-    if not numbers:
-        return []
-    first, *further = numbers
-    text = printable(text)
-    text += f"; the same is true of {len(further)} more, up to line {further[-1]}" if further else ""
-    return [Notice(path, first, text, tuple(further))]
+def _more(numbers: Sequence[int]) -> str:
+    further = len(numbers) - 1
+    return f"; the same is true of {further} more, up to line {numbers[-1]}" if further else ""
 
 
 def header(path: Path) -> Run:
@@ -310,13 +278,10 @@ def opened(path: Path) -> BinaryIO:
 
 def _header(path: Path, line: bytes) -> Run:
     advice = "restore the file, or delete it and run again"
-    for beginning, text in OTHER_FORMATS.items():
-        if line.startswith(beginning):
-            raise UnusableFile(path, f" is {text}, then try again")
     try:
-        data = parsed(line.removeprefix(BYTE_ORDER_MARK))
+        data = parsed(line)
     except ValueError as error:
-        raise UnusableFile(path, f", line 1: the header is not readable ({error}); {advice}") from error
+        raise UnusableFile(path, f", line 1: the header is {error}; {advice}") from error
     schema = data.get("schema")
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
         raise UnusableFile(path, f", line 1: no schema version, so this is no results file of tipbench; {advice}")

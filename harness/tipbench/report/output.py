@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -18,15 +18,13 @@ def write_file(path: Path, content: bytes, option: str = "--out") -> None:
     """Write a file whole or not at all, its folders made. Raises ReportError, which names the option for the folder."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as file:
-            try:
-                file.write(content)
-                file.close()
-                Path(file.name).chmod(0o644)
-                Path(file.name).replace(path)
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
+        partial = path.with_name(f".{path.name}-{os.getpid()}")
+        try:
+            partial.write_bytes(content)
+            partial.replace(path)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise ReportError(f"cannot write {path}: {why}; name another folder with {option}") from error
