@@ -478,7 +478,7 @@ def test_a_run_that_is_resumed_without_more_time_has_what_was_left_of_its_own(
 # ---- interrupted ----
 
 
-@pytest.mark.parametrize("word", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("word", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_between_pairs_keeps_the_records_and_names_the_way_on(
     say: Said, known: list[PairInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: signal.Signals
 ) -> None:
@@ -487,13 +487,13 @@ def test_a_signal_between_pairs_keeps_the_records_and_names_the_way_on(
         signal.raise_signal(word)
 
     monkeypatch.setattr(running, "run", interrupted)
-    before = signal.getsignal(signal.SIGTERM)
+    before = signal.getsignal(word)
     code, _, err = say("run", "--results", tmp_path)
     file = stored(tmp_path)
     assert code == 130
     assert f"tipbench run --resume {file}" in err
     assert names(file) == ["fuse-pointwise.Gelu"]
-    assert signal.getsignal(signal.SIGTERM) == before
+    assert signal.getsignal(word) == before
 
 
 class Command:

@@ -44,6 +44,7 @@ from tipbench.compare.gate import gate, lines_of
 from tipbench.compare.means import difference, heterogeneity, mean_of
 from tipbench.compare.stored import Stored
 from tipbench.records import store
+from tipbench.records.json_line import parsed
 from tipbench.records.record import Record, Run
 from tipbench.report.answer_kinds import IMPOSSIBLE, KINDS
 from tipbench.report.grade import HARDWARE, NOT, SAME, STATE, Grade, facts, grade
@@ -808,6 +809,17 @@ def test_exit_codes_of_the_gate(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert shown.endswith("\npassed\n")
 
 
+def test_a_damaged_run_is_named_and_never_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old, new = on("A", a(0.3), a(0.3, "Other"), id="old00000"), on("A", a(0.3), a(0.3, "Other"), id="new00000")
+    assert gated(tmp_path, old, new, "slower") == 0
+    (damaged,) = tmp_path.rglob("*new00000.jsonl")
+    damaged.write_bytes(damaged.read_bytes().replace(b'"launch_number":2', b'"launch_number":3'))
+    files = [str(file) for file in sorted(tmp_path.rglob("*.jsonl"), reverse=True)]
+    capsys.readouterr()
+    assert main(["compare", "--fail-if", "slower", *files]) == 3
+    assert f"tipbench: {damaged.name}, line 4: not used: changed after it was written" in capsys.readouterr().err
+
+
 def test_the_command_that_measures_again_is_safe_to_copy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     evil = tip("x; touch owned #")
     old, new = (on("A", a(effect, of=evil), id=id) for effect, id in ((0.3, "old00000"), (-0.3, "new00000")))
@@ -957,11 +969,11 @@ def damaged_headers(folder: Path) -> dict[str, str]:
         "schema": {"schema": True},
     }
     for stem, fields in changed.items():
-        (folder / f"{stem}.jsonl").write_bytes(json.dumps({**json.loads(header), **fields}).encode() + b"\n" + records)
+        (folder / f"{stem}.jsonl").write_bytes(json.dumps({**parsed(header), **fields}).encode() + b"\n" + records)
     os.mkfifo(folder / "fifo.jsonl")
     (folder / "loop.jsonl").symlink_to("loop.jsonl")
     (folder / "dangling.jsonl").symlink_to("nowhere")
-    wrong = {"nan": "NaN is no JSON number", "planned": "the header is damaged (planned"}
+    wrong = {"nan": "the header is not a JSON object", "planned": "the header is damaged (planned"}
     wrong |= {"schema": "no schema version", "fifo": "not a regular file", "dangling": "no such file"}
     wrong |= {"loop": "too many levels of symbolic links"}
     return {f"{stem}.jsonl": why for stem, why in wrong.items()}

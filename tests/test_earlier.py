@@ -271,6 +271,20 @@ def test_earlier_runs_count_in_a_report_unless_it_is_of_the_run_alone(tmp_path: 
         assert "3 runs" in render(edge, [], format, earlier_runs(file, edge)).decode()
 
 
+def test_an_earlier_run_that_is_damaged_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damaged, other, last = (
+        stored(tmp_path / place, on_day(day)) for day, place in ((1, ""), (2, "reference"), (3, ""))
+    )
+    for file in (damaged, other):
+        content = file.read_bytes().splitlines(keepends=True)
+        file.write_bytes(b"".join([*content[:2], b"lost\n", *content[3:]]))
+    assert main(["report", "--format", "json", str(last)]) == 0
+    out, err = capsys.readouterr()
+    notices = json.loads(out)["run"]["notices"]
+    assert [line.partition(": ")[0] for line in notices] == [f"{file.name}, line 3" for file in (damaged, other)]
+    assert f"tipbench: {damaged}, line 3: not used: " in err
+
+
 def test_a_run_of_other_code_is_none_of_those_that_count(tmp_path: Path) -> None:
     stored(tmp_path, on_day(1, job(0.06, code={"baseline": "one"})))
     (answer,) = answers_of(stored(tmp_path, on_day(2, job(0.012, code={"baseline": "another"}))))

@@ -44,8 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"tipbench: {command} has no {word} any more: {instead}", file=sys.stderr)
             return 2
     options = _parser().parse_args(arguments)
-    # `kill` ends a command as Ctrl-C does: records are safe, what it started is ended, the way to go on is printed.
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    # `kill`, and a terminal that closes, end a command as Ctrl-C does: records are safe, what it started is ended, the
+    # way to go on is printed. `nohup` has SIGHUP ignored, and so it stays.
+    ending = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) != signal.SIG_IGN]
+    before = {each: signal.signal(each, _interrupt) for each in ending}
     try:
         code = _exit_code(options)
         if sys.stdout is not None:
@@ -62,7 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"tipbench: cannot write the output, or a temporary file: {why}", file=sys.stderr)
         return 2
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> NoReturn:
@@ -177,7 +180,8 @@ def _parser() -> argparse.ArgumentParser:
         "compare",
         help="set runs of machines, days and versions against each other",
         epilog="exit codes: 0 done, or nothing worsened; 1 with --fail-if: something did; 2 usage, or a file that "
-        "cannot be used; 3 with --fail-if: nothing could be compared, so nothing is passed; 130 interrupted",
+        "cannot be used; 3 with --fail-if: nothing could be compared, or lines of the files are damaged, so nothing is "
+        "passed; 130 interrupted",
     )
     command.set_defaults(command=_compare)
     command.add_argument(
@@ -327,10 +331,12 @@ def _with_answers(code: int, path: Path, same_machine: bool) -> int:
     from tipbench import report
     from tipbench.records import store
 
-    stored, _ = store.read(path)
+    stored, notices = store.read(path)
     if code in (0, 1) and not stored.options.get("given"):
-        which = path, stored, same_machine
+        which = path, stored, same_machine, notices
         print("\n".join(["", *report.one_liners(stored, report.earlier_runs(*which), report.of_its_kind(*which))]))
+        for notice in notices:
+            print(f"tipbench: {notice}", file=sys.stderr)
     return code
 
 
@@ -349,11 +355,11 @@ def _report(options: argparse.Namespace) -> int:
 
     for file in options.files or [listing.newest(Path("results"))]:
         run, notices = store.read(file)
-        for notice in notices:
-            print(f"tipbench: {notice}", file=sys.stderr)
-        which = file, run, options.same_machine
+        which = file, run, options.same_machine, notices
         earlier = [] if options.alone else report.earlier_runs(*which)
         kind = report.OfItsKind() if options.alone else report.of_its_kind(*which)
+        for notice in notices:
+            print(f"tipbench: {notice}", file=sys.stderr)
         for format in options.format or ["md"]:
             written = report.write(run, notices, format, options.out, earlier, kind)
             if written is not None:

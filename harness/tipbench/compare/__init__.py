@@ -32,9 +32,14 @@ def compared(words: Sequence[str], results: Path = Path("results"), same_machine
 
 def show(comparison: Comparison, format: str, out: Path | None) -> list[Path]:
     """Print the comparison, or write it beneath `out` and return the files. Raises ReportError if that fails."""
-    for note in comparison.notes if format == "csv" else ():
-        print(f"tipbench: {plain(note)}", file=sys.stderr)
+    if format == "csv":
+        _print_notes(comparison)
     return put(render(comparison, format), format, out)
+
+
+def _print_notes(comparison: Comparison) -> None:
+    for note in comparison.notes:
+        print(f"tipbench: {plain(note)}", file=sys.stderr)
 
 
 def put(content: str, format: str, out: Path | None) -> list[Path]:
@@ -68,5 +73,6 @@ def against(comparison: Comparison, conditions: Sequence[str]) -> int:
     if len(comparison.runs) != 2:
         raise CompareError(f"--fail-if takes two runs, OLD and NEW; {len(comparison.runs)} were given")
     result = gate(comparison)
+    _print_notes(comparison)
     print_bytes(("\n".join(lines_of(result, comparison, conditions)) + "\n").encode("utf-8", "replace"))
     return result.exit_code(conditions)

@@ -63,12 +63,14 @@ class Gate:
         failures: those that the old run measured and the new one failed at, with the reason.
         uncompared: all others, with the reason.
         repeated: how many both runs measured, with too few launches for a verdict too.
+        is_damaged: whether lines of the files could not be used.
     """
 
     changes: tuple[Change, ...]
     failures: tuple[tuple[Key, str], ...]
     uncompared: tuple[tuple[Key, str], ...]
     repeated: int
+    is_damaged: bool = False
 
     def fails(self, conditions: Collection[str]) -> bool:
         """conditions: of `slower` (a verdict worsened) and `failed` (a pair that was measured fails now)."""
@@ -81,8 +83,8 @@ class Gate:
         return [condition for condition in dict.fromkeys(conditions) if not says[condition]]
 
     def exit_code(self, conditions: Collection[str]) -> int:
-        """0: passed; 1: failed; 3: a condition cannot be judged, and none fails."""
-        return 1 if self.fails(conditions) else 3 if self.unjudged(conditions) else 0
+        """0: passed; 1: failed; 3: a condition cannot be judged, or lines are lost, and none fails."""
+        return 1 if self.fails(conditions) else 3 if self.is_damaged or self.unjudged(conditions) else 0
 
 
 def gate(comparison: Comparison) -> Gate:
@@ -104,7 +106,8 @@ def gate(comparison: Comparison) -> Gate:
         replace(change, is_weaker=is_discovered and change.ratio.interval()[1] < -MARGIN)
         for change, is_discovered in zip(changes, discovered, strict=True)
     )
-    return Gate(tuple(judged), tuple(failures), tuple(uncompared), repeated)
+    is_damaged = any(stored.notices for stored in comparison.runs)
+    return Gate(tuple(judged), tuple(failures), tuple(uncompared), repeated, is_damaged)
 
 
 def lines_of(result: Gate, comparison: Comparison, conditions: Collection[str]) -> list[str]:
@@ -141,6 +144,8 @@ def lines_of(result: Gate, comparison: Comparison, conditions: Collection[str]) 
             lines.append("passed")
         case 1:
             lines.append("failed")
+        case _ if result.is_damaged:
+            lines.append("not judged: lines of the files could not be used; restore the files, or measure again")
         case _:
             why = "; ".join(f"{condition}: {UNJUDGED[condition]}" for condition in result.unjudged(conditions))
             lines.append(

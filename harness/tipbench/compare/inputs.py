@@ -54,9 +54,10 @@ def chosen(words: Sequence[str], results: Path, same_machine: bool = False) -> C
     if len(runs) < LEAST:
         left = f" ({'; '.join(map(plain, notes))})" if notes else ""
         raise CompareError(f"{plural(len(runs), 'run')} to compare, and two at least are needed{left}")
-    notes += [notice for stored in runs for notice in stored.notices]
     speaking = {group.speaks for group in Comparison(tuple(runs), (), same_machine).groups}
-    return Comparison(tuple(with_earlier(runs, speaking, same_machine)), tuple(notes), same_machine)
+    runs = with_earlier(runs, speaking, same_machine)
+    notes += dict.fromkeys(notice for stored in runs for notice in stored.notices)
+    return Comparison(tuple(runs), tuple(notes), same_machine)
 
 
 def _absolute(path: Path) -> Path:

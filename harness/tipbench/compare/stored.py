@@ -38,7 +38,7 @@ class Stored:
         run: without its records.
         records: how many the file holds.
         results: the run's.
-        notices: what in the file could not be used.
+        notices: what could not be used in the file, and in those of earlier runs.
         earlier: results of the machine's earlier runs, which its answers count too, oldest first; () if not read.
         reference: whether it is a reference run.
     """
@@ -87,12 +87,17 @@ def read_all(files: Sequence[Path]) -> list[Stored]:
 def with_earlier(runs: Sequence[Stored], which: Collection[int], same_machine: bool = False) -> list[Stored]:
     """The runs, those at these places with what the machine's earlier runs found; no file is read twice."""
     before = {index: earlier(runs[index].file, runs[index].run, same_machine) for index in sorted(which)}
-    results_by_file = {stored.file: stored.results for stored in runs}
-    more = list(dict.fromkeys(file for files in before.values() for file in files if file not in results_by_file))
-    results_by_file |= {stored.file: stored.results for stored in read_all(more)}
+    by_file = {stored.file: stored for stored in runs}
+    more = list(dict.fromkeys(file for files in before.values() for file in files if file not in by_file))
+    by_file |= {stored.file: stored for stored in read_all(more)}
+    beside = [[by_file[file] for file in before.get(index, ())] for index in range(len(runs))]
     return [
-        replace(stored, earlier=tuple(results_by_file[file] for file in before.get(index, ())))
-        for index, stored in enumerate(runs)
+        replace(
+            stored,
+            earlier=tuple(other.results for other in others),
+            notices=(*stored.notices, *(notice for other in others for notice in other.notices)),
+        )
+        for stored, others in zip(runs, beside, strict=True)
     ]
 
 

@@ -173,7 +173,11 @@ def _allowed(file: Path, run: Run, notices: Sequence[store.Notice], name: str) -
 def _with_earlier(file: Path, publication: Allowed, same_machine: bool) -> Allowed:
     """The run in this file with earlier runs beside it."""
     run, _ = store.read(file)
-    return with_earlier(run, publication, earlier_runs(file, run, same_machine))
+    notices: list[store.Notice] = []
+    before = earlier_runs(file, run, same_machine, notices)
+    for notice in notices:
+        _say(str(notice))
+    return with_earlier(run, publication, before)
 
 
 def _with_comparison(publication: Publication, wiki: Wiki, runs: Sequence[Allowed], options: Options) -> Publication:

@@ -12,7 +12,7 @@
     }
 
 run: `started` is ISO 8601 in UTC; `planned` = `measured` + `skipped` + `failed` + `not_reached` counts
-pairs; `notices` are lines of the results file that could not be used; `of_its_kind` is a sentence on other runs of this
+pairs; `notices` are lines of results files that could not be used; `of_its_kind` is a sentence on other runs of this
 kind of machine and how far they agree, "" without any. machine, controls: as recorded.
 
 pairs: one object for each pair and variant other than the baseline; unknown numbers are null.
@@ -82,7 +82,7 @@ def render(
             "commit": run.commit,
             "profile": run.options.get("profile"),
             **asdict(counts(run)),
-            "notices": [f"line {notice.line}: {notice.text}" for notice in notices],
+            "notices": [f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices],
             "of_its_kind": agreement(run, rows, made, kind),
         },
         "machine": run.machine,

@@ -14,7 +14,7 @@ from pathlib import Path
 from tipbench.records import store
 from tipbench.records.listing import REFERENCE, is_reference
 from tipbench.records.record import Run
-from tipbench.records.store import RUN_FILES, StoreError
+from tipbench.records.store import RUN_FILES, Notice, StoreError
 from tipbench.report.grade import SAME, facts, grade
 from tipbench.report.kind import OfItsKind
 
@@ -44,25 +44,25 @@ def earlier(file: Path, run: Run, same_machine: bool = False) -> list[Path]:
     return _latest(file.absolute().parent, run, counts)
 
 
-def earlier_runs(file: Path, run: Run, same_machine: bool = False) -> list[Run]:
-    """The runs in those files, oldest first."""
-    return _read(earlier(file, run, same_machine))
+def earlier_runs(file: Path, run: Run, same_machine: bool = False, notices: list[Notice] | None = None) -> list[Run]:
+    """The runs in those files, oldest first. notices: takes what could not be used in them."""
+    return _read(earlier(file, run, same_machine), notices)
 
 
-def of_its_kind(file: Path, run: Run, same_machine: bool = False) -> OfItsKind:
+def of_its_kind(file: Path, run: Run, same_machine: bool = False, notices: list[Notice] | None = None) -> OfItsKind:
     """Runs of its kind that are not of its machine, or nobody knows: beside `file`, and those that the repository ships
-    for that machine's name."""
+    for that machine's name. notices: as for `earlier_runs`."""
     beside = file.absolute().parent
 
     def counts(header: Run) -> bool:
         return header.id != run.id and not is_same_machine(header, run, same_machine)
 
-    others = _read(_latest(beside, run, counts))
+    others = _read(_latest(beside, run, counts), notices)
     if is_reference(file):
         return OfItsKind(reference=tuple(others))
     ids = {run.id, *(other.id for other in others)}
     shipped = _latest(beside.parent / REFERENCE / beside.name, run, lambda header: header.id not in ids)
-    return OfItsKind(tuple(_read(shipped)), tuple(others))
+    return OfItsKind(tuple(_read(shipped, notices)), tuple(others))
 
 
 def _latest(folder: Path, run: Run, counts: Callable[[Run], bool]) -> list[Path]:
@@ -81,5 +81,11 @@ def _latest(folder: Path, run: Run, counts: Callable[[Run], bool]) -> list[Path]
     return [path for _, path in sorted(by_id.values())[-MOST:]]
 
 
-def _read(files: Sequence[Path]) -> list[Run]:
-    return [store.read(file)[0] for file in files]
+def _read(files: Sequence[Path], notices: list[Notice] | None) -> list[Run]:
+    runs = []
+    for file in files:
+        run, of_file = store.read(file)
+        runs.append(run)
+        if notices is not None:
+            notices += of_file
+    return runs
