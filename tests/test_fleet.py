@@ -5,7 +5,12 @@ The nodes share this machine's cores, so nothing is timed. What goes wrong is tr
 
 from __future__ import annotations
 
+import os
+import shutil
+import socket
+import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,9 +20,11 @@ from tests.slurm_cluster import FIVE_HUNDRED, Cluster, begun, cluster, ended, re
 from tests.slurm_cluster import fleet as fleet  # fixtures
 from tests.slurm_cluster import four as four
 from tests.slurm_cluster import slurm as slurm
+from tipbench import __version__
 from tipbench.cli import main
 from tipbench.fleet import plan as plans
 from tipbench.fleet import progress
+from tipbench.fleet.node import NAMES
 from tipbench.fleet.slurm import Node, _node
 
 pytestmark = pytest.mark.slow
@@ -43,7 +50,7 @@ def test_a_plan_has_the_kinds_of_machine_and_says_what_they_cost(
     [
         (["--partition", "fast"], "partition 'fast' has no nodes; there are gone, high, low"),
         (["--budget", "2h"], "Take --budget 40m, or another --partition"),
-        (["--budget", "0"], "a fleet wants a --budget"),
+        (["--budget", "0"], "--budget: a budget of 0 minutes"),
     ],
 )
 def test_a_plan_that_could_never_run_is_refused(
@@ -127,6 +134,9 @@ def test_a_person_s_cancel_and_a_cancelled_fleet_are_gone_on_with(
 ) -> None:
     assert main(["fleet", "run", str(fleet)]) == 0
     wait_for(fleet, 4)
+    copy = shutil.copytree(fleet, fleet.with_name("copy"))
+    assert main(["fleet", "cancel", str(copy)]) == 0
+    assert "0 jobs cancelled" in capsys.readouterr().out, "they are the original's"
     slurm.call("scancel", begun(fleet)["b1"][0].split()[0])
     assert main(["fleet", "cancel", str(fleet)]) == 0
     assert "goes on with it" in capsys.readouterr().out
@@ -160,7 +170,7 @@ def test_a_held_job_says_what_to_type(slurm: Cluster, fleet: Path, capsys: pytes
     slurm.until("R", "squeue", "-h", "-w", "b1", "-o", "%t")
     replaced(fleet, want=1)
     assert main(["fleet", "run", str(fleet)]) == 0
-    name = progress.job_name(plans.read(fleet), "b")
+    name = progress.job_name(fleet, plans.read(fleet), "b")
     (job,) = slurm.call("squeue", "-h", "--name", name, "-o", "%i").split()
     slurm.call("scontrol", "hold", job)
     capsys.readouterr()
@@ -306,6 +316,87 @@ def made_up() -> plans.Plan:
 def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(plans.written(made_up()))
     assert plans.read(tmp_path) == made_up()
+
+
+@pytest.mark.parametrize("minutes", ["inf", "nan", "-5.0"])
+def test_a_budget_that_no_job_can_have(tmp_path: Path, capsys: pytest.CaptureFixture[str], minutes: str) -> None:
+    (tmp_path / "plan.toml").write_text(plans.written(made_up()).replace("minutes = 45.0", f"minutes = {minutes}"))
+    assert main(["fleet", "status", str(tmp_path)]) == 2
+    assert f"a budget of {float(minutes):g} minutes" in capsys.readouterr().err
+
+
+def test_a_job_runs_nothing_of_the_folder_of_its_submission(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sinfo").write_text("#!/bin/sh\necho 'a1|low*|idle|4|1:4:1|1000|1:00:00||'\n")
+    (tmp_path / "sinfo").chmod(0o755)
+    (tmp_path / "argparse.py").write_text("raise SystemExit('executed')")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    assert main(["fleet", "plan", str(tmp_path / "a fleet"), "--budget", "5m"]) == 0
+    words = [
+        "sh",
+        tmp_path / "a fleet/job.sh",
+        plans.read(tmp_path / "a fleet").kind["a"].tipbench,
+        tmp_path / "a fleet",
+    ]
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert f"plan.toml has no node '{socket.gethostname()}', as this machine calls itself, but a1: name" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("machine", "node"),
+    [("n1.cluster.local", "n1"), ("n2", "n2.east"), ("n2.west", ""), ("n3", ""), ("n11", ""), ("n3.west", "n3.west")],
+)
+def test_a_machine_is_the_node_of_its_name_with_or_without_its_domain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], machine: str, node: str
+) -> None:
+    plan = made_up()
+    plan.kind["a"].nodes[:] = ["n1", "n2.east", "n3.east", "n3.west"]
+    (tmp_path / "plan.toml").write_text(plans.written(plan))
+    monkeypatch.setattr(socket, "gethostname", lambda: machine)
+    for name in NAMES:
+        monkeypatch.delenv(name, raising=False)
+    assert main(["fleet", "node", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert f"{node}: suite {__version__} is installed there" in error if node else "name this one with --as" in error
+    assert [file.name for file in tmp_path.glob("nodes/*")] == [node] * bool(node)
+
+
+def test_status_waits_for_no_fifo_and_hands_nothing_to_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "red\x1b[31m"
+    for inside in ("logs", "nodes/n1/results/m", "nodes/\x1b[1m"):
+        (folder / inside).mkdir(parents=True)
+    for inside in ("logs/1.txt", "nodes/n1/results/m/2026-11-27-1.jsonl", "nodes/n1/end.json", "submitted.txt"):
+        os.mkfifo(folder / inside)
+    (folder / "plan.toml").write_text(plans.written(replace(made_up(), partition="")))
+    assert main(["fleet", "status", str(folder)]) == 1
+    printed = capsys.readouterr()
+    assert "n1: stopped: nothing stored yet" in printed.out
+    assert "\x1b" not in printed.out + printed.err
+    (folder / "plan.toml").unlink()
+    os.mkfifo(folder / "plan.toml")
+    assert main(["fleet", "status", str(folder)]) == 2
+
+
+def test_a_second_run_goes_on_after_the_clock_stepped_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "plan.toml").write_text(plans.written(made_up()))
+    results = tmp_path / "nodes/n1/results/m"
+    results.mkdir(parents=True)
+    (results / "2026-11-27-1.jsonl").touch()
+    progress.keep_end(tmp_path, "n1", progress.End(0))
+    progress.begin_again(tmp_path, "n1")
+    (results / "2026-11-27-2.jsonl").touch()
+    os.utime(results / "2026-11-27-2.jsonl", (0, 0))
+    assert progress.unended_runs_of(tmp_path, "n1") == [results / "2026-11-27-2.jsonl"]
+    progress.keep_end(tmp_path, "n1", progress.End(0))
+    (tmp_path / "nodes/n1/ended.txt").unlink()
+    (tmp_path / "nodes/n1/ended.txt").mkdir()  # which takes no file, as a read-only folder
+    assert main(["fleet", "node", str(tmp_path), "--as", "n1", "--again"]) == 2
+    assert "nodes/n1 cannot be written" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -192,6 +192,7 @@ def test_a_fleet_is_started_from_within_a_job(
         ("SQUEUE_PARTITION", "high"),
         ("SQUEUE_STATES", "COMPLETED"),
         ("SINFO_PARTITION", "absent"),
+        ("LOGNAME", "nobody"),  # as `su` may leave it
     ):
         monkeypatch.setenv(name, value)
     assert main(["fleet", "run", str(fleet)]) == 0
@@ -398,6 +399,15 @@ def test_what_a_site_prints_before_the_id_of_a_job(tmp_path: Path, monkeypatch: 
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert commands.submit([], ["job.sh"]) == "12"
+
+
+def test_no_token_goes_to_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "sbatch"
+    program.write_text('#!/bin/sh\necho "${TIPBENCH_TOKEN-none}"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("TIPBENCH_TOKEN", "secret")
+    assert commands.submit([], ["job.sh"]) == "none"
 
 
 def listed(monkeypatch: pytest.MonkeyPatch, folder: Path, version: str) -> tuple[list[Node], list[Job]]:

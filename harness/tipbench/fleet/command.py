@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import shlex
 import sys
 import time
 import uuid
@@ -11,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from tipbench import __version__
 from tipbench.errors import UserError
@@ -34,6 +34,11 @@ HELD = "held"
 """In Slurm's reasons for a job that a person must release: JobHeldUser, "launch failed requeued held"."""
 
 
+def _say(text: str, stream: TextIO | None = None) -> None:
+    """Names of folders, and what Slurm and jobs print, may hold what a terminal acts on."""
+    print(lines_of(text), file=stream)
+
+
 @dataclass(frozen=True)
 class Wanted:
     """Options of `tipbench fleet plan`. per_kind: nodes of each kind; 0 for all. nodes: names without Slurm."""
@@ -50,8 +55,7 @@ def plan(folder: Path, wanted: Wanted) -> int:
     file = folder / PLAN
     if file.exists():
         raise PlanError(f"{file} is there already: edit it, or plan in another folder")
-    if not wanted.measure.budget_minutes:
-        raise PlanError("a fleet wants a --budget, such as 45m: Slurm ends a job at its time limit")
+    plans.require_budget(wanted.measure, "--budget")
     about = describe.describe()
     versions = Versions(__version__, suite_commit(), str(about["torch"]), str(about["python"]))
     if wanted.nodes:
@@ -60,7 +64,7 @@ def plan(folder: Path, wanted: Wanted) -> int:
     problems = [f"{node.name} ({node.problem})" for node in nodes if node.problem]
     if len(problems) == len(nodes):
         raise PlanError(f"no node of partition {nodes[0].partition} can be used now: {', '.join(problems)}")
-    command = f"{sys.executable} -m tipbench"
+    command = f"{sys.executable} -P -m tipbench"  # -P: a job begins in the folder of submission, whose files may be any
     kinds: dict[str, Kind] = {}
     costs: list[str] = []
     for number, alike in enumerate(plans.kinds_of(nodes)):
@@ -82,16 +86,15 @@ def plan(folder: Path, wanted: Wanted) -> int:
     with _written(folder):
         (folder / LOGS).mkdir(parents=True, exist_ok=True)
         (folder / NODES).mkdir(exist_ok=True)
-        script = folder / JOB
-        script.write_text(SCRIPT.format(on=ON, folder=shlex.quote(str(folder.absolute()))))
+        (folder / JOB).write_text(SCRIPT.format(on=ON))
         file.write_text(plans.written(made))
-    print("\n".join([HEADING, *costs]))
+    _say("\n".join([HEADING, *costs]))
     total = sum(kind.want for kind in kinds.values())
     hours = total * wanted.measure.budget_minutes / 60
-    print(f"{plural(len(kinds), 'kind')}, {plural(total, 'node')}: {hours:.3g} node-hours")
+    _say(f"{plural(len(kinds), 'kind')}, {plural(total, 'node')}: {hours:.3g} node-hours")
     if problems:
-        print(f"left out: {', '.join(problems)}")
-    print(f"the plan is {file}: edit it, then `tipbench fleet run {folder}` submits it")
+        _say(f"left out: {', '.join(problems)}")
+    _say(f"the plan is {file}: edit it, then `tipbench fleet run {folder}` submits it")
     return 0
 
 
@@ -105,8 +108,8 @@ def _without_slurm(folder: Path, wanted: Wanted, versions: Versions) -> int:
         (folder / NODES).mkdir(parents=True, exist_ok=True)
         file.write_text(plans.written(Plan(FORMAT, uuid.uuid4().hex[:8], "", wanted.measure, versions, {"a": kind})))
     hours = len(wanted.nodes) * wanted.measure.budget_minutes / 60
-    print(f"{plural(len(wanted.nodes), 'node')}: {hours:.3g} node-hours")
-    print(f"the plan is {file}; now start `tipbench fleet node {folder}` on each machine, as by a recipe")
+    _say(f"{plural(len(wanted.nodes), 'node')}: {hours:.3g} node-hours")
+    _say(f"the plan is {file}; now start `tipbench fleet node {folder}` on each machine, as by a recipe")
     return 0
 
 
@@ -160,7 +163,7 @@ def run(folder: Path, at_once: int, wait: bool, again: Sequence[str] = ()) -> in
                 lacking, over = [f"{error}: later"], False
             for sentence in lacking:
                 if sentence not in before:
-                    print(f"tipbench: {lines_of(sentence)}", file=sys.stderr)
+                    _say(f"tipbench: {sentence}", sys.stderr)
             before = lacking
             if not wait:
                 return int(bool(lacking))
@@ -172,7 +175,7 @@ def run(folder: Path, at_once: int, wait: bool, again: Sequence[str] = ()) -> in
 def _submit(folder: Path, wanted: Plan, at_once: int, only: Sequence[str] = ()) -> tuple[list[str], bool]:
     """Submit once. only: nodes; empty for all. Return what keeps the rest from it, in sentences, and whether no more
     can come: nothing is in flight or can be tried. Raises Silent and UserError."""
-    jobs = slurm.jobs(progress.job_name(wanted))
+    jobs = slurm.jobs(progress.job_name(folder, wanted))
     there = [node for node in slurm.nodes() if node.partition == wanted.partition]
     usable = {node.name for node in there if not node.problem}
     nodes = progress.measured(folder, jobs)
@@ -193,13 +196,12 @@ def _submit(folder: Path, wanted: Plan, at_once: int, only: Sequence[str] = ()) 
         exclude = ",".join(node.name for node in there if node.name not in free)
         for _ in range(min(missing, len(free), left)):
             try:
-                job = slurm.submit(
-                    _options(folder, wanted, name, exclude), [str((folder / JOB).absolute()), kind.tipbench]
-                )
+                script = [str((folder / JOB).absolute()), kind.tipbench, str(folder.absolute())]
+                job = slurm.submit(_options(folder, wanted, name, exclude), script)
             except Later as error:
                 return [*lacking, f"{error}: later"], False
             progress.note(folder, job, name)
-            print(f"submitted job {job} for a node of kind {name}")
+            _say(f"submitted job {job} for a node of kind {name}")
             left -= 1
     return lacking, over
 
@@ -207,7 +209,7 @@ def _submit(folder: Path, wanted: Plan, at_once: int, only: Sequence[str] = ()) 
 def _options(folder: Path, wanted: Plan, kind: str, exclude: str) -> list[str]:
     log = folder.absolute() / LOGS / "%j.txt"
     return [
-        *("--job-name", progress.job_name(wanted, kind)),
+        *("--job-name", progress.job_name(folder, wanted, kind)),
         *("--partition", wanted.partition),
         *("--nodes", "1"),
         *("--time", str(wanted.minutes)),
@@ -249,33 +251,33 @@ def status(folder: Path) -> int:
     UserError."""
     wanted, answers = plans.read(folder), True
     try:
-        jobs = slurm.jobs(progress.job_name(wanted)) if wanted.partition else []
+        jobs = slurm.jobs(progress.job_name(folder, wanted)) if wanted.partition else []
     except slurm.SlurmError as error:
-        print(f"tipbench: {error}; what follows is by the folder alone, and a job may be running:", file=sys.stderr)
+        _say(f"tipbench: {error}; what follows is by the folder alone, and a job may be running:", sys.stderr)
         jobs, answers = [], False
     nodes = progress.measured(folder, jobs)
     lacking = 0
     for name, kind in wanted.kind.items():
         done = sum(nodes[node].state == "done" for node in kind.nodes if node in nodes)
         lacking += max(0, kind.want - done)
-        print(f"kind {name} ({kind.about}): {done} of {plural(kind.want, 'node')} done")
+        _say(f"kind {name} ({kind.about}): {done} of {plural(kind.want, 'node')} done")
         for node in kind.nodes:
             if measured := nodes.get(node):
-                print(f"  {node}: {measured.state}{f': {lines_of(measured.said)}' if measured.said else ''}")
-        for job in progress.in_flight(wanted, name, jobs):
+                _say(f"  {node}: {measured.state}{f': {measured.said}' if measured.said else ''}")
+        for job in progress.in_flight(name, jobs):
             if not job.node:
-                print(f"  job {job.id} waits: {_why(job)}")
+                _say(f"  job {job.id} waits: {_why(job)}")
         if answers and (why := progress.obstacle(folder, wanted, name, nodes, jobs)):
-            print(f"  nothing more is submitted: {why}")
+            _say(f"  nothing more is submitted: {why}")
     for node in nodes.keys() - {node for kind in wanted.kind.values() for node in kind.nodes}:
-        print(f"  {node}, of no kind: {nodes[node].state}")
+        _say(f"  {node}, of no kind: {nodes[node].state}")
     if lacking:
         way = f"`tipbench fleet run {folder}` submits what is not in flight"
         if not wanted.partition:
             way = f"start `tipbench fleet node {folder}` on them, as by the recipe that you took"
-        print(f"{plural(lacking, 'node')} missing: {way}")
+        _say(f"{plural(lacking, 'node')} missing: {way}")
     else:
-        print(f"all is done: `tipbench compare {folder}`")
+        _say(f"all is done: `tipbench compare {folder}`")
     return int(lacking > 0)
 
 
@@ -288,12 +290,12 @@ def _why(job: Job) -> str:
 def cancel(folder: Path) -> int:
     """Cancel what is in flight. Raises UserError."""
     with only_here(folder):
-        jobs = slurm.jobs(progress.job_name(plans.read(folder)))
+        jobs = slurm.jobs(progress.job_name(folder, plans.read(folder)))
         if jobs:
             slurm.cancel([job.id for job in jobs])
         for job in jobs:
             progress.note(folder, job.id, progress.NO_KIND)
-    print(
+    _say(
         f"{plural(len(jobs), 'job')} cancelled; what is stored stays, and `tipbench fleet run {folder}` goes on with it"
     )
     return 0

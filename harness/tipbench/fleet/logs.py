@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tipbench.fleet.plan import bytes_of
 from tipbench.tip.wording import lines_of
 
 LOGS = "logs"
@@ -38,9 +40,12 @@ class Try:
 def tries(folder: Path) -> dict[str, list[Try]]:
     """By node, oldest first. A requeued job prints into the log that it has, on whichever node."""
     found: dict[str, list[Try]] = {}
-    files = [(file.stat().st_mtime, file) for file in (folder / LOGS).glob("*.txt")]
-    for written, file in sorted(files):
-        _, *parts = re.split(rf"^{ON}([A-Za-z0-9][\w.-]*)$", file.read_text(errors="replace"), flags=re.MULTILINE)
+    logs = list[tuple[float, str]]()
+    for file in (folder / LOGS).glob("*.txt"):
+        with suppress(OSError):
+            logs.append((file.stat().st_mtime, bytes_of(file).decode(errors="replace")))
+    for written, log in sorted(logs):
+        _, *parts = re.split(rf"^{ON}([A-Za-z0-9][\w.-]*)$", log, flags=re.MULTILINE)
         for node, part in zip(parts[::2], parts[1::2], strict=True):
             lines = [line for line in lines_of(part).split("\n") if line]
             last = lines[-1][:LONGEST] if lines else ""

@@ -13,27 +13,35 @@ from tipbench.engine.lock import Busy
 from tipbench.engine.order import complete
 from tipbench.errors import UserError
 from tipbench.fleet import plan as plans
-from tipbench.fleet.plan import Plan
+from tipbench.fleet.plan import PLAN, Plan
 from tipbench.fleet.progress import RESULTS, End, begin_again, end_of, folder_of, keep_end, unended_runs_of
 from tipbench.machine import describe
 from tipbench.records import store
 from tipbench.suite.commit import suite_commit
+from tipbench.tip.wording import lines_of
 from tipbench.verdict import rules
 
 NAMES = ("SLURMD_NODENAME", "NODE_NAME")
 """Variables in which Slurm, and Kubernetes by a line of its job, name the node."""
+
+MOST = 10
+"""Nodes of a plan that an error names."""
 
 
 def measure(folder: Path, name: str = "", again: bool = False) -> int:
     """Measure this machine as the plan of the fleet says, and return the exit code. name: of the node; "" for what the
     scheduler, or the machine itself, calls it. again: if it is done, in a second run. Raises UserError."""
     plan = plans.read(folder)
-    node = name or next((os.environ[word] for word in NAMES if os.environ.get(word)), socket.gethostname())
-    plans.require_name(node, "--as" if name else "the name of this machine")
+    machine = name or next((os.environ[word] for word in NAMES if os.environ.get(word)), socket.gethostname())
+    node = plan.node_of(machine)
+    if not node:
+        names = f"{', '.join(plan.nodes[:MOST])}{' and others' * (len(plan.nodes) > MOST)}"
+        what = "which --as names" if name else "as this machine calls itself"
+        raise UserError(f"{folder / PLAN} has no node {machine!r}, {what}, but {names}: name this one with --as")
     if again:
         begin_again(folder, node)
     if (end := end_of(folder, node)) and end.code in (0, 1):
-        print(f"{node} is done: its run is in {folder_of(folder, node) / RESULTS}")
+        print(lines_of(f"{node} is done: its run is in {folder_of(folder, node) / RESULTS}"))
         return end.code
     job = os.environ.get("SLURM_JOB_ID", "")
     if other := _other_versions(plan, node):
@@ -57,7 +65,7 @@ def _keep(folder: Path, node: str, end: End) -> None:
     try:
         keep_end(folder, node, end)
     except OSError as error:
-        print(f"tipbench: how {node} ended could not be stored: {error}", file=sys.stderr)
+        print(f"tipbench: how {node} ended could not be stored: {lines_of(str(error))}", file=sys.stderr)
 
 
 def _measured(folder: Path, node: str, plan: Plan) -> int:

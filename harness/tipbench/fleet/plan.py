@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,10 +34,11 @@ HEAD = """\
 
 SCRIPT = """\
 #!/bin/sh
-# Slurm starts this on one node, with the command of tipbench there. It goes on where an earlier job on the node ended.
+# Slurm starts this on one node, with the command of tipbench there and the folder of the fleet. It goes on where an
+# earlier job on the node ended.
 set -f
 echo "{on}${{SLURMD_NODENAME:-$(uname -n)}}"
-exec $1 fleet node {folder}
+exec $1 fleet node "$2"
 """
 
 
@@ -107,6 +109,17 @@ class Plan:
         """Time limit of a job."""
         return round(self.measure.budget_minutes) + AROUND_MINUTES
 
+    @property
+    def nodes(self) -> list[str]:
+        """Names, of all kinds."""
+        return [node for kind in self.kind.values() for node in kind.nodes]
+
+    def node_of(self, machine: str) -> str:
+        """The node whose name is a machine's, with or without its domain; empty if it names none, or several."""
+        host = machine.partition(".")[0]
+        alike = [node for node in self.nodes if node.partition(".")[0] == host and host in (node, machine)]
+        return machine if machine in self.nodes else alike[0] if len(alike) == 1 else ""
+
     def kind_of(self, node: str) -> str:
         """Name of its kind; empty if it has none."""
         return next((name for name, kind in self.kind.items() if node in kind.nodes), "")
@@ -168,7 +181,7 @@ def read(folder: Path) -> Plan:
     """Raises PlanError."""
     file = folder / PLAN
     try:
-        stored = tomllib.loads(file.read_text())
+        stored = tomllib.loads(bytes_of(file).decode())
     except FileNotFoundError:
         raise PlanError(f"there is no {file}: write one with `tipbench fleet plan {folder}`") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -184,12 +197,29 @@ def read(folder: Path) -> Plan:
         plan = strict(stored, Plan)
     except MalformedRecord as error:
         raise PlanError(f"{file}: {error}") from None
+    require_budget(plan.measure, file)
     for name, kind in plan.kind.items():
         if kind.want < 0 or not kind.tipbench.split():
             raise PlanError(f"{file}: kind {name} wants {kind.want} nodes by the command {kind.tipbench!r}")
         for node in kind.nodes:
             require_name(node, file)
     return plan
+
+
+def bytes_of(file: Path) -> bytes:
+    """Raises OSError, FileNotFoundError for what is no regular file: reading a FIFO would never end."""
+    if not file.is_file():
+        raise FileNotFoundError(file)
+    return file.read_bytes()
+
+
+def require_budget(measure: Measure, where: object) -> None:
+    """Raise PlanError unless a job can have its time limit."""
+    if not 0 < measure.budget_minutes < math.inf:
+        raise PlanError(
+            f"{where}: a budget of {measure.budget_minutes:g} minutes: Slurm ends a job at its time limit, so a fleet "
+            "needs a finite one, such as 45 minutes"
+        )
 
 
 def require_name(node: str, where: object) -> None:

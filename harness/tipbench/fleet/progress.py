@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from tipbench.errors import UserError
 from tipbench.fleet.logs import LOGS, Try, tries
-from tipbench.fleet.plan import Plan
+from tipbench.fleet.plan import Plan, bytes_of
 from tipbench.fleet.slurm import Job
 from tipbench.records.fields import MalformedRecord, converted
 from tipbench.records.json_line import parsed, written
 from tipbench.records.store import RUN_FILES
 
-NODES, RESULTS, END, ENDED = "nodes", "results", "end.json", "ended.json"
+NODES, RESULTS, END, ENDED = "nodes", "results", "end.json", "ended.txt"
 
 SUBMITTED = "submitted.txt"
 """A line for each job that was submitted: its id and its kind."""
@@ -67,37 +68,49 @@ def end_of(folder: Path, node: str) -> End | None:
     """How it ended; None where it has not, or where that cannot be read: then it is measured again, and a run that is
     complete says so at once."""
     try:
-        return converted(parsed((folder_of(folder, node) / END).read_bytes()), End)
+        return converted(parsed(bytes_of(folder_of(folder, node) / END)), End)
     except (OSError, ValueError, MalformedRecord):
         return None
 
 
 def keep_end(folder: Path, node: str, end: End) -> None:
-    """Written last, and at once or not at all. Raises OSError."""
-    file = folder_of(folder, node) / END
+    """Written last. Raises OSError."""
+    fields = {"code": end.code, "said": end.said, "refused": end.refused, "job": end.job}
+    _put(folder_of(folder, node) / END, written(fields))
+
+
+def _put(file: Path, content: bytes) -> None:
+    """At once or not at all. Raises OSError."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_suffix(f".{node}.new")
-    beside.write_bytes(written({"code": end.code, "said": end.said, "refused": end.refused, "job": end.job}))
+    beside = file.with_suffix(f".{file.parent.name}.new")
+    beside.write_bytes(content)
     beside.replace(file)
 
 
 def begin_again(folder: Path, node: str) -> None:
-    """Let a node be measured once more, in a run of its own."""
+    """Let a node that is done be measured once more, in a run of its own. Raises UserError."""
     here = folder_of(folder, node)
-    with contextlib.suppress(FileNotFoundError):
-        (here / END).replace(here / ENDED)
+    if not (here / END).exists():
+        return
+    try:
+        _put(here / ENDED, "\n".join(file.name for file in runs_of(folder, node)).encode())
+        (here / END).unlink()
+    except OSError as error:
+        raise UserError(f"{here} cannot be written: {error}") from None
 
 
 def unended_runs_of(folder: Path, node: str) -> list[Path]:
     """Its results files, oldest first, without those of runs that had ended when it was to be measured once more."""
-    mark = folder_of(folder, node) / ENDED
-    ended = mark.stat().st_mtime if mark.exists() else 0.0
-    return [file for file in runs_of(folder, node) if file.stat().st_mtime > ended]
+    try:
+        ended = bytes_of(folder_of(folder, node) / ENDED).decode(errors="replace").splitlines()
+    except OSError:
+        ended = []
+    return [file for file in runs_of(folder, node) if file.name not in ended]
 
 
 def runs_of(folder: Path, node: str) -> list[Path]:
     """The results files of a node, oldest first."""
-    files = (folder_of(folder, node) / RESULTS).rglob(RUN_FILES)
+    files = filter(Path.is_file, (folder_of(folder, node) / RESULTS).rglob(RUN_FILES))
     return sorted(files, key=lambda file: (file.stat().st_mtime, file.name))
 
 
@@ -129,19 +142,20 @@ def _of_node(folder: Path, node: str, at_work: bool, of_logs: Sequence[Try]) -> 
     return Measured(node, "stopped", age + printed)
 
 
-def in_flight(plan: Plan, kind: str, jobs: Sequence[Job]) -> list[Job]:
-    return [job for job in jobs if job.name == job_name(plan, kind)]
+def in_flight(kind: str, jobs: Sequence[Job]) -> list[Job]:
+    return [job for job in jobs if job.kind == kind]
 
 
-def job_name(plan: Plan, kind: str = "") -> str:
-    """Of the jobs of a kind; without one what the names of all begin with."""
-    return f"tipbench-{plan.fleet}-{kind}"
+def job_name(folder: Path, plan: Plan, kind: str = "") -> str:
+    """Of the jobs of a kind; without one what the names of all begin with. A copy of the folder is another inode: its
+    jobs are not those of the original."""
+    return f"tipbench-{plan.fleet}-{folder.stat().st_ino:x}-{kind}"
 
 
 def missing(plan: Plan, kind: str, nodes: dict[str, Measured], jobs: Sequence[Job]) -> int:
     """How many nodes of a kind are wanted, less those that are done or in flight."""
     done = sum(node in nodes and nodes[node].state == "done" for node in plan.kind[kind].nodes)
-    return max(0, plan.kind[kind].want - done - len(in_flight(plan, kind, jobs)))
+    return max(0, plan.kind[kind].want - done - len(in_flight(kind, jobs)))
 
 
 def to_try(plan: Plan, kind: str, nodes: dict[str, Measured]) -> list[str]:
@@ -171,7 +185,7 @@ def obstacle(folder: Path, plan: Plan, kind: str, nodes: dict[str, Measured], jo
 def submitted(folder: Path) -> dict[str, str]:
     """The kind of each job that was submitted, by its id."""
     try:
-        lines = (folder / SUBMITTED).read_text(errors="replace").splitlines()
+        lines = bytes_of(folder / SUBMITTED).decode(errors="replace").splitlines()
     except OSError:
         return {}
     return {words[0]: words[1] for words in map(str.split, lines) if len(words) == 2}

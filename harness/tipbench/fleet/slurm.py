@@ -5,7 +5,6 @@ Their `-h -o` formats have stayed as they are for years, which their JSON has no
 
 from __future__ import annotations
 
-import getpass
 import os
 import re
 import subprocess
@@ -13,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tipbench.errors import UserError
+from tipbench.machine.controls import SECRET
 
 CALL_S = 60.0
 """At its limit of jobs `sbatch` sleeps and tries again for minutes; a silent controller answers after 10 s."""
@@ -92,10 +92,11 @@ class Node:
 
 @dataclass(frozen=True)
 class Job:
-    """A job in the queue. node: on which it runs; empty while it waits. reason: why it waits, in Slurm's word."""
+    """A job in the queue. kind: the rest of its name. node: on which it runs; empty while it waits. reason: why it
+    waits, in Slurm's word."""
 
     id: str
-    name: str
+    kind: str
     state: str
     node: str
     reason: str
@@ -108,9 +109,10 @@ def nodes() -> list[Node]:
 
 def jobs(prefix: str) -> list[Job]:
     """This user's jobs whose name begins so. Raises Silent and SlurmError."""
-    lines = _call(["squeue", "-h", "-u", getpass.getuser(), "-o", JOBS]).splitlines()
-    listed = [Job(*line.split("|", 4)) for line in lines if line.count("|") >= 4]
-    return [job for job in listed if job.name.startswith(prefix)]
+    # By number: LOGNAME may name another user, as after `su`.
+    lines = _call(["squeue", "-h", "-u", str(os.geteuid()), "-o", JOBS]).splitlines()
+    jobs = [line.split("|", 4) for line in lines if line.count("|") >= 4]
+    return [Job(job, name.removeprefix(prefix), *rest) for job, name, *rest in jobs if name.startswith(prefix)]
 
 
 def submit(options: Sequence[str], script: Sequence[str]) -> str:
@@ -126,7 +128,10 @@ def cancel(ids: Sequence[str]) -> None:
 
 def _call(words: Sequence[str]) -> str:
     """What a command prints. Raises Later, Silent and SlurmError."""
-    environment = {name: value for name, value in os.environ.items() if not OF_ANOTHER_JOB.match(name)}
+    # Slurm hands the environment on to jobs, and keeps it on its own disks.
+    environment = {
+        name: value for name, value in os.environ.items() if not OF_ANOTHER_JOB.match(name) and name not in SECRET
+    }
     try:
         done = subprocess.run(
             words, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=CALL_S, check=False
