@@ -358,6 +358,26 @@ def test_the_commit_is_that_of_the_suites_own_checkout_alone(tmp_path: Path, mon
     assert commit.suite_commit() == "unavailable"
 
 
+def test_a_checkout_of_another_user_has_its_commit_and_a_damaged_one_gits_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkout, fleet = tmp_path / "checkout", tmp_path / "fleet"
+    me = ["-c", "user.name=me", "-c", "user.email=me@example.org"]
+    subprocess.run(["git", "init", "-q", checkout], check=True)
+    subprocess.run(["git", "-C", checkout, *me, "commit", "-q", "--allow-empty", "-m", "theirs"], check=True)
+    program = tmp_path / "git"
+    program.write_text(f'#!/bin/sh\nGIT_TEST_ASSUME_DIFFERENT_OWNER=1 exec {shutil.which("git")} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(commit, "BENCHMARKS", checkout / "benchmarks")
+    assert re.fullmatch("[0-9a-f]{12}", commit.suite_commit())
+    assert main(["fleet", "plan", str(fleet), "--nodes", "n1"]) == 0
+    (checkout / ".git/HEAD").write_text("damaged")
+    assert main(["fleet", "node", str(fleet), "--as", "n1"]) == 2
+    assert main(["fleet", "plan", str(tmp_path / "other"), "--nodes", "n1"]) == 2
+    assert capsys.readouterr().err.count("fatal: not a git repository") == 2
+
+
 # ---- whole runs, with real workers ----
 
 

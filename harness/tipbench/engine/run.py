@@ -31,7 +31,7 @@ from tipbench.machine.temporary import TemporaryFolderFull
 from tipbench.records import store
 from tipbench.records.fields import RunOptions
 from tipbench.records.record import PairInfo, Record, Run, beside
-from tipbench.suite.commit import suite_commit
+from tipbench.suite.commit import suite_commit, why_unavailable
 from tipbench.suite.discover import Discovery, discover
 from tipbench.suite.files import BENCHMARKS
 from tipbench.suite.selection import first_of_tasks, of_a_short_run, select, with_controls
@@ -113,6 +113,8 @@ def measured(options: Options) -> tuple[int, Path]:
     own = [info for info in pairs if info.tip["id"] == CONTROL and not options.given]
     planned = with_controls(chosen, own, whole)
     controlled = options.controlled(discovery)
+    if why := why_unavailable():
+        print(f"tipbench: the run is stored without a commit, as git does not name it: {why}", file=sys.stderr)
     with only_run(options.locked):
         stored = Run(
             id=uuid.uuid4().hex,

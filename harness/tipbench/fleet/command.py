@@ -21,7 +21,7 @@ from tipbench.fleet.plan import FORMAT, JOB, PLAN, SCRIPT, Kind, Measure, Plan, 
 from tipbench.fleet.progress import NODES
 from tipbench.fleet.slurm import Job, Later, Node, Silent
 from tipbench.machine import describe
-from tipbench.suite.commit import suite_commit
+from tipbench.suite.commit import suite_commit, why_unavailable
 from tipbench.tip.wording import lines_of, plural
 
 AGAIN_S = 60.0
@@ -56,6 +56,8 @@ def plan(folder: Path, wanted: Wanted) -> int:
     if file.exists():
         raise PlanError(f"{file} is there already: edit it, or plan in another folder")
     plans.require_budget(wanted.measure, "--budget")
+    if why := why_unavailable():
+        raise PlanError(f"nodes could not be compared by their code, as git does not name the commit here: {why}")
     about = describe.describe()
     versions = Versions(__version__, suite_commit(), str(about["torch"]), str(about["python"]))
     if wanted.nodes:

@@ -17,7 +17,7 @@ from tipbench.fleet.plan import PLAN, Plan
 from tipbench.fleet.progress import RESULTS, End, begin_again, end_of, folder_of, keep_end, unended_runs_of
 from tipbench.machine import describe
 from tipbench.records import store
-from tipbench.suite.commit import suite_commit
+from tipbench.suite.commit import suite_commit, why_unavailable
 from tipbench.tip.wording import lines_of
 from tipbench.verdict import rules
 
@@ -107,5 +107,7 @@ def _other_versions(plan: Plan, node: str) -> str:
     )
     for what, version in here.items():
         if wanted[what] not in (version, "any"):
+            if what == "commit" and (why := why_unavailable()):
+                return f"git does not name the commit that is installed there: {why}"
             return f"{what} {version} is installed there, and the plan is of {what} {wanted[what]}"
     return ""

@@ -8,17 +8,34 @@ import subprocess
 from tipbench.suite.files import BENCHMARKS
 from tipbench.tip.wording import plain
 
+UNAVAILABLE = "unavailable"
+
 
 def suite_commit() -> str:
-    """The suite's git commit, with "-dirty" for uncommitted changes; "unavailable" outside a checkout of its own."""
+    """The suite's git commit, with "-dirty" for uncommitted changes; "unavailable" outside a checkout of its own, and
+    where git does not answer."""
+    return _described()[0]
+
+
+def why_unavailable() -> str:
+    """In git's own words, which name the remedy; empty where there is a commit, and outside a checkout of its own."""
+    return _described()[1]
+
+
+def _described() -> tuple[str, str]:
+    """(commit, why there is none)."""
     checkout = BENCHMARKS.parent
     if not (checkout / ".git").exists():
-        return "unavailable"  # installed, it may lie within another project's checkout
-    command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=12"]
+        return UNAVAILABLE, ""  # installed, it may lie within another project's checkout
+    # It may be another user's: whoever runs the suite executes its code, so git may read it too.
+    safe = ["-c", f"safe.directory={checkout}"]
+    command = ["git", *safe, "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=12"]
     # In a hook of git, for one, GIT_DIR names another repository.
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         described = subprocess.run(command, env=env, capture_output=True, check=False)
-    except OSError:
-        return "unavailable"
-    return plain(described.stdout.decode(errors="replace")) or "unavailable"
+    except OSError as error:
+        return UNAVAILABLE, f"git cannot be started: {error}"
+    if commit := plain(described.stdout.decode(errors="replace")):
+        return commit, ""
+    return UNAVAILABLE, plain(described.stderr.decode(errors="replace")) or f"git ended with {described.returncode}"
