@@ -113,7 +113,7 @@ class Survey:
     repeats: bool = True
     noise: Number | None = 0.0
     rounding: Number | None = 0.0
-    exact: bool = True
+    exact: bool = False
     compared: bool = True
     workers: Count = 0
     epoch: Count = 0
