@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -82,18 +83,26 @@ def test_a_survey_ends_with_its_parent_also_while_it_imports_torch(tmp_path: Pat
     assert not job.with_suffix(".ran").exists()
 
 
-COMMAND = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)"
+COMMAND = """
+import os, subprocess, sys, time
+started = subprocess.Popen(["sleep", "600"], start_new_session=True)
+open(sys.argv[1], "w").write(f"{os.getpid()} {started.pid}\\n")
+time.sleep(600)
+"""
 
 
-def test_a_command_that_is_surveyed_ends_with_advise(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kill", [False, True])
+def test_a_command_that_is_surveyed_ends_with_advise_and_so_does_all_that_it_has_started(
+    tmp_path: Path, kill: bool
+) -> None:
     marker = tmp_path / "pid"
     advise = [sys.executable, "-P", "-m", "tipbench", "advise", "--out", str(tmp_path / "advice"), "--"]
     with subprocess.Popen([*advise, sys.executable, "-c", COMMAND, str(marker)], stderr=subprocess.PIPE) as command:
-        assert tiny.wait_for(lambda: marker.exists() and marker.read_text(), 120.0)
-        pid = int(marker.read_text())
-        command.terminate()
+        assert tiny.wait_for(lambda: marker.exists() and marker.read_text().endswith("\n"), 120.0)
+        pids = list(map(int, marker.read_text().split()))
+        command.kill() if kill else command.terminate()
         assert command.stderr is not None
-        assert b"tipbench: interrupted" in command.stderr.read()
-        assert command.wait() == 130
-    assert tiny.wait_for(lambda: not psutil.pid_exists(pid), 60.0)
-    assert not list((tmp_path / "advice").iterdir())
+        assert kill or b"tipbench: interrupted" in command.stderr.read()
+        assert command.wait() == (-signal.SIGKILL if kill else 130)
+    assert tiny.wait_for(lambda: not any(map(psutil.pid_exists, pids)), 60.0)
+    assert kill or not list((tmp_path / "advice").iterdir())

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 
 from tipbench.given.forms import GivenStep
 from tipbench.given.survey import COMMAND_TYPED, program_of
 from tipbench.given.target import BadJob
-from tipbench.machine.orphans import die_with_parent
+from tipbench.machine import keeper
 
 
 class GivenCommand(GivenStep):
@@ -28,19 +29,15 @@ class GivenCommand(GivenStep):
     def _run(self) -> None:
         # A file, as a pipe has its end only when every process that the command left behind has ended.
         with tempfile.TemporaryFile() as errors:
-            try:
-                process = subprocess.run(
-                    self.command,
-                    cwd=self.folder,
-                    env={name: value for name, value in os.environ.items() if name != COMMAND_TYPED},
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=errors,
-                    check=False,
-                    preexec_fn=die_with_parent,
-                )
-            except OSError as error:
-                raise BadJob(f"{self.command[0]} cannot be run: {error.strerror}") from None
+            process = subprocess.run(
+                [sys.executable, "-IS", keeper.__file__, str(os.getpid()), *self.command],
+                cwd=self.folder,
+                env={name: value for name, value in os.environ.items() if name != COMMAND_TYPED},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                check=False,
+            )
             if process.returncode:
                 errors.seek(0)
                 last_line = errors.read().decode(errors="replace").strip().rpartition("\n")[2]
