@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import closing
