@@ -504,13 +504,18 @@ def test_a_signal_between_pairs_keeps_the_records_and_names_the_way_on(
 ) -> None:
     def interrupted(pairs: Sequence[PairInfo], *_: object) -> Iterator[Record]:
         yield Record(pairs[0], "skipped", NO_GPU)
-        signal.raise_signal(word)
+        try:
+            signal.raise_signal(word)
+        finally:
+            signal.raise_signal(word)  # again, as nothing seems to happen
+            ended.append(word)
 
+    ended: list[int] = []
     monkeypatch.setattr(running, "run", interrupted)
     before = signal.getsignal(word)
     code, _, err = say("run", "--results", tmp_path)
     file = stored(tmp_path)
-    assert code == 130
+    assert (code, ended) == (130, [word])
     assert f"tipbench run --resume {file}" in err
     assert names(file) == ["fuse-pointwise.Gelu"]
     assert signal.getsignal(word) == before

@@ -7,7 +7,6 @@ there is to be killed in.
 
 from __future__ import annotations
 
-import fcntl
 import gc
 import os
 import pickle
@@ -31,6 +30,7 @@ from tests.tiny import wait_for
 from tipbench.engine import run as running
 from tipbench.engine.handle import Worker
 from tipbench.engine.launcher import Launcher
+from tipbench.engine.lock import Busy, only_run
 from tipbench.engine.purpose import Purpose
 from tipbench.engine.runner import Plan, run
 from tipbench.machine.controls import controls
@@ -114,11 +114,13 @@ class Knocked:
                 process.wait(delay)
             process.kill()
             process.wait()
-        with (self.folder / "lock").open("a") as held:
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                self.locked += 1
+        try:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("TIPBENCH_LOCK", str(self.folder / "lock"))
+                with only_run():
+                    pass
+        except Busy:
+            self.locked += 1
         if not wait_for(lambda: not tiny.living(self.tmp), 20):
             self.left += tiny.living(self.tmp)
         self.look()

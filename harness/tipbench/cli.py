@@ -6,16 +6,14 @@ import argparse
 import errno
 import os
 import re
-import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
 
 from tipbench.errors import UserError
 from tipbench.fleet import options as fleet
+from tipbench.machine.interrupts import interrupts
 
 # Nothing else is imported up here: `--help` answers at once, and `report` must not need torch.
 
@@ -44,12 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"tipbench: {command} has no {word} any more: {instead}", file=sys.stderr)
             return 2
     options = _parser().parse_args(arguments)
-    # `kill`, and a terminal that closes, end a command as Ctrl-C does: records are safe, what it started is ended, the
-    # way to go on is printed. `nohup` has SIGHUP ignored, and so it stays.
-    ending = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) != signal.SIG_IGN]
-    before = {each: signal.signal(each, _interrupt) for each in ending}
     try:
-        code = _exit_code(options)
+        with interrupts():
+            code = _exit_code(options)
         if sys.stdout is not None:
             sys.stdout.flush()  # now, while what goes wrong can be reported
         return code
@@ -63,13 +58,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         why = (error.strerror or str(error)).lower()
         print(f"tipbench: cannot write the output, or a temporary file: {why}", file=sys.stderr)
         return 2
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
-
-
-def _interrupt(signum: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 def _exit_code(options: argparse.Namespace) -> int:

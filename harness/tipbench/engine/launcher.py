@@ -186,6 +186,7 @@ class Launcher:
         return self._servers[served]
 
     def close(self) -> None:
-        for server in self._servers.values():
-            server.end()
+        with self._starting:  # where it is interrupted, a thread may be starting a server
+            for server in self._servers.values():
+                server.end()
         self._scratch.remove()
