@@ -460,6 +460,17 @@ def test_resume_of_a_run_ended_before_its_first_record(tmp_path: Path, three: Ru
     assert (found.records, found.planned, writer.saved) == ((), three.planned, 0)
 
 
+def test_a_file_that_another_run_writes_is_left_to_it(path: Path) -> None:
+    """As on two machines that share a folder."""
+    before = path.read_bytes()
+    _, writer = resume(path)
+    with pytest.raises(StoreError, match=r": wait for it$"):
+        resume(path)
+    writer.close()
+    resume(path)[1].close()
+    assert path.read_bytes() == before
+
+
 def test_resume_of_a_file_that_cannot_be_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> int:
         raise OSError(errno.EROFS, "Read-only file system")

@@ -18,8 +18,9 @@ ENDED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def interrupts() -> Iterator[None]:
-    """All raise KeyboardInterrupt, but those that are ignored, as SIGHUP is under `nohup`: records are safe, what was started is ended, the way to go on is printed. A second
-    signal within ENDING_S, as nothing seems to happen, would leave behind what the first has not ended yet."""
+    """All raise KeyboardInterrupt, but those that are ignored, as SIGHUP is under `nohup`: records are safe, what was
+    started is ended, the way to go on is printed. A second signal within ENDING_S, as nothing seems to happen, would
+    leave behind what the first has not ended yet."""
     last = -math.inf
 
     def interrupt(signum: int, frame: FrameType | None) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import re
 import shlex
@@ -168,9 +169,8 @@ def create(folder: Path, run: Run) -> Writer:
         raise StoreError(f"the header of {path} cannot be stored: {error}") from error
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        writer = Writer(
-            path, run.id, run.folder, os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o666)
-        )
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL
+        writer = Writer(path, run.id, run.folder, _locked(path, os.open(path, flags, 0o666)))
     except OSError as error:
         raise _unwritable(path, error) from error
     try:
@@ -191,11 +191,17 @@ def resume(path: Path) -> tuple[Run, Writer]:
     Cuts off a truncated last line. Other damaged lines stay as they are, and what they held is measured again.
     Raises StoreError as `read` does, and where the file cannot be written.
     """
-    run, stored, notices = _read(path)
+    header(path)
     try:
-        writer = Writer(path, run.id, run.folder, os.open(path, os.O_RDWR | os.O_APPEND), stored, notices)
+        descriptor = _locked(path, os.open(path, os.O_RDWR | os.O_APPEND))
     except OSError as error:
         raise StoreError(f"cannot write to {path}: {_why(error)}") from error
+    try:
+        run, stored, notices = _read(path)
+    except StoreError:
+        os.close(descriptor)
+        raise
+    writer = Writer(path, run.id, run.folder, descriptor, stored, notices)
     try:
         content = path.read_bytes()
         if not content.endswith(b"\n"):
@@ -213,6 +219,19 @@ def resume(path: Path) -> tuple[Run, Writer]:
         writer.close()
         raise StoreError(f"cannot write to {path}: {_why(error)}") from error
     return run, writer
+
+
+def _locked(path: Path, descriptor: int) -> int:
+    """Lock an open results file until it is closed: two machines that share its folder would each lose the lines of the
+    other. Raises StoreError where another run holds it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise StoreError(f"{path} is being written by another run, perhaps on another machine: wait for it") from None
+    except OSError:  # a file system without locks
+        pass
+    return descriptor
 
 
 def read(path: Path) -> tuple[Run, list[Notice]]:
