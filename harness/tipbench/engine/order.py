@@ -15,6 +15,10 @@ FIRST = 1
 launches of every pair")."""
 
 
+UNKNOWN_BYTES = 3 << 29
+"""Memory that a pair's processes are assumed to need before it was measured (bytes); few need more."""
+
+
 def first_of_tips(pairs: Sequence[PairInfo]) -> list[PairInfo]:
     """One pair of each tip, a whole job if it has one, because readers want its result first; and all pairs that cannot
     run here, because reporting them takes no time."""
@@ -56,3 +60,9 @@ def lacks_memory(record: Record) -> bool:
 def complete(record: Record, rules: Rules, cores: int) -> bool:
     """Whether a pair needs no further launch and no memory pass, and has no failure that may be chance."""
     return answered(record, rules, cores) and not lacks_memory(record) and not failed_by_chance(record)
+
+
+def bytes_of(record: Record, side_bytes: int) -> float:
+    """Most memory that a launch needs, with all variants in memory (bytes). side_bytes: as `Plan` has it."""
+    peaks = [max(variant.memory.values()) for variant in record.variants.values() if variant.memory]
+    return sum(peaks) if peaks else max(UNKNOWN_BYTES, side_bytes * len(measurable(record)))

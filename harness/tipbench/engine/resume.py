@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import shlex
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
 
+from tipbench import __version__
 from tipbench.engine import run
 from tipbench.engine.lock import only_run
 from tipbench.engine.run import CannotRun
@@ -20,6 +22,7 @@ from tipbench.records.fields import MalformedRecord, RunOptions, converted
 from tipbench.records.json_line import written
 from tipbench.records.listing import is_reference
 from tipbench.records.record import PairInfo, Run
+from tipbench.suite.commit import suite_commit
 from tipbench.tip.wording import plural
 
 ALWAYS_STORED = ("profile", "device", "seed", "bare", "folder")
@@ -45,6 +48,7 @@ def resume(
     more_s: seconds to go on for, 0 until all is decided; None: what was left of its budget. shared, side_bytes,
     of_the_shell, locked: as `Options` has them. Raises UserError.
     """
+    began = time.monotonic()
     if is_reference(path):
         raise CannotRun(f"{path} is a reference run, which is of another machine: begin a run of your own")
     with only_run(locked):
@@ -85,6 +89,9 @@ def resume(
             discovery, pairs = run.discovered(options)
             _require_same_environment(path, stored.controls, options.controlled(discovery))
             planned = _same_pairs(path, stored, [*pairs, *(record.info for record in discovery.broken)])
+            if (other := f"{stored.suite} at {stored.commit}") != (this := f"{__version__} at {suite_commit()}"):
+                print(f"tipbench: {path} was begun with tipbench {other}; {this} goes on with it", file=sys.stderr)
+            budget_s = run.left_of(budget_s, began, options.given)
             return run.carry_on(stored, planned, discovery, options, writer, budget_s)
 
 

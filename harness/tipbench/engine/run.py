@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 import sys
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -102,6 +103,7 @@ class Options(RunOptions):
 
 def measured(options: Options) -> tuple[int, Path]:
     """Measure anew. Returns the exit code and the file; raises UserError."""
+    began = time.monotonic()
     discovery, pairs = discovered(options)
     # Controls that come along with another folder are measured if they are named.
     listed = [*(pairs if options.names else discovery.pairs), *(record.info for record in discovery.broken)]
@@ -129,8 +131,13 @@ def measured(options: Options) -> tuple[int, Path]:
             fingerprint=fingerprint(),
         )
         with store.create(options.results, stored) as writer:
-            budget_s = options.budget_s or math.inf
+            budget_s = left_of(options.budget_s or math.inf, began, options.given)
             return carry_on(stored, planned, discovery, options, writer, budget_s), writer.path
+
+
+def left_of(budget_s: float, began: float, given: str) -> float:
+    """Seconds of a budget that are left, as `time.monotonic` has it; an advice counts all of its parts itself."""
+    return budget_s if given else max(0.0, budget_s - (time.monotonic() - began))
 
 
 def discovered(options: Options) -> tuple[Discovery, list[PairInfo]]:

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Protocol
 
 from tipbench.engine.allocation import UNANSWERED, WHOLE_JOB, OpenPair, next_group
@@ -25,7 +26,7 @@ from tipbench.engine.checks import MemoryPass, Start, checked, failed, failed_by
 from tipbench.engine.handle import WorkerFailed
 from tipbench.engine.launch import NextLaunch
 from tipbench.engine.launcher import compiles
-from tipbench.engine.order import FIRST, about, first_of_tips, lacks_memory, of_answers
+from tipbench.engine.order import FIRST, about, bytes_of, first_of_tips, lacks_memory, of_answers
 from tipbench.engine.profiles import Profile
 from tipbench.engine.team import Team
 from tipbench.records.record import PairInfo, Record
@@ -38,12 +39,12 @@ MEMORY_S = 4.0
 """Expected seconds of a memory pass for each variant before the first was measured, mostly to import torch; on 2 cores
 2 to 4 were measured."""
 
+CHECK_S = 2.0
+"""Expected seconds of a check before the first was made, mostly to import torch."""
+
 GROUP = 8
 """Most launches that are prepared at a time (harness/decisions.md, "What prepared launches cost the one that is
 measured")."""
-
-UNKNOWN_BYTES = 3 << 29
-"""Memory that a pair's processes are assumed to need before it was measured (bytes); few need more."""
 
 COMPILED = 5
 """For pairs that compile, launches were shorter than checks by this factor, as only the check compiles their code."""
@@ -76,7 +77,7 @@ class Plan:
         card_room: the same of the GPU; None where pairs run on a CPU. A pair that finds the GPU full beside others is
             checked or launched again by itself.
         side_bytes: memory of one variant, where it is known before it is measured (bytes).
-        budget_s: seconds after which nothing more is started.
+        budget_s: seconds after which nothing more is started, and checks and preparations that still run are dropped.
         jobs: names of whole jobs that are checked, and launched until they are decided, before all other pairs and for
             at most `profile.first_jobs` of the budget.
         first: names of pairs that are checked, and launched once, before all but these.
@@ -126,11 +127,11 @@ def run(
     """Measure the pairs. Yields a pair's record after each new result: its checks, its memory, a launch.
 
     broken: records of files that could not be imported, by name. begun: records of an interrupted run, by name; a pair
-    is continued if it is unchanged, including its code, and otherwise measured anew. What may have failed by chance is
-    tried again.
+    is continued if it is unchanged, and otherwise measured anew. What failed by chance is tried again.
     """
-    with closing(Team(start, plan.at_once)) as team:
-        yield from _Runner(team, plan, show).run(pairs, broken or {}, begun or {})
+    end = time.monotonic() + plan.budget_s
+    with closing(Team(start, plan.at_once, lambda: time.monotonic() >= end)) as team:
+        yield from _Runner(team, plan, show, end).run(pairs, broken or {}, begun or {})
 
 
 def measure(info: PairInfo, start: Start, plan: Plan) -> Record:
@@ -140,11 +141,11 @@ def measure(info: PairInfo, start: Start, plan: Plan) -> Record:
 
 
 class _Runner:
-    def __init__(self, team: Team, plan: Plan, show: Show) -> None:
+    def __init__(self, team: Team, plan: Plan, show: Show, end: float) -> None:
         self._team = team
         self._plan = plan
         self._show = show
-        self._end = time.monotonic() + plan.budget_s
+        self._end = end
         self._jobs_end = time.monotonic() + plan.profile.first_jobs * plan.budget_s if plan.jobs else 0.0
         self._group_size = 1 if plan.at_once == 1 else GROUP
         self._draw = random.Random(plan.seed)
@@ -165,6 +166,7 @@ class _Runner:
     def run(
         self, pairs: Sequence[PairInfo], broken: Mapping[str, Record], begun: Mapping[str, Record]
     ) -> Iterator[Record]:
+        self._launch_s |= {name: before.wall_s / (len(before.launches) + 1) for name, before in begun.items()}
         for info in pairs:
             before = begun.get(info.name)
             if info.name in broken:
@@ -248,18 +250,21 @@ class _Runner:
             if record is not None and len(pairs) > 1 and self._found_card_full(record):
                 again.append(info)
             elif record is not None:
-                self._check_s[info.name] = record.wall_s
                 yield self._update(record)
         for info in again:
             yield from self._check([info])
 
     def _checked(self, info: PairInfo) -> Record | None:
         """The record of a pair after its checks; None where the time is up."""
-        began = time.monotonic()
-        if not info.why and self._left_s() <= 0:
+        expected_s = fmean([*self._check_s.values()] or [CHECK_S])
+        if not info.why and self._left_s() < expected_s:
             return None
+        began = time.monotonic()
         record = checked(info, self._team.start, self._plan.seed, self._before.get(info.name))
-        return replace(record, wall_s=round(record.wall_s + (time.monotonic() - began) / self._plan.at_once, 3))
+        if not info.why and self._left_s() <= 0 and failed_by_chance(record):  # it was ended
+            return None
+        self._check_s[info.name] = time.monotonic() - began
+        return replace(record, wall_s=round(record.wall_s + self._check_s[info.name] / self._plan.at_once, 3))
 
     def _found_card_full(self, record: Record) -> bool:
         reasons = [record.why, *(variant.why for variant in record.variants.values())]
@@ -314,7 +319,7 @@ class _Runner:
         group: list[NextLaunch] = []
         for name in names:
             record = self._open[name]
-            needed = _bytes(record, plan.side_bytes)
+            needed = bytes_of(record, plan.side_bytes)
             on_card = 0.0 if plan.card_room is None else self._card_bytes.get(name, math.inf)
             if group and (needed > room or on_card > card_room):
                 continue
@@ -352,6 +357,8 @@ class _Runner:
             wall_s, taken_s = time.monotonic() - began, sum(measurement.prepared_s for measurement in group)
             for measurement in group:
                 record = self._open[measurement.name]
+                if self._left_s() <= 0:
+                    break
                 self._show(f"{measurement.name}: {what}")
                 began = time.monotonic()
                 try:
@@ -359,6 +366,8 @@ class _Runner:
                         raise failure
                     record = measurement.measure()
                 except WorkerFailed as why:
+                    if why.why.is_chance and self._left_s() <= 0:  # a process of its own was no more started
+                        break
                     if len(group) > 1 and self._plan.card_room is not None and why.why.code == NO_MEMORY:
                         self._card_bytes[measurement.name] = math.inf
                         self._carded.discard(_job(record.info))
@@ -389,9 +398,3 @@ def _prepared(measurement: Measurement) -> WorkerFailed | None:
 def _job(info: PairInfo) -> tuple[str, str]:
     """Equal for pairs whose jobs do the same work."""
     return info.job, json.dumps(info.sizes, sort_keys=True)
-
-
-def _bytes(record: Record, side_bytes: int) -> float:
-    """Most memory that a launch needs, with all variants in memory (bytes). side_bytes: `Plan.side_bytes`."""
-    peaks = [max(variant.memory.values()) for variant in record.variants.values() if variant.memory]
-    return sum(peaks) if peaks else max(UNKNOWN_BYTES, side_bytes * len(measurable(record)))

@@ -9,10 +9,11 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 from tipbench.engine.checks import Start
-from tipbench.engine.handle import WorkerHandle
+from tipbench.engine.handle import WorkerFailed, WorkerHandle
 from tipbench.engine.purpose import Purpose
 from tipbench.records.record import PairInfo
 from tipbench.tip.process import ProcessSettings
+from tipbench.tip.reason import Reason
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -33,8 +34,10 @@ class Team:
     that started it ends. They must be idle while anything is timed.
     """
 
-    def __init__(self, start: Start, size: int) -> None:
+    def __init__(self, start: Start, size: int, is_late: Callable[[], bool] = lambda: False) -> None:
+        """is_late: whether the time is up. Then no more workers are started, and those that `each` waits for end."""
         self._start = start
+        self._is_late = is_late
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="tipbench")
         self._workers: weakref.WeakSet[WorkerHandle] = weakref.WeakSet()
         self._listing = threading.Lock()
@@ -43,9 +46,11 @@ class Team:
     def start(
         self, info: PairInfo, settings: ProcessSettings, cache: str, purpose: Purpose, launch: int | None = None
     ) -> WorkerHandle:
-        """As `Start`. Raises Interrupted once the team is closed."""
+        """As `Start`. Raises Interrupted once the team is closed, and WorkerFailed once the time is up."""
         if self._over.is_set():
             raise Interrupted
+        if self._is_late():
+            raise WorkerFailed(Reason("killed", {"doing": "starting"}))
         worker = self._start(info, settings, cache, purpose, launch)
         with self._listing:
             self._workers.add(worker)
@@ -68,6 +73,8 @@ class Team:
                 # Results before exceptions, so that none is lost.
                 for future in sorted(done, key=lambda ended: ended.exception() is not None):
                     yield begun[future], future.result()
+                if self._is_late():
+                    self._kill()
         except BaseException:
             self.close()
             raise
@@ -76,8 +83,11 @@ class Team:
         """End all workers that still run; a thread that waits for one then sees that it has ended."""
         self._over.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self._kill()
+        self._threads.shutdown()
+
+    def _kill(self) -> None:
         with self._listing:
             begun = list(self._workers)
         for worker in begun:
             worker.kill()
-        self._threads.shutdown()
