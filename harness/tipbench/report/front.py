@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tipbench.report.answer import Answer
-from tipbench.report.answer_kinds import ACTS, DEPENDS, IMPOSSIBLE, KINDS, SMALL, WORKLOADS
+from tipbench.report.answer_kinds import ACTS, DEPENDS, DO_NOT, IMPOSSIBLE, KINDS, SMALL, WORKLOADS
 from tipbench.report.gain import Gain
 from tipbench.report.ways import AS_IT_IS, Way
 from tipbench.tip.pair import TOGETHER
@@ -42,11 +42,7 @@ def workloads(
             if answer.kind not in ACTS:
                 lines.setdefault(answer.kind, []).append((answer.title, address(answer.tip), _in_brackets(answer)))
         rows = [row for answer in of_workload if answer.kind in ACTS for row in _rows(answer, address(answer.tip))]
-        harmful = [
-            f"{answer.title}: {next(gain.words for gain in way.gains if gain.state == 'loss')}"
-            for answer in of_workload
-            for way in answer.harmful
-        ]
+        harmful = [_harmful(answer.title, way, address(answer.tip)) for answer in of_workload for way in answer.harmful]
         if of_workload or workload in together:
             evidence = address(TOGETHER) if workload in together else ""
             of_all = {"together": together.get(workload, ""), "evidence": evidence}
@@ -87,10 +83,18 @@ def _cells(do: str, gain: str, way: Way) -> dict[str, str]:
     return {"do": do if is_short else "", "further": further, "gain": gain, "against": against, "price": way.price}
 
 
+def _harmful(title: str, way: Way, address: str) -> dict[str, str]:
+    """A way not to be written, with what it was measured against: another tip may pay that has a part of it."""
+    costs = next(gain.words for gain in way.gains if gain.state == "loss")
+    return {"title": title, "address": address, "name": way.name, **_cells(way.do, costs, way)}
+
+
 def _in_brackets(answer: Answer) -> str:
     """What is said of an answer that asks for nothing."""
     what = answer.gain if answer.answer == answer.kind else f"{answer.answer}: {answer.gain}"
-    return f"{what}, against {answer.against}" if answer.against else what
+    against = answer.against or (AS_IT_IS if answer.kind == DO_NOT else "")
+    way = answer.ways[0].name if answer.kind == DO_NOT and answer.ways else ""
+    return f"{f'{way}: ' if way else ''}{what}{f', against {against}' if against else ''}"
 
 
 def impossible(made: Sequence[Answer], address: Callable[[str], str]) -> list[tuple[str, list[tuple[str, str]]]]:
