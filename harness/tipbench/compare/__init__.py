@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tipbench.compare import as_csv, as_json
+from tipbench.compare import as_json
 from tipbench.compare.comparison import Comparison
 from tipbench.compare.gate import gate, lines_of
 from tipbench.compare.inputs import CompareError, chosen
@@ -17,7 +17,7 @@ from tipbench.compare.page import markdown, title_of
 from tipbench.report.output import print_bytes, write_file
 from tipbench.tip.wording import plain
 
-FORMATS = ("md", "html", "csv", "json")
+FORMATS = ("md", "html", "json")
 
 NAME = "comparison"
 """Of the file written, without its ending."""
@@ -32,14 +32,7 @@ def compared(words: Sequence[str], results: Path = Path("results"), same_machine
 
 def show(comparison: Comparison, format: str, out: Path | None) -> list[Path]:
     """Print the comparison, or write it beneath `out` and return the files. Raises ReportError if that fails."""
-    if format == "csv":
-        _print_notes(comparison)
     return put(render(comparison, format), format, out)
-
-
-def _print_notes(comparison: Comparison) -> None:
-    for note in comparison.notes:
-        print(f"tipbench: {plain(note)}", file=sys.stderr)
 
 
 def put(content: str, format: str, out: Path | None) -> list[Path]:
@@ -54,8 +47,6 @@ def put(content: str, format: str, out: Path | None) -> list[Path]:
 
 def render(comparison: Comparison, format: str) -> str:
     """Raises KeyError for an unknown format."""
-    if format == "csv":
-        return as_csv.render(comparison)
     if format == "json":
         return as_json.render(comparison)
     if format == "md":
@@ -73,6 +64,7 @@ def against(comparison: Comparison, conditions: Sequence[str]) -> int:
     if len(comparison.runs) != 2:
         raise CompareError(f"--fail-if takes two runs, OLD and NEW; {len(comparison.runs)} were given")
     result = gate(comparison)
-    _print_notes(comparison)
+    for note in comparison.notes:
+        print(f"tipbench: {plain(note)}", file=sys.stderr)
     print_bytes(("\n".join(lines_of(result, comparison, conditions)) + "\n").encode("utf-8", "replace"))
     return result.exit_code(conditions)

@@ -28,8 +28,6 @@ def show(folder: Path, format: str, out: Path | None) -> list[Path]:
     fleet = compared(folder)
     if format == "json":
         return compare.put(fleet_page.as_json(fleet), format, out)
-    if format not in ("md", "html"):
-        raise CompareError(f"a fleet is compared as md, html or json, not as {format}")
     again = "run {} --again" if plans.read(folder).partition else "node {} --again --as"
     page = fleet_page.markdown(fleet, again=f"tipbench fleet {again.format(shlex.quote(str(folder)))}")
     return compare.put(html.render(page, fleet_page.title_of(fleet)) if format == "html" else page, format, out)

@@ -298,12 +298,6 @@ def promise_kept(result: Result) -> bool | None:
     return sides is not None and sides[1] <= (1 - MEMORY_MARGIN) * sides[0]
 
 
-def memory_change(result: Result) -> float | None:
-    """The variant's peak over the baseline's; None if not known."""
-    sides = result.memory_sides
-    return sides[1] / sides[0] if sides else None
-
-
 def readable(text: str) -> str:
     """The text without the halves of surrogate pairs, which JSON can hold and no file can."""
     return text.encode("utf-8", "replace").decode()
