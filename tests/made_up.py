@@ -9,11 +9,12 @@ import math
 import random
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tipbench.records.json_line import parsed, written
 from tipbench.records.record import Launch, PairInfo, Record, Run, Trainings, VariantInfo, VariantRecord
 from tipbench.records.store import create
 from tipbench.tip.pair import Claim
@@ -287,6 +288,13 @@ def stored(folder: Path, of: Run) -> Path:
         for record in of.records:
             writer.append(record)
         return writer.path
+
+
+def edited(file: Path, change: Callable[[list[dict[str, Any]]], object]) -> None:
+    """Change the lines of a results file, the header first, and give them the checksums that go with them."""
+    lines = [parsed(line) for line in file.read_bytes().splitlines()]
+    change(lines)
+    file.write_bytes(b"".join(map(written, lines)))
 
 
 def learnt(record: Record) -> Iterator[Record]:

@@ -338,7 +338,7 @@ def test_reports_of_several_files_are_written_into_the_folder_named(say: Said, t
 def test_a_finished_run_is_complete_wherever_it_is_resumed(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
     assert say("run", "--results", tmp_path)[0] == 0
     file = stored(tmp_path)
-    file.write_text(file.read_text().replace(json.loads(file.read_text().splitlines()[0])["machine"]["name"], "other"))
+    made_up.edited(file, lambda lines: lines[0]["machine"].update(name="other"))
     before = file.read_bytes()
     known.clear()  # nothing is looked up for it
     code, out, err = say("run", "--resume", file)
@@ -612,8 +612,8 @@ def test_a_run_of_another_machine_or_with_damaged_options_cannot_be_resumed(
 ) -> None:
     say("run", "--results", tmp_path)
     file = stored(tmp_path)
-    header, *lines, _ = file.read_text().splitlines()
-    file.write_text("\n".join([json.dumps({**json.loads(header), **changed}), *lines]) + "\n")
+    file.write_bytes(file.read_bytes()[: file.read_bytes().rstrip().rfind(b"\n") + 1])  # without its last line
+    made_up.edited(file, lambda lines: lines[0].update(changed))
     code, _, err = say("run", "--resume", file)
     assert code == 2
     assert why in err
@@ -660,9 +660,7 @@ def test_nothing_that_a_file_says_is_executed_when_its_run_is_resumed(
 ) -> None:
     """What acts is what is typed and what is here; where the file says something else, the run is refused."""
     folder = own_folder(timed_out)
-    lines = [json.loads(line) for line in timed_out.read_text().splitlines()]
-    change(lines)
-    timed_out.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    made_up.edited(timed_out, change)
     monkeypatch.setattr(Launcher, "start", lambda *_, **__: pytest.fail("a worker was started"))
     code, _, err = say("run", "--from", folder, "--resume", timed_out, "--budget", "+30m")
     assert code == 2

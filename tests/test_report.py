@@ -80,7 +80,7 @@ def test_json_has_exactly_the_documented_names(made: Run) -> None:
         "skipped": 1,
         "failed": 1,
         "not_reached": 2,
-        "notices": ["line 7: truncated"],
+        "notices": ["x.jsonl, line 7: truncated"],
         "of_its_kind": "",
     }
     assert document["machine"] == made.machine

@@ -15,8 +15,8 @@
 
 Runs are named by their place in `runs`, from 0. machines: of the runs comparable with the first, those of one
 machine; those that do not say of which they are stand alone, unless `--same-machine` says that they are of one. word:
-"machine", "kind" (some machine of this kind) or "reference" (of the repository's own runs). grades: every comparison
-of two runs; differing and unknown: [{"part", "field", "left", "right"}]; one_machine: whether both are known to be of
+"machine", "kind" (some machine of this kind) or "reference" (of the repository's own runs). grades: of each run with
+the first; differing and unknown: [{"part", "field", "left", "right"}]; one_machine: whether both are known to be of
 one. The grade "same kind" was called "same machine and state" until November 2026. across: "reverses", "pays on
 some", "costs on some", "depends on the job", "pays on all", "costs on all", "little on all", "already the default",
 "can't tell", "only seen on one", "not measured"; of a tip in a workload it is made of its answers, of a comparison of
@@ -32,7 +32,6 @@ from __future__ import annotations
 
 import json
 import math
-from itertools import combinations
 from typing import Any
 
 from tipbench.compare.comparison import Cell, Comparison
@@ -47,7 +46,7 @@ def render(comparison: Comparison) -> str:
             {"label": machine.label, "word": machine.word, "runs": list(machine.runs)}
             for machine in comparison.machines
         ],
-        "grades": [_grade(comparison, left, right) for left, right in combinations(range(count), 2)],
+        "grades": [_grade(comparison, 0, index) for index in range(1, count)],
         "tips": list(map(_tip, tips(comparison))),
         "comparisons": [
             {

@@ -1,4 +1,5 @@
-"""The nodes of a fleet: their runs pooled within each kind of machine, and the kinds set against each other.
+"""The nodes of a fleet: their runs pooled within each kind of machine, and the kinds set against each other; of each
+kind the nodes that are slow.
 
 A kind is what the nodes themselves report: equal hardware, in whatever state. Its nodes are the highest replicates, as
 runs are those of one machine: each counts once, by its newest run.
@@ -13,22 +14,12 @@ from functools import cached_property
 from typing import Any
 
 from tipbench.compare.comparison import Comparison
-from tipbench.compare.means import Heterogeneity, difference, heterogeneity
 from tipbench.compare.slow import Part, parts
 from tipbench.compare.stored import Stored
 from tipbench.records.store import folder_name
-from tipbench.report.grade import NOT, SAME, STATE, Difference, Facts, Grade, facts, grade, is_unknown
-from tipbench.report.grade import shown as shown_field
-from tipbench.report.measure import Effect, effects
+from tipbench.report.grade import NOT, SAME, STATE, Difference, Facts, Grade, facts, grade
 from tipbench.report.result import Key, Result
-from tipbench.tip.pair import CONTROL, Claim
 from tipbench.tip.wording import plural
-from tipbench.verdict.pooling import TIMES, Mean, next_one, pooled
-from tipbench.verdict.statistics import discoveries
-from tipbench.verdict.verdict import FALSE_DISCOVERY_RATE
-
-SURE = 0.05
-"""Error at which a field is named that may explain why nodes differ, shared by all fields."""
 
 
 @dataclass(frozen=True)
@@ -59,52 +50,6 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Drift:
-    """A field that nodes of one kind do not share. values: the nodes that have each, the most frequent value first."""
-
-    field: str
-    values: tuple[tuple[str, tuple[str, ...]], ...]
-
-    @property
-    def has_majority(self) -> bool:
-        return 2 * len(self.values[0][1]) > sum(len(nodes) for _, nodes in self.values)
-
-
-@dataclass(frozen=True)
-class Alone:
-    """A pair that has no result on one node, and one on all other nodes that came to it."""
-
-    key: Key
-    node: str
-    word: str
-    why: str
-    others: int
-
-
-@dataclass(frozen=True)
-class Gains:
-    """What one comparison shows on the nodes of a kind.
-
-    Attributes:
-        effect: on the kind, as answers have it.
-        mean: over the nodes, each counted once.
-        count: of these nodes.
-        next_one: where it lies on one more node, in ln.
-        spread: whether the nodes differ; None for one node, and for readings without an error.
-        differs: whether they do, with false discoveries held to 5 % over all comparisons of the fleet.
-        explained: fields that tell the nodes apart which differ.
-    """
-
-    effect: Effect
-    mean: Mean
-    count: int
-    next_one: tuple[float, float]
-    spread: Heterogeneity | None
-    differs: bool = False
-    explained: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Kind:
     """Nodes of equal hardware, by name. label: what a page calls the kind."""
 
@@ -123,78 +68,8 @@ class Kind:
         return replace(self.speaks.newest, earlier=others)
 
     @cached_property
-    def effects(self) -> Mapping[Key, Effect]:
-        return effects((*self.stored.earlier, self.stored.results))
-
-    @cached_property
     def parts(self) -> list[Part]:
         return parts({node.name: [run.results for run in node.runs] for node in self.nodes})
-
-    @cached_property
-    def drift(self) -> list[Drift]:
-        """Fields of state, versions, code and profile; a value that is not recorded differs from none."""
-        places = dict.fromkeys(place for node in self.nodes for place in node.facts if place[0] != "hardware")
-        drifts = []
-        for place in places:
-            by_value = self._by_value(place)
-            if len(by_value) > 1:
-                drifts.append(Drift(place[1], tuple((value, tuple(nodes)) for value, nodes in by_value)))
-        return drifts
-
-    def _by_value(self, place: tuple[str, str]) -> list[tuple[str, list[str]]]:
-        by_value: dict[str, list[str]] = {}
-        for node in self.nodes:
-            if place in node.facts and not is_unknown(node.facts[place]):
-                by_value.setdefault(shown_field(place[1], node.facts[place]), []).append(node.name)
-        return sorted(by_value.items(), key=lambda item: -len(item[1]))
-
-    @cached_property
-    def alone(self) -> list[Alone]:
-        found = []
-        for key in dict.fromkeys(key for node in self.nodes for key in node.results):
-            of_key = {node.name: node.results[key] for node in self.nodes if key in node.results}
-            without = [(name, result) for name, result in of_key.items() if not result.is_measured]
-            if len(without) == 1 and len(of_key) > 2:
-                ((name, result),) = without
-                found.append(Alone(key, name, result.verdict, result.reason, len(of_key) - 1))
-        return found
-
-    @cached_property
-    def gains(self) -> list[Gains]:
-        """Of comparisons that promise less time or memory, the controls left out."""
-        found = []
-        for key, effect in self.effects.items():
-            if key[0] == CONTROL or effect.newest.claim not in (Claim.FASTER, Claim.LEANER):
-                continue
-            by_node = self._means(effect)
-            if not by_node:
-                continue
-            means, spread = list(by_node.values()), effect.measure.spread
-            varies = heterogeneity(means) if len(means) > 1 and effect.newest.claim == Claim.FASTER else None
-            found.append(Gains(effect, pooled(means, spread), len(means), next_one(means, spread), varies))
-        return found
-
-    def _means(self, effect: Effect) -> dict[str, Mean]:
-        """By node its own, of the same code at the same sizes."""
-        of_nodes = {}
-        for node in self.nodes:
-            result = node.results.get(effect.newest.key)
-            if result is not None and result.is_measured and result.work == effect.newest.work:
-                of_nodes[node.name] = effect.measure.of(result)
-        return {name: mean for name, mean in of_nodes.items() if mean is not None}
-
-    def explained(self, effect: Effect) -> tuple[str, ...]:
-        """Fields by whose value the nodes' means differ: the minority's from the majority's."""
-        means, named = self._means(effect), []
-        for drift in self.drift:
-            most = [means[name] for name in drift.values[0][1] if name in means]
-            for value, nodes in drift.values[1:]:
-                few = [means[name] for name in nodes if name in means]
-                if most and few:
-                    apart = difference(pooled(most, TIMES), pooled(few, TIMES))
-                    if apart.p_beyond(0) < SURE / len(self.drift):
-                        named.append(f"{drift.field} {value}")
-        return tuple(named)
 
 
 @dataclass(frozen=True)
@@ -208,19 +83,6 @@ class Fleet:
     def comparison(self) -> Comparison:
         """Of the kinds, each as one run."""
         return Comparison(tuple(kind.stored for kind in self.kinds))
-
-    @cached_property
-    def gains(self) -> dict[str, list[Gains]]:
-        """By the kind's label."""
-        all_gains = [(kind, gains) for kind in self.kinds for gains in kind.gains]
-        tested = [gains.spread.p for _, gains in all_gains if gains.spread]
-        discovered = iter(discoveries(tested, FALSE_DISCOVERY_RATE))
-        by_kind: dict[str, list[Gains]] = {kind.label: [] for kind in self.kinds}
-        for kind, gains in all_gains:
-            differs = bool(gains.spread) and next(discovered)
-            explained = kind.explained(gains.effect) if differs else ()
-            by_kind[kind.label].append(replace(gains, differs=differs, explained=explained))
-        return by_kind
 
     @cached_property
     def split(self) -> dict[str, list[tuple[Kind, tuple[Difference, ...]]]]:

@@ -7,15 +7,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tipbench.compare.comparison import row_name
 from tipbench.compare.consistency import tips
-from tipbench.compare.fleet import Drift, Fleet, Gains, Kind
+from tipbench.compare.fleet import Fleet, Kind
 from tipbench.compare.page import answers_across
 from tipbench.compare.slow import LEAST_NODES, Part
 from tipbench.report.grade import hardware
 from tipbench.report.markdown import render
-from tipbench.tip.pair import Claim
-from tipbench.tip.wording import change, plural, ratio
+from tipbench.tip.wording import change, plural
 
 MOST_NAMES = 12
 """Names of nodes that a line of the page lists; JSON has all."""
@@ -35,9 +33,6 @@ def markdown(fleet: Fleet, again: str = "") -> str:
         kinds=[_kind(kind) for kind in fleet.kinds],
         labels=[kind.label for kind in fleet.kinds],
         again=again,
-        jobs=_jobs(fleet),
-        operations=sum(len(gains) for gains in fleet.gains.values())
-        - sum(each.effect.newest.scale == "macro" for gains in fleet.gains.values() for each in gains),
         split=[
             {
                 "planned": planned,
@@ -58,40 +53,8 @@ def _kind(kind: Kind) -> dict[str, Any]:
         "hardware": hardware(kind.speaks.newest.run),
         "torch": str(kind.speaks.newest.run.machine.get("torch", "not recorded")),
         "nodes": len(kind.nodes),
-        "drift": list(map(_drift, kind.drift)),
-        "alone": [{**vars(each), "name": row_name(each.key, " ")} for each in kind.alone],
         "parts": list(map(_part, kind.parts)),
     }
-
-
-def _jobs(fleet: Fleet) -> list[dict[str, Any]]:
-    """Whole jobs that any kind has measured, and a cell for each kind."""
-    by_kind = [
-        {each.effect.newest.key: each for each in gains if each.effect.newest.scale == "macro"}
-        for gains in fleet.gains.values()
-    ]
-    keys = dict.fromkeys(key for of_kind in by_kind for key in of_kind)
-    return [
-        {"name": row_name(key, " "), "cells": [_gains(of_kind[key]) if key in of_kind else None for of_kind in by_kind]}
-        for key in keys
-    ]
-
-
-def _gains(gains: Gains) -> dict[str, Any]:
-    (low, high), (next_low, next_high) = gains.mean.interval(), gains.next_one
-    if gains.effect.newest.claim == Claim.LEANER:
-        mean = f"{change(1, math.exp(-gains.mean.mean))} memory"
-        next_one = f"{change(1, math.exp(-next_high))} to {change(1, math.exp(-next_low))}"
-    else:
-        mean = ratio(math.exp(gains.mean.mean), math.exp(low), math.exp(high))
-        next_one = f"{math.exp(next_low):.2f}x to {math.exp(next_high):.2f}x"
-    shown = {"mean": mean, "count": gains.count, "next_one": next_one}
-    return {**shown, "differs": gains.differs, "explained": gains.explained}
-
-
-def _drift(drift: Drift) -> dict[str, Any]:
-    values = [{"value": value, "nodes": names(nodes), "count": len(nodes)} for value, nodes in drift.values]
-    return {"field": drift.field, "has_majority": drift.has_majority, "values": values}
 
 
 def _part(part: Part) -> dict[str, Any]:
@@ -119,17 +82,12 @@ def as_json(fleet: Fleet) -> str:
 
     {
       "kinds": [{"label", "machine", "nodes": [{"name", "planned", "runs"}],
-                 "gains": [{"tip", "pair", "variant", "device", "claim", "nodes", "gain", "low", "high", "next_low",
-                            "next_high", "q", "i2", "p", "differs", "explained"}],
-                 "drift": [{"field", "values": [{"value", "nodes"}]}],
-                 "alone": [{"tip", "pair", "variant", "device", "node", "word", "why", "others"}],
                  "parts": [{"name", "effects", "smallest", "slow": [{"node", "by", "confirmed"}]}]}],
       "notes": [...]
     }
 
-    runs: ids, oldest first; the last one counts. gain, low, high, next_low, next_high: what the baseline takes over
-    what the variant takes, with the 95 % interval of the mean, and that of one more node. effects, smallest, by: time
-    of a node over that of its kind; smallest is null for too few nodes.
+    runs: ids, oldest first; the last one counts. effects, smallest, by: time of a node over that of its kind; smallest
+    is null for too few nodes.
     """
     kinds = [
         {
@@ -139,39 +97,11 @@ def as_json(fleet: Fleet) -> str:
                 {"name": node.name, "planned": node.planned, "runs": [stored.run.id for stored in node.runs]}
                 for node in kind.nodes
             ],
-            "gains": list(map(_gains_as_json, fleet.gains[kind.label])),
-            "drift": [
-                {"field": drift.field, "values": [{"value": value, "nodes": nodes} for value, nodes in drift.values]}
-                for drift in kind.drift
-            ],
-            "alone": [
-                {**_named(each.key), "node": each.node, "word": each.word, "why": each.why, "others": each.others}
-                for each in kind.alone
-            ],
             "parts": list(map(_part_as_json, kind.parts)),
         }
         for kind in fleet.kinds
     ]
     return json.dumps({"kinds": kinds, "notes": fleet.notes}, indent=2, allow_nan=False) + "\n"
-
-
-def _named(key: tuple[str, str, str, str]) -> dict[str, str]:
-    return dict(zip(("tip", "pair", "variant", "device"), key, strict=True))
-
-
-def _gains_as_json(gains: Gains) -> dict[str, Any]:
-    low, high = gains.mean.interval()
-    next_low, next_high = gains.next_one
-    ends = {"gain": gains.mean.mean, "low": low, "high": high, "next_low": next_low, "next_high": next_high}
-    return {
-        **_named(gains.effect.newest.key),
-        "claim": gains.effect.newest.claim,
-        "nodes": gains.count,
-        **{name: math.exp(end) for name, end in ends.items()},
-        **{name: gains.spread and getattr(gains.spread, name) for name in ("q", "i2", "p")},
-        "differs": gains.differs,
-        "explained": gains.explained,
-    }
 
 
 def _part_as_json(part: Part) -> dict[str, Any]:

@@ -26,16 +26,12 @@ from tipbench.report.result import MEMORY_KINDS, Key
 from tipbench.tip.wording import change, plural, ratio, seconds, value
 from tipbench.verdict.pooling import Mean
 
-MOST_GRADES = 100
-"""Comparisons of two runs that the page lists; JSON has all."""
-
 
 def markdown(comparison: Comparison) -> str:
     """The page."""
     across = consistencies(comparison)
     what = "machine" if comparison.are_machines else "run"
     measured = [key for key in comparison.cells if across[key].is_measured or not _is_skipped(comparison.cells[key])]
-    couples = list(combinations(range(len(comparison.runs)), 2))
     return render(
         "comparison.md.j2",
         comparison=comparison,
@@ -51,8 +47,7 @@ def markdown(comparison: Comparison) -> str:
         means=list(_geometric_means(comparison)),
         times=list(_times(comparison)),
         runs=list(_runs(comparison)),
-        grades=[_grade(comparison, left, right) for left, right in couples[:MOST_GRADES]],
-        further_grades=max(0, len(couples) - MOST_GRADES),
+        grades=[_grade(comparison, 0, index) for index in range(1, len(comparison.runs))],
     )
 
 

@@ -104,15 +104,6 @@ def pooled(runs: Sequence[Mean], spread: Spread) -> Mean:
     return _pooled(runs, spread)[0]
 
 
-def next_one(runs: Sequence[Mean], spread: Spread) -> tuple[float, float]:
-    """Where the effect on one more machine lies in 95 of 100 cases, by one mean of each machine of its kind: Higgins,
-    Thompson and Spiegelhalter 2009, with the degrees of freedom of the variance between machines. Raises ValueError if
-    there are none."""
-    mean, between = _pooled(runs, spread)
-    half = float(stdtrit(PRIOR_FREEDOM + len(runs) - 1, 0.975)) * math.sqrt(between + mean.error**2)
-    return mean.mean - half, mean.mean + half
-
-
 def _pooled(runs: Sequence[Mean], spread: Spread) -> tuple[Mean, float]:
     """(the mean, the variance between runs)."""
     if not runs:
