@@ -23,7 +23,6 @@ from benchmarks.distributed.layer_order import LastLayerFirst, quarter
 from benchmarks.general.no_bias_before_bn import biased_before_bn
 from benchmarks.gpu.amp import amp
 from benchmarks.gpu.create_on_device import MaskedGPT
-from benchmarks.jobs.images import DEVIATION, MEAN
 from benchmarks.jobs.language_model import GPT, TrainGPT, gpt_blocks, language_model
 from benchmarks.jobs.lessons import NEXT_BYTE, STEPS, Lesson
 from benchmarks.jobs.sequences import LSTMReader, line_vectors
@@ -43,7 +42,7 @@ def in_a_job(pair: Any, variant: Variant, text: str) -> Step:
 
     def change(job: Job) -> None:
         BEFORE.get(name_of(pair), as_it_is)(job)
-        follow(text, job, **(of_images(pair) if tip_of(pair) == "transforms-v2" else {}))
+        follow(text, job)
 
     step: Step = pair.applied(change)
     return step
@@ -72,11 +71,6 @@ BEFORE: Mapping[str, Callable[[Job], None]] = {
     "no-debug-apis.ResNetTraining": left_on,
 }
 """What is done to a job before, where both sides of the pair have it or the text undoes it."""
-
-
-def of_images(pair: Pair) -> dict[str, Any]:
-    """Further names of what is written of images."""
-    return {"size": pair.size["pixels"], "mean": MEAN, "std": DEVIATION}
 
 
 # ---- within the code of a model or a dataset -------------------------------------------------------
@@ -166,6 +160,25 @@ def in_the_dataset(pair: Any, variant: Variant, text: str) -> Step:
     return step
 
 
+def in_an_image_folder(pair: Any, variant: Variant, text: str) -> Step:
+    """The data set with what torchvision's ImageFolder calls its files and what opens one."""
+    job = pair.job()
+    data = job.data
+    data.samples, data.loader = [(index, 0) for index in range(len(data))], data.photo
+    follow(text, job)
+    data.photo = data.loader
+    step: Step = pair.step_of(job)
+    return step
+
+
+def with_transforms(pair: Any, variant: Variant, text: str) -> Step:
+    job = pair.job()
+    names = follow(text.replace("224", str(pair.size["pixels"])), job)
+    job.data.transform = names["augmented" if job.data.augment else "plain"]
+    step: Step = pair.step_of(job)
+    return step
+
+
 def in_an_opened_file(pair: Any, variant: Variant, text: str) -> Step:
     job = pair.job()
     job.data.before_decoding = lambda image: value_of(text, image=image, size=pair.size["pixels"])
@@ -230,8 +243,9 @@ def in_a_lesson(pair: Any, variant: Variant, text: str) -> Step:
     """Training as a job, which the pair has in a loop of its own."""
     schedule = one_cycle.one_cycle if variant.name == "optimized" else getattr(one_cycle, variant.name)
     rate, epochs, batch = pair.rates[schedule].chosen, 15, pair.size["batch"]
-    job = job_of_a_lesson(pair.lesson, rate, STEPS // epochs * batch, batch_size=batch)
-    follow(text, job, rate=rate, epochs=epochs)
+    constant = rate if variant.name == "cosine" else rate / 3
+    job = job_of_a_lesson(pair.lesson, constant, STEPS // epochs * batch, batch_size=batch)
+    follow(text, job, epochs=epochs)
     return job.step
 
 
@@ -256,7 +270,7 @@ def in_larger_batches(pair: Any, variant: Variant, text: str) -> Step:
     batch = variant.arguments["batch"]
     rate = RATES[batch].chosen
     job = job_of_a_lesson(NEXT_BYTE, rate, 2 * batch, batch_size=SMALL, shuffle=True, drop_last=True)
-    follow(text, job, rate=rate)
+    follow(text, job)
 
     def loss() -> torch.Tensor:
         returned = job.step()
@@ -298,14 +312,10 @@ def accumulating(pair: Any, variant: Variant, text: str) -> Step:
     job = shared_job(pair)
     job.model = DistributedDataParallel(job.model)
     names, batches = names_of(job), itertools.cycle(job.loader())
-    written = read(text)
 
     def step() -> Any:
         names["loader"] = [next(batches) for _ in range(4)]
-        executed(written.before, names)
-        for batch, targets in names["loader"]:
-            names.update(batch=batch, targets=targets)
-            executed(written.lines, names)
+        executed(ast.parse(text).body, names)
         return {1: job.model}
 
     return step
@@ -356,6 +366,8 @@ FOLLOWING: Mapping[str, Following] = {
     "sdpa": as_attention,
     "no-padding": in_packed_batches,
     "no-copies": in_the_dataset,
+    "decoded-in-memory": in_an_image_folder,
+    "transforms-v2": with_transforms,
     "reduced-decoding": in_an_opened_file,
     "create-on-device": in_forward,
     "pad-sizes": as_first_and_last_layer,

@@ -18,7 +18,7 @@ from tipbench.tip.pair import LOOP, Tip, Variant, to_write
 
 OF_A_BATCH = {"batch", "targets", "outputs", "loss"}
 IMPORTED = {"torch": torch, "nn": nn, "F": nn.functional, "DataLoader": DataLoader}
-OF_A_JOB = {"model", "optimizer", "loader", "criterion", "data", "batch_size", "device", "rate", "epochs"}
+OF_A_JOB = {"model", "optimizer", "loader", "criterion", "data", "device", "epochs"}
 
 (_loop,) = ast.parse(LOOP).body
 assert isinstance(_loop, ast.For)
@@ -71,6 +71,7 @@ def free_names(text: str) -> set[str]:
     bound |= {alias.asname or alias.name for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)
               for alias in node.names}  # fmt: skip
     bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    bound |= {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     return names - bound - set(vars(builtins)) - set(IMPORTED)
 
 
@@ -92,7 +93,6 @@ def names_of(job: Job, **more: Any) -> dict[str, Any]:
         "loader": job.loader(),
         "criterion": job.loss,
         "data": job.data,
-        "batch_size": job.loading.get("batch_size"),
         "device": job.device,
         **more,
     }
@@ -152,7 +152,8 @@ def _calls_of_the_loop(statement: ast.stmt) -> Iterator[str]:
 
 
 def _is_about_a_batch(statement: ast.stmt) -> bool:
-    return any(
+    """A definition is not: it is called later."""
+    return not isinstance(statement, ast.FunctionDef | ast.ClassDef) and any(
         (isinstance(node, ast.Name) and node.id in OF_A_BATCH)
         or (
             isinstance(node, ast.Call)

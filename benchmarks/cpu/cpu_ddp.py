@@ -38,25 +38,20 @@ from tipbench.tip.words import (
     variant,
 )
 
+IN_PROCESSES = """\
+# torchrun --nproc-per-node={0} train.py
+torch.distributed.init_process_group("gloo")
+model = nn.parallel.DistributedDataParallel(model)  # save model.module.state_dict(), in one process
+shuffle = isinstance(loader.sampler, torch.utils.data.RandomSampler)  # then sampler.set_epoch(epoch) in each epoch
+sampler = torch.utils.data.DistributedSampler(data, shuffle=shuffle, drop_last=loader.drop_last)
+batches = torch.utils.data.BatchSampler(sampler, loader.batch_size // {0}, loader.drop_last)
+vars(loader).update(batch_sampler=batches)  # your DataLoader's other arguments stay"""
+
 TIP = Tip(
     id="cpu-ddp",
     title="Train on CPUs with several processes",
-    do=(
-        "# torchrun --nproc-per-node=2 train.py\n"
-        'torch.distributed.init_process_group("gloo")\n'
-        "model = nn.parallel.DistributedDataParallel(model)\n"
-        "sampler = torch.utils.data.DistributedSampler(data, shuffle=False)  # or True, and set_epoch each epoch\n"
-        "loader = DataLoader(data, batch_size=batch_size // 2, sampler=sampler)"
-    ),
-    ways={
-        "four_processes": (
-            "# torchrun --nproc-per-node=4 train.py\n"
-            'torch.distributed.init_process_group("gloo")\n'
-            "model = nn.parallel.DistributedDataParallel(model)\n"
-            "sampler = torch.utils.data.DistributedSampler(data, shuffle=False)  # or True, and set_epoch each epoch\n"
-            "loader = DataLoader(data, batch_size=batch_size // 4, sampler=sampler)"
-        ),
-    },
+    do=IN_PROCESSES.format(2),
+    ways={"four_processes": IN_PROCESSES.format(4)},
     when="the machine has several CPU sockets",
     against="one process with a thread for every core",
     guide=("A2.6",),

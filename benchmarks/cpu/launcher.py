@@ -91,14 +91,16 @@ TIP = Tip(
     },
     against="`python train.py`: GNU's OpenMP runtime, and glibc's allocator with nothing set",
     guide=("M24",),
+    when="the machine is yours alone",
     claim=Claim.FASTER,
     called="with tcmalloc",
     mechanism=Mechanism(
         "allocator, OpenMP runtime, and cores that the main thread may use", libraries_and_cores, all_three_changed
     ),
     note=(
-        "a DataLoader's workers that are not forked, as from Python 3.14 on, then share the first core: "
-        "set KMP_AFFINITY=disabled before the line"
+        "it undoes what bound the job to cores, such as taskset: first try the allocator alone, "
+        "LD_PRELOAD=libtcmalloc_minimal.so.4 python train.py. A DataLoader's workers that are not forked, as from "
+        "Python 3.14 on, then share the first core: set KMP_AFFINITY=disabled before the line"
     ),
     no_micro="it sets what `allocator`, `libiomp` and `numa` set, which try operations alone",
     why_not=(

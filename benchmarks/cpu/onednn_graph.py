@@ -46,6 +46,7 @@ from tipbench.tip.words import (
     calls,
     compiler,
     requires,
+    sweep,
     variant,
 )
 
@@ -65,16 +66,27 @@ TIP = Tip(
     id="onednn-graph",
     title="Fuse operations for inference with oneDNN Graph",
     do=(
-        "torch.jit.enable_onednn_fusion(True)  # bfloat16 takes more lines, on the tip's page\n"
+        "torch.jit.enable_onednn_fusion(True)\n"
         "example, _ = next(iter(loader))\n"
-        "with torch.no_grad(): model = torch.jit.freeze(torch.jit.trace(model.eval(), example))\n"
+        "with torch.no_grad(): model = torch.jit.freeze(torch.jit.trace(model.eval(), example))  # to infer alone\n"
         "with torch.no_grad(): model(example), model(example)  # the first two calls fuse"
     ),
     ways={
+        "dtype": (
+            "from torch.fx.experimental import optimization\n"
+            "torch.jit.enable_onednn_fusion(True)\n"
+            "torch._C._jit_set_autocast_mode(False)  # casts are traced: fused under autocast it would be fused anew\n"
+            "model, (example, _) = optimization.fuse(model.eval()), next(iter(loader))  # to infer alone\n"
+            'with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, cache_enabled=False): '
+            "model = torch.jit.freeze(torch.jit.trace(model, example))\n"
+            "with torch.no_grad(): model(example), model(example)  # the first two calls fuse"
+        ),
         "inductor_freezing": (
             "example, _ = next(iter(loader))\n"
-            'model.compile(options={"freezing": True})\n'
-            "with torch._inductor.config.patch(freezing=True), torch.no_grad(): model(example)"
+            'model.eval().compile(options={"freezing": True})  # its weights are constants from now on\n'
+            "import torch._inductor.config\n"
+            "with torch._inductor.config.patch(freezing=True), torch.no_grad(): model(example)  # compiles; "
+            "later calls need only no_grad()"
         ),
     },
     when="you stay with TorchScript, and batches have one shape",
@@ -225,3 +237,8 @@ class ResNet50InBfloat16(ResNet50Inference, untuned=amp, apply=fused_in_bfloat16
     needs = (*ResNet50Inference.needs, bfloat16())
     equal = Equal.LOSSY
     tolerance = 1e-1
+
+    @sweep(dtype=("bfloat16",))
+    def optimized(self, dtype: str) -> Step:
+        """A way of its own: gain and price are not those of the text in float32."""
+        return super().optimized()

@@ -30,9 +30,11 @@ TIP = Tip(
         "# torchrun --nproc-per-node=gpu train.py\n"
         "torch.distributed.init_process_group()\n"
         "model = nn.parallel.DistributedDataParallel(model)  # on the GPU of this process, cuda:$LOCAL_RANK\n"
-        "sampler = torch.utils.data.DistributedSampler(data, shuffle=False)  # or True, and set_epoch each epoch\n"
-        "share = batch_size // torch.distributed.get_world_size()\n"
-        "loader = DataLoader(data, batch_size=share, sampler=sampler)"
+        "share = loader.batch_size // torch.distributed.get_world_size()  # save model.module.state_dict()\n"
+        "shuffle = isinstance(loader.sampler, torch.utils.data.RandomSampler)  # then set_epoch() in each\n"
+        "sampler = torch.utils.data.DistributedSampler(data, shuffle=shuffle, drop_last=loader.drop_last)\n"
+        "batches = torch.utils.data.BatchSampler(sampler, share, loader.drop_last)\n"
+        "vars(loader).update(batch_sampler=batches)  # your DataLoader's other arguments stay"
     ),
     when="a machine has several GPUs",
     against="DataParallel(model), in one process",

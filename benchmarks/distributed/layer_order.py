@@ -51,8 +51,11 @@ TIP = Tip(
     title="Construct layers in the order of their use",
     do="self.layers = nn.ModuleList(layers)  # in the order in which forward() uses them",
     ways={
-        "static_graph": "model = nn.parallel.DistributedDataParallel(model, static_graph=True)",
-        "without_the_flag": "model = nn.parallel.DistributedDataParallel(model)",
+        "static_graph": (
+            "model = nn.parallel.DistributedDataParallel(model, static_graph=True)  # if each step uses the same "
+            "parameters"
+        ),
+        "without_the_flag": "model = nn.parallel.DistributedDataParallel(model)  # if each step uses all parameters",
     },
     when="DDP needs find_unused_parameters=True",
     against="layers in another order, in two processes",

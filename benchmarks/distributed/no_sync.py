@@ -32,10 +32,15 @@ TIP = Tip(
     title="Skip needless all-reduces while accumulating gradients",
     do=(
         "from contextlib import nullcontext\n"
-        "numbers = iter(range(1, len(loader) + 1))  # before an epoch's loop; the rest within it\n"
-        "with model.no_sync() if (number := next(numbers)) % 4 else nullcontext(): "
-        "(criterion(model(batch), targets) / 4).backward()\n"
-        "if number % 4 == 0: optimizer.step(); optimizer.zero_grad()  # drop an incomplete last group: zero_grad()"
+        "for number, (batch, targets) in enumerate(loader, 1):\n"
+        "    last = number % 4 == 0 or number == len(loader)\n"
+        "    with nullcontext() if last else model.no_sync():\n"
+        "        outputs = model(batch.to(device))\n"
+        "        loss = criterion(outputs, targets.to(device))\n"
+        "        (loss / 4).backward()\n"
+        "    if last:  # clip before step(); a scheduler's step() behind it\n"
+        "        optimizer.step()\n"
+        "        optimizer.zero_grad()  # here alone, and no longer at the top of the loop"
     ),
     when="you accumulate gradients of several batches under DDP",
     against="averaging after every batch, in two processes",

@@ -55,14 +55,16 @@ TIP = Tip(
     id="async-loading",
     title="Load data in worker processes",
     do=(
-        "# with your other arguments, such as shuffle; persistent_workers only if no epoch changes the data\n"
-        "loader = DataLoader(data, batch_size=batch_size, num_workers={num_workers}, persistent_workers=True)"
+        "# as num_workers={num_workers}, persistent_workers=True among your DataLoader's arguments; not "
+        "persistent if an epoch changes the data\n"
+        "vars(loader).update(num_workers={num_workers}, prefetch_factor=2, persistent_workers=True)  # an "
+        "IterableDataset must share itself out"
     ),
     ways={
         "threads": (
             "from concurrent.futures import ThreadPoolExecutor\n"
-            "# if the data set draws nothing at random: threads share one generator\n"
-            "threads = ThreadPoolExecutor(batch_size)\n"
+            "# without workers, and if the data set draws nothing at random: threads share one generator\n"
+            "threads = ThreadPoolExecutor(loader.batch_size)\n"
             "data.__getitems__ = lambda indices: list(threads.map(data.__getitem__, indices))"
         ),
     },
@@ -200,7 +202,7 @@ ON_ANY_JOB = (
         keep_workers,
         workers_started_anew,
         name="kept",
-        do="loader = DataLoader(data, num_workers=..., persistent_workers=True)  # with your other arguments",
+        do="vars(loader).update(persistent_workers=True)  # as if among your DataLoader's arguments",
         mends=True,
         mechanism=falls("worker processes started in an epoch", started_children),
         loads_elsewhere=True,

@@ -49,26 +49,37 @@ TIP = Tip(
     id="length-bucketing",
     title="Put sequences of about the same length into one batch",
     do=(
-        "lengths = [len(sequence) for sequence, _ in data]\n"
-        "shortest_first = sorted(range(len(data)), key=lengths.__getitem__)\n"
-        "batches = [shortest_first[start : start + batch_size] for start in range(0, len(data), batch_size)]\n"
-        "loader = DataLoader(data, batch_sampler=batches, collate_fn=loader.collate_fn)\n"
-        "# in training, shuffle the batches anew in each epoch; results come in the order of `batches`"
+        "lengths = [len(sequence) for sequence, _ in data]  # reads all data once, unless you have stored "
+        "their lengths\n"
+        "class ByLength(torch.utils.data.BatchSampler):  # what the loader's sampler draws, in batches of like length\n"
+        "    def __iter__(self):\n"
+        "        drawn = sorted((number for few in super().__iter__() for number in few), "
+        "key=lengths.__getitem__)\n"
+        "        batches = [drawn[start : start + self.batch_size] for start in range(0, len(drawn), "
+        "self.batch_size)]\n"
+        "        return iter([batches[number] for number in torch.randperm(len(batches))])  # results come "
+        "in this order\n"
+        "# your DataLoader's other arguments stay\n"
+        "vars(loader).update(batch_sampler=ByLength(loader.sampler, loader.batch_size, loader.drop_last))"
     ),
     ways={
         "constant_tokens": (
-            "lengths = [len(sequence) for sequence, _ in data]\n"
-            "tokens, batches = batch_size * sum(lengths) // len(lengths), [[]]\n"
-            "for number in sorted(range(len(data)), key=lengths.__getitem__):\n"
+            "lengths = [len(sequence) for sequence, _ in data]  # reads all data once, unless you have stored "
+            "their lengths\n"
+            "tokens, batches = loader.batch_size * sum(lengths) // len(lengths), [[]]\n"
+            "for number in sorted(range(len(data)), key=lengths.__getitem__):  # all of it: not under DDP, or "
+            "with a sampler of your own\n"
             "    if batches[-1] and (len(batches[-1]) + 1) * lengths[number] > tokens:\n"
             "        batches.append([])\n"
             "    batches[-1].append(number)\n"
-            "loader = DataLoader(data, batch_sampler=batches, collate_fn=loader.collate_fn)\n"
-            "# in training, shuffle the batches anew in each epoch; results come in the order of `batches`"
+            "class Shuffled(list):  # another order in each epoch; results come in this order\n"
+            "    def __iter__(self):\n"
+            "        return iter([self[number] for number in torch.randperm(len(self))])\n"
+            "vars(loader).update(batch_sampler=Shuffled(batches))  # your DataLoader's other arguments stay"
         ),
     },
     when="sequences differ in length",
-    against="batches of sequences drawn at random",
+    against="batches of sequences in the order in which they come",
     guide=("G4.4",),
     claim=Claim.FASTER,
     called="batches of like length",

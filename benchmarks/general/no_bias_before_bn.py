@@ -55,7 +55,10 @@ def biases_taken_away(step: Step) -> int:
 TIP = Tip(
     id="no-bias-before-bn",
     title="Leave out the bias of convolutions before batch normalisation",
-    do=("nn.Sequential(nn.Conv2d(channels, filters, kernel_size=3, padding=1, bias=False), nn.BatchNorm2d(filters))"),
+    do=(
+        "# with your other arguments; a checkpoint with these biases fits no more\n"
+        "nn.Sequential(nn.Conv2d(channels, filters, kernel_size=3, padding=1, bias=False), nn.BatchNorm2d(filters))"
+    ),
     guide=("A1.3", "B9"),
     claim=Claim.FASTER,
     mechanism=falls("biases that batch normalisation takes away", biases_taken_away),

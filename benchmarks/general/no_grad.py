@@ -24,7 +24,7 @@ TIP = Tip(
     id="no-grad",
     title="Disable gradient calculation for inference",
     do="with torch.no_grad(): outputs = model(batch)",
-    ways={"inference_mode": "with torch.inference_mode(): outputs = model(batch)"},
+    ways={"inference_mode": "with torch.inference_mode(): outputs = model(batch)  # no training may use what it makes"},
     when="inference still records gradients",
     against="gradients recorded",
     guide=("A1.2", "M5"),

@@ -47,13 +47,18 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="amp",
     title="Use automatic mixed precision",
-    do="with torch.autocast(device.type, dtype=torch.bfloat16): loss = criterion(model(batch), targets)",
+    do=(
+        "# backward() stays outside; `outputs` are in bfloat16\n"
+        "with torch.autocast(torch.device(device).type, dtype=torch.bfloat16): outputs = model(batch); loss "
+        "= criterion(outputs, targets)"
+    ),
     ways={
         "float16": (
-            "scaler = torch.amp.GradScaler(device.type)\n"
-            "with torch.autocast(device.type, dtype=torch.float16): "
-            "loss = criterion(model(batch), targets)\n"
+            "scaler = torch.amp.GradScaler(torch.device(device).type)  # saved and loaded with the optimizer\n"
+            "with torch.autocast(torch.device(device).type, dtype=torch.float16): outputs = model(batch); loss = "
+            "criterion(outputs, targets)\n"
             "scaler.scale(loss).backward()\n"
+            "scaler.unscale_(optimizer)  # here you clip, if you do\n"
             "scaler.step(optimizer)\n"
             "scaler.update()"
         ),

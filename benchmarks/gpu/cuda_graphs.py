@@ -50,7 +50,9 @@ TIP = Tip(
         "eager": "",
         "max_autotune": 'model.compile(mode="max-autotune")  # an output that is kept beyond the next call: clone() it',
         "by_hand": (
-            "example, _ = next(iter(loader))\nmodel = torch.cuda.make_graphed_callables(model, (example.to(device),))"
+            "example, _ = next(iter(loader))\n"
+            "# each batch must have the example's shape: drop_last=True\n"
+            "model = torch.cuda.make_graphed_callables(model, (example.to(device),))"
         ),
     },
     when="the model is compiled and its steps are short",

@@ -49,11 +49,13 @@ TIP = Tip(
     title="Make sizes multiples of 8",
     do=(
         "rows = vocabulary + -vocabulary % 64  # 50304 for 50257 tokens\n"
-        "embedding, head = nn.Embedding(rows, width), nn.Linear(width, rows, bias=False)\n"
+        "embedding, head = nn.Embedding(rows, width), nn.Linear(width, rows, bias=False)  # bias=True if "
+        "yours has one\n"
         "scores = head(states)[..., :vocabulary]"
     ),
-    against="nn.Embedding(50257, width)",
+    against="nn.Embedding(50257, width), in bfloat16",
     guide=("A3.1",),
+    when="the vocabulary is no multiple of 64, and no checkpoint must fit",
     claim=Claim.FASTER,
     mechanism=Mechanism("rows and columns that are multiplied", multiplied_sizes, padded_to_multiples_of_8),
     why_not="cuBLAS pads by itself where that pays, and one layer of many has the size.",

@@ -39,8 +39,7 @@ TIP = Tip(
     id="pin-memory",
     title="Copy to the GPU from pinned memory",
     do=(
-        "# with your other arguments, such as shuffle\n"
-        "loader = DataLoader(data, batch_size=batch_size, num_workers=loader.num_workers, pin_memory=True)\n"
+        "loader.pin_memory = True  # as pin_memory=True among your DataLoader's arguments\n"
         "batch, targets = batch.to(device, non_blocking=True), targets.to(device, non_blocking=True)"
     ),
     ways={"waiting": ""},

@@ -41,8 +41,9 @@ TIP = Tip(
     id="preallocate",
     title="Allocate for the longest input first",
     do=(
+        "# before the first step; not with batch norm, whose statistics it changes; under autocast if your loop is\n"
         "longest = max(len(sequence) for sequence, _ in data)\n"
-        "model(torch.ones(batch_size, longest, dtype=torch.long, device=device)).sum().backward()\n"
+        "model(torch.ones(loader.batch_size, longest, dtype=torch.long, device=device)).sum().backward()\n"
         "model.zero_grad()"
     ),
     ways={"expandable_segments": "PYTORCH_ALLOC_CONF=expandable_segments:True python train.py"},

@@ -47,7 +47,7 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="tensor-cores",
     title="Let tensor cores multiply matrices",
-    do='torch.backends.cuda.matmul.fp32_precision = "tf32"',
+    do='torch.backends.cuda.matmul.fp32_precision = "tf32"  # torch refuses to mix it with allow_tf32',
     against="float32 in full precision",
     guide=("A3.1",),
     claim=Claim.FASTER,

@@ -53,9 +53,8 @@ TIP = Tip(
     id="batches-as-ready",
     title="Take batches as they are ready",
     do=(
-        "# with your other arguments; the data set must say which sample is which: batches come in any order\n"
-        "loader = DataLoader(data, batch_size=batch_size, num_workers=loader.num_workers, persistent_workers=True, "
-        "in_order=False)"
+        "# as in_order=False among your DataLoader's arguments\n"
+        "loader.in_order = False  # batches come in any order: the data set must say which sample is which"
     ),
     when="batches take unlike times to load and their order does not matter, as in an evaluation",
     guide=("M21",),

@@ -43,29 +43,43 @@ def largest_result(step: Step) -> int:
     return max(int(max(event.self_cpu_memory_usage, event.self_device_memory_usage)) for event in events)
 
 
+OF_STATES = (
+    "class States(nn.Linear):  # the last layer: in training no scores, to score and to generate as before\n"
+    "    def forward(self, hidden):\n"
+    "        if not self.training: return super().forward(hidden)\n"
+    "        self.hidden = hidden; return hidden[..., :0]\n"
+    "head, of_scores = model.head, criterion; head.__class__ = States  # model.head: what your model calls it\n"
+)
+CRITERION = (
+    "def criterion(scores, words):\n"
+    "    if not head.training: return of_scores(scores, words)\n"
+    '    hidden, words = vars(head).pop("hidden").flatten(0, -2), words.flatten()\n'
+)
+SETTINGS = (
+    'settings = {name: getattr(of_scores, name) for name in ("weight", "ignore_index") if hasattr(of_scores, name)}\n'
+)
+RETURNED = (
+    "    return F.linear_cross_entropy(hidden, head.weight, words, linear_bias=head.bias, options=options, **settings)"
+)
+"""What is written for each of the ways."""
+
 TIP = Tip(
     id="chunked-loss",
     title="Compute the loss of a language model in chunks",
-    do=(
-        "model.head.forward = lambda hidden: hidden  # the model returns hidden states in place of scores\n"
-        "options = nn.LinearCrossEntropyOptions()\n"
-        "criterion = lambda hidden, words: F.linear_cross_entropy("
-        "hidden.mT.flatten(0, 1), model.head.weight, words.flatten(), options=options)"
-    ),
+    do=f"{OF_STATES}{SETTINGS}{CRITERION}    options = nn.LinearCrossEntropyOptions()  # of torch 2.15\n{RETURNED}",
     ways={
         "eighths": (
-            "model.head.forward = lambda hidden: hidden  # the model returns hidden states in place of scores\n"
-            "options = lambda tokens: nn.LinearCrossEntropyOptions(batch_chunk_size=tokens // 8)\n"
-            "criterion = lambda hidden, words: F.linear_cross_entropy("
-            "hidden.mT.flatten(0, 1), model.head.weight, words.flatten(), options=options(words.numel()))"
+            f"{OF_STATES}{SETTINGS}{CRITERION}"
+            "    options = nn.LinearCrossEntropyOptions(batch_chunk_size=max(1, len(words) // 8))  # of torch 2.15\n"
+            f"{RETURNED}"
         ),
         "by_hand": (
             "from torch.utils.checkpoint import checkpoint\n"
-            "model.head.forward = lambda hidden: hidden  # the model returns hidden states in place of scores\n"
-            "part = lambda hidden, words: "
-            'F.cross_entropy(F.linear(hidden, model.head.weight), words, reduction="sum")\n'
-            "criterion = lambda hidden, words: sum(checkpoint(part, *chunk, use_reentrant=False) for chunk in "
-            "zip(hidden.mT.flatten(0, 1).chunk(8), words.flatten().chunk(8))) / words.numel()"
+            f"{OF_STATES}"
+            'part = lambda some, of: F.cross_entropy(F.linear(some, head.weight, head.bias), of, reduction="sum")\n'
+            f"{CRITERION}"
+            "    chunks = zip(hidden.chunk(8), words.chunk(8))  # -100: your ignore_index; not with weights of labels\n"
+            "    return sum(checkpoint(part, *chunk, use_reentrant=False) for chunk in chunks) / (words != -100).sum()"
         ),
     },
     when="memory is short and the vocabulary large",
@@ -73,7 +87,10 @@ TIP = Tip(
     claim=Claim.LEANER,
     called="linear_cross_entropy",
     mechanism=falls("bytes of the largest result of an operation", largest_result),
-    note="the function's own choice of chunks may be slow; larger ones need little more memory",
+    note=(
+        "the function's own choice of chunks may be slow; larger ones need little more memory; under "
+        "autocast it multiplies in float32"
+    ),
     why_not="The scores need little memory, where the vocabulary is small or a batch has few tokens.",
 )
 
@@ -105,13 +122,24 @@ def in_checkpointed_chunks(hidden: torch.Tensor, weight: torch.Tensor, targets: 
     return torch.stack(losses).sum() / len(targets)
 
 
+class States(nn.Linear):
+    """A last layer that in training computes no scores: its `hidden` states (..., width) are for the loss."""
+
+    hidden: torch.Tensor
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        if not self.training:
+            return super().forward(hidden)
+        self.hidden = hidden
+        return hidden[..., :0]
+
+
 def with_loss(job: Job, loss: Loss) -> None:
-    """Have a GPT return hidden states (batch, width, tokens) in place of scores, and compute the loss from them."""
+    """Have a GPT compute no scores in training, and the loss from the hidden states of its last layer."""
     assert isinstance(job.model, GPT)
-    head: nn.Module = job.model.head
-    weight = job.model.head.weight
-    head.forward = lambda hidden: hidden
-    job.loss = lambda hidden, targets: loss(hidden.mT.flatten(0, 1), weight, targets.flatten())
+    head = job.model.head
+    head.__class__ = States
+    job.loss = lambda scores, targets: loss(vars(head).pop("hidden").flatten(0, -2), head.weight, targets.flatten())
 
 
 class LastLayer(Pair):

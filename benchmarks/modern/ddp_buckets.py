@@ -48,6 +48,7 @@ TIP = Tip(
     do="model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)",
     ways={
         "with_static_graph": (
+            "# static_graph: if each step uses the same parameters\n"
             "model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True)"
         ),
         "batched_copies": "model = nn.parallel.DistributedDataParallel(model, batched_grad_copy=True)  # torch 2.15",

@@ -25,7 +25,10 @@ from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, Way, cpu, fal
 TIP = Tip(
     id="fused-optimizer",
     title="Use the optimizer's fused implementation",
-    do="for group in optimizer.param_groups: group.update(fused=True, foreach=False)",
+    do=(
+        "# as fused=True where you construct the optimizer; load_state_dict() sets it back\n"
+        "for group in optimizer.param_groups: group.update(fused=True, foreach=False)"
+    ),
     ways={"foreach": "for group in optimizer.param_groups: group.update(foreach=True, fused=False)"},
     guide=("M3",),
     claim=Claim.FASTER,

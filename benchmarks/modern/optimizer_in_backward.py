@@ -1,17 +1,18 @@
 """Update each parameter as soon as its gradient is there, and let the gradient go.
 
 A training step holds all gradients at once, which together are as large as the parameters, although each is needed
-only until its parameter is updated. With an optimizer for each parameter, whose step runs in the hook that autograd
-calls once the gradient is complete, the next gradient finds the memory of the last one free.
+only until its parameter is updated. Where the optimizer's step for a parameter runs in the hook that autograd calls
+once its gradient is complete, the next gradient finds the memory of the last one free.
 
 Why people write the baseline: `loss.backward()` and `optimizer.step()` are two lines of every loop.
 
 What to expect: less memory, by nearly the size of the parameters, where they outweigh the activations; no change of
 results. There is no place left for what looks at all gradients at once, such as clipping their norm, accumulating
-gradients or a GradScaler. An optimizer for each parameter updates them one at a time, which costs time where they are
-small.
+gradients, a GradScaler, or the averaging of DistributedDataParallel, which comes after the hook. Parameters are updated
+one at a time, which costs time where they are small.
 
-After PyTorch's tutorial "How to save memory by fusing the optimizer step into the backward pass".
+After PyTorch's tutorial "How to save memory by fusing the optimizer step into the backward pass". There each parameter
+has an optimizer of its own, which no scheduler reaches, and which is neither saved nor loaded.
 """
 
 from typing import Any
@@ -25,12 +26,13 @@ from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, falls
 
 
 def gradients_at_once(step: Step) -> int:
-    """The most gradients that the step of an optimizer finds."""
+    """The most gradients that are there when a step of the optimizer begins."""
+    parameters: set[torch.Tensor] = set()
     found = [0]
 
     def look(optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        found.append(sum(parameter.grad is not None for parameter in held))
+        parameters.update(optimizer.state, *(group["params"] for group in optimizer.param_groups))
+        found.append(sum(parameter.grad is not None for parameter in parameters))
 
     watching = register_optimizer_step_pre_hook(look)
     try:
@@ -44,13 +46,19 @@ TIP = Tip(
     id="optimizer-in-backward",
     title="Update parameters in the backward pass",
     do=(
-        "# for AdamW; optimizer.step() then finds no gradient, and nor does clipping\n"
-        'settings = {name: optimizer.param_groups[0][name] for name in ("lr", "betas", "eps", "weight_decay")}\n'
-        "alone = {parameter: torch.optim.AdamW([parameter], **settings) for parameter in model.parameters()}\n"
-        "for parameter in alone: "
-        "parameter.register_post_accumulate_grad_hook(lambda p: alone[p].step() or alone[p].zero_grad())"
+        'number = {p: n for n, group in enumerate(optimizer.param_groups) for p in group["params"]}\n'
+        "def update(parameter):  # by the optimizer's own step, with its group's settings as they are then\n"
+        "    groups = optimizer.param_groups\n"
+        '    optimizer.param_groups = [{**groups[number[parameter]], "params": [parameter]}]\n'
+        "    optimizer.step()\n"
+        "    optimizer.param_groups, parameter.grad = groups, None\n"
+        "for parameter in number: parameter.register_post_accumulate_grad_hook(update)\n"
+        "# the loop's own step() finds no gradients then; schedulers, state_dict() and load_state_dict() work as before"
     ),
-    when="memory is short, and nothing needs all gradients at once",
+    when=(
+        "memory is short, training runs in one process, and nothing needs all gradients at once: no clipping, "
+        "accumulation or GradScaler"
+    ),
     guide=("M13",),
     claim=Claim.LEANER,
     mechanism=falls("gradients at once", gradients_at_once),
@@ -58,25 +66,26 @@ TIP = Tip(
 )
 
 
-def update_in_backward(model: nn.Module, optimizer: torch.optim.AdamW) -> None:
-    """Have every parameter updated as `optimizer`, whose own step finds nothing left to do, would update it."""
-    settings = {name: optimizer.param_groups[0][name] for name in ("lr", "betas", "eps", "weight_decay")}
-    alone: dict[torch.Tensor, torch.optim.AdamW] = {
-        parameter: torch.optim.AdamW([parameter], **settings) for parameter in model.parameters()
-    }
+def update_in_backward(optimizer: torch.optim.Optimizer) -> None:
+    """Have every parameter updated in the backward pass. The optimizer stays the one that holds settings and state, so
+    schedulers act on it, and it is saved and loaded as before; its step in the loop finds nothing left to do."""
+    number = {parameter: n for n, group in enumerate(optimizer.param_groups) for parameter in group["params"]}
 
     def update(parameter: torch.Tensor) -> None:
-        alone[parameter].step()
-        alone[parameter].zero_grad()
+        groups = optimizer.param_groups
+        # One parameter's step: the step of them all would look at each of them, for each of them.
+        optimizer.param_groups = [{**groups[number[parameter]], "params": [parameter]}]
+        optimizer.step()
+        optimizer.param_groups, parameter.grad = groups, None
 
-    for parameter in alone:
+    for parameter in number:
         parameter.register_post_accumulate_grad_hook(update)
 
 
 def optimizer_in_backward(job: Job) -> None:
-    """The tip, on a job that trains with AdamW."""
-    assert isinstance(job.optimizer, torch.optim.AdamW)
-    update_in_backward(job.model, job.optimizer)
+    """The tip, on any job that trains."""
+    assert job.optimizer is not None
+    update_in_backward(job.optimizer)
 
 
 class LargeLayers(Pair):
@@ -90,7 +99,7 @@ class LargeLayers(Pair):
         inputs = torch.randn(self.size["batch"], width, device=self.device)
         optimizer = torch.optim.AdamW(model.parameters(), eps=1e-5)
         if in_backward:
-            update_in_backward(model, optimizer)
+            update_in_backward(optimizer)
 
         def step() -> nn.Module:
             model(inputs).square().mean().backward()

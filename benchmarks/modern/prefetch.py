@@ -53,9 +53,8 @@ TIP = Tip(
     id="prefetch",
     title="Prefetch batches, and to the device",
     do=(
-        "# with your other arguments, such as shuffle; persistent_workers only if no epoch changes the data\n"
-        "loader = DataLoader(data, batch_size=batch_size, num_workers=loader.num_workers, persistent_workers=True, "
-        "prefetch_factor={prefetch_factor})"
+        "loader.prefetch_factor = {prefetch_factor}  # as prefetch_factor={prefetch_factor} among your "
+        "DataLoader's arguments; it needs workers"
     ),
     guide=("M4",),
     claim=Claim.FASTER,

@@ -29,6 +29,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
+from benchmarks.general.checkpointing import BLOCK_BY_BLOCK, WITHOUT_NORM
 from benchmarks.jobs.language_model import TrainGPT, gpt_blocks
 from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, as_it_is, falls, flops, variant
 
@@ -40,17 +41,11 @@ TIP = Tip(
         "from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts\n"
         "kept = [torch.ops.aten.mm.default, torch.ops.aten.addmm.default]  # results of linear layers\n"
         "contexts = partial(create_selective_checkpoint_contexts, kept)\n"
+        f"{WITHOUT_NORM}"
         "for block in model.blocks: "
         "block.forward = partial(checkpoint, block.forward, use_reentrant=False, context_fn=contexts)"
     ),
-    ways={
-        "none": "",
-        "every_second": (
-            "from functools import partial\n"
-            "for block in model.blocks[1::2]: "
-            "block.forward = partial(torch.utils.checkpoint.checkpoint, block.forward, use_reentrant=False)"
-        ),
-    },
+    ways={"none": "", "every_second": BLOCK_BY_BLOCK.replace("in model.blocks", "in model.blocks[1::2]")},
     when="memory is short",
     against="every block checkpointed wholly",
     guide=("M8",),

@@ -25,10 +25,10 @@ TIP = Tip(
     title="Transform images as uint8 tensors (transforms v2)",
     do=(
         "from torchvision.transforms import v2\n"
-        "augmented = [v2.RandomResizedCrop(size), v2.RandomHorizontalFlip()]\n"
-        "change = augmented if model.training else [v2.Resize((size, size))]  # put your own here\n"
-        "floats = [v2.ToDtype(torch.float32, scale=True), v2.Normalize(mean, std)]\n"
-        "data.transform = v2.Compose([v2.PILToTensor(), *change, *floats])"
+        "floats = [v2.ToDtype(torch.float32, scale=True), v2.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))]\n"
+        "augmented = v2.Compose([v2.PILToTensor(), v2.RandomResizedCrop(224), v2.RandomHorizontalFlip(), *floats])\n"
+        "plain = v2.Compose([v2.PILToTensor(), v2.Resize((224, 224)), *floats])  # put your own changes in both\n"
+        "data.transform = augmented  # and `plain` for the data that you score on"
     ),
     when="images are transformed as Pillow images",
     against="the same transforms on Pillow images",

@@ -30,8 +30,10 @@ TIP = Tip(
     id="batch-size",
     title="Use large batches",
     do=(
-        "loader = DataLoader(data, batch_size={batch}, shuffle=True, drop_last=True)\n"
-        'for group in optimizer.param_groups: group["lr"] = rate  # tuned anew for this batch size'
+        "# as batch_size={batch} among your DataLoader's arguments; not with a batch_sampler of your own\n"
+        "batches = torch.utils.data.BatchSampler(loader.sampler, {batch}, loader.drop_last)\n"
+        "vars(loader).update(batch_sampler=batches, batch_size={batch})\n"
+        "# then tune the learning rate anew, where you construct the optimizer"
     ),
     when="you train in batches as small as 16",
     against="batches of 16, with a rate tuned likewise",

@@ -22,15 +22,19 @@ TIP = Tip(
     id="grad-accumulation",
     title="Accumulate gradients of small batches",
     do=(
-        "# between zero_grad() and step(); if the loss is a mean over tokens, weight it by a part's share of tokens\n"
-        "for part, wanted in zip(batch.chunk(4), targets.chunk(4)): "
-        "(criterion(model(part), wanted) * len(part) / len(batch)).backward()"
+        "# between zero_grad() and step(), each part weighted by its share of targets; -100: the criterion's "
+        "ignore_index\n"
+        "loss = 0\n"
+        "for part, wanted in zip(batch.chunk(4), targets.chunk(4)):\n"
+        "    share = criterion(model(part), wanted) * (wanted != -100).sum() / (targets != -100).sum()\n"
+        "    share.backward()\n"
+        "    loss += share.detach()"
     ),
     when="memory is short",
     guide=("B7",),
     claim=Claim.LEANER,
     mechanism=rises("forward passes to an optimizer step", forward_passes),
-    note="the claim is memory; the time of a step stays or rises",
+    note="the claim is memory; the time of a step stays or rises; batch norm takes its statistics of the parts",
     no_micro="it is a way to write the loop around a model: no single operation does it",
 )
 

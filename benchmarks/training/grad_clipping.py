@@ -60,6 +60,7 @@ TIP = Tip(
     title="Clip gradients",
     do=(
         "loss.backward()\n"
+        "# with a GradScaler: scaler.unscale_(optimizer) first\n"
         "torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=0.25)  # for this model: try others\n"
         "optimizer.step()"
     ),

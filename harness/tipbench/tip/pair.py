@@ -80,10 +80,9 @@ for batch, targets in loader:
 """The training that `Tip.do` is about; inference ends with the outputs.
 
 Lines of `do` stand before it, up to the first that is about a batch: that uses `batch`, `targets`, `outputs` or `loss`,
-or calls a method of the optimizer. From there on they take the place of the lines that make the same calls, and stand
+or calls a method of the optimizer, and defines no function or class. From there on they take the place of the lines that make the same calls, and stand
 at the end where no line does. A `for` over the `loader` takes the place of the whole. Names besides: `data`, which the
-loader loads; its `batch_size`; the learning `rate`; how many `epochs`; `model.blocks`, the blocks that a model repeats.
-`torch`, `nn`, `F` and `DataLoader` are imported. Code of a model or a dataset has names of its own.
+loader loads; how many `epochs`; `model.blocks`, the blocks that a model repeats; `model.head`, its last layer. `torch`, `nn`, `F` and `DataLoader` are imported. Code of a model or a dataset has names of its own.
 """
 
 
