@@ -72,7 +72,7 @@ TIP = Tip(
         "with torch.no_grad(): model(example), model(example)  # the first two calls fuse"
     ),
     ways={
-        "dtype": (
+        "dtype=bfloat16": (
             "from torch.fx.experimental import optimization\n"
             "torch.jit.enable_onednn_fusion(True)\n"
             "torch._C._jit_set_autocast_mode(False)  # casts are traced: fused under autocast it would be fused anew\n"
