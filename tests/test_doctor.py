@@ -1,9 +1,12 @@
 """What doctor reports and what it advises, on described machines; torch is imported only once, for real."""
 
+import getpass
 import io
 import os
+import pwd
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +15,7 @@ import psutil
 import pytest
 
 from tests.made_up import MACHINE
+from tipbench.cli import main
 from tipbench.machine import activity, describe, doctor, gpu, native
 from tipbench.tip.reason import Reason
 
@@ -293,3 +297,22 @@ def test_the_whole_report_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> No
     assert describe.version("torch") in text
     assert text.splitlines()[-1].startswith("Ready")
     assert "Traceback" not in text
+
+
+def test_a_user_without_home_and_without_an_entry_in_passwd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("HOME", "USER", "LOGNAME", "LNAME", "USERNAME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, "put back after the test")
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert main(["doctor"]) in (0, 1)
+    (home,) = tmp_path.glob("tipbench-home.*")
+    assert (os.environ["HOME"], home.stat().st_mode & 0o777) == (str(home), 0o700)
+    assert getpass.getuser() == str(os.geteuid())
+    monkeypatch.delenv("HOME")
+    shutil.rmtree(home)
+    home.touch()
+    assert main(["doctor"]) == 2
+    assert "set HOME to one" in capsys.readouterr().err

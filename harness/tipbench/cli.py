@@ -61,7 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _exit_code(options: argparse.Namespace) -> int:
+    from tipbench.machine.home import require_home
+
     try:
+        require_home()
         return int(options.command(options))
     except KeyboardInterrupt:
         print("tipbench: interrupted", file=sys.stderr)

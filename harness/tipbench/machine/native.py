@@ -18,6 +18,7 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
+from tipbench.machine.home import require_home
 from tipbench.tip.reason import Reason
 from tipbench.tip.wording import plain
 
@@ -286,6 +287,7 @@ def _last_line(text: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """`fetch` fetches what is missing; anything else only says what is there. Always 0: all are optional."""
+    require_home()
     if arguments == ["fetch"]:
         fetch()
     else:
