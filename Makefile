@@ -93,6 +93,6 @@ evidence: setup ## render all that is committed under reports/ anew, by this sui
 report: setup ## render the newest run into reports/
 	@$(BIN)/tipbench report --format md --format html --out reports
 
-clean: ## remove .venv, .engines and caches; results and reports stay
-	rm -rf $(VENV) .engines *.egg-info build .import_linter_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+clean: ## remove .venv and caches; results and reports stay
+	rm -rf $(VENV) *.egg-info build .import_linter_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find benchmarks harness tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -111,7 +111,7 @@ def _without_slurm(folder: Path, wanted: Wanted, versions: Versions) -> int:
         file.write_text(plans.written(Plan(FORMAT, uuid.uuid4().hex[:8], "", wanted.measure, versions, {"a": kind})))
     hours = len(wanted.nodes) * wanted.measure.budget_minutes / 60
     _say(f"{plural(len(wanted.nodes), 'node')}: {hours:.3g} node-hours")
-    _say(f"the plan is {file}; now start `tipbench fleet node {folder}` on each machine, as by a recipe")
+    _say(f"the plan is {file}; now start `tipbench fleet node {folder}` on each machine")
     return 0
 
 
@@ -276,7 +276,7 @@ def status(folder: Path) -> int:
     if lacking:
         way = f"`tipbench fleet run {folder}` submits what is not in flight"
         if not wanted.partition:
-            way = f"start `tipbench fleet node {folder}` on them, as by the recipe that you took"
+            way = f"start `tipbench fleet node {folder}` on them"
         _say(f"{plural(lacking, 'node')} missing: {way}")
     else:
         _say(f"all is done: `tipbench compare {folder}`")
