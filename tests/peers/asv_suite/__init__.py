@@ -1,1 +1,0 @@
-"""The benchmark folder that asv is pointed to."""
