@@ -234,6 +234,20 @@ def test_a_busy_machine_is_one_sentence_and_exit_code_2(folder: Folder) -> None:
         assert "2 skipped" in out, "benchmarks can be disabled"
 
 
+def test_nothing_is_measured_in_several_processes_at_once(folder: Folder, tmp_path: Path) -> None:
+    done = folder.run("-n", "2", "pairs.py")
+    assert (done.returncode, done.stderr.count("pairs are measured one at a time")) == (4, 1), done.stdout
+    # Below what is named, pytest-xdist reads a conftest.py in its workers alone.
+    (tmp_path / "a/b").mkdir(parents=True)
+    for name in ("pairs.py", "conftest.py"):
+        (tmp_path / name).rename(tmp_path / "a/b" / name)
+    (tmp_path / "test_mine.py").write_text(TEST)
+    done = folder.run("-n", "2", ".", "-rN")
+    assert done.returncode == 1, done.stdout
+    assert "9 failed, 1 passed" in done.stdout
+    assert done.stdout.count("pairs are measured one at a time") == 9
+
+
 def test_a_file_that_cannot_be_imported_is_an_error_of_collection(tmp_path: Path) -> None:
     folder = Folder(tmp_path, "", ADDING + "\nclass Half(\n")
     code, out = folder.pytest()

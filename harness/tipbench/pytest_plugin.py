@@ -23,6 +23,7 @@ from tipbench.engine.profiles import PROFILES, Profile
 from tipbench.engine.run import verdict
 from tipbench.engine.runner import Plan, measure
 from tipbench.machine.controls import controls
+from tipbench.machine.home import require_home
 from tipbench.records.record import PairInfo, Record
 from tipbench.suite.discover import Discovery, discover
 from tipbench.suite.files import BENCHMARKS, holds_a_tip, text
@@ -34,6 +35,7 @@ from tipbench.verdict.verdict import judge, judge_suite
 __all__ = [
     "pytest_addoption",
     "pytest_collect_file",
+    "pytest_configure",
     "pytest_runtestloop",
     "pytest_terminal_summary",
     "pytest_unconfigure",
@@ -43,6 +45,8 @@ RECORDS = pytest.StashKey[dict[str, Record]]()
 """By name, the pairs that were measured."""
 
 LOCK = pytest.StashKey[ExitStack]()
+
+AT_ONCE = "pairs are measured one at a time: run them without pytest-xdist, by `-n 0`, and other tests apart from them"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,6 +59,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--tipbench-device", choices=["auto", "cpu", "cuda"], default="auto", help="as `tipbench run --device`"
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse pytest-xdist. Where this folder's conftest.py is read in its workers alone, each pair says so."""
+    if config.getoption("dist", "no") != "no" and _measures(config):
+        raise pytest.UsageError(AT_ONCE)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -70,6 +80,7 @@ class PairFile(pytest.File):
     def collect(self) -> Iterator[pytest.Collector]:
         if not self.config.pluginmanager.hasplugin("benchmark"):
             raise self.CollectError("pairs need pytest-benchmark: pip install 'tipbench[pytest]'")
+        require_home()
         discovery = _discovered(_folder(self.path), _device(self.config))
         root = _folder(self.path).parent
         for broken in discovery.broken:
@@ -128,6 +139,8 @@ def _test(info: PairInfo, variant: str, file: Path, replayed: Replay, config: py
     """The test function of one item."""
 
     def test(benchmark: Any) -> None:
+        if _is_worker(config) and _measures(config):
+            pytest.fail(AT_ONCE, pytrace=False)
         if benchmark.disabled:
             pytest.skip("benchmarks are disabled, and this item is nothing else")
         record = _measured(config, info, file)
@@ -160,6 +173,15 @@ def _extra_info(record: Record, variant: str) -> dict[str, Any]:
         if judged.variant == variant:
             return {name: getattr(judged, name) for name in ("verdict", "speedup", "low", "high", "launches")}
     return {}
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    """Of pytest-xdist."""
+    return hasattr(config, "workerinput")
+
+
+def _measures(config: pytest.Config) -> bool:
+    return not (config.option.collectonly or config.getoption("benchmark_disable", False))
 
 
 def _device(config: pytest.Config) -> str:
@@ -198,7 +220,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     """Hold the machine's lock while there are pairs to measure; where another run holds it, leave with exit code 2."""
     config = session.config
     pairs = any(isinstance(item.parent, TipCollector) for item in session.items)
-    if LOCK in config.stash or not pairs or config.option.collectonly or config.getoption("benchmark_disable"):
+    if LOCK in config.stash or not pairs or not _measures(config) or _is_worker(config):
         return
     config.stash[LOCK] = ExitStack()
     try:
