@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
+import math
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NotRequired, TextIO, TypedDict
 
 import msgspec
-import psutil
 
-from tipbench.machine import activity, describe, gpu, native
+from tipbench.machine import activity, describe, native
 from tipbench.machine.describe import GIB
 from tipbench.machine.gpu import COMPUTE_MODES
 from tipbench.machine.proc import DENIED, ROOT, UNAVAILABLE
@@ -34,7 +33,6 @@ try:
     facts["built_for"] = "CUDA " + torch.version.cuda if torch.version.cuda else "ROCm" if torch.version.hip else ""
     # The driver alone counts cards that this torch cannot use: a driver too old for it, for one.
     facts["gpus"] = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    facts["accelerator"] = torch.accelerator.current_accelerator().type if torch.accelerator.is_available() else ""
     try:
         import torchvision
     except Exception as error:
@@ -53,7 +51,6 @@ class TorchFacts(TypedDict):
     threads: int
     built_for: str
     gpus: int
-    accelerator: str
     torchvision_error: NotRequired[str]
 
 
@@ -85,7 +82,7 @@ def report(stream: TextIO | None = None) -> int:
     described, torch_facts = describe.describe(), ask_torch()
     # Last: importing torch, above, is work of our own, which has ended by now.
     _, busy = activity.occupying()
-    missed = [*missing(described, torch_facts), *order_of_gpus(gpu.gpus({}))]
+    missed = missing(described, torch_facts)
     for line in lines(described, torch_facts, missed, disturbances(described, activity.state(), busy)):
         print(line, file=stream or sys.stdout)
     return int(any(finding.blocks for finding in missed))
@@ -132,8 +129,7 @@ def verdict(missed: list[Finding], disturbing: list[Finding]) -> str:
 def ask_torch(python: str = sys.executable, timeout_s: float = 180) -> dict[str, Any]:
     """What torch says of itself, in a child process.
 
-    Keys: torch (version), threads, built_for ("CUDA 13.0", "ROCm", or "" for a CPU build), gpus (how many it can use),
-    accelerator ("cuda", which ROCm is as well, "xpu" ..., or "");
+    Keys: torch (version), threads, built_for ("CUDA 13.0", "ROCm", or "" for a CPU build), gpus (how many it can use);
     torchvision_error and torch_error, each only where the import fails.
     """
     try:
@@ -158,20 +154,17 @@ def missing(described: Mapping[str, Any], torch_facts: Mapping[str, Any], root: 
         *_python(sys.version_info[:2]),
         *_torch(torch_facts),
         *_gpu(torch_facts, described["gpus"]),
-        *_settings_of_gpus(described["gpus"]),
+        *_compute_mode(described["gpus"]),
         *_native(described),
-        *_readings(root),
         *_shared_memory(root),
     ]
 
 
 def _python(running: tuple[int, ...]) -> list[Finding]:
-    version = ".".join(map(str, running))
-    if running < OLDEST_PYTHON:
-        return [Finding("Python", f"this is {version}; 3.11 to 3.13 are supported", "install Python 3.13", blocks=True)]
-    if running > NEWEST_PYTHON:
-        return [Finding("Python", f"this is {version}; only 3.11 to 3.13 were tried", "use Python 3.13")]
-    return []
+    if OLDEST_PYTHON <= running <= NEWEST_PYTHON:
+        return []
+    text = f"this is {'.'.join(map(str, running))}; 3.11 to 3.13 are supported"
+    return [Finding("Python", text, "install Python 3.13", blocks=running < OLDEST_PYTHON)]
 
 
 def _torch(facts: Mapping[str, Any]) -> list[Finding]:
@@ -180,11 +173,12 @@ def _torch(facts: Mapping[str, Any]) -> list[Finding]:
         return [Finding("torch", why, "run `make setup`, or `pip install torch`", blocks=True)]
     findings = []
     version = facts["torch"]
-    number, install = re.match(r"(\d+)\.(\d+)", version), "run `make setup`, which installs 2.15"
-    if number and (int(number[1]), int(number[2])) < OLDEST_TORCH:
-        findings.append(Finding("torch", f"this is {version}; 2.11 to 2.15 are supported", install, blocks=True))
-    elif not number or (int(number[1]), int(number[2])) > NEWEST_TORCH:
-        findings.append(Finding("torch", f"this is {version}; only 2.11 to 2.15 were tried", install))
+    number = re.match(r"(\d+)\.(\d+)", version)
+    numbers = (int(number[1]), int(number[2])) if number else (math.inf,)
+    if not OLDEST_TORCH <= numbers <= NEWEST_TORCH:
+        text = f"this is {version}; 2.11 to 2.15 are supported"
+        remedy = "run `make setup`, which installs 2.15"
+        findings.append(Finding("torch", text, remedy, blocks=numbers < OLDEST_TORCH))
     if "torchvision_error" in facts:
         why = f"cannot be imported: {_first_line(facts['torchvision_error'])}"
         findings.append(Finding("torchvision", why, f"install the torchvision that fits torch {version}"))
@@ -198,51 +192,16 @@ def _gpu(facts: Mapping[str, Any], gpus: object) -> list[Finding]:
         why = "this torch is a CPU build" if not facts["built_for"] else f"torch for {facts['built_for']} cannot use it"
         text = f"{gpus[0]['name']} is here, but {why}"
         return [Finding("GPU", text, f"install a torch built for this driver ({gpus[0]['driver']})")]
-    if facts["accelerator"]:
-        text = f"torch can use {facts['accelerator']} here, but no pair is written for it"
-        return [Finding("GPU", text, "none: pairs run on the CPU, and on GPUs of NVIDIA and AMD (ROCm)")]
-    if gpus == [] and "CUDA_VISIBLE_DEVICES" in os.environ:
-        text = f"CUDA_VISIBLE_DEVICES={os.environ['CUDA_VISIBLE_DEVICES']!r} hides every card from CUDA"
-        return [Finding("GPU", text, "unset it, or give it the numbers that `nvidia-smi -L` lists")]
     return [Finding("GPU", "none found", "run on a machine with a GPU; all else is measured without")]
 
 
-def _settings_of_gpus(gpus: object) -> list[Finding]:
-    """Settings of cards under which some of the suite cannot run, or cannot be read."""
+def _compute_mode(gpus: object) -> list[Finding]:
     cards = gpus if isinstance(gpus, list) else []
-    findings = []
-    for mode in sorted({card.get("compute_mode") for card in cards} & set(COMPUTE_MODES.values()) - {"default"}):
-        numbers = _numbers(card for card in cards if card.get("compute_mode") == mode)
-        allowed = "no process" if mode == "prohibited" else "one process at a time, but workers share a card"
-        text = f"GPU {numbers}: compute mode {mode}, which allows {allowed}: pairs will fail"
-        findings.append(Finding("compute mode", text, f"as root: nvidia-smi -i {numbers} -c DEFAULT"))
-    numbers = _numbers(card for card in cards if card.get("mig") is True)
-    if numbers:
-        text = (
-            f"GPU {numbers}: split into instances; clocks, power and energy cannot be read for one instance, "
-            "and NCCL cannot use two of one card"
-        )
-        remedy = f"as root: nvidia-smi -i {numbers} -mig 0, which gives the whole card; or accept missing readings"
-        findings.append(Finding("MIG", text, remedy))
-    return findings
-
-
-def _numbers(cards: Iterable[Mapping[str, Any]]) -> str:
-    """As nvidia-smi takes them: "0,1"."""
-    return ",".join(str(card["index"]) for card in cards)
-
-
-def order_of_gpus(every: object, env: Mapping[str, str] = os.environ) -> list[Finding]:
-    """Whether CUDA may number the cards in another order than the driver. every: `gpu.gpus({})`.
-
-    By itself CUDA puts the fastest card first, and the driver goes by the PCI bus; UUIDs mean the same to both.
-    """
-    names = {card["name"] for card in every} if isinstance(every, list) else set()
-    by_uuid = env.get("CUDA_VISIBLE_DEVICES", "").startswith(("GPU-", "MIG-"))
-    if len(names) < 2 or by_uuid or env.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID":
+    modes = {card.get("compute_mode") for card in cards} & set(COMPUTE_MODES.values()) - {"default"}
+    if not modes:
         return []
-    text = f"cards differ ({_joined(sorted(names))}), and indices may mean others to CUDA than to the driver"
-    return [Finding("order of GPUs", text, "export CUDA_DEVICE_ORDER=PCI_BUS_ID")]
+    text = f"{_joined(sorted(modes))}: the workers of a run share a card, so pairs will fail"
+    return [Finding("compute mode", text, "as root: nvidia-smi -c DEFAULT")]
 
 
 def _native(described: Mapping[str, Any]) -> list[Finding]:
@@ -254,22 +213,6 @@ def _native(described: Mapping[str, Any]) -> list[Finding]:
         if reason := native.missing(name):
             topic = name if name == "numactl" else f"lib{name}"
             findings.append(Finding(topic, reason.text, reason.remedy))
-    return findings
-
-
-def _readings(root: Path) -> list[Finding]:
-    """Files the memory pass reads or writes; sandboxes and old kernels withhold them."""
-    findings = []
-    for file, mode, what in (
-        ("clear_refs", "w", "resident peaks are left out"),
-        ("smaps_rollup", "r", "the memory of process trees is left out"),
-    ):
-        path = root / "proc/self" / file
-        try:
-            path.open(mode).close()
-        except OSError as error:
-            text = f"{path}: {(error.strerror or str(error)).lower()}; {what}"
-            findings.append(Finding(f"/proc/self/{file}", text, "run outside the sandbox that withholds it"))
     return findings
 
 
@@ -311,10 +254,6 @@ def disturbances(described: Mapping[str, Any], state: Mapping[str, Any], busy: l
     if isinstance(quota, (int, float)) and quota < usable:
         text = f"the cgroup grants the time of {quota:g} cores, but {usable} threads will run: they get stopped"
         findings.append(Finding("CPU quota", text, "give whole cores instead (docker: --cpuset-cpus, not --cpus)"))
-    periods = state["throttled_periods"]
-    if isinstance(periods, int) and periods > 0:
-        text = f"stopped in {periods} periods, {state['throttled_s']:.1f} s in all, since the cgroup began"
-        findings.append(Finding("throttling", text, "raise the CPU quota, or give whole cores"))
     steal = state["steal_percent"]
     if isinstance(steal, float) and steal >= 1:
         text = f"the hypervisor took {steal:.0f} % of the processor time"
@@ -322,14 +261,7 @@ def disturbances(described: Mapping[str, Any], state: Mapping[str, Any], busy: l
     if state["free_bytes"] < 2 * GIB:
         text = f"{state['free_bytes'] / GIB:.1f} GiB left; the larger jobs need about 2"
         findings.append(Finding("memory", text, "end what else is running"))
-    if _on_battery():
-        findings.append(Finding("battery", "no mains power: the clock is held down", "plug it in"))
     return findings
-
-
-def _on_battery() -> bool:
-    sensor = getattr(psutil, "sensors_battery", lambda: None)()
-    return sensor is not None and sensor.power_plugged is False
 
 
 def _rows(described: Mapping[str, Any], facts: Mapping[str, Any]) -> list[tuple[str, str]]:
