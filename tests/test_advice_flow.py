@@ -94,8 +94,9 @@ def on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callabl
         monkeypatch.setattr(parts, "run", made)
         monkeypatch.setattr(parts, "resuming", made)
         monkeypatch.setattr(parts, "time", made)
-        monkeypatch.setattr(parts, "time_with", lambda target, ways: {})
-        monkeypatch.setattr(command, "surveyed", lambda target: survey)
+        monkeypatch.setattr(parts, "time_with", lambda *_: {})
+        monkeypatch.setattr(command, "surveyed", lambda *_: survey)
+        monkeypatch.setattr(command, "time", made)
         monkeypatch.setattr(command, "occupied", lambda: "")
         monkeypatch.setattr(command, "check_settings", lambda survey: None)
 
@@ -151,7 +152,7 @@ def test_one_lock_is_held_from_the_survey_to_the_last_part(
     advise = on(machine)
     measured = machine.measured
 
-    def surveyed(target: str) -> Survey:
+    def surveyed(target: str, until: float) -> Survey:
         refused()
         return SURVEY
 
@@ -191,6 +192,24 @@ def test_where_nothing_pays_all_the_time_is_for_the_tips_alone(on: Callable[...,
     assert advice["conclusion"].startswith(
         "Nothing worth changing: no tip that leaves the results as they are brings more"
     )
+
+
+@pytest.mark.parametrize("survey_s", [10.0, 50.0, 74.9])
+def test_an_advice_ends_within_its_budget_however_long_the_survey_took(
+    on: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, survey_s: float
+) -> None:
+    machine = Machine(summed(a=0.3), short=["alone"])
+    advise = on(machine)
+
+    def surveyed(target: str, until: float) -> Survey:
+        assert until == 75.0
+        machine.now += survey_s
+        return SURVEY
+
+    monkeypatch.setattr(command, "surveyed", surveyed)
+    advice = advise(budget_s=75.0)
+    assert machine.now <= 75.01
+    assert members(advice) == (["a"] if survey_s == 10.0 else [])
 
 
 def test_where_too_few_launches_say_what_pays_that_is_said(on: Callable[..., Any]) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tipbench.advise.page import slow
+from tipbench.advise.page import lost_cores, slow
 from tipbench.advise.surveyed import NoJob, absolute, in_its_environment, surveyed
+from tipbench.tip.needs import available_cores
 
 CASES = Path(__file__).parent / "cases"
 
@@ -114,6 +115,18 @@ def test_what_a_file_sets_after_it_has_imported_torch_is_said_to_come_too_late(t
     assert slow(survey)[0].startswith(
         "late.py sets OMP_NUM_THREADS=1, MKL_NUM_THREADS=1 after it has imported torch, which read its settings then"
     )
+
+
+def test_cores_that_a_file_takes_from_its_job_are_named_first(tmp_path: Path) -> None:
+    if (before := available_cores()) == 1:
+        pytest.skip("one core cannot be lost")
+    text = "import os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+    (tmp_path / "bound.py").write_text(text + (CASES / "21_three_in_a_batch.py").read_text())
+    survey = surveyed(absolute(f"{tmp_path / 'bound.py'}:job_nested"))
+    (sentence,) = lost_cores(survey)
+    assert sentence.startswith(f"bound.py leaves the job 1 of the {before} cores that it was started with: before all")
+    assert "which all workers would share" in survey.by_name["async-loading"].why_not
+    assert lost_cores(surveyed(absolute(f"{CASES / '21_three_in_a_batch.py'}:job_nested"))) == []
 
 
 def test_workers_that_are_started_anew_for_each_short_epoch_are_seen() -> None:

@@ -95,9 +95,10 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch, machine: Watched) -> None:
     monkeypatch.setattr(os, "system", start)
     monkeypatch.setattr(surveyed, "_answer", answer)
     monkeypatch.setattr(surveyed, "early_variables", lambda target: {})  # of the job that is typed
-    monkeypatch.setattr(command, "surveyed", lambda target: A_JOB)
+    monkeypatch.setattr(command, "surveyed", lambda *_: A_JOB)
     monkeypatch.setattr(command, "occupied", lambda: "")
-    monkeypatch.setattr(parts, "time_with", lambda target, ways: {})
+    monkeypatch.setattr(parts, "time_with", lambda *_: {})
+    monkeypatch.setattr(command, "time", machine)
     for name in ("run", "resuming", "time"):
         monkeypatch.setattr(parts, name, machine)
 
@@ -121,6 +122,18 @@ def resumed(advice: Path, *words: str) -> int:
 
 
 # ---- what is executed ----
+
+
+def test_a_part_that_cannot_be_written_is_one_sentence(
+    advice: Path, job: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = advice / "alone" / "pairs"
+    shutil.rmtree(pairs)
+    pairs.touch()
+    assert resumed(advice, job) == 2
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert message.startswith(f"tipbench: {pairs} cannot be written: not a directory; ")
+    assert message.endswith("begin a new advice with --out")
 
 
 @pytest.mark.parametrize(
@@ -151,7 +164,7 @@ def test_an_advice_goes_on_only_with_the_job_and_options_that_are_typed_again(
 def test_the_words_and_the_folder_of_a_command_are_typed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "surveyed", lambda target: replace(A_JOB, name="train.py", kind="command"))
+    monkeypatch.setattr(command, "surveyed", lambda *_: replace(A_JOB, name="train.py", kind="command"))
     typed = ["--seed", "3", "--", sys.executable, "train.py", "--token", "hidden-one"]
     assert main(["advise", "--out", str(tmp_path / "advice"), *typed]) == 0
     (folder,) = (tmp_path / "advice").iterdir()
@@ -303,7 +316,7 @@ def test_what_a_job_prints_and_is_called_reaches_the_terminal_as_harmless_text(
 ) -> None:
     ways = [replace(way, do="do\x1b[2J()", title="\u202etitle") for way in WAYS]
     evil: Survey = replace(A_JOB, name="\x1b]0;x\x07train.py:job", ways=ways)
-    monkeypatch.setattr(command, "surveyed", lambda target: evil)
+    monkeypatch.setattr(command, "surveyed", lambda *_: evil)
     assert main(["advise", job, "--out", str(tmp_path / "advice")]) == 0
     printed = capsys.readouterr()
     assert not set(printed.out + printed.err) & set("\x1b\x07\u202e")

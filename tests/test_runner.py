@@ -1205,6 +1205,19 @@ def test_a_pair_that_has_changed_since_it_was_interrupted_begins_anew(machine: F
 
 
 @pytest.mark.usefixtures("clock")
+def test_a_check_that_is_not_over_when_the_time_is_up_is_ended_and_its_pair_left_open(machine: FakeMachine) -> None:
+    def before(worker: FakeWorker, command: str, arguments: dict[str, Any]) -> None:
+        if worker.pair == "Second":
+            machine.now = 100.0
+            worker.hang()
+
+    machine.before = before
+    learnt = list(machine.run(PAIRS[:2], replace(PLAN, at_once=2, budget_s=50.0)))
+    assert "Second" not in {record.info.pair for record in learnt}
+    assert all(worker.ended for worker in machine.workers)
+
+
+@pytest.mark.usefixtures("clock")
 @pytest.mark.parametrize("budget_s", [0.5, 9.0, 15.0, 22.0, 33.0, 50.0])
 def test_nothing_is_begun_once_the_time_is_up(machine: FakeMachine, budget_s: float) -> None:
     started = []

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tipbench.advise.surveyed import NoJob, surveyed
+from tipbench.advise.page import slow
+from tipbench.advise.surveyed import NoJob, in_its_environment, surveyed, write_command
 
 
 @pytest.fixture
@@ -48,6 +50,43 @@ def writes():
             os.truncate(file.fileno(), 2**40)
     return step
 """
+
+
+KEEPS = """
+import functools, time
+import torch
+
+class Kept(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, number):
+        return load(number)
+
+@functools.cache
+def load(number):
+    time.sleep(0.02)
+    return torch.ones(4)
+
+def job():
+    return torch.nn.Linear(4, 1), torch.utils.data.DataLoader(Kept(), batch_size=4)
+"""
+
+
+def test_what_a_data_set_keeps_is_no_reason_for_workers(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(KEEPS)
+    survey = surveyed(f"{tmp_path / 'job.py'}:job")
+    assert survey.unlike
+    assert survey.by_name["async-loading"].why_not.endswith("it can save time in the first epoch alone")
+    assert "a first epoch is unlike all later ones" in slow(survey)[-1]
+
+
+def test_a_command_that_goes_on_from_its_own_checkpoint_is_reported(tmp_path: Path) -> None:
+    text = f"from pathlib import Path; import time\nmade = Path({str(tmp_path / 'checkpoint')!r})\n"
+    (tmp_path / "train.py").write_text(f"{text}time.sleep(0.1 if made.exists() else 3); made.touch()\n")
+    with in_its_environment("", [sys.executable, str(tmp_path / "train.py")]):
+        survey = surveyed(f"{write_command(tmp_path)}:job")
+    assert "If a run goes on from what an earlier one has left, as from a checkpoint" in slow(survey)[-1]
 
 
 @pytest.mark.parametrize(

@@ -201,7 +201,7 @@ def look(
         assert isinstance(job, Job)
         return job
 
-    return compared(build, follow, draws, longest_s)
+    return compared(build, follow, draws, time.perf_counter() + longest_s)
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,12 @@ An advice is a folder: `job.json`, the parts that are measured (`tipbench.advise
 from __future__ import annotations
 
 import json
+import math
 import os
 import shlex
 import shutil
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
@@ -69,6 +71,11 @@ class Options:
     busy: bool = False
 
     @property
+    def until(self) -> float:
+        """When the budget is spent that begins now, as `time.monotonic` has it."""
+        return time.monotonic() + self.budget_s if self.budget_s else math.inf
+
+    @property
     def subject(self) -> Subject:
         """Raises NoJob where the job names no function of a file, and is no command."""
         if is_command(self.job):
@@ -83,12 +90,12 @@ def begin(options: Options) -> int:
 
     One lock is held from the survey to the last part: another run between two parts would spoil what it ran beside.
     """
-    subject = options.subject
+    subject, until = options.subject, options.until
     with only_run(), in_its_environment(subject.job, options.job if subject.is_command else ()):
-        return _begin(options, subject)
+        return _begin(options, subject, until)
 
 
-def _begin(options: Options, subject: Subject) -> int:
+def _begin(options: Options, subject: Subject, until: float) -> int:
     out = Path(os.path.realpath(options.out))
     if not options.busy and (busy := occupied()):
         # Another user names the programs.
@@ -98,24 +105,24 @@ def _begin(options: Options, subject: Subject) -> int:
             raise NoJob("a command shows no model that --check could score: name a function that builds the job")
         folder = new_folder(out, Path(subject.job).stem)
         try:
-            survey = surveyed(_target(folder, subject))
+            survey = surveyed(_target(folder, subject), until)
         except BaseException:  # no job, or an interruption
             shutil.rmtree(folder)
             raise
     else:
         target = subject.job
-        survey = surveyed(target)
+        survey = surveyed(target, until)
         file, _, name = target.rpartition(":")
         if subject.check:  # a fault of it is reported before anything is measured
             if not is_known(survey):
                 raise NoJob(f"{survey.name} is a step of which no model is known: --check has nothing to score")
             scored(target, subject.check, steps=0, seeds=1)
         folder = new_folder(out, f"{Path(file).stem}-{name}")
-    print(lines_of("\n".join([page.headline(survey), *page.slow(survey)])), file=sys.stderr)
+    print(lines_of("\n".join([page.headline(survey), *page.lost_cores(survey), *page.slow(survey)])), file=sys.stderr)
     job = StoredJob(subject, survey)
     write_file(folder / JOB_FILE, json.dumps(asdict(job), indent=1).encode())
     print(f"{plural(len(sides_alone(survey)), 'tip')} to try, into {folder}", file=sys.stderr)
-    return _continue(folder, job, options.budget_s)
+    return _continue(folder, job, until)
 
 
 def resume(folder: Path, options: Options) -> int:
@@ -138,8 +145,9 @@ def resume(folder: Path, options: Options) -> int:
             what = f"was begun in {plain(job.subject.folder)}, where relative paths of the job begin"
         raise NoJob(f"{folder} {what}: if you trust it, type {plain(again)}")
     with only_run(), in_its_environment(subject.job, options.job if subject.is_command else ()):
+        until = options.until
         check_settings(job.survey)
-        return _continue(folder, job, options.budget_s)
+        return _continue(folder, job, until)
 
 
 def _target(folder: Path, subject: Subject) -> str:
@@ -157,12 +165,19 @@ def markdown_of(folder: Path) -> str:
     )
 
 
-def _continue(folder: Path, job: StoredJob, budget_s: float) -> int:
+def _continue(folder: Path, job: StoredJob, until: float) -> int:
     try:
         with Scratch() as compiled:
-            return Advice(folder, compiled, job, _target(folder, job.subject)).measure(budget_s)
+            return Advice(folder, compiled, job, _target(folder, job.subject)).measure(until)
     except (ReportError, store.StoreError) as error:  # most often of a disk that is full
         raise NoJob(f"{error}\ncontinue with: {_again(folder, job.subject)}") from None
+    except OSError as error:
+        if not Path(os.fsdecode(error.filename or "/")).is_relative_to(folder):
+            raise
+        raise NoJob(
+            f"{error.filename} cannot be written: {(error.strerror or str(error)).lower()}; let {folder} be a folder "
+            "that you may write to, or begin a new advice with --out"
+        ) from None
 
 
 def _again(folder: Path, subject: Subject) -> str:

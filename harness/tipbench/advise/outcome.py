@@ -77,9 +77,9 @@ def pays(outcome: Outcome) -> bool:
 def is_open(outcome: Outcome) -> bool:
     """Whether further launches may still show that changes pay."""
     whole = outcome.sides.get("optimized")
-    if outcome.members and whole is not None and whole.is_measured:
-        return not whole.is_decided
-    return not pays(outcome) and bool(_undecided(outcome))
+    if outcome.members and (whole is None or whole.is_measured):
+        return whole is None or not whole.is_decided
+    return bool(_undecided(outcome))
 
 
 def gain(outcome: Outcome) -> str:
@@ -100,6 +100,9 @@ def conclusion(outcome: Outcome) -> str:
     if outcome.members and whole is not None and whole.is_measured and not whole.is_decided:
         count = plural(len(outcome.members), "change")
         return f"Not enough launches yet: {_launches(whole.launches)} of {count} together{further(whole)}"
+    if outcome.members and whole is None:
+        tried = "change that seems" if len(outcome.members) == 1 else "changes that seem"
+        return f"Not enough time yet: {len(outcome.members)} {tried} to pay alone, not measured again"
     tips = _leaving_results(outcome)
     if unknown := _undecided(outcome):
         count = f"{len(unknown)} of {plural(len(tips), 'tip')} need{'s' * (len(unknown) == 1)} more launches"

@@ -70,6 +70,18 @@ def headline(survey: Survey) -> str:
     return f"{survey.name}: {what}, about {seconds(survey.step_s)} a step on {survey.device}"
 
 
+def lost_cores(survey: Survey) -> list[str]:
+    """That the job's own file takes cores from it, which no tip gives back."""
+    if survey.cores >= survey.cores_before:
+        return []
+    left, file = plural(survey.cores, "core"), survey.name.rpartition(":")[0]
+    return [
+        f"{file} leaves the job {survey.cores} of the {survey.cores_before} cores that it was started with: before all "
+        "else undo what binds it, such as os.sched_setaffinity in the file or in a library that it imports. What "
+        f"follows holds for {left}."
+    ]
+
+
 def slow(survey: Survey) -> list[str]:
     """Sentences on what makes each measurement of this job take long, without its steps, or another one than the
     person's own program."""
@@ -83,6 +95,15 @@ def slow(survey: Survey) -> list[str]:
         sentences.append(
             f"{file} sets {', '.join(survey.too_late)} after it has imported torch, which read its settings then: the "
             f"job runs with {plural(survey.threads, 'thread')}, as in your own program. Set them before."
+        )
+    if survey.unlike:
+        first, again = map(seconds, survey.unlike)
+        sentences.append(
+            f"The first run took {first}, and the next {again}. If a run goes on from what an earlier one has left, as "
+            "from a checkpoint, runs are not alike and no number here is of a whole one: let the command remove that."
+            if survey.kind == "command"
+            else f"Loading an item takes {first}, and {again} again, as the data set or the system keeps it: a first "
+            "epoch is unlike all later ones, most steps here are of first epochs, and memory grows with what is kept."
         )
     if survey.import_s >= SLOW_S:
         sentences.append(
@@ -103,7 +124,8 @@ def lines(outcome: Outcome) -> list[str]:
     width = max((len(plain(answer.answer)) for answer in listed), default=0)
     tips = [f"{plain(answer.answer):<{width}}  {plain(answer.title)}: {plain(answer.gain)}" for answer in listed]
     together = [f"  {line}" for line in (*changes(outcome), interplay(outcome), price(outcome), heap(outcome)) if line]
-    return [headline(outcome.survey), *ceilings(outcome), "", conclusion(outcome), *together, "", *tips]
+    first = [headline(outcome.survey), *lost_cores(outcome.survey), *ceilings(outcome)]
+    return [*first, "", conclusion(outcome), *together, "", *tips]
 
 
 def as_json(outcome: Outcome) -> dict[str, object]:
@@ -165,9 +187,9 @@ def ceilings(outcome: Outcome) -> list[str]:
             f"Where a step's time goes is not known, as other programs kept {outcome.survey.others:.1f} cores busy."
         ]
     if shares:
-        sentences.append(f"Of a step's time {_spent(shares)}.")
+        sentences.append(f"Of a step's time {_spent(shares)}{' in a first epoch' if outcome.survey.unlike else ''}.")
         for phase, what in ((LOADING, "loading"), (OPTIMIZER, "the optimizer")):
-            if VISIBLE_SHARE <= shares.get(phase, 0.0) < 1:
+            if VISIBLE_SHARE <= shares.get(phase, 0.0) < 1 and not (phase == LOADING and outcome.survey.unlike):
                 sentences.append(f"Making {what} free would give at most {1 / (1 - shares[phase]):.2f}x.")
     least, moving = _at_best(outcome.survey, "flops", whole), _at_best(outcome.survey, "bytes", whole)
     if least:
@@ -211,6 +233,7 @@ def markdown(outcome: Outcome) -> str:
         job=headline(survey),
         machine=machine_words(outcome.alone.machine),
         versions=versions(outcome.alone.machine),
+        first=lost_cores(survey),
         changes=changes(outcome),
         remarks=[
             line for line in (interplay(outcome), price(outcome), heap(outcome), " ".join(ceilings(outcome))) if line

@@ -58,7 +58,13 @@ OF_SCORES, SCORES_S = 0.1, 120.0
 """Share of the time in which the person's own function scores the job, and seconds where there is no end of it."""
 
 LEAST_S = 30.0
-"""For a part, however little time is left."""
+"""For the tips alone, however small their share of the time is, as far as there is time."""
+
+AT_ONCE_S = 1e-3
+"""The budget of a part for which no time is left: it says what it has."""
+
+END, END_S = 0.05, 15.0
+"""Share of the time, and most seconds of it, for the page, for which the job's phases are timed with the changes."""
 
 LAUNCHES = RULES.looks.launches[0]
 """That a verdict needs."""
@@ -87,22 +93,24 @@ class Advice:
     def survey(self) -> Survey:
         return self.job.survey
 
-    def measure(self, budget_s: float) -> int:
-        """All parts that are not there yet, and the last one that is. Raises NoJob where the job itself fails."""
-        until = time.monotonic() + budget_s if budget_s else math.inf
-        code = self._alone(OF_ALL * budget_s)
-        if code == 130:
-            return code
-        self._score(OF_SCORES * budget_s or SCORES_S)
-        combination = self._first_combination()
-        for further in (until - KEPT * budget_s, until - LEAST_S):  # as long as there is nothing to measure together
-            if not combination and code != 130 and (left_s := further - time.monotonic()) > LEAST_S:
-                code = self._alone(left_s)
-                self._score(OF_SCORES * budget_s or SCORES_S)
-                combination = self._first_combination()
-        if combination and code != 130:
+    def measure(self, over: float) -> int:
+        """All parts that are not there yet, and the last one that is. over: when the time is, as `time.monotonic` has
+        it. Raises NoJob where the job itself fails."""
+        budget_s = _left(over)
+        until = over - min(END * budget_s, END_S)
+        kept_s = [0.0 if math.isinf(budget_s) else share * budget_s for share in (1 - OF_ALL, KEPT, 0.0)]
+        combination: Combination = ()
+        for number, alone_s in enumerate(_left(until) - kept for kept in kept_s):
+            if number and (combination or alone_s <= LEAST_S):  # as long as there is nothing to measure together
+                continue
+            code = self._alone(max(alone_s, min(LEAST_S, _left(until))))
+            if code == 130:
+                return code
+            self._score(SCORES_S if math.isinf(budget_s) else OF_SCORES * budget_s)
+            combination = self._first_combination()
+        if combination and (_left(until) > 0 or any(part.exists() for part in self._parts()[1:])):
             combination, code = self._together(combination, until)
-        return code if code == 130 else self._concluded(combination)
+        return code if code == 130 else self._concluded(combination, over)
 
     def _alone(self, budget_s: float) -> int:
         return self._measured(self.folder / ALONE, budget_s, lambda pairs: write_alone(pairs, self.target, self.survey))
@@ -145,7 +153,7 @@ class Advice:
                 combination = clear(combination, alone) if number == 1 else combination
                 return combination, self._combined(whole, combination, _left(until), each=False)
             code = self._combined(place, combination, _left(until) * (1.0 if is_one else OF_WHAT_IS_LEFT))
-            is_time = until - time.monotonic() > LEAST_S or any(part.exists() for part in self._after(place))
+            is_time = _left(until) > LEAST_S or any(part.exists() for part in self._after(place))
             if code == 130 or is_one or not is_time:
                 break
             is_reached = bool(self._results(place))
@@ -195,6 +203,7 @@ class Advice:
         """Begin the run of a part, or go on with it unless another has begun, to which it has led. Returns the exit
         code. write: writes the part's pairs into a folder. Raises NoJob."""
         file, pairs = results_file(place), place / "pairs"
+        short, budget_s = budget_s < SHORT_S, 0.0 if math.isinf(budget_s) else max(AT_ONCE_S, budget_s)
         if file and any(part.exists() for part in self._after(place)):
             return 0
         self._check_part(place, file)
@@ -203,19 +212,18 @@ class Advice:
             return resuming.resume(
                 file,
                 str(pairs),
-                more_s=0.0 if math.isinf(budget_s) else budget_s,
+                more_s=budget_s,
                 shared=self.compiled,
                 side_bytes=self.survey.bytes,
                 of_the_shell=of_the_shell(),
                 locked=True,
             )
-        short = 0 < budget_s < SHORT_S
         options = run.Options(
             folder=str(pairs),
             results=place,
             device=self.survey.device,
             seed=self.job.subject.seed,
-            budget_s=0.0 if math.isinf(budget_s) else budget_s,
+            budget_s=budget_s,
             given=self.job.subject.words,
             profile="quick" if short else "full",
             shared=self.compiled,
@@ -282,14 +290,14 @@ class Advice:
             on_busy=self.job.subject.busy,
         )
 
-    def _concluded(self, combination: Combination) -> int:
-        """Write the pages, and print what the advice is. Returns the exit code."""
+    def _concluded(self, combination: Combination, over: float) -> int:
+        """Write the pages, and print what the advice is. Returns the exit code. over: as of `measure`."""
         outcome = self.outcome(combination)
         tuned.remove(self.folder)  # of a conclusion from fewer launches
         if pays(outcome):
             members = [self.survey.by_name[name] for name in combination]
             if is_known(self.survey):
-                outcome = replace(outcome, phase_seconds=time_with(self.target, members))
+                outcome = replace(outcome, phase_seconds=time_with(self.target, members, over))
             tuned.write(self.folder, self.target, self.survey, members, gain(outcome))
         markdown = page.markdown(outcome)
         title = plain(f"Which tips pay for {self.survey.name}")
@@ -309,4 +317,4 @@ def _others(part: Path) -> list[float]:
 
 
 def _left(until: float) -> float:
-    return max(LEAST_S, until - time.monotonic())
+    return until - time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -27,7 +28,10 @@ from tipbench.tip.wording import plain
 from tipbench.worker.protocol import OUTPUT_LIMIT
 
 DEADLINE_S = 600.0
-"""Building a job four times, of which one may take a minute, and two steps of each."""
+"""Building a job four times, of which one may take a minute, and two steps of each; no longer than the whole budget."""
+
+NEEDED = 0.3
+"""Share of the budget, or of DEADLINE_S, after which a survey leaves out what a job can be measured without."""
 
 LOOK_S = 0.5
 """Seconds between two looks at how much was printed."""
@@ -93,17 +97,22 @@ def early_variables(target: str) -> dict[str, str]:
         return {}
 
 
-def surveyed(target: str) -> Survey:
-    """Run the job of an absolute target. Raises NoJob, and TemporaryFolderFull."""
-    return msgspec.convert(_answer(target, callers()), Survey)
+def surveyed(target: str, until: float = math.inf) -> Survey:
+    """Run the job of an absolute target. until: when it must be over, as `time.monotonic` has it. Raises NoJob, and
+    TemporaryFolderFull."""
+    deadline_s = max(1.0, min(DEADLINE_S, until - time.monotonic()))
+    return msgspec.convert(_answer(target, callers(), str(NEEDED * deadline_s), deadline_s=deadline_s), Survey)
 
 
-def time_with(target: str, ways: Sequence[WayHere]) -> dict[str, float]:
-    """Seconds that the phases of a step take where these ways are followed; empty where that is not known."""
+def time_with(target: str, ways: Sequence[WayHere], until: float = math.inf) -> dict[str, float]:
+    """Seconds that the phases of a step take where these ways are followed; empty where that is not known by `until`,
+    as `time.monotonic` has it."""
+    names, deadline_s = [way.name for way in ways], max(0.0, min(DEADLINE_S, until - time.monotonic()))
     try:
-        return msgspec.convert(_answer(target, _environment(ways), *(way.name for way in ways)), dict[str, float])
+        answer = _answer(target, _environment(ways), "0", *names, deadline_s=deadline_s)
     except NoJob:
         return {}
+    return msgspec.convert(answer, dict[str, float])
 
 
 def scored(target: str, check: str, steps: int, seeds: int, ways: Sequence[WayHere] = ()) -> list[float]:
@@ -136,11 +145,10 @@ def _environment(ways: Sequence[WayHere]) -> dict[str, str]:
 
 
 def _answer(
-    target: str, env: Mapping[str, str], *words: str, module: str = "survey", deadline_s: float | None = None
+    target: str, env: Mapping[str, str], *words: str, module: str = "survey", deadline_s: float = DEADLINE_S
 ) -> Any:
     """What a process of `tipbench.worker.survey`, or of another module beside it, writes. It works, compiles and prints
     in a folder of its own. Raises NoJob, and TemporaryFolderFull."""
-    deadline_s = deadline_s or DEADLINE_S
     shown = target.rpartition("/")[2]
     with Scratch() as scratch, writing_to(scratch):
         file, log = scratch / "answer.json", scratch / "output"
@@ -159,8 +167,9 @@ def _answer(
                 code = _waited_for(process, log, deadline_s, shown)
             except subprocess.TimeoutExpired:
                 raise NoJob(
-                    f"{shown}: building the job and running its steps took over {deadline_s:.0f} s; what runs a "
-                    'training belongs below `if __name__ == "__main__":`, as the file is imported, and a program that '
+                    f"{shown}: building the job and running its steps took over {deadline_s:.0f} s: if it needs as "
+                    "long, give a longer --budget; what runs a training belongs below "
+                    '`if __name__ == "__main__":`, as the file is imported, and a program that '
                     "keeps the same cores busy can slow it down as much"
                 ) from None
             finally:  # with all that it has started

@@ -95,9 +95,12 @@ class Survey:
         card: job profile from `job_card`; empty where it is unknown.
         others: cores that other programs kept busy meanwhile; 0 where that is unknown.
         threads: of torch, with which the job ran.
+        cores, cores_before: that the process may use once the job has run, and when it was started.
         variables: those of the environment that torch reads, from the person's shell or set by the file before it
             imports torch; both sides of each comparison have them.
         too_late: those that the file sets after it has imported torch, which has read them by then.
+        unlike: seconds of a command's first run and of its second, or of loading an item for the first time and again,
+            where the two are far apart; else empty.
         not_run: as `tipbench.given.loop.GivenJob` has it.
         not_compared: what a step returned and nobody can look into.
         ways: all ways to follow tips.
@@ -125,8 +128,11 @@ class Survey:
     card: dict[str, Number] = field(default_factory=dict)
     others: Number = 0.0
     threads: Count = 0
+    cores: Count = 0
+    cores_before: Count = 0
     variables: list[str] = field(default_factory=list)
     too_late: list[str] = field(default_factory=list)
+    unlike: list[Number] = field(default_factory=list)
     not_run: str = ""
     not_compared: list[str] = field(default_factory=list)
     ways: list[WayHere] = field(default_factory=list)

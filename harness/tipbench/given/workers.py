@@ -7,6 +7,7 @@ in a file that was open before is one for all of them. None of this raises: a tr
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ LOOK_S = 20.0
 """Longest that a job is loaded as it is to compare its batches; with workers it may take TIMES as long."""
 
 TIMES = 3
+
+NO_TIME = "there was no time to compare the batches with and without workers: give a longer --budget"
 
 NEXT_EPOCH = 4
 """Batches of the second epoch that are compared too: what changes between epochs shows there."""
@@ -57,13 +60,16 @@ class Compared:
 
 
 def compared(
-    build: Callable[[], Job], follow: Callable[[Job], None], draws: Sequence[str] = (), longest_s: float = LOOK_S
+    build: Callable[[], Job], follow: Callable[[Job], None], draws: Sequence[str] = (), until: float = math.inf
 ) -> Compared:
     """Load a job as it is, and with the tip followed.
 
-    build: builds the job anew, from the same seeds. follow: applies the tip. draws: as of `draw_alike`. longest_s: for
-    loading it as it is.
+    build: builds the job anew, from the same seeds. follow: applies the tip. draws: as of `draw_alike`. until: when
+    there is no more time for it, as `time.perf_counter` has it.
     """
+    look_s = min(LOOK_S, until - perf_counter())
+    if look_s <= 0:
+        return Compared(why_not=NO_TIME)
     job = build()
     if isinstance(job.data, IterableDataset):
         return Compared(
@@ -75,7 +81,7 @@ def compared(
         return Compared(why_not=why_not)
     roots = of_workers(job)
     before = state(roots)
-    as_it_is = _loaded(job, draws, longest_s)
+    as_it_is = _loaded(job, draws, look_s)
     if why_not := as_it_is.failure or changes(before, state(roots), "while the data are loaded"):
         return Compared(why_not=why_not)
     if why_not := follows_training(job, roots):
@@ -83,7 +89,7 @@ def compared(
     del job  # its model: not both are in memory
     other = build()
     follow(other)
-    with_workers = _loaded(other, draws, TIMES * longest_s, len(as_it_is.digests))
+    with_workers = _loaded(other, draws, TIMES * look_s, len(as_it_is.digests))
     if with_workers.failure:
         return Compared(why_not=f"with workers {with_workers.failure}")
     pairs = list(zip(as_it_is.digests, with_workers.digests, strict=False))

@@ -1,5 +1,5 @@
-"""A process between a person's command and the one that measures it, so that nothing which the command has started lives
-on: neither after the command itself, nor after `kill -9` of the one that measures, which no program can see coming.
+"""A process between a person's command and the one that measures it, so that nothing which the command has started
+lives on: neither after the command itself, nor after `kill -9` of the one that measures.
 
 It is run as a file, without `site`: it starts in some milliseconds, and each of them is a part of the command's time.
 """

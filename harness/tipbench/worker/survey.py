@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -34,6 +35,7 @@ from tipbench.records.fields import LARGEST
 from tipbench.records.record import PHASES
 from tipbench.suite.files import BENCHMARKS, load
 from tipbench.tip.job import Job
+from tipbench.tip.needs import available_cores
 from tipbench.tip.pair import Step
 from tipbench.tip.way import workers_started_anew
 from tipbench.tip.wording import plural
@@ -46,8 +48,17 @@ from tipbench.worker.tried import with_ways
 STEPS = 2
 """Steps of a job that are run to see what it does; the first may be unlike all later ones."""
 
+BINDING = {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"}
+"""Variables by which OpenMP binds its threads."""
+
+UNLIKE, MOMENT_S = 1.5, 1e-3
+"""Ratio of two times, and seconds between them, from which on they are not of the same work."""
+
+ITEMS = 9
+"""Of a data set that are loaded twice."""
+
 ENDLESS_S = 2.0
-"""Seconds for which batches are taken from an iterator to see whether it ends."""
+"""Seconds for which batches are taken from an iterator to see whether it ends, or items are loaded twice."""
 
 MOST_BATCHES = 100_000
 """In an epoch, of which the last one is looked at."""
@@ -60,12 +71,16 @@ NUDGE = 1e-5
 many numbers in another order, as of batch normalisation in channels_last, differed by NUDGE."""
 
 
-def survey(target: str) -> Survey:
-    """Run the job of `target`: twice as it is, once with changed parameters, and once in fp64. Raises BadJob."""
+def survey(target: str, needed_s: float = math.inf) -> Survey:
+    """Run the job of `target`: twice as it is, once with changed parameters, and once in fp64. Raises BadJob.
+
+    needed_s: seconds after which nothing is run that the job can be measured without.
+    """
+    until = perf_counter() + needed_s
     file = Path(target.rpartition(":")[0])
     name = f"{file.name}:{target.rpartition(':')[2]}"
     before_it = Usage.now()
-    environment, began = read_by_torch(), perf_counter()
+    environment, cores_before, began = read_by_torch(), available_cores(), perf_counter()
     build = function(target)
     import_s = perf_counter() - began
     set_now = read_by_torch()
@@ -98,7 +113,7 @@ def survey(target: str) -> Survey:
     calling("the job", lambda: expect_no_clash(file))
     name = job.name if isinstance(job, GivenCommand) else name
     with _seeing_anomaly_mode(job):
-        outputs, step_s = calling("its step", lambda: _run(job.step))
+        outputs, first_s, step_s = calling("its step", lambda: _run(job.step))
     if isinstance(job, Job):
         _expect_gradients(name, job)
     if outputs is None and isinstance(job, Job):
@@ -111,9 +126,13 @@ def survey(target: str) -> Survey:
         )
     basis = Survey(name, _kind(job), _device(job), step_s, import_s, build_s, compared=compared, bytes=needed)
     variables = [f"{variable}={value}" for variable, value in environment.items()]
-    basis = replace(basis, threads=torch.get_num_threads(), variables=variables, too_late=too_late)
+    # A library that binds its threads binds the one that asks as well.
+    cores = cores_before if BINDING & environment.keys() else available_cores()
+    basis = replace(basis, threads=torch.get_num_threads(), cores=cores, cores_before=cores_before)
+    unlike = _unlike(first_s, step_s) if isinstance(job, GivenCommand) else []
+    basis = replace(basis, variables=variables, too_late=too_late, unlike=unlike)
     if outputs is None:
-        return with_ways(basis, job)
+        return with_ways(basis, job, until)
 
     def results_of(other: Job | GivenStep) -> Outputs | None:
         return calling("its step", lambda: _run(other.step))[0]  # type: ignore[no-any-return]
@@ -127,12 +146,13 @@ def survey(target: str) -> Survey:
     again = results_of(other)
     noise = None if again is None else _apart(outputs, again)
     if isinstance(job, GivenStep):
-        return with_ways(Survey(**{**vars(basis), "repeats": noise == 0.0, "noise": noise}), job)
+        return with_ways(Survey(**{**vars(basis), "repeats": noise == 0.0, "noise": noise}), job, until)
     if isinstance(other, Job):
         _expect_epochs(name, other, calling)
+        basis = replace(basis, unlike=_loaded_again(other))
     other = job  # not more than two jobs are in memory
     nudged = results_of(_nudged(built()))
-    card = _card(lambda: job_card(job, job.step))
+    card = _card(lambda: job_card(job, job.step)) if perf_counter() < until else {}
     others, faults = Usage.now().others(before_it), resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     calling("its step", job.step)
     faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
@@ -143,19 +163,19 @@ def survey(target: str) -> Survey:
         "noise": noise,
         "rounding": None if nudged is None else _apart(outputs, nudged),
         # In double precision the job needs twice the memory, in addition to the first job's.
-        "exact": 3 * needed <= memory and _runs_in_fp64(build),
+        "exact": 3 * needed <= memory and perf_counter() < until and _runs_in_fp64(build),
         "workers": int(job.loading.get("num_workers") or 0),
         "epoch": 0 if workers_started_anew(job) else len(job.loader()),
         "draws": list(generators_used(job)),
         "parameters": sum(parameter.numel() for parameter in job.model.parameters()),
-        "rates": _card(lambda: _rates(job.device)),
+        "rates": _card(lambda: _rates(job.device)) if perf_counter() < until else {},
         "card": card,
         "others": max(0.0, others),
         "faults": faults,
         "not_run": getattr(job, "not_run", ""),
         "not_compared": sorted(getattr(job, "not_compared", ())),
     }
-    return with_ways(Survey(**{**vars(basis), **details}), job, built)
+    return with_ways(Survey(**{**vars(basis), **details}), job, until, built)
 
 
 @contextmanager
@@ -233,20 +253,46 @@ def _device(job: Job | GivenStep) -> Device:
     return "cuda" if is_on_gpu else "cpu"
 
 
-def _run(step: Step) -> tuple[Outputs | None, float]:
-    """(Outputs of the last of STEPS steps, its seconds); the outputs are None where nothing in them can be compared."""
+def _run(step: Step) -> tuple[Outputs | None, float, float]:
+    """(Outputs of the last of STEPS steps, seconds of the first, of the last); the outputs are None where nothing in
+    them can be compared."""
+    times = [perf_counter()]
     for _ in range(STEPS):
-        began = perf_counter()
         result = step()
-    took = perf_counter() - began
+        times.append(perf_counter())
+    first_s, took = times[1] - times[0], times[-1] - times[-2]
     try:
-        return snapshot(result), took
+        return snapshot(result), first_s, took
     except Unequal as why:
         if why.why.code == "not-finite":
             raise BadJob(f"after {STEPS} steps {why.why.detail} holds NaN or infinity") from None
         if why.why.code == "all-zeros":
             raise BadJob(f"after {STEPS} steps every output is zero") from None
-        return None, took
+        return None, first_s, took
+
+
+def _unlike(first_s: float, again_s: float) -> list[float]:
+    """Both, if one is far more than the other, and not by a moment that the machine may have taken."""
+    less, more = sorted((first_s, again_s))
+    return [first_s, again_s] if more > UNLIKE * less and more - less > MOMENT_S else []
+
+
+def _loaded_again(job: Job) -> list[float]:
+    """`_unlike` of loading items for the first time and again: a data set may keep what it has loaded."""
+    first, again = [], []
+    try:
+        length = len(job.data)  # type: ignore[arg-type]
+        for number in [0, *range(max(1, length - ITEMS), length)]:  # what opens a file is item 0
+            for taken in (first, again):
+                began = perf_counter()
+                job.data[number]
+                taken.append(perf_counter() - began)
+            if sum(first) > ENDLESS_S:
+                break
+    except Exception:  # no data set, an iterable one, or one whose items are not numbered from 0
+        return []
+    unlike = _unlike(median(first[1:] or [0.0]), median(again[1:] or [0.0]))
+    return unlike if unlike and unlike[0] > unlike[1] else []
 
 
 def _expect_gradients(name: str, job: Job) -> None:
@@ -334,11 +380,11 @@ def time_with(target: str, ways: Sequence[str]) -> dict[str, float]:
     return _card(lambda: phases_of(job, job.step))
 
 
-def main(target: str, answer: str, *ways: str) -> None:
+def main(target: str, answer: str, needed_s: str, *ways: str) -> None:
     """Write to the file `answer`, as JSON: a Survey, with ways instead the result of `time_with`, or {"problem"}."""
     bound_output()
     try:
-        content = time_with(target, ways) if ways else asdict(survey(target))
+        content = time_with(target, ways) if ways else asdict(survey(target, float(needed_s)))
     except BadJob as bad:
         content = {"problem": str(bad)}
     Path(answer).write_text(json.dumps(content))

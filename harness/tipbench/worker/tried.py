@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
+from time import perf_counter
 from typing import Any
 
 from tipbench.given.command import GivenCommand
 from tipbench.given.forms import GivenStep
 from tipbench.given.loop import GivenJob
 from tipbench.given.survey import Survey, WayHere
-from tipbench.given.workers import compared, follows_training
+from tipbench.given.workers import NO_TIME, compared, follows_training
 from tipbench.machine.activity import OCCUPIED
 from tipbench.records.record import LOADING
 from tipbench.suite.describe import unmet
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
 from tipbench.tip.job import Job, as_it_is
 from tipbench.tip.pair import CONTROL, TOGETHER, to_write_untried
+from tipbench.tip.wording import plural, seconds
 from tipbench.worker.ways import name_of, settings_of
 
 WORTH_TRYING, MUCH = 0.03, 0.3
@@ -27,8 +30,11 @@ FAULT_S, MAPPED = 0.5e-6, 0.1
 """Seconds that the kernel may take to map in a page, and the share of a step from which on that is much."""
 
 
-def with_ways(survey: Survey, job: Job | GivenStep, built: Callable[[], Any] | None = None) -> Survey:
-    """The survey, with the ways to follow each tip added. built: builds a job like this one."""
+def with_ways(
+    survey: Survey, job: Job | GivenStep, until: float = math.inf, built: Callable[[], Any] | None = None
+) -> Survey:
+    """The survey, with the ways to follow each tip added. until: when loading must not be looked at any more, as
+    `time.perf_counter` has it. built: builds a job like this one."""
     for file in pair_files(BENCHMARKS):
         module = load(file, BENCHMARKS)
         tip = getattr(module, "TIP", None)
@@ -39,10 +45,10 @@ def with_ways(survey: Survey, job: Job | GivenStep, built: Callable[[], Any] | N
             name, proof = name_of(tip.id, way), ""
             why_not = _why_not(way, job, survey)
             if way.loads_elsewhere and built and not why_not:
-                data = compared(built, way.apply, survey.draws)
+                data = compared(built, way.apply, survey.draws, until)
                 why_not, proof = data.why_not, data.words
             if way.loads_ahead and built and not why_not:
-                why_not = follows_training(built())
+                why_not = follows_training(built()) if perf_counter() < until else NO_TIME
             survey.ways.append(
                 WayHere(
                     tip=tip.id,
@@ -72,6 +78,11 @@ def _why_not(way: Any, job: Job | GivenStep, survey: Survey) -> str:
         return f"for {' or '.join(way.devices)}, and the job runs on {device}"
     if missing := unmet(way.needs, device):
         return missing.text
+    if way.loads_elsewhere and survey.cores < survey.cores_before:
+        return f"the job is left {survey.cores} of {plural(survey.cores_before, 'core')}, which all workers would share"
+    if way.phase == LOADING and survey.unlike:
+        first, again = map(seconds, survey.unlike)
+        return f"an item takes {again} to load again, and {first} at first: it can save time in the first epoch alone"
     if isinstance(job, GivenCommand) and way.switch is not nullcontext:
         return "it is set within a program, and of a command only the environment can be changed"
     if isinstance(job, GivenStep):
