@@ -20,7 +20,10 @@ def write_file(path: Path, content: bytes, option: str = "--out") -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f".{path.name}-{os.getpid()}")
         try:
-            partial.write_bytes(content)
+            with partial.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())  # else the name may stand for nothing after a power failure
             partial.replace(path)
         except BaseException:
             partial.unlink(missing_ok=True)
