@@ -279,7 +279,8 @@ def _unlike(first_s: float, again_s: float) -> list[float]:
 
 def _loaded_again(job: Job) -> list[float]:
     """`_unlike` of loading items for the first time and again: a data set may keep what it has loaded."""
-    first, again = [], []
+    first: list[float] = []
+    again: list[float] = []
     try:
         length = len(job.data)  # type: ignore[arg-type]
         for number in [0, *range(max(1, length - ITEMS), length)]:  # what opens a file is item 0
