@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import torch
 
 from tests.given_jobs import encoder
+from tipbench.advise.pairs import write_alone
 from tipbench.advise.surveyed import NoJob, absolute, in_its_environment, surveyed, write_command
+from tipbench.engine.checks import checked
+from tipbench.engine.launcher import Launcher
 from tipbench.given.forms import job_of
 from tipbench.given.frameworks import TrainerJob
 from tipbench.given.survey import Survey
+from tipbench.machine.controls import controls
+from tipbench.suite.discover import discover
 
 JOB = """
 from torch import nn
@@ -76,7 +82,22 @@ def test_a_file_with_relative_imports_is_imported_as_a_part_of_its_package(tmp_p
     assert not list(tmp_path.rglob("__pycache__"))
 
 
-@pytest.mark.parametrize("name", ["benchmarks", "profile", "queue"])
+@pytest.mark.parametrize("late", [False, True])
+def test_a_package_of_theirs_named_benchmarks_is_theirs_when_imported_in_a_step_too(tmp_path: Path, late: bool) -> None:
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "data.py").write_text("WIDTH = 4\n")
+    imports = "from benchmarks.data import WIDTH\n"
+    step = f"def step():\n    {imports if late else ''}\n    return torch.ones(WIDTH)\n"
+    file = tmp_path / "train.py"
+    file.write_text(f"import torch\n{'' if late else imports}{step}\ndef job():\n    return step\n")
+    survey = surveyed(f"{file}:job")
+    write_alone(tmp_path / "pairs", f"{file}:job", survey)
+    (info,) = (pair for pair in discover(tmp_path / "pairs", "cpu", of_data=True).pairs if pair.tip["id"] == "as-it-is")
+    with closing(Launcher(tmp_path / "pairs", controls(1))) as launcher:
+        assert checked(info, launcher.start, 0).outcome == "measured"
+
+
+@pytest.mark.parametrize("name", ["profile", "queue"])
 def test_a_module_of_theirs_with_a_name_that_is_taken_is_one_sentence(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     (tmp_path / name / "__init__.py").write_text("WIDTH = 4\n")

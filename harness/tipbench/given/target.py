@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tipbench.suite.files import BENCHMARKS
+from tipbench.suite.files import set_guides_aside
 
 FALLBACK_MODULE_NAME = "job_of_a_person"
 """Module name of a person's file if its own name is taken, as that of a file called random.py."""
@@ -45,6 +45,7 @@ def _imported(file: Path) -> ModuleType:
     """The module of a person's file, imported once. `if __name__ == "__main__"` is false, as in any import."""
     if file in _modules:
         return _modules[file]
+    set_guides_aside()
     sys.dont_write_bytecode = True  # nothing is written to their folder, nor by what it starts
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     sys.argv = [str(file)]  # a script may read its command line, which is not ours
@@ -81,21 +82,16 @@ def _as_imported(file: Path) -> tuple[Path, str]:
 def expect_no_clash(file: Path) -> None:
     """Raise BadJob where a module of the person's, beside the imported file of a job, has the name of one that each
     process which measures needs: there is room for one of the two."""
-    loaded, clash = sys.modules.get(BENCHMARKS.name), ""
-    if loaded is not None and str(BENCHMARKS) not in getattr(loaded, "__path__", ()):
-        clash = "benchmarks, as the pairs of tipbench are"
     theirs = {place.stem for place in file.parent.iterdir()} & sys.stdlib_module_names & sys.modules.keys()
     text = file.read_text(errors="replace")
     for name in theirs:
         is_theirs = Path(getattr(sys.modules[name], "__file__", "") or "").is_relative_to(file.parent)
         is_meant = re.search(rf"^\s*(import|from)\s+{name}\b", text, re.MULTILINE)
         if not _compiles() if is_theirs else is_meant:
-            clash = f"{name}, as one of the standard library that torch or tipbench imports"
-    if clash:
-        raise BadJob(
-            f"it imports a module of yours named {clash}: rename yours, or measure the whole program, tipbench advise "
-            f"-- python {file.name}"
-        )
+            raise BadJob(
+                f"it imports a module of yours named {name}, as one of the standard library that torch or tipbench "
+                f"imports: rename yours, or measure the whole program, tipbench advise -- python {file.name}"
+            )
 
 
 def _compiles() -> bool:

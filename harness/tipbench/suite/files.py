@@ -7,7 +7,8 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
@@ -91,16 +92,63 @@ def load(file: Path, folder: Path) -> ModuleType:
         return makers[0](file)
     if file.is_relative_to(BENCHMARKS):
         name = ".".join(file.relative_to(BENCHMARKS.parent).with_suffix("").parts)
+        if _aside is not None:
+            with _not_aside(_aside):
+                return _imported(name, file)
         if sys.path[0] != str(BENCHMARKS.parent):
             # First, whatever else is installed under that name. The folder holds nothing else that is imported.
             sys.path.insert(0, str(BENCHMARKS.parent))
-    else:
-        root = folder if folder.is_dir() else folder.parent
-        name = "_".join(["pairs", *file.relative_to(root).with_suffix("").parts])
-        while name in sys.modules and sys.modules[name].__file__ != str(file.absolute()):
-            name += "_"  # a/b_c.py and a_b/c.py
-        # Last: a file of a person's own named random.py must not be taken for the standard library's.
-        sys.path += [str(place) for place in (root, Path.cwd()) if str(place) not in sys.path]
+        return _imported(name, file)
+    root = folder if folder.is_dir() else folder.parent
+    name = "_".join(["pairs", *file.relative_to(root).with_suffix("").parts])
+    while name in sys.modules and sys.modules[name].__file__ != str(file.absolute()):
+        name += "_"  # a/b_c.py and a_b/c.py
+    # Last: a file of a person's own named random.py must not be taken for the standard library's.
+    sys.path += [str(place) for place in (root, Path.cwd()) if str(place) not in sys.path]
+    return _imported(name, file)
+
+
+_aside: dict[str, ModuleType] | None = None
+"""The modules of `benchmarks/` by their names, once they are set aside."""
+
+
+def set_guides_aside() -> None:
+    """Let `benchmarks` be what a person's own program finds under that name; `load` finds the guides' pairs all the
+    same. For a process that runs a job of theirs."""
+    global _aside
+    if _aside is None:
+        _aside = {}
+        sys.path[:] = [place for place in sys.path if place != str(BENCHMARKS.parent)]
+        _set_aside(_aside)
+
+
+@contextmanager
+def _not_aside(aside: dict[str, ModuleType]) -> Iterator[None]:
+    theirs = _of_that_name()
+    for name, module in aside.items():
+        module.__name__, sys.modules[name] = name, module
+    sys.path.insert(0, str(BENCHMARKS.parent))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(BENCHMARKS.parent))
+        _set_aside(aside)
+        sys.modules.update(theirs)
+
+
+def _set_aside(aside: dict[str, ModuleType]) -> None:
+    for name, module in _of_that_name().items():
+        # torch.compile imports the module of a function that it compiles by its name.
+        aside[name], module.__name__ = module, f"{PACKAGE.name}_{name}"
+        sys.modules[module.__name__] = module
+
+
+def _of_that_name() -> dict[str, ModuleType]:
+    """The modules named `benchmarks`, or inside it, which are no longer imported then."""
+    return {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == BENCHMARKS.name}
+
+
+def _imported(name: str, file: Path) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, file)
