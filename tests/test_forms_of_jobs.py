@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tipbench.engine.launcher import PASSIVE
+from tipbench.records import store
 
 pytestmark = pytest.mark.slow
 
@@ -85,6 +86,60 @@ JOBS = {
 KINDS = {"model": "an inference", "callable": "a step of which nothing is known"}
 
 
+PAIRS = """
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+from tipbench.tip.words import *
+
+TIP = Tip(id="shapes", title="Do so", guide=("mine",), claim=Claim.FASTER, mechanism=falls("operations", operations))
+
+def four(x, parts):
+    for _ in range(parts):
+        x = x + 4 / parts
+    return x
+
+class Ways(Pair):
+    def baseline(self):
+        x = torch.randn(1000)
+        return lambda: four(x, 4)
+
+    def optimized(self):
+        x = torch.randn(1000)
+        return lambda: four(x, 1)
+
+    @variant
+    @process_settings(env={"OMP_NUM_THREADS": "1"})
+    def another(self):
+        return self.optimized()
+
+class Swept(Pair):
+    def baseline(self):
+        x = torch.randn(1000)
+        return lambda: four(x, 4)
+
+    @sweep(parts=(1, 2))
+    def optimized(self, parts=1):
+        x = torch.randn(1000)
+        return lambda: four(x, parts)
+
+class Model(nn.Linear):
+    parts = 4
+
+    def forward(self, x):
+        return super().forward(four(x, self.parts))
+
+def follow(job):
+    job.model.parts = 1
+
+class Whole(MacroPair, apply=follow):
+    def job(self):
+        model = Model(16, 4)
+        data = TensorDataset(torch.randn(64, 16), torch.randint(4, (64,)))
+        return Job(model, data, optimizer=torch.optim.SGD(model.parameters(), 0.1), batch_size=16)
+"""
+
+
 def ended(folder: Path, *words: str) -> str:
     done = subprocess.run(
         [*TIPBENCH, *words], cwd=folder, env={**os.environ, **PASSIVE}, capture_output=True, text=True, check=False
@@ -115,3 +170,18 @@ def test_whatever_a_function_may_return_is_measured(tmp_path: Path, form: str) -
 def test_a_command_is_measured(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import torch\ntorch.randn(512, 512).sum()\n")
     expect_advice(tmp_path, "train.py: a command", "--", sys.executable, "train.py", "--epochs", "1")
+
+
+@pytest.mark.parametrize("pairs", ["pairs", "pairs/shapes.py"])
+def test_pairs_of_ones_own_are_measured_from_a_folder_and_from_a_file(tmp_path: Path, pairs: str) -> None:
+    (tmp_path / "pairs").mkdir()
+    (tmp_path / "pairs" / "shapes.py").write_text(PAIRS)
+    ended(tmp_path, "run", "--from", pairs, "--profile", "quick", "--budget", "2m", "--results", "results")
+    (file,) = (tmp_path / "results").rglob("*.jsonl")
+    (_, *records) = store.read(file)[0].records  # the first is the control's
+    sides = {record.info.pair: {side: of.outcome for side, of in record.variants.items()} for record in records}
+    assert sides == {
+        "Ways": dict.fromkeys(["baseline", "optimized", "another"], "measured"),
+        "Swept": dict.fromkeys(["baseline", "parts=1", "parts=2"], "measured"),
+        "Whole": dict.fromkeys(["baseline", "optimized"], "measured"),
+    }, [record.reason for record in records]
