@@ -60,13 +60,10 @@ class Kept(torch.utils.data.Dataset):
     def __len__(self):
         return 64
 
+    @functools.cache
     def __getitem__(self, number):
-        return load(number)
-
-@functools.cache
-def load(number):
-    time.sleep(0.02)
-    return torch.ones(4)
+        time.sleep(0.02)
+        return torch.ones(4)
 
 def job():
     return torch.nn.Linear(4, 1), torch.utils.data.DataLoader(Kept(), batch_size=4)

@@ -102,7 +102,7 @@ def slow(survey: Survey) -> list[str]:
             f"The first run took {first}, and the next {again}. If a run goes on from what an earlier one has left, as "
             "from a checkpoint, runs are not alike and no number here is of a whole one: let the command remove that."
             if survey.kind == "command"
-            else f"Loading an item takes {first}, and {again} again, as the data set or the system keeps it: a first "
+            else f"Loading an item takes {first}, and {again} again, as the data set keeps it: a first "
             "epoch is unlike all later ones, most steps here are of first epochs, and memory grows with what is kept."
         )
     if survey.import_s >= SLOW_S:

@@ -107,7 +107,9 @@ def surveyed(target: str, until: float = math.inf) -> Survey:
 def time_with(target: str, ways: Sequence[WayHere], until: float = math.inf) -> dict[str, float]:
     """Seconds that the phases of a step take where these ways are followed; empty where that is not known by `until`,
     as `time.monotonic` has it."""
-    names, deadline_s = [way.name for way in ways], max(0.0, min(DEADLINE_S, until - time.monotonic()))
+    names, deadline_s = [way.name for way in ways], min(DEADLINE_S, until - time.monotonic())
+    if deadline_s <= 0:
+        return {}
     try:
         answer = _answer(target, _environment(ways), "0", *names, deadline_s=deadline_s)
     except NoJob:

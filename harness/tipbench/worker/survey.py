@@ -10,8 +10,9 @@ import math
 import resource
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -51,11 +52,12 @@ STEPS = 2
 BINDING = {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"}
 """Variables by which OpenMP binds its threads."""
 
-UNLIKE, MOMENT_S = 1.5, 1e-3
-"""Ratio of two times, and seconds between them, from which on they are not of the same work."""
+UNLIKE, KEEPS, MOMENT_S = 1.5, 3.0, 1e-3
+"""Ratios of two times, of runs of a command and of loading an item, and seconds between them, from which on they are of
+unlike work."""
 
 ITEMS = 9
-"""Of a data set that are loaded twice."""
+"""Of a data set, of which each is loaded several times."""
 
 ENDLESS_S = 2.0
 """Seconds for which batches are taken from an iterator to see whether it ends, or items are loaded twice."""
@@ -129,7 +131,7 @@ def survey(target: str, needed_s: float = math.inf) -> Survey:
     # A library that binds its threads binds the one that asks as well.
     cores = cores_before if BINDING & environment.keys() else available_cores()
     basis = replace(basis, threads=torch.get_num_threads(), cores=cores, cores_before=cores_before)
-    unlike = _unlike(first_s, step_s) if isinstance(job, GivenCommand) else []
+    unlike = _unlike(first_s, step_s, UNLIKE) if isinstance(job, GivenCommand) else []
     basis = replace(basis, variables=variables, too_late=too_late, unlike=unlike)
     if outputs is None:
         return with_ways(basis, job, until)
@@ -147,11 +149,17 @@ def survey(target: str, needed_s: float = math.inf) -> Survey:
     noise = None if again is None else _apart(outputs, again)
     if isinstance(job, GivenStep):
         return with_ways(Survey(**{**vars(basis), "repeats": noise == 0.0, "noise": noise}), job, until)
-    if isinstance(other, Job):
-        _expect_epochs(name, other, calling)
-        basis = replace(basis, unlike=_loaded_again(other))
+    assert isinstance(other, Job)
+    _expect_epochs(name, other, calling)
+    data, first_s = other.data, _loading_s(other)
     other = job  # not more than two jobs are in memory
-    nudged = results_of(_nudged(built()))
+    other = _nudged(built())
+    nudged = results_of(other)
+    # By another data set, as the system keeps files too.
+    fresh_s, again_s = _loading_s(other), _loading_s(other)
+    cold_s = first_s if other.data is data else fresh_s
+    basis = replace(basis, unlike=_unlike(cold_s, again_s, KEEPS) if cold_s > again_s else [])
+    other = job
     card = _card(lambda: job_card(job, job.step)) if perf_counter() < until else {}
     others, faults = Usage.now().others(before_it), resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     calling("its step", job.step)
@@ -271,29 +279,23 @@ def _run(step: Step) -> tuple[Outputs | None, float, float]:
         return None, first_s, took
 
 
-def _unlike(first_s: float, again_s: float) -> list[float]:
-    """Both, if one is far more than the other, and not by a moment that the machine may have taken."""
+def _unlike(first_s: float, again_s: float, times: float) -> list[float]:
+    """Both, if one is so many times the other, and not by a moment that the machine may have taken."""
     less, more = sorted((first_s, again_s))
-    return [first_s, again_s] if more > UNLIKE * less and more - less > MOMENT_S else []
+    return [first_s, again_s] if more > times * less and more - less > MOMENT_S else []
 
 
-def _loaded_again(job: Job) -> list[float]:
-    """`_unlike` of loading items for the first time and again: a data set may keep what it has loaded."""
-    first: list[float] = []
-    again: list[float] = []
-    try:
-        length = len(job.data)  # type: ignore[arg-type]
+def _loading_s(job: Any) -> float:
+    """Median seconds of loading one of its last items; 0 where its items are not numbered from 0."""
+    times = [perf_counter()]
+    with suppress(Exception):  # of a person's data set
+        length = len(job.data)
         for number in [0, *range(max(1, length - ITEMS), length)]:  # what opens a file is item 0
-            for taken in (first, again):
-                began = perf_counter()
-                job.data[number]
-                taken.append(perf_counter() - began)
-            if sum(first) > ENDLESS_S:
+            job.data[number]
+            times.append(perf_counter())
+            if times[-1] - times[0] > ENDLESS_S:
                 break
-    except Exception:  # no data set, an iterable one, or one whose items are not numbered from 0
-        return []
-    unlike = _unlike(median(first[1:] or [0.0]), median(again[1:] or [0.0]))
-    return unlike if unlike and unlike[0] > unlike[1] else []
+    return median([end - began for began, end in pairwise(times[1:])] or [0.0])
 
 
 def _expect_gradients(name: str, job: Job) -> None:
