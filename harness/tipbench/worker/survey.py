@@ -153,13 +153,13 @@ def survey(target: str, needed_s: float = math.inf) -> Survey:
     _expect_epochs(name, other, calling)
     data, first_s = other.data, _loading_s(other)
     other = job  # not more than two jobs are in memory
-    other = _nudged(built())
-    nudged = results_of(other)
+    third = _nudged(built())
+    nudged = results_of(third)
     # By another data set, as the system keeps files too.
-    fresh_s, again_s = _loading_s(other), _loading_s(other)
-    cold_s = first_s if other.data is data else fresh_s
+    fresh_s, again_s = _loading_s(third), _loading_s(third)
+    cold_s = first_s if getattr(third, "data", None) is data else fresh_s
     basis = replace(basis, unlike=_unlike(cold_s, again_s, KEEPS) if cold_s > again_s else [])
-    other = job
+    del third
     card = _card(lambda: job_card(job, job.step)) if perf_counter() < until else {}
     others, faults = Usage.now().others(before_it), resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     calling("its step", job.step)
