@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tipbench.machine.controls import HEAP
 from tipbench.records.json_line import parsed, written
 from tipbench.records.record import Launch, PairInfo, Record, Run, Trainings, VariantInfo, VariantRecord
 from tipbench.records.store import create
@@ -99,7 +100,7 @@ def run(records: Sequence[Record] = (), **more: Any) -> Run:
         "suite": "0.1.0",
         "commit": "0123456789abcdef0123456789abcdef01234567",
         "machine": MACHINE,
-        "controls": {"MALLOC_TRIM_THRESHOLD_": "17179869184", "OMP_NUM_THREADS": "2", "PYTHONHASHSEED": "0"},
+        "controls": {**HEAP, "OMP_NUM_THREADS": "2", "PYTHONHASHSEED": "0"},
         "options": {"profile": "full", "device": "auto", "seed": 0, "bare": False},
         "planned": tuple(record.name for record in records),
     }

@@ -1,18 +1,23 @@
 """What is said of tips that are followed together, from made-up effects."""
 
 import math
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.made_up import info, measured, run, tip
 from tests.test_combination import with_speedup
+from tipbench.advise import tuned
 from tipbench.advise.combination import WITHOUT
 from tipbench.advise.outcome import Outcome, interplay, is_open, is_unreliable, pays
 from tipbench.advise.page import as_json, lines, markdown
 from tipbench.advise.scores import AS_IT_IS, Scores
 from tipbench.given.survey import Survey, WayHere
+from tipbench.machine.controls import HEAP
 from tipbench.records.record import Record, VariantRecord
 from tipbench.report.result import Result
 from tipbench.tip.reason import Reason
@@ -185,7 +190,7 @@ def test_what_changes_cost_once_and_in_memory_is_said_with_the_steps_that_pay_fo
 
 
 KEPT = (
-    "  Set MALLOC_TRIM_THRESHOLD_=17179869184 and MALLOC_MMAP_THRESHOLD_=17179869184 too: both sides had them, and "
+    "  Set MALLOC_TRIM_THRESHOLD_=17179869184 and MALLOC_MMAP_MAX_=0 too: both sides had them, and "
     "tuned.env has. Without, a process may map its large temporaries anew at each step, and the changes bring less, or "
     "cost."
 )
@@ -196,8 +201,26 @@ def test_the_heap_that_both_sides_had_is_named_unless_the_changes_set_one_of_the
     outcome = together(1.5, a=1.5)
     assert lines(outcome)[4] == KEPT
     own = replace(SURVEY, ways=[way("a", preload=["/lib/libjemalloc.so.2"]), *SURVEY.ways[1:]])
-    for other in (replace(outcome, survey=own), replace(outcome, survey=replace(SURVEY, device="cuda")), together(1.0)):
+    bare = replace(outcome, alone=replace(outcome.alone, controls={}))
+    for other in (
+        bare,
+        replace(outcome, survey=own),
+        replace(outcome, survey=replace(SURVEY, device="cuda")),
+        together(1.0),
+    ):
         assert KEPT not in lines(other)
+
+
+@pytest.mark.parametrize("shell", ["sh -u", "bash -eu"])
+@pytest.mark.parametrize("own", [{}, {"LD_PRELOAD": "libm.so.6 libdl.so.2"}])
+def test_what_is_taken_away_adds_to_what_a_shell_preloads(shell: str, own: dict[str, str], tmp_path: Path) -> None:
+    ways = [way("a", preload=["libutil.so.1", "libpthread.so.0"])]
+    tuned.write(tmp_path, "", replace(SURVEY, kind="command"), ways, "", HEAP)
+    program = "import os; print(os.environ['LD_PRELOAD'], 'libutil' in open('/proc/self/maps').read())"
+    line = f'(. ./tuned.env; {sys.executable} -c "{program}"); echo "${{LD_PRELOAD-}}"'
+    done = subprocess.run([*shell.split(), "-c", line], env=own, cwd=tmp_path, capture_output=True, text=True)
+    joined = ":".join(["libutil.so.1", "libpthread.so.0", *own.values()])
+    assert (done.stderr, done.stdout.splitlines()) == ("", [f"{joined} True", own.get("LD_PRELOAD", "")])
 
 
 def test_what_a_single_change_costs_once_is_said_or_that_it_is_not_known() -> None:

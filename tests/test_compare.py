@@ -41,6 +41,7 @@ from tipbench.compare.consistency import (
 from tipbench.compare.gate import gate, lines_of
 from tipbench.compare.means import difference, heterogeneity, mean_of
 from tipbench.compare.stored import Stored
+from tipbench.machine.controls import HEAP_BEFORE
 from tipbench.records.json_line import parsed, written
 from tipbench.records.record import Record, Run
 from tipbench.report.answer_kinds import IMPOSSIBLE, KINDS
@@ -197,7 +198,9 @@ COMPLETE: dict[str, Any] = {
         ({"machine": {"gpus": [{**CARD, "power_limit_w": 350.0}]}}, "gpu power_limit_w", STATE),
         ({"machine": {"gpus": [{**CARD, "driver": "590.2"}]}}, "gpu driver", STATE),
         ({"machine": {"gpus": [{**CARD, "compute_mode": "exclusive process"}]}}, "gpu compute_mode", STATE),
-        ({"controls": {"OMP_NUM_THREADS": "2", "PYTHONHASHSEED": "0"}}, "control MALLOC_TRIM_THRESHOLD_", STATE),
+        ({"controls": {"OMP_NUM_THREADS": "2", "PYTHONHASHSEED": "0"}}, "control heap", STATE),
+        # glibc 2.34 refused the threshold above 32 MiB with which runs until 2026-11-27 had it keep its heap.
+        ({"machine": {"libc": "glibc 2.34"}, "controls": HEAP_BEFORE}, "control heap", STATE),
         ({"machine": {"cpu": "Another"}}, "cpu", HARDWARE),
         ({"machine": {"microarchitecture": "zen5", "family": 26}}, "microarchitecture", HARDWARE),
         ({"machine": {"caches": {"L2": 1}}}, "caches", HARDWARE),
@@ -225,6 +228,7 @@ def test_what_differs_is_named_and_graded(differing: Mapping[str, Any], field: s
         {},
         {"machine": {"memory_bytes": COMPLETE["memory_bytes"] - 50_000_000}},
         {"commit": "0123456789ab"},
+        {"controls": {**HEAP_BEFORE, "OMP_NUM_THREADS": "2", "PYTHONHASHSEED": "0"}},
         {"machine": {"gpus": [{**CARD, "readings": {"sm_mhz": 1980}}]}},
         {"machine": {"gpus": [{**CARD, "index": 3}]}},
         {"started": "2026-05-05T00:00:00+00:00", "id": "other", "options": {"profile": "full", "seed": 5}},

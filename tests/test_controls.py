@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from tipbench.advise.surveyed import environment_of
+from tipbench.given.survey import WayHere
 from tipbench.machine import native
-from tipbench.machine.controls import controls, environment
+from tipbench.machine.controls import HEAP, controls, environment
 from tipbench.tip.process import ProcessSettings
 
 
-def test_threads_hash_seed_and_both_of_glibcs_thresholds_are_fixed() -> None:
+def test_threads_hash_seed_and_glibcs_heap_are_fixed_unless_it_cannot_be() -> None:
     fixed = controls(3)
     assert (fixed["OMP_NUM_THREADS"], fixed["PYTHONHASHSEED"]) == ("3", "0")
-    thresholds = [name for name in fixed if name.startswith("MALLOC_")]
-    assert thresholds == ["MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"]
+    assert {name: setting for name, setting in fixed.items() if name not in controls(3, heap=False)} == HEAP
 
 
 @pytest.mark.parametrize(
@@ -65,6 +66,19 @@ def test_libraries_are_preloaded_by_the_path_they_are_found_under(monkeypatch: p
     monkeypatch.setattr(native, "find", {"jemalloc": Path("/cache/libjemalloc.so.2")}.get)
     env = environment(controls(2), ProcessSettings(preload=("jemalloc", "/own/lib.so")))
     assert env["LD_PRELOAD"] == "/cache/libjemalloc.so.2:/own/lib.so"
+
+
+@pytest.mark.parametrize("controlled", [{}, {"OMP_NUM_THREADS": "2", "LD_PRELOAD": "/shell/a.so /shell/b.so"}])
+def test_libraries_of_the_shell_stay_behind_a_variants_own(
+    controlled: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `--bare`, and where the shell's variables are a part of the job."""
+    monkeypatch.setenv("LD_PRELOAD", "/shell/a.so /shell/b.so")
+    env = environment(controlled, ProcessSettings(preload=("/own/lib.so",)))
+    assert env["LD_PRELOAD"] == "/own/lib.so:/shell/a.so /shell/b.so"
+    assert environment(controlled, ProcessSettings())["LD_PRELOAD"] == "/shell/a.so /shell/b.so"
+    ways = [WayHere("x", "x", "X", "x", preload=["/own/lib.so"])]
+    assert environment_of(ways, env | {"LD_PRELOAD": "/a.so"})["LD_PRELOAD"] == "/own/lib.so:/a.so"
 
 
 def test_ranks_have_no_number_of_threads_where_their_settings_want_none() -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.made_up import files
+from tipbench.engine.run import Options
+from tipbench.machine.controls import HEAP
 from tipbench.records.record import PairInfo
 from tipbench.suite.catalog import as_json, as_text
 from tipbench.suite.commit import suite_commit
@@ -95,6 +97,24 @@ def test_pairs_of_a_job_are_taken_only_where_an_advice_asks_for_them(tmp_path: P
         discover(tmp_path, "cpu")
     (broken,) = discover(tmp_path, "cpu", of_data=True).broken
     assert "as-it-is.pair.json" in broken.reason
+
+
+@pytest.mark.parametrize(
+    ("heap", "shell", "kept"),
+    [
+        (HEAP, {}, True),
+        # As a glibc up to 2.34 does with a threshold above 32 MiB: it takes the other setting alone.
+        ({"MALLOC_TRIM_THRESHOLD_": HEAP["MALLOC_TRIM_THRESHOLD_"]}, {}, False),
+        (HEAP, {"GLIBC_TUNABLES": "glibc.malloc.mmap_max=65536"}, False),
+    ],
+)
+def test_whether_glibc_keeps_its_heap_is_counted(
+    heap: dict[str, str], shell: dict[str, str], kept: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tipbench.suite.discover.HEAP", heap)
+    here = discover(folder / "control.py", "cpu", of_the_shell=shell)
+    assert here.keeps_heap is kept
+    assert (HEAP.items() <= Options().controlled(here).items()) is kept, "what takes no effect is not set"
 
 
 def test_files_of_the_same_name_in_two_folders_have_their_own_pairs(tmp_path: Path) -> None:
@@ -236,6 +256,7 @@ def test_a_file_that_never_ends_its_import_is_given_up(
     # Without torch in the way, the deadline can be short.
     (tmp_path / "torch.py").write_text(
         "__version__ = '2'\nget_num_threads = lambda: 1\nclass cuda: is_available = staticmethod(lambda: False)\n"
+        "uint8 = full = lambda *_, **__: None\n"
     )
     (tmp_path / "endless.py").write_text(f"import time\nTIP = None\n{endless}\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

@@ -237,7 +237,8 @@ def test_links_are_not_followed(
 def test_what_is_taken_away_runs_nothing_of_a_jobs_name(tmp_path: Path) -> None:
     evil = 'x"""\nopen("ran", "w")\n"""\\'
     survey = replace(A_JOB, name=evil)
-    tuned.write(tmp_path, "/x.py:job", survey, WAYS, gain(together(1.5, a=1.5)))
+    outcome = together(1.5, a=1.5)
+    tuned.write(tmp_path, "/x.py:job", survey, WAYS, gain(outcome), outcome.alone.controls)
     pairs.write_alone(tmp_path / "pairs", "/x.py:job", replace(survey, name=f"{evil}\0\udcff"))
     assert {file.name for file in (tmp_path / "pairs").iterdir()} >= {"amp.pair.json", "as-it-is.pair.json"}
     assert not list((tmp_path / "pairs").glob("*.py"))
@@ -245,8 +246,7 @@ def test_what_is_taken_away_runs_nothing_of_a_jobs_name(tmp_path: Path) -> None:
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     assert "open" not in {ast.unparse(call.func) for call in calls}
     exports = (tmp_path / "tuned.env").read_text().splitlines()
-    kept = "export MALLOC_MMAP_THRESHOLD_=17179869184"
-    assert exports == ["export MALLOC_TRIM_THRESHOLD_=1", kept, "export LD_PRELOAD=/lib/libx.so"]
+    assert exports[:2] == ["export MALLOC_TRIM_THRESHOLD_=1", "export MALLOC_MMAP_MAX_=0"]
 
 
 # ---- each field by any other value ----

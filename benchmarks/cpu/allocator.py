@@ -12,7 +12,8 @@ torch.backends.xeon.run_cpu --enable-jemalloc`) sets MALLOC_CONF as well, and th
 jemalloc 5.3.0 keep blocks of 8 MB and more, or smaller ones that lie side by side and are as large together: it gives
 them back at once, and gains nothing on them. `jemalloc_keeping` sets it to keep them for ever. glibc can be set so by
 two environment variables and without a library: that is `glibc_keeping`. (Both must be set: one alone turns off glibc's
-own adjustment and makes it worse.)
+own adjustment and makes it worse. MALLOC_MMAP_THRESHOLD_, often named in place of the second, is refused silently by
+glibc up to 2.34 if it is above 32 MiB.)
 
 The harness sets these two variables for all other pairs, so here the baseline runs without them, and `glibc_keeping`
 is what all other pairs run with: what it brings is what they have been spared.
@@ -39,7 +40,7 @@ from tipbench.tip.words import (
     Unseen,
     Way,
     library,
-    mapped_library,
+    library_of,
     page_faults,
     process_settings,
     requires,
@@ -49,14 +50,20 @@ from tipbench.tip.words import (
 LAUNCHER = "oversize_threshold:1,background_thread:true,metadata_thp:auto"
 """MALLOC_CONF as torch.backends.xeon.run_cpu sets it."""
 KEEP_PAGES = "dirty_decay_ms:-1,muzzy_decay_ms:-1"
-THRESHOLDS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_")
-SIXTEEN_GIB = str(2**34)
+KEEP_HEAP = {"MALLOC_TRIM_THRESHOLD_": str(2**34), "MALLOC_MMAP_MAX_": "0"}
+THRESHOLDS = tuple(KEEP_HEAP)
+
+
+def allocator_in_use() -> str:
+    """Not what is mapped: a shell may preload another one, which the variant's own comes before."""
+    library = library_of("malloc")
+    return next((name for name in ("jemalloc", "tcmalloc") if name in library), "glibc")
 
 
 def allocator_and_faults(step: Step) -> str:
-    allocator = mapped_library(("jemalloc", "tcmalloc")) or "glibc"
+    allocator = allocator_in_use()
     settings = jemalloc_settings() if allocator == "jemalloc" else ""
-    if allocator == "glibc" and all(os.environ.get(name) == SIXTEEN_GIB for name in THRESHOLDS):
+    if allocator == "glibc" and KEEP_HEAP.items() <= os.environ.items():
         settings = " keeping"
     return f"{allocator}{settings}: {page_faults(step):.0f}"
 
@@ -100,7 +107,7 @@ TIP = Tip(
             "LD_PRELOAD=libjemalloc.so.2 MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1 "
             "python train.py  # Debian: libjemalloc2"
         ),
-        "glibc_keeping": "MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_MMAP_THRESHOLD_=17179869184 python train.py",
+        "glibc_keeping": "MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_MMAP_MAX_=0 python train.py",
     },
     against="glibc's allocator, with nothing set",
     guide=("A2.4",),
@@ -156,7 +163,7 @@ class _Allocator(Pair):
         return self.build()
 
     @variant
-    @process_settings(without=THRESHOLDS, env=dict.fromkeys(THRESHOLDS, SIXTEEN_GIB))
+    @process_settings(without=THRESHOLDS, env=KEEP_HEAP)
     def glibc_keeping(self) -> Step:
         return self.build()
 
@@ -222,7 +229,7 @@ ON_ANY_JOB = (
     Way(
         name="glibc-keeping",
         do=TIP.ways["glibc_keeping"],
-        settings=ProcessSettings(env=tuple((name, SIXTEEN_GIB) for name in sorted(THRESHOLDS))),
+        settings=ProcessSettings(env=tuple(sorted(KEEP_HEAP.items()))),
         without=THRESHOLDS,
         devices=("cpu",),
         keeps_pages=True,

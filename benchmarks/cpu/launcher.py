@@ -31,7 +31,7 @@ from typing import ClassVar
 import psutil
 import torch
 
-from benchmarks.cpu.allocator import LAUNCHER, THRESHOLDS
+from benchmarks.cpu.allocator import LAUNCHER, THRESHOLDS, allocator_in_use
 from benchmarks.jobs.image_classification import RunResNet
 from benchmarks.jobs.language_model import RunEncoder, TrainGPT
 from tipbench.tip.words import (
@@ -69,7 +69,7 @@ def libraries_and_cores(step: Step) -> list[str | int]:
     step()
     # PyTorch's own libgomp stays mapped beside a preloaded libiomp5, and is not used any more.
     runtime = mapped_library(("libiomp5", "libgomp")) or "another"
-    return [mapped_library(("jemalloc", "tcmalloc")) or "glibc", runtime, len(os.sched_getaffinity(0))]
+    return [allocator_in_use(), runtime, len(os.sched_getaffinity(0))]
 
 
 def all_three_changed(baseline: list[str | int], optimized: list[str | int]) -> bool:

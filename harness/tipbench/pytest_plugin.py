@@ -207,7 +207,8 @@ def _measured(config: pytest.Config, info: PairInfo, file: Path) -> Record:
     """The pair's record, measured when its first item needs it."""
     records = config.stash.setdefault(RECORDS, {})
     if info.name not in records:
-        launcher = Launcher(_folder(file), controls(_discovered(_folder(file), _device(config)).threads))
+        discovery = _discovered(_folder(file), _device(config))
+        launcher = Launcher(_folder(file), controls(discovery.threads, discovery.keeps_heap))
         try:
             plan = Plan(_profile(config), RULES, seed=0, cores=available_cores())
             records[info.name] = measure(info, launcher.start, plan)

@@ -233,7 +233,8 @@ def heap(outcome: Outcome) -> str:
     """That the changes bring so much where glibc keeps its heap; empty where they set their own allocator."""
     ways = [outcome.survey.by_name[name] for name in outcome.members]
     own = any(HEAP.keys() & way.env.keys() or "malloc" in "".join(way.preload) for way in ways)
-    if own or not pays(outcome) or outcome.survey.device != "cpu":
+    had = HEAP.items() <= outcome.alone.controls.items()
+    if own or not had or not pays(outcome) or outcome.survey.device != "cpu":
         return ""
     names = " and ".join(f"{name}={value}" for name, value in HEAP.items())
     return (

@@ -298,7 +298,7 @@ class Advice:
             members = [self.survey.by_name[name] for name in combination]
             if is_known(self.survey):
                 outcome = replace(outcome, phase_seconds=time_with(self.target, members, over))
-            tuned.write(self.folder, self.target, self.survey, members, gain(outcome))
+            tuned.write(self.folder, self.target, self.survey, members, gain(outcome), outcome.alone.controls)
         markdown = page.markdown(outcome)
         title = plain(f"Which tips pay for {self.survey.name}")
         write_file(self.folder / "advice.md", markdown.encode("utf-8", "replace"))

@@ -18,7 +18,7 @@ import msgspec
 
 from tipbench.errors import UserError
 from tipbench.given.survey import COMMAND_TYPED, Survey, WayHere
-from tipbench.machine.controls import callers, cleaned
+from tipbench.machine.controls import callers, cleaned, preloading
 from tipbench.machine.orphans import end_cleaners, kill_tree, run_module
 from tipbench.machine.scratch import Scratch
 from tipbench.machine.temporary import writing_to
@@ -111,7 +111,7 @@ def time_with(target: str, ways: Sequence[WayHere], until: float = math.inf) -> 
     if deadline_s <= 0:
         return {}
     try:
-        answer = _answer(target, _environment(ways), "0", *names, deadline_s=deadline_s)
+        answer = _answer(target, environment_of(ways, callers()), "0", *names, deadline_s=deadline_s)
     except NoJob:
         return {}
     return msgspec.convert(answer, dict[str, float])
@@ -121,7 +121,7 @@ def scored(target: str, check: str, steps: int, seeds: int, ways: Sequence[WayHe
     """What the function `check` of the job's file says of its model after so many steps with these ways followed, once
     for each seed. Raises NoJob, and TemporaryFolderFull."""
     words = (check, str(steps), str(seeds), *(way.name for way in ways))
-    answer = _answer(target, _environment(ways), *words, module="scores", deadline_s=SCORED_S)
+    answer = _answer(target, environment_of(ways, callers()), *words, module="scores", deadline_s=SCORED_S)
     return msgspec.convert(answer["scores"], list[float])
 
 
@@ -134,16 +134,10 @@ def check_settings(survey: Survey) -> None:
             raise NoJob(f"{plain(way.name)!r} is followed in another way here than in this advice: begin a new one")
 
 
-def environment_of(ways: Sequence[WayHere]) -> dict[str, str]:
-    """The variables that these ways set for the process, their libraries in LD_PRELOAD."""
-    env = {name: value for way in ways for name, value in way.env.items()}
-    preload = dict.fromkeys(library for way in ways for library in way.preload)
-    return env | ({"LD_PRELOAD": ":".join(preload)} if preload else {})
-
-
-def _environment(ways: Sequence[WayHere]) -> dict[str, str]:
-    """The environment of a process that follows these ways."""
-    return callers() | environment_of(ways)
+def environment_of(ways: Sequence[WayHere], env: Mapping[str, str]) -> dict[str, str]:
+    """These variables with what the ways set, their libraries before others in LD_PRELOAD."""
+    libraries = dict.fromkeys(library for way in ways for library in way.preload)
+    return {**env, **{name: value for way in ways for name, value in way.env.items()}, **preloading(libraries, env)}
 
 
 def _answer(

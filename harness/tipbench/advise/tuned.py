@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tipbench.advise.surveyed import environment_of
@@ -18,8 +18,9 @@ TEXT = '''"""{name} with {count} followed: {gain}.
 
 From this folder, in a shell:
 
-    . ./tuned.env
-    python tuned.py
+    (. ./tuned.env; python tuned.py)
+
+The brackets keep its settings from all that runs in that shell later.
 """
 
 import os
@@ -50,13 +51,17 @@ def remove(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-def write(folder: Path, target: str, survey: Survey, combination: Sequence[WayHere], gain: str) -> None:
-    """The two files, of a command the settings alone. Raises ReportError."""
+def write(
+    folder: Path, target: str, survey: Survey, combination: Sequence[WayHere], gain: str, controls: Mapping[str, str]
+) -> None:
+    """The two files, of a command the settings alone. controls: of both sides. Raises ReportError."""
     # As it was measured: of an inference without gradients, 1.14x faster so, three of six processes were slower by a
     # quarter with glibc's own thresholds. And with what the job's file sets before it imports torch, as tuned.py
     # imports torch before that file.
-    env = HEAP | read_by_torch() | environment_of(combination)
-    settings = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
+    heap = {name: controls[name] for name in HEAP if name in controls}
+    env = environment_of(combination, heap | read_by_torch())
+    own = {"LD_PRELOAD": "${LD_PRELOAD:+:$LD_PRELOAD}"}  # of the shell that reads it
+    settings = "".join(f"export {name}={shlex.quote(value)}{own.get(name, '')}\n" for name, value in env.items())
     write_file(folder / ENV, settings.encode())
     count = plural(len(combination), "tip")
     names = tuple(way.name for way in combination)

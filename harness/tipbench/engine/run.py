@@ -27,7 +27,7 @@ from tipbench.engine.runner import Plan, run
 from tipbench.errors import UserError
 from tipbench.machine import describe
 from tipbench.machine.activity import mostly_beside
-from tipbench.machine.controls import controls
+from tipbench.machine.controls import HEAP_NOT_KEPT, controls
 from tipbench.machine.fingerprint import fingerprint
 from tipbench.machine.temporary import TemporaryFolderFull
 from tipbench.records import store
@@ -93,7 +93,7 @@ class Options(RunOptions):
 
     def controlled(self, discovery: Discovery) -> dict[str, str]:
         """The variables that are set for every worker."""
-        return {} if self.bare else controls(discovery.threads) | dict(self.of_the_shell)
+        return {} if self.bare else controls(discovery.threads, discovery.keeps_heap) | dict(self.of_the_shell)
 
     def stored(self, discovery: Discovery) -> dict[str, Any]:
         """What the header stores of them, with the device and the tier as they were resolved."""
@@ -118,6 +118,8 @@ def measured(options: Options) -> tuple[int, Path]:
     controlled = options.controlled(discovery)
     if why := why_unavailable():
         print(f"tipbench: the run is stored without a commit, as git does not name it: {why}", file=sys.stderr)
+    if not (options.bare or discovery.keeps_heap):
+        print(f"tipbench: {HEAP_NOT_KEPT}", file=sys.stderr)
     with only_run(options.locked):
         stored = Run(
             id=uuid.uuid4().hex,
@@ -142,7 +144,7 @@ def left_of(budget_s: float, began: float, given: str) -> float:
 
 def discovered(options: Options) -> tuple[Discovery, list[PairInfo]]:
     """Discover the folder; beside another than `benchmarks/` come its controls."""
-    discovery = discover(options.pairs, options.device, options.size, of_data=bool(options.given))
+    discovery = discover(options.pairs, options.device, options.size, bool(options.given), options.of_the_shell)
     if not options.folder:
         return discovery, list(discovery.pairs)
     own = discover(BENCHMARKS / "control.py", discovery.device, discovery.size)

@@ -5,17 +5,25 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import count, takewhile
 
 from tipbench.machine import native
 from tipbench.tip.process import ProcessSettings
 
-HEAP_KEPT = str(1 << 34)
-"""16 GiB, above any tensor in the suite."""
+SIXTEEN_GIB = str(1 << 34)
+"""Above any tensor in the suite."""
 
-HEAP = {"MALLOC_TRIM_THRESHOLD_": HEAP_KEPT, "MALLOC_MMAP_THRESHOLD_": HEAP_KEPT}
-"""Both of glibc's thresholds: see "glibc keeps its heap" in harness/decisions.md."""
+HEAP = {"MALLOC_TRIM_THRESHOLD_": SIXTEEN_GIB, "MALLOC_MMAP_MAX_": "0"}
+"""With both, every glibc keeps its heap: see "glibc keeps its heap" in harness/decisions.md."""
+
+HEAP_BEFORE = {"MALLOC_TRIM_THRESHOLD_": SIXTEEN_GIB, "MALLOC_MMAP_THRESHOLD_": SIXTEEN_GIB}
+"""In runs until 2026-11-27. It does the same, but up to glibc 2.34, which refuses the second."""
+
+HEAP_NOT_KEPT = (
+    f"{' and '.join(HEAP)} take no effect here and are not set, as another allocator, another C library or "
+    "GLIBC_TUNABLES wins: a process may map its large temporaries anew at each step"
+)
 
 FOREIGN = (
     "OMP_",
@@ -63,10 +71,17 @@ NETWORK = (
 """What NCCL may need to work at all, and what changes its speed: passed on, and recorded with the run."""
 
 
-def controls(threads: int) -> dict[str, str]:
-    """What is set for every worker; `threads` is torch's own default here, made explicit. With the caller's NETWORK."""
+def controls(threads: int, heap: bool = True) -> dict[str, str]:
+    """What is set for every worker; `threads` is torch's own default here, made explicit. With the caller's NETWORK.
+    heap: whether HEAP takes effect here; what does not is not set."""
     network = {name: os.environ[name] for name in NETWORK if name in os.environ}
-    return {**HEAP, "OMP_NUM_THREADS": str(threads), "PYTHONHASHSEED": "0", **network}
+    return {**(HEAP if heap else {}), "OMP_NUM_THREADS": str(threads), "PYTHONHASHSEED": "0", **network}
+
+
+def kept_heap(controlled: Mapping[str, str], libc: str) -> bool:
+    """Whether glibc kept its heap in a run with these controls. libc: such as `glibc 2.36`."""
+    refused = re.match(r"glibc 2\.([0-9]|[12][0-9]|3[0-4])(?![0-9])", libc)
+    return HEAP.items() <= controlled.items() or (HEAP_BEFORE.items() <= controlled.items() and not refused)
 
 
 def read_by_torch() -> dict[str, str]:
@@ -98,10 +113,13 @@ def environment(controlled: Mapping[str, str], settings: ProcessSettings) -> dic
     if settings.ranks > 1 and "OMP_NUM_THREADS" in controlled and "OMP_NUM_THREADS" not in settings.without:
         env["OMP_NUM_THREADS"] = str(max(1, int(controlled["OMP_NUM_THREADS"]) // settings.ranks))
     env.update(settings.env)
-    libraries = [str(native.find(name) or name) for name in settings.preload]
-    if libraries:
-        env["LD_PRELOAD"] = ":".join(libraries)
-    return env
+    return env | preloading([str(native.find(name) or name) for name in settings.preload], env)
+
+
+def preloading(libraries: Iterable[str], env: Mapping[str, str]) -> dict[str, str]:
+    """LD_PRELOAD with these libraries before those that `env` has there; {} without either."""
+    joined = ":".join(filter(None, [*libraries, env.get("LD_PRELOAD")]))
+    return {"LD_PRELOAD": joined} if joined else {}
 
 
 def is_foreign(name: str) -> bool:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tipbench.machine.controls import HEAP_KEPT
+from tipbench.machine.controls import SIXTEEN_GIB
 from tipbench.machine.forms import Rule, flag, number, one_of
 from tipbench.records.record import PHASES
 from tipbench.tip.pair import Equal
@@ -22,12 +22,13 @@ def measured(value: Any) -> int | float | str | None:
 
 
 CONTROLS: Mapping[str, Rule] = {
-    "MALLOC_TRIM_THRESHOLD_": one_of(HEAP_KEPT),
-    "MALLOC_MMAP_THRESHOLD_": one_of(HEAP_KEPT),
+    "MALLOC_TRIM_THRESHOLD_": one_of(SIXTEEN_GIB),
+    "MALLOC_MMAP_THRESHOLD_": one_of(SIXTEEN_GIB),
+    "MALLOC_MMAP_MAX_": one_of("0"),
     "OMP_NUM_THREADS": lambda value: value if isinstance(value, str) and re.fullmatch(r"\d{1,4}", value) else None,
     "PYTHONHASHSEED": one_of("0"),
 }
-"""What `tipbench.machine.controls` itself sets, and nothing that was ever taken from a person's shell."""
+"""What `tipbench.machine.controls` itself sets or once set, and nothing that was ever taken from a person's shell."""
 
 OPTIONS: Mapping[str, Rule] = {
     "profile": one_of("quick", "full"),

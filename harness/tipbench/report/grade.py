@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tipbench.machine.controls import HEAP, HEAP_BEFORE, kept_heap
 from tipbench.machine.fields import CARD_FIELDS, MACHINE_FIELDS, PARTS, of_part
 from tipbench.machine.proc import DENIED, UNAVAILABLE
 from tipbench.records.record import Run
@@ -139,8 +140,12 @@ def _facts(run: Run) -> Iterator[tuple[tuple[str, str], Any]]:
         for field in of_part(part, MACHINE_FIELDS):
             yield (part, field), run.machine.get(field, NOT_RECORDED)
     yield from _cards(run.machine)
+    kept = kept_heap(run.controls, str(run.machine.get("libc")))
+    if kept:  # which older runs set in another way
+        yield ("state", f"{CONTROL}heap"), "kept by glibc"
     for name in sorted(run.controls):
-        yield ("state", f"{CONTROL}{name}"), run.controls[name]
+        if not (kept and name in {**HEAP, **HEAP_BEFORE}):
+            yield ("state", f"{CONTROL}{name}"), run.controls[name]
     yield ("code", "commit"), UNAVAILABLE if not run.commit or run.commit.endswith("-dirty") else run.commit
     yield ("profile", "profile"), run.options.get("profile", NOT_RECORDED)
     if "size" in run.options:  # older runs knew one size alone

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+from tipbench.machine.controls import kept_heap
 from tipbench.records.fields import LARGEST
 from tipbench.records.record import PHASES, Run
 from tipbench.records.store import Notice
@@ -164,6 +165,7 @@ def _run(run: Run) -> dict[str, Any]:
         "bare": bool(run.options.get("bare")),
         "settings": " ".join(f"{name}={setting}" for name, setting in run.controls.items()),
         "controls": list(run.controls.items()),
+        "kept_heap": kept_heap(run.controls, str(run.machine.get("libc"))),
         "machine": brief_lines(run.machine),
         "fields": field_rows(run.machine),
         "counts": counts(run),

@@ -12,14 +12,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tipbench.errors import UserError
-from tipbench.machine.controls import cleaned
+from tipbench.machine.controls import HEAP, cleaned
 from tipbench.machine.orphans import run_module
 from tipbench.machine.scratch import Scratch
 from tipbench.machine.temporary import TemporaryFolderFull, full, writing_to
@@ -50,6 +51,7 @@ class Discovery:
         torch: its version.
         device: "cpu" or "cuda"; what "auto" came to.
         size: the tier of the pairs' sizes, one of `tipbench.tip.sizes.TIERS`.
+        keeps_heap: whether `tipbench.machine.controls.HEAP` takes effect here.
     """
 
     pairs: tuple[PairInfo, ...]
@@ -58,26 +60,34 @@ class Discovery:
     torch: str
     device: str
     size: str
+    keeps_heap: bool = True
 
 
 class NoTorch(UserError):
     """torch cannot be imported, or the device is missing; the message says which."""
 
 
-def discover(folder: Path, device: str = "auto", size: str = "", of_data: bool = False) -> Discovery:
+def discover(
+    folder: Path,
+    device: str = "auto",
+    size: str = "",
+    of_data: bool = False,
+    of_the_shell: Mapping[str, str] = MappingProxyType({}),
+) -> Discovery:
     """Import every file of `folder` in a process of its own and describe its pairs for `device`.
 
     size: a tier; by default the one for this machine. of_data: whether the folder holds pairs of a person's job, as
-    `tipbench advise` writes them.
+    `tipbench advise` writes them. of_the_shell: as `tipbench.engine.run.Options` has it.
 
     Raises NoFolder, NoTorch where nothing could run, and TemporaryFolderFull.
     """
     files = data_files(folder) if of_data else pair_files(folder)
     describe = "tipbench.given.describe" if of_data else "tipbench.suite.describe"
     broken: list[Record] = []
+    env = cleaned() | HEAP | dict(of_the_shell)
     with Scratch() as scratch, writing_to(scratch):
         while True:
-            answers, output, ending = _describe(describe, folder, files, device, size, scratch)
+            answers, output, ending = _describe(describe, folder, files, device, size, scratch, env)
             if answers and "unusable" in answers[0]:
                 raise NoTorch(answers[0]["unusable"])
             if answers and "finished" in answers[-1]:
@@ -91,11 +101,18 @@ def discover(folder: Path, device: str = "auto", size: str = "", of_data: bool =
     pairs = [PairInfo.from_json(pair) for answer in answers for pair in answer.get("pairs", ())]
     broken += [_broken(Path(answer["file"]), device, answer["error"]) for answer in answers if "error" in answer]
     first = answers[0]
-    return Discovery(tuple(pairs), tuple(broken), first["threads"], first["torch"], first["device"], first["size"])
+    facts = {name: first[name] for name in ("threads", "torch", "device", "size", "keeps_heap")}
+    return Discovery(tuple(pairs), tuple(broken), **facts)
 
 
 def _describe(
-    module: str, folder: Path, files: Sequence[Path], device: str, size: str, scratch: Path
+    module: str,
+    folder: Path,
+    files: Sequence[Path],
+    device: str,
+    size: str,
+    scratch: Path,
+    env: Mapping[str, str],
 ) -> tuple[list[dict[str, Any]], str, str]:
     """(answers, last lines of output, how the process ended). Raises TemporaryFolderFull."""
     answered, log = scratch / "answers.jsonl", scratch / "output"
@@ -105,7 +122,7 @@ def _describe(
         # Its own session: what a file starts at import ends with it.
         process = subprocess.Popen(
             command,
-            env=cleaned(),
+            env=env,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -6,6 +6,7 @@ numbers. No count changes what the step computes.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import multiprocessing
 import os
@@ -359,6 +360,19 @@ def mapped_library(names: Iterable[str]) -> str | None:
     maps = Path("/proc/self/maps").read_text().splitlines()
     files = {line.rpartition("/")[2] for line in maps if "/" in line}  # "libjemalloc.so.2 (deleted)" if it was replaced
     return next((name for name in names if any(name in file for file in files)), None)
+
+
+def library_of(function: str) -> str:
+    """The file of the library from which this process takes a C function, such as `malloc`; empty where none has it."""
+    try:
+        address = ctypes.cast(getattr(ctypes.CDLL(None), function), ctypes.c_void_p).value or 0
+    except AttributeError:
+        return ""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        first, last = (int(bound, 16) for bound in line.partition(" ")[0].split("-"))
+        if first <= address < last:
+            return line.rpartition("/")[2]
+    return ""
 
 
 def page_faults(step: Step, steps: int = 5) -> float:
