@@ -131,6 +131,28 @@ def as_attention(pair: Any, variant: Variant, text: str) -> Step:
     return step
 
 
+def as_last_layer(pair: Any, variant: Variant, text: str) -> Step:
+    """In a model that hands on what its last layer takes."""
+
+    def change(job: Job) -> None:
+        model, lines, within = job.model, ast.parse(text).body, [False]
+        head = model.get_submodule("head")
+        scores = head.forward
+        head.forward = lambda states: states if within[0] else scores(states)
+        model.register_forward_pre_hook(lambda *_: within.__setitem__(0, True))
+        model.register_forward_hook(lambda *_: within.__setitem__(0, False))
+
+        def loss(states: torch.Tensor, targets: torch.Tensor) -> Any:
+            names = names_of_code(F=nn.functional, self=model, hidden=states.mT, targets=targets)
+            executed(lines, names)
+            return names["loss"]
+
+        job.loss = loss
+
+    step: Step = pair.applied(change)
+    return step
+
+
 def in_packed_batches(pair: Any, variant: Variant, text: str) -> Step:
     """The first two lines in the `collate_fn`, the others in each attention."""
     lines = ast.parse(text).body
@@ -363,6 +385,7 @@ def small_buckets(model: nn.Module) -> Iterator[None]:
 FOLLOWING: Mapping[str, Following] = {
     "fuse-pointwise": as_the_activation,
     "no-bias-before-bn": in_place_of_convolutions,
+    "chunked-loss": as_last_layer,
     "sdpa": as_attention,
     "no-padding": in_packed_batches,
     "no-copies": in_the_dataset,

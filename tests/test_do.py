@@ -46,6 +46,7 @@ IN_JOBS = [(name, variant, text) for name, variant, text in IN_PYTHON if PAIRS[n
 
 OF_CODE = {
     "avoid-sync": {"total"},
+    "chunked-loss": {"self", "hidden"},
     "create-on-device": {"n"},
     "layer-order": {"self", "layers"},
     "no-bias-before-bn": {"channels", "filters"},
@@ -142,8 +143,8 @@ def test_what_a_person_writes_for_a_way_is_complete(module: ModuleType) -> None:
 def test_the_values_of_a_sweep_are_filled_in_or_left_open() -> None:
     pair = PAIRS["batch-size.NextByte"]
     _, first, *_ = variants(pair)
-    assert text_of(TIPS["batch-size"], first).startswith("# as batch_size=64 ")
-    assert to_write_untried(TIPS["batch-size"], [pair]).startswith("# as batch_size=... ")
+    assert "dict(batch_size=64)" in text_of(TIPS["batch-size"], first)
+    assert "dict(batch_size=...)" in to_write_untried(TIPS["batch-size"], [pair])
 
 
 @pytest.mark.parametrize("tip", TIPS.values(), ids=TIPS)

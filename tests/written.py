@@ -18,7 +18,7 @@ from tipbench.tip.pair import LOOP, Tip, Variant, to_write
 
 OF_A_BATCH = {"batch", "targets", "outputs", "loss"}
 IMPORTED = {"torch": torch, "nn": nn, "F": nn.functional, "DataLoader": DataLoader}
-OF_A_JOB = {"model", "optimizer", "loader", "criterion", "data", "device", "epochs"}
+OF_A_JOB = {"model", "optimizer", "loader", "criterion", "data", "arguments", "device", "epochs"}
 
 (_loop,) = ast.parse(LOOP).body
 assert isinstance(_loop, ast.For)
@@ -93,6 +93,7 @@ def names_of(job: Job, **more: Any) -> dict[str, Any]:
         "loader": job.loader(),
         "criterion": job.loss,
         "data": job.data,
+        "arguments": dict(job.loading),
         "device": job.device,
         **more,
     }

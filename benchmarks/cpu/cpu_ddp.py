@@ -23,6 +23,7 @@ from torch.utils.data import DistributedSampler
 
 from benchmarks.jobs.language_model import TrainGPT
 from tipbench.tip.words import (
+    ARGUMENTS,
     Claim,
     Job,
     Pair,
@@ -38,14 +39,15 @@ from tipbench.tip.words import (
     variant,
 )
 
-IN_PROCESSES = """\
-# torchrun --nproc-per-node={0} train.py
+IN_PROCESSES = f"""\
+# torchrun --nproc-per-node={{0}} train.py
+{ARGUMENTS}
 torch.distributed.init_process_group("gloo")
 model = nn.parallel.DistributedDataParallel(model)  # save model.module.state_dict(), in one process
-shuffle = isinstance(loader.sampler, torch.utils.data.RandomSampler)  # then sampler.set_epoch(epoch) in each epoch
-sampler = torch.utils.data.DistributedSampler(data, shuffle=shuffle, drop_last=loader.drop_last)
-batches = torch.utils.data.BatchSampler(sampler, loader.batch_size // {0}, loader.drop_last)
-vars(loader).update(batch_sampler=batches)  # your DataLoader's other arguments stay"""
+# in each epoch: sampler.set_epoch(epoch)
+sampler = torch.utils.data.DistributedSampler(data, shuffle=arguments.get("shuffle", False))
+share = dict(batch_size=arguments["batch_size"] // {{0}}, shuffle=False, sampler=sampler)
+loader = DataLoader(data, **arguments | share)"""
 
 TIP = Tip(
     id="cpu-ddp",

@@ -21,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
 from benchmarks.jobs.language_model import TrainGPT
-from tipbench.tip.words import Claim, Job, Sizes, Step, Tip, all_reduces, gpu, process_settings, rises
+from tipbench.tip.words import ARGUMENTS, Claim, Job, Sizes, Step, Tip, all_reduces, gpu, process_settings, rises
 
 TIP = Tip(
     id="ddp-not-dp",
@@ -30,11 +30,11 @@ TIP = Tip(
         "# torchrun --nproc-per-node=gpu train.py\n"
         "torch.distributed.init_process_group()\n"
         "model = nn.parallel.DistributedDataParallel(model)  # on the GPU of this process, cuda:$LOCAL_RANK\n"
-        "share = loader.batch_size // torch.distributed.get_world_size()  # save model.module.state_dict()\n"
-        "shuffle = isinstance(loader.sampler, torch.utils.data.RandomSampler)  # then set_epoch() in each\n"
-        "sampler = torch.utils.data.DistributedSampler(data, shuffle=shuffle, drop_last=loader.drop_last)\n"
-        "batches = torch.utils.data.BatchSampler(sampler, share, loader.drop_last)\n"
-        "vars(loader).update(batch_sampler=batches)  # your DataLoader's other arguments stay"
+        "# save model.module.state_dict(); in each epoch: sampler.set_epoch(epoch)\n"
+        f"{ARGUMENTS}\n"
+        'sampler = torch.utils.data.DistributedSampler(data, shuffle=arguments.get("shuffle", False))\n'
+        'share = arguments["batch_size"] // torch.distributed.get_world_size()\n'
+        "loader = DataLoader(data, **arguments | dict(batch_size=share, shuffle=False, sampler=sampler))"
     ),
     when="a machine has several GPUs",
     against="DataParallel(model), in one process",

@@ -30,6 +30,7 @@ from benchmarks.jobs.image_classification import RunSmallNetwork, TrainFromFiles
 from benchmarks.jobs.images import JpegPhotos, RemotePhotos, jpeg_files
 from benchmarks.jobs.loading import Stretch
 from tipbench.tip.words import (
+    ARGUMENTS,
     Claim,
     Equal,
     Job,
@@ -55,10 +56,9 @@ TIP = Tip(
     id="async-loading",
     title="Load data in worker processes",
     do=(
-        "# as num_workers={num_workers}, persistent_workers=True among your DataLoader's arguments; not "
-        "persistent if an epoch changes the data\n"
-        "vars(loader).update(num_workers={num_workers}, prefetch_factor=2, persistent_workers=True)  # an "
-        "IterableDataset must share itself out"
+        f"{ARGUMENTS}\n"
+        "loader = DataLoader(data, **arguments | dict(num_workers={num_workers}, persistent_workers=True))\n"
+        "# not persistent if an epoch changes the data; an IterableDataset must share itself out among workers"
     ),
     ways={
         "threads": (
@@ -202,7 +202,7 @@ ON_ANY_JOB = (
         keep_workers,
         workers_started_anew,
         name="kept",
-        do="vars(loader).update(persistent_workers=True)  # as if among your DataLoader's arguments",
+        do=f"{ARGUMENTS}\nloader = DataLoader(data, **arguments | dict(persistent_workers=True))",
         mends=True,
         mechanism=falls("worker processes started in an epoch", started_children),
         loads_elsewhere=True,

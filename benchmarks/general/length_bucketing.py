@@ -29,7 +29,7 @@ from torch import nn
 
 from benchmarks.jobs.language_model import VOCABULARY
 from benchmarks.jobs.sequences import PADDING, LSTMReader, SourceLines, TransformerReader, line_vectors, padded, vectors
-from tipbench.tip.words import Claim, Job, MacroPair, Pair, Sizes, Step, Tip, falls, over_modules, variant
+from tipbench.tip.words import ARGUMENTS, Claim, Job, MacroPair, Pair, Sizes, Step, Tip, falls, over_modules, variant
 
 Batches = Callable[[list[int], int], list[list[int]]]
 """Makes batches, lists of the sequences' numbers: of the lengths of all sequences, and how many are in a batch."""
@@ -45,6 +45,11 @@ def padded_tokens(step: Step) -> int:
     return over_modules(step, padding)
 
 
+IN_BATCHES = (
+    "others = dict(batch_size=1, shuffle=False, sampler=None, drop_last=False)  # as a batch_sampler wants them\n"
+    "loader = DataLoader(data, **arguments | others | dict(batch_sampler=batches))"
+)
+
 TIP = Tip(
     id="length-bucketing",
     title="Put sequences of about the same length into one batch",
@@ -59,8 +64,9 @@ TIP = Tip(
         "self.batch_size)]\n"
         "        return iter([batches[number] for number in torch.randperm(len(batches))])  # results come "
         "in this order\n"
-        "# your DataLoader's other arguments stay\n"
-        "vars(loader).update(batch_sampler=ByLength(loader.sampler, loader.batch_size, loader.drop_last))"
+        f"{ARGUMENTS}\n"
+        "batches = ByLength(loader.sampler, loader.batch_size, loader.drop_last)  # in place of these arguments\n"
+        f"{IN_BATCHES}"
     ),
     ways={
         "constant_tokens": (
@@ -75,7 +81,7 @@ TIP = Tip(
             "class Shuffled(list):  # another order in each epoch; results come in this order\n"
             "    def __iter__(self):\n"
             "        return iter([self[number] for number in torch.randperm(len(self))])\n"
-            "vars(loader).update(batch_sampler=Shuffled(batches))  # your DataLoader's other arguments stay"
+            f"{ARGUMENTS}\nbatches = Shuffled(batches)\n{IN_BATCHES}"
         ),
     },
     when="sequences differ in length",

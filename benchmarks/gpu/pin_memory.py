@@ -17,6 +17,7 @@ import torch
 
 from benchmarks.jobs.image_classification import TrainFromFiles
 from tipbench.tip.words import (
+    ARGUMENTS,
     Claim,
     Equal,
     Job,
@@ -39,7 +40,8 @@ TIP = Tip(
     id="pin-memory",
     title="Copy to the GPU from pinned memory",
     do=(
-        "loader.pin_memory = True  # as pin_memory=True among your DataLoader's arguments\n"
+        f"{ARGUMENTS}\n"
+        "loader = DataLoader(data, **arguments | dict(pin_memory=True))\n"
         "batch, targets = batch.to(device, non_blocking=True), targets.to(device, non_blocking=True)"
     ),
     ways={"waiting": ""},

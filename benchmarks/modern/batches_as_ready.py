@@ -27,7 +27,7 @@ from benchmarks.jobs.image_classification import RunSmallNetwork
 from benchmarks.jobs.images import JpegPhotos, RemotePhotos, jpeg_files
 from benchmarks.jobs.sequences import vectors
 from benchmarks.modern.prefetch import UnevenPhotos
-from tipbench.tip.words import Claim, Equal, Job, Pair, Sizes, Step, Tip, cores, falls, torchvision
+from tipbench.tip.words import ARGUMENTS, Claim, Equal, Job, Pair, Sizes, Step, Tip, cores, falls, torchvision
 
 
 def batches_behind_a_slow_one(step: Step) -> int:
@@ -53,8 +53,9 @@ TIP = Tip(
     id="batches-as-ready",
     title="Take batches as they are ready",
     do=(
-        "# as in_order=False among your DataLoader's arguments\n"
-        "loader.in_order = False  # batches come in any order: the data set must say which sample is which"
+        f"{ARGUMENTS}\n"
+        "loader = DataLoader(data, **arguments | dict(in_order=False))\n"
+        "# batches come in any order: the data set must say which sample is which"
     ),
     when="batches take unlike times to load and their order does not matter, as in an evaluation",
     guide=("M21",),

@@ -43,43 +43,31 @@ def largest_result(step: Step) -> int:
     return max(int(max(event.self_cpu_memory_usage, event.self_device_memory_usage)) for event in events)
 
 
-OF_STATES = (
-    "class States(nn.Linear):  # the last layer: in training no scores, to score and to generate as before\n"
-    "    def forward(self, hidden):\n"
-    "        if not self.training: return super().forward(hidden)\n"
-    "        self.hidden = hidden; return hidden[..., :0]\n"
-    "head, of_scores = model.head, criterion; head.__class__ = States  # model.head: what your model calls it\n"
+WHERE = (
+    "# in your model's code, in training; `hidden` is what the last layer, self.head, takes: score with it as before\n"
 )
-CRITERION = (
-    "def criterion(scores, words):\n"
-    "    if not head.training: return of_scores(scores, words)\n"
-    '    hidden, words = vars(head).pop("hidden").flatten(0, -2), words.flatten()\n'
+OF_HIDDEN = (
+    "loss = F.linear_cross_entropy(hidden.flatten(0, -2), self.head.weight, targets.flatten(), "
+    "linear_bias=self.head.bias, options=options)\n"
+    "# with ignore_index and weight, if your cross_entropy has them"
 )
-SETTINGS = (
-    'settings = {name: getattr(of_scores, name) for name in ("weight", "ignore_index") if hasattr(of_scores, name)}\n'
-)
-RETURNED = (
-    "    return F.linear_cross_entropy(hidden, head.weight, words, linear_bias=head.bias, options=options, **settings)"
-)
-"""What is written for each of the ways."""
 
 TIP = Tip(
     id="chunked-loss",
     title="Compute the loss of a language model in chunks",
-    do=f"{OF_STATES}{SETTINGS}{CRITERION}    options = nn.LinearCrossEntropyOptions()  # of torch 2.15\n{RETURNED}",
+    do=f"{WHERE}options = nn.LinearCrossEntropyOptions()  # of torch 2.15\n{OF_HIDDEN}",
     ways={
         "eighths": (
-            f"{OF_STATES}{SETTINGS}{CRITERION}"
-            "    options = nn.LinearCrossEntropyOptions(batch_chunk_size=max(1, len(words) // 8))  # of torch 2.15\n"
-            f"{RETURNED}"
+            f"{WHERE}"
+            "options = nn.LinearCrossEntropyOptions(batch_chunk_size=max(1, targets.numel() // 8))  # of torch 2.15\n"
+            f"{OF_HIDDEN}"
         ),
         "by_hand": (
             "from torch.utils.checkpoint import checkpoint\n"
-            f"{OF_STATES}"
-            'part = lambda some, of: F.cross_entropy(F.linear(some, head.weight, head.bias), of, reduction="sum")\n'
-            f"{CRITERION}"
-            "    chunks = zip(hidden.chunk(8), words.chunk(8))  # -100: your ignore_index; not with weights of labels\n"
-            "    return sum(checkpoint(part, *chunk, use_reentrant=False) for chunk in chunks) / (words != -100).sum()"
+            f"{WHERE}"
+            'part = lambda some, words: F.cross_entropy(self.head(some), words, reduction="sum", ignore_index=-100)\n'
+            "chunks = zip(hidden.flatten(0, -2).chunk(8), targets.flatten().chunk(8))\n"
+            "loss = sum(checkpoint(part, *chunk, use_reentrant=False) for chunk in chunks) / (targets != -100).sum()"
         ),
     },
     when="memory is short and the vocabulary large",
@@ -122,24 +110,13 @@ def in_checkpointed_chunks(hidden: torch.Tensor, weight: torch.Tensor, targets: 
     return torch.stack(losses).sum() / len(targets)
 
 
-class States(nn.Linear):
-    """A last layer that in training computes no scores: its `hidden` states (..., width) are for the loss."""
-
-    hidden: torch.Tensor
-
-    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-        if not self.training:
-            return super().forward(hidden)
-        self.hidden = hidden
-        return hidden[..., :0]
-
-
 def with_loss(job: Job, loss: Loss) -> None:
-    """Have a GPT compute no scores in training, and the loss from the hidden states of its last layer."""
+    """Have a GPT return hidden states (batch, width, tokens) in place of scores, and compute the loss from them."""
     assert isinstance(job.model, GPT)
-    head = job.model.head
-    head.__class__ = States
-    job.loss = lambda scores, targets: loss(vars(head).pop("hidden").flatten(0, -2), head.weight, targets.flatten())
+    head: nn.Module = job.model.head
+    weight = job.model.head.weight
+    head.forward = lambda hidden: hidden
+    job.loss = lambda hidden, targets: loss(hidden.mT.flatten(0, 1), weight, targets.flatten())
 
 
 class LastLayer(Pair):

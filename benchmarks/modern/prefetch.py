@@ -33,6 +33,7 @@ from benchmarks.jobs.image_classification import TrainFromFiles, TrainFromStorag
 from benchmarks.jobs.images import JpegPhotos, jpeg_files
 from benchmarks.jobs.loading import Stretch
 from tipbench.tip.words import (
+    ARGUMENTS,
     Claim,
     Equal,
     Job,
@@ -52,10 +53,8 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="prefetch",
     title="Prefetch batches, and to the device",
-    do=(
-        "loader.prefetch_factor = {prefetch_factor}  # as prefetch_factor={prefetch_factor} among your "
-        "DataLoader's arguments; it needs workers"
-    ),
+    do=(f"{ARGUMENTS}\nloader = DataLoader(data, **arguments | dict(prefetch_factor={{prefetch_factor}}))"),
+    when="the DataLoader has workers",
     guide=("M4",),
     claim=Claim.FASTER,
     mechanism=rises("batches asked for ahead", lambda step: most_requested(step)),

@@ -24,15 +24,14 @@ from torch import nn
 from benchmarks.jobs.language_model import GPT, VOCABULARY, heads_for
 from benchmarks.jobs.lessons import NEXT_BYTE, RATE, Course, tune
 from benchmarks.jobs.tuning import Tuned, geometric
-from tipbench.tip.words import Claim, Equal, Pair, Sizes, Step, Tip, Training, falls, forward_passes, sweep
+from tipbench.tip.words import ARGUMENTS, Claim, Equal, Pair, Sizes, Step, Tip, Training, falls, forward_passes, sweep
 
 TIP = Tip(
     id="batch-size",
     title="Use large batches",
     do=(
-        "# as batch_size={batch} among your DataLoader's arguments; not with a batch_sampler of your own\n"
-        "batches = torch.utils.data.BatchSampler(loader.sampler, {batch}, loader.drop_last)\n"
-        "vars(loader).update(batch_sampler=batches, batch_size={batch})\n"
+        f"{ARGUMENTS}\n"
+        "loader = DataLoader(data, **arguments | dict(batch_size={batch}))\n"
         "# then tune the learning rate anew, where you construct the optimizer"
     ),
     when="you train in batches as small as 16",

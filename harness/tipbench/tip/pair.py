@@ -80,10 +80,15 @@ for batch, targets in loader:
 """The training that `Tip.do` is about; inference ends with the outputs.
 
 Lines of `do` stand before it, up to the first that is about a batch: that uses `batch`, `targets`, `outputs` or `loss`,
-or calls a method of the optimizer, and defines no function or class. From there on they take the place of the lines that make the same calls, and stand
-at the end where no line does. A `for` over the `loader` takes the place of the whole. Names besides: `data`, which the
-loader loads; how many `epochs`; `model.blocks`, the blocks that a model repeats; `model.head`, its last layer. `torch`, `nn`, `F` and `DataLoader` are imported. Code of a model or a dataset has names of its own.
+or calls a method of the optimizer, and defines no function or class. From there on they take the place of the lines
+that make the same calls, and stand at the end where no line does. A `for` over the `loader` takes the place of the
+whole. Names besides: `data`, which the loader loads, and the loader's other `arguments`; how many `epochs`;
+`model.blocks`, the blocks that a model repeats; `model.head`, its last layer. `torch`, `nn`, `F` and `DataLoader` are
+imported. Code of a model or a dataset has names of its own.
 """
+
+ARGUMENTS = "# arguments: those that your DataLoader has now, such as dict(batch_size=32, shuffle=True)"
+"""Stands before a loader that is made anew: whoever names all its arguments in a text has a reader lose his own."""
 
 
 def anywhere(device: str) -> bool:
