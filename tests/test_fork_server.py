@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -103,6 +104,17 @@ def test_what_an_ended_worker_was_compiling_is_used_by_no_later_one(launcher: La
                 worker.ask("build", variant="baseline", seed=0, first=True)
         worker.end()
     assert caches[0] != caches[1] == caches[2]
+
+
+def test_who_waits_for_a_server_is_not_waited_for_once_the_run_is_interrupted(
+    launcher: Launcher, control: PairInfo
+) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        starting = threads.submit(launcher.start, control, ProcessSettings(), "warm", Purpose.LAUNCH, 0)
+        assert tiny.wait_for(lambda: launcher._servers, 60)
+        launcher.stop()
+        with pytest.raises(WorkerFailed):
+            starting.result()
 
 
 @pytest.mark.parametrize(("available", "servers"), [(5 << 30, 0), (6 << 30, 0), (8 << 30, 4), (100 << 30, 188)])

@@ -81,6 +81,10 @@ class ForkServer:
         except ServerGone:
             return -signal.SIGKILL
 
+    def kill(self) -> None:
+        """End it at once. For another thread than the one that waits for it, which then gets ServerGone."""
+        self._process.kill()
+
     def end(self) -> None:
         """End the server; the kernel then ends its remaining workers."""
         self._gone = True

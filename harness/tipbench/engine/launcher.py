@@ -77,6 +77,7 @@ class Launcher:
         (self._shared / "tmp").mkdir(exist_ok=True)
         self._started = 0
         self._starting = threading.Lock()
+        self._stopped = False
         self._met: set[str] = set()
         self._caches: dict[str, int] = {}
         self._servers: dict[Served, ForkServer] = {}
@@ -93,9 +94,10 @@ class Launcher:
         caches (`fresh_cache`) leaves them too.
 
         Where the temporary folder is full, raises TemporaryFolderFull at the first worker of a pair, and WorkerFailed
-        at a later one.
+        at a later one, and once it is stopped.
         """
         with self._starting:
+            self._require_going()
             met = info.name in self._met
             self._met.add(info.name)
             try:
@@ -136,6 +138,7 @@ class Launcher:
             except ServerGone:
                 # A pair may end its fork server; the next worker gets a new one.
                 self._servers.pop(served).end()
+                self._require_going()
                 shutil.rmtree(scratch)
                 scratch.mkdir()
         return Worker(info, settings, env, folder, scratch)
@@ -184,6 +187,16 @@ class Launcher:
             for server in begun.values():
                 server.ready()
         return self._servers[served]
+
+    def _require_going(self) -> None:
+        if self._stopped:
+            raise WorkerFailed(Reason("killed", {"doing": "starting"}))
+
+    def stop(self) -> None:
+        """Start no more workers, and end what `start` waits for; callable while other threads are in `start`."""
+        self._stopped = True
+        for server in [*self._servers.values()]:
+            server.kill()
 
     def close(self) -> None:
         with self._starting:  # where it is interrupted, a thread may be starting a server

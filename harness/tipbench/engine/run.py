@@ -199,7 +199,7 @@ def carry_on(
     if stored.options.get("given"):  # the run is a part of an advice: DIR/PART/MACHINE/FILE
         go_on = f"tipbench advise --resume {shlex.quote(str(writer.path.parents[2]))} {stored.options['given']}"
     try:
-        learning = run(left, launcher.start, plan, progress.show, broken, continued)
+        learning = run(left, launcher.start, plan, progress.show, broken, continued, launcher.stop)
         with closing(learning):
             for record in learning:
                 before_it = records.get(record.name)

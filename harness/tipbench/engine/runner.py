@@ -123,14 +123,15 @@ def run(
     show: Show,
     broken: Mapping[str, Record] | None = None,
     begun: Mapping[str, Record] | None = None,
+    stop: Callable[[], None] = lambda: None,
 ) -> Generator[Record, None, None]:
     """Measure the pairs. Yields a pair's record after each new result: its checks, its memory, a launch.
 
-    broken: records of files that could not be imported, by name. begun: records of an interrupted run, by name; a pair
-    is continued if it is unchanged, and otherwise measured anew. What failed by chance is tried again.
+    broken: records of files that could not be imported, by name. begun: those of an interrupted run, by name; a pair is
+    continued if it is unchanged, else measured anew; what failed by chance is tried again. stop: as `Team` has it.
     """
     end = time.monotonic() + plan.budget_s
-    with closing(Team(start, plan.at_once, lambda: time.monotonic() >= end)) as team:
+    with closing(Team(start, plan.at_once, lambda: time.monotonic() >= end, stop)) as team:
         yield from _Runner(team, plan, show, end).run(pairs, broken or {}, begun or {})
 
 
@@ -256,8 +257,7 @@ class _Runner:
 
     def _checked(self, info: PairInfo) -> Record | None:
         """The record of a pair after its checks; None where the time is up."""
-        expected_s = fmean([*self._check_s.values()] or [CHECK_S])
-        if not info.why and self._left_s() < expected_s:
+        if not info.why and self._left_s() < fmean([*self._check_s.values()] or [CHECK_S]):
             return None
         began = time.monotonic()
         record = checked(info, self._team.start, self._plan.seed, self._before.get(info.name))

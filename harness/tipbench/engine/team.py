@@ -34,9 +34,17 @@ class Team:
     that started it ends. They must be idle while anything is timed.
     """
 
-    def __init__(self, start: Start, size: int, is_late: Callable[[], bool] = lambda: False) -> None:
-        """is_late: whether the time is up. Then no more workers are started, and those that `each` waits for end."""
+    def __init__(
+        self,
+        start: Start,
+        size: int,
+        is_late: Callable[[], bool] = lambda: False,
+        stop: Callable[[], None] = lambda: None,
+    ) -> None:
+        """is_late: whether the time is up. Then no more workers are started, and those that `each` waits for end. stop:
+        ends what `start` waits for; nothing is started afterwards."""
         self._start = start
+        self._stop = stop
         self._is_late = is_late
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="tipbench")
         self._workers: weakref.WeakSet[WorkerHandle] = weakref.WeakSet()
@@ -87,6 +95,7 @@ class Team:
         self._threads.shutdown()
 
     def _kill(self) -> None:
+        self._stop()
         with self._listing:
             begun = list(self._workers)
         for worker in begun:
