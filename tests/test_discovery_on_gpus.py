@@ -13,7 +13,7 @@ import torch
 from tipbench.records.record import PairInfo
 from tipbench.suite import describe as description
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
-from tipbench.suite.selection import of_a_short_run, select
+from tipbench.suite.selection import of_a_short_run
 from tipbench.tip.needs import Need
 from tipbench.tip.pair import variants
 from tipbench.tip.reason import Reason
@@ -225,19 +225,3 @@ def test_sizes_are_those_of_the_card(described: Describe) -> None:
     assert batches == {79: 256, 14.6: 64, 8: 16}
     beside = [{name: info.sizes for name, info in described("cpu", 1, memory=gib).items()} for gib in (80, 8)]
     assert beside[0] == beside[1], "on the processor a card's memory is nothing to go by"
-
-
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_an_expression_means_the_same_pairs_with_gpus_and_without(described: Describe, device: str) -> None:
-    """What cannot run here is chosen all the same, and then recorded as skipped with its reason."""
-    pairs = list(described(device, cards=1).values())
-
-    def chosen(expression: str) -> set[str]:
-        return {info.name for info in select(pairs, [], expression)}
-
-    of_gpus = {info.name for info in pairs if info.file.startswith("benchmarks/gpu/")}
-    micro = {info.name for info in pairs if info.scale == "micro"}
-    assert chosen("gpu") == of_gpus
-    assert chosen("micro and not gpu") == micro - of_gpus
-    assert chosen("gpu and macro") == of_gpus - micro
-    assert chosen("distributed or ddp_buckets") == RANKED

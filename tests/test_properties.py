@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from tests.made_up import info, launch, measured, run, tip
 from tipbench.records import store
 from tipbench.records.record import Launch, Outcome, PairInfo, Record, VariantInfo, VariantRecord
-from tipbench.suite.selection import NothingSelected, select
 from tipbench.tip.pair import Claim
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import SENTENCES, Reason
@@ -336,26 +335,3 @@ def test_no_name_leads_out_of_the_results_folder(started: str, id: str, machine:
         assert Path(part).name == part
         assert part.isascii()
         assert not part.startswith(".")
-
-
-# ---- what a person types ----
-
-PAIRS = [
-    info("Gelu", tip=tip("fuse-pointwise", title="Fuse pointwise operations.")),
-    info("MLPTraining", tip=tip("fuse-pointwise", title="Fuse pointwise operations."), scale="macro"),
-    info("Gelu", tip=tip("channels-last"), file="benchmarks/general/channels_last.py"),
-    info("", tip=tip("broken"), file="benchmarks/general/broken.py"),
-]
-
-
-@exactly
-@given(st.text() | st.lists(st.sampled_from(["and", "or", "not", "(", ")", "gelu", "=", "'", "x(a=1)"])).map(" ".join))
-def test_any_expression_selects_or_is_refused_by_name(expression: str) -> None:
-    refused = ""
-    try:
-        chosen = select(PAIRS, [], expression)
-    except NothingSelected as error:
-        chosen, refused = [], str(error)
-    assert chosen == [pair for pair in PAIRS if pair in chosen]
-    assert bool(chosen) != bool(refused)
-    assert not refused or repr(expression) in refused

@@ -7,11 +7,12 @@ import errno
 import os
 import re
 import sys
+from argparse import SUPPRESS
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tipbench.errors import UserError
+from tipbench.errors import UserError, removed
 from tipbench.fleet import options as fleet
 from tipbench.machine.interrupts import interrupts
 
@@ -92,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("list", help="show every tip, its pairs, and whether they can run here")
     command.add_argument("--json", action="store_true", help="as JSON")
     command.set_defaults(command=_list)
-    command.add_argument("--found", type=Path, metavar="FILE", help="what a run found of each sentence of a guide")
+    command.add_argument("--found", type=removed("`tipbench report FILE` says what a run showed"), help=SUPPRESS)
     _add_folder(command)
     _add_device(command)
 
@@ -101,8 +102,10 @@ def _parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser("run", help="measure pairs and store the run", epilog=EXIT_CODES)
     command.set_defaults(command=_run)
-    command.add_argument("names", nargs="*", metavar="NAME", help="tip or tip.Pair; all without one")
-    command.add_argument("-k", default="", metavar="EXPR", dest="expression", help="as in pytest: 'micro and not gpu'")
+    command.add_argument(
+        "names", nargs="*", metavar="NAME", help="tip, tip.Pair or a pattern such as '*.GPT*'; all without one"
+    )
+    command.add_argument("-k", type=removed("name pairs, or patterns of names: '*Training'"), help=SUPPRESS)
     _add_folder(command)
     command.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="default: results")
     profiles = "quick: shorter launches and, without names, one whole job of each task, then operations alone. "
@@ -278,14 +281,10 @@ def _list(options: argparse.Namespace) -> int:
     found = discover(Path(os.path.realpath(options.folder)) if options.folder else BENCHMARKS, options.device)
     print(as_json(found) if options.json else as_text(found))
     if not (options.json or options.folder):
-        print(f"\n{coverage(found)}\n\n{_sentences(options.found)}", end="")
+        from tipbench.report import guides
+
+        print(f"\n{coverage(found)}\n\n{guides.sentences([])}", end="")
     return int(bool(found.broken))
-
-
-def _sentences(file: Path | None) -> str:
-    from tipbench.report import guides
-
-    return guides.sentences([] if file is None else guides.of_file(file))
 
 
 def _doctor(options: argparse.Namespace) -> int:
@@ -311,7 +310,6 @@ def _run(options: argparse.Namespace) -> int:
     code, path = run.measured(
         run.Options(
             names=options.names,
-            expression=options.expression,
             folder=folder,
             results=options.results,
             profile=options.profile,

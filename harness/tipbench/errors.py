@@ -1,6 +1,10 @@
-"""The one kind of error that a person is shown as a sentence, without a traceback. Standard library only."""
+"""The errors that a person is shown as a sentence, without a traceback. Standard library only."""
 
 from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import NoReturn
 
 
 class UserError(Exception):
@@ -13,3 +17,12 @@ class UserError(Exception):
     def __init__(self, message: str, exit_code: int = 2) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+def removed(instead: str) -> Callable[[str], NoReturn]:
+    """The `type` of an option that is no more. instead: what to use."""
+
+    def refuse(text: str) -> NoReturn:
+        raise argparse.ArgumentTypeError(f"this option is no more: {instead}")
+
+    return refuse

@@ -69,7 +69,7 @@ class Options(RunOptions):
     """The options of the command: what the run stores, and what it does not.
 
     Attributes:
-        names, expression: which pairs; all without any.
+        names: which pairs; all without any.
         results: the folder in which the run is stored.
         shared: as `Launcher` has it.
         first, side_bytes: as `Plan` has them.
@@ -78,7 +78,6 @@ class Options(RunOptions):
     """
 
     names: Sequence[str] = ()
-    expression: str = ""
     results: Path = Path("results")
     shared: Path | None = None
     first: Sequence[str] = ()
@@ -107,8 +106,8 @@ def measured(options: Options) -> tuple[int, Path]:
     discovery, pairs = discovered(options)
     # Controls that come along with another folder are measured if they are named.
     listed = [*(pairs if options.names else discovery.pairs), *(record.info for record in discovery.broken)]
-    chosen = select(listed, options.names, options.expression)
-    whole = not options.names and not options.expression and not options.folder
+    chosen = select(listed, options.names)
+    whole = not options.names and not options.folder
     if whole and PROFILES[options.profile].first_jobs:
         chosen = of_a_short_run(chosen)
         pairs = of_a_short_run(pairs)

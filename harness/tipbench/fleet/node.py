@@ -75,7 +75,6 @@ def _measured(folder: Path, node: str, plan: Plan) -> int:
     of_all = plan.measure
     options = run.Options(
         names=of_all.names,
-        expression=of_all.expression,
         results=folder_of(folder, node) / RESULTS,
         profile=of_all.profile,
         budget_s=60 * of_all.budget_minutes,

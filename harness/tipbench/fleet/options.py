@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from argparse import SUPPRESS
 from collections.abc import Callable
 from pathlib import Path
+
+from tipbench.errors import removed
 
 DESCRIPTION = "measure every kind of machine of a cluster, by Slurm or by whatever starts a command on each"
 
@@ -23,8 +26,10 @@ def add(command: argparse.ArgumentParser, seconds: Callable[[str], float], count
     )
     of_plan.add_argument("--budget", type=seconds, default=2700.0, metavar="TIME", help="of a node; default: 45m")
     of_plan.add_argument("--profile", choices=["quick", "full"], default="full", help="as of `tipbench run`")
-    of_plan.add_argument("-k", default="", metavar="EXPR", dest="expression", help="as of `tipbench run`")
-    of_plan.add_argument("--names", nargs="+", default=[], metavar="NAME", help="tips or pairs; default: all")
+    of_plan.add_argument("-k", type=removed("name pairs, or patterns of names: --names '*Training'"), help=SUPPRESS)
+    of_plan.add_argument(
+        "--names", nargs="+", default=[], metavar="NAME", help="tips, pairs or patterns of their names; default: all"
+    )
     of_plan.add_argument(
         "--sbatch", action="append", default=[], metavar="OPTION", help="of every job, as --sbatch=-Aproject"
     )
@@ -65,7 +70,7 @@ def _plan(options: argparse.Namespace) -> int:
     from tipbench.fleet import command
     from tipbench.fleet.plan import Measure
 
-    measure = Measure(options.budget / 60, options.profile, options.expression, options.names)
+    measure = Measure(options.budget / 60, options.profile, options.names)
     wanted = command.Wanted(options.partition, options.per_kind, measure, options.sbatch, options.nodes)
     return command.plan(options.folder, wanted)
 

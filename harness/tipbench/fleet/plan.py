@@ -73,7 +73,6 @@ class Measure:
 
     budget_minutes: float = 45.0
     profile: Literal["quick", "full"] = "full"
-    expression: str = ""
     names: list[str] = field(default_factory=list)
 
 

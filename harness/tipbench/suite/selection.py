@@ -1,17 +1,17 @@
-"""Which pairs a person means by names and by `-k`."""
+"""Which pairs a person means by names."""
 
 from __future__ import annotations
 
 import difflib
 import re
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 
 from tipbench.errors import UserError
 from tipbench.records.record import PairInfo
 from tipbench.tip.wording import plain
 
-TRUE, FALSE = "\0T", "\0F"
-"""In place of parentheses and what is within: no argument of a command can hold the first character."""
+PATTERN = re.compile(r"[*?[]")
 
 
 class NothingSelected(UserError):
@@ -19,31 +19,27 @@ class NothingSelected(UserError):
 
 
 def select(
-    pairs: Sequence[PairInfo], names: Sequence[str], expression: str = "", remedy: str = "`tipbench list` shows all"
+    pairs: Sequence[PairInfo], names: Sequence[str], remedy: str = "`tipbench list` shows all"
 ) -> list[PairInfo]:
-    """The pairs named `tip` or `tip.Pair` (all, without names) that `expression` keeps, in their order.
+    """The pairs named `tip` or `tip.Pair`, or by a pattern of such names as a shell has for files, in their order; all
+    without names.
 
     remedy: what to say to a name that does not exist, after the nearest one that does.
 
-    Raises NothingSelected for an unknown name, a broken expression, or an empty result.
+    Raises NothingSelected for an unknown name, and where there are no pairs.
     """
     existing = {info.name for info in pairs} | {str(info.tip["id"]) for info in pairs}
+    chosen: set[str] = set()
     for name in names:
-        if name not in existing:
+        matching = {one for one in existing if fnmatchcase(one, name)} if PATTERN.search(name) else {name} & existing
+        if not matching:
             near = difflib.get_close_matches(name, existing, n=1, cutoff=0.4)
             hint = f"did you mean {plain(near[0])}? " if near else ""
             raise NothingSelected(f"no tip or pair is named {name!r}; {hint}{remedy}")
-    chosen = [info for info in pairs if not names or info.name in names or info.tip["id"] in names]
-    if expression:
-        try:
-            chosen = [info for info in chosen if _holds(expression, _searched(info))]
-        except SyntaxError:
-            raise NothingSelected(f"-k {expression!r} is no expression of words with and, or, not") from None
-    if not chosen:
-        raise NothingSelected(
-            f"-k {expression!r} selects none of the pairs" if expression else "there are no pairs here"
-        )
-    return chosen
+        chosen |= matching
+    if not pairs:
+        raise NothingSelected("there are no pairs here")
+    return [info for info in pairs if not names or info.name in chosen or info.tip["id"] in chosen]
 
 
 def first_of_tasks(pairs: Sequence[PairInfo]) -> list[PairInfo]:
@@ -65,29 +61,6 @@ def _can_run(info: PairInfo) -> bool:
     """Whether the baseline and the variant that the tip's answer is about can run here."""
     compared = "baseline", info.worded
     return not info.why and not any(variant.why for variant in info.variants if variant.name in compared)
-
-
-def _searched(info: PairInfo) -> str:
-    return f"{info.name} {info.scale} {info.file} {info.tip['title']}".lower()
-
-
-def _holds(expression: str, text: str) -> bool:
-    """Whether words with and, or, not and parentheses, as after `pytest -k`, hold for a text in lower case: a word does
-    if it is part of the text. Raises SyntaxError for anything else."""
-    while inner := re.search(r"\(([^()]*)\)", expression):
-        value = TRUE if _holds(inner[1], text) else FALSE
-        expression = f"{expression[: inner.start()]} {value} {expression[inner.end() :]}"
-    alternatives = [re.split(r"\sand\s", part) for part in re.split(r"\sor\s", expression)]
-    values = [[_term_holds(term, text) for term in terms] for terms in alternatives]  # all of them: any may be wrong
-    return any(map(all, values))
-
-
-def _term_holds(term: str, text: str) -> bool:
-    match = re.fullmatch(rf"\s*((?:not\s+)*)([\w:+\-.\[\]/\\]+|{TRUE}|{FALSE})\s*", term)
-    if match is None or match[2] in ("and", "or", "not"):
-        raise SyntaxError
-    value = match[2] == TRUE or match[2].lower() in text
-    return value != (match[1].count("not") % 2 == 1)
 
 
 def with_controls(chosen: Sequence[PairInfo], controls: Sequence[PairInfo], whole: bool) -> list[PairInfo]:
