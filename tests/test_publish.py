@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -18,9 +19,10 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
+from tests import fake_confluence, wikis
 from tests.git_server import commits, files, git, put
 from tests.made_up import info, measured, run, stored
-from tests.published import entry, of, on, picture, published, suite_run
+from tests.published import BOT_TOKEN, TOKEN, entry, of, on, picture, published, suite_run
 from tipbench import cli
 from tipbench.publish import index, markup, pages, secret, target
 from tipbench.publish import send as sending
@@ -608,3 +610,41 @@ def test_a_library_that_is_missing_is_one_sentence(
     monkeypatch.delitem(sys.modules, f"tipbench.publish.{module}", raising=False)
     with pytest.raises(WikiError, match=r"pip install 'tipbench\[wikis\]'"):
         target.open_wiki(target.parse(f"{kind}+http://127.0.0.1:9/?space=K"), Secret("", "x")).render(Page("x", "x"))
+
+
+# ---- each form of --to that the README lists, from a results file to the wiki -------------------------------------
+
+
+def _target(form: str, site: wikis.Site, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str, str]:
+    """(what `--to` is given, the user, the token). ssh is stood in for by a command that runs what it is given here."""
+    if isinstance(site, wikis.Git):
+        (ssh := folder / "ssh").write_text('#!/bin/sh\nfor last; do :; done\nexec sh -c "$last"\n')
+        ssh.chmod(0o755)
+        monkeypatch.setenv("GIT_SSH", str(ssh))
+        bare = site.server.root / "contract.git"
+        forms = {"git+http": f"git+{site.server.url}/contract.git", "git+file": f"git+file://{bare}"}
+        return {**forms, "git+ssh": f"git+ssh://git@localhost{bare}"}[form], "", TOKEN
+    if isinstance(site, wikis.Stand):
+        site.save("Team", "<p>ours</p>")
+        return f"confluence+{site.site.url}?space=KEY&parent={site.site.pages['Team'].id}", fake_confluence.USER, TOKEN
+    assert isinstance(site, wikis.Real)
+    is_media = isinstance(site, wikis.Media)
+    return f"{form}+{site.server.url}", *(("Publisher@tipbench", BOT_TOKEN) if is_media else ("publisher", TOKEN))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["git+http", "git+file", "git+ssh", "mediawiki", "dokuwiki", "confluence"])
+def test_a_run_is_published_by_each_form_of_target(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = stored(tmp_path / "results", on("a"))
+    (served := tmp_path / "served").mkdir()
+    with wikis.running(form.partition("+")[0], served) as site:
+        to, user, token = _target(form, site, tmp_path, monkeypatch)
+        flavour = ["--flavour", "github"] if form.startswith("git") else []
+        command = [sys.executable, "-P", "-m", "tipbench", "publish", "--to", to, *flavour, str(file)]
+        env = {**os.environ, "TIPBENCH_USER": user, "TIPBENCH_TOKEN": token}
+        first, second = (subprocess.run(command, env=env, capture_output=True, text=True) for _ in range(2))
+        assert (first.returncode, first.stdout.splitlines()[-1:]) == (0, ["written: Benchmarks"]), first.stderr
+        assert second.stdout == "nothing to write: the wiki has all of it already\n", second.stderr
+        page = site.text("Benchmarks/amd-epyc-zen4-2c-24g/2026-03-01-aaaaaaaa")
+        assert "1.35x" in page
+        assert TOKEN not in first.stderr + first.stdout

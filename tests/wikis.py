@@ -77,12 +77,12 @@ class Site(ABC):
 
 class Git(Site):
     def __init__(self, server: git_server.GitServer) -> None:
-        self._server = server
+        self.server = server
         self._folder = server.wiki("contract.git")
         self.ending = re.escape(GitWiki.marks[1])
 
     def opened(self, token: str) -> GitWiki:
-        return GitWiki(f"{self._server.url}/contract.git", Secret("", token), "github")
+        return GitWiki(f"{self.server.url}/contract.git", Secret("", token), "github")
 
     def name(self, path: str) -> str:
         return f"{path.replace('/', '-')}.md"
