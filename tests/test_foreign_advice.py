@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from tests.made_up import edited
 from tests.test_advice_flow import Gain, Machine, summed
 from tests.test_advise_page import SURVEY, together
 from tipbench.advise import command, pairs, parts, surveyed, tuned
@@ -209,10 +210,7 @@ def test_a_part_whose_run_is_of_other_pairs_is_not_continued(
 ) -> None:
     remove_parts_after_the_first(advice)
     (file,) = (advice / "alone").glob("*/*.jsonl")
-    header, *lines = file.read_text().splitlines()
-    stored = json.loads(header)
-    stored["options"][field] = "/somebody/else"
-    file.write_text("\n".join([json.dumps(stored), *lines]) + "\n")
+    edited(file, lambda lines: lines[0]["options"].update({field: "/somebody/else"}))
     assert resumed(advice, job) == 2
     assert "is of another job, or was begun elsewhere" in capsys.readouterr().err
     assert machine.further == []

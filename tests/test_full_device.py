@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.made_up import edited
+
 GOLDEN = Path(__file__).parent / "golden"
 FULL = Path("/dev/full")
 
@@ -28,7 +30,8 @@ def two_runs(folder: Path) -> list[str]:
     golden = (GOLDEN / "run.jsonl").read_text()
     files = [folder / "old.jsonl", folder / "new.jsonl"]
     files[0].write_text(golden)
-    files[1].write_text(golden.replace("3f9a1c07", "4f9a1c07"))
+    files[1].write_text(golden)
+    edited(files[1], lambda lines: [line.update({"id" if "id" in line else "run": "4f9a1c07"}) for line in lines])
     return list(map(str, files))
 
 

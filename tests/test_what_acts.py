@@ -23,6 +23,7 @@ from tests.test_fuzz_store import SHORT
 from tipbench import cli
 from tipbench.engine import run as running
 from tipbench.records import store
+from tipbench.records.json_line import parsed
 
 HOSTILE: tuple[Any, ...] = (
     "/etc/passwd",
@@ -137,10 +138,10 @@ def watched(
     mutated.write_text("".join(f"{line}\n" for line in lines))
     for command in commands.values():  # what is imported late, and its caches
         cli.main(list(map(str, command)))
-    for what, change in changes(json.loads(lines[0])):
+    for what, change in changes(parsed(lines[0].encode())):
         if drawn.random() > share:
             continue
-        header = json.loads(lines[0])
+        header = parsed(lines[0].encode())
         change(header)
         for name, command in commands.items():
             mutated.write_text("".join(f"{line}\n" for line in (json.dumps(header), *lines[1:])))
