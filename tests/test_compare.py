@@ -950,7 +950,7 @@ def test_no_name_of_a_file_acts_on_the_terminal(
 def test_csv_says_what_to_use_instead(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(["compare", "--format", "csv", "a", "b"])
-    assert (left.value.code, "use --format json" in capsys.readouterr().err) == (2, True)
+    assert (left.value.code, "(choose from" in capsys.readouterr().err) == (2, True)
 
 
 def test_in_a_folder_what_is_left_out_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -174,8 +174,7 @@ def _parser() -> argparse.ArgumentParser:
         "compare",
         help="set runs of machines, days and versions against each other",
         epilog="exit codes: 0 done, or nothing worsened; 1 with --fail-if: something did; 2 usage, or a file that "
-        "cannot be used; 3 with --fail-if: nothing could be compared, or lines of the files are damaged, so nothing is "
-        "passed; 130 interrupted",
+        "cannot be used; 3 with --fail-if: nothing could be compared, or files are damaged; 130 interrupted",
     )
     command.set_defaults(command=_compare)
     command.add_argument(
@@ -184,9 +183,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="RUN",
         help="a results file, a folder of them, or the beginning of a run's id; or alone the folder of a fleet",
     )
-    command.add_argument(
-        "--format", type=_comparison_format, choices=["md", "html", "json"], default="md", help="default: md"
-    )
+    command.add_argument("--format", choices=["md", "html", "json"], default="md", help="default: md")
     command.add_argument("--out", type=Path, metavar="DIR", help="write files there instead of printing")
     command.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="where ids are looked up")
     _add_same_machine(command)
@@ -258,12 +255,6 @@ def _seconds(text: str) -> float:
     if not found:
         raise argparse.ArgumentTypeError(f"{text} is no time such as 90s, 30m, 2h or 0")
     return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]] if found[1] else 0.0
-
-
-def _comparison_format(text: str) -> str:
-    if text == "csv":
-        raise argparse.ArgumentTypeError("compare writes no CSV any more: use --format json, or report --format csv")
-    return text
 
 
 def _count(text: str) -> int:
