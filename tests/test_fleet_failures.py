@@ -277,7 +277,7 @@ def test_a_full_disk(slurm: Cluster, tmp_path: Path, capsys: pytest.CaptureFixtu
     replaced(folder, nodes=["b1"])
     disk = folder / "nodes" / "b1"
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", str(disk)], capture_output=True).returncode:
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", str(disk)], capture_output=True).returncode:
         pytest.skip("file systems cannot be mounted here")
     try:
         assert main(["fleet", "run", str(folder), "--at-once", "1"]) == 0

@@ -56,13 +56,13 @@ def plan(folder: Path, wanted: Wanted) -> int:
     if file.exists():
         raise PlanError(f"{file} is there already: edit it, or plan in another folder")
     plans.require_budget(wanted.measure, "--budget")
+    nodes = [] if wanted.nodes else _of_partition(slurm.nodes(), wanted.partition)
     if why := why_unavailable():
         raise PlanError(f"nodes could not be compared by their code, as git does not name the commit here: {why}")
     about = describe.describe()
     versions = Versions(__version__, suite_commit(), str(about["torch"]), str(about["python"]))
     if wanted.nodes:
         return _without_slurm(folder, wanted, versions)
-    nodes = _of_partition(slurm.nodes(), wanted.partition)
     problems = [f"{node.name} ({node.problem})" for node in nodes if node.problem]
     if len(problems) == len(nodes):
         raise PlanError(f"no node of partition {nodes[0].partition} can be used now: {', '.join(problems)}")
