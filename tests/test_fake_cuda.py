@@ -16,8 +16,7 @@ import weakref
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -32,17 +31,12 @@ from torch.utils import _foreach_utils
 from torch.utils.checkpoint import GraphExecGroup
 from torch.utils.data import DataLoader
 
-from benchmarks.general.checkpointing import checkpointing
 from benchmarks.jobs.images import JpegPhotos
-from benchmarks.jobs.language_model import gpt_blocks, language_model
 from benchmarks.modern.prefetch import UnevenPhotos
-from tipbench.engine.checks import CHECK_SEEDS
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
-from tipbench.tip.pair import Equal, Pair, Step, Variant, variant, variants
+from tipbench.tip.pair import Equal, Pair, Variant, variants
 from tipbench.tip.process import ProcessSettings
-from tipbench.tip.sizes import L_BYTES, XL, XL_BYTES, L, Sizes
-from tipbench.worker.checks import CONSECUTIVE
-from tipbench.worker.outputs import Outputs, flatten
+from tipbench.tip.sizes import L_BYTES, L
 
 pytestmark = [
     pytest.mark.skipif(torch.cuda.is_available(), reason="`make test-gpu` tries the pairs on a real card"),
@@ -63,10 +57,7 @@ CANNOT = {
     "no-padding.TransformerEpoch[nested_tensor]": "a fake nested tensor must know symbols of shapes, which a trace has",
     "no-padding.GPTTraining[nested_tensor]": "a fake nested tensor must know symbols of shapes, which a trace has",
 }
-"""What cannot be tried here, and why."""
-
-HOST_BYTES = 10 << 30
-"""What a check may keep on the host, for each rank."""
+"""Sides that cannot be tried here, and why."""
 
 TINY = {
     "avoid-sync.GPTTraining": "16 small batches, which take seconds and 0.1 GiB of the card",
@@ -290,7 +281,6 @@ class Tried:
     """What a side came to. kept: bytes on the card between two steps. peak: the most in a step."""
 
     error: str = ""
-    outputs: Outputs = field(default_factory=dict)
     kept: int = 0
     peak: int = 0
 
@@ -298,47 +288,6 @@ class Tried:
 Everything = dict[tuple[str, str], Tried]
 """By the names of pair and side."""
 
-
-class Wrong(Pair):
-    """Each side in a way of its own."""
-
-    sizes = Sizes(dict(width=4))
-
-    def baseline(self) -> Step:
-        on_card, on_host = torch.randn(4, device=self.device), torch.randn(4)
-        return lambda: on_card + on_host
-
-    def optimized(self) -> Step:
-        x = torch.randn(4, 8, device=self.device)
-        return lambda: x @ x
-
-    @variant
-    def needs_a_real_card(self) -> Step:
-        return lambda: torch.tensor(torch.cuda.get_device_properties(self.device).total_memory)
-
-
-class KnownMemory(Pair):
-    """Tensors of 4 MiB each, without a gradient and with one."""
-
-    sizes = Sizes(dict(elements=2**20), L=dict(elements=2**20))
-
-    def build(self, requires_grad: bool) -> Step:
-        x = torch.randn(self.size["elements"], device=self.device, requires_grad=requires_grad)
-
-        def step() -> torch.Tensor:
-            y = (x + 1).square()
-            return torch.autograd.grad(y, x, torch.ones_like(y))[0] if requires_grad else y
-
-        return step
-
-    def baseline(self) -> Step:
-        return self.build(requires_grad=False)
-
-    def optimized(self) -> Step:
-        return self.build(requires_grad=True)
-
-
-MADE_UP: dict[str, type[Pair]] = {"Wrong": Wrong, "KnownMemory": KnownMemory}
 MODULES = [load(file, BENCHMARKS) for file in pair_files(BENCHMARKS)]
 FOUND = {f"{module.TIP.id}.{pair.__name__}": pair for module in MODULES for pair in pair_classes(module)}
 PAIRS = {name: pair for name, pair in FOUND.items() if "cuda" in pair.devices}
@@ -352,17 +301,17 @@ def sides(pair: type[Pair]) -> list[Variant]:
 
 def full_size(name: str) -> bool:
     """Whether a pair is tried at the size that it has on a card. Where a CPU has the same, tiny ones do as well."""
-    pair = {**PAIRS, **MADE_UP}[name]
+    pair = PAIRS[name]
     return name not in TINY and (bool(pair.sizes.by_tier[L]) or "cpu" not in pair.devices)
 
 
-def tried(tier: str, names: Sequence[str]) -> Everything:
+def tried(names: Sequence[str]) -> Everything:
     """Build each side of some pairs on a made-up card and step it twice, in a process that does nothing else."""
     torch.set_num_threads(1)
-    return {(name, side.name): _tried(name, side, tier) for name in names for side in sides({**PAIRS, **MADE_UP}[name])}
+    return {(name, side.name): _tried(name, side) for name in names for side in sides(PAIRS[name])}
 
 
-def _tried(name: str, side: Variant, tier: str) -> Tried:
+def _tried(name: str, side: Variant) -> Tried:
     torch.manual_seed(0)
     card = Card()
     with contextlib.ExitStack() as stack:
@@ -374,8 +323,7 @@ def _tried(name: str, side: Variant, tier: str) -> Tried:
             stack.callback(dist.destroy_process_group)
         try:
             with card:
-                pair_class = {**PAIRS, **MADE_UP}[name]
-                pair = pair_class(torch.device("cuda"), pair_class.sizes.on(tier), for_test=not full_size(name))
+                pair = PAIRS[name](torch.device("cuda"), PAIRS[name].sizes.on(L), for_test=not full_size(name))
                 return _stepped(pair, side, card)
         except Exception as error:
             return Tried(f"{type(error).__name__}: {error}")
@@ -389,30 +337,19 @@ def _stepped(pair: Pair, side: Variant, card: Card) -> Tried:
             pair.before_step()
             before = result  # a check keeps it during the next step
             result = step()
-        outputs = {path: torch.empty(t.shape, dtype=t.dtype, device="meta") for path, t in flatten(result)}
     peak = card.peak
     del before, result
-    return Tried("", outputs, card.alive, peak)
+    return Tried("", card.alive, peak)
 
 
 @pytest.fixture(scope="module")
 def everything() -> Everything:
     """What every side came to on a card of 16 GB."""
-    return sides_of([*PAIRS, *MADE_UP], L)
-
-
-@pytest.fixture(scope="module")
-def largest() -> Everything:
-    """What the sides of those that have more to do there came to on a card of 80 GB."""
-    return sides_of(ON_THE_LARGEST, XL)
-
-
-def sides_of(names: Sequence[str], tier: str) -> Everything:
-    """In processes of their own: what fakes leave behind in torch ends with them."""
-    # Those with alike models in one process: there torch remembers what an operation made of which shapes.
-    halves = [[name for name in names if ("GPT" in name) == gpt] for gpt in (True, False)]
+    # In processes of their own: what fakes leave behind in torch ends with them. Those with alike models in one
+    # process: there torch remembers what an operation made of which shapes.
+    halves = [[name for name in PAIRS if ("GPT" in name) == gpt] for gpt in (True, False)]
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as processes:
-        return {case: result for half in processes.map(partial(tried, tier), halves) for case, result in half.items()}
+        return {case: result for half in processes.map(tried, halves) for case, result in half.items()}
 
 
 def skip_without_torchvision(name: str) -> None:
@@ -420,31 +357,6 @@ def skip_without_torchvision(name: str) -> None:
     for need in PAIRS[name].needs:
         if need.text == "torchvision" and (missing := need.unmet("cuda")):
             pytest.skip(missing.text)
-
-
-CASES = [(name, side.name) for name, pair in PAIRS.items() for side in sides(pair)]
-
-
-def named(cases: list[tuple[str, str]]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize(("name", "side"), cases, ids=[f"{name}[{side}]" for name, side in cases])
-
-
-@named([(name, side) for name, side in CASES if f"{name}[{side}]" not in CANNOT])
-def test_all_of_a_pair_is_on_the_card_and_fits_together(everything: Everything, name: str, side: str) -> None:
-    skip_without_torchvision(name)
-    found = everything[name, side]
-    assert not found.error
-    assert found.outputs
-
-
-@named([(n, s) for n, s in CASES if s != "baseline" and f"{n}[{s}]" not in CANNOT])
-def test_both_sides_return_tensors_that_can_be_compared(everything: Everything, name: str, side: str) -> None:
-    skip_without_torchvision(name)
-    baseline, found = everything[name, "baseline"].outputs, everything[name, side].outputs
-    assert {path: t.shape for path, t in found.items()} == {path: t.shape for path, t in baseline.items()}
-    for path, expected in baseline.items():
-        assert found[path].is_floating_point() == expected.is_floating_point(), path
-        assert found[path].dtype == expected.dtype or PAIRS[name].equal is not Equal.BITWISE, path
 
 
 def bytes_on_card(everything: Everything, name: str) -> int:
@@ -456,85 +368,9 @@ def bytes_on_card(everything: Everything, name: str) -> int:
     return sum(sum(e.kept for e in each) + max(e.peak - e.kept for e in each) for each in processes.values())
 
 
-def bytes_on_host(everything: Everything, name: str) -> int:
-    """A check keeps the outputs of the baseline, of the side compared with it, and of the reference, for each seed and,
-    where there is no reference, further step.
-
-    A side in a process of its own has the baseline's from a file, so that two processes keep them.
-    """
-    size = {
-        side.name: sum(t.nbytes for t in everything[name, side.name].outputs.values()) for side in sides(PAIRS[name])
-    }
-    reference = size.pop("reference", 0)
-    kept = CHECK_SEEDS + (0 if reference else CONSECUTIVE - 1)
-    return kept * (2 * size.pop("baseline") + max(size.values()) + reference)
-
-
-@pytest.mark.parametrize("name", [name for name in PAIRS if full_size(name)])
-def test_a_pair_fits_the_card_and_its_check_the_host(everything: Everything, name: str) -> None:
+@pytest.mark.parametrize("name", PAIRS)
+def test_every_side_of_a_pair_runs_on_the_card_and_all_fit(everything: Everything, name: str) -> None:
     skip_without_torchvision(name)
-    card, host = bytes_on_card(everything, name), bytes_on_host(everything, name)
-    print(f"{name}: {card / 2**30:.1f} GiB on the card, {host / 2**30:.1f} GiB on the host")
-    assert card <= L_BYTES
-    assert host <= HOST_BYTES
-
-
-ON_THE_LARGEST = [name for name, pair in PAIRS.items() if pair.sizes.by_tier[XL] and full_size(name)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ON_THE_LARGEST)
-def test_a_pair_fits_the_largest_card_and_its_check_the_host(largest: Everything, name: str) -> None:
-    skip_without_torchvision(name)
-    tried = {side: found for (of, side), found in largest.items() if of == name and f"{of}[{side}]" not in CANNOT}
-    assert not [found.error for found in tried.values() if found.error]
-    card, host = bytes_on_card(largest, name), bytes_on_host(largest, name)
-    print(f"{name}: {card / 2**30:.1f} GiB on the card, {host / 2**30:.1f} GiB on the host")
-    assert card <= XL_BYTES
-    assert host <= HOST_BYTES
-
-
-# ---- the lists, and the made-up card itself ---------------------------------------------------------
-
-
-@pytest.mark.parametrize("case", CANNOT)
-def test_what_cannot_be_tried_still_cannot(everything: Everything, case: str) -> None:
-    name, _, side = case.removesuffix("]").partition("[")
-    assert everything[name, side].error
-
-
-def test_what_is_tried_at_tiny_size_is_for_cards() -> None:
-    assert TINY.keys() <= {name for name, pair in PAIRS.items() if pair.sizes.by_tier[L] or "cpu" not in pair.devices}
-
-
-def test_what_is_wrong_on_a_card_is_found(everything: Everything) -> None:
-    assert everything["Wrong", "baseline"].error.startswith("FakeTensorDeviceMismatchError")
-    assert "reduction dim" in everything["Wrong", "optimized"].error
-    assert everything["Wrong", "needs_a_real_card"].error
-
-
-def test_memory_is_counted(everything: Everything) -> None:
-    plain, with_gradient = everything["KnownMemory", "baseline"], everything["KnownMemory", "optimized"]
-    assert plain.kept == with_gradient.kept == 4 << 20  # x
-    assert plain.peak == 16 << 20  # x, the result before, x + 1 and its square
-    assert with_gradient.peak >= plain.peak + (8 << 20)  # the gradient of the square, and of x
-
-
-def test_the_stand_in_for_the_engine_finds_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
-    job = language_model(torch.device("cpu"), layers=2, width=8, context=4, batch=2, activation=nn.GELU)
-    checkpointing(gpt_blocks(job)[:1])
-    parameters = list(job.model.parameters())
-    tokens = torch.arange(8).view(2, 4)
-
-    def gradients() -> list[torch.Tensor]:
-        loss = job.loss(job.model(tokens), tokens)
-        found = torch.autograd.grad(loss, parameters, retain_graph=True)
-        loss.backward(retain_graph=True)
-        loss.backward()  # is added to what is there
-        return [*found, *(parameter.grad.clone() for parameter in parameters if parameter.grad is not None)]
-
-    expected = gradients()
-    assert len(expected) == 2 * len(parameters)
-    job.model.zero_grad()
-    monkeypatch.setattr(torch.autograd, "_engine_run_backward", run_backward)
-    torch.testing.assert_close(gradients(), expected)
+    errors = {f"{of}[{side}]": side_.error for (of, side), side_ in everything.items() if of == name and side_.error}
+    assert errors.keys() == {case for case in CANNOT if case.partition("[")[0] == name}, errors
+    assert not full_size(name) or bytes_on_card(everything, name) <= L_BYTES
