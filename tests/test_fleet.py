@@ -334,7 +334,7 @@ def test_a_job_runs_nothing_of_the_folder_of_its_submission(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
     assert main(["fleet", "plan", str(tmp_path / "a fleet"), "--budget", "5m"]) == 0
-    words = [
+    words: list[str | Path] = [
         "sh",
         tmp_path / "a fleet/job.sh",
         plans.read(tmp_path / "a fleet").kind["a"].tipbench,
