@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.git_server import git
-from tipbench.advise import scores
 from tipbench.advise.page import VISIBLE, slow
 from tipbench.advise.pairs import sides_alone, write_alone
 from tipbench.advise.surveyed import NoJob, absolute, in_its_environment, surveyed, write_command
@@ -239,44 +238,6 @@ def test_a_command_can_follow_what_is_set_in_its_environment(tmp_path: Path) -> 
 def test_a_command_that_fails_is_refused_in_one_sentence(tmp_path: Path, command: list[str], message: str) -> None:
     with pytest.raises(NoJob, match=message), in_its_environment("", command):
         surveyed(f"{write_command(tmp_path)}:job")
-
-
-def test_what_changes_results_is_scored_by_a_function_of_theirs(tmp_path: Path) -> None:
-    target = f"{JOBS / 'digits.py'}:job"
-    survey = surveyed(target)
-    (amp,) = (way for way in survey.ways if way.name == "amp")
-    scored = scores.write(tmp_path, target, survey, "accuracy", [amp], budget_s=6 * 60 * survey.step_s + 6)
-    assert scored == scores.read(tmp_path)
-    assert scored.of.keys() == {scores.AS_IT_IS, "amp"}
-    for of_seeds in scored.of.values():
-        assert len(of_seeds) == scores.SEEDS
-        assert len(set(of_seeds)) > 1
-        assert min(of_seeds) > 0.5  # of ten digits, after some sixty steps
-
-
-@pytest.mark.parametrize(("amp", "keeps"), [((0.9,), True), ((0.85, 0.92), False), ((), False)])
-def test_a_way_keeps_the_score_that_on_average_is_no_lower_than_the_lowest_without_it(
-    amp: tuple[float, ...], keeps: bool
-) -> None:
-    of = {scores.AS_IT_IS: (0.9, 0.91), **({"amp": amp} if amp else {})}
-    assert scores.Scores(200, of).keeps("amp") == keeps
-
-
-@pytest.mark.parametrize(
-    ("check", "message"),
-    [
-        ("missing", "digits.py has no missing"),
-        ("nothing", "digits.py:nothing, at step 0, returned a NoneType: it must return"),
-        ("not_finite", "digits.py:not_finite, at step 0, returned nan: it must return a finite"),
-        ("accurate", "digits.py:accurate raised AttributeError: .* \\(digits.py, line 31\\)"),
-    ],
-)
-def test_a_score_that_is_none_is_refused_before_anything_is_measured(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], check: str, message: str
-) -> None:
-    assert main(["advise", f"{JOBS}/digits.py:job", "--check", check, "--out", str(tmp_path / "advice")]) == 2
-    assert re.search(message, capsys.readouterr().err)
-    assert not (tmp_path / "advice").exists()
 
 
 def test_the_command_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

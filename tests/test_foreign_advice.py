@@ -142,7 +142,6 @@ def test_a_part_that_cannot_be_written_is_one_sentence(
     [
         [],
         ["OTHER"],
-        ["JOB", "--check", "score"],
         ["JOB", "--allow", "numerics"],
         ["JOB", "--seed", "7"],
         ["--", sys.executable, "JOB"],
@@ -277,13 +276,12 @@ def tree(folder: Path) -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["job.json", "scores.json", "advice.json"])
+@pytest.mark.parametrize("name", ["job.json", "advice.json"])
 @pytest.mark.parametrize("door", ["resume", "page"])
 def test_no_field_runs_writes_elsewhere_or_ends_in_a_traceback(
     tmp_path: Path, advice: Path, job: str, machine: Watched, name: str, door: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     remove_parts_after_the_first(advice)  # so that something is left to measure
-    (advice / "scores.json").write_text('{"steps": 3, "of": {"": [0.9], "amp": [0.8]}}')
     before, pristine = tree(tmp_path), tmp_path / "pristine"
     shutil.copytree(advice, pristine)
     stored = json.loads((advice / name).read_text())

@@ -150,11 +150,6 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--allow", choices=("numerics",), help="numerics: changes together may include those of precision"
     )
-    command.add_argument(
-        "--check",
-        metavar="FUNCTION",
-        help="of the same file: takes the model and returns a score; those of precision that keep it may be included",
-    )
     command.add_argument("--busy", action="store_true", help="advise although other programs keep the machine busy")
     command.add_argument(
         "--resume", type=Path, metavar="DIR", help="continue an advice: type the job and the options that it began with"
@@ -332,7 +327,7 @@ def _advise(options: argparse.Namespace) -> int:
     from tipbench.advise import command
 
     budget_s = ADVICE_S if options.budget is None else options.budget
-    may = options.allow == "numerics", options.check or "", options.seed, options.busy
+    may = options.allow == "numerics", options.seed, options.busy
     typed = command.Options(options.job, options.out, budget_s, *may)
     return command.resume(options.resume, typed) if options.resume else command.begin(typed)
 

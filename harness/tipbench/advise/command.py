@@ -27,7 +27,7 @@ from tipbench.advise.folder import (
     new_folder,
     read_json,
 )
-from tipbench.advise.pairs import is_known, sides_alone
+from tipbench.advise.pairs import sides_alone
 from tipbench.advise.parts import Advice
 from tipbench.advise.surveyed import (
     NoJob,
@@ -35,7 +35,6 @@ from tipbench.advise.surveyed import (
     check_settings,
     in_its_environment,
     is_command,
-    scored,
     surveyed,
     write_command,
 )
@@ -57,7 +56,6 @@ class Options:
         out: the folder in which the folder of this advice is made.
         budget_s: seconds after which nothing more is started; 0: until everything is decided.
         numerics: whether ways that change results by design may be in the combination.
-        check: a function of the job's file that scores a model; ways that keep the score may then be in it too.
         seed: of inputs, weights and block order.
         busy: whether to advise on a machine that other programs keep busy too.
     """
@@ -66,7 +64,6 @@ class Options:
     out: Path = Path("advice")
     budget_s: float = 1200.0
     numerics: bool = False
-    check: str = ""
     seed: int = 0
     busy: bool = False
 
@@ -82,7 +79,7 @@ class Options:
             job, digest = program_of(self.job), sha256("\0".join(self.job).encode()).hexdigest()
         else:
             job, digest = absolute(self.job[0] if self.job else ""), ""
-        return Subject(job, digest, str(Path.cwd()), self.numerics, self.check, self.seed, self.busy)
+        return Subject(job, digest, str(Path.cwd()), self.numerics, self.seed, self.busy)
 
 
 def begin(options: Options) -> int:
@@ -101,8 +98,6 @@ def _begin(options: Options, subject: Subject, until: float) -> int:
         # Another user names the programs.
         print(f"{plain(busy)}; unless they end there will be no advice (--busy: all the same)", file=sys.stderr)
     if subject.is_command:
-        if subject.check:
-            raise NoJob("a command shows no model that --check could score: name a function that builds the job")
         folder = new_folder(out, Path(subject.job).stem)
         try:
             survey = surveyed(_target(folder, subject), until)
@@ -113,10 +108,6 @@ def _begin(options: Options, subject: Subject, until: float) -> int:
         target = subject.job
         survey = surveyed(target, until)
         file, _, name = target.rpartition(":")
-        if subject.check:  # a fault of it is reported before anything is measured
-            if not is_known(survey):
-                raise NoJob(f"{survey.name} is a step of which no model is known: --check has nothing to score")
-            scored(target, subject.check, steps=0, seeds=1)
         folder = new_folder(out, f"{Path(file).stem}-{name}")
     print(lines_of("\n".join([page.headline(survey), *page.lost_cores(survey), *page.slow(survey)])), file=sys.stderr)
     job = StoredJob(subject, survey)

@@ -30,14 +30,13 @@ class Subject:
         job: absolute FILE:NAME of the function that builds the job, or the name of a command's program.
         digest: of the words of a command, which may hold secrets; empty for a function.
         folder: in which it was typed, where relative paths of the job begin.
-        numerics, check, seed, busy: as in `tipbench.advise.command.Options`.
+        numerics, seed, busy: as in `tipbench.advise.command.Options`.
     """
 
     job: str
     digest: str
     folder: str
     numerics: bool
-    check: str
     seed: int
     busy: bool = False
 
@@ -50,7 +49,6 @@ class Subject:
         """What to type after `tipbench advise`, in a shell; of a command its program stands for all words."""
         options = [
             *(["--allow", "numerics"] if self.numerics else []),
-            *(["--check", self.check] if self.check else []),
             *(["--seed", str(self.seed)] if self.seed else []),
             *(["--busy"] if self.busy else []),
         ]

@@ -10,7 +10,6 @@ from tipbench.advise.combination import WITHOUT, Combination, costs
 from tipbench.advise.contradictions import off_from_itself
 from tipbench.advise.once import price_once
 from tipbench.advise.pairs import sides_alone
-from tipbench.advise.scores import Scores
 from tipbench.given.survey import Survey
 from tipbench.machine.activity import OCCUPIED, mostly_beside
 from tipbench.machine.controls import HEAP
@@ -36,7 +35,6 @@ class Outcome:
         left_out: for each way that was removed from the combination, the time without it relative to the full
             combination at that point.
         phase_seconds: seconds that each phase of a step takes with the members; empty if not measured.
-        scores: by a function of the person's, with and without ways that change results.
         others: of each launch of all parts, cores that other programs kept busy, as far as that is known.
         on_busy: whether there is advice from a busy machine too.
     """
@@ -47,7 +45,6 @@ class Outcome:
     sides: dict[str, Result]
     left_out: Mapping[str, Result] = field(default_factory=dict)
     phase_seconds: Mapping[str, float] = field(default_factory=dict)
-    scores: Scores = field(default_factory=Scores)
     others: Sequence[float] = ()
     on_busy: bool = False
 
@@ -175,11 +172,10 @@ def _excluded(outcome: Outcome) -> list[str]:
         name, do = way.name, way.in_a_line
         if not way.changes_numbers or name not in alone or alone[name].verdict != "faster":
             continue
-        if name in outcome.members or name in outcome.left_out or outcome.scores.keeps(name):
+        if name in outcome.members or name in outcome.left_out:
             continue
-        score = outcome.scores.words(name)
-        why, more = ("lowers the score", score) if score else ("changes results", "`--allow numerics` lets it in")
-        sentences.append(f"Left out, as it {why}: {do}, {speedup_of(alone[name])} alone; {more}")
+        brings = f"{do}, {speedup_of(alone[name])} alone"
+        sentences.append(f"Left out, as it changes results: {brings}; `--allow numerics` lets it in")
     return sentences
 
 

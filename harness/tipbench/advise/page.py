@@ -344,14 +344,13 @@ def _failed(answer: Answer, of_tip: Sequence[Result]) -> Answer:
 
 def _price(answer: Answer, outcome: Outcome) -> str:
     changing = [way.name for way in outcome.survey.ways if way.tip == answer.tip and way.changes_numbers]
-    scores = filter(None, map(outcome.scores.words, changing))
     ways = outcome.survey.by_name
     member = next((name for name in outcome.members if ways[name].tip == answer.tip), None)
     without = _without(member, outcome) if member and pays(outcome) else None
     once_more = price_once(without) if member and without and ways[member].takes_once else ""
     changes_results = "results change" if changing and answer.kind == USE else ""
     alone = answer.price if answer.price != NOT_MEASURED else ""
-    return "; ".join(filter(None, (alone, once_more, changes_results, *scores)))
+    return "; ".join(filter(None, (alone, once_more, changes_results)))
 
 
 def _of_comparing(survey: Survey) -> list[str]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
-from tipbench.advise import page, scores, tuned
+from tipbench.advise import page, tuned
 from tipbench.advise.combination import (
     WITHOUT,
     Candidate,
@@ -30,7 +30,6 @@ from tipbench.advise.contradictions import beyond_its_phase
 from tipbench.advise.folder import ADVICE_FILE, JOB_FILE, StoredJob, results_file
 from tipbench.advise.outcome import Outcome, gain, is_open, is_unreliable, pays
 from tipbench.advise.pairs import ALONE_PAIR, is_known, sides_alone, write_alone, write_together
-from tipbench.advise.scores import Scores
 from tipbench.advise.surveyed import NoJob, time_with
 from tipbench.engine import resume as resuming
 from tipbench.engine import run
@@ -53,9 +52,6 @@ ALONE, EACH_LEFT_OUT = "alone", "together-"
 OF_ALL, KEPT, OF_WHAT_IS_LEFT = 0.45, 0.3, 0.4
 """Shares of the time: for every tip by itself, and kept from them as long as none seems to pay; and of what is left,
 for a combination before members leave it."""
-
-OF_SCORES, SCORES_S = 0.1, 120.0
-"""Share of the time in which the person's own function scores the job, and seconds where there is no end of it."""
 
 LEAST_S = 30.0
 """For the tips alone, however small their share of the time is, as far as there is time."""
@@ -106,7 +102,6 @@ class Advice:
             code = self._alone(max(alone_s, min(LEAST_S, _left(until))))
             if code == 130:
                 return code
-            self._score(SCORES_S if math.isinf(budget_s) else OF_SCORES * budget_s)
             combination = self._first_combination()
         if combination and (_left(until) > 0 or any(part.exists() for part in self._parts()[1:])):
             combination, code = self._together(combination, until)
@@ -115,26 +110,12 @@ class Advice:
     def _alone(self, budget_s: float) -> int:
         return self._measured(self.folder / ALONE, budget_s, lambda pairs: write_alone(pairs, self.target, self.survey))
 
-    def _score(self, budget_s: float) -> None:
-        """Score the ways that change results and may pay, by the person's own function; once, and not after a
-        combination was chosen by the scores. Raises NoJob."""
-        if not self.job.subject.check or any(part.exists() for part in self._parts()[1:]):
-            return
-        usable = [way for way in self.survey.ways if not way.why_not and way.changes_numbers]
-        bring = {candidate.name: candidate.mean for candidate in self._candidates() if candidate.verdict != "slower"}
-        ways = [way for way in usable if bring.get(way.name, 0.0) > 0.0]
-        if any(way.name not in self._scores().of for way in ways):
-            scores.write(self.folder, self.target, self.survey, self.job.subject.check, ways, budget_s)
-
     def _first_combination(self) -> Combination:
         """Raises NoJob."""
         return first_combination(self._candidates(), self._most(), abs(self._noise()))
 
     def _is_allowed(self, way: WayHere) -> bool:
-        return not way.changes_numbers or self.job.subject.numerics or self._scores().keeps(way.name)
-
-    def _scores(self) -> Scores:
-        return scores.read(self.folder) or Scores()
+        return not way.changes_numbers or self.job.subject.numerics
 
     def _noise(self) -> float:
         """ln of the speedup of the job over itself; 0 if it has not been measured yet. Raises NoJob if it cannot be
@@ -285,7 +266,7 @@ class Advice:
         }
         confirmed = combinations[-1] if combination and combinations else {}
         return Outcome(
-            *(self.survey, alone, combination, confirmed, left_out, phase_seconds or {}, self._scores()),
+            *(self.survey, alone, combination, confirmed, left_out, phase_seconds or {}),
             others=[others for part in self._parts() for others in _others(part)],
             on_busy=self.job.subject.busy,
         )

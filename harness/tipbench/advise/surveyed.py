@@ -36,9 +36,6 @@ NEEDED = 0.3
 LOOK_S = 0.5
 """Seconds between two looks at how much was printed."""
 
-SCORED_S = 3600.0
-"""Steps of several jobs, whose time was planned by that of one step, and a score of each, whose time is not known."""
-
 
 class NoJob(UserError):
     """What was named is no job that can be measured; the message says why."""
@@ -115,14 +112,6 @@ def time_with(target: str, ways: Sequence[WayHere], until: float = math.inf) -> 
     except NoJob:
         return {}
     return msgspec.convert(answer, dict[str, float])
-
-
-def scored(target: str, check: str, steps: int, seeds: int, ways: Sequence[WayHere] = ()) -> list[float]:
-    """What the function `check` of the job's file says of its model after so many steps with these ways followed, once
-    for each seed. Raises NoJob, and TemporaryFolderFull."""
-    words = (check, str(steps), str(seeds), *(way.name for way in ways))
-    answer = _answer(target, environment_of(ways, callers()), *words, module="scores", deadline_s=SCORED_S)
-    return msgspec.convert(answer["scores"], list[float])
 
 
 def check_settings(survey: Survey) -> None:

@@ -20,7 +20,7 @@ from tipbench.given.sides import AS_IT_IS, GivenPair
 from tipbench.given.survey import KNOWN
 from tipbench.given.target import function
 from tipbench.records.fields import converted
-from tipbench.suite.files import BENCHMARKS, load, makers
+from tipbench.suite.files import BENCHMARKS, load, makers, set_guides_aside
 from tipbench.tip.job import Job, MacroPair, in_fp64
 from tipbench.tip.mechanism import Count, Mechanism, stays
 from tipbench.tip.pair import TOGETHER, Claim, Equal, Pair, Step, Tip, variant
@@ -178,6 +178,7 @@ def followed(target: str, names: Sequence[str]) -> Job | GivenStep:
 
     Process settings are not applied; they must be in place before the process starts.
     """
+    set_guides_aside()
     job = job_of(function(target)())
     for way in map(the_way, names):
         if isinstance(job, Job):

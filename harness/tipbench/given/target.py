@@ -13,8 +13,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tipbench.suite.files import set_guides_aside
-
 FALLBACK_MODULE_NAME = "job_of_a_person"
 """Module name of a person's file if its own name is taken, as that of a file called random.py."""
 
@@ -45,7 +43,6 @@ def _imported(file: Path) -> ModuleType:
     """The module of a person's file, imported once. `if __name__ == "__main__"` is false, as in any import."""
     if file in _modules:
         return _modules[file]
-    set_guides_aside()
     sys.dont_write_bytecode = True  # nothing is written to their folder, nor by what it starts
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     sys.argv = [str(file)]  # a script may read its command line, which is not ours

@@ -34,7 +34,7 @@ from tipbench.machine.controls import read_by_torch
 from tipbench.machine.limits import memory_bytes
 from tipbench.records.fields import LARGEST
 from tipbench.records.record import PHASES
-from tipbench.suite.files import BENCHMARKS, load
+from tipbench.suite.files import BENCHMARKS, load, set_guides_aside
 from tipbench.tip.job import Job
 from tipbench.tip.needs import available_cores
 from tipbench.tip.pair import Step
@@ -386,6 +386,7 @@ def time_with(target: str, ways: Sequence[str]) -> dict[str, float]:
 def main(target: str, answer: str, needed_s: str, *ways: str) -> None:
     """Write to the file `answer`, as JSON: a Survey, with ways instead the result of `time_with`, or {"problem"}."""
     bound_output()
+    set_guides_aside()
     try:
         content = time_with(target, ways) if ways else asdict(survey(target, float(needed_s)))
     except BadJob as bad:
