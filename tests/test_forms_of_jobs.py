@@ -16,7 +16,7 @@ from tipbench.records import store
 pytestmark = pytest.mark.slow
 
 TIPBENCH = [sys.executable, "-P", "-m", "tipbench"]
-BUDGET = "60s"
+BUDGET, MORE = "60s", 4
 
 BEFORE = """
 import torch
@@ -152,11 +152,14 @@ def expect_advice(folder: Path, described: str, *job: str) -> None:
     """That the command writes an advice in which the job is described, and tips on it are measured."""
     printed = ended(folder, "advise", "--busy", "--budget", BUDGET, *job)
     (place,) = (folder / "advice").iterdir()
-    page, stored = (place / "advice.md").read_text(), json.loads((place / "advice.json").read_text())
-    assert described in page
     assert described in printed
+    for _ in range(MORE):  # beside other tests, the survey may take all of a budget
+        if not json.loads((place / "advice.json").read_text())["tips"]:
+            ended(folder, "advise", "--resume", str(place), "--busy", "--budget", BUDGET, *job)
+    assert json.loads((place / "advice.json").read_text())["tips"], "no tip was measured"
+    page = (place / "advice.md").read_text()
+    assert described in page
     assert "fails here" not in page
-    assert stored["tips"], "no tip was measured"
     assert (place / "advice.html").exists()
 
 
