@@ -2,8 +2,8 @@
 
 Of each machine under results/reference/ the newest run of a size gets its page, but none of a part of the pairs; those
 on CPUs are compared, and the README's excerpt and the guides' sentences follow. Reference runs have no fingerprint;
-those of one folder are of one machine. Pages of runs that are no longer stored go. What it rewrote is printed, and what
-it cannot render, as no stored run is behind it.
+those of one folder are of one machine. What such a page tells people to write is what the suite says today. Pages of
+runs that are no longer stored go. What it rewrote is printed, and what it cannot render, as no stored run is behind it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,14 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
-from tipbench.records import store
+from tipbench.records import json_line, store
+from tipbench.records.record import PairInfo
 from tipbench.report import guides
+from tipbench.suite.discover import discover
+from tipbench.suite.files import BENCHMARKS
 
 HOME = Path(__file__).parent.parent
 RESULTS, REPORTS = HOME / "results/reference", HOME / "reports"
@@ -36,7 +40,9 @@ def main() -> int:
     for page in REPORTS.glob("*/*"):
         if RUN_PAGE.fullmatch(page.stem) and page.stem not in stored:
             shutil.rmtree(page) if page.is_dir() else page.unlink()
+    now = {pair.name: pair for pair in discover(BENCHMARKS, "cpu").pairs}
     for file in newest.values():
+        _with_texts_of_today(file, now)
         shutil.rmtree(REPORTS / file.parent.name / file.stem, ignore_errors=True)
         _tipbench("report", file, "--same-machine", "--format", "md", "--format", "html", "--out", REPORTS)
     on_cpus = [file for _, file in sorted(newest.items()) if store.header(file).options["device"] == "cpu"]
@@ -52,6 +58,23 @@ def main() -> int:
     others = sorted(str(file.relative_to(HOME)) for file in REPORTS.glob("*/*.md") if not RUN_PAGE.fullmatch(file.stem))
     print("\n".join(["not rendered, as their runs are not stored (reports/README.md names the commands):", *others]))
     return 0
+
+
+def _with_texts_of_today(file: Path, now: Mapping[str, PairInfo]) -> None:
+    """Have a stored run show what the suite says today, as a text of its own day may have turned out to harm. Pairs
+    whose code has changed since leave the file: their numbers are not those of what the suite times today."""
+    lines = [json_line.parsed(line) for line in file.read_bytes().splitlines()]
+    changed = set()
+    for info in (line["record"]["info"] for line in lines if line.get("line") == "pair"):
+        name = f"{info['tip']['id']}.{info['pair']}"
+        if name in now and info["code"] == dict(now[name].code):
+            info["tip"] = dict(now[name].tip)
+        else:
+            changed.add(name)
+    lines[0]["planned"] = [name for name in lines[0]["planned"] if name not in changed]
+    if changed:
+        print(f"{file.name} without {', '.join(sorted(changed))}: their code has changed since")
+    file.write_bytes(b"".join(json_line.written(line) for line in lines if line.get("pair") not in changed))
 
 
 def _started(file: Path) -> str:

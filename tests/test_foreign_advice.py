@@ -4,7 +4,6 @@ shown as harmless text."""
 from __future__ import annotations
 
 import ast
-import json
 import os
 import shlex
 import shutil

@@ -239,6 +239,6 @@ class ResNet50InBfloat16(ResNet50Inference, untuned=amp, apply=fused_in_bfloat16
     tolerance = 1e-1
 
     @sweep(dtype=("bfloat16",))
-    def optimized(self, dtype: str) -> Step:
+    def optimized(self, dtype: str) -> Step:  # type: ignore[override]
         """A way of its own: gain and price are not those of the text in float32."""
         return super().optimized()

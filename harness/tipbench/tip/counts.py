@@ -386,10 +386,8 @@ def page_faults(step: Step, steps: int = 5) -> float:
 
 
 def pages_by_node(maps: str) -> dict[int, int]:
-    """Pages of a process's own memory on each NUMA node that holds any, from the text of /proc/self/numa_maps.
-
-    Pages of files do not count: they lie on the node that read the file first.
-    """
+    """Pages of a process's own memory on each NUMA node that holds any, from the text of /proc/self/numa_maps. Pages of
+    files do not count: they lie on the node that read the file first."""
     pages: dict[int, int] = {}
     for line in maps.splitlines():
         words = line.split()

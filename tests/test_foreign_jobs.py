@@ -1,0 +1,227 @@
+"""What the tips say to write, pasted into jobs that the suite does not have, harms none of them.
+
+Ten losses, the parameters and the learning rates are those of the job without the text, also where a job is stopped and
+goes on from what it saved. Where a text does not fit a job, the text or the tip's condition says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+from torch import distributed
+from torch._dynamo.backends.debugging import aot_eager
+
+from tests.foreign_jobs import FOREIGN, ForeignJob, Ran, run
+from tests.test_do import IN_PYTHON, IN_SEVERAL, OF_CODE, TIPS, undone
+
+__all__ = ["undone"]
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.usefixtures("undone", "group"),
+    pytest.mark.filterwarnings("ignore"),  # such as of more workers than cores: a person sees them, and nothing breaks
+]
+
+NEAR, LOSSY, ANY = 2e-3, 0.1, float("inf")
+"""Relative differences: of ten steps that round otherwise, at a lower precision, and of another training."""
+
+DIFFER = {
+    "amp": LOSSY,
+    "batch-size": ANY,
+    "bfloat16-products": LOSSY,
+    "dynamic-int8": LOSSY,
+    "grad-clipping": ANY,
+    "length-bucketing": ANY,
+    "one-cycle": ANY,
+    "static-int8": LOSSY,
+}
+"""Tips that change results, which their pages say."""
+
+ONLY_ON_A_GPU = ("cuda-graphs[by_hand]",)
+
+WITHIN_THE_MODEL = {"chunked-loss": {"self.": "model.", "hidden.": "model.states(batch)."}}
+"""How names of a model's code are written in a loop."""
+
+TEXTS = {
+    text: (name.partition(".")[0], variant.name)
+    for name, variant, text in reversed(IN_PYTHON)
+    if name.partition(".")[0] not in {*OF_CODE, *IN_SEVERAL} - WITHIN_THE_MODEL.keys()
+    and not re.search(r"=\{\w+\}", text)
+}
+"""By text, its tip and its way. `test_do.py` has lines of a model's own code, torchrun starts those of IN_SEVERAL."""
+
+TRAINING = [name for name, job in FOREIGN.items() if job.trains]
+INFERENCE = [name for name, job in FOREIGN.items() if not job.trains]
+COMPILES = ("compile", "jit.", "export")
+COMPILED_IN = ("writing_squares", "seeing", "judging", "looking")
+
+PARALLEL = "model = nn.parallel.DistributedDataParallel(model)"
+BEFORE = {"no-sync": (PARALLEL,)}
+"""What the job has before it follows a tip."""
+IN_PLACE_OF = {"ddp-buckets": (PARALLEL,), "layer-order": (PARALLEL,)}
+"""What the job has that the text replaces."""
+
+
+@dataclass(frozen=True)
+class Unfit:
+    """Jobs that a text does not fit, and the words of the text, or of the tip's condition, that say so."""
+
+    words: str
+    jobs: Collection[str]
+
+
+def all_but(*names: str) -> list[str]:
+    return [name for name in FOREIGN if name not in names]
+
+
+WRITERS = ("writing", "writing_squares", "pausing", "scaling", "with_averages")
+PHOTOS = ("seeing", "fine_tuning", "looking")
+LINES = ("reading", "judging")
+
+UNFIT: dict[str, Sequence[Unfit]] = {
+    "chunked-loss": [Unfit("self.head", all_but(*WRITERS))],
+    "async-loading": [Unfit("IterableDataset", ["streaming"])],
+    "batch-size": [Unfit("train", INFERENCE)],
+    "batches-as-ready": [Unfit("order", TRAINING)],
+    "channels-last": [Unfit("convolutions", all_but(*PHOTOS))],
+    "grad-accumulation": [Unfit("zero_grad", INFERENCE)],
+    "no-grad": [Unfit("inference", TRAINING)],
+    "no-sync": [Unfit("accumulate", all_but("accumulating"))],
+    "one-cycle": [Unfit("scheduler", INFERENCE)],
+    "prefetch": [Unfit("workers", all_but("seeing", "fine_tuning"))],
+}
+
+
+@pytest.fixture(scope="module")
+def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A process group of this process alone."""
+    store = tmp_path_factory.mktemp("group") / "store"
+    distributed.init_process_group("gloo", init_method=f"file://{store}", rank=0, world_size=1)
+    yield
+    distributed.destroy_process_group()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_num_threads(1)
+    return tmp_path_factory.mktemp("files")
+
+
+def in_a_loop(text: str) -> str:
+    for name, written in WITHIN_THE_MODEL.get(TEXTS[text][0], {}).items():
+        text = text.replace(name, written)
+    return text
+
+
+def unfit(text: str, name: str) -> list[Unfit]:
+    tip, way = TEXTS[text]
+    return [each for key in (tip, f"{tip}[{way}]") for each in UNFIT.get(key, ()) if name in each.jobs]
+
+
+def harm(job: ForeignJob, folder: Path, plain: Ran, tolerance: float, *texts: str) -> str:
+    """What following the texts does to a job that it must not do; empty if nothing."""
+    torch.compiler.reset()
+    try:
+        ran = run(job, folder, *texts)
+        resumed = run(job, folder, *texts, resumed=True) if job.trains and ran.rates else ran
+    except Exception as raised:
+        return f"raises {type(raised).__name__}: {str(raised)[:200]}"
+    if (apart := difference(plain.losses, ran.losses)) > tolerance:
+        return f"its losses differ by {apart:.2g}"
+    if (apart := difference(ran.losses, resumed.losses)) > NEAR:
+        return f"resumed, its losses differ by {apart:.2g}"
+    if not all(loss.isfinite().all() for loss in ran.losses):
+        return "its loss is not finite"
+    if plain.state.keys() != ran.state.keys():
+        return f"its checkpoint has other names: {sorted(plain.state.keys() ^ ran.state.keys())[:2]}"
+    if tolerance == ANY:
+        return ""
+    if plain.rates != ran.rates:
+        return "its schedule is ignored"
+    apart = difference([together(plain.state)], [together(ran.state)])
+    return f"its parameters differ by {apart:.2g}" if apart > tolerance else ""
+
+
+def together(state: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    return torch.cat([value.flatten().float() for value in state.values()])
+
+
+def difference(expected: Sequence[torch.Tensor], results: Sequence[torch.Tensor]) -> float:
+    if [value.shape for value in expected] != [value.shape for value in results]:
+        return ANY
+    pairs = zip(expected, results, strict=True)
+    return max(float((a - b).abs().max() / (a.abs().max() + 1e-3)) for a, b in pairs if a.numel())
+
+
+def case(text: str) -> Any:
+    return pytest.param(text, id="[{}]".format("][".join(TEXTS[text])))
+
+
+@pytest.mark.parametrize("text", [case(text) for text in TEXTS])
+def test_a_text_harms_no_job_that_its_condition_fits(text: str, folder: Path) -> None:
+    tip, way = TEXTS[text]
+    if f"{tip}[{way}]" in ONLY_ON_A_GPU:
+        pytest.skip("captures a CUDA graph")
+    harmed, unharmed = {}, []
+    for name, job in FOREIGN.items():
+        if any(word in text for word in COMPILES) and name not in COMPILED_IN:
+            continue
+        before = BEFORE.get(tip, ())
+        plain = run(job, folder, *before, *IN_PLACE_OF.get(tip, ()))
+        found, expected = harm(job, folder, plain, DIFFER.get(tip, NEAR), *before, in_a_loop(text)), unfit(text, name)
+        if found and not expected:
+            harmed[name] = found
+        if expected and not found:
+            unharmed.append(name)
+        for each in expected:
+            assert each.words in text + TIPS[tip].when
+    assert not harmed
+    assert not unharmed, "UNFIT names jobs that the text does not harm"
+
+
+HEADLINES = list({tip: text for text, (tip, _) in reversed(TEXTS.items())}.values())
+"""The first text of each tip."""
+PAIRED_IN = ("writing_squares", "looking", "scaling")
+APART: Mapping[frozenset[str], str] = {}
+"""Two tips that cannot be followed together, and the words of one's text that say so."""
+
+
+@pytest.fixture
+def no_code_is_generated() -> Iterator[None]:
+    """What torch.compile traces runs as it is: no compiler is waited for."""
+    traced = lambda model, inputs, **_: aot_eager(model, inputs)  # noqa: E731
+    with mock.patch("torch._inductor.compile_fx.compile_fx", traced):
+        yield
+
+
+@pytest.mark.usefixtures("no_code_is_generated")
+@pytest.mark.parametrize("name", PAIRED_IN)
+@pytest.mark.parametrize("first", [case(text) for text in HEADLINES])
+def test_two_texts_of_a_page_can_be_followed_together(first: str, name: str, folder: Path) -> None:
+    job, harmed = FOREIGN[name], {}
+    one = TEXTS[first][0]
+    if unfit(first, name):
+        pytest.skip("the first does not fit this job")
+    for second in HEADLINES[HEADLINES.index(first) + 1 :]:
+        other = TEXTS[second][0]
+        if unfit(second, name) or (TIPS[one].one_of and TIPS[one].one_of == TIPS[other].one_of):
+            continue
+        if words := APART.get(frozenset({one, other})):
+            assert words in first + second + TIPS[one].when + TIPS[other].when
+            continue
+        # Beside a text that changes the training, the other one must change nothing more.
+        changing = [text for text, tip in ((first, one), (second, other)) if DIFFER.get(tip) == ANY]
+        plain = run(job, folder, *map(in_a_loop, changing))
+        tolerance = (
+            ANY if len(changing) == 2 else max(DIFFER.get(tip, NEAR) for tip in (one, other) if DIFFER.get(tip) != ANY)
+        )
+        if found := harm(job, folder, plain, tolerance, in_a_loop(first), in_a_loop(second)):
+            harmed[other] = found
+    assert not harmed
