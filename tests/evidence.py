@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -41,12 +42,17 @@ def main() -> int:
         if RUN_PAGE.fullmatch(page.stem) and page.stem not in stored:
             shutil.rmtree(page) if page.is_dir() else page.unlink()
     now = {pair.name: pair for pair in discover(BENCHMARKS, "cpu").pairs}
-    for file in newest.values():
-        _with_texts_of_today(file, now)
-        shutil.rmtree(REPORTS / file.parent.name / file.stem, ignore_errors=True)
-        _tipbench("report", file, "--same-machine", "--format", "md", "--format", "html", "--out", REPORTS)
-    on_cpus = [file for _, file in sorted(newest.items()) if store.header(file).options["device"] == "cpu"]
-    _tipbench("compare", *on_cpus, "--same-machine", "--format", "html", "--out", REPORTS)
+    with tempfile.TemporaryDirectory() as copy:
+        for file in RESULTS.glob("*/*.jsonl"):
+            _with_texts_of_today(file, Path(copy) / file.relative_to(RESULTS), now)
+        shown_of = {file: Path(copy) / file.relative_to(RESULTS) for file in newest.values()}
+        for file, of_today in shown_of.items():
+            shutil.rmtree(REPORTS / file.parent.name / file.stem, ignore_errors=True)
+            _tipbench("report", of_today, "--same-machine", "--format", "md", "--format", "html", "--out", REPORTS)
+        on_cpus = [
+            shown_of[file] for _, file in sorted(newest.items()) if store.header(file).options["device"] == "cpu"
+        ]
+        _tipbench("compare", *on_cpus, "--same-machine", "--format", "html", "--out", REPORTS)
     shown = _linked(HOME / "README.md", r"reports/[^)]*\.md")
     excerpt = _excerpt((HOME / shown).read_text(), Path(shown).parent)
     _replace(HOME / "README.md", "excerpt", "end of excerpt", excerpt)
@@ -60,10 +66,10 @@ def main() -> int:
     return 0
 
 
-def _with_texts_of_today(file: Path, now: Mapping[str, PairInfo]) -> None:
-    """Have a stored run show what the suite says today, as a text of its own day may have turned out to harm. Pairs
-    whose code has changed since leave the file: their numbers are not those of what the suite times today."""
-    lines = [json_line.parsed(line) for line in file.read_bytes().splitlines()]
+def _with_texts_of_today(stored: Path, copy: Path, now: Mapping[str, PairInfo]) -> None:
+    """A copy of a run that tells people to write what the suite says today, as a text of its own day may have turned
+    out to harm. Pairs whose code has changed since are not in it: their numbers are not those of today's code."""
+    lines = [json_line.parsed(line) for line in stored.read_bytes().splitlines()]
     changed = set()
     for info in (line["record"]["info"] for line in lines if line.get("line") == "pair"):
         name = f"{info['tip']['id']}.{info['pair']}"
@@ -73,8 +79,9 @@ def _with_texts_of_today(file: Path, now: Mapping[str, PairInfo]) -> None:
             changed.add(name)
     lines[0]["planned"] = [name for name in lines[0]["planned"] if name not in changed]
     if changed:
-        print(f"{file.name} without {', '.join(sorted(changed))}: their code has changed since")
-    file.write_bytes(b"".join(json_line.written(line) for line in lines if line.get("pair") not in changed))
+        print(f"{stored.name} without {len(changed)} pairs whose code has changed since: {', '.join(sorted(changed))}")
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    copy.write_bytes(b"".join(json_line.written(line) for line in lines if line.get("pair") not in changed))
 
 
 def _started(file: Path) -> str:

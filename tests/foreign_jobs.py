@@ -63,6 +63,10 @@ class ForeignJob:
         return "optimizer" in self.saved
 
 
+class NoPlace(Exception):
+    """A text is about lines that the job does not have."""
+
+
 @dataclass
 class Ran:
     """What a job did.
@@ -140,26 +144,28 @@ def _batches(names: Names, job: ForeignJob) -> Iterator[tuple[Any, Any]]:
 
 def _with_lines(loop: list[ast.stmt], written: Written) -> list[ast.stmt]:
     """The loop, with a text's lines where a person puts them: each in place of the first line that makes the same
-    calls. What makes none of them, such as clipping or a scheduler's step, stays where it is."""
+    calls, behind those of the text that make none. What else is in the loop, such as clipping or a scheduler's step,
+    stays where it is. Raises NoPlace where the loop is about several batches, and the text is about one."""
     if written.is_the_loop or isinstance(loop[0], ast.For):
-        assert written.is_the_loop or not written.lines, "these lines do not fit into a loop of the job's own"
+        if written.lines and not written.is_the_loop:
+            raise NoPlace
         return list(written.lines or loop)
-    lines = list(loop)
-    place = len(lines)
+    lines, place, ahead = list(loop), len(loop), []
     for line in written.lines:
         same = [number for number, each in enumerate(lines) if _does(line) & _does(each)]
-        if isinstance(line, ast.With) and same and all(map(_is_plain, line.body)):
-            inside = lines[same[0] : same[-1] + 1]
-            lines[same[0] : same[-1] + 1] = [ast.With(line.items, inside, lineno=1, col_offset=0)]
-            place = same[0] + 1
-        elif same:
+        if not same:
+            ahead.append(line)
+            continue
+        if isinstance(line, ast.With) and all(map(_is_plain, line.body)):
+            inside: list[ast.stmt] = lines[same[0] : same[-1] + 1]
+            new: ast.stmt = ast.With(line.items, inside, lineno=1, col_offset=0)
+            lines[same[0] : same[-1] + 1] = [*ahead, new]
+        else:
             new = _renamed(line, lines[same[0]])
             lines = [each for number, each in enumerate(lines) if number not in same[1:]]
-            lines[same[0]] = new
-            place = same[0] + 1
-        else:
-            lines.insert(place, line)
-            place += 1
+            lines[same[0] : same[0] + 1] = [*ahead, new]
+        place, ahead = same[0] + len(ahead) + 1, []
+    lines[place:place] = ahead
     return [ast.fix_missing_locations(line) for line in lines]
 
 
@@ -300,7 +306,7 @@ class Viewer(nn.Module):
                 for inputs in (3, 8)
             )
         )
-        self.head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(8, 2))
+        self.head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 2))
 
     def forward(self, photos: torch.Tensor) -> torch.Tensor:
         return self.head(self.blocks(photos))

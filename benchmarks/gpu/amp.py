@@ -48,13 +48,13 @@ TIP = Tip(
     id="amp",
     title="Use automatic mixed precision",
     do=(
-        "# backward() stays outside; `outputs` are in bfloat16\n"
+        "# backward() stays outside; `outputs` are in bfloat16; on some CPUs an LSTM raises (pytorch#187334)\n"
         "with torch.autocast(torch.device(device).type, dtype=torch.bfloat16): outputs = model(batch); loss "
         "= criterion(outputs, targets)"
     ),
     ways={
         "float16": (
-            "scaler = torch.amp.GradScaler(torch.device(device).type)  # saved and loaded with the optimizer\n"
+            "scaler = torch.amp.GradScaler(torch.device(device).type)  # save and load it, too; no LSTM on a CPU\n"
             "with torch.autocast(torch.device(device).type, dtype=torch.float16): outputs = model(batch); loss = "
             "criterion(outputs, targets)\n"
             "scaler.scale(loss).backward()\n"

@@ -51,7 +51,7 @@ TIP = Tip(
     do=(
         "example, _ = next(iter(loader))\n"
         "import torch._inductor\n"
-        "with torch.no_grad():  # once, for all processes; package_path= says where\n"
+        "with torch.no_grad():  # to infer alone; once, for all processes; package_path= says where\n"
         "    program = torch.export.export(model.eval(), (example.to(device),))\n"
         '    package = torch._inductor.aoti_compile_and_package(program, inductor_configs={"freezing": True})\n'
         "model = torch._inductor.aoti_load_package(package)  # in each process"

@@ -53,7 +53,7 @@ TIP = Tip(
     title="Quantize linear layers dynamically to 8 bits for inference",
     do=(
         "from torchao.quantization import Int8DynamicActivationInt8WeightConfig, quantize_\n"
-        "quantize_(model.eval(), Int8DynamicActivationInt8WeightConfig(set_inductor_config=False))\n"
+        "quantize_(model.eval(), Int8DynamicActivationInt8WeightConfig(set_inductor_config=False))  # to infer alone\n"
         "example, _ = next(iter(loader))\n"
         'model.compile(options={"freezing": True})\n'
         "import torch._inductor.config\n"

@@ -46,7 +46,7 @@ TIP = Tip(
     title="Freeze the weights of a model compiled for inference",
     do=(
         "example, _ = next(iter(loader))\n"
-        'model.eval().compile(options={"freezing": True})  # its weights are constants from now on\n'
+        'model.eval().compile(options={"freezing": True})  # to infer alone: weights are constants from now on\n'
         "import torch._inductor.config\n"
         "with torch._inductor.config.patch(freezing=True), torch.no_grad(): model(example.to(device))"
         "  # compiles; later calls need only no_grad()"
@@ -54,7 +54,7 @@ TIP = Tip(
     ways={
         "max_autotune": (
             "example, _ = next(iter(loader))\n"
-            'model.eval().compile(options={"freezing": True, "max_autotune": True})\n'
+            'model.eval().compile(options={"freezing": True, "max_autotune": True})  # to infer alone\n'
             "import torch._inductor.config\n"
             "with torch._inductor.config.patch(freezing=True), torch.no_grad(): model(example.to(device))"
             "  # compiles; later calls need only no_grad()"

@@ -7,12 +7,11 @@ import errno
 import os
 import re
 import sys
-from argparse import SUPPRESS
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tipbench.errors import UserError, removed
+from tipbench.errors import UserError
 from tipbench.fleet import options as fleet
 from tipbench.machine.interrupts import interrupts
 
@@ -23,6 +22,13 @@ EXIT_CODES = "exit codes: 0 done, 1 some pair failed, 2 usage or a file that can
 BUDGET_S, ADVICE_S = 2700.0, 1200.0
 
 REMOVED = {
+    (
+        "advise",
+        "--check",
+    ): "the losses of the compared steps stand on the page; --allow numerics tries bfloat16 and int8",
+    ("fleet", "-k"): "name pairs, or patterns of names: --names '*Training'",
+    ("list", "--found"): "`tipbench report FILE` has what a run found out",
+    ("run", "-k"): "name pairs, or patterns of names: '*Training'",
     ("run", "--fresh"): "leave it out: every run checks and measures everything itself",
     ("run", "--spread"): "ranks are those of one machine; `tipbench fleet` measures several machines, each by itself",
 }
@@ -93,7 +99,6 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("list", help="show every tip, its pairs, and whether they can run here")
     command.add_argument("--json", action="store_true", help="as JSON")
     command.set_defaults(command=_list)
-    command.add_argument("--found", type=removed("`tipbench report FILE` says what a run showed"), help=SUPPRESS)
     _add_folder(command)
     _add_device(command)
 
@@ -105,7 +110,6 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "names", nargs="*", metavar="NAME", help="tip, tip.Pair or a pattern such as '*.GPT*'; all without one"
     )
-    command.add_argument("-k", type=removed("name pairs, or patterns of names: '*Training'"), help=SUPPRESS)
     _add_folder(command)
     command.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="default: results")
     profiles = "quick: shorter launches and, without names, one whole job of each task, then operations alone. "

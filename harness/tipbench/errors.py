@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
-from typing import NoReturn
-
 
 class UserError(Exception):
     """Something a person can put right. The message says what happened, where, and what to do.
@@ -17,12 +13,3 @@ class UserError(Exception):
     def __init__(self, message: str, exit_code: int = 2) -> None:
         super().__init__(message)
         self.exit_code = exit_code
-
-
-def removed(instead: str) -> Callable[[str], NoReturn]:
-    """The `type` of an option that is no more. instead: what to use."""
-
-    def refuse(text: str) -> NoReturn:
-        raise argparse.ArgumentTypeError(f"this option is no more: {instead}")
-
-    return refuse

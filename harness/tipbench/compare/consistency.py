@@ -205,7 +205,8 @@ def _states(comparison: Comparison, key: Key) -> list[str]:
 
 
 def _is_compared(comparison: Comparison, group: Machine, key: Key) -> bool:
-    return comparison.cells[key][group.speaks].word != NOT_COMPARABLE
+    cells = comparison.cells.get(key)  # none, where earlier runs of a machine alone have the pair
+    return cells is not None and cells[group.speaks].word != NOT_COMPARABLE
 
 
 def _brings(tip: TipAcross) -> float:

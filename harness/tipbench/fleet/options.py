@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from argparse import SUPPRESS
 from collections.abc import Callable
 from pathlib import Path
-
-from tipbench.errors import removed
 
 DESCRIPTION = "measure every kind of machine of a cluster, by Slurm or by whatever starts a command on each"
 
@@ -26,7 +23,6 @@ def add(command: argparse.ArgumentParser, seconds: Callable[[str], float], count
     )
     of_plan.add_argument("--budget", type=seconds, default=2700.0, metavar="TIME", help="of a node; default: 45m")
     of_plan.add_argument("--profile", choices=["quick", "full"], default="full", help="as of `tipbench run`")
-    of_plan.add_argument("-k", type=removed("name pairs, or patterns of names: --names '*Training'"), help=SUPPRESS)
     of_plan.add_argument(
         "--names", nargs="+", default=[], metavar="NAME", help="tips, pairs or patterns of their names; default: all"
     )
