@@ -79,13 +79,14 @@ gpu: setup ## on a borrowed GPU: four whole jobs untuned and tuned, with the rep
 	@$(MAKE) measure PROFILE="full together --device cuda --budget $(BUDGET)"; measured=$$?; \
 	$(MAKE) test-gpu && exit $$measured
 
-lint: setup ## ruff, mypy, which room may import which, and no file over 400 lines
+lint: setup ## ruff, mypy, which room may import which, no file over 400 lines, and no more lines than there were
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@find harness benchmarks -name '*.py' -exec awk 'END { if (FNR > 400) print FILENAME ": " FNR " lines, over 400" }' {} \; | \
 		{ ! grep .; }
+	@$(BIN)/python -m tests.size
 
 evidence: setup ## render all that is committed under reports/ anew, by this suite
 	@$(BIN)/python -m tests.evidence

@@ -107,7 +107,9 @@ TIP = Tip(
             "LD_PRELOAD=libjemalloc.so.2 MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1 "
             "python train.py  # Debian: libjemalloc2"
         ),
-        "glibc_keeping": "MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_MMAP_MAX_=0 python train.py",
+        "glibc_keeping": (
+            "MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_MMAP_MAX_=0 python train.py  # keeps the memory of its peak"
+        ),
     },
     against="glibc's allocator, with nothing set",
     guide=("A2.4",),
