@@ -174,7 +174,8 @@ def test_what_changes_cost_once_and_in_memory_is_said_with_the_steps_that_pay_fo
 KEPT = (
     "  Set MALLOC_TRIM_THRESHOLD_=17179869184 and MALLOC_MMAP_MAX_=0 too: both sides had them, and "
     "tuned.env has. Without, a process may map its large temporaries anew at each step, and the changes bring less, or "
-    "cost."
+    "cost. With them it gives no memory back, and can grow at each step that keeps a small tensor, such as a loss: "
+    "leave them out if its memory does not stay level."
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -33,6 +32,7 @@ from tipbench.publish.region import Unmarked, inside, placed
 from tipbench.publish.secret import Secret
 from tipbench.publish.send import Publication, plan, preview, send
 from tipbench.publish.wiki import ROOT, Conflict, Page, WikiError
+from tipbench.records.json_line import parsed, written
 from tipbench.report import markdown
 
 MARKS = ("<!-- begin -->", "<!-- end -->")
@@ -541,7 +541,7 @@ def test_files_that_cannot_be_published(wiki: Path, tmp_path: Path, capsys: pyte
     good, bad = stored(tmp_path, on("a")), tmp_path / "bad.jsonl"
     header = good.read_text().splitlines()[0]
     for text, why in (
-        (json.dumps({**json.loads(header), "schema": 99}), "written by a newer tipbench (schema 99"),
+        (written(parsed(header.encode()) | {"schema": 99}).decode(), "written by a newer tipbench (schema 99"),
         ("", "is empty"),
         (f"{header}\n", "no pair of the suite is finished in it"),
         (header[:50], "the header is not readable"),

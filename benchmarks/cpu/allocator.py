@@ -108,7 +108,8 @@ TIP = Tip(
             "python train.py  # Debian: libjemalloc2"
         ),
         "glibc_keeping": (
-            "MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_MMAP_MAX_=0 python train.py  # keeps the memory of its peak"
+            "MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_MMAP_MAX_=0 python train.py"
+            "  # gives no memory back, and can grow at each step that keeps a small tensor, such as a loss"
         ),
     },
     against="glibc's allocator, with nothing set",

@@ -23,7 +23,6 @@ from torch.utils.data import DistributedSampler
 
 from benchmarks.jobs.language_model import TrainGPT
 from tipbench.tip.words import (
-    ARGUMENTS,
     Claim,
     Job,
     Pair,
@@ -39,21 +38,31 @@ from tipbench.tip.words import (
     variant,
 )
 
-IN_PROCESSES = f"""\
-# torchrun --nproc-per-node={{0}} train.py
-{ARGUMENTS}
-torch.distributed.init_process_group("gloo")
-model = nn.parallel.DistributedDataParallel(model)  # save model.module.state_dict(), in one process
-# in each epoch: sampler.set_epoch(epoch)
-sampler = torch.utils.data.DistributedSampler(data, shuffle=arguments.get("shuffle", False))
-share = dict(batch_size=arguments["batch_size"] // {{0}}, shuffle=False, sampler=sampler)
-loader = DataLoader(data, **arguments | share)"""
-
 TIP = Tip(
     id="cpu-ddp",
     title="Train on CPUs with several processes",
-    do=IN_PROCESSES.format(2),
-    ways={"four_processes": IN_PROCESSES.format(4)},
+    do=(
+        "# torchrun --nproc-per-node=2 train.py\n"
+        "# arguments: those that your DataLoader has now, such as dict(batch_size=32, shuffle=True)\n"
+        'torch.distributed.init_process_group("gloo")\n'
+        "model = nn.parallel.DistributedDataParallel(model)  # save model.module.state_dict(), in one process\n"
+        "# in each epoch: sampler.set_epoch(epoch)\n"
+        'sampler = torch.utils.data.DistributedSampler(data, shuffle=arguments.get("shuffle", False))\n'
+        'share = dict(batch_size=arguments["batch_size"] // 2, shuffle=False, sampler=sampler)\n'
+        "loader = DataLoader(data, **arguments | share)"
+    ),
+    ways={
+        "four_processes": (
+            "# torchrun --nproc-per-node=4 train.py\n"
+            "# arguments: those that your DataLoader has now, such as dict(batch_size=32, shuffle=True)\n"
+            'torch.distributed.init_process_group("gloo")\n'
+            "model = nn.parallel.DistributedDataParallel(model)  # save model.module.state_dict(), in one process\n"
+            "# in each epoch: sampler.set_epoch(epoch)\n"
+            'sampler = torch.utils.data.DistributedSampler(data, shuffle=arguments.get("shuffle", False))\n'
+            'share = dict(batch_size=arguments["batch_size"] // 4, shuffle=False, sampler=sampler)\n'
+            "loader = DataLoader(data, **arguments | share)"
+        )
+    },
     when="the machine has several CPU sockets",
     against="one process with a thread for every core",
     guide=("A2.6",),

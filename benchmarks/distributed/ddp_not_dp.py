@@ -21,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
 from benchmarks.jobs.language_model import TrainGPT
-from tipbench.tip.words import ARGUMENTS, Claim, Job, Sizes, Step, Tip, all_reduces, gpu, process_settings, rises
+from tipbench.tip.words import Claim, Job, Sizes, Step, Tip, all_reduces, gpu, process_settings, rises
 
 TIP = Tip(
     id="ddp-not-dp",
@@ -31,7 +31,7 @@ TIP = Tip(
         "torch.distributed.init_process_group()\n"
         "model = nn.parallel.DistributedDataParallel(model)  # on the GPU of this process, cuda:$LOCAL_RANK\n"
         "# save model.module.state_dict(); in each epoch: sampler.set_epoch(epoch)\n"
-        f"{ARGUMENTS}\n"
+        "# arguments: those that your DataLoader has now, such as dict(batch_size=32, shuffle=True)\n"
         'sampler = torch.utils.data.DistributedSampler(data, shuffle=arguments.get("shuffle", False))\n'
         'share = arguments["batch_size"] // torch.distributed.get_world_size()\n'
         "loader = DataLoader(data, **arguments | dict(batch_size=share, shuffle=False, sampler=sampler))"

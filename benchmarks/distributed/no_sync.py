@@ -38,7 +38,7 @@ TIP = Tip(
         "        outputs = model(batch.to(device))\n"
         "        loss = criterion(outputs, targets.to(device))\n"
         "        (loss / 4).backward()\n"
-        "    if last:  # clip before step(); a scheduler's step() behind it\n"
+        "    if last:  # clip before step(); a scheduler's step() behind it, for as many steps\n"
         "        optimizer.step()\n"
         "        optimizer.zero_grad()  # here alone, and no longer at the top of the loop"
     ),

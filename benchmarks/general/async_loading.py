@@ -30,7 +30,6 @@ from benchmarks.jobs.image_classification import RunSmallNetwork, TrainFromFiles
 from benchmarks.jobs.images import JpegPhotos, RemotePhotos, jpeg_files
 from benchmarks.jobs.loading import Stretch
 from tipbench.tip.words import (
-    ARGUMENTS,
     Claim,
     Equal,
     Job,
@@ -56,7 +55,7 @@ TIP = Tip(
     id="async-loading",
     title="Load data in worker processes",
     do=(
-        f"{ARGUMENTS}\n"
+        "# arguments: those that your DataLoader has now, such as dict(batch_size=32, shuffle=True)\n"
         "loader = DataLoader(data, **arguments | dict(num_workers={num_workers}, persistent_workers=True))\n"
         "# not persistent if an epoch changes the data; an IterableDataset must share itself out among workers"
     ),
@@ -202,7 +201,10 @@ ON_ANY_JOB = (
         keep_workers,
         workers_started_anew,
         name="kept",
-        do=f"{ARGUMENTS}\nloader = DataLoader(data, **arguments | dict(persistent_workers=True))",
+        do=(
+            "# arguments: those that your DataLoader has now, such as dict(batch_size=32, shuffle=True)\n"
+            "loader = DataLoader(data, **arguments | dict(persistent_workers=True))"
+        ),
         mends=True,
         mechanism=falls("worker processes started in an epoch", started_children),
         loads_elsewhere=True,

@@ -50,31 +50,32 @@ from tipbench.tip.words import (
     within,
 )
 
-WITHOUT_NORM = (
-    "# model.blocks: what your model repeats. Not with batch norm, whose statistics it updates twice (pytorch#96136)\n"
-)
-BLOCK_BY_BLOCK = (
-    "from functools import partial\n"
-    f"{WITHOUT_NORM}"
-    "for block in model.blocks: "
-    "block.forward = partial(torch.utils.checkpoint.checkpoint, block.forward, use_reentrant=False)"
-)
-"""What is written for the tip."""
-
 TIP = Tip(
     id="checkpointing",
     title="Checkpoint activations to save memory",
-    do=BLOCK_BY_BLOCK,
+    do=(
+        "from functools import partial\n"
+        "# model.blocks: what your model repeats. Not with batch norm, whose statistics it updates twice "
+        "(pytorch#96136)\n"
+        "for block in model.blocks: block.forward = partial(torch.utils.checkpoint.checkpoint, block.forward, "
+        "use_reentrant=False)"
+    ),
     ways={
         "memory_budget": (
             "import torch._functorch.config\n"
-            "# not with dropout: its gradients would be wrong, without a warning (pytorch#190758)\n"
+            "# not with dropout: silently wrong gradients (pytorch#190758). This finds nn.Dropout, but no F.dropout, "
+            "dropout_p, LSTM, MultiheadAttention or DropPath:\n"
             "assert not any(isinstance(module, nn.Dropout) and module.p for module in model.modules())\n"
             "torch._functorch.config.activation_memory_budget = 0.5  # of all that is compiled from now on\n"
             "for block in model.blocks: block.compile()  # model.blocks: what your model repeats"
         ),
         "on_the_host": (
-            f"{BLOCK_BY_BLOCK}\nwith torch.autograd.graph.save_on_cpu(pin_memory=True): outputs = model(batch)"
+            "from functools import partial\n"
+            "# model.blocks: what your model repeats. Not with batch norm, whose statistics it updates twice "
+            "(pytorch#96136)\n"
+            "for block in model.blocks: block.forward = partial(torch.utils.checkpoint.checkpoint, block.forward, "
+            "use_reentrant=False)\n"
+            "with torch.autograd.graph.save_on_cpu(pin_memory=True): outputs = model(batch)"
         ),
     },
     when="memory is short",

@@ -29,7 +29,7 @@ from torch import nn
 
 from benchmarks.jobs.language_model import VOCABULARY
 from benchmarks.jobs.sequences import PADDING, LSTMReader, SourceLines, TransformerReader, line_vectors, padded, vectors
-from tipbench.tip.words import ARGUMENTS, Claim, Job, MacroPair, Pair, Sizes, Step, Tip, falls, over_modules, variant
+from tipbench.tip.words import Claim, Job, MacroPair, Pair, Sizes, Step, Tip, falls, over_modules, variant
 
 Batches = Callable[[list[int], int], list[list[int]]]
 """Makes batches, lists of the sequences' numbers: of the lengths of all sequences, and how many are in a batch."""
@@ -45,43 +45,47 @@ def padded_tokens(step: Step) -> int:
     return over_modules(step, padding)
 
 
-IN_BATCHES = (
-    "others = dict(batch_size=1, shuffle=False, sampler=None, drop_last=False)  # as a batch_sampler wants them\n"
-    "loader = DataLoader(data, **arguments | others | dict(batch_sampler=batches))"
-)
-
 TIP = Tip(
     id="length-bucketing",
     title="Put sequences of about the same length into one batch",
     do=(
-        "lengths = [len(sequence) for sequence, _ in data]  # reads all data once, unless you have stored "
-        "their lengths\n"
-        "class ByLength(torch.utils.data.BatchSampler):  # what the loader's sampler draws, in batches of like length\n"
+        "lengths = [len(sequence) for sequence, _ in data]  # reads all data once, unless you have stored their "
+        "lengths\n"
+        "class ByLength(torch.utils.data.BatchSampler):  # what the loader's sampler draws, in batches of like "
+        "length\n"
         "    def __iter__(self):\n"
-        "        drawn = sorted((number for few in super().__iter__() for number in few), "
-        "key=lengths.__getitem__)\n"
+        "        drawn = sorted((number for few in super().__iter__() for number in few), key=lengths.__getitem__)\n"
         "        batches = [drawn[start : start + self.batch_size] for start in range(0, len(drawn), "
         "self.batch_size)]\n"
-        "        return iter([batches[number] for number in torch.randperm(len(batches))])  # results come "
-        "in this order\n"
-        f"{ARGUMENTS}\n"
-        "batches = ByLength(loader.sampler, loader.batch_size, loader.drop_last)  # in place of these arguments\n"
-        f"{IN_BATCHES}"
+        "        batches = [batches[number] for number in torch.randperm(len(batches))]\n"
+        "        self.order = sum(batches, [])  # of `data`: results come in the order of loader.batch_sampler.order\n"
+        "        return iter(batches)\n"
+        "# arguments: those that your DataLoader has now, such as dict(batch_size=32, shuffle=True)\n"
+        "batches = ByLength(loader.sampler, loader.batch_size, loader.drop_last)  # keep the sampler: for set_epoch\n"
+        "others = dict(batch_size=1, shuffle=False, sampler=None, drop_last=False)  # as a batch_sampler wants them\n"
+        "loader = DataLoader(data, **arguments | others | dict(batch_sampler=batches))"
     ),
     ways={
         "constant_tokens": (
-            "lengths = [len(sequence) for sequence, _ in data]  # reads all data once, unless you have stored "
-            "their lengths\n"
+            "lengths = [len(sequence) for sequence, _ in data]  # reads all data once, unless you have stored their "
+            "lengths\n"
             "tokens, batches = loader.batch_size * sum(lengths) // len(lengths), [[]]\n"
-            "for number in sorted(range(len(data)), key=lengths.__getitem__):  # all of it: not under DDP, or "
-            "with a sampler of your own\n"
+            "for number in sorted(range(len(data)), key=lengths.__getitem__):  # all of it: not under DDP, or with "
+            "a sampler of your own\n"
             "    if batches[-1] and (len(batches[-1]) + 1) * lengths[number] > tokens:\n"
             "        batches.append([])\n"
             "    batches[-1].append(number)\n"
-            "class Shuffled(list):  # another order in each epoch; results come in this order\n"
+            "class Shuffled(list):\n"
             "    def __iter__(self):\n"
-            "        return iter([self[number] for number in torch.randperm(len(self))])\n"
-            f"{ARGUMENTS}\nbatches = Shuffled(batches)\n{IN_BATCHES}"
+            "        shuffled = [self[number] for number in torch.randperm(len(self))]\n"
+            "        self.order = sum(shuffled, [])  # of `data`: results come in the order of "
+            "loader.batch_sampler.order\n"
+            "        return iter(shuffled)\n"
+            "# arguments: those that your DataLoader has now, such as dict(batch_size=32, shuffle=True)\n"
+            "batches = Shuffled(batches)\n"
+            "others = dict(batch_size=1, shuffle=False, sampler=None, drop_last=False)  # as a batch_sampler wants "
+            "them\n"
+            "loader = DataLoader(data, **arguments | others | dict(batch_sampler=batches))"
         ),
     },
     when="sequences differ in length",

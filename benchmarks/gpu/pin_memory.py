@@ -17,7 +17,6 @@ import torch
 
 from benchmarks.jobs.image_classification import TrainFromFiles
 from tipbench.tip.words import (
-    ARGUMENTS,
     Claim,
     Equal,
     Job,
@@ -40,7 +39,7 @@ TIP = Tip(
     id="pin-memory",
     title="Copy to the GPU from pinned memory",
     do=(
-        f"{ARGUMENTS}\n"
+        "# arguments: those that your DataLoader has now, such as dict(batch_size=32, shuffle=True)\n"
         "loader = DataLoader(data, **arguments | dict(pin_memory=True))\n"
         "batch, targets = batch.to(device, non_blocking=True), targets.to(device, non_blocking=True)"
     ),

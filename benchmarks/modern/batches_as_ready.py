@@ -27,7 +27,7 @@ from benchmarks.jobs.image_classification import RunSmallNetwork
 from benchmarks.jobs.images import JpegPhotos, RemotePhotos, jpeg_files
 from benchmarks.jobs.sequences import vectors
 from benchmarks.modern.prefetch import UnevenPhotos
-from tipbench.tip.words import ARGUMENTS, Claim, Equal, Job, Pair, Sizes, Step, Tip, cores, falls, torchvision
+from tipbench.tip.words import Claim, Equal, Job, Pair, Sizes, Step, Tip, cores, falls, torchvision
 
 
 def batches_behind_a_slow_one(step: Step) -> int:
@@ -53,7 +53,7 @@ TIP = Tip(
     id="batches-as-ready",
     title="Take batches as they are ready",
     do=(
-        f"{ARGUMENTS}\n"
+        "# arguments: those that your DataLoader has now, such as dict(batch_size=32, shuffle=True)\n"
         "loader = DataLoader(data, **arguments | dict(in_order=False))\n"
         "# batches come in any order: the data set must say which sample is which"
     ),

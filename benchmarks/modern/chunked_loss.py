@@ -43,30 +43,33 @@ def largest_result(step: Step) -> int:
     return max(int(max(event.self_cpu_memory_usage, event.self_device_memory_usage)) for event in events)
 
 
-WHERE = (
-    "# in your model's code, in training; `hidden` is what the last layer, self.head, takes: score with it as before\n"
-)
-OF_HIDDEN = (
-    "loss = F.linear_cross_entropy(hidden.flatten(0, -2), self.head.weight, targets.flatten(), "
-    "linear_bias=self.head.bias, options=options)\n"
-    "# with ignore_index and weight, if your cross_entropy has them"
-)
-
 TIP = Tip(
     id="chunked-loss",
     title="Compute the loss of a language model in chunks",
-    do=f"{WHERE}options = nn.LinearCrossEntropyOptions()  # of torch 2.15\n{OF_HIDDEN}",
+    do=(
+        "# in your model's code, in training; `hidden` is what the last layer, self.head, takes: score with it as "
+        "before\n"
+        "options = nn.LinearCrossEntropyOptions()  # of torch 2.15\n"
+        "loss = F.linear_cross_entropy(hidden.flatten(0, -2), self.head.weight, targets.flatten(), "
+        "linear_bias=self.head.bias, options=options)\n"
+        "# with ignore_index, weight and label_smoothing, if your cross_entropy has them"
+    ),
     ways={
         "eighths": (
-            f"{WHERE}"
+            "# in your model's code, in training; `hidden` is what the last layer, self.head, takes: score with it "
+            "as before\n"
             "options = nn.LinearCrossEntropyOptions(batch_chunk_size=max(1, targets.numel() // 8))  # of torch 2.15\n"
-            f"{OF_HIDDEN}"
+            "loss = F.linear_cross_entropy(hidden.flatten(0, -2), self.head.weight, targets.flatten(), "
+            "linear_bias=self.head.bias, options=options)\n"
+            "# with ignore_index, weight and label_smoothing, if your cross_entropy has them"
         ),
         "by_hand": (
             "from torch.utils.checkpoint import checkpoint\n"
-            f"{WHERE}"
+            "# in your model's code, in training; `hidden` is what the last layer, self.head, takes: score with it "
+            "as before\n"
             'part = lambda some, words: F.cross_entropy(self.head(some), words, reduction="sum", ignore_index=-100)\n'
             "chunks = zip(hidden.flatten(0, -2).chunk(8), targets.flatten().chunk(8))\n"
+            "# not with class weights; with your label_smoothing\n"
             "loss = sum(checkpoint(part, *chunk, use_reentrant=False) for chunk in chunks) / (targets != -100).sum()"
         ),
     },

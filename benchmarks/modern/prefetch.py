@@ -33,7 +33,6 @@ from benchmarks.jobs.image_classification import TrainFromFiles, TrainFromStorag
 from benchmarks.jobs.images import JpegPhotos, jpeg_files
 from benchmarks.jobs.loading import Stretch
 from tipbench.tip.words import (
-    ARGUMENTS,
     Claim,
     Equal,
     Job,
@@ -53,7 +52,10 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="prefetch",
     title="Prefetch batches, and to the device",
-    do=(f"{ARGUMENTS}\nloader = DataLoader(data, **arguments | dict(prefetch_factor={{prefetch_factor}}))"),
+    do=(
+        "# arguments: those that your DataLoader has now, such as dict(batch_size=32, shuffle=True)\n"
+        "loader = DataLoader(data, **arguments | dict(prefetch_factor={prefetch_factor}))"
+    ),
     when="the DataLoader has workers",
     guide=("M4",),
     claim=Claim.FASTER,

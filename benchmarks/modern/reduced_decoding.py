@@ -37,7 +37,7 @@ TIP = Tip(
     id="reduced-decoding",
     title="Decode JPEG photos at a reduced size",
     do='image.draft("RGB", (2 * size, 2 * size))  # in the data set, right after image = Image.open(file)',
-    when="JPEG photos are at least four times as wide and high as the input, and it need not be exact",
+    when="JPEG photos are four times as wide and high as the input, it need not be exact, and no target is in pixels",
     against="decoding at full size",
     guide=("M19",),
     claim=Claim.FASTER,

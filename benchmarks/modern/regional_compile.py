@@ -34,7 +34,12 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="regional-compile",
     title="Compile repeated blocks once (regional compilation)",
-    do="for block in model.blocks: block.compile()  # before torch 2.14 it does nothing for a class of torch.nn",
+    do=(
+        "# blocks that differ in a number, such as a layer's index, compile once each, and from the ninth on not "
+        "at all:\n"
+        "# torch._dynamo.config.recompile_limit\n"
+        "for block in model.blocks: block.compile()  # before torch 2.14 it does nothing for a class of torch.nn"
+    ),
     when="you compile a model of repeated blocks",
     against="model.compile()",
     guide=("M7",),

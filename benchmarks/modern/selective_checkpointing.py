@@ -29,7 +29,6 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
-from benchmarks.general.checkpointing import BLOCK_BY_BLOCK, WITHOUT_NORM
 from benchmarks.jobs.language_model import TrainGPT, gpt_blocks
 from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, as_it_is, falls, flops, variant
 
@@ -41,12 +40,23 @@ TIP = Tip(
         "from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts\n"
         "kept = [torch.ops.aten.mm.default, torch.ops.aten.addmm.default]  # results of linear layers\n"
         "contexts = partial(create_selective_checkpoint_contexts, kept)\n"
-        f"{WITHOUT_NORM}"
-        "for block in model.blocks: "
-        "block.forward = partial(checkpoint, block.forward, use_reentrant=False, context_fn=contexts)"
+        "# model.blocks: what your model repeats. Not with batch norm, whose statistics it updates twice "
+        "(pytorch#96136)\n"
+        "# save model.state_dict(): torch.save(model) raises\n"
+        "for block in model.blocks: block.forward = partial(checkpoint, block.forward, use_reentrant=False, "
+        "context_fn=contexts)"
     ),
-    ways={"none": "", "every_second": BLOCK_BY_BLOCK.replace("in model.blocks", "in model.blocks[1::2]")},
-    when="memory is short",
+    ways={
+        "none": "",
+        "every_second": (
+            "from functools import partial\n"
+            "# model.blocks: what your model repeats. Not with batch norm, whose statistics it updates twice "
+            "(pytorch#96136)\n"
+            "for block in model.blocks[1::2]: block.forward = partial(torch.utils.checkpoint.checkpoint, "
+            "block.forward, use_reentrant=False)"
+        ),
+    },
+    when="every block is checkpointed, and there is memory to spare",
     against="every block checkpointed wholly",
     guide=("M8",),
     claim=Claim.FASTER,

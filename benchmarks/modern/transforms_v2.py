@@ -27,8 +27,10 @@ TIP = Tip(
         "from torchvision.transforms import v2\n"
         "floats = [v2.ToDtype(torch.float32, scale=True), v2.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))]\n"
         "augmented = v2.Compose([v2.PILToTensor(), v2.RandomResizedCrop(224), v2.RandomHorizontalFlip(), *floats])\n"
-        "plain = v2.Compose([v2.PILToTensor(), v2.Resize((224, 224)), *floats])  # put your own changes in both\n"
-        "data.transform = augmented  # and `plain` for the data that you score on"
+        "plain = v2.Compose([v2.PILToTensor(), v2.Resize((224, 224)), *floats])  # put your own resize and changes "
+        "in both\n"
+        "data.transform = augmented  # before the DataLoader; another data set with `plain` to score on\n"
+        "# not on a Subset, nor where `transforms` is what the data set calls: there it does nothing"
     ),
     when="images are transformed as Pillow images",
     against="the same transforms on Pillow images",

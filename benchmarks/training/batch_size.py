@@ -24,13 +24,13 @@ from torch import nn
 from benchmarks.jobs.language_model import GPT, VOCABULARY, heads_for
 from benchmarks.jobs.lessons import NEXT_BYTE, RATE, Course, tune
 from benchmarks.jobs.tuning import Tuned, geometric
-from tipbench.tip.words import ARGUMENTS, Claim, Equal, Pair, Sizes, Step, Tip, Training, falls, forward_passes, sweep
+from tipbench.tip.words import Claim, Equal, Pair, Sizes, Step, Tip, Training, falls, forward_passes, sweep
 
 TIP = Tip(
     id="batch-size",
     title="Use large batches",
     do=(
-        f"{ARGUMENTS}\n"
+        "# arguments: those that your DataLoader has now, such as dict(batch_size=32, shuffle=True)\n"
         "loader = DataLoader(data, **arguments | dict(batch_size={batch}))\n"
         "# then tune the learning rate anew, where you construct the optimizer"
     ),

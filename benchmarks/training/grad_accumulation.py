@@ -22,8 +22,9 @@ TIP = Tip(
     id="grad-accumulation",
     title="Accumulate gradients of small batches",
     do=(
-        "# between zero_grad() and step(), each part weighted by its share of targets; -100: the criterion's "
-        "ignore_index\n"
+        "# between zero_grad() and step(). For a criterion that is a mean over targets (-100: its ignore_index), "
+        "without\n"
+        "# class weights; samples in the first dimension; not with batch norm; each part must have a target\n"
         "loss = 0\n"
         "for part, wanted in zip(batch.chunk(4), targets.chunk(4)):\n"
         "    share = criterion(model(part), wanted) * (wanted != -100).sum() / (targets != -100).sum()\n"

@@ -61,12 +61,14 @@ TIP = Tip(
     title="Use a one-cycle learning rate",
     do=(
         "from torch.optim.lr_scheduler import OneCycleLR\n"
-        'highest = [3 * group["lr"] for group in optimizer.param_groups]  # about 3x your constant rate\n'
-        "# it moves momentum too (AdamW's first beta; SGD's, even from 0) between 0.85 and 0.95: "
+        'highest = [3 * group["lr"] for group in optimizer.param_groups]  # 3x your constant rate\n'
+        "# on a fresh optimizer that no other scheduler had; to resume, build this first, then load both.\n"
+        "# It moves momentum (AdamW's first beta; SGD's, even from 0) between "
+        "0.85 and 0.95: "
         "cycle_momentum=False leaves it\n"
         "scheduler = OneCycleLR(optimizer, max_lr=highest, epochs=epochs, steps_per_epoch=len(loader))\n"
         "optimizer.step()\n"
-        "scheduler.step()  # after each batch, not each epoch, in place of any other scheduler"
+        "scheduler.step()  # after each batch, also where gradients accumulate; in place of any other scheduler"
     ),
     ways={
         "cosine": (
@@ -77,15 +79,16 @@ TIP = Tip(
             "steps - warm_up)\n"
             "scheduler = SequentialLR(optimizer, [rising, falling], [warm_up])\n"
             "optimizer.step()\n"
-            "scheduler.step()  # after each batch, not each epoch"
+            "scheduler.step()  # after each batch, also where gradients accumulate; in place of any other scheduler"
         ),
         "fixed_momentum": (
             "from torch.optim.lr_scheduler import OneCycleLR\n"
-            'highest = [3 * group["lr"] for group in optimizer.param_groups]  # 3x to 9x your constant rate\n'
+            'highest = [3 * group["lr"] for group in optimizer.param_groups]  # 3x your rate: try up to 9\n'
+            "# on a fresh optimizer that no other scheduler had; to resume, build this first, then load both\n"
             "scheduler = OneCycleLR(optimizer, highest, epochs=epochs, steps_per_epoch=len(loader), "
             "cycle_momentum=False)\n"
             "optimizer.step()\n"
-            "scheduler.step()  # after each batch, not each epoch, in place of any other scheduler"
+            "scheduler.step()  # after each batch, also where gradients accumulate; in place of any other scheduler"
         ),
     },
     against="a constant rate, tuned likewise",

@@ -235,7 +235,8 @@ def heap(outcome: Outcome) -> str:
     names = " and ".join(f"{name}={value}" for name, value in HEAP.items())
     return (
         f"Set {names} too: both sides had them, and tuned.env has. Without, a process may map its large temporaries "
-        "anew at each step, and the changes bring less, or cost. With them it keeps the memory of its peak."
+        "anew at each step, and the changes bring less, or cost. With them it gives no memory back, and can grow at "
+        "each step that keeps a small tensor, such as a loss: leave them out if its memory does not stay level."
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from tipbench.advise.combination import WITHOUT, Combination, left_out
 from tipbench.given.sides import AS_IT_IS, GivenPair
 from tipbench.given.survey import KNOWN, Survey, WayHere
-from tipbench.report.output import ReportError, write_file
+from tipbench.report.output import write_file
 from tipbench.suite.files import MADE_OF_DATA
 from tipbench.tip.pair import TOGETHER
 from tipbench.tip.wording import plain
@@ -66,13 +66,9 @@ def write_together(folder: Path, target: str, survey: Survey, combination: Combi
 
 
 def _make_empty(folder: Path) -> None:
-    """Whatever lies there would be imported, and may be somebody else's. Raises ReportError."""
+    """Whatever lies there would be imported, and may be somebody else's. Raises OSError."""
     if folder.exists():
-        try:
-            shutil.rmtree(folder)
-        except OSError as error:
-            why = (error.strerror or str(error)).lower()
-            raise ReportError(f"cannot empty {folder}: {why}; begin a new advice") from error
+        shutil.rmtree(folder)
 
 
 def _write(

@@ -40,6 +40,10 @@ if __name__ == "__main__":  # not in worker processes, which import this file
 '''
 
 
+GROWS = "# As it was measured. Leave the lines with MALLOC_ out if the memory of the process does not stay level."
+"""A loop that kept a small tensor at each of 400 steps with temporaries of 8 MiB grew to 2.7 GB, in place of 0.6."""
+
+
 def in_docstring(text: str) -> str:
     """Foreign text as one line that ends no docstring and escapes nothing in it."""
     return plain(text).replace('"', "'").replace("\\", "/")
@@ -62,6 +66,8 @@ def write(
     env = environment_of(combination, heap | read_by_torch())
     own = {"LD_PRELOAD": "${LD_PRELOAD:+:$LD_PRELOAD}"}  # of the shell that reads it
     settings = "".join(f"export {name}={shlex.quote(value)}{own.get(name, '')}\n" for name, value in env.items())
+    if heap:
+        settings = f"{GROWS}\n{settings}"
     write_file(folder / ENV, settings.encode())
     count = plural(len(combination), "tip")
     names = tuple(way.name for way in combination)

@@ -87,9 +87,6 @@ whole. Names besides: `data`, which the loader loads, and the loader's other `ar
 imported. Code of a model or a dataset has names of its own.
 """
 
-ARGUMENTS = "# arguments: those that your DataLoader has now, such as dict(batch_size=32, shuffle=True)"
-"""Stands before a loader that is made anew: whoever names all its arguments in a text has a reader lose his own."""
-
 
 def anywhere(device: str) -> bool:
     return True
