@@ -544,7 +544,7 @@ def test_files_that_cannot_be_published(wiki: Path, tmp_path: Path, capsys: pyte
         (written(parsed(header.encode()) | {"schema": 99}).decode(), "written by a newer tipbench (schema 99"),
         ("", "is empty"),
         (f"{header}\n", "no pair of the suite is finished in it"),
-        (header[:50], "the header is not readable"),
+        (header[:50], "the header is not a JSON object"),
     ):
         bad.write_text(text)
         assert publish(wiki, good, bad) == 2
