@@ -424,6 +424,7 @@ def fine_tuning(folder: Path) -> Names:
     model.requires_grad_(False)
     model.head.requires_grad_(True)
     model.blocks.eval()
+    names |= loading(names["data"], batch_size=5, shuffle=True)
     return names | {"optimizer": torch.optim.AdamW(model.head.parameters(), lr=1e-2, weight_decay=0.05)}
 
 

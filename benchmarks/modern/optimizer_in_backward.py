@@ -46,13 +46,13 @@ TIP = Tip(
     id="optimizer-in-backward",
     title="Update parameters in the backward pass",
     do=(
-        'number = {p: n for n, group in enumerate(optimizer.param_groups) for p in group["params"]}\n'
+        'group_of = {p: n for n, group in enumerate(optimizer.param_groups) for p in group["params"]}\n'
         "def update(parameter):  # by the optimizer's own step, with its group's settings as they are then\n"
         "    groups = optimizer.param_groups\n"
-        '    optimizer.param_groups = [{**groups[number[parameter]], "params": [parameter]}]\n'
+        '    optimizer.param_groups = [{**groups[group_of[parameter]], "params": [parameter]}]\n'
         "    optimizer.step()\n"
         "    optimizer.param_groups, parameter.grad = groups, None\n"
-        "for parameter in number: parameter.register_post_accumulate_grad_hook(update)\n"
+        "for parameter in group_of: parameter.register_post_accumulate_grad_hook(update)\n"
         "# the loop's own step() finds no gradients then; schedulers, state_dict() and load_state_dict() work as before"
     ),
     when=(
