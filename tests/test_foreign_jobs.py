@@ -106,7 +106,7 @@ UNFIT: dict[str, Sequence[Unfit]] = {
     "no-sync": [Unfit("accumulate", all_but("accumulating"))],
     "onednn-graph": [Unfit("to infer alone", TRAINING)],
     "one-cycle": [Unfit("scheduler", INFERENCE)],
-    "optimizer-in-backward": [Unfit("GradScaler", ["scaling"]), Unfit("accumulation", ["accumulating"])],
+    "optimizer-in-backward": [Unfit("GradScaler", ["scaling"])],
     "prefetch": [Unfit("workers", all_but("seeing"))],
     "selective-checkpointing": [Unfit("batch norm", ["seeing"])],
     "static-int8": [Unfit("to infer alone", TRAINING)],
