@@ -153,7 +153,7 @@ def harm(job: ForeignJob, folder: Path, plain: Ran, tolerance: float, *texts: st
         ran = run(job, folder, *texts)
         resumed = run(job, folder, *texts, resumed=True) if is_resumed and job.trains and ran.rates else ran
     except NoPlace:
-        return ""
+        raise
     except Exception as raised:
         return f"raises {type(raised).__name__}: {str(raised)[:200]}"
     if (apart := difference(plain.losses, ran.losses)) > tolerance:
@@ -166,7 +166,7 @@ def harm(job: ForeignJob, folder: Path, plain: Ran, tolerance: float, *texts: st
         return ""
     if plain.state.keys() != ran.state.keys():
         return f"its checkpoint has other names: {sorted(plain.state.keys() ^ ran.state.keys())[:2]}"
-    if plain.rates != ran.rates:
+    if plain.rates != pytest.approx(ran.rates):
         return "its schedule is ignored"
     apart = difference([together(plain.state)], [together(ran.state)])
     return f"its parameters differ by {apart:.2g}" if apart > tolerance else ""
@@ -198,7 +198,11 @@ def test_a_text_harms_no_job_that_its_condition_fits(text: str, folder: Path) ->
             continue
         before = BEFORE.get(tip, ())
         plain = as_it_is(name, folder, *before, *IN_PLACE_OF.get(tip, ()))
-        found, expected = harm(job, folder, plain, DIFFER.get(tip, NEAR), *before, in_a_loop(text)), unfit(text, name)
+        expected = unfit(text, name)
+        try:
+            found = harm(job, folder, plain, DIFFER.get(tip, NEAR), *before, in_a_loop(text))
+        except NoPlace:
+            continue
         if found and not expected:
             harmed[name] = found
         if expected and not found:

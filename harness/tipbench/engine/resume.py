@@ -23,7 +23,7 @@ from tipbench.records.json_line import written
 from tipbench.records.listing import is_reference
 from tipbench.records.record import PairInfo, Run
 from tipbench.suite.commit import suite_commit
-from tipbench.tip.wording import plural
+from tipbench.tip.wording import plain, plural
 
 ALWAYS_STORED = ("profile", "device", "seed", "bare", "folder")
 """Options that the header of every run has; the others came later."""
@@ -90,7 +90,9 @@ def resume(
             _require_same_environment(path, stored.controls, options.controlled(discovery))
             planned = _same_pairs(path, stored, [*pairs, *(record.info for record in discovery.broken)])
             if (other := f"{stored.suite} at {stored.commit}") != (this := f"{__version__} at {suite_commit()}"):
-                print(f"tipbench: {path} was begun with tipbench {other}; {this} goes on with it", file=sys.stderr)
+                print(
+                    f"tipbench: {path} was begun with tipbench {plain(other)}; {this} goes on with it", file=sys.stderr
+                )
             budget_s = run.left_of(budget_s, began, options.given)
             return run.carry_on(stored, planned, discovery, options, writer, budget_s)
 
