@@ -100,14 +100,15 @@ def run(job: ForeignJob, folder: Path, *texts: str, resumed: bool = False) -> Ra
         return _ended(ran, names)
     for step, (batch, targets) in enumerate(islice(_batches(names, job), STEPS)):
         if step == STEPS // 2:
-            ran.saved = {name: copy.deepcopy(names[name].state_dict()) for name in job.saved}
+            saved = [*job.saved, *({"scheduler"} & names.keys() - set(job.saved))]
+            ran.saved = {name: copy.deepcopy(names[name].state_dict()) for name in saved}
             if resumed:
                 torch.manual_seed(0)
                 fresh = job.build(folder)
                 for parameter in fresh["model"].parameters():
                     parameter.data.zero_()  # what is not loaded shows
                 fresh, loop = _followed(fresh, job, texts)
-                for name in job.saved:
+                for name in saved:
                     fresh[name].load_state_dict(ran.saved[name])
                 names.update(fresh | {"loader": names["loader"]})
         names.update(batch=batch, targets=targets)
@@ -120,13 +121,13 @@ def run(job: ForeignJob, folder: Path, *texts: str, resumed: bool = False) -> Ra
 
 
 def _ended(ran: Ran, names: Names) -> Ran:
-    state = names["model"].state_dict()
+    state = getattr(names["model"], "state_dict", dict)()  # a compiled package has none
     ran.state = {name: value.detach().clone() for name, value in state.items() if torch.is_tensor(value)}
     return ran
 
 
 def _followed(built: Names, job: ForeignJob, texts: Sequence[str]) -> tuple[Names, list[ast.stmt]]:
-    names = {**IMPORTED, "device": torch.device("cpu"), **built}
+    names = {**IMPORTED, "device": torch.device("cpu"), "epochs": STEPS, **built}
     loop: list[ast.stmt] = ast.parse(job.loop).body
     for text in texts:
         written = read(text)
@@ -171,7 +172,7 @@ def _with_lines(loop: list[ast.stmt], written: Written) -> list[ast.stmt]:
 
 def _does(line: ast.stmt) -> set[str]:
     """The calls of the loop that a line makes; what sets the loss does what the criterion does."""
-    sets_loss = isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == "loss"
+    sets_loss = isinstance(line, ast.Assign) and ast.unparse(line).startswith(("loss = F.", "loss = sum("))
     return calls_of_the_loop(line) | ({"criterion"} if sets_loss else set())
 
 

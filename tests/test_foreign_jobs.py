@@ -33,11 +33,15 @@ pytestmark = [
 NEAR, LOSSY, ANY = 2e-3, 0.1, float("inf")
 """Relative differences: of ten steps that round otherwise, at a lower precision, and of another training."""
 
+OF_ADAM = 1e-2
+"""The same of parameters: where a gradient is nearly zero, its rounding decides which way Adam steps."""
+
 DIFFER = {
     "amp": LOSSY,
     "batch-size": ANY,
     "bfloat16-products": LOSSY,
     "dynamic-int8": LOSSY,
+    "grad-accumulation": LOSSY,  # dropout draws for each part
     "grad-clipping": ANY,
     "length-bucketing": ANY,
     "one-cycle": ANY,
@@ -100,12 +104,17 @@ UNFIT: dict[str, Sequence[Unfit]] = {
     "decoded-in-memory": [Unfit("ImageFolder", all_but(*PHOTOS))],
     "dynamic-int8": [Unfit("to infer alone", TRAINING)],
     "frozen-weights": [Unfit("to infer alone", [name for name in TRAINING if name != "writing_squares"])],
-    "grad-accumulation": [Unfit("zero_grad", INFERENCE)],
+    "grad-accumulation": [
+        Unfit("zero_grad", INFERENCE),
+        Unfit("batch norm", ["seeing"]),
+        Unfit("GradScaler", ["scaling"]),
+    ],
     "grad-clipping": [Unfit("loss", INFERENCE), Unfit("unscale_", ["scaling"])],
+    "preallocate": [Unfit("differ in length", [*PHOTOS, "tabulating", "streaming"])],
     "no-grad": [Unfit("inference", TRAINING)],
     "no-sync": [Unfit("accumulate", all_but("accumulating"))],
     "onednn-graph": [Unfit("to infer alone", TRAINING)],
-    "one-cycle": [Unfit("scheduler", INFERENCE)],
+    "one-cycle": [Unfit("len(loader)", ["streaming"])],
     "optimizer-in-backward": [Unfit("GradScaler", ["scaling"])],
     "prefetch": [Unfit("workers", all_but("seeing"))],
     "selective-checkpointing": [Unfit("batch norm", ["seeing"])],
@@ -169,7 +178,7 @@ def harm(job: ForeignJob, folder: Path, plain: Ran, tolerance: float, *texts: st
     if plain.rates != pytest.approx(ran.rates):
         return "its schedule is ignored"
     apart = difference([together(plain.state)], [together(ran.state)])
-    return f"its parameters differ by {apart:.2g}" if apart > tolerance else ""
+    return f"its parameters differ by {apart:.2g}" if apart > max(tolerance, OF_ADAM) else ""
 
 
 def together(state: Mapping[str, torch.Tensor]) -> torch.Tensor:
