@@ -99,7 +99,7 @@ def run(job: ForeignJob, folder: Path, *texts: str, resumed: bool = False) -> Ra
             executed(loop, names)
         return _ended(ran, names)
     for step, (batch, targets) in enumerate(islice(_batches(names, job), STEPS)):
-        if step == STEPS // 2:
+        if step == STEPS // 2 and job.trains:
             saved = [*job.saved, *({"scheduler"} & names.keys() - set(job.saved))]
             ran.saved = {name: copy.deepcopy(names[name].state_dict()) for name in saved}
             if resumed:
