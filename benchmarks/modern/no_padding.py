@@ -68,7 +68,7 @@ TIP = Tip(
         "row, places = torch.cat(sequences)[None], torch.cat([torch.arange(length) for length in lengths])\n"
         "# positions are those of `places`; in each attention, whose tensors are (1, heads, tokens, width), and "
         "without\n"
-        "# is_causal in an encoder; shift targets, pool, and take last tokens within each of `lengths`:\\n"
+        "# is_causal in an encoder; shift targets, pool, and take last tokens within each of `lengths`:\n"
         "split = zip(*(x.split(lengths, dim=2) for x in (query, key, value)))\n"
         "mixed = torch.cat([F.scaled_dot_product_attention(q, k, v, is_causal=True) for q, k, v in split], dim=2)"
     ),
@@ -79,7 +79,7 @@ TIP = Tip(
             "row, places = torch.cat(sequences)[None], torch.cat([torch.arange(length) for length in lengths])\n"
             "# positions are those of `places`; in each attention, whose tensors are (1, heads, tokens, width), "
             "and without\n"
-            "# is_causal in an encoder; shift targets, pool, and take last tokens within each of `lengths`:\\n"
+            "# is_causal in an encoder; shift targets, pool, and take last tokens within each of `lengths`:\n"
             "ends = torch.tensor([0, *lengths], device=query.device).cumsum(0)\n"
             "limits = {'min_seqlen': min(lengths), 'max_seqlen': max(lengths)}\n"
             "rows = [x[0].transpose(0, 1).contiguous() for x in (query, key, value)]\n"
