@@ -50,13 +50,13 @@ class Against:
     def contradicts(self, use: Way) -> bool:
         """Whether somebody who writes what `use` tells to does what is advised against. A row that names its way and
         what this was measured against speaks of nothing else."""
-        told = settings(use.do)
+        advised = settings(use.do)
         if all(way.name in self.text and (way.against or AS_IT_IS) in self.text for way in self.ways):
             return any(
-                settings(way.do) and settings(way.do) <= told and way.against == use.against for way in self.ways
+                settings(way.do) and settings(way.do) <= advised and way.against == use.against for way in self.ways
             )
         words = set(re.findall(r"\w+", self.title.lower()))
-        return bool({*words & libraries(use.do)} or any(settings(way.do) & told for way in self.ways))
+        return bool({*words & libraries(use.do)} or any(settings(way.do) & advised for way in self.ways))
 
 
 def advised_against(made: Sequence[Answer], shown: Mapping[str, Any]) -> Iterator[Against]:

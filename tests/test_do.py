@@ -227,7 +227,7 @@ def test_the_written_schedule_has_the_rates_that_ran(name: str, variant: Variant
 
 @pytest.mark.usefixtures("undone")
 def test_a_memory_budget_is_refused_with_dropout_as_long_as_torch_has_its_gradients_wrong() -> None:
-    """Where this fails, pytorch#190758 is mended: take what the text says of dropout out."""
+    """Where this fails, pytorch#190758 is fixed: take what the text says of dropout out."""
 
     def trained(dropout: float, budget: float) -> torch.Tensor:
         torch.compiler.reset()
