@@ -162,13 +162,14 @@ def _imported(name: str, file: Path) -> ModuleType:
 
 def pair_classes(module: ModuleType) -> list[type[Pair]]:
     """The pairs a file defines itself, in its order. A name with a leading underscore is a shared base."""
+    name = module.__spec__.name if module.__spec__ else module.__name__  # one that is set aside has another name
     return [
         member
-        for name, member in vars(module).items()
+        for place, member in vars(module).items()
         if inspect.isclass(member)
         and issubclass(member, Pair)
-        and member.__module__ == module.__name__
-        and not name.startswith("_")
+        and member.__module__ == name
+        and not place.startswith("_")
     ]
 
 
