@@ -98,7 +98,6 @@ def on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callabl
         monkeypatch.setattr(command, "surveyed", lambda *_: survey)
         monkeypatch.setattr(command, "time", made)
         monkeypatch.setattr(command, "occupied", lambda: "")
-        monkeypatch.setattr(command, "check_settings", lambda survey: None)
 
         def advise(budget_s: float = 1200.0, resume: bool = False, **options: Any) -> dict[str, Any]:
             typed = command.Options([f"{tmp_path / 'train.py'}:job"], folders, budget_s, **options)

@@ -48,11 +48,6 @@ def test_what_the_shell_sets_is_kept_and_shown_and_no_token_is(tmp_path: Path, m
     assert (survey.variables, survey.threads) == (["OMP_NUM_THREADS=1"], 1)
 
 
-def test_what_a_file_sets_by_putenv_is_read_by_torch_too(tmp_path: Path) -> None:
-    survey = survey_of(tmp_path / "train.py", f"import os\nos.putenv('OMP_NUM_THREADS', '1')\n{JOB}")
-    assert (survey.variables, survey.threads) == (["OMP_NUM_THREADS=1"], 1)
-
-
 def test_a_file_that_fails_before_it_imports_torch_is_said_once(tmp_path: Path) -> None:
     with pytest.raises(NoJob, match=r"^importing train.py raised ValueError: no data \(train.py, line 1\)$"):
         survey_of(tmp_path / "train.py", f"raise ValueError('no data')\n{JOB}")

@@ -32,7 +32,6 @@ from tipbench.advise.parts import Advice
 from tipbench.advise.surveyed import (
     NoJob,
     absolute,
-    check_settings,
     in_its_environment,
     is_command,
     surveyed,
@@ -119,8 +118,7 @@ def _begin(options: Options, subject: Subject, until: float) -> int:
 def resume(folder: Path, options: Options) -> int:
     """Go on with an advice that was interrupted, or with more time. Returns the exit code; raises UserError.
 
-    The folder may be somebody else's. So the job is what is typed now, not what the folder names, and must be the same;
-    pairs are written anew; of the survey only what this suite says of each way is set for a process.
+    The job and its options are typed again, as a command's words are stored nowhere.
     """
     folder = Path(os.path.realpath(folder))
     job = read_json(folder / JOB_FILE, StoredJob)
@@ -137,7 +135,6 @@ def resume(folder: Path, options: Options) -> int:
         raise NoJob(f"{folder} {what}: if you trust it, type {plain(again)}")
     with only_run(), in_its_environment(subject.job, options.job if subject.is_command else ()):
         until = options.until
-        check_settings(job.survey)
         return _continue(folder, job, until)
 
 
@@ -149,8 +146,6 @@ def _target(folder: Path, subject: Subject) -> str:
 def markdown_of(folder: Path) -> str:
     """The page of an advice that has ended, as Markdown. Raises NoJob if there is none."""
     job, conclusion = read_json(folder / JOB_FILE, StoredJob), read_json(folder / ADVICE_FILE, Conclusion)
-    if not set(conclusion.measured_anew) <= job.survey.by_name.keys():
-        raise NoJob(f"{folder / ADVICE_FILE} names ways that {JOB_FILE} does not: begin a new advice")
     return page.markdown(
         Advice(folder, folder, job, "").outcome(conclusion.measured_anew, conclusion.time_with_changes)
     )

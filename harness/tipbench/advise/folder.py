@@ -1,7 +1,4 @@
-"""The folder of an advice: the job that it is about, and the results files of its parts.
-
-It may be somebody else's. So whatever is read of it is checked by its type, and decides nothing that is executed.
-"""
+"""The folder of an advice: the job that it is about, and the results files of its parts."""
 
 from __future__ import annotations
 
@@ -15,7 +12,6 @@ from tipbench.advise.surveyed import NoJob
 from tipbench.given.survey import Survey
 from tipbench.records.fields import MalformedRecord, Number, converted
 from tipbench.records.json_line import parsed
-from tipbench.records.store import StoreError, opened
 
 JOB_FILE, ADVICE_FILE = "job.json", "advice.json"
 
@@ -84,13 +80,12 @@ class Conclusion:
 def read_json(file: Path, kind: type[T]) -> T:
     """The object in a file of an advice; fields that `kind` lacks are for people. Raises NoJob."""
     try:
-        with opened(file) as stream:
-            return converted(parsed(stream.read()), kind)
+        return converted(parsed(file.read_bytes()), kind)
     except FileNotFoundError:
         raise NoJob(f"{file} is missing: name a folder that `tipbench advise` has made, and continue it") from None
     except MalformedRecord as error:
         raise NoJob(f"{file} is damaged, or of another version of tipbench ({error}): begin a new advice") from None
-    except (OSError, StoreError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise NoJob(f"{file} cannot be read ({error}): begin a new advice") from None
 
 

@@ -8,17 +8,16 @@ from dataclasses import dataclass, field
 
 from tipbench.advise.combination import WITHOUT, Combination, costs
 from tipbench.advise.contradictions import off_from_itself
-from tipbench.advise.once import price_once
 from tipbench.advise.pairs import sides_alone
 from tipbench.given.survey import Survey
 from tipbench.machine.activity import OCCUPIED, mostly_beside
 from tipbench.machine.controls import HEAP
 from tipbench.records.record import Run
 from tipbench.report.gain import further
-from tipbench.report.price import more_memory
-from tipbench.report.result import Result
+from tipbench.report.price import SOON, more_memory
+from tipbench.report.result import Result, steps_to_pay
 from tipbench.report.results import results
-from tipbench.tip.wording import percent, plural, ratio
+from tipbench.tip.wording import percent, plural, ratio, seconds
 from tipbench.verdict.rules import MARGIN
 
 
@@ -223,6 +222,26 @@ def price(outcome: Outcome) -> str:
     what = "This change costs" if len(outcome.members) == 1 else "Together the changes cost"
     cached = " Compile caches were empty: a later run finds there what is compiled, and starts sooner." if once else ""
     return f"{what} {', and '.join(listed)}.{cached}"
+
+
+def once(without: Result) -> tuple[float, int] | None:
+    """One-off cost of the combination over this side (seconds), and the steps needed to recoup it, 0 if the cost is
+    within noise. None if it was not measured, or the combination saves nothing."""
+    mean = without.log_speedup_so_far
+    if without.one_off_sides is None or without.step_s is None or mean is None or mean >= 0:
+        return None
+    whole_s, without_s = without.one_off_sides
+    extra_s = whole_s - without_s
+    return extra_s, steps_to_pay(extra_s, without_s, without.step_s * math.expm1(-mean))
+
+
+def price_once(without: Result) -> str:
+    """`56.8 s once, paid back after about 1,400 steps`; empty where every training has as many."""
+    cost = once(without)
+    if cost is None or cost[1] <= SOON:
+        return ""
+    extra_s, steps = cost
+    return f"{seconds(extra_s)} once, paid back after about {float(f'{steps:.2g}'):,.0f} steps"
 
 
 def heap(outcome: Outcome) -> str:

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from tipbench.advise.combination import WITHOUT, costs
 from tipbench.advise.contradictions import beyond_its_phase
-from tipbench.advise.once import once, price_once
 from tipbench.advise.outcome import (
     Outcome,
     by_name,
@@ -17,8 +16,10 @@ from tipbench.advise.outcome import (
     heap,
     interplay,
     inverse_of,
+    once,
     pays,
     price,
+    price_once,
     speedup_of,
 )
 from tipbench.advise.pairs import sides_alone

@@ -66,7 +66,7 @@ def write_together(folder: Path, target: str, survey: Survey, combination: Combi
 
 
 def _make_empty(folder: Path) -> None:
-    """Whatever lies there would be imported, and may be somebody else's. Raises OSError."""
+    """Whatever lies there would be imported. Raises OSError."""
     if folder.exists():
         shutil.rmtree(folder)
 

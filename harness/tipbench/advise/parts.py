@@ -27,7 +27,7 @@ from tipbench.advise.combination import (
     next_combination,
 )
 from tipbench.advise.contradictions import beyond_its_phase
-from tipbench.advise.folder import ADVICE_FILE, JOB_FILE, StoredJob, results_file
+from tipbench.advise.folder import ADVICE_FILE, StoredJob, results_file
 from tipbench.advise.outcome import Outcome, gain, is_open, is_unreliable, pays
 from tipbench.advise.pairs import ALONE_PAIR, is_known, sides_alone, write_alone, write_together
 from tipbench.advise.surveyed import NoJob, time_with
@@ -187,7 +187,6 @@ class Advice:
         short, budget_s = budget_s < SHORT_S, 0.0 if math.isinf(budget_s) else max(AT_ONCE_S, budget_s)
         if file and any(part.exists() for part in self._after(place)):
             return 0
-        self._check_part(place, file)
         write(pairs)
         if file:
             return resuming.resume(
@@ -215,13 +214,6 @@ class Advice:
         )
         return run.measured(options)[0]
 
-    def _check_part(self, place: Path, file: Path | None) -> None:
-        """Raise NoJob if the run in a part's file is not of this job by the pairs of this folder."""
-        if file:
-            options = store.header(file).options
-            if (options.get("folder"), options.get("given")) != (str(place / "pairs"), self.job.subject.words):
-                raise NoJob(f"{file} is of another job, or was begun elsewhere: begin a new advice")
-
     def _results(self, place: Path) -> list[Result]:
         file = results_file(place)
         return results(store.read(file)[0]) if file else []
@@ -243,16 +235,13 @@ class Advice:
         return {row.variant: row for row in self._results(place) if row.tip == TOGETHER and row.is_measured}
 
     def outcome(self, combination: Combination, phase_seconds: Mapping[str, float] | None = None) -> Outcome:
-        """What the parts hold about this last combination. phase_seconds: as `Outcome` has it. Raises NoJob if they are
-        not of this job."""
+        """What the parts hold about this last combination. phase_seconds: as `Outcome` has it. Raises NoJob where they
+        hold nothing yet."""
         file = results_file(self.folder / ALONE)
         if file is None:
             raise NoJob(f"{self.folder} holds no results yet: continue it with `tipbench advise --resume`")
         alone, ways = store.read(file)[0], sides_alone(self.survey)
-        measured = {(row.tip, row.variant) for row in results(alone) if row.is_measured and row.tip in ways}
-        names = {ways[tip][side].name for tip, side in measured if side in ways[tip]}
-        if len(names) < len(measured) or not names.issuperset(combination):
-            raise NoJob(f"{file} has results of other ways to follow tips than {JOB_FILE}: begin a new advice")
+        names = {ways[row.tip][row.variant].name for row in results(alone) if row.is_measured and row.tip in ways}
         combinations = [self._sides(part) for part in self._parts()[1:] if part.exists()]
         left_out = {
             name: result

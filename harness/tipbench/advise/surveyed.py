@@ -18,7 +18,7 @@ import msgspec
 
 from tipbench.errors import UserError
 from tipbench.given.survey import COMMAND_TYPED, Survey, WayHere
-from tipbench.machine.controls import callers, cleaned, preloading
+from tipbench.machine.controls import callers, preloading
 from tipbench.machine.orphans import end_cleaners, kill_tree, run_module
 from tipbench.machine.scratch import Scratch
 from tipbench.machine.temporary import writing_to
@@ -112,15 +112,6 @@ def time_with(target: str, ways: Sequence[WayHere], until: float = math.inf) -> 
     except NoJob:
         return {}
     return msgspec.convert(answer, dict[str, float])
-
-
-def check_settings(survey: Survey) -> None:
-    """Raise NoJob unless all ways of a stored survey are ways of this suite, with the same process settings: what a
-    file says of them is set for processes, names files, and is imported."""
-    suite = _answer("the suite", cleaned(), module="ways")
-    for way in survey.ways:
-        if suite.get(way.name) != {"tip": way.tip, "env": way.env, "preload": way.preload}:
-            raise NoJob(f"{plain(way.name)!r} is followed in another way here than in this advice: begin a new one")
 
 
 def environment_of(ways: Sequence[WayHere], env: Mapping[str, str]) -> dict[str, str]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 from collections.abc import Iterable, Mapping
-from itertools import count, takewhile
 
 from tipbench.machine import native
 from tipbench.tip.process import ProcessSettings
@@ -87,14 +85,7 @@ def kept_heap(controlled: Mapping[str, str], libc: str) -> bool:
 def read_by_torch() -> dict[str, str]:
     """The foreign ones of this process's variables, as far as their values are plain words, which are set for others,
     and shown."""
-    return {name: value for name, value in _as_libraries_see().items() if is_foreign(name) and PLAIN.fullmatch(value)}
-
-
-def _as_libraries_see() -> dict[str, str]:
-    """The variables that a library finds here; `os.environ` lacks those that were set by `os.putenv`."""
-    variables = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
-    words = takewhile(bool, (variables[number] for number in count()))
-    return dict(word.split("=", 1) for word in map(os.fsdecode, words) if "=" in word)
+    return {name: value for name, value in os.environ.items() if is_foreign(name) and PLAIN.fullmatch(value)}
 
 
 def of_the_shell() -> dict[str, str]:

@@ -11,8 +11,10 @@ from typing import Any
 from tipbench.given.command import GivenCommand
 from tipbench.given.forms import GivenStep
 from tipbench.given.loop import GivenJob
+from tipbench.given.pair import BETWEEN
 from tipbench.given.survey import Survey, WayHere
 from tipbench.given.workers import NO_TIME, compared, follows_training
+from tipbench.machine import native
 from tipbench.machine.activity import OCCUPIED
 from tipbench.records.record import LOADING
 from tipbench.suite.describe import unmet
@@ -20,7 +22,6 @@ from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
 from tipbench.tip.job import Job, as_it_is
 from tipbench.tip.pair import CONTROL, TOGETHER, to_write_untried
 from tipbench.tip.wording import plural, seconds
-from tipbench.worker.ways import name_of, settings_of
 
 WORTH_TRYING, MUCH = 0.03, 0.3
 """Shares of a step's time that a tip's phase must have: WORTH_TRYING to be tried at all, since less allows at
@@ -42,7 +43,7 @@ def with_ways(
             continue
         words = job.do if isinstance(job, GivenJob) else {}
         for way in getattr(module, "ON_ANY_JOB", ()):
-            name, proof = name_of(tip.id, way), ""
+            name, proof = (f"{tip.id}{BETWEEN}{way.name}" if way.name else tip.id), ""
             why_not = _why_not(way, job, survey)
             if way.loads_elsewhere and built and not why_not:
                 data = compared(built, way.apply, survey.draws, until)
@@ -62,7 +63,8 @@ def with_ways(
                     phase=way.phase,
                     proof=proof,
                     takes_once=bool(way.once or tip.once),
-                    **settings_of(way),
+                    env=dict(way.settings.env),
+                    preload=[str(native.find(library) or library) for library in way.settings.preload],
                 )
             )
         pairs = pair_classes(module)
