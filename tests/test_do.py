@@ -89,7 +89,7 @@ class AsWritten(AtTestSize):
         self.of, self.text = variant, text
 
     def results(self, variant: str) -> checks.Results:
-        return checks.results(self, variant, seeds=(1,), alone=True)
+        return checks.results(self, variant, seeds=(1,))
 
     def build(self, variant: str, seed: int) -> Step:
         torch.compiler.reset()

@@ -1,4 +1,4 @@
-"""A pair that lies is a failed record that says who lied and how; honest pairs that look like it pass."""
+"""A pair that leaves work out, or a switch changed, is a failed record that says which side; honest ones pass."""
 
 from __future__ import annotations
 
@@ -68,14 +68,7 @@ def found() -> dict[str, Found]:
 # ---- results that were kept ----
 
 RESULTS = {
-    "ReturnsTheFirst": ("stale results", "optimized: step 2 returned what step 1 had returned"),
     "ReturnsAViewOfItsInput": ("stale results", "optimized: step 2 returned what step 1 had returned.* a view of"),
-    "ClonesTheFirst": ("idle step", "optimized: step 5 returned what an earlier step had left in a tensor"),
-    "BaselineClonesTheFirst": ("idle step", "baseline: step 5 returned what an earlier step had left in a tensor"),
-    "FillsABuffer": ("idle step", "optimized: step 5 returned what an earlier step had left in a tensor"),
-    "SkipsEvenSteps": ("idle step", "optimized: step 6 returned what an earlier step had left in a tensor"),
-    "SkipsOddSteps": ("idle step", "optimized: step 5 returned what an earlier step had left in a tensor"),
-    "SkipsOddStepsOfTraining": ("idle step", "optimized: step 5 returned what an earlier step had left in a tensor"),
     "ReturnsWhatItReturnedTwice": (
         "stale results",
         "optimized: step 3 returned NaN, computed from what step 2 had returned",
@@ -95,8 +88,7 @@ def test_a_step_that_does_not_work_is_found(found: dict[str, Found], name: str) 
 @pytest.mark.parametrize(
     "name",
     [
-        *("kept-results.Honest", "kept-results.CopiesItsInput", "kept-results.Accumulates"),
-        *("switches.Honest", "switches.RestoresWhatItChanged", "switches.AloneInItsProcess"),
+        *("kept-results.Honest", "switches.Honest", "switches.RestoresWhatItChanged", "switches.AloneInItsProcess"),
     ],
 )
 def test_an_honest_pair_passes(found: dict[str, Found], name: str) -> None:

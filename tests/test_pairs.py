@@ -219,7 +219,7 @@ class AtTestSize(Guard):
         return self.pair_class(self.device, for_test=True)
 
     def results(self, variant: str) -> Results:
-        return checks.results(self, variant, SEEDS, alone="RANK" not in os.environ)
+        return checks.results(self, variant, SEEDS)
 
     def reference(self) -> Results:
         """Of the fp64 side; nothing where both sides are compared with each other."""

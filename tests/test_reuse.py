@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from tipbench.worker.reuse import KeptTensors, floats, handed_out_again, holds_nan, is_marked, mark, overwrite
+from tipbench.worker.reuse import handed_out_again, holds_nan, overwrite
 
 # ---- overwrite ----
 
@@ -87,58 +87,3 @@ def test_nan_is_looked_for_in_what_a_step_returned_but_not_in_its_modules() -> N
     overwrite([broken.weight.detach()])
     assert not holds_nan([torch.ones(2), torch.ones(2, dtype=torch.int64), broken, None, 1.0])
     assert holds_nan({"loss": torch.tensor([1.0, math.nan])})
-
-
-# ---- what a step keeps ----
-
-
-def marked(kept: KeptTensors, result: torch.Tensor, *ours: torch.Tensor) -> bool:
-    """Overwrite what is kept of a result; whether there was anything."""
-    found = kept.find(floats(result), [*ours, result])
-    mark(found)
-    return bool(found)
-
-
-def test_a_kept_copy_is_overwritten_and_an_input_is_not() -> None:
-    x = torch.randn(7)
-    kept = KeptTensors()
-    copy = x.clone()
-    assert marked(kept, x)
-    assert is_marked(copy)
-    assert not is_marked(x)
-
-
-def test_an_input_that_was_written_to_is_a_result() -> None:
-    buffer = torch.zeros(3)
-    kept = KeptTensors()
-    buffer.add_(1)
-    assert marked(kept, torch.ones(3))
-    assert is_marked(buffer)
-
-
-def test_copies_of_the_harness_are_left_alone() -> None:
-    kept = KeptTensors()
-    mine = torch.randn(3)
-    assert not marked(kept, torch.empty(3), mine)
-    assert not kept.find(floats(mine), [mine])
-
-
-def test_what_cannot_or_must_not_be_overwritten_is_left_as_it_is() -> None:
-    kept = KeptTensors()
-    expanded = torch.full((1,), 0.5).expand(4)
-    shared = torch.full((3,), 0.5).share_memory_()
-    for tensor in (expanded, shared):
-        before = tensor.clone()
-        mark(kept.find(floats(tensor), [before]))
-        assert torch.equal(tensor, before)
-
-
-@pytest.mark.parametrize("size", [1, 2, 5, 12])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_hardly_an_operation_leaves_a_marked_copy_as_it_is(size: int, dtype: torch.dtype) -> None:
-    copy = torch.full((size,), 0.123, dtype=dtype)
-    mark([copy])
-    assert is_marked(copy.clone())
-    assert not is_marked([torch.ones(3, dtype=torch.int64), 1.0])
-    for changed in (copy + 1, copy.relu(), copy.clamp(-1, 1), copy * 0.9, copy.abs(), copy.sigmoid(), -copy):
-        assert not is_marked(changed)

@@ -228,10 +228,6 @@ FAILURES = {
         "overwritten meanwhile; compute it anew, or return a clone of what is updated in place, or of an input where "
         "the result is a view of one"
     ),
-    "idle-step": Sentence(
-        "step {step} returned what an earlier step had left in a tensor, and the harness had overwritten "
-        "meanwhile; compute it anew in every step"
-    ),
     "works-ahead": Sentence(
         "works ahead between blocks: timed alone for longer, a step takes {ratio:.3g} times as long (at least "
         "{least:.3g} times), because what its blocks take was computed while other sides were timed; let the step wait "

@@ -21,20 +21,10 @@ from tipbench.worker.answers import expect_numbers, expect_storable
 from tipbench.worker.failed import Failed
 from tipbench.worker.guard import Guard, seed_generators
 from tipbench.worker.outputs import Outputs, Unequal, compare, drawing_alike, exact, snapshot
-from tipbench.worker.reuse import (
-    KeptTensors,
-    floats,
-    handed_out_again,
-    holds_nan,
-    is_marked,
-    mark,
-    overwrite,
-    plain_tensors,
-)
+from tipbench.worker.reuse import handed_out_again, holds_nan, overwrite
 
 CONSECUTIVE = 3
-"""Consecutive steps that are compared, and searched for retained results: a step that works only every third time
-fails."""
+"""Consecutive steps that are compared."""
 
 LOADING_ON_A_CARD = 0.1
 """Share of a step that loading may take on a GPU. Photos that cores decode took 98 % of a ResNet's step on an H200."""
@@ -66,34 +56,28 @@ class Results:
     further: list[Outputs] = field(default_factory=list)
 
 
-def results(guard: Guard, variant: str, seeds: Sequence[int], alone: bool) -> Results:
+def results(guard: Guard, variant: str, seeds: Sequence[int]) -> Results:
     """The variant's outputs from fresh inputs; with the last seed only, where they do not depend on it. Raises Failed.
 
-    Before each step the previous step's result is overwritten, so that returning it again shows. With the last seed,
-    and without other ranks (`alone`), copies that the step retains are overwritten too: see `_look_for_reuse`.
+    Before each step the previous step's result is overwritten, so that returning it again shows.
     """
     pair, collected = guard.pair_class, Results()
     for seed in seeds if pair.seeded else seeds[-1:]:
         last = seed == seeds[-1]
         steps = _Steps(guard, variant, seed)
-        retained = KeptTensors() if last and alone and variant != "reference" else None
         seed_generators(seed)
         with switches.changes_of_cached() as changed:
             steps.run(check_steps(pair.equal, guard.device.type))
             taken = [steps.snapshot()]
             # An error over all numbers can be judged by a sample too, and in fp64 all of them may not fit into memory.
             most = SAMPLE if pair.equal in BY_REFERENCE else None
-            retains = retained is not None and steps.retains_result(retained, taken)
             for _ in range(CONSECUTIVE - 1 if last else 0):
                 steps.run(1)
                 taken.append(steps.snapshot(most))
-                retains = retains or (retained is not None and steps.retains_result(retained, taken))
         if changed and guard.shares_its_process(variant):
             raise Failed("shared-cache", ", ".join(sorted(changed)), where=variant)
         collected.seeds.append(taken[0])
         collected.further += taken[1:]
-        if retained is not None and retains:
-            _look_for_reuse(steps, retained, taken)
     return collected
 
 
@@ -131,31 +115,6 @@ class _Steps:
             return snapshot(self.result, most)
         except Unequal as error:
             raise error.of(self.variant) from None
-
-    def retains_result(self, retained: KeptTensors, taken: Sequence[Outputs]) -> bool:
-        """Whether something holds a further copy of the last result. taken: the harness's own copies of results."""
-        ours = [*plain_tensors(self.result), *_tensors(taken)]
-        return bool(retained.find(floats(self.result), ours))
-
-
-def _tensors(taken: Sequence[Outputs]) -> list[torch.Tensor]:
-    return [tensor for outputs in taken for tensor in outputs.values()]
-
-
-def _look_for_reuse(steps: _Steps, retained: KeptTensors, taken: Sequence[Outputs]) -> None:
-    """Overwrite the retained copies of each result. Raises Failed if one of the next steps returns such a copy."""
-    for _ in range(CONSECUTIVE):
-        returned = floats(steps.result)
-        steps.result = None  # any copy that is still alive is retained by the step
-        mark(retained.find(returned, _tensors(taken)))
-        try:
-            steps.run(1)
-        except Failed as failure:
-            if failure.why.kind == "global switch":
-                raise
-            break  # it fails on the overwritten values, so it does compute
-        if is_marked(steps.result):
-            raise Failed("idle-step", where=steps.variant, step=steps.number)
 
 
 def compared(guard: Guard, variant: str, baseline: Results, optimized: Results, reference: Results) -> dict[str, Any]:

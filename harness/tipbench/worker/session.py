@@ -165,7 +165,7 @@ class Session:
         saves the results of all ranks."""
         if variant == "reference" and variant in self.results_of:
             return
-        results = self.results_of[variant] = checks.results(self.guard, variant, seeds, alone=self.ranks.count == 1)
+        results = self.results_of[variant] = checks.results(self.guard, variant, seeds)
         if file:
             by_rank = self.ranks.gather(vars(results))
             if self.ranks.rank == 0:
