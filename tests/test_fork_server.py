@@ -22,7 +22,6 @@ import torch
 from tests import tiny
 from tests.made_up import files
 from tipbench.engine import fork_server
-from tipbench.engine.channel import Channel
 from tipbench.engine.checks import WARM
 from tipbench.engine.fork_server import Forked, ForkServer, ServerGone
 from tipbench.engine.handle import WorkerFailed
@@ -33,6 +32,7 @@ from tipbench.records.record import PairInfo
 from tipbench.suite.discover import discover
 from tipbench.suite.files import BENCHMARKS
 from tipbench.tip.process import ProcessSettings
+from tipbench.worker.protocol import Channel, readable
 
 
 @pytest.fixture(scope="module")
@@ -201,14 +201,14 @@ def forked(server: ForkServer, folder: Path, task: str) -> tuple[Forked, Channel
         process = server.fork(1, folder / "socket", task, {"TMPDIR": str(folder)}, folder / "output")
         connected, _ = listening.accept()
     channel = Channel(connected)
-    channel.request("ready", {}, 10.0)
-    channel.answer(60.0)
+    channel.send({"command": "ready", "arguments": {}})
+    channel.receive(60.0, readable)
     return process, channel
 
 
 def build(channel: Channel) -> None:
-    channel.request("build", {"variant": "baseline", "seed": 0}, 10.0)
-    assert channel.answer(60.0)["answer"]["seconds"] > 0.0
+    channel.send({"command": "build", "arguments": {"variant": "baseline", "seed": 0}})
+    assert channel.receive(60.0, readable)["answer"]["seconds"] > 0.0
 
 
 def task(folder: Path, touching: str = "") -> str:

@@ -21,8 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tipbench.engine.channel import Channel, Closed, Late
-from tipbench.worker.protocol import Unreadable
+from tipbench.worker.protocol import Channel, Unreadable, readable
 
 ANSWER_S = 120.0
 """Seconds within which the server must answer; importing torch takes longest."""
@@ -97,10 +96,10 @@ class ForkServer:
         with self._asking:
             try:
                 if self._gone:
-                    raise Closed
-                self._channel.request(command, arguments, ANSWER_S)
-                return int(self._channel.answer(ANSWER_S)["answer"])
-            except (Closed, Late, Unreadable, KeyError):
+                    raise EOFError
+                self._channel.send({"command": command, "arguments": arguments}, ANSWER_S)
+                return int(self._channel.receive(ANSWER_S, readable)["answer"])
+            except (EOFError, OSError, Unreadable):
                 self._gone = True
                 raise ServerGone from None
 

@@ -17,7 +17,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from tipbench.engine.channel import Channel, Closed, Late
 from tipbench.engine.diagnose import Evidence, unreadable
 from tipbench.engine.fork_server import ForkServer, ServerGone
 from tipbench.engine.process import Process, spawn
@@ -27,7 +26,7 @@ from tipbench.records.fields import MalformedRecord, converted
 from tipbench.records.record import PairInfo
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
-from tipbench.worker.protocol import Unreadable
+from tipbench.worker.protocol import Channel, Unreadable
 
 OWN_VARIABLES = ("TMPDIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "OMP_NUM_THREADS")
 """Environment variables that differ between workers; torch reads them when it needs them, not at import. The last is
@@ -138,10 +137,10 @@ class Worker:
         if self._channel is None:
             with self._diagnosed("starting", START_DEADLINE):
                 if not self._wait(self._listening, START_DEADLINE):
-                    raise Late
+                    raise TimeoutError
                 connected, _ = self._listening.accept()
                 self._channel = Channel(connected)
-                self._channel.request("ready", {}, START_DEADLINE)
+                self._channel.send({"command": "ready", "arguments": {}}, START_DEADLINE)
             self._answer("starting", START_DEADLINE)
 
     def begin(self, command: str, **arguments: Any) -> None:
@@ -150,7 +149,7 @@ class Worker:
         assert self._channel is not None
         doing = f"{command} {arguments.get('variant', '')}".strip()
         with self._diagnosed(doing, self._deadline):
-            self._channel.request(command, arguments, self._deadline)
+            self._channel.send({"command": command, "arguments": arguments}, self._deadline)
         self._begun.append(doing)
 
     def finish(self) -> Any:
@@ -183,7 +182,7 @@ class Worker:
     def _answer(self, doing: str, deadline: float) -> Any:
         assert self._channel is not None
         with self._diagnosed(doing, deadline):
-            answer = self._channel.answer(deadline, self._wait)
+            answer = self._channel.receive(deadline, self._wait)
         if "failed" in answer:
             try:
                 why = converted(answer["failed"], Reason)
@@ -208,14 +207,14 @@ class Worker:
             return
         except Unreadable as why:
             failure = unreadable(str(why), doing)
-        except Closed:
-            failure = self.evidence.closed(doing)
-        except Late:
+        except TimeoutError:
             failure = self.evidence.silent(doing, deadline)
+        except (EOFError, OSError):
+            failure = self.evidence.closed(doing)
         raise self._failed(failure)
 
     def _wait(self, source: socket.socket, seconds: float) -> bool:
-        """Sleep until `source` can be read; False after `seconds`. Raises Closed once the worker has ended.
+        """Sleep until `source` can be read; False after `seconds`. Raises EOFError once the worker has ended.
 
         Without polling where the kernel can watch the process (pidfd); else it polls once a second.
         """
@@ -228,5 +227,5 @@ class Worker:
                 return True
             ended = pidfd in readable if pidfd is not None else self.process.exit_code() is not None
             if ended:
-                raise Closed
+                raise EOFError
         return False

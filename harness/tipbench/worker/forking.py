@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from tipbench.machine.orphans import die_with_parent
-from tipbench.worker.protocol import CONNECTION_LOST, Requests, Unreadable
+from tipbench.worker.protocol import CONNECTION_LOST, Channel
 from tipbench.worker.serve import work
 
 
@@ -55,17 +55,18 @@ def import_all() -> None:
 
 def main(descriptor: str) -> None:
     die_with_parent()
-    requests = Requests(socket.socket(fileno=int(descriptor)))
+    channel = Channel(socket.socket(fileno=int(descriptor)))
     import_all()
     try:
-        while request := requests.receive():
-            command, arguments = request
-            requests.reply(answer=_done(requests, command, arguments))
-    except (OSError, Unreadable):  # an imported module closed the descriptor, or reused its number
+        while True:
+            channel.send({"answer": _done(channel, **channel.receive())})
+    except EOFError:
+        return
+    except OSError:  # an imported module closed the descriptor, or reused its number
         sys.exit(CONNECTION_LOST)
 
 
-def _done(requests: Requests, command: str, arguments: dict[str, Any]) -> int:
+def _done(channel: Channel, command: str, arguments: dict[str, Any]) -> int:
     """Do what was requested, and return the answer."""
     if command == "reap":
         _, status = os.waitpid(arguments["pid"], 0)
@@ -75,16 +76,16 @@ def _done(requests: Requests, command: str, arguments: dict[str, Any]) -> int:
             importlib.import_module(arguments["module"])
         return 0
     if command == "fork":
-        return _forked(requests, arguments)
+        return _forked(channel, arguments)
     assert command == "ready", command
     return 0
 
 
-def _forked(requests: Requests, arguments: dict[str, Any]) -> int:
+def _forked(channel: Channel, arguments: dict[str, Any]) -> int:
     """Fork a worker, and return its process id. The worker closes its copy of the server's connection."""
     pid = os.fork()
     if pid == 0:
-        requests.close()
+        channel.close()
         os.setpgid(0, 0)
         _become_worker(**arguments)
     # Both processes make the worker's process group, so that it exists, whichever runs first, before it is signalled.

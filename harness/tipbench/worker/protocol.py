@@ -1,16 +1,18 @@
 """What the parent and its workers agree on: the only module of this room that `engine` may import.
 
-A message is one line of JSON on a Unix socket. A request is {"id", "command", "arguments"}. Its answer is
-{"id", "answer"} or {"id", "failed"}, a `Reason` as plain JSON. Ids are random: the pair runs in the worker's process
-and may write anything into its descriptor, but only the worker knows the id of the next answer.
+A message is one line of JSON on a Unix socket. A request is {"command", "arguments"}, its answer {"answer"} or
+{"failed"}, a `Reason` as plain JSON. Requests are answered in their order.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import select
 import signal
 import socket
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 EXIT_CODES = "exit-codes.json"
@@ -24,9 +26,6 @@ STACK_SIGNAL = signal.SIGUSR1
 
 ANSWER_LIMIT = 1 << 20
 """Bytes that an answer may have: thousands of times the longest answer of the guides' pairs."""
-
-REQUEST_LIMIT = 4 * ANSWER_LIMIT
-"""Bytes that a request, which may hold two answers, may have."""
 
 CONNECTION_LOST = 74
 """Exit code of a worker that can no longer read requests or send answers (EX_IOERR of sysexits.h)."""
@@ -46,70 +45,62 @@ COMMANDS = (
     "trained",
 )
 
-FIELDS = {"id", "command", "arguments"}
-
 
 class Unreadable(Exception):
-    """What was received is no valid message; the text says why."""
+    """What was received is no message; the text says why."""
 
 
 class Unsendable(Exception):
     """What is to be sent cannot be written as JSON, or is too long; the text says which."""
 
 
-def encode(message: Mapping[str, Any], limit: int) -> bytes:
-    """The line to send. Raises Unsendable."""
-    try:
-        line = json.dumps(message).encode() + b"\n"
-    except (TypeError, ValueError, RecursionError) as error:
-        raise Unsendable(f"cannot be written as JSON: {error}") from None
-    if len(line) > limit:
-        raise Unsendable(f"takes {len(line) >> 10} KiB as JSON, above the limit of {limit >> 10}")
-    return line
+def readable(source: socket.socket, seconds: float) -> bool:
+    """Sleep until `source` can be read; False after `seconds`."""
+    return bool(select.select([source], [], [], max(0.0, seconds))[0])
 
 
-def decode(line: bytes) -> dict[str, Any]:
-    """The message in a line. Raises Unreadable."""
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):
-        message = None
-    if not isinstance(message, dict):
-        raise Unreadable(f"{quoted(line)} is no message")
-    return message
-
-
-def quoted(line: bytes | bytearray) -> str:
-    """The beginning of a line, in a printable form."""
-    return repr(bytes(line[:60]))[1:]
-
-
-class Requests:
-    """The answering end of a connection: in a worker or in the fork server."""
+class Channel:
+    """One end of a connection: the parent's, a worker's, or the fork server's."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
-        self._lines = connected.makefile("rb")
-        self._id: Any = None
+        self._received = b""
 
-    def receive(self) -> tuple[str, dict[str, Any]] | None:
-        """Wait for the next request: (command, arguments); None once the other end is closed.
+    def send(self, message: Mapping[str, Any], seconds: float | None = None, limit: float = math.inf) -> None:
+        """Send a message of at most `limit` bytes. Raises Unsendable, TimeoutError after so many seconds, and OSError
+        once the other end has closed the connection, or this one's descriptor was closed or replaced."""
+        try:
+            line = json.dumps(message).encode() + b"\n"
+        except (TypeError, ValueError, RecursionError) as error:
+            raise Unsendable(f"cannot be written as JSON: {error}") from None
+        if len(line) > limit:
+            raise Unsendable(f"takes {len(line) >> 10} KiB as JSON, above the limit of {int(limit) >> 10}")
+        self._socket.settimeout(seconds)
+        self._socket.sendall(line)
 
-        Raises Unreadable, and OSError where the descriptor was closed or replaced.
+    def receive(
+        self, seconds: float = math.inf, wait: Callable[[socket.socket, float], bool] = lambda *_: True
+    ) -> dict[str, Any]:
+        """The next message. wait: sleeps until a socket can be read, at most so many seconds, and says whether it can.
+
+        Raises EOFError once the other end has closed the connection, TimeoutError if nothing comes, Unreadable, and
+        OSError as `send` does.
         """
-        line = self._lines.readline(REQUEST_LIMIT)
-        if not line:
-            return None
-        message = decode(line)
-        if message.keys() != FIELDS:
-            raise Unreadable(f"{quoted(line)} is no request")
-        self._id = message["id"]
-        return message["command"], message["arguments"]
-
-    def reply(self, **answer: Any) -> None:
-        """Answer the latest request, with `answer` or `failed`. Raises Unsendable and OSError."""
-        self._socket.sendall(encode({"id": self._id, **answer}, ANSWER_LIMIT))
+        end = time.monotonic() + seconds
+        while b"\n" not in self._received:
+            if not wait(self._socket, end - time.monotonic()):
+                if self._received:
+                    raise Unreadable(f"it began with {self._received[:60]!r} and did not end within {seconds:g} s")
+                raise TimeoutError
+            more = self._socket.recv(1 << 16)
+            if not more:
+                raise EOFError
+            self._received += more
+        line, _, self._received = self._received.partition(b"\n")
+        try:
+            return dict(json.loads(line))
+        except (TypeError, ValueError):
+            raise Unreadable(f"{line[:60]!r} is no message") from None
 
     def close(self) -> None:
-        self._lines.close()
         self._socket.close()

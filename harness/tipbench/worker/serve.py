@@ -23,8 +23,7 @@ from tipbench.worker.protocol import (
     CONNECTION_LOST,
     OUTPUT_LIMIT,
     STACK_SIGNAL,
-    Requests,
-    Unreadable,
+    Channel,
     Unsendable,
 )
 from tipbench.worker.ranks import Ranks, run_ranks
@@ -35,16 +34,18 @@ METHODS = {"observe": "mechanism", "work": "work", "trained": "trainings"}
 
 def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
     """Answer requests until the connection closes; only rank 0 has one."""
-    requests = None
+    channel = None
     if ranks.rank == 0:
         connected = socket.socket(socket.AF_UNIX)
         connected.connect(path)
-        requests = Requests(connected)
+        channel = Channel(connected)
 
-    def receive() -> tuple[str, dict[str, Any]] | None:
+    def receive() -> dict[str, Any] | None:
         try:
-            return requests.receive() if requests else None
-        except (OSError, Unreadable):
+            return channel.receive() if channel else None
+        except EOFError:
+            return None
+        except OSError:
             _lost()
 
     def reply(**answer: Any) -> None:
@@ -56,9 +57,9 @@ def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
         if "failed" in answer:
             detail = answer["failed"]["detail"][: ANSWER_LIMIT // 16]  # a character takes up to 12 bytes
             answer["failed"] = {**answer["failed"], "detail": detail}
-        if requests:
+        if channel:
             try:
-                requests.reply(**answer)
+                channel.send(answer, limit=ANSWER_LIMIT)
             except OSError:
                 _lost()
 
@@ -84,7 +85,7 @@ def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
             if ranks.count > 1:
                 _leave(ranks)
             return
-        command, arguments = request
+        command, arguments = request["command"], request["arguments"]
         assert command in COMMANDS, command
         try:
             answer = getattr(session, command)(**arguments)

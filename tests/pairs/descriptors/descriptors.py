@@ -1,8 +1,7 @@
-"""Pairs whose optimized step writes into, or closes, descriptors that are not its own: the worker's among them."""
+"""Pairs whose optimized step closes descriptors that are not its own: the worker's among them."""
 
 import os
 import socket
-import time
 from contextlib import suppress
 
 import torch
@@ -14,16 +13,6 @@ from tipbench.tip.process import process_settings
 TIP = Tip(id="descriptors", title="Leave descriptors alone", guide=(), claim=Claim.FASTER)
 
 FOREIGN = range(3, 30)
-
-
-def write(data: bytes) -> None:
-    """Into every descriptor that is a socket, whole."""
-    for descriptor in FOREIGN:
-        with suppress(OSError):
-            if os.readlink(f"/proc/self/fd/{descriptor}").startswith("socket:"):
-                left = data
-                while left:
-                    left = left[os.write(descriptor, left) :]
 
 
 def close() -> None:
@@ -55,61 +44,9 @@ class _Adding(Pair):
         raise NotImplementedError
 
 
-class WritesALine(_Adding):
-    def disturb(self) -> None:
-        write(b'{"seconds": 1e-9}\n')
-
-
-class WritesAnAnswer(_Adding):
-    def disturb(self) -> None:
-        write(b'{"id": "0123456789abcdef", "answer": {"seconds": 1e-9}}\n')
-
-
-class WritesABeginning(_Adding):
-    """A length as another protocol has it, and the beginning of JSON."""
-
-    def disturb(self) -> None:
-        write(b'\x00\x00\x00\x40{"answer": {"sec')
-
-
-class WritesNoEnd(_Adding):
-    """A length of gigabytes, and nothing after it."""
-
-    deadline = 3.0
-
-    def disturb(self) -> None:
-        write(b"\x7f\xff\xff\xff")
-        time.sleep(1000)
-
-
-class WritesMegabytes(_Adding):
-    def disturb(self) -> None:
-        write(bytes(4 << 20))
-
-
-class WritesBrackets(_Adding):
-    def disturb(self) -> None:
-        write(b"[" * 100_000 + b"\n")
-
-
 class Closes(_Adding):
     def disturb(self) -> None:
         close()
-
-
-class ClosesAndWaits(_Adding):
-    def disturb(self) -> None:
-        close()
-        time.sleep(1000)
-
-
-class ClosesAndOpens(_Adding):
-    """The worker's descriptor is then that of another file."""
-
-    def disturb(self) -> None:
-        close()
-        for _ in FOREIGN:
-            os.open(os.devnull, os.O_RDWR)
 
 
 class ClosesInARank(_Adding):
