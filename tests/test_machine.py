@@ -6,7 +6,6 @@ import math
 import os
 import platform
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -25,7 +24,6 @@ from tests.made_up import files
 from tests.tiny import wait_for
 from tipbench.machine import activity, describe, gpu, limits, microarchitecture, proc
 from tipbench.machine.fields import CARD_FIELDS, MACHINE_FIELDS, publishable
-from tipbench.machine.orphans import end_working_in
 
 
 @pytest.mark.parametrize(
@@ -481,24 +479,6 @@ def test_no_stored_value_stops_or_delays_what_is_published(value: Any) -> None:
     """A regular expression that can read a text in many ways would take days for the one that begins with AMD."""
     for fields in (MACHINE_FIELDS, CARD_FIELDS):
         json.dumps(publishable(dict.fromkeys(fields, value), fields), allow_nan=False)
-
-
-def test_only_our_own_processes_that_work_in_a_folder_are_ended(tmp_path: Path) -> None:
-    def sleeping(folder: str, user: int | None = None) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(["sleep", "1000"], env={"TMPDIR": folder, "PATH": os.environ["PATH"]}, user=user)
-
-    within = sleeping(f"{tmp_path}/tmp")
-    others = [sleeping(f"{tmp_path}/../elsewhere")]
-    if os.getuid() == 0:
-        others.append(sleeping(f"{tmp_path}/tmp", user=65534))
-    try:
-        end_working_in(tmp_path)
-        assert within.wait() == -signal.SIGKILL
-        assert [process.poll() for process in others] == [None] * len(others)
-    finally:
-        for process in (within, *others):
-            process.kill()
-            process.wait()
 
 
 def test_the_description_of_this_machine_is_json_and_holds_nothing_private() -> None:

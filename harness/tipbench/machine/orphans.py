@@ -23,10 +23,6 @@ SIGKILL_WITH_PARENT = 1
 CLEANED_S = 6.0
 """Most seconds for shared memory to be removed: torch_shm_manager looks every 2 s, and took 3.9 s."""
 
-ENDED_S = 2.0
-"""Most seconds that a killed process is waited for: one in the middle of writing to a disk takes a while."""
-
-
 REGISTERED = "/dev/shm/__KMP_REGISTERED_LIB_{pid}_{user}"
 """Where Intel's and LLVM's OpenMP register a process, which removes the file unless it is killed."""
 
@@ -103,22 +99,6 @@ def _runs(process: psutil.Process) -> bool:
     with suppress(psutil.Error):
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     return False
-
-
-def end_working_in(folder: Path) -> None:
-    """End every other process of this user whose TMPDIR lies in `folder`: programs that a step started do not die with
-    it. Root can read the variables of all users, and any of them may name our folder. Wait a moment until they have."""
-    killed = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):  # ended meanwhile, or another user's
-            if process.pid == os.getpid() or process.uids().real != os.getuid():
-                continue
-            if Path(os.path.normpath(process.environ().get("TMPDIR", "/"))).is_relative_to(folder):
-                process.kill()
-                killed.append(process)
-    end = time.monotonic() + ENDED_S
-    while any(map(_runs, killed)) and time.monotonic() < end:
-        time.sleep(0.01)
 
 
 if __name__ == "__main__":

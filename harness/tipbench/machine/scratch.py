@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tipbench.machine.orphans import end_working_in
 from tipbench.machine.temporary import temporary_folder, writing_to
 
 LONGEST = 41
@@ -27,7 +26,7 @@ ATTEMPTS = 3
 
 
 class Scratch:
-    """An empty folder of this process, made after the folders of ended ones are removed, and who still works there.
+    """An empty folder of this process, made after the folders of ended ones are removed.
 
     Attributes:
         path: of the folder.
@@ -66,11 +65,10 @@ class Scratch:
 
 
 def _remove(folder: Path) -> None:
-    """End who works in a folder of ours, and remove it, its lock last: removed before a kill, or before a file that
-    somebody was just writing, it left a folder that no later process knew for one of ours. Raises OSError."""
+    """Remove a folder of ours, its lock last: removed before a kill, or before a file that somebody was just writing,
+    it left a folder that no later process knew for one of ours. Raises OSError."""
     for attempt in range(ATTEMPTS):
         time.sleep(0.1 * attempt)
-        end_working_in(folder)
         for inside in sorted(set(folder.iterdir()) - {folder / LOCK}):
             if inside.is_dir() and not inside.is_symlink():
                 shutil.rmtree(inside, ignore_errors=True)
