@@ -159,7 +159,7 @@ def measure(options: argparse.Namespace, seed: int, file: Path | None) -> tuple[
         pass  # refused before the noise disturbs the run that is measuring
     with neighbour as check, redirect_stdout(io.StringIO()):
         if file is not None:
-            code = resume(file, str(PLANTED))
+            code = resume(file, running.Options(folder=str(PLANTED)))
         else:
             code, file = running.measured(
                 running.Options(

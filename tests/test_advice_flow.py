@@ -52,7 +52,7 @@ class Machine:
         self._begun[options.results.name] = options
         return 0, self._launched(options)
 
-    def resume(self, path: Path, pairs: str, more_s: float, **_: Any) -> int:
+    def resume(self, path: Path, options: run_file.Options, more_s: float) -> int:
         """Launches that find what there is to gain by now."""
         self.now += more_s
         part = path.parents[1].name

@@ -295,7 +295,7 @@ def _run(options: argparse.Namespace) -> int:
                 "--resume goes on with a run as it was begun: give it no names, and of the options only --from, "
                 "--budget and --same-machine"
             )
-        code = resume.resume(options.resume, folder, more_s=options.budget)
+        code = resume.resume(options.resume, run.Options(folder=folder), options.budget)
         return _with_answers(code, options.resume, options.same_machine)
     code, path = run.measured(
         run.Options(

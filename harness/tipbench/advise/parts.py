@@ -188,16 +188,6 @@ class Advice:
         if file and any(part.exists() for part in self._after(place)):
             return 0
         write(pairs)
-        if file:
-            return resuming.resume(
-                file,
-                str(pairs),
-                more_s=budget_s,
-                shared=self.compiled,
-                side_bytes=self.survey.bytes,
-                of_the_shell=of_the_shell(),
-                locked=True,
-            )
         options = run.Options(
             folder=str(pairs),
             results=place,
@@ -212,7 +202,7 @@ class Advice:
             locked=True,
             first=tuple(f"{way.tip}.{ALONE_PAIR}" for way in self.survey.ways if way.first),
         )
-        return run.measured(options)[0]
+        return resuming.resume(file, options, budget_s) if file else run.measured(options)[0]
 
     def _results(self, place: Path) -> list[Result]:
         file = results_file(place)

@@ -9,10 +9,10 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -100,6 +100,121 @@ class Options(RunOptions):
         return {option.name: getattr(self, option.name) for option in fields(RunOptions)} | resolved
 
 
+class OpenRun:
+    """A run whose file is open, one that has just begun or goes on.
+
+    Attributes:
+        left: names of the planned pairs that it has no complete record of.
+    """
+
+    def __init__(self, stored: Run, writer: store.Writer, options: Options, began: float) -> None:
+        """began: when the command did, as `time.monotonic` has it."""
+        self._stored, self._writer, self._options, self._began = stored, writer, options, began
+        self._records = {record.name: record for record in stored.records}
+        self._continued = {
+            name: record for name, record in self._records.items() if not complete(record, rules.RULES, stored.cores)
+        }
+        self._states = {name: self._state(record) for name, record in self._records.items()}
+        self.left = set(stored.planned) - (self._records.keys() - self._continued.keys())
+
+    def measure(self, planned: Sequence[PairInfo], discovery: Discovery, budget_s: float) -> int:
+        """Measure what is left, saving what is learnt of a pair as soon as it is known. Returns the exit code."""
+        options, stored, writer = self._options, self._stored, self._writer
+        if not options.given:  # an advice counts all of its parts itself
+            budget_s = max(0.0, budget_s - (time.monotonic() - self._began))
+        left = [info for info in planned if info.name in self.left]
+        progress = Progress(len(left), budget_s)
+        progress.say(
+            f"{plural(len(left), 'pair')} on {stored.machine['name']}, {options.profile} profile, into {writer.path}"
+        )
+        broken = {record.name: record for record in discovery.broken}
+        launcher = Launcher(options.pairs, stored.controls, options.shared)
+        plan = self._plan(planned, discovery, budget_s)
+        try:
+            learning = run(left, launcher.start, plan, progress.show, broken, self._continued, launcher.stop)
+            with closing(learning):
+                for record in learning:
+                    self._add(record, progress)
+        except KeyboardInterrupt:
+            progress.say(f"interrupted: {self._way_on}")
+            return 130
+        except TemporaryFolderFull as cut:
+            raise TemporaryFolderFull(f"{cut}; {self._way_on}", exit_code=1) from None
+        finally:
+            launcher.close()
+        return self.conclude()
+
+    def _plan(self, planned: Sequence[PairInfo], discovery: Discovery, budget_s: float) -> Plan:
+        options, on_gpu, profile = self._options, discovery.device == "cuda", PROFILES[self._options.profile]
+        return Plan(
+            profile,
+            rules.RULES,
+            options.seed,
+            self._stored.cores,
+            at_once=on_card() if on_gpu else at_once(options.side_bytes),
+            room=psutil.virtual_memory().available * SHARE_PREPARED,
+            card_room=card_room(self._stored.machine["gpus"]) if on_gpu else None,
+            side_bytes=options.side_bytes,
+            budget_s=budget_s,
+            jobs=[info.name for info in first_of_tasks(planned)] if profile.first_jobs else (),
+            first=options.first,
+            alike=bool(options.given),
+        )
+
+    def _add(self, record: Record, progress: Progress) -> None:
+        """Store a record, and print it where it is over, or has its first number or a further verdict."""
+        self._writer.append(record)
+        self._records[record.name] = record
+        before, now = self._states.get(record.name), self._state(record)
+        self._states[record.name] = now
+        if now.is_over:
+            if before is None or not before.is_over:
+                progress.done(_line(record, self._stored.cores))
+        elif record.launches and (before is None or before.verdicts != now.verdicts):
+            progress.say(_line(record, self._stored.cores))
+
+    def _state(self, record: Record) -> _State:
+        cores = self._stored.cores
+        verdicts = [judged.verdict for judged in judge(record, rules.RULES, cores)] if record.launches else []
+        return _State(answered(record, rules.RULES, cores), verdicts)
+
+    @property
+    def _way_on(self) -> str:
+        saved, path, options = self._writer.saved, self._writer.path, self._options
+        go_on = store.resume_command(path, options.folder)
+        if options.given:  # the run is a part of an advice: DIR/PART/MACHINE/FILE
+            go_on = f"tipbench advise --resume {shlex.quote(str(path.parents[2]))} {options.given}"
+        return f"{saved} of {len(self._stored.planned)} pairs are safe in {path}\ncontinue with: {go_on}"
+
+    def conclude(self) -> int:
+        """Say what is still undecided, and where the results are. Returns the exit code."""
+        path, records = self._writer.path, self._records.values()
+        over = {name for name, state in self._states.items() if state.is_over}
+        undecided = set(self._stored.planned) - over
+        without_memory = sum(record.name in over and lacks_memory(record) for record in records)
+        by_chance = sum(bool(failed_by_chance(record)) for record in records)
+        if not self._options.given:
+            open_pairs = [
+                *([f"{plural(len(undecided), 'pair')} still undecided"] if undecided else []),
+                *([f"memory not measured for {plural(without_memory, 'decided pair')}"] if without_memory else []),
+                *([f"{plural(by_chance, 'pair')} failed in a way that need not come again"] if by_chance else []),
+            ]
+            if open_pairs:
+                again = store.resume_command(path, self._stored.folder)
+                print(f"{'; '.join(open_pairs)}; continue with: {again} --budget +30m")
+            if others := mostly_beside(beside(records)):
+                print(f"{others}: these are answers of a busy machine")
+            print(f"results: {path}\nreport:  tipbench report {shlex.quote(str(path))}")
+        return int(any(_failed(record) for record in records))
+
+
+class _State(NamedTuple):
+    """What was last printed of a pair: whether it needs no further launch, and the verdicts of its variants."""
+
+    is_over: bool
+    verdicts: list[str]
+
+
 def measured(options: Options) -> tuple[int, Path]:
     """Measure anew. Returns the exit code and the file; raises UserError."""
     began = time.monotonic()
@@ -114,7 +229,6 @@ def measured(options: Options) -> tuple[int, Path]:
     # What is given has a control of its own: the job beside itself.
     own = [info for info in pairs if info.tip["id"] == CONTROL and not options.given]
     planned = with_controls(chosen, own, whole)
-    controlled = options.controlled(discovery)
     if why := why_unavailable():
         print(f"tipbench: the run is stored without a commit, as git does not name it: {why}", file=sys.stderr)
     if not (options.bare or discovery.keeps_heap):
@@ -126,19 +240,14 @@ def measured(options: Options) -> tuple[int, Path]:
             suite=__version__,
             commit=suite_commit(),
             machine=describe.describe(),
-            controls=controlled,
+            controls=options.controlled(discovery),
             options=options.stored(discovery),
             planned=tuple(info.name for info in planned),
             fingerprint=fingerprint(),
         )
         with store.create(options.results, stored) as writer:
-            budget_s = left_of(options.budget_s or math.inf, began, options.given)
-            return carry_on(stored, planned, discovery, options, writer, budget_s), writer.path
-
-
-def left_of(budget_s: float, began: float, given: str) -> float:
-    """Seconds of a budget that are left, as `time.monotonic` has it; an advice counts all of its parts itself."""
-    return budget_s if given else max(0.0, budget_s - (time.monotonic() - began))
+            code = OpenRun(stored, writer, options, began).measure(planned, discovery, options.budget_s or math.inf)
+            return code, writer.path
 
 
 def discovered(options: Options) -> tuple[Discovery, list[PairInfo]]:
@@ -148,75 +257,6 @@ def discovered(options: Options) -> tuple[Discovery, list[PairInfo]]:
         return discovery, list(discovery.pairs)
     own = discover(BENCHMARKS / "control.py", discovery.device, discovery.size)
     return discovery, [*own.pairs, *discovery.pairs]
-
-
-def carry_on(
-    stored: Run,
-    planned: Sequence[PairInfo],
-    discovery: Discovery,
-    options: Options,
-    writer: store.Writer,
-    budget_s: float,
-) -> int:
-    """Measure what `stored.records` does not hold yet, saving what is learnt of a pair as soon as it is known."""
-    cores = stored.cores
-    records = {record.name: record for record in stored.records}
-    continued = to_continue(stored)
-    left = [info for info in planned if info.name not in records or info.name in continued]
-    broken = {record.name: record for record in discovery.broken}
-    progress = Progress(len(left), budget_s)
-    progress.say(
-        f"{plural(len(left), 'pair')} on {stored.machine['name']}, {stored.options['profile']} profile, "
-        f"into {writer.path}"
-    )
-    launcher = Launcher(options.pairs, stored.controls, options.shared)
-    profile = PROFILES[stored.options["profile"]]
-    plan = Plan(
-        profile,
-        rules.RULES,
-        stored.options["seed"],
-        cores,
-        at_once=on_card() if discovery.device == "cuda" else at_once(options.side_bytes),
-        room=psutil.virtual_memory().available * SHARE_PREPARED,
-        card_room=card_room(stored.machine["gpus"]) if discovery.device == "cuda" else None,
-        side_bytes=options.side_bytes,
-        budget_s=budget_s,
-        jobs=[info.name for info in first_of_tasks(planned)] if profile.first_jobs else (),
-        first=options.first,
-        alike=bool(stored.options.get("given")),
-    )
-
-    def is_over(record: Record) -> bool:
-        return answered(record, rules.RULES, cores)
-
-    def is_news(before: Record, now: Record) -> bool:
-        """Whether it has its first number, or a verdict on one more variant."""
-        then, words = ([judged.verdict for judged in judge(record, rules.RULES, cores)] for record in (before, now))
-        return not before.launches or then != words
-
-    go_on = store.resume_command(writer.path, options.folder)
-    if stored.options.get("given"):  # the run is a part of an advice: DIR/PART/MACHINE/FILE
-        go_on = f"tipbench advise --resume {shlex.quote(str(writer.path.parents[2]))} {stored.options['given']}"
-    try:
-        learning = run(left, launcher.start, plan, progress.show, broken, continued, launcher.stop)
-        with closing(learning):
-            for record in learning:
-                before_it = records.get(record.name)
-                writer.append(record)
-                records[record.name] = record
-                if is_over(record):
-                    if before_it is None or not is_over(before_it):
-                        progress.done(_line(record, cores))
-                elif record.launches and (not before_it or is_news(before_it, record)):
-                    progress.say(_line(record, cores))
-    except KeyboardInterrupt:
-        progress.say(f"interrupted: {_safe(writer, planned)}\ncontinue with: {go_on}")
-        return 130
-    except TemporaryFolderFull as cut:
-        raise TemporaryFolderFull(f"{cut}; {_safe(writer, planned)}\ncontinue with: {go_on}", exit_code=1) from None
-    finally:
-        launcher.close()
-    return conclude(replace(stored, records=tuple(records.values())), writer.path)
 
 
 def at_once(side_bytes: int = 0) -> int:
@@ -240,37 +280,6 @@ def card_room(cards: Sequence[Mapping[str, Any]] | str) -> float:
         if isinstance(card["memory_bytes"], str) or card["compute_mode"] != "default" or card["mig"] is True:
             return 0.0
     return SHARE_PREPARED * min((card["memory_bytes"] for card in cards), default=0)
-
-
-def to_continue(stored: Run) -> dict[str, Record]:
-    """By name, the records of a file that further launches belong to."""
-    return {record.name: record for record in stored.records if not complete(record, rules.RULES, stored.cores)}
-
-
-def _safe(writer: store.Writer, planned: Sequence[PairInfo]) -> str:
-    return f"{writer.saved} of {len(planned)} pairs are safe in {writer.path}"
-
-
-def conclude(stored: Run, path: Path) -> int:
-    """Say what is still undecided, and where the results are. Returns the exit code."""
-    records = stored.records
-    over = {record.name for record in records if answered(record, rules.RULES, stored.cores)}
-    undecided = set(stored.planned) - over
-    without_memory = sum(record.name in over and lacks_memory(record) for record in records)
-    by_chance = sum(bool(failed_by_chance(record)) for record in records)
-    if not stored.options.get("given"):
-        open_pairs = [
-            *([f"{plural(len(undecided), 'pair')} still undecided"] if undecided else []),
-            *([f"memory not measured for {plural(without_memory, 'decided pair')}"] if without_memory else []),
-            *([f"{plural(by_chance, 'pair')} failed in a way that need not come again"] if by_chance else []),
-        ]
-        if open_pairs:
-            again = store.resume_command(path, stored.folder)
-            print(f"{'; '.join(open_pairs)}; continue with: {again} --budget +30m")
-        if others := mostly_beside(beside(records)):
-            print(f"{others}: these are answers of a busy machine")
-        print(f"results: {path}\nreport:  tipbench report {shlex.quote(str(path))}")
-    return int(any(_failed(record) for record in records))
 
 
 def _failed(record: Record) -> bool:
