@@ -31,7 +31,10 @@ def ends() -> Iterator[tuple[Channel, socket.socket]]:
 
 def test_messages_arrive_as_they_were_sent_and_in_their_order(ends: tuple[Channel, socket.socket]) -> None:
     channel, other = ends[0], Channel(ends[1])
-    messages = [{"command": "block", "arguments": {"steps": 3}}, {"failed": {"detail": "é\n" * 1000}}]
+    messages: list[dict[str, Any]] = [
+        {"command": "block", "arguments": {"steps": 3}},
+        {"failed": {"detail": "é\n" * 1000}},
+    ]
     for message in messages:
         channel.send(message, 5.0)
     assert [other.receive(), other.receive(5.0, readable)] == messages

@@ -12,15 +12,15 @@ import torch
 from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
 
+from tipbench.given import surveying as survey_file
 from tipbench.given.draws import draw_alike, generators_used, shuffle_alike
 from tipbench.given.forms import GivenStep, job_of
 from tipbench.given.survey import Survey
+from tipbench.given.surveying import survey
 from tipbench.given.target import BadJob, function
+from tipbench.given.tried import ceiling
 from tipbench.tip.counts import autograd_nodes
 from tipbench.tip.job import Job
-from tipbench.worker import survey as survey_file
-from tipbench.worker.survey import survey
-from tipbench.worker.tried import ceiling
 
 JOBS = Path(__file__).parent / "given_jobs"
 FAULTS, BAD = JOBS / "faults.py", JOBS / "bad.py"

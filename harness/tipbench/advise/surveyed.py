@@ -121,14 +121,14 @@ def environment_of(ways: Sequence[WayHere], env: Mapping[str, str]) -> dict[str,
 
 
 def _answer(
-    target: str, env: Mapping[str, str], *words: str, module: str = "survey", deadline_s: float = DEADLINE_S
+    target: str, env: Mapping[str, str], *words: str, module: str = "surveying", deadline_s: float = DEADLINE_S
 ) -> Any:
-    """What a process of `tipbench.worker.survey`, or of another module beside it, writes. It works, compiles and prints
-    in a folder of its own. Raises NoJob, and TemporaryFolderFull."""
+    """What a process of a module of `tipbench.given` writes. It works, compiles and prints in a folder of its own.
+    Raises NoJob, and TemporaryFolderFull."""
     shown = target.rpartition("/")[2]
     with Scratch() as scratch, writing_to(scratch):
         file, log = scratch / "answer.json", scratch / "output"
-        command = run_module(f"tipbench.worker.{module}", target, str(file), *words)
+        command = run_module(f"tipbench.given.{module}", target, str(file), *words)
         env = {**env, **_own_folders(scratch)}
         with log.open("wb") as output:
             process = subprocess.Popen(

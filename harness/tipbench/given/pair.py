@@ -20,7 +20,7 @@ from tipbench.given.sides import AS_IT_IS, GivenPair
 from tipbench.given.survey import KNOWN
 from tipbench.given.target import function
 from tipbench.records.fields import converted
-from tipbench.suite.files import BENCHMARKS, load, makers, set_guides_aside
+from tipbench.suite.files import BENCHMARKS, load, set_guides_aside
 from tipbench.tip.job import Job, MacroPair, in_fp64
 from tipbench.tip.mechanism import Count, Mechanism, stays
 from tipbench.tip.pair import TOGETHER, Claim, Equal, Pair, Step, Tip, variant
@@ -39,9 +39,8 @@ again."""
 def the_tip(name: str, kind: str = "training") -> Tip:
     """The tip of the way of that name, which gets a step faster, with the way's own mechanism if it has one.
 
-    kind: of the job, as in `tipbench.worker.survey`. It decides how the tip's mechanism is counted: in a "step", which
-    may take long, at once; for a "command", whose process settings are the worker's, without running it; in any other
-    job after SETTLED steps.
+    kind: of the job. It decides how the tip's mechanism is counted: in a "step", which may take long, at once; for a
+    "command", whose process settings are the worker's, without running it; in any other job after SETTLED steps.
     """
     file = _file_of(name.partition(BETWEEN)[0])
     mechanism: Mechanism = the_way(name).mechanism or file.TIP.mechanism
@@ -95,9 +94,6 @@ def module_of(file: Path) -> ModuleType:
     return module
 
 
-makers.append(module_of)
-
-
 def _members(spec: GivenPair) -> dict[str, Any]:
     """The attributes and builders of a pair's class."""
     ways = {side: [the_way(name) for name in names] for side, names in spec.sides.items()}
@@ -110,7 +106,7 @@ def _members(spec: GivenPair) -> dict[str, Any]:
     tolerance = spec.tolerance if spec.compared == "fp64" else 10 * spec.tolerance
     if spec.compared != "not" and any(way.changes_numbers for side in ways.values() for way in side):
         equal, tolerance = Equal.LOSSY, 1e-1
-    return {"spec": spec, "equal": equal, "tolerance": tolerance, **builders}
+    return {"spec": spec, "job_file": spec.file, "equal": equal, "tolerance": tolerance, **builders}
 
 
 class _Given(Pair):

@@ -1,4 +1,4 @@
-"""What `tipbench.worker.survey` answers about a person's job; reading it needs no torch."""
+"""What `tipbench.given.surveying` answers about a person's job; reading it needs no torch."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Survey:
         noise: relative difference between the results of these two jobs; None where they cannot be compared, as their
             shapes differ.
         rounding: relative difference to the results of a job whose parameters are changed by
-            `tipbench.worker.survey.NUDGE`; None as of `noise`.
+            `tipbench.given.surveying.NUDGE`; None as of `noise`.
         exact: whether the job runs in fp64.
         compared: whether a step returns anything that can be compared.
         workers: worker processes of its DataLoader.

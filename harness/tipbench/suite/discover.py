@@ -82,12 +82,11 @@ def discover(
     Raises NoFolder, NoTorch where nothing could run, and TemporaryFolderFull.
     """
     files = data_files(folder) if of_data else pair_files(folder)
-    describe = "tipbench.given.describe" if of_data else "tipbench.suite.describe"
     broken: list[Record] = []
     env = cleaned() | HEAP | dict(of_the_shell)
     with Scratch() as scratch, writing_to(scratch):
         while True:
-            answers, output, ending = _describe(describe, folder, files, device, size, scratch, env)
+            answers, output, ending = _describe(folder, files, device, size, scratch, env)
             if answers and "unusable" in answers[0]:
                 raise NoTorch(answers[0]["unusable"])
             if answers and "finished" in answers[-1]:
@@ -106,7 +105,6 @@ def discover(
 
 
 def _describe(
-    module: str,
     folder: Path,
     files: Sequence[Path],
     device: str,
@@ -117,7 +115,7 @@ def _describe(
     """(answers, last lines of output, how the process ended). Raises TemporaryFolderFull."""
     answered, log = scratch / "answers.jsonl", scratch / "output"
     answered.write_text("")
-    command = run_module(module, device, size, *map(str, (folder, answered, *files)))
+    command = run_module("tipbench.suite.describe", device, size, *map(str, (folder, answered, *files)))
     with log.open("wb") as output:
         # Its own session: what a file starts at import ends with it.
         process = subprocess.Popen(

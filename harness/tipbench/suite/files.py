@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import inspect
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -28,8 +29,8 @@ BENCHMARKS = next(
 MADE_OF_DATA = ".pair.json"
 """End of the name of a file that holds the data of a pair, and no code."""
 
-makers: list[Callable[[Path], ModuleType]] = []
-"""What makes a module of such a file: `tipbench.given.pair`, in processes that import it."""
+MAKER = "tipbench.given.pair"
+"""The module whose `module_of` makes a module of such a file. Named, as this room is below it."""
 
 
 class NoFolder(UserError):
@@ -89,7 +90,7 @@ def text(file: Path) -> str:
 def load(file: Path, folder: Path) -> ModuleType:
     """Import a pair file. Files of `benchmarks/` by their package name, others by their path."""
     if file.name.endswith(MADE_OF_DATA):
-        return makers[0](file)
+        return importlib.import_module(MAKER).module_of(file)  # type: ignore[no-any-return]
     if file.is_relative_to(BENCHMARKS):
         name = ".".join(file.relative_to(BENCHMARKS.parent).with_suffix("").parts)
         if _aside is not None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tipbench.tip.mechanism import Mechanism
@@ -251,6 +252,9 @@ class Pair:
     {"optimized": 1.03}. It decides nothing: reports print it beside the verdict, and `tests/calibrate.py` counts."""
     deadline: ClassVar[float] = 300.0
     """Seconds the worker may take to answer one request before it is ended."""
+
+    job_file: ClassVar[Path | None] = None
+    """The file of a person's own job that it runs; None: it runs its own code."""
 
     def __init__(self, device: torch.device, size: Mapping[str, int] | None = None, for_test: bool = False) -> None:
         """size: by name; by default those of tier S. for_test: override them by `sizes.test`."""

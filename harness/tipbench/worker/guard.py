@@ -13,7 +13,6 @@ from typing import TypeVar
 import numpy
 import torch
 
-from tipbench.given.pair import OnGivenJob, OnGivenStep
 from tipbench.suite.files import explain, load, pair_classes, set_guides_aside
 from tipbench.tip.job import MacroPair, no_tip
 from tipbench.tip.pair import Pair, Step, Variant, no_mechanism, variants
@@ -60,8 +59,8 @@ class Guard:
         self._switches = switches.read()
         module = load(file, folder)
         (self.pair_class,) = (defined for defined in pair_classes(module) if defined.__name__ == pair)
-        if issubclass(self.pair_class, OnGivenJob | OnGivenStep):
-            self.file = self.pair_class.spec.file  # errors are in the person's file
+        if self.pair_class.job_file is not None:
+            self.file = self.pair_class.job_file  # errors are in the person's file
             set_guides_aside()
         self._settled = not self.pair_class.sets_switches
         if self._settled:

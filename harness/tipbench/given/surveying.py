@@ -29,6 +29,7 @@ from tipbench.given.loop import GivenJob
 from tipbench.given.pair import SETTLED, all_in_fp64, followed
 from tipbench.given.survey import Device, Kind, Survey
 from tipbench.given.target import BadJob, error_with_line, expect_no_clash, function
+from tipbench.given.tried import with_ways
 from tipbench.machine.activity import Usage
 from tipbench.machine.controls import read_by_torch
 from tipbench.machine.limits import memory_bytes
@@ -44,7 +45,6 @@ from tipbench.worker.guard import seed_generators
 from tipbench.worker.job_card import job_card, phases_of
 from tipbench.worker.outputs import Outputs, Unequal, error, kinds, snapshot
 from tipbench.worker.serve import bound_output
-from tipbench.worker.tried import with_ways
 
 STEPS = 2
 """Steps of a job that are run to see what it does; the first may be unlike all later ones."""
