@@ -1,4 +1,4 @@
-"""What a results file says decides nothing that is executed, deleted or written elsewhere: watched, not assumed.
+"""What a results file says decides nothing that its readers execute, delete or write elsewhere: watched, not assumed.
 
 Each field of a header is replaced by the values of the others, by paths and by lists of variables, and every command
 that reads results files is given the result. Python's audit events say what it starts, writes and removes.
@@ -17,12 +17,9 @@ from typing import Any
 
 import pytest
 
-from tests import tiny
 from tests.git_server import GitServer
 from tests.test_fuzz_store import SHORT
 from tipbench import cli
-from tipbench.engine import run as running
-from tipbench.records import store
 from tipbench.records.json_line import parsed
 
 HOSTILE: tuple[Any, ...] = (
@@ -36,8 +33,6 @@ HOSTILE: tuple[Any, ...] = (
     ["touch", "outside"],
     {"LD_PRELOAD": "/outside.so", "PYTHONSTARTUP": "/outside.py", "PYTHONWARNINGS": "error::outside"},
 )
-
-WORKERS = ("tipbench.worker", "tipbench.worker.forking", "tipbench.suite.describe")
 
 PROGRAMS = ("git", "g++")
 """What the suite asks for its commit and for the compiler's version, and what publishes to a git wiki."""
@@ -58,7 +53,6 @@ class Watch:
         self.on = False
         self.within: tuple[Path, ...] = ()
         """Folders in which anything may be written and removed, beside our own in TEMPORARY."""
-        self.started: list[str] = []
         self.unwanted: list[str] = []
         sys.addaudithook(self.hear)  # it stays until the interpreter ends
 
@@ -66,12 +60,8 @@ class Watch:
         if not self.on:
             return
         if event == "subprocess.Popen":
-            words = [str(word) for word in arguments[1]]
-            ours = [word for word in words[3:6] if word not in ("tipbench.machine.orphans", str(os.getpid()))]
-            if words[:3] == [sys.executable, "-P", "-m"] and ours[0] in WORKERS:
-                self.started.append(ours[0])
-            elif words[0] not in PROGRAMS:
-                self.unwanted.append(f"started {words}")
+            if arguments[1][0] not in PROGRAMS:
+                self.unwanted.append(f"started {arguments[1]}")
         elif event in STARTS:
             self.unwanted.append(f"{event} {arguments}")
         elif event in REMOVES or (event == "open" and isinstance(arguments[2], int) and arguments[2] & WRITES):
@@ -90,20 +80,8 @@ WATCH = Watch()
 
 @pytest.fixture
 def watch(tmp_path: Path) -> Watch:
-    WATCH.within, WATCH.started, WATCH.unwanted = (tmp_path,), [], []
+    WATCH.within, WATCH.unwanted = (tmp_path,), []
     return WATCH
-
-
-@pytest.fixture
-def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run that had time for no launch, in a folder of its own, and what is discovered for it from then on."""
-    tiny.shrink(monkeypatch)
-    (pairs := tmp_path / "pairs").mkdir()
-    (pairs / "own.py").write_text(tiny.ADDING + "\nclass Nowhere(Adding):\n    needs = (NOWHERE,)\n")
-    monkeypatch.chdir(tmp_path)
-    assert cli.main(["run", "--from", "pairs", "--results", "results", "--budget", "0.000001s"]) == 0
-    (file,) = (tmp_path / "results").rglob("*.jsonl")
-    return file
 
 
 def changes(header: dict[str, Any]) -> Iterator[tuple[str, Callable[[dict[str, Any]], None]]]:
@@ -154,7 +132,6 @@ def watched(
             assert "Traceback" not in said, (what, name)
             assert "\x1b" not in said, (what, name)
             assert watch.unwanted == [], (what, name)
-    assert watch.started == []
     return ended
 
 
@@ -177,28 +154,3 @@ def test_no_header_makes_reading_start_remove_or_write_anything(
     publish = ["publish", "--to", f"git+file://{tmp_path}/wiki", "--flavour", "github", "--dry-run", mutated]
     assert watched(watch, capfd, lines, mutated, {"publish": publish}, share=0.1) == {"publish": {0, 2}}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mutated.jsonl", "other.jsonl", "reports", "wiki"]
-
-
-def test_no_header_makes_resuming_start_remove_or_write_anything(
-    begun: Path, watch: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    discovery = running.discovered(running.Options(folder=str(tmp_path / "pairs"), device="cpu"))
-    monkeypatch.setattr(running, "discovered", lambda _: discovery)
-    lines, mutated = begun.read_text().splitlines(), begun.with_name("mutated.jsonl")
-    command = ["run", "--from", tmp_path / "pairs", "--resume", mutated, "--budget", "0.000001s"]
-    assert watched(watch, capfd, lines, mutated, {"resume": command}) == {"resume": {0, 2}}
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["pairs", "results"]
-
-
-def test_a_run_that_goes_on_starts_workers_alone(begun: Path, watch: Watch, tmp_path: Path) -> None:
-    watch.on = True
-    try:
-        code = cli.main(["run", "--from", str(tmp_path / "pairs"), "--resume", str(begun), "--budget", "+30m"])
-    finally:
-        watch.on = False
-    # What OpenMP would leave behind of the workers that are killed, by their process ids.
-    unwanted = [what for what in watch.unwanted if not what.startswith("os.remove /dev/shm/__KMP_REGISTERED_LIB_")]
-    assert (code, unwanted) == (0, [])
-    assert {*watch.started} <= {*WORKERS}
-    assert watch.started
-    assert any(record.launches for record in store.read(begun)[0].records)
