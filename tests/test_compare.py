@@ -947,12 +947,6 @@ def test_no_name_of_a_file_acts_on_the_terminal(
     assert "\x1b" not in shown
 
 
-def test_csv_says_what_to_use_instead(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        main(["compare", "--format", "csv", "a", "b"])
-    assert (left.value.code, "(choose from" in capsys.readouterr().err) == (2, True)
-
-
 def test_in_a_folder_what_is_left_out_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = stored(tmp_path, on("A", a(0.3), a(0.2, "Other"), id="aaaa1111"))
     first.write_bytes(first.read_bytes()[:-50])

@@ -30,92 +30,73 @@ memory: null or {"kind", "baseline", "variant"} in bytes. Unknown numbers are nu
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
 from tipbench.compare.comparison import Cell, Comparison
 from tipbench.compare.consistency import MachineAnswer, TipAcross, consistencies, tips
+from tipbench.report.as_json import as_text, fields_of
 
 
 def render(comparison: Comparison) -> str:
-    count = len(comparison.runs)
+    count = range(len(comparison.runs))
+    means = [_mean(comparison, index, scale) for index in comparison.comparable for scale in ("macro", "micro")]
     document = {
-        "runs": [_run(comparison, index) for index in range(count)],
-        "machines": [
-            {"label": machine.label, "word": machine.word, "runs": list(machine.runs)}
-            for machine in comparison.machines
-        ],
-        "grades": [_grade(comparison, 0, index) for index in range(1, count)],
+        "runs": [_run(comparison, index) for index in count],
+        "machines": [fields_of(machine, "label word runs") for machine in comparison.machines],
+        "grades": [_grade(comparison, index) for index in count[1:]],
         "tips": list(map(_tip, tips(comparison))),
         "comparisons": [
             {
-                "tip": key[0],
-                "pair": key[1],
-                "scale": comparison.references[key].scale,
-                "variant": key[2],
-                "device": key[3],
+                **fields_of(comparison.references[key], "tip pair scale variant device"),
                 "across": across.word,
-                "count": across.spread and across.spread.count,
-                "q": across.spread and across.spread.q,
-                "i2": across.spread and across.spread.i2,
-                "p": across.spread and across.spread.p,
+                **fields_of(across.spread, "count q i2 p"),
                 "differs": across.differs,
-                "cells": [_cell(cell) for cell in comparison.cells[key]],
+                "cells": list(map(_cell, comparison.cells[key])),
             }
             for key, across in consistencies(comparison).items()
         ],
-        "geometric_means": [
-            mean for index in comparison.comparable for scale in ("macro", "micro")
-            if (mean := _mean(comparison, index, scale))
-        ],
-        "notes": list(comparison.notes),
-    }  # fmt: skip
-    return json.dumps(document, indent=2, allow_nan=False) + "\n"
+        "geometric_means": [mean for mean in means if mean],
+        "notes": comparison.notes,
+    }
+    return as_text(document)
 
 
 def _tip(tip: TipAcross) -> dict[str, Any]:
-    words = {
-        "tip": tip.tip,
-        "title": tip.title,
-        "workload": tip.workload,
+    answers = list(map(_answer, tip.answers))
+    return {
+        **fields_of(tip, "tip title workload"),
         "across": tip.word,
-        "why": tip.why,
-        "agreed": tip.agreed,
+        **fields_of(tip, "why agreed"),
+        "answers": answers,
     }
-    return {**words, "answers": list(map(_answer, tip.answers))}
 
 
 def _answer(each: MachineAnswer) -> dict[str, Any]:
-    names = ("kind", "answer", "do", "gain", "against", "price", "runs")
-    words = {name: getattr(each.answer, name, None) for name in names}
-    return {"machine": each.label, **words, "alike": each.is_alike}
+    answer = fields_of(each.answer, "kind answer do gain against price runs")
+    return {"machine": each.label, **answer, "alike": each.is_alike}
 
 
 def _run(comparison: Comparison, index: int) -> dict[str, Any]:
     stored = comparison.runs[index]
-    run = stored.run
     return {
         "label": comparison.labels[index],
-        "id": run.id,
-        "started": run.started,
-        "suite": run.suite,
-        "commit": run.commit,
-        "profile": run.options.get("profile"),
-        "machine": run.machine,
-        "notices": list(stored.notices),
+        **fields_of(stored.run, "id started suite commit"),
+        "profile": stored.run.options.get("profile"),
+        "machine": stored.run.machine,
+        "notices": stored.notices,
     }
 
 
-def _grade(comparison: Comparison, left: int, right: int) -> dict[str, Any]:
-    grade = comparison.grade(left, right)
+def _grade(comparison: Comparison, index: int) -> dict[str, Any]:
+    grade = comparison.grade(0, index)
     return {
-        "left": left,
-        "right": right,
+        "left": 0,
+        "right": index,
         "grade": grade.grade,
         "differing": list(map(vars, grade.differing)),
         "unknown": list(map(vars, grade.unknown)),
-        "one_machine": comparison.is_one_machine(left, right),
+        "one_machine": comparison.is_one_machine(0, index),
     }
 
 
@@ -125,14 +106,9 @@ def _cell(cell: Cell) -> dict[str, Any]:
     return {
         "word": cell.word,
         "why": cell.why or (result.reason if result else ""),
-        "speedup": result and result.speedup,
-        "low": result and result.low,
-        "high": result and result.high,
-        "error": result and result.error,
-        "launches": result and result.launches,
+        **fields_of(result, "speedup low high error launches"),
         "memory": result and sides and {"kind": result.memory_kind, "baseline": sides[0], "variant": sides[1]},
-        "step_s": result and result.step_s,
-        "variant_step_s": result and result.variant_step_s,
+        **fields_of(result, "step_s variant_step_s"),
     }
 
 
@@ -141,6 +117,5 @@ def _mean(comparison: Comparison, index: int, scale: str) -> dict[str, Any] | No
     if mean_and_pairs is None:
         return None
     mean, pairs = mean_and_pairs
-    low, high = mean.interval()
-    ends = {"speedup": math.exp(mean.mean), "low": math.exp(low), "high": math.exp(high)}
-    return {"run": index, "scale": scale, "pairs": pairs, **ends}
+    low, high = map(math.exp, mean.interval())
+    return {"run": index, "scale": scale, "pairs": pairs, "speedup": math.exp(mean.mean), "low": low, "high": high}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +10,7 @@ from tipbench.compare.consistency import tips
 from tipbench.compare.fleet import Fleet, Kind
 from tipbench.compare.page import answers_across
 from tipbench.compare.slow import LEAST_NODES, Part
+from tipbench.report.as_json import as_text
 from tipbench.report.grade import hardware
 from tipbench.report.markdown import render
 from tipbench.tip.wording import change, plural
@@ -101,7 +101,7 @@ def as_json(fleet: Fleet) -> str:
         }
         for kind in fleet.kinds
     ]
-    return json.dumps({"kinds": kinds, "notes": fleet.notes}, indent=2, allow_nan=False) + "\n"
+    return as_text({"kinds": kinds, "notes": fleet.notes})
 
 
 def _part_as_json(part: Part) -> dict[str, Any]:

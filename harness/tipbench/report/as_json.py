@@ -55,7 +55,7 @@ is; gain, price: in words; runs: how many runs of this machine it rests on, this
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -68,6 +68,8 @@ from tipbench.report.results import counts, results
 
 SIDES = ("baseline", "variant")
 
+ANSWER = "tip title workload kind answer when do gain against price runs"
+
 
 def render(
     run: Run, notices: Sequence[Notice], earlier: Sequence[Sequence[Result]] = (), kind: OfItsKind = NONE
@@ -76,10 +78,7 @@ def render(
     made = answers([*earlier, rows])
     document = {
         "run": {
-            "id": run.id,
-            "started": run.started,
-            "suite": run.suite,
-            "commit": run.commit,
+            **fields_of(run, "id started suite commit"),
             "profile": run.options.get("profile"),
             **asdict(counts(run)),
             "notices": [f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices],
@@ -87,41 +86,39 @@ def render(
         },
         "machine": run.machine,
         "controls": run.controls,
-        "pairs": [_pair(row) for row in rows],
-        "answers": [_answer(answer) for answer in made],
+        "pairs": list(map(_pair, rows)),
+        "answers": list(map(_answer, made)),
     }
+    return as_text(document)
+
+
+def as_text(document: Mapping[str, Any]) -> str:
+    """Raises ValueError for a number that is not finite, which JSON lacks."""
     return json.dumps(document, indent=2, allow_nan=False) + "\n"
+
+
+def fields_of(row: object, names: str) -> dict[str, Any]:
+    """Of a row these fields and properties, separated by spaces; None for what it lacks."""
+    return {name: getattr(row, name, None) for name in names.split()}
 
 
 def _answer(answer: Answer) -> dict[str, Any]:
     ways = [
-        {"name": way.name, "kind": way.kind, "do": way.do, "gain": "; ".join(gain.words for gain in way.gains)}
-        for way in answer.ways
+        {**fields_of(way, "name kind do"), "gain": "; ".join(gain.words for gain in way.gains)} for way in answer.ways
     ]
-    names = ("tip", "title", "workload", "kind", "answer", "when", "do", "gain", "against", "price", "runs")
-    return {**_fields(answer, *names), "ways": ways}
+    return {**fields_of(answer, ANSWER), "ways": ways}
 
 
 def _pair(row: Result) -> dict[str, Any]:
     trainings = row.baseline_trainings, row.variant_trainings
+    readings = {name: sides and dict(zip(SIDES, sides, strict=True)) for name, sides in row.gpu.items()}
     return {
-        **_fields(row, "tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high", "launches"),
+        **fields_of(row, "tip pair scale variant device verdict speedup low high launches"),
         "memory": {"baseline": row.baseline_memory, "variant": row.variant_memory},
         "equal": row.equal or None,
         "mechanism": row.mechanism or None,
         "trainings": {side: asdict(each) for side, each in zip(SIDES, trainings, strict=True) if each} or None,
-        **_fields(row, "one_off_s", "break_even_steps", "reason_code", "reason", "remedy"),
-        "gpu": _gpu(row),
+        **fields_of(row, "one_off_s break_even_steps reason_code reason remedy"),
+        "gpu": {**readings, "l2_emptied": row.cold} if readings else None,
         "limit": {kind: asdict(share) for kind, share in row.limits.items()},
     }
-
-
-def _fields(row: Result | Answer, *names: str) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in names}
-
-
-def _gpu(row: Result) -> dict[str, Any] | None:
-    if not row.gpu:
-        return None
-    readings = {name: sides and dict(zip(SIDES, sides, strict=True)) for name, sides in row.gpu.items()}
-    return {**readings, "l2_emptied": row.cold}
