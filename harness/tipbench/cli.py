@@ -214,9 +214,6 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--dry-run", action="store_true", help="show what would be sent, page by page; send nothing")
     command.add_argument("--public-name", default="", metavar="NAME", help="of the machine; else made of its hardware")
     command.add_argument(
-        "--include-own", action="store_true", help="send the page of an advice too, whose folder is named as a FILE"
-    )
-    command.add_argument(
         "--flavour", default="", metavar="KIND", help="of a git wiki: github, gitlab, gitea or azure; else by its host"
     )
     _add_same_machine(command)
@@ -380,7 +377,6 @@ def _publish(options: argparse.Namespace) -> int:
             dry_run=options.dry_run,
             public_name=options.public_name,
             flavour=options.flavour,
-            own=options.include_own,
             same_machine=options.same_machine,
         )
     )

@@ -19,9 +19,7 @@ from pathlib import Path
 
 from tipbench.advise import page
 from tipbench.advise.folder import (
-    ADVICE_FILE,
     JOB_FILE,
-    Conclusion,
     StoredJob,
     Subject,
     new_folder,
@@ -141,14 +139,6 @@ def resume(folder: Path, options: Options) -> int:
 def _target(folder: Path, subject: Subject) -> str:
     """FILE:NAME of the job; of a command in a file that is written into the folder of the advice."""
     return f"{write_command(folder)}:job" if subject.is_command else subject.job
-
-
-def markdown_of(folder: Path) -> str:
-    """The page of an advice that has ended, as Markdown. Raises NoJob if there is none."""
-    job, conclusion = read_json(folder / JOB_FILE, StoredJob), read_json(folder / ADVICE_FILE, Conclusion)
-    return page.markdown(
-        Advice(folder, folder, job, "").outcome(conclusion.measured_anew, conclusion.time_with_changes)
-    )
 
 
 def _continue(folder: Path, job: StoredJob, until: float) -> int:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from tipbench.advise.surveyed import NoJob
 from tipbench.given.survey import Survey
-from tipbench.records.fields import MalformedRecord, Number, converted
+from tipbench.records.fields import MalformedRecord, converted
 from tipbench.records.json_line import parsed
 
 JOB_FILE, ADVICE_FILE = "job.json", "advice.json"
@@ -62,19 +62,6 @@ class StoredJob:
 
     subject: Subject
     survey: Survey
-
-
-@dataclass(frozen=True)
-class Conclusion:
-    """What ADVICE_FILE says for whoever renders the page again; it says more to people.
-
-    Attributes:
-        measured_anew: names of the ways that were left at the end.
-        time_with_changes: as `tipbench.advise.outcome.Outcome.phase_seconds`.
-    """
-
-    measured_anew: tuple[str, ...]
-    time_with_changes: dict[str, Number]
 
 
 def read_json(file: Path, kind: type[T]) -> T:

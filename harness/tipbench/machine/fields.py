@@ -25,7 +25,6 @@ from tipbench.machine.forms import (
     or_unknown,
     quota,
     switch,
-    system,
     version,
 )
 from tipbench.machine.gpu import COMPUTE_MODES, GPU_READINGS
@@ -98,7 +97,7 @@ MACHINE_FIELDS: Mapping[str, Field] = {
     "numa_nodes": Field("hardware", "NUMA nodes", _number),
     "virtual": Field("hardware", "whether a hypervisor runs the machine", or_unknown(flag)),
     "gpus": Field(None, "`CARD_FIELDS` of each NVIDIA card that CUDA may see", or_unknown(_cards)),
-    "os": Field("software", "the distribution with its version", or_unknown(system)),
+    "os": Field("software", "the distribution with its version"),
     "kernel": Field("software", "version of Linux", _version),
     "architecture": Field(
         "hardware",

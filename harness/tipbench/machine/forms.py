@@ -31,13 +31,6 @@ HARDWARE = re.compile(
 """A name that begins with its maker's, or with a line of products: any chip of theirs, and no address or path. No text
 can be read in two ways, so that none takes long."""
 
-SYSTEM = re.compile(
-    r"(Debian GNU/Linux|Ubuntu|Fedora(?: Linux)?|CentOS(?: Linux| Stream)?|Red Hat Enterprise Linux(?: Server)?|"
-    r"Rocky Linux|AlmaLinux|Amazon Linux|Oracle Linux(?: Server)?|openSUSE (?:Leap|Tumbleweed)|"
-    r"SUSE Linux Enterprise Server|Arch Linux|Alpine Linux|Linux Mint|NixOS|Gentoo(?: Linux)?|"
-    r"Pop!_OS|Linux)"
-    r"(?: v?(\d{1,4}(?:\.\d{1,3}){0,2}))?(?: .*)?"
-)
 COMPILER = re.compile(
     r"(?:.* )?(g\+\+|c\+\+|clang\+\+|clang|gcc|icpx|icpc)(?:-\d+)?(?= )"
     r".*?(?<![\d.])(\d{1,3}\.\d{1,3}(?:\.\d{1,3})?)(?![\d.]).*"
@@ -92,11 +85,6 @@ def hardware_name(value: Any) -> str | None:
 
 def microarchitecture_name(value: Any) -> str | None:
     return value if isinstance(value, str) and value in known_names() else None
-
-
-def system(value: Any) -> str | None:
-    parts = SYSTEM.fullmatch(value) if isinstance(value, str) else None
-    return " ".join(filter(None, parts.groups())) if parts else None
 
 
 def compiler(value: Any) -> str | None:

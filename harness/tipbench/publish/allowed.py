@@ -1,9 +1,8 @@
-"""What may leave the machine of a run: a run again, of which every field has been let through by name and by form.
+"""What may leave the machine of a run: a run again, of numbers, of the suite's own texts, and of its machine.
 
-Numbers pass where a number is expected. Text passes only where it is made of the suite's own words
-(`tipbench.publish.suite`), or of a form that holds nothing but what it should (`tipbench.publish.forms`). Of a reason
-its code and fields pass, and nothing of what a person's code said. What is in no list stays: a new field is withheld
-until it is listed.
+A text leaves if it stands in a file of the suite as installed here (`tipbench.publish.suite.is_own`); others become
+empty. Of a machine `tipbench.machine.fields` says what may leave; of a reason code and fields do, and nothing of what a
+person's code said.
 """
 
 from __future__ import annotations
@@ -11,29 +10,26 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from signal import Signals
 from typing import Any
 
 from tipbench.machine.describe import name as hardware_name
 from tipbench.machine.fields import MACHINE_FIELDS, publishable
-from tipbench.machine.forms import flag, number, numbers, one_of, version
-from tipbench.machine.gpu import GPU_READINGS
+from tipbench.machine.forms import number, version
 from tipbench.machine.proc import DENIED, UNAVAILABLE
-from tipbench.publish.forms import CONTROLS, EQUAL, JOB_CARD, MEMORY, OPTIONS, fields, measured
 from tipbench.publish.index import LONGEST_NAME
-from tipbench.publish.suite import WORD, SuiteTip, suite_tip
-from tipbench.records.record import Launch, Outcome, PairInfo, Record, Run, VariantInfo, VariantRecord
+from tipbench.publish.suite import SuiteTip, is_own, suite_tip
+from tipbench.records.record import PairInfo, Record, Run
 from tipbench.records.store import Notice
-from tipbench.tip.pair import Equal
 from tipbench.tip.process import ProcessSettings
-from tipbench.tip.reason import BLIND, NEEDS, SENTENCES, WITHHELD, Reason, field_names
-from tipbench.worker.protocol import COMMANDS
+from tipbench.tip.reason import NEEDS, SENTENCES, WITHHELD, Reason, field_names
 
-FIELD_WORDS = frozenset({*COMMANDS, *(signal.name for signal in Signals), "starting", "step", "baseline", "variant"})
-"""What fields of reasons are made of, beside the words of the tip."""
+OPTIONS = ("profile", "size", "budget_s", "rules", "device", "seed", "bare", "nnodes")
+
+CONTROLS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_MAX_", "OMP_NUM_THREADS", "PYTHONHASHSEED")
+"""What `tipbench.machine.controls` sets, or once set: all of them numbers."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +66,8 @@ def allowed(run: Run, notices: Sequence[Notice] = (), public_name: str = "") -> 
             suite=version(run.suite) or UNAVAILABLE,
             commit=run.commit if re.fullmatch(r"[0-9a-f]{7,40}(-dirty)?", run.commit) else UNAVAILABLE,
             machine=_machine(run.machine, public_name),
-            controls=fields(run.controls, CONTROLS),
-            options=fields(run.options, OPTIONS),
+            controls={name: value for name, value in run.controls.items() if name in CONTROLS and value.isdigit()},
+            options=_public({name: item for name, item in run.options.items() if name in OPTIONS}),
             planned=tuple(planned),
             records=tuple(record for _, record in records if record is not None),
         ),
@@ -154,28 +150,22 @@ def _in_suite(name: str) -> bool:
 
 def _record(record: Record) -> Record | None:
     """The record of one of the suite's pairs; None of any other, and of one with variants that the suite lacks."""
-    tip = suite_tip(str(record.info.tip.get("id")), record.info.pair)
-    if tip is None:
+    info = record.info
+    tip = suite_tip(str(info.tip.get("id")), info.pair)
+    names = {variant.name for variant in info.variants} | set(record.variants)
+    if tip is None or not all(map(is_own, names)):
         return None
-    names = {variant.name for variant in record.info.variants} | set(record.variants)
-    names |= {name for launch in record.launches for name in (*launch.variant, *launch.stretches)}
-    if not all(map(tip.has_variant, names)):
-        return None
-    return Record(
-        info=_info(record.info, tip),
-        outcome=_outcome(record.outcome),
-        why=_why(record.why, tip),
-        steps=record.steps,
-        variants={name: _variant(variant, tip) for name, variant in record.variants.items()},
-        launches=tuple(map(_launch, record.launches)),
-        wall_s=number(record.wall_s) or 0.0,
-        known_from=record.known_from if re.fullmatch("[0-9a-f]{32}", record.known_from) else "",
+    public: Record = _public(record)
+    about = replace(
+        public.info,
+        tip={**tip.fields, **_of_this_run(info, tip)},
+        file=tip.file,
+        job=info.job if is_own(info.job.removeprefix(f"{tip.fields['id']}.")) else "",
+        needs=(),
+        variants=tuple(replace(side, settings=_ranks(side.settings), needs=()) for side in public.info.variants),
+        code=info.code if info.code == tip.code(info.pair) else {},
     )
-
-
-def _outcome(outcome: str) -> Outcome:
-    """What `store.read` lets through, which is one of these."""
-    return "measured" if outcome == "measured" else "skipped" if outcome == "skipped" else "failed"
+    return replace(public, info=about, known_from=record.known_from and _id(record.known_from))
 
 
 def _of_this_run(info: PairInfo, tip: SuiteTip) -> dict[str, str]:
@@ -186,104 +176,29 @@ def _of_this_run(info: PairInfo, tip: SuiteTip) -> dict[str, str]:
     return against | ({} if info.tip.get("why_not") else {"why_not": ""})
 
 
-def _info(info: PairInfo, tip: SuiteTip) -> PairInfo:
-    return PairInfo(
-        tip={**tip.fields, **_of_this_run(info, tip)},
-        pair=info.pair,
-        scale=one_of("micro", "macro")(info.scale) or "",
-        file=tip.file,
-        line=info.line,
-        device=one_of("cpu", "cuda")(info.device) or "cpu",
-        sizes={name: size for name, size in info.sizes.items() if name in tip.words and number(size) is not None},
-        equal=one_of(*map(str, Equal))(info.equal) or "",
-        deadline=info.deadline,
-        variants=tuple(
-            VariantInfo(
-                variant.name,
-                ProcessSettings(ranks=variant.settings.ranks if isinstance(variant.settings.ranks, int) else 1),
-                (),
-                _why(variant.why, tip),
-            )
-            for variant in info.variants
-        ),
-        why=_why(info.why, tip),
-        flush_l2=info.flush_l2,
-        worded=info.worded if tip.has_variant(info.worded) else "",
-        task=one_of("training", "inference", "processes")(info.task) or "",
-        job=info.job if info.job.removeprefix(f"{tip.fields['id']}.") in tip.words else "",
-        truth={
-            name: ratio for name, ratio in info.truth.items() if tip.has_variant(name) and number(ratio) is not None
-        },
-        code=_code(info, tip),
-    )
+def _ranks(settings: ProcessSettings) -> ProcessSettings:
+    return ProcessSettings(ranks=settings.ranks)
 
 
-def _code(info: PairInfo, tip: SuiteTip) -> Mapping[str, str]:
-    """The code that was measured where the suite's file says the same; else none."""
-    return info.code if info.code == tip.code(info.pair) else {}
+def _public(value: Any) -> Any:
+    """The value with the suite's own texts and numbers alone."""
+    if isinstance(value, str):
+        return value if is_own(value) else ""
+    if isinstance(value, Reason):
+        return _reason(value)
+    if isinstance(value, Mapping):
+        return {name: _public(item) for name, item in value.items() if is_own(name)}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_public, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{each.name: _public(getattr(value, each.name)) for each in fields(value)})
+    return value if isinstance(value, bool) else number(value)
 
 
-def _variant(variant: VariantRecord, tip: SuiteTip) -> VariantRecord:
-    return VariantRecord(
-        _outcome(variant.outcome),
-        _why(variant.why, tip),
-        equal=fields(variant.equal, EQUAL),
-        mechanism=_mechanism(variant.mechanism, tip),
-        memory=numbers(MEMORY)(variant.memory),
-        one_off=numbers("build|warm_up")(variant.one_off),
-        energy=numbers("joules_a_step")(variant.energy),
-        work=numbers("flops|bytes")(variant.work),
-        trainings=variant.trainings,  # numbers alone
-    )
-
-
-def _why(reason: Reason | None, tip: SuiteTip) -> Reason | None:
+def _reason(reason: Reason) -> Reason:
     """The code and the fields of a reason. Of a code that is not known, at most the kind of failure."""
-    if reason is None:
-        return None
     if reason.code not in SENTENCES:
         kind = reason.code.partition(".")[0]
         return Reason(f"{kind if any(code.partition('.')[0] == kind for code in SENTENCES) else NEEDS}.withheld")
-    words = tip.words | FIELD_WORDS
-    fields_of_code = {
-        name: item
-        for name, item in reason.fields.items()
-        if name in field_names(reason.code) and (measured(item) is not None or _of_words(str(item), words))
-    }
-    return Reason(reason.code, fields_of_code)
-
-
-def _mechanism(mechanism: Mapping[str, Any], tip: SuiteTip) -> dict[str, Any]:
-    if not mechanism:
-        return {}
-    what = mechanism.get("what")
-    is_ours = isinstance(what, str) and _of_words(what, tip.words)
-    sides = {side: _counted(mechanism.get(side), tip) for side in ("baseline", "optimized")}
-    return {"what": what if is_ours else "count", **sides, "engaged": flag(mechanism.get("engaged"))}
-
-
-def _counted(counted: Any, tip: SuiteTip, depth: int = 0) -> Any:
-    """What a mechanism counted: numbers, and text of the words of the tip's own file."""
-    if isinstance(counted, bool) or measured(counted) is not None:
-        return counted
-    if isinstance(counted, str):
-        return counted if _of_words(counted, tip.words) else "not published"
-    if isinstance(counted, Mapping) and counted.keys() == {"unseen"}:
-        return {"unseen": BLIND if counted["unseen"] == BLIND else WITHHELD}
-    if isinstance(counted, Mapping) and depth < 3:
-        return {key: _counted(item, tip, depth + 1) for key, item in counted.items() if _of_words(str(key), tip.words)}
-    if isinstance(counted, list | tuple) and depth < 3:
-        return [_counted(item, tip, depth + 1) for item in counted[:100]]
-    return None
-
-
-def _of_words(text: str, words: Iterable[str]) -> bool:
-    """Whether text is made of these words and of small numbers, and is no path and no address."""
-    if len(text) > 100 or re.search(r"[^\w ,:;=+\[\]().%-]|\d\.\d+\.|\d{9}", text, re.ASCII):
-        return False
-    return set(WORD.findall(text)) <= set(words)
-
-
-def _launch(launch: Launch) -> Launch:
-    readings = {name: column for name, column in launch.gpu.items() if name in GPU_READINGS}
-    return replace(launch, gpu=readings, card=numbers(JOB_CARD)(launch.card))
+    public = {name: _public(item) for name, item in reason.fields.items() if name in field_names(reason.code)}
+    return Reason(reason.code, {name: item for name, item in public.items() if item not in (None, "")})

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
-from tipbench.advise.command import markdown_of
 from tipbench.compare.comparison import Comparison
 from tipbench.compare.fleet import anonymous
 from tipbench.compare.fleet_page import markdown
@@ -23,7 +21,6 @@ from tipbench.publish.allowed import Allowed, allowed, with_earlier
 from tipbench.publish.index import LONGEST_NAME, RESERVED, Entry, is_public_name
 from tipbench.publish.send import Publication, compared_there, plan, preview, published_there, send
 from tipbench.publish.target import EXPERIMENTAL, open_wiki, parse, secret_for
-from tipbench.publish.web import OF_ANOTHER_FORM
 from tipbench.publish.wiki import Page, Wiki, WikiError
 from tipbench.records import store
 from tipbench.records.listing import is_reference
@@ -43,12 +40,11 @@ class Options:
 
     Attributes:
         to: the target, see `tipbench.publish.target`.
-        files: of runs, and folders of fleets and of advices.
+        files: of runs, and folders of fleets.
         dry_run: whether to show what would be sent, and send nothing.
         public_name: what the machine is called; "" for a name made of its hardware.
         flavour: of a git wiki; "" to guess it from the host.
         results: where runs are that the wiki has already, for the comparison.
-        own: whether pages about a person's own job may be sent.
         same_machine: whether runs without a fingerprint are of one machine.
     """
 
@@ -58,7 +54,6 @@ class Options:
     public_name: str = ""
     flavour: str = ""
     results: Path = Path("results")
-    own: bool = False
     same_machine: bool = False
 
 
@@ -68,11 +63,11 @@ def begin(options: Options) -> int:
     secret = secret_for(target)
     if target.kind in EXPERIMENTAL:
         _say(f"{target.kind} is experimental: {EXPERIMENTAL[target.kind]}")
-    own = [_of_folder(file, options.own) for file in options.files if file.is_dir()]
+    fleets = [_of_fleet(file) for file in options.files if file.is_dir()]
     runs = _runs(options, [file for file in options.files if not file.is_dir()])
     try:
         wiki = open_wiki(target, secret, options.flavour)
-        publication = Publication(own=own)
+        publication = Publication(fleets=fleets)
         if runs:  # what reads the wiki comes first: a refusal comes before all drawing
             publication = _with_comparison(publication, wiki, runs, options)
             publication = replace(publication, runs=list(map(pages.of_run, runs)))
@@ -121,8 +116,7 @@ def _read(file: Path, public_name: str, same_machine: bool) -> Allowed:
     run, notices = store.read(file)
     if run.options.get("given"):
         raise store.StoreError(
-            f"{file} is about a job of your own, and is not published; `tipbench publish --include-own` sends the page "
-            "of an advice, whose folder you name"
+            f"{file} is about a job of your own, and is not published; its advice.md is yours to send"
         )
     for notice in notices:
         _say(str(notice))
@@ -135,10 +129,12 @@ def _read(file: Path, public_name: str, same_machine: bool) -> Allowed:
     return publication
 
 
-def _of_folder(folder: Path, may_be_own: bool) -> Page:
+def _of_fleet(folder: Path) -> Page:
     """Raises UserError."""
     if not is_fleet([str(folder)]):
-        return _of_own_job(folder, may_be_own)
+        raise PublishError(
+            f"{folder} holds no fleet; what is about a job of your own is not published: its advice.md is yours to send"
+        )
     fleet = anonymous(compared(folder, lambda files: list(map(_stored_and_allowed, files))))
     # The fleet's name in the plan is whatever a person wrote there.
     name = sha256(plans.read(folder).fleet.encode()).hexdigest()[:8]
@@ -148,20 +144,6 @@ def _of_folder(folder: Path, may_be_own: bool) -> Page:
 def _stored_and_allowed(file: Path) -> Stored:
     run, notices = store.read(file)
     return _as_stored(_allowed(file, run, notices, ""))
-
-
-def _of_own_job(folder: Path, is_allowed: bool) -> Page:
-    """The page of an advice. Raises PublishError unless pages about a person's own job may be sent, and where the
-    folder holds no advice; NoJob."""
-    if not is_allowed:
-        raise PublishError(f"{folder} is about a job of your own, and is not published: add --include-own if it may be")
-    name = re.sub("[^A-Za-z0-9.-]+", "-", folder.resolve().name)
-    try:
-        return Page(f"Advice {name}", markdown_of(folder))
-    except (AssertionError, *OF_ANOTHER_FORM) as error:
-        raise PublishError(
-            f"{folder} holds no advice that can be read ({type(error).__name__}): make it anew with `tipbench advise`"
-        ) from None
 
 
 def _allowed(file: Path, run: Run, notices: Sequence[store.Notice], name: str) -> Allowed:

@@ -26,13 +26,13 @@ class Publication:
         runs: for each run its line in the index and its pages, in the order in which they are written.
         comparison: the page that compares runs; None to leave it as it is.
         compared: ids of the runs that it compares.
-        own: pages of a person's own jobs, which nothing names.
+        fleets: pages of fleets, which nothing names.
     """
 
     runs: Sequence[tuple[Entry, Sequence[Page]]] = ()
     comparison: Page | None = None
     compared: frozenset[str] = frozenset()
-    own: Sequence[Page] = ()
+    fleets: Sequence[Page] = ()
 
 
 @dataclass(frozen=True)
@@ -77,12 +77,12 @@ def send(wiki: Wiki, publication: Publication) -> list[str]:
 
 
 def plan(wiki: Wiki, publication: Publication) -> list[Change]:
-    """What is to be written now, in this order: pages of own jobs, runs, comparison, machines, and the index.
+    """What is to be written now, in this order: pages of fleets, runs, comparison, machines, and the index.
 
     The comparison is left as it is where it holds runs that ours lacks: they are somebody else's. Raises WikiError,
     also where the wiki's index has another run in the place of one of these.
     """
-    pages = list(publication.own)
+    pages = list(publication.fleets)
     # Read once: what is written over must be what the runs of others were taken from.
     texts: dict[str, str | None] = {}
     if publication.runs:

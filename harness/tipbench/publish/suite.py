@@ -12,14 +12,15 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from pathlib import Path
+from signal import Signals
 from typing import Any
 
 from tipbench.suite.files import BENCHMARKS
 from tipbench.suite.source import sides
 from tipbench.tip.pair import Claim, Tip
 
-SHARED = ("tip/pair.py", "tip/job.py", "tip/sizes.py", "tip/mechanism.py", "tip/counts.py", "machine/native.py")
-"""Files of the harness whose words pairs use: names of sizes, of what is counted, of libraries."""
+ROOMS = ("tip", "records", "worker", "machine")
+"""Of the harness, those whose words a results file holds: names of sizes, of libraries, of what is counted."""
 
 FIELDS: dict[str, Any] = {
     field.name: {} if field.name == "ways" else "" if field.default is MISSING else field.default
@@ -27,8 +28,6 @@ FIELDS: dict[str, Any] = {
     if field.name not in ("mechanism", "why_not_holds")
 }
 """What a results file holds of a tip, with what stands there where the suite's file does not say."""
-
-WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True)
@@ -39,20 +38,11 @@ class SuiteTip:
         file: as `PairInfo.file`.
         text: the file's content.
         fields: of its Tip, as plain JSON.
-        words: all words in the files of the tip and in what they share.
     """
 
     file: str
     text: str
     fields: Mapping[str, Any]
-    words: frozenset[str]
-
-    def has_variant(self, name: str) -> bool:
-        """Whether a variant of this tip can be called so: by its builder, or by a sweep's `name=value`."""
-        builder, is_sweep, value = name.partition("=")
-        return builder in self.words and (
-            not is_sweep or re.fullmatch(r"\d{1,6}", value) is not None or value in self.words
-        )
 
     def code(self, pair: str) -> Mapping[str, str]:
         """As `PairInfo.code`, of the file as it is installed."""
@@ -73,19 +63,36 @@ def suite_tip(tip: str, pair: str) -> SuiteTip | None:
 def tips() -> Mapping[str, tuple[SuiteTip, ...]]:
     """All tips of the suite by id, each with its files: one imports its TIP from another where both are about it."""
     texts = {path: path.read_text() for path in sorted(BENCHMARKS.rglob("*.py"))}
-    own = {path: tip for path, text in texts.items() if (tip := _fields(text)) is not None}
-    harness = [(Path(__file__).parent.parent / name).read_text() for name in SHARED]
-    shared = [text for path, text in texts.items() if path.parent.name == "jobs"] + harness
     result: dict[str, tuple[SuiteTip, ...]] = {}
-    for path, tip in own.items():
+    for path, text in texts.items():
+        if (tip := _fields(text)) is None:
+            continue
         module = ".".join(path.relative_to(BENCHMARKS.parent).with_suffix("").parts)
         imports = re.compile(rf"^from {re.escape(module)} import .*\bTIP\b", re.M)
         files = [path, *(other for other, text in texts.items() if imports.search(text))]
-        words = frozenset(WORD.findall("\n".join([*shared, *(texts[file] for file in files)])))
         result[tip["id"]] = tuple(
-            SuiteTip(str(file.relative_to(BENCHMARKS.parent)), texts[file], tip, words) for file in files
+            SuiteTip(str(file.relative_to(BENCHMARKS.parent)), texts[file], tip) for file in files
         )
     return result
+
+
+@cache
+def is_own(text: str) -> bool:
+    """Whether a text is the suite's: a string or a name in its files, or made of these and of numbers."""
+    if {text, text.removeprefix("lib")} & _texts() or re.fullmatch(r"\d{1,7}|nan|-?inf", text):
+        return True
+    cuts = re.finditer(", |: |=| ", text[:100])
+    return any(is_own(text[: cut.start()]) and is_own(text[cut.end() :]) for cut in cuts)
+
+
+@cache
+def _texts() -> frozenset[str]:
+    """All strings and names in the files of the suite and of ROOMS, and the names of signals."""
+    harness = Path(__file__).parent.parent
+    paths = [*BENCHMARKS.rglob("*.py"), *(path for room in ROOMS for path in (harness / room).glob("*.py"))]
+    nodes = (node for path in paths for node in ast.walk(ast.parse(path.read_text())))
+    texts = (getattr(node, field, None) for node in nodes for field in ("value", "name", "id", "arg", "attr"))
+    return frozenset(text.strip(" ,:") for text in (*texts, *(each.name for each in Signals)) if isinstance(text, str))
 
 
 def _fields(text: str) -> dict[str, Any] | None:
