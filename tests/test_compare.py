@@ -46,7 +46,7 @@ from tipbench.records.json_line import parsed, written
 from tipbench.records.record import Record, Run
 from tipbench.report.answer_kinds import IMPOSSIBLE, KINDS
 from tipbench.report.grade import HARDWARE, NOT, SAME, STATE, Grade, facts, grade
-from tipbench.report.result import Result, readable
+from tipbench.report.result import Result
 from tipbench.report.results import results
 from tipbench.tip.pair import Claim
 from tipbench.tip.reason import Reason
@@ -922,7 +922,7 @@ def test_what_cannot_be_compared_is_refused_in_a_line(tmp_path: Path, capsys: py
         ([*results, "aaaa", good], "'aaaa' is the beginning of 2 runs"),
         ([*results, "aaa", good], "4 characters at least"),
         ([tmp_path / "none.jsonl", good], "cannot be read"),
-        ([newer, good], "newer tipbench (schema 99"),
+        ([newer, good], "schema 99; this version of tipbench reads"),
         ([empty, good], "holds no finished pair"),
         ([changed, good], "two files with the run id aaaa1111"),
         (["--out", good / "nowhere.md", tmp_path / "good"], "nowhere.md"),
@@ -975,7 +975,7 @@ def damaged_headers(folder: Path) -> dict[str, str]:
     (folder / "loop.jsonl").symlink_to("loop.jsonl")
     (folder / "dangling.jsonl").symlink_to("nowhere")
     wrong = {"nan": "the header is not a JSON object", "planned": "the header is damaged (planned"}
-    wrong |= {"schema": "no schema version", "fifo": "not a regular file", "dangling": "no such file"}
+    wrong |= {"schema": "schema True", "fifo": "not a regular file", "dangling": "no such file"}
     wrong |= {"loop": "too many levels of symbolic links"}
     return {f"{stem}.jsonl": why for stem, why in wrong.items()}
 
@@ -997,8 +997,7 @@ def test_a_file_with_a_damaged_header_is_left_out_of_a_folder_and_an_error_where
 
 # ---- what is rendered ----
 
-EVIL = "<script>alert(1)</script>|[x](javascript:y)\u202e`=cmd()\n# heading\ud800"
-"""With half of a surrogate pair, which JSON can hold and no file can."""
+EVIL = "<script>alert(1)</script>|[x](javascript:y)\u202e`=cmd()\n# heading"
 
 
 def hostile() -> Comparison:
@@ -1020,7 +1019,7 @@ def test_hostile_strings_are_text_in_every_format() -> None:
         assert 'href="javascript:' not in shown[format]
         assert "\n# heading" not in shown[format]
     assert not re.search(r"(?<!\\)\]\(javascript:", shown["md"])
-    assert json.loads(shown["json"])["comparisons"][0]["pair"] == readable(EVIL)
+    assert json.loads(shown["json"])["comparisons"][0]["pair"] == EVIL
 
 
 JUNK: tuple[Any, ...] = (

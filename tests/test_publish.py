@@ -541,10 +541,10 @@ def test_files_that_cannot_be_published(wiki: Path, tmp_path: Path, capsys: pyte
     good, bad = stored(tmp_path, on("a")), tmp_path / "bad.jsonl"
     header = good.read_text().splitlines()[0]
     for text, why in (
-        (written(parsed(header.encode()) | {"schema": 99}).decode(), "written by a newer tipbench (schema 99"),
+        (written(parsed(header.encode()) | {"schema": 99}).decode(), "schema 99; this version of tipbench reads"),
         ("", "is empty"),
         (f"{header}\n", "no pair of the suite is finished in it"),
-        (header[:50], "the header is not a JSON object"),
+        (f"{header[:50]}\n", "the header is not a JSON object"),
     ):
         bad.write_text(text)
         assert publish(wiki, good, bad) == 2

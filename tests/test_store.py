@@ -167,25 +167,11 @@ def test_every_cut_of_the_last_record_is_read_without_a_crash(path: Path, three:
     for end in [*range(start, start + 50), *range(start + 50, len(whole) - 1, 97), len(whole) - 1, len(whole)]:
         path.write_bytes(whole[:end])
         found, notices = read(path)
-        lost = start < end < len(whole) - 1
-        assert len(found.records) == (3 if end >= len(whole) - 1 else 2)
-        assert len(notices) == lost
+        assert len(found.records) == (3 if end == len(whole) else 2)
+        assert len(notices) == (start < end < len(whole))
 
 
-DAMAGED = (
-    b"not json",
-    b"",
-    b"\x00\x00",
-    b"\xff\xfe",
-    b'{"outcome": NaN}',
-    b'{"outcome": 1e999}',
-    b"[" * 100_000,
-    b"[1]",
-    b"null",
-)
-
-
-@pytest.mark.parametrize("line", DAMAGED)
+@pytest.mark.parametrize("line", [b"not json", b"", b"\xff\xfe", b'{"outcome": NaN}', b"[" * 100_000, b"[1]"])
 def test_a_line_that_is_no_json_object_is_named(path: Path, three: Run, line: bytes) -> None:
     edit(path, 3, line)
     found, (notice,) = read(path)
@@ -253,31 +239,19 @@ LAUNCH = "launches.0"
     [
         ("outcome", ..., "the field 'outcome' is missing"),
         ("outcome", "splendid", "outcome: .*'splendid'"),
-        ("steps", 0, "a count of steps goes with launches"),
         ("steps", 1.5, "steps: expected `int`"),
         ("info.tip.id", ..., r"info\.tip: the field 'id' is missing"),
-        ("info.variants.1.name", "baseline", "info.variants: "),
         (f"{OPTIMIZED}.memory.tensor_peak", -1, "memory.*: expected `int` >= 0"),
         (f"{OPTIMIZED}.mechanism", {"what": "bytes", "engaged": "yes"}, f"{OPTIMIZED}.mechanism.engaged"),
         (f"{OPTIMIZED}.equal", {"method": []}, f"{OPTIMIZED}.equal.method"),
-        (f"{LAUNCH}.seconds", [0.1], "launch: its columns have different lengths"),
         (f"{LAUNCH}.seconds.0", 0, r"launches\[0\].seconds\[0\]: expected `float` >"),
         (f"{LAUNCH}.seconds.0", 1e300, r"launches\[0\].seconds\[0\]: expected `float` <"),
         (f"{LAUNCH}.switches.0", True, "expected `int`, got `bool`"),
-        (f"{LAUNCH}.rounds", 3, "launch.variant: rounds of all variants"),
-        (f"{LAUNCH}.variant", ["baseline", "optimized"] * 8, "launch.variant: rounds of all variants in mirrored"),
-        (f"{LAUNCH}.variant", ["baseline"] * 16, "launch.variant: blocks of the baseline and of other"),
     ],
 )
 def test_a_record_that_no_report_could_calculate_with_is_named(timed: Run, place: str, value: Any, why: str) -> None:
     with pytest.raises(MalformedRecord, match=why):
         Record.from_json(changed(timed.records[1], place, value))
-
-
-def test_a_record_is_of_the_pair_that_its_line_names(path: Path, three: Run) -> None:
-    edit_fields(path, 3, pair="made-up.Other")
-    found, (notice,) = read(path)
-    assert (found.records, notice.line) == ((three.records[0], three.records[2]), 3)
 
 
 def test_a_gpus_readings_and_one_pair_on_two_devices_come_back_as_they_were(tmp_path: Path) -> None:
@@ -290,17 +264,16 @@ def test_a_gpus_readings_and_one_pair_on_two_devices_come_back_as_they_were(tmp_
 # ---- headers ----
 
 
-@pytest.mark.parametrize("line", [b"not json", b"[]", b"\x1f\x8b\x08", b"<<<<<<< HEAD"])
+@pytest.mark.parametrize("line", [b"not json", b"[]"])
 def test_an_unreadable_header_is_named(path: Path, line: bytes) -> None:
     edit(path, 1, line)
     with pytest.raises(StoreError, match=r"\.jsonl, line 1: the header is not a JSON object"):
         read(path)
 
 
-@pytest.mark.parametrize("schema", [None, "4", 0, -1, 1.5, True, SCHEMA + 1, 10**300])
-def test_a_file_of_something_else_or_of_a_newer_schema_is_refused(path: Path, schema: Any) -> None:
-    newer = isinstance(schema, int) and schema > SCHEMA
-    with pytest.raises(StoreError, match="line 1.*newer tipbench" if newer else "line 1: no schema version"):
+@pytest.mark.parametrize("schema", [None, "4", SCHEMA - 1, SCHEMA + 1])
+def test_a_file_of_another_schema_is_refused(path: Path, schema: Any) -> None:
+    with pytest.raises(StoreError, match=rf"line 1: schema {schema!r}; .* update tipbench, or convert"):
         read(edit_fields(path, 1, schema=schema))
 
 
@@ -429,17 +402,6 @@ def test_resume_cuts_a_truncated_last_line_off_and_says_so(path: Path, three: Ru
         assert notice.text.startswith("truncated: ")
         writer.append(three.records[2])
     assert path.read_bytes() == whole
-
-
-def test_resume_completes_a_line_that_lacks_only_its_end(path: Path, three: Run) -> None:
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-1])
-    found, writer = resume(path)
-    with writer:
-        assert (found, writer.notices) == (three, [])
-        writer.append(measured(info("Four"), {"optimized": 0.1}))
-    assert path.read_bytes().startswith(whole)
-    assert len(read(path)[0].records) == 4
 
 
 def test_resume_leaves_an_edited_line_where_it_is(path: Path, three: Run) -> None:
@@ -711,9 +673,3 @@ def test_every_committed_run_stays_readable() -> None:
 
 def test_the_golden_file_stays_readable() -> None:
     assert read(GOLDEN / "run.jsonl") == (realistic(), [])
-
-
-@pytest.mark.parametrize("schema", range(1, SCHEMA))
-def test_an_older_file_says_how_to_convert_it(path: Path, schema: int) -> None:
-    with pytest.raises(StoreError, match=r"older tipbench .* convert it"):
-        read(edit_fields(path, 1, schema=schema))

@@ -121,7 +121,7 @@ def test_a_renamed_or_damaged_file_is_found_by_its_name_alone(results: Path) -> 
     renamed = file.rename(file.with_name("before-the-update.jsonl"))
     assert beginning("before", [renamed]) == [renamed]
     assert beginning("aaaa", [renamed]) == []
-    file.write_text("{}")
+    file.write_text("{}\n")
     assert beginning("aaaa", [file]) == []
     assert beginning("2026-03-01-aaaa", [file]) == [file]
 
@@ -152,8 +152,8 @@ def test_a_run_is_read_as_it_is_compared(results: Path) -> None:
 def test_an_error_of_a_file_names_it(results: Path) -> None:
     file = stored_as(results, "aaaa1111")
     bad, gone = file.with_name("bad.jsonl"), file.with_name("gone.jsonl")
-    bad.write_text("{}")
-    with pytest.raises(StoreError, match=r"bad\.jsonl, line 1: no schema version"):
+    bad.write_text("{}\n")
+    with pytest.raises(StoreError, match=r"bad\.jsonl, line 1: schema None"):
         read_all([file, bad, gone])
     with pytest.raises(StoreError, match=r"gone\.jsonl cannot be read"):
         read_all([file, gone, bad])
@@ -179,9 +179,9 @@ def test_many_bytes_are_read_by_several_processes(results: Path, several_process
 
 def test_an_error_in_another_process_is_the_same(results: Path, several_processes: None) -> None:
     three = [stored_as(results, id) for id in ("aaaa1111", "bbbb2222", "cccc3333")]
-    three[1].write_text("{}")
+    three[1].write_text("{}\n")
     three[2].unlink()
-    with pytest.raises(StoreError, match="no schema version") as raised:
+    with pytest.raises(StoreError, match="schema None") as raised:
         read_all(three)
     assert str(three[1]) in str(raised.value)
 

@@ -18,7 +18,7 @@ from tipbench.records.listing import is_reference
 from tipbench.records.record import Run
 from tipbench.records.store import StoreError
 from tipbench.report.earlier import earlier
-from tipbench.report.result import Result, readable
+from tipbench.report.result import Result
 from tipbench.report.results import results
 from tipbench.tip.needs import available_cores
 
@@ -116,7 +116,7 @@ def _beneath(folder: str) -> Iterator[str]:
 def _id(file: Path) -> str:
     """As it is shown; empty where the header cannot be used."""
     try:
-        return readable(store.header(file).id)
+        return store.header(file).id
     except StoreError:
         return ""
 

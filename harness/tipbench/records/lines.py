@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tipbench.records.fields import MalformedRecord, Number, Positive, converted
-from tipbench.records.record import Launch, Record, VariantRecord, check_launch, check_variants
+from tipbench.records.record import Launch, Record, VariantRecord, check_variants
 
 PairKey = tuple[str, str]
 """A pair's name and its device."""
@@ -166,8 +166,6 @@ class LinesOfRun:
 
     def _begin(self, line: PairLine, before: Stored | None) -> str:
         line.record.check()
-        if line.of != (line.record.name, line.record.info.device) or line.record.launches or line.record.steps:
-            raise MalformedRecord("its record is of another pair, or holds launches")
         if before and line.version <= before.version:
             return TWICE
         self.stored.pop(line.of, None)
@@ -179,7 +177,6 @@ class LinesOfRun:
 def _continue(stored: Stored, line: LaunchLine | MemoryLine) -> str:
     longer: dict[str, Any]
     if isinstance(line, LaunchLine):
-        check_launch(line.launch, stored.record.info)
         if line.launch_number <= stored.launches:
             return TWICE
         stored.launches = line.launch_number

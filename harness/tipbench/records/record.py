@@ -290,16 +290,9 @@ class Record(_Explained):
         return record
 
     def check(self) -> None:
-        """Check what field types do not ensure; statistics and report rely on it. Raises MalformedRecord."""
+        """Check the fields that are plain JSON. Raises MalformedRecord."""
         converted(self.info.tip, StoredTip, "info.tip")
         check_variants(self.variants)
-        names = {variant.name for variant in self.info.variants}
-        if len(names) != len(self.info.variants) or (self.outcome == "measured" and not {"baseline"} < names):
-            raise MalformedRecord("info.variants: a baseline, and at least one other name are expected, each once")
-        if self.outcome == "measured" and bool(self.launches) != bool(self.steps):
-            raise MalformedRecord("a count of steps goes with launches, and there is one of both only")
-        for launch in self.launches:
-            check_launch(launch, self.info)
 
 
 def check_variants(variants: Mapping[str, VariantRecord]) -> None:
@@ -317,23 +310,6 @@ def check_variants(variants: Mapping[str, VariantRecord]) -> None:
             raise MalformedRecord(
                 f"variants.{name}.trainings: one of each number is expected for each of the same seeds"
             )
-
-
-def check_launch(launch: Launch, of: PairInfo) -> None:
-    """Raise MalformedRecord unless the launch has the blocks that its rounds need."""
-    columns = [column for column in vars(launch).values() if isinstance(column, tuple)]
-    if len({len(column) for column in (*columns, *launch.gpu.values())}) != 1:
-        raise MalformedRecord("launch: its columns have different lengths")
-    sides = set(launch.variant)
-    if not {"baseline"} < sides <= {variant.name for variant in of.variants}:
-        raise MalformedRecord("launch.variant: blocks of the baseline and of other variants of the pair are expected")
-    if not set(launch.stretches) <= sides or (launch.by_stretch and set(launch.stretches) != sides):
-        raise MalformedRecord("launch.stretches: some are missing, or of a variant that has no block")
-    rounds = [launch.variant[blocks] for blocks in launch.round_slices()]
-    if len(launch.variant) != launch.rounds * 2 * len(sides) or any(
-        names != names[::-1] or set(names) != sides for names in rounds
-    ):
-        raise MalformedRecord("launch.variant: rounds of all variants in mirrored order are expected")
 
 
 @dataclass(frozen=True)

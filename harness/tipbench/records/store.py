@@ -201,24 +201,15 @@ def resume(path: Path) -> tuple[Run, Writer]:
     except StoreError:
         os.close(descriptor)
         raise
-    writer = Writer(path, run.id, run.folder, descriptor, stored, notices)
     try:
-        content = path.read_bytes()
-        if not content.endswith(b"\n"):
-            number, line = content.count(b"\n") + 1, content[content.rfind(b"\n") + 1 :]
-            if _truncated(line):
-                os.ftruncate(writer.descriptor, len(content) - len(line))
-                writer.notices = [
-                    replace(notice, text=f"{notice.text}; now cut off") if notice.line == number else notice
-                    for notice in notices
-                ]
-            else:  # only its newline is missing, without which the next line would be appended to it
-                _write(writer.descriptor, b"\n")
-            os.fsync(writer.descriptor)
+        whole = path.read_bytes().rfind(b"\n") + 1
+        if whole < os.fstat(descriptor).st_size:
+            os.ftruncate(descriptor, whole)
+            os.fsync(descriptor)
     except OSError as error:
-        writer.close()
+        os.close(descriptor)
         raise StoreError(f"cannot write to {path}: {_why(error)}") from error
-    return run, writer
+    return run, Writer(path, run.id, run.folder, descriptor, stored, notices)
 
 
 def _locked(path: Path, descriptor: int) -> int:
@@ -250,11 +241,9 @@ def _read(path: Path) -> tuple[Run, dict[PairKey, Stored], list[Notice]]:
             lines = file.read().split(b"\n")
     except OSError as error:
         raise UnusableFile(path, f" cannot be read: {_why(error)}") from error
-    truncated = bool(lines[-1])
-    if not truncated:
-        lines.pop()
+    incomplete = lines.pop()
     if not lines:
-        raise UnusableFile(path, " is empty: the run ended before it began; delete the file and run again")
+        raise UnusableFile(path, " is empty, or half a header: the run ended before it began; delete it and run again")
     run = _header(path, lines[0])
     of_run = LinesOfRun(run.id)
     remarks: dict[str, list[int]] = {}  # text -> lines
@@ -262,9 +251,11 @@ def _read(path: Path) -> tuple[Run, dict[PairKey, Stored], list[Notice]]:
         try:
             text = of_run.add(parsed(line))
         except ValueError as error:  # MalformedRecord is one
-            text = TRUNCATED if truncated and number == len(lines) else f"not used: {error}"
+            text = f"not used: {error}"
         if text:
             remarks.setdefault(text, []).append(number)
+    if incomplete:
+        remarks[TRUNCATED] = [len(lines) + 1]
     if len(lines) == 1:
         remarks["no pair was measured: the file holds a header alone"] = [1]
     notices = [Notice(path, numbers[0], printable(text + _more(numbers))) for text, numbers in remarks.items()]
@@ -301,31 +292,15 @@ def _header(path: Path, line: bytes) -> Run:
         data = parsed(line)
     except ValueError as error:
         raise UnusableFile(path, f", line 1: the header is {error}; {advice}") from error
-    schema = data.get("schema")
-    if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
-        raise UnusableFile(path, f", line 1: no schema version, so this is no results file of tipbench; {advice}")
-    schemas = f"schema {schema}; this one reads {SCHEMA}"
-    if schema > SCHEMA:
-        remedy = "update tipbench, or read it with the version that wrote it"
-        raise UnusableFile(path, f", line 1: written by a newer tipbench ({schemas}); {remedy}")
-    if schema < SCHEMA:
-        remedy = "convert it in tipbench's repository with: python -m tests.convert_runs FILE"
-        raise UnusableFile(path, f", line 1: written by an older tipbench ({schemas}); {remedy}")
+    if (schema := data.get("schema")) != SCHEMA:
+        remedy = "update tipbench, or convert an older file in its repository with: python -m tests.convert_runs FILE"
+        raise UnusableFile(path, f", line 1: schema {schema!r}; this version of tipbench reads {SCHEMA}: {remedy}")
     try:
         converted(data, Header)
     except MalformedRecord as error:
         raise UnusableFile(path, f", line 1: the header is damaged ({error}); {advice}") from None
     fields = {name: data[name] for name in HEADER if name in data}
     return Run(**{**fields, "planned": tuple(data["planned"])})
-
-
-def _truncated(line: bytes) -> bool:
-    """Whether the line is incomplete: a JSON object never parses without its end."""
-    try:
-        parsed(line)
-    except ValueError:
-        return True
-    return False
 
 
 def _write(descriptor: int, line: bytes) -> None:

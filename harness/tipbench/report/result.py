@@ -179,7 +179,7 @@ class Result:
     @property
     def reason_code(self) -> str:
         """Of the main reason; empty if there is none."""
-        return readable(self.reasons[0].code) if self.reasons else ""
+        return self.reasons[0].code if self.reasons else ""
 
     @property
     def pair_name(self) -> str:
@@ -269,7 +269,7 @@ class Result:
     @property
     def counted(self) -> str:
         """What the mechanism counted."""
-        return readable(str(self.mechanism.get("what", "")))
+        return str(self.mechanism.get("what", ""))
 
     @property
     def counts(self) -> tuple[int, int] | None:
@@ -296,8 +296,3 @@ def promise_kept(result: Result) -> bool | None:
         return result.verdict == "faster"
     sides = result.memory_sides
     return sides is not None and sides[1] <= (1 - MEMORY_MARGIN) * sides[0]
-
-
-def readable(text: str) -> str:
-    """The text without the halves of surrogate pairs, which JSON can hold and no file can."""
-    return text.encode("utf-8", "replace").decode()

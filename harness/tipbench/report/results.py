@@ -17,7 +17,7 @@ from typing import Any
 from tipbench.records.fields import LARGEST
 from tipbench.records.record import Record, Run, VariantRecord
 from tipbench.records.store import folder_name
-from tipbench.report.result import JOULES, LIMITS, READINGS, Result, Share, Sides, readable, steps_to_pay
+from tipbench.report.result import JOULES, LIMITS, READINGS, Result, Share, Sides, steps_to_pay
 from tipbench.tip.pair import CONTROL
 from tipbench.tip.reason import in_words, remedies
 from tipbench.verdict import rules
@@ -43,11 +43,11 @@ def results(run: Run) -> list[Result]:
     records = sorted(run.records, key=lambda record: place.get(record.name, len(place)))
     judgements = judge_suite(records, rules.RULES, run.cores)
     of_run = {
-        "run_id": readable(run.id),
-        "started": readable(run.started),
-        "suite": readable(run.suite),
-        "commit": readable(run.commit),
-        "profile": readable(str(run.options.get("profile", ""))),
+        "run_id": run.id,
+        "started": run.started,
+        "suite": run.suite,
+        "commit": run.commit,
+        "profile": str(run.options.get("profile", "")),
         "machine": folder_name(run.machine),
     }
     usual = usual_variance(judgement.effects for judgement in judgements)
@@ -73,22 +73,22 @@ def _result(judgement: Judgement, of_run: Mapping[str, Any]) -> Result:
     is_measured = judgement.verdict not in ("skipped", "failed")
     step_s = _step_s(record) if is_measured else None
     one_off = [math.fsum(side.one_off.values()) if side.one_off else None for side in (baseline, variant)]
-    tip: dict[str, Any] = {name: readable(str(info.tip.get(name, ""))) for name in TIP_TEXTS}
+    tip: dict[str, Any] = {name: str(info.tip.get(name, "")) for name in TIP_TEXTS}
     return Result(
         **of_run,
         **tip,
-        tip=readable(str(info.tip["id"])),
-        guide=tuple(readable(str(item)) for item in info.tip.get("guide", ())),
-        pair=readable(info.pair),
-        scale=readable(info.scale),
-        variant=readable(judgement.variant),
-        device=readable(info.device),
+        tip=str(info.tip["id"]),
+        guide=tuple(str(item) for item in info.tip.get("guide", ())),
+        pair=info.pair,
+        scale=info.scale,
+        variant=judgement.variant,
+        device=info.device,
         is_headline=judgement.variant == (info.worded or "optimized"),
-        ways={readable(name): readable(text) for name, text in info.tip.get("ways", {}).items()},
-        task=readable(info.task),
-        job=readable(info.job),
+        ways=info.tip.get("ways", {}),
+        task=info.task,
+        job=info.job,
         sizes=json.dumps(info.sizes, sort_keys=True),
-        file=readable(info.file),
+        file=info.file,
         line=info.line,
         code=info.code,
         cold=info.flush_l2,
@@ -113,14 +113,14 @@ def _result(judgement: Judgement, of_run: Mapping[str, Any]) -> Result:
         break_even_steps=_break_even(judgement, step_s, *one_off) if is_measured else None,
         mechanism=variant.mechanism,
         equal=variant.equal,
-        known_from=readable(record.known_from),
+        known_from=record.known_from,
         baseline_trainings=baseline.trainings,
         variant_trainings=variant.trainings,
         gpu=_gpu(judgement) if info.device == "cuda" and is_measured else {},
         job_profile=record.launches[0].card if record.launches else {},
         reasons=judgement.reasons,
-        reason=readable(in_words(judgement.reasons)),
-        remedy=readable(remedies(judgement.reasons)),
+        reason=in_words(judgement.reasons),
+        remedy=remedies(judgement.reasons),
     )
 
 
