@@ -16,7 +16,7 @@ from tests import browser as chromium
 from tests.browser import Window
 from tests.made_up import CLOSE, HOSTILE, both, count, hostile, info, measured, on_a_gpu, realistic, run, tip, with_work
 from tests.test_html import check_by_axe
-from tipbench.machine.controls import HEAP_BEFORE
+from tipbench.machine.controls import HEAP, HEAP_BEFORE
 from tipbench.records.record import Record, Run
 from tipbench.records.store import Notice, read
 from tipbench.report import render, write
@@ -124,8 +124,10 @@ def test_whole_jobs_have_a_noise_floor_of_their_own_and_what_was_planted_is_no_e
 
 
 def test_the_limits_name_what_every_row_was_measured_with(made: Run) -> None:
-    (limits,) = [line for line in markdown(made).splitlines() if "**Limits.**" in line]
-    assert "(`MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_MMAP_MAX_=0`)" in limits
+    for heap in (HEAP, HEAP_BEFORE):
+        shown = markdown(replace(made, controls=heap, machine={**made.machine, "libc": "glibc 2.36"}))
+        (limits,) = [line for line in shown.splitlines() if "**Limits.**" in line]
+        assert f"`{' '.join(f'{name}={setting}' for name, setting in heap.items())}`" in limits
     refused = replace(made, controls=HEAP_BEFORE, machine={**made.machine, "libc": "glibc 2.34"})
     assert "did not keep the memory of large temporaries" in markdown(refused)
 
