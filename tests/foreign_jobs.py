@@ -27,7 +27,7 @@ from torchvision.transforms import v2
 
 from tests.written import IMPORTED, Written, calls_of_the_loop, executed, read
 
-STEPS = 10
+STEPS, HALF = 4, 2
 
 Names = dict[str, Any]
 
@@ -84,13 +84,17 @@ class Ran:
     saved: dict[str, Any] = field(default_factory=dict)
 
 
-def run(job: ForeignJob, folder: Path, *texts: str, resumed: bool = False) -> Ran:
-    """Ten steps of a job with what the texts say to write.
+def run(job: ForeignJob, folder: Path, *texts: str, saved: Mapping[str, Any] | None = None) -> Ran:
+    """All steps of a job with what the texts say to write.
 
-    resumed: whether a new process goes on after half of them, with what the first one saved.
+    saved: what the same job saved after half of them, with which a new process goes on.
     """
-    torch.manual_seed(0)
-    names, loop = _followed(job.build(folder), job, texts)
+    _seed(0)
+    built = job.build(folder)
+    if saved:
+        for parameter in built["model"].parameters():
+            parameter.data.zero_()  # what is not loaded shows
+    names, loop = _followed(built, job, texts)
     ran = Ran()
     if isinstance(loop[0], ast.For):
         names["keep"] = lambda loss: ran.losses.append(loss.detach().clone())
@@ -99,25 +103,25 @@ def run(job: ForeignJob, folder: Path, *texts: str, resumed: bool = False) -> Ra
             executed(loop, names)
         return _ended(ran, names)
     for step, (batch, targets) in enumerate(islice(_batches(names, job), STEPS)):
-        if step == STEPS // 2 and job.trains:
-            saved = [*job.saved, *({"scheduler"} & names.keys() - set(job.saved))]
-            ran.saved = {name: copy.deepcopy(names[name].state_dict()) for name in saved}
-            if resumed:
-                torch.manual_seed(0)
-                fresh = job.build(folder)
-                for parameter in fresh["model"].parameters():
-                    parameter.data.zero_()  # what is not loaded shows
-                fresh, loop = _followed(fresh, job, texts)
-                for name in saved:
-                    fresh[name].load_state_dict(ran.saved[name])
-                names.update(fresh | {"loader": names["loader"]})
+        if saved and step < HALF:
+            continue
+        if step == HALF and job.trains:
+            for name in saved or ():
+                names[name].load_state_dict(copy.deepcopy(saved[name]))
+            also = {"scheduler"} & names.keys() - set(job.saved)
+            ran.saved = {name: copy.deepcopy(names[name].state_dict()) for name in (*job.saved, *also)}
         names.update(batch=batch, targets=targets)
-        torch.manual_seed(step)  # dropout is the same, whatever else draws
+        _seed(step)  # dropout is the same, whatever else draws
         if job.trains:
             ran.rates.append(float(names["optimizer"].param_groups[0]["lr"]))
         executed(loop, names)
         ran.losses.append(names["loss" if job.trains else "outputs"].detach().clone().float())
     return _ended(ran, names)
+
+
+def _seed(number: int) -> None:
+    """Of the CPU alone: torch.manual_seed formats a stack for each kind of device, which took longer than a step."""
+    torch.default_generator.manual_seed(number)
 
 
 def _ended(ran: Ran, names: Names) -> Ran:
@@ -138,7 +142,7 @@ def _followed(built: Names, job: ForeignJob, texts: Sequence[str]) -> tuple[Name
 
 def _batches(names: Names, job: ForeignJob) -> Iterator[tuple[Any, Any]]:
     for epoch in range(STEPS):
-        torch.manual_seed(100 + epoch)
+        _seed(100 + epoch)
         yield from names["loader"]
         executed(ast.parse(job.behind).body, names)
 
@@ -262,8 +266,8 @@ def of_words(scores: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
 
 
 def writing(folder: Path, width: int = 24, dropout: float = 0.1, tied: bool = False) -> Names:
-    tokens = torch.randint(WORDS, (48, 16))
-    targets = torch.where(torch.rand(48, 16) < 0.3, -100, tokens.roll(-1, 1))
+    tokens = torch.randint(WORDS, (24, 16))
+    targets = torch.where(torch.rand(24, 16) < 0.3, -100, tokens.roll(-1, 1))
     model = Writer(width, dropout, bias=not tied)
     if tied:
         model.head.weight = model.embedding.weight
@@ -291,7 +295,7 @@ def pausing(folder: Path) -> Names:
 
 def photos(folder: Path) -> Path:
     if not folder.exists():
-        for number in range(24):
+        for number in range(16):
             file = folder / "ab"[number % 2] / f"{number}.jpg"
             file.parent.mkdir(parents=True, exist_ok=True)
             Image.effect_noise((40 + number, 48), 80).convert("RGB").save(file)
@@ -314,11 +318,12 @@ class Viewer(nn.Module):
 
 
 def seeing(folder: Path) -> Names:
-    seen = v2.Compose([v2.Resize((24, 24)), v2.PILToTensor(), v2.ToDtype(torch.float32, scale=True)])
+    floats = [v2.ToDtype(torch.float32, scale=True), v2.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))]
+    seen = v2.Compose([v2.Resize((24, 24)), v2.PILToTensor(), *floats])
     data = ImageFolder(photos(folder / "photos"), transform=seen)
     model = Viewer()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9, nesterov=True)
-    return loading(data, batch_size=5, shuffle=True, num_workers=2, drop_last=True) | {
+    return loading(data, batch_size=5, shuffle=True, num_workers=1, drop_last=True) | {
         "model": model,
         "criterion": nn.CrossEntropyLoss(label_smoothing=0.1),
         "optimizer": optimizer,
@@ -429,6 +434,17 @@ def fine_tuning(folder: Path) -> Names:
     return names | {"optimizer": torch.optim.AdamW(model.head.parameters(), lr=1e-2, weight_decay=0.05)}
 
 
+def resuming(folder: Path) -> Names:
+    """A fused optimizer with the moments of a checkpoint from before a text was followed."""
+    names = seeing(folder)
+    parameters = list(names["model"].parameters())
+    optimizer = torch.optim.AdamW(parameters, lr=1e-2, fused=True)
+    for parameter in parameters:
+        parameter.grad = torch.randn_like(parameter)
+    optimizer.step()
+    return names | loading(names["data"], batch_size=5, shuffle=True) | {"optimizer": optimizer}
+
+
 def with_averages(folder: Path) -> Names:
     """An average of the weights is kept beside, as for diffusion models."""
     names = writing(folder, dropout=0.0)
@@ -474,6 +490,7 @@ FOREIGN: Mapping[str, ForeignJob] = {
     "pausing": ForeignJob(pausing, AT_THE_END),
     "seeing": ForeignJob(seeing, behind="scheduler.step()", saved=SCHEDULED),
     "fine_tuning": ForeignJob(fine_tuning),
+    "resuming": ForeignJob(resuming),
     "tabulating": ForeignJob(tabulating),
     "reading": ForeignJob(reading),
     "streaming": ForeignJob(streaming),

@@ -43,7 +43,7 @@ TIP = Tip(
     title="Train on CPUs with several processes",
     do=(
         "# torchrun --nproc-per-node=2 train.py\n"
-        "# arguments: those that your DataLoader has now, such as dict(batch_size=32, shuffle=True)\n"
+        "# first: arguments = dict(batch_size=32, shuffle=True), or what else your DataLoader is made with\n"
         'torch.distributed.init_process_group("gloo")\n'
         "model = nn.parallel.DistributedDataParallel(model)  # save model.module.state_dict(), in one process\n"
         "# in each epoch: sampler.set_epoch(epoch)\n"
@@ -54,7 +54,7 @@ TIP = Tip(
     ways={
         "four_processes": (
             "# torchrun --nproc-per-node=4 train.py\n"
-            "# arguments: those that your DataLoader has now, such as dict(batch_size=32, shuffle=True)\n"
+            "# first: arguments = dict(batch_size=32, shuffle=True), or what else your DataLoader is made with\n"
             'torch.distributed.init_process_group("gloo")\n'
             "model = nn.parallel.DistributedDataParallel(model)  # save model.module.state_dict(), in one process\n"
             "# in each epoch: sampler.set_epoch(epoch)\n"

@@ -81,16 +81,16 @@ TIP = Tip(
     title="Start a job with PyTorch's CPU launcher",
     do=(
         "python -m torch.backends.xeon.run_cpu --enable-tcmalloc train.py"
-        "  # undoes taskset; ends with status 0 even if train.py fails; only warns of what is missing; after: "
-        "conda install -c conda-forge gperftools; "
-        "pip install intel-openmp"
+        "  # first, in an activated environment: conda install -c conda-forge gperftools; pip install intel-openmp. "
+        "It only warns of what is missing, and finds no apt's: LD_PRELOAD=libtcmalloc_minimal.so.4 python train.py. "
+        "It undoes taskset, and ends with status 0 even if train.py fails"
     ),
     ways={
         "jemalloc": (
             "python -m torch.backends.xeon.run_cpu --enable-jemalloc train.py"
-            "  # undoes taskset; ends with status 0 even if train.py fails; only warns of what is missing; after: "
-            "conda install -c conda-forge jemalloc; "
-            "pip install intel-openmp"
+            "  # first, in an activated environment: conda install -c conda-forge jemalloc; pip install intel-openmp. "
+            "It only warns of what is missing, and finds no apt's: LD_PRELOAD=libjemalloc.so.2 python train.py. "
+            "It undoes taskset, and ends with status 0 even if train.py fails"
         )
     },
     against="`python train.py`: GNU's OpenMP runtime, and glibc's allocator with nothing set",

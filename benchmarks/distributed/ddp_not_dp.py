@@ -31,7 +31,7 @@ TIP = Tip(
         "torch.distributed.init_process_group()\n"
         "model = nn.parallel.DistributedDataParallel(model)  # on the GPU of this process, cuda:$LOCAL_RANK\n"
         "# save model.module.state_dict(); in each epoch: sampler.set_epoch(epoch)\n"
-        "# arguments: those that your DataLoader has now, such as dict(batch_size=32, shuffle=True)\n"
+        "# first: arguments = dict(batch_size=32, shuffle=True), or what else your DataLoader is made with\n"
         'sampler = torch.utils.data.DistributedSampler(data, shuffle=arguments.get("shuffle", False))\n'
         'share = arguments["batch_size"] // torch.distributed.get_world_size()\n'
         "loader = DataLoader(data, **arguments | dict(batch_size=share, shuffle=False, sampler=sampler))"

@@ -38,9 +38,10 @@ TIP = Tip(
         "        outputs = model(batch.to(device))\n"
         "        loss = criterion(outputs, targets.to(device))\n"
         "        (loss / 4).backward()\n"
-        "    if last:  # clip before step(); a scheduler's step() behind it, for as many steps\n"
+        "    if last:  # clip before step()\n"
         "        optimizer.step()\n"
-        "        optimizer.zero_grad()  # here alone, and no longer at the top of the loop"
+        "        optimizer.zero_grad()  # here alone, and no longer at the top of the loop\n"
+        "    # here, after each batch, the step() of a scheduler made for len(loader) steps an epoch"
     ),
     when="you accumulate gradients of several batches under DDP",
     against="averaging after every batch, in two processes",

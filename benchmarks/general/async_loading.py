@@ -55,7 +55,7 @@ TIP = Tip(
     id="async-loading",
     title="Load data in worker processes",
     do=(
-        "# arguments: those that your DataLoader has now, such as dict(batch_size=32, shuffle=True)\n"
+        "# first: arguments = dict(batch_size=32, shuffle=True), or what else your DataLoader is made with\n"
         "loader = DataLoader(data, **arguments | dict(num_workers={num_workers}, persistent_workers=True))\n"
         "# not persistent if an epoch changes the data; an IterableDataset must share itself out among workers"
     ),
@@ -202,7 +202,7 @@ ON_ANY_JOB = (
         workers_started_anew,
         name="kept",
         do=(
-            "# arguments: those that your DataLoader has now, such as dict(batch_size=32, shuffle=True)\n"
+            "# first: arguments = dict(batch_size=32, shuffle=True), or what else your DataLoader is made with\n"
             "loader = DataLoader(data, **arguments | dict(persistent_workers=True))"
         ),
         mends=True,

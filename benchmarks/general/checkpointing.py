@@ -56,7 +56,8 @@ TIP = Tip(
     do=(
         "from functools import partial\n"
         "# model.blocks: what your model repeats. Not with batch norm, whose statistics it updates twice "
-        "(pytorch#96136)\n"
+        "(pytorch#96136).\n"
+        "# To compile as well: model.compile(), as block.compile() does nothing on these blocks\n"
         "for block in model.blocks: block.forward = partial(torch.utils.checkpoint.checkpoint, block.forward, "
         "use_reentrant=False)"
     ),
@@ -72,7 +73,8 @@ TIP = Tip(
         "on_the_host": (
             "from functools import partial\n"
             "# model.blocks: what your model repeats. Not with batch norm, whose statistics it updates twice "
-            "(pytorch#96136)\n"
+            "(pytorch#96136).\n"
+            "# To compile as well: model.compile(), as block.compile() does nothing on these blocks\n"
             "for block in model.blocks: block.forward = partial(torch.utils.checkpoint.checkpoint, block.forward, "
             "use_reentrant=False)\n"
             "with torch.autograd.graph.save_on_cpu(pin_memory=True): outputs = model(batch)"

@@ -49,8 +49,8 @@ TIP = Tip(
     id="length-bucketing",
     title="Put sequences of about the same length into one batch",
     do=(
-        "lengths = [len(sequence) for sequence, _ in data]  # reads all data once, unless you have stored their "
-        "lengths\n"
+        '# reads all data once. Or len(sample["input_ids"]), sample.shape[-1]: lengths must differ\n'
+        "lengths = [len(sample[0]) for sample in data]\n"
         "class ByLength(torch.utils.data.BatchSampler):  # what the loader's sampler draws, in batches of like "
         "length\n"
         "    def __iter__(self):\n"
@@ -58,17 +58,17 @@ TIP = Tip(
         "        batches = [drawn[start : start + self.batch_size] for start in range(0, len(drawn), "
         "self.batch_size)]\n"
         "        batches = [batches[number] for number in torch.randperm(len(batches))]\n"
-        "        self.order = sum(batches, [])  # of `data`: results come in the order of loader.batch_sampler.order\n"
+        "        self.order = sum(batches, [])  # in which results come, unless in_order=False\n"
         "        return iter(batches)\n"
-        "# arguments: those that your DataLoader has now, such as dict(batch_size=32, shuffle=True)\n"
-        "batches = ByLength(loader.sampler, loader.batch_size, loader.drop_last)  # keep the sampler: for set_epoch\n"
+        "# first: arguments = dict(batch_size=32, shuffle=True), or what else your DataLoader is made with\n"
+        "batches = ByLength(loader.sampler, loader.batch_size, loader.drop_last)  # batches.sampler.set_epoch()\n"
         "others = dict(batch_size=1, shuffle=False, sampler=None, drop_last=False)  # as a batch_sampler wants them\n"
         "loader = DataLoader(data, **arguments | others | dict(batch_sampler=batches))"
     ),
     ways={
         "constant_tokens": (
-            "lengths = [len(sequence) for sequence, _ in data]  # reads all data once, unless you have stored their "
-            "lengths\n"
+            '# reads all data once. Or len(sample["input_ids"]), sample.shape[-1]: lengths must differ\n'
+            "lengths = [len(sample[0]) for sample in data]\n"
             "tokens, batches = loader.batch_size * sum(lengths) // len(lengths), [[]]\n"
             "for number in sorted(range(len(data)), key=lengths.__getitem__):  # all of it: not under DDP, or with "
             "a sampler of your own\n"
@@ -78,10 +78,9 @@ TIP = Tip(
             "class Shuffled(list):\n"
             "    def __iter__(self):\n"
             "        shuffled = [self[number] for number in torch.randperm(len(self))]\n"
-            "        self.order = sum(shuffled, [])  # of `data`: results come in the order of "
-            "loader.batch_sampler.order\n"
+            "        self.order = sum(shuffled, [])  # in which results come, unless in_order=False\n"
             "        return iter(shuffled)\n"
-            "# arguments: those that your DataLoader has now, such as dict(batch_size=32, shuffle=True)\n"
+            "# first: arguments = dict(batch_size=32, shuffle=True), or what else your DataLoader is made with\n"
             "batches = Shuffled(batches)\n"
             "others = dict(batch_size=1, shuffle=False, sampler=None, drop_last=False)  # as a batch_sampler wants "
             "them\n"

@@ -35,7 +35,7 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="no-debug-apis",
     title="Switch debug APIs off for real runs",
-    do="torch.autograd.set_detect_anomaly(False)",
+    do="torch.autograd.set_detect_anomaly(False)  # and take out any `with detect_anomaly():`",
     when="you have left one on",
     against="anomaly mode left on",
     guide=("A1.8",),

@@ -39,7 +39,7 @@ TIP = Tip(
     id="pin-memory",
     title="Copy to the GPU from pinned memory",
     do=(
-        "# arguments: those that your DataLoader has now, such as dict(batch_size=32, shuffle=True)\n"
+        "# first: arguments = dict(batch_size=32, shuffle=True), or what else your DataLoader is made with\n"
         "loader = DataLoader(data, **arguments | dict(pin_memory=True))\n"
         "batch, targets = batch.to(device, non_blocking=True), targets.to(device, non_blocking=True)"
     ),

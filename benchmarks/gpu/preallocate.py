@@ -42,7 +42,7 @@ TIP = Tip(
     title="Allocate for the longest input first",
     do=(
         "# before the first step; not with batch norm, whose statistics it changes; under autocast if your loop is\n"
-        "longest = max(len(sequence) for sequence, _ in data)\n"
+        "longest = max(len(sample[0]) for sample in data)\n"
         "model(torch.ones(loader.batch_size, longest, dtype=torch.long, device=device)).sum().backward()\n"
         "model.zero_grad()"
     ),

@@ -53,7 +53,7 @@ TIP = Tip(
     id="batches-as-ready",
     title="Take batches as they are ready",
     do=(
-        "# arguments: those that your DataLoader has now, such as dict(batch_size=32, shuffle=True)\n"
+        "# first: arguments = dict(batch_size=32, shuffle=True), or what else your DataLoader is made with\n"
         "loader = DataLoader(data, **arguments | dict(in_order=False))\n"
         "# batches come in any order: the data set must say which sample is which"
     ),

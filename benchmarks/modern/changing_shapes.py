@@ -33,9 +33,10 @@ TIP = Tip(
     id="changing-shapes",
     title="Tell the compiler which sizes change from batch to batch",
     do=(
-        "model.compile()  # before torch 2.14 it does nothing for a class of torch.nn\n"
+        "model.compile()  # torch 2.14 on: before, a model of torch.nn's own, such as nn.Sequential, stays uncompiled\n"
         "import torch._dynamo\n"
-        "torch._dynamo.maybe_mark_dynamic(batch, 1)  # the dimension that changes\n"
+        "# each tensor that the model takes, right before the call, after any .to(): the dimension that changes\n"
+        "torch._dynamo.maybe_mark_dynamic(batch, 1)\n"
         "outputs = model(batch)"
     ),
     ways={"all_sizes": "model.compile(dynamic=True)"},

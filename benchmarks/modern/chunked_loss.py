@@ -52,7 +52,7 @@ TIP = Tip(
         "options = nn.LinearCrossEntropyOptions()  # of torch 2.15\n"
         "loss = F.linear_cross_entropy(hidden.flatten(0, -2), self.head.weight, targets.flatten(), "
         "linear_bias=self.head.bias, options=options)\n"
-        "# with ignore_index, weight and label_smoothing, if your cross_entropy has them"
+        "# with ignore_index and weight, if your cross_entropy has them; with label_smoothing it saves nothing"
     ),
     ways={
         "eighths": (
@@ -61,7 +61,7 @@ TIP = Tip(
             "options = nn.LinearCrossEntropyOptions(batch_chunk_size=max(1, targets.numel() // 8))  # of torch 2.15\n"
             "loss = F.linear_cross_entropy(hidden.flatten(0, -2), self.head.weight, targets.flatten(), "
             "linear_bias=self.head.bias, options=options)\n"
-            "# with ignore_index, weight and label_smoothing, if your cross_entropy has them"
+            "# with ignore_index and weight, if your cross_entropy has them; with label_smoothing it saves nothing"
         ),
         "by_hand": (
             "from torch.utils.checkpoint import checkpoint\n"

@@ -53,7 +53,7 @@ TIP = Tip(
     id="prefetch",
     title="Prefetch batches, and to the device",
     do=(
-        "# arguments: those that your DataLoader has now, such as dict(batch_size=32, shuffle=True)\n"
+        "# first: arguments = dict(batch_size=32, shuffle=True), or what else your DataLoader is made with\n"
         "loader = DataLoader(data, **arguments | dict(prefetch_factor={prefetch_factor}))"
     ),
     when="the DataLoader has workers",

@@ -36,7 +36,11 @@ from tipbench.tip.words import Claim, Equal, Job, MacroPair, Pair, Sizes, Step, 
 TIP = Tip(
     id="reduced-decoding",
     title="Decode JPEG photos at a reduced size",
-    do='image.draft("RGB", (2 * size, 2 * size))  # in the data set, right after image = Image.open(file)',
+    do=(
+        "# in the data set, right after image = Image.open(file), before convert() or load(); ImageFolder: in a "
+        "loader= of your own\n"
+        'image.draft("RGB", (2 * size, 2 * size))'
+    ),
     when="JPEG photos are four times as wide and high as the input, it need not be exact, and no target is in pixels",
     against="decoding at full size",
     guide=("M19",),

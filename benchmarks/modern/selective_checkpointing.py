@@ -41,7 +41,8 @@ TIP = Tip(
         "kept = [torch.ops.aten.mm.default, torch.ops.aten.addmm.default]  # results of linear layers\n"
         "contexts = partial(create_selective_checkpoint_contexts, kept)\n"
         "# model.blocks: what your model repeats. Not with batch norm, whose statistics it updates twice "
-        "(pytorch#96136)\n"
+        "(pytorch#96136), nor inplace=True\n"
+        "# In place of your checkpoint(): around it, it does nothing. To compile: model.compile(), no block.compile()\n"
         "# save model.state_dict(): torch.save(model) raises\n"
         "for block in model.blocks: block.forward = partial(checkpoint, block.forward, use_reentrant=False, "
         "context_fn=contexts)"
@@ -52,6 +53,7 @@ TIP = Tip(
             "from functools import partial\n"
             "# model.blocks: what your model repeats. Not with batch norm, whose statistics it updates twice "
             "(pytorch#96136)\n"
+            "# In place of your checkpoint(). block.compile() does nothing here: compile the model\n"
             "for block in model.blocks[1::2]: block.forward = partial(torch.utils.checkpoint.checkpoint, "
             "block.forward, use_reentrant=False)"
         ),

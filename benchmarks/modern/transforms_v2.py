@@ -26,11 +26,11 @@ TIP = Tip(
     do=(
         "from torchvision.transforms import v2\n"
         "floats = [v2.ToDtype(torch.float32, scale=True), v2.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))]\n"
+        "# put your own resize, changes, mean and deviation in both:\n"
+        "plain = v2.Compose([v2.PILToTensor(), v2.Resize((224, 224)), *floats])\n"
         "augmented = v2.Compose([v2.PILToTensor(), v2.RandomResizedCrop(224), v2.RandomHorizontalFlip(), *floats])\n"
-        "plain = v2.Compose([v2.PILToTensor(), v2.Resize((224, 224)), *floats])  # put your own resize and changes "
-        "in both\n"
-        "data.transform = augmented  # before the DataLoader; another data set with `plain` to score on\n"
-        "# not on a Subset, nor where `transforms` is what the data set calls: there it does nothing"
+        "data.transform = plain  # before the DataLoader; of training data alone: = augmented\n"
+        "# not on a Subset or ConcatDataset, nor where `transforms` is what the data set calls: there it does nothing"
     ),
     when="images are transformed as Pillow images",
     against="the same transforms on Pillow images",

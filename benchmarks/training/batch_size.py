@@ -30,7 +30,7 @@ TIP = Tip(
     id="batch-size",
     title="Use large batches",
     do=(
-        "# arguments: those that your DataLoader has now, such as dict(batch_size=32, shuffle=True)\n"
+        "# first: arguments = dict(batch_size=32, shuffle=True), or what else your DataLoader is made with\n"
         "loader = DataLoader(data, **arguments | dict(batch_size={batch}))\n"
         "# then tune the learning rate anew, where you construct the optimizer"
     ),

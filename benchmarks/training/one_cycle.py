@@ -62,10 +62,10 @@ TIP = Tip(
     do=(
         "from torch.optim.lr_scheduler import OneCycleLR\n"
         'highest = [3 * group["lr"] for group in optimizer.param_groups]  # 3x your constant rate\n'
-        "# on a fresh optimizer that no other scheduler had; to resume, build this first, then load both.\n"
-        "# It moves momentum (AdamW's first beta; SGD's, even from 0) between "
-        "0.85 and 0.95: "
-        "cycle_momentum=False leaves it\n"
+        "# on a fresh optimizer that no other scheduler had; to resume, build this first, for as many epochs, then "
+        "load both.\n"
+        "# It moves momentum (AdamW's first beta) between 0.85 and 0.95. SGD without momentum and Adagrad: only with "
+        "cycle_momentum=False\n"
         "scheduler = OneCycleLR(optimizer, max_lr=highest, epochs=epochs, steps_per_epoch=len(loader))\n"
         "optimizer.step()\n"
         "scheduler.step()  # after each batch, also where gradients accumulate; in place of any other scheduler"
@@ -84,13 +84,15 @@ TIP = Tip(
         "fixed_momentum": (
             "from torch.optim.lr_scheduler import OneCycleLR\n"
             'highest = [3 * group["lr"] for group in optimizer.param_groups]  # 3x your rate: try up to 9\n'
-            "# on a fresh optimizer that no other scheduler had; to resume, build this first, then load both\n"
+            "# on a fresh optimizer that no other scheduler had; to resume, build this first, for as many epochs, "
+            "then load both\n"
             "scheduler = OneCycleLR(optimizer, highest, epochs=epochs, steps_per_epoch=len(loader), "
             "cycle_momentum=False)\n"
             "optimizer.step()\n"
             "scheduler.step()  # after each batch, also where gradients accumulate; in place of any other scheduler"
         ),
     },
+    when="the rate is constant so far, and the number of epochs fixed (no early stopping)",
     against="a constant rate, tuned likewise",
     guide=("B1",),
     claim=Claim.FEWER_STEPS,
