@@ -9,11 +9,10 @@ import signal
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from tipbench.engine.process import Process
 from tipbench.machine.temporary import full
-from tipbench.records.fields import converted
 from tipbench.tip.reason import Reason
 from tipbench.worker.protocol import CONNECTION_LOST, EXIT_CODES, OUTPUT_LIMIT, STACK_SIGNAL
 
@@ -24,14 +23,6 @@ STACK_S = 1.0
 """Seconds in which a process prints its stack. A process that has not yet registered the signal is ended by it."""
 
 CLOSED = "its connection was closed"
-
-
-class RankReport(TypedDict):
-    """What a rank leaves that fails, as `worker/serve.py` writes it."""
-
-    rank: int
-    failed: dict[str, Any]
-    order: int
 
 
 class Evidence:
@@ -77,7 +68,7 @@ class Evidence:
             return self._of_exit_code(codes[rank], {"rank": rank}, doing)
         if reports:
             first = min(reports, key=lambda report: report["order"])
-            return converted(first["failed"], Reason)
+            return Reason(**first["failed"])
         return None if code is None else self._of_exit_code(code, {}, doing)
 
     def ended_ranks(self) -> tuple[dict[int, int], list[dict[str, Any]]]:
@@ -89,11 +80,11 @@ class Evidence:
         codes: dict[int, int] = {}
         reports: list[dict[str, Any]] = []
         with suppress(OSError, ValueError):
-            left = converted(json.loads((self._scratch / EXIT_CODES).read_text()), dict[str, int])
+            left = json.loads((self._scratch / EXIT_CODES).read_text())
             codes = {int(rank): code for rank, code in left.items()}
         for file in self._scratch.glob("rank-*.json"):
             with suppress(OSError, ValueError):  # a rank may be killed while it writes
-                reports.append(dict(converted(json.loads(file.read_text()), RankReport)))
+                reports.append(json.loads(file.read_text()))
         return codes, reports
 
     def positions(self) -> list[str]:

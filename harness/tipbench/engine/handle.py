@@ -10,7 +10,6 @@ import json
 import select
 import socket
 import sys
-import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,7 +21,6 @@ from tipbench.engine.fork_server import ForkServer, ServerGone
 from tipbench.engine.process import Process, spawn
 from tipbench.machine.native import with_path
 from tipbench.machine.temporary import full
-from tipbench.records.fields import MalformedRecord, converted
 from tipbench.records.record import PairInfo
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
@@ -184,10 +182,7 @@ class Worker:
         with self._diagnosed(doing, deadline):
             answer = self._channel.receive(deadline, self._wait)
         if "failed" in answer:
-            try:
-                why = converted(answer["failed"], Reason)
-            except MalformedRecord as error:
-                raise self._failed(unreadable(str(error), doing)) from None
+            why = Reason(**answer["failed"])
             if no_room := full(self._scratch):
                 why = Reason("temporary-folder-full", detail=f"{no_room}; {why.kind}: {why.text}")
             raise self._failed(why)
@@ -214,18 +209,8 @@ class Worker:
         raise self._failed(failure)
 
     def _wait(self, source: socket.socket, seconds: float) -> bool:
-        """Sleep until `source` can be read; False after `seconds`. Raises EOFError once the worker has ended.
-
-        Without polling where the kernel can watch the process (pidfd); else it polls once a second.
-        """
-        end = time.monotonic() + seconds
-        pidfd = self.process.pidfd
-        watched: list[Any] = [source, *([] if pidfd is None else [pidfd])]
-        while (left := end - time.monotonic()) > 0:
-            readable, _, _ = select.select(watched, [], [], left if pidfd is not None else min(1.0, left))
-            if source in readable:
-                return True
-            ended = pidfd in readable if pidfd is not None else self.process.exit_code() is not None
-            if ended:
-                raise EOFError
-        return False
+        """Sleep until `source` can be read; False after `seconds`. Raises EOFError once the worker has ended."""
+        readable, _, _ = select.select([source, self.process.pidfd], [], [], max(0.0, seconds))
+        if readable and source not in readable:
+            raise EOFError
+        return bool(readable)

@@ -36,8 +36,8 @@ class Process:
         self._ended = False
         self._cleaners: list[psutil.Process] = []
         try:
-            self.pidfd = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else None
-            """A descriptor that can be read once the process, torchrun with ranks, has ended; None but on Linux."""
+            self.pidfd = os.pidfd_open(self.pid)
+            """A descriptor that can be read once the process, torchrun with ranks, has ended."""
         except ProcessLookupError:
             raise ServerGone from None
 
@@ -90,6 +90,4 @@ class Process:
         self._ended = True
         end_cleaners(self.pid, self._cleaners)
         self._started.wait()
-        if self.pidfd is not None:
-            os.close(self.pidfd)
-            self.pidfd = None
+        os.close(self.pidfd)
