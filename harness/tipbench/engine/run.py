@@ -145,15 +145,15 @@ class OpenRun:
         return self.conclude()
 
     def _plan(self, planned: Sequence[PairInfo], discovery: Discovery, budget_s: float) -> Plan:
-        options, on_gpu, profile = self._options, discovery.device == "cuda", PROFILES[self._options.profile]
+        options, on_card, profile = self._options, discovery.device == "cuda", PROFILES[self._options.profile]
         return Plan(
             profile,
             rules.RULES,
             options.seed,
             self._stored.cores,
-            at_once=on_card() if on_gpu else at_once(options.side_bytes),
+            at_once=at_once(options.side_bytes, on_card),
             room=psutil.virtual_memory().available * SHARE_PREPARED,
-            card_room=card_room(self._stored.machine["gpus"]) if on_gpu else None,
+            card_room=card_room(self._stored.machine["gpus"]) if on_card else None,
             side_bytes=options.side_bytes,
             budget_s=budget_s,
             jobs=[info.name for info in first_of_tasks(planned)] if profile.first_jobs else (),
@@ -259,16 +259,11 @@ def discovered(options: Options) -> tuple[Discovery, list[PairInfo]]:
     return discovery, [*own.pairs, *discovery.pairs]
 
 
-def at_once(side_bytes: int = 0) -> int:
+def at_once(side_bytes: int, on_card: bool) -> int:
     """How many pairs are checked, and launches prepared, at a time: as many as there are cores, and memory for them.
-    side_bytes: as `Plan` has it."""
-    each = max(CHECK_BYTES, 2 * side_bytes)
-    return max(1, min(available_cores(), MOST_AT_ONCE, psutil.virtual_memory().available // each))
-
-
-def on_card() -> int:
-    """As `at_once`, for pairs on a GPU, whose checks keep more on the host, and which share the GPU."""
-    return max(1, min(available_cores(), MOST_ON_CARD, psutil.virtual_memory().available // CARD_CHECK_BYTES))
+    Checks on a GPU, which they share, keep more on the host. side_bytes: as `Plan` has it."""
+    each, most = (CARD_CHECK_BYTES, MOST_ON_CARD) if on_card else (max(CHECK_BYTES, 2 * side_bytes), MOST_AT_ONCE)
+    return max(1, min(available_cores(), most, psutil.virtual_memory().available // each))
 
 
 def card_room(cards: Sequence[Mapping[str, Any]] | str) -> float:
