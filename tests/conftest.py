@@ -10,7 +10,7 @@ import pytest
 SLOW = {
     "test_bad_luck": "runs in which everything goes wrong, and full disks",
     "test_cases": "a process for each job, after a public report each",
-    "test_channel": "workers whose connection is disturbed in every way",
+    "test_channel": "workers whose connection is closed",
     "test_advise": "a process for each job",
     "test_discovery_on_gpus": "what is found on made-up cards, each in a process",
     "test_fake_cuda": "every pair for GPUs at full size, on fake tensors",
@@ -23,7 +23,7 @@ SLOW = {
     "test_html": "a browser",
     "test_installation": "a wheel, built and installed",
     "test_job_of_a_person": "a process for each job",
-    "test_liars": "every way in which a pair can lie, in processes of its own",
+    "test_liars": "pairs that leave work out or a switch changed, in processes of their own",
     "test_pytest_plugin": "pytest within pytest, each in a fresh process",
     "test_orphans": "processes that import torch, and are killed meanwhile",
     "test_scratch": "temporary folders that are full",

@@ -4,7 +4,7 @@ All pairs' workers of one launch come from one server. Each launch has another s
 still differ between launches. The server starts no thread and never initialises CUDA, since neither survives a fork.
 NumPy's OpenBLAS has one thread, which it ends before each fork.
 
-This is the parent's end; the server's is `tipbench.worker.forking`. Linux only: elsewhere workers are started afresh.
+This is the parent's end; the server's is `tipbench.worker.forking`.
 """
 
 from __future__ import annotations
