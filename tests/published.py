@@ -143,10 +143,8 @@ HOSTILE = (
     "CamelCaseLink", "<sub>x</sub><del>y</del>", "1.35x [1.33, 1.38]", "a\tb", "x\ny", "caf\u00e9 e\u0301 \u00b5s",
     "\u0301x", "\U0001f600 \u4e2d\u6587", "\ufffe\uffff", "\x7f'\"`UNIQ--nowiki-00000001-QINU`\"'\x7f", "a\u202eb", "0",
     "x" * 700, "tipbench-run id=00000000", "=cmd|' /C calc'!A0",
-    "<!-- Begin of what tipbench writes: changes below are lost at the next publishing -->",
-    "<!-- End of what tipbench writes -->",
-    "//What follows is written by tipbench: changes to it are lost at the next publishing.//",
-    "//Here ends what tipbench writes.//",
+    "<!-- This page is written by tipbench: changes are lost at the next publishing -->",
+    "//This page is written by tipbench: changes are lost at the next publishing.//",
 )  # fmt: skip
 """Foreign text that means something to one of the wikis, or once did to such a program."""
 

@@ -20,7 +20,6 @@ from tests.published import TOKEN, on, picture, published, refused
 from tipbench.publish import index
 from tipbench.publish.git import Git, GitFailed
 from tipbench.publish.git_wiki import FLAVOURS, GitWiki, flavour
-from tipbench.publish.region import inside
 from tipbench.publish.secret import Secret
 from tipbench.publish.send import send
 from tipbench.publish.wiki import Conflict, WikiError
@@ -57,8 +56,7 @@ def opened(server: GitServer, kind: str = "github", name: str = "wiki.git", toke
 
 
 def in_index(folder: Path) -> dict[str, index.Entry]:
-    region = inside(files(folder)["Benchmarks.md"].decode(), GitWiki.marks, "the index")
-    return {entry.machine: entry for entry in index.entries(region)}
+    return {entry.machine: entry for entry in index.entries(files(folder)["Benchmarks.md"].decode())}
 
 
 # ---- what is written -------------------------------------------------------------------------------
@@ -86,12 +84,10 @@ def test_what_the_wiki_says_of_its_files_changes_no_byte_of_anybodys(
     """Filters, line ends, keywords and another encoding, and files that are to be ignored."""
     theirs = {"CRLF.md": b"a\r\nb\n", "Id.md": b"$Id$\n", "Latin.md": b"caf\xe9\r", ".gitignore": b"*.png\nBench*\n"}
     theirs[".gitattributes"] = b"* text=auto eol=crlf filter=canary ident working-tree-encoding=UTF-16\n"
-    marks = "\n".join(GitWiki.marks).encode()
-    ours = b"caf\xe9\r\nours\n" + marks + b"\n"
     work = tmp_path / "work"
     git("clone", "--quiet", str(wiki), str(work))
     (work / ".git" / "info" / "attributes").write_text("* -text -filter -ident -working-tree-encoding\n")
-    for name, bytes_of_file in {**theirs, "Benchmarks.md": ours}.items():
+    for name, bytes_of_file in theirs.items():
         (work / name).write_bytes(bytes_of_file)
     git("-C", str(work), "add", "--force", ".")
     git("-C", str(work), "commit", "--quiet", "-m", "theirs")
@@ -100,7 +96,6 @@ def test_what_the_wiki_says_of_its_files_changes_no_byte_of_anybodys(
     assert set(git("-C", str(wiki), "diff", "--name-only", "master~1", "master").split()) == OURS
     after = files(wiki)
     assert {name: after[name] for name in theirs} == theirs
-    assert after["Benchmarks.md"].startswith(b"caf\xe9\r\nours\n" + GitWiki.marks[0].encode() + b"\n#")
     assert b"\r" not in after[f"{RUN}.md"]
     assert send(opened(server), published()) == []
 

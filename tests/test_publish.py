@@ -1,4 +1,4 @@
-"""Publishing: the tree of pages, our region of each, what is written in which order, and what is refused."""
+"""Publishing: the tree of pages, what is written in which order, and what is refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import keyring
 import keyring.backend
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
@@ -28,14 +28,13 @@ from tipbench.publish import send as sending
 from tipbench.publish.allowed import allowed
 from tipbench.publish.index import COMPARISON, Entry
 from tipbench.publish.pages import of_run
-from tipbench.publish.region import Unmarked, inside, placed
 from tipbench.publish.secret import Secret
 from tipbench.publish.send import Publication, plan, preview, send
-from tipbench.publish.wiki import ROOT, Conflict, Page, WikiError
+from tipbench.publish.wiki import ROOT, Conflict, Page, Unmarked, WikiError, unmarked
 from tipbench.records.json_line import parsed, written
 from tipbench.report import markdown
 
-MARKS = ("<!-- begin -->", "<!-- end -->")
+MARK = "<!-- ours -->"
 
 exactly = settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -48,7 +47,7 @@ class Shelf:
         tries: how often the index was about to be written.
     """
 
-    marks = MARKS
+    mark = MARK
 
     def __init__(self, before_write: Callable[[Shelf, int], None] = lambda wiki, number: None) -> None:
         """before_write: called before the index is written, with the number of the try, as a rival would be."""
@@ -83,57 +82,31 @@ class Shelf:
 
 
 def index_of(wiki: Shelf) -> list[Entry]:
-    return index.entries(inside(wiki.pages[ROOT], MARKS, ROOT))
+    return index.entries(unmarked(wiki.pages[ROOT], MARK, ROOT))
 
 
 def both(first: Publication, second: Publication, **more: Any) -> Publication:
     return Publication([*first.runs, *second.runs], **more)
 
 
-# ---- our region ------------------------------------------------------------------------------------
-
-TEXT = st.text(st.sampled_from("ab \n\r\t\u2028\f<>&#|") | st.characters(exclude_categories=["Cs"]), max_size=60)
-PEOPLES = TEXT.filter(lambda text: not any(mark in text for mark in MARKS))
+# ---- whose a page is -------------------------------------------------------------------------------
 
 
-@exactly
-@given(PEOPLES, PEOPLES, TEXT, TEXT)
-@example("a\r\n", "\n b", "x", "y")
-@example("", "", "", MARKS[0])
-def test_what_stands_around_the_region_stays_to_the_byte(above: str, below: str, old: str, new: str) -> None:
-    ours = "\n".join(["", MARKS[0], *([line for line in old.split("\n") if line.strip() not in MARKS]), MARKS[1], ""])
-    before = f"{above}{ours}{below}"
-    after = placed(before, MARKS, new, "a page")
-    assert after.startswith(f"{above}\n{MARKS[0]}\n")
-    assert after.endswith(f"\n{MARKS[1]}\n{below}")
-    assert placed(after, MARKS, new, "a page") == after
+@pytest.mark.parametrize("end", ["", "\r\n", "\n\n"])
+def test_a_page_that_is_there_already_is_not_written_again_whatever_ends_its_lines(end: str) -> None:
+    wiki = Shelf()
+    send(wiki, published())
+    wiki.pages[RUN] = wiki.pages[RUN].strip().replace("\n", "\r\n") + end
+    assert send(wiki, published()) == []
 
 
-@pytest.mark.parametrize("text", [None, "", "\n \n"])
-def test_a_page_that_is_not_there_or_empty_gets_our_part(text: str | None) -> None:
-    after = placed(text, MARKS, "part\n", "a page")
-    assert inside(after, MARKS, "a page") == "part\n\n"
-    assert placed(after, MARKS, "part", "a page") == after
-
-
-@exactly
-@given(st.lists(st.sampled_from([*MARKS, "text", f"`{MARKS[0]}`"]), min_size=1, max_size=6))
-def test_a_page_without_marks_or_with_damaged_ones_is_refused(lines: list[str]) -> None:
-    text = "\n".join(lines)
-    marks = [line for line in lines if line in MARKS]
-    if marks == list(MARKS):
-        assert inside(placed(text, MARKS, "new", "a page"), MARKS, "a page") == "new\n\n"
-        return
-    why = "correct them on the wiki" if marks else "rename or delete it, or put these two lines"
-    with pytest.raises(Unmarked, match=f"the page a page (holds|exists)(.|\n)*{why}"):
-        placed(text, MARKS, "new", "a page")
-
-
-def test_marks_that_a_wiki_has_indented_or_ended_otherwise() -> None:
-    text = f"above\r\n  {MARKS[0]} \r\nold\r\n{MARKS[1]}\r\nbelow"
-    assert inside(text, MARKS, "p") == "old\r\n"
-    assert placed(text, MARKS, "old", "p") == text
-    assert placed(text, MARKS, "new", "p") == f"above\r\n{MARKS[0]}\nnew\n\n{MARKS[1]}\r\nbelow"
+@pytest.mark.parametrize("text", ["Mine.\n", f"Mine.\n{MARK}\n", f"> {MARK}\n"])
+def test_a_page_of_somebody_else_is_refused_before_anything_is_written(text: str) -> None:
+    wiki = Shelf()
+    wiki.pages[RUN] = text
+    with pytest.raises(Unmarked, match=f"the page {RUN} exists .* rename or delete it"):
+        send(wiki, published())
+    assert (wiki.pages, wiki.order) == ({RUN: text}, [])
 
 
 # ---- the index -------------------------------------------------------------------------------------
@@ -279,7 +252,7 @@ def with_rival(wiki: Shelf, entry: Entry) -> None:
     """Somebody else publishes a run."""
     entries = index_of(wiki) if ROOT in wiki.pages else []
     page = index.index_page(index.merged(entries, [entry]), False)
-    wiki.pages[ROOT] = placed(wiki.pages.get(ROOT), MARKS, page.text, ROOT)
+    wiki.pages[ROOT] = f"{MARK}\n{page.text}"
 
 
 def test_a_rival_that_writes_the_index_in_between_stays() -> None:
@@ -333,7 +306,7 @@ def test_a_machine_that_got_another_name_loses_the_run_on_its_old_page() -> None
 
 def test_the_preview_shows_every_line_that_would_be_sent_and_sends_nothing() -> None:
     wiki = Shelf()
-    wiki.pages[ROOT] = f"# Ours\n{MARKS[0]}\n{MARKS[1]}\n"
+    wiki.pages[ROOT] = f"{MARK}\nOld.\n"
     changes = plan(wiki, published(text="What was measured.\x1b[31m"))
     shown = list(preview(changes))
     assert wiki.order == []
@@ -342,7 +315,7 @@ def test_the_preview_shows_every_line_that_would_be_sent_and_sends_nothing() -> 
         for line in change.text.replace("\x1b", " ").splitlines():
             assert line in added or line in wiki.pages[ROOT]
     assert f"+++ {RUN}: image speedups.png, {len(picture(200)):,} bytes" in shown
-    assert " # Ours" in shown  # a line that is there already
+    assert f" {MARK}" in shown  # a line that is there already
     assert "--- nothing" in shown
     assert not any("\x1b" in line for line in shown)
 

@@ -181,7 +181,7 @@ def read(wiki: Wiki) -> None:
 
 
 def write(wiki: Wiki) -> None:
-    wiki.write(ROOT, "\n".join(wiki.marks), None)
+    wiki.write(ROOT, wiki.mark, None)
 
 
 def has(wiki: Wiki) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -15,9 +14,8 @@ from tests import wikis
 from tests.published import BOT_TOKEN, TOKEN, hostile, published, refused
 from tests.wikis import Real, Site
 from tipbench.publish import index
-from tipbench.publish.region import Unmarked, inside, placed
 from tipbench.publish.send import Publication, plan, send
-from tipbench.publish.wiki import ROOT, Conflict, Page
+from tipbench.publish.wiki import ROOT, Conflict, Page, Unmarked, unmarked
 
 
 @pytest.fixture(scope="module", params=wikis.OPENED)
@@ -42,7 +40,7 @@ def front(publication: Publication) -> Page:
 
 def in_index(site: Site) -> set[str]:
     wiki = site.open()
-    return {entry.machine for entry in index.entries(inside(wiki.read(ROOT), wiki.marks, ROOT))}
+    return {entry.machine for entry in index.entries(unmarked(wiki.read(ROOT), wiki.mark, ROOT))}
 
 
 def test_a_run_makes_its_pages_once_and_touches_no_other(site: Site, machine: str) -> None:
@@ -87,27 +85,21 @@ def test_runs_of_two_publishers_are_both_in_the_index(site: Site, machine: str) 
     assert {machine, f"{machine}b"} <= in_index(site)
 
 
-def test_what_people_write_around_ours_stays_and_what_they_change_within_is_put_right(site: Site, machine: str) -> None:
+def test_what_people_change_on_a_page_of_ours_is_put_right(site: Site, machine: str) -> None:
     run = run_of(machine)
     path = front(run).path
     send(site.open(), run)
-    site.edit(path, "Words above, caf\u00e9.", "Words below.")
-    send(site.open(), run_of(machine, "Otherwise."))
-    text = site.text(path).replace("&eacute;", "\u00e9")
-    assert re.search("Words above, caf\u00e9.*Otherwise.*Words below", text, re.DOTALL)
-    assert "It pays." not in text
-    assert send(site.open(), run_of(machine, "Otherwise.")) == []
-    site.save(path, site.text(path).replace("Otherwise", "Different"))
-    assert send(site.open(), run_of(machine, "Otherwise.")) == [path]
+    site.save(path, site.text(path).replace("It pays", "Different"))
+    assert send(site.open(), run) == [path]
     assert "Different" not in site.text(path)
 
 
-def test_a_page_without_marks_or_with_one_lost_is_refused_and_nothing_is_written(site: Site, machine: str) -> None:
+def test_a_page_without_our_mark_is_refused_and_nothing_is_written(site: Site, machine: str) -> None:
     run = run_of(machine)
     path = front(run).path
     send(site.open(), run)
     whole = site.text(path)
-    for text in (site.typed("Our own words."), re.sub(site.ending, "", whole)):
+    for text in (site.typed("Our own words."), f"{site.typed('Our own words.')}\n\n{whole}"):
         site.save(path, text)
         before = site.pages()
         with refused(machine, kind=Unmarked):
@@ -117,16 +109,12 @@ def test_a_page_without_marks_or_with_one_lost_is_refused_and_nothing_is_written
     assert send(site.open(), run_of(machine, "More.")) == [path]
 
 
-def test_hostile_text_neither_ends_our_part_nor_changes_when_it_is_stored(site: Site, machine: str) -> None:
+def test_hostile_text_does_not_change_when_it_is_stored(site: Site, machine: str) -> None:
     run = run_of(machine)
     entry, (evidence, page) = run.runs[0]
     evil = replace(run, runs=[(entry, [evidence, replace(page, text=hostile())])])
     send(site.open(), evil)
     assert send(site.open(), evil) == []
-    site.edit(page.path, below="Words below.")
-    send(site.open(), run)
-    assert site.text(page.path).count("Words below.") == 1
-    assert "alert" not in site.text(page.path)
 
 
 def test_a_page_changed_since_it_was_read_is_a_conflict_and_nothing_is_lost(site: Site, machine: str) -> None:
@@ -136,9 +124,9 @@ def test_a_page_changed_since_it_was_read_is_a_conflict_and_nothing_is_lost(site
     late, page = site.open(), Page(path, "Later.")
     base = late.read(path)
     site.tick()
-    site.edit(path, below="Faster.")
+    site.save(path, f"{site.text(path)}\n\n{site.typed('Faster.')}")
     with contextlib.suppress(Conflict):  # MediaWiki itself puts changes of different lines together
-        late.write(path, placed(base, late.marks, late.render(page), path), base)
+        late.write(path, f"{late.mark}\n{late.render(page)}\n", base)
         late.finish()
     assert "Faster." in site.text(path)
     new = f"{path}/New"
@@ -146,27 +134,24 @@ def test_a_page_changed_since_it_was_read_is_a_conflict_and_nothing_is_lost(site
     assert again.read(new) is None
     site.save(new, site.typed("Mine."))
     with refused(kind=Conflict):
-        again.write(new, placed(None, again.marks, again.render(Page(new, "First.")), new), None)
+        again.write(new, f"{again.mark}\n{again.render(Page(new, 'First.'))}\n", None)
         again.finish()
     assert "Mine." in site.text(new)
 
 
-def test_whoever_was_faster_stays_and_ours_is_written_on_top(site: Site, machine: str) -> None:
-    run = run_of(machine)
-    path = front(run).path
-    send(site.open(), run)
+def test_whoever_was_faster_stays_in_the_index(site: Site, machine: str) -> None:
     wiki = site.open()
     render = wiki.render
-    rivals = [lambda: site.edit(path, below="By hand.")]
+    rivals = [f"{machine}b"]
 
     def rendered_after_a_rival(page: Page) -> str:
         if page.path == ROOT and rivals:
-            rivals.pop()()
+            send(site.open(), run_of(rivals.pop()))
         return render(page)
 
     wiki.render = rendered_after_a_rival  # type: ignore[method-assign]
-    assert send(wiki, run_of(machine, "Otherwise.")) == [path]
-    assert re.search(r"Otherwise\..*By hand\.", site.text(path), re.DOTALL)
+    assert ROOT in send(wiki, run_of(machine))
+    assert {machine, f"{machine}b"} <= in_index(site)
 
 
 def test_a_wrong_token_is_refused_and_not_shown(site: Site) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -28,9 +27,7 @@ from tipbench.publish.wiki import Wiki
 
 
 class Site(ABC):
-    """A wiki that runs. name: of a page, there. ending: what the last line of our region is like."""
-
-    ending: str
+    """A wiki that runs. name: of a page, there."""
 
     def open(self) -> Wiki:
         return self.opened(TOKEN)
@@ -66,10 +63,6 @@ class Site(ABC):
     def text(self, path: str) -> str:
         return self.pages()[self.name(path)]
 
-    def edit(self, path: str, above: str = "", below: str = "") -> None:
-        parts = (self.typed(above) if above else "", self.text(path), self.typed(below) if below else "")
-        self.save(path, "\n\n".join(filter(None, parts)))
-
     def tick(self) -> None:
         """Wait until the wiki can tell what is written next from what was written before."""
         return
@@ -79,7 +72,6 @@ class Git(Site):
     def __init__(self, server: git_server.GitServer) -> None:
         self.server = server
         self._folder = server.wiki("contract.git")
-        self.ending = re.escape(GitWiki.marks[1])
 
     def opened(self, token: str) -> GitWiki:
         return GitWiki(f"{self.server.url}/contract.git", Secret("", token), "github")
@@ -116,7 +108,6 @@ class Real(Site):
     def __init__(self, server: servers.Server, kind: type[MediaWiki] | type[DokuWiki]) -> None:
         self.server = server
         self._kind = kind
-        self.ending = re.escape(kind.marks[1])
 
     def save(self, path: str, text: str) -> None:
         human = self.human()
@@ -226,8 +217,6 @@ class Doku(Real):
 
 class Stand(Site):
     """Confluence's stand-in."""
-
-    ending = r"<p[^>]*><ac:structured-macro [^>]*><ac:parameter ac:name=\"\">tipbench-end.*?</p>"
 
     def __init__(self, site: FakeConfluence) -> None:
         self.site = site

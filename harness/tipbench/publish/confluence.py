@@ -1,7 +1,7 @@
 """Confluence Cloud by atlassian-python-api. Experimental: never tried on a live one, but on a server of the tests' own.
 
 Confluence stores a page in words of its own (entities, ids of macros), so what is read back never equals what was
-written. So the comment of the version that we write holds the digest of our part: where the newest version has it,
+written. So the comment of the version that we write holds the digest of its text: where the newest version has it,
 nobody has written since. Titles are unique in a space, so a page is titled by its path:
 "Benchmarks: amd-epyc-zen4-2c-24g: 2026-11-23-c89c4793".
 """
@@ -18,9 +18,8 @@ from xml.sax.saxutils import quoteattr
 import msgspec
 
 from tipbench.publish import markup, web
-from tipbench.publish.region import inside
 from tipbench.publish.secret import Secret
-from tipbench.publish.wiki import SUMMARY, Conflict, Page, WikiError
+from tipbench.publish.wiki import SUMMARY, Conflict, Page, WikiError, unmarked
 
 try:
     from atlassian import Confluence as Client
@@ -29,9 +28,9 @@ except ImportError:
 
 MARK = re.compile(
     r'<p\b[^>]*>\s*<ac:structured-macro\b(?=[^>]*\bac:name="anchor")[^>]*>\s*'
-    r'<ac:parameter ac:name="">tipbench-(begin|end)</ac:parameter>\s*</ac:structured-macro>\s*</p>'
+    r'<ac:parameter ac:name="">tipbench</ac:parameter>\s*</ac:structured-macro>\s*</p>'
 )
-"""A mark as Confluence stores it, with ids of its own."""
+"""Our mark as Confluence stores it, with ids of its own."""
 
 
 Answer = TypeVar("Answer")
@@ -71,16 +70,14 @@ class _Listed(msgspec.Struct, Generic[Answer]):
     results: list[Answer]
 
 
-def _mark(name: str) -> str:
-    macro = '<ac:structured-macro ac:name="anchor"><ac:parameter ac:name="">'
-    return f"<p>{macro}tipbench-{name}</ac:parameter></ac:structured-macro></p>"
-
-
 class Confluence:
     """Implements `tipbench.publish.wiki.Wiki`, for one space. A page is read before it is rendered: only then can
     `render` see that it is there already."""
 
-    marks = (_mark("begin"), _mark("end"))
+    mark = (
+        '<p><ac:structured-macro ac:name="anchor"><ac:parameter ac:name="">tipbench</ac:parameter>'
+        "</ac:structured-macro></p>"
+    )
 
     def __init__(self, url: str, secret: Secret) -> None:
         """url: `https://SITE.atlassian.net/wiki?space=KEY`, with `&parent=PAGE_ID` where the tree is to hang below
@@ -126,16 +123,16 @@ class Confluence:
         page = self._page(path)
         if page is None:
             return None
-        text = MARK.sub(lambda match: f"\n{_mark(match[1])}\n", page.body.storage.value).lstrip("\n")
+        text = MARK.sub(f"\n{self.mark}\n", page.body.storage.value).lstrip("\n")
         message = re.search(r"[0-9a-f]{64}", page.version.message or "")
         if message:
-            self._unchanged[path] = (message[0], inside(text, self.marks, _title(path)))
+            self._unchanged[path] = (message[0], unmarked(text, self.mark, _title(path)).strip())
         return text
 
     def write(self, path: str, text: str, base: str | None) -> None:
         """Confluence refuses a version that is not the next one after that which was read, and a title that exists."""
         body = {"storage": {"value": text, "representation": "storage"}}
-        message = f"{SUMMARY} {_digest(inside(text, self.marks, path))}"
+        message = f"{SUMMARY} {_digest(unmarked(text, self.mark, path))}"
         page = self._pages.get(path) or self._make(path)
         version = {"number": page.version.number + 1, "message": message, "minorEdit": True}
         content = {"type": "page", "title": _title(path), "body": body, "version": version}
@@ -167,13 +164,13 @@ class Confluence:
         """All is sent at once."""
 
     def _make(self, path: str) -> _Page:
-        """A page with nothing but the marks; files and pages below it need it to be there."""
+        """A page with nothing but the mark; files and pages below it need it to be there."""
         above = path.rpartition("/")[0]
         parent = self._parent
         if above:
             parent = (self._pages.get(above) or self._page(above) or self._make(above)).id
         content: dict[str, Any] = {"type": "page", "title": _title(path), "space": {"key": self._space}}
-        content["body"] = {"storage": {"value": "\n".join(self.marks), "representation": "storage"}}
+        content["body"] = {"storage": {"value": self.mark, "representation": "storage"}}
         content |= {"ancestors": [{"id": parent}]} if parent else {}
         page = self._send(path, "POST", "rest/api/content", _Page, json=content)
         self._pages[path] = page
@@ -209,5 +206,5 @@ def _title(path: str) -> str:
 
 
 def _digest(content: str | bytes) -> str:
-    raw = content.strip("\n").encode() if isinstance(content, str) else content
+    raw = content.strip().encode() if isinstance(content, str) else content
     return hashlib.sha256(raw).hexdigest()

@@ -45,10 +45,7 @@ class _Encrypted(xmlrpc.client.SafeTransport):
 class DokuWiki:
     """Implements `tipbench.publish.wiki.Wiki`. Without a token it is read as strangers may."""
 
-    marks = (
-        "//What follows is written by tipbench: changes to it are lost at the next publishing.//",
-        "//Here ends what tipbench writes.//",
-    )
+    mark = "//This page is written by tipbench: changes are lost at the next publishing.//"
 
     def __init__(self, url: str, secret: Secret) -> None:
         """url: of the folder that holds doku.php. Raises WikiError where no DokuWiki answers there, or where it does

@@ -87,10 +87,7 @@ def flavour(name: str, host: str) -> Flavour:
 class GitWiki:
     """Implements `tipbench.publish.wiki.Wiki`."""
 
-    marks = (
-        "<!-- tipbench: begin. What stands from here to the end mark is written by tipbench publish -->",
-        "<!-- tipbench: end -->",
-    )
+    mark = "<!-- This page is written by tipbench: changes are lost at the next publishing -->"
 
     def __init__(self, url: str, secret: Secret, name: str = "") -> None:
         """Clones the newest commit. name: of the flavour, "" to guess it from the host. Raises WikiError."""
@@ -116,13 +113,12 @@ class GitWiki:
 
     def read(self, path: str) -> str | None:
         content = self._content(f"{self._flavour.name(path)}.md")
-        # Bytes of people's own that are no UTF-8 come back as they were.
-        return None if content is None else content.decode("utf-8", "surrogateescape")
+        return None if content is None else content.decode("utf-8", "replace")
 
     def write(self, path: str, text: str, base: str | None) -> None:
         if self.read(path) != base:
             raise Conflict(f"{path} was changed meanwhile")
-        self._put(f"{self._flavour.name(path)}.md", text.encode("utf-8", "surrogateescape"))
+        self._put(f"{self._flavour.name(path)}.md", text.encode())
 
     def has(self, path: str, name: str, content: bytes) -> bool:
         return self._content(self._flavour.file(path, name)) == content

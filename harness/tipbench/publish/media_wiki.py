@@ -40,10 +40,7 @@ BOT_PASSWORD = (
 class MediaWiki:
     """Implements `tipbench.publish.wiki.Wiki`. Without a token it can be read, not written."""
 
-    marks = (
-        "<!-- Begin of what tipbench writes: changes below are lost at the next publishing -->",
-        "<!-- End of what tipbench writes -->",
-    )
+    mark = "<!-- This page is written by tipbench: changes are lost at the next publishing -->"
 
     def __init__(self, url: str, secret: Secret) -> None:
         """url: of the folder that holds api.php. Raises WikiError where no MediaWiki answers there, or where it does

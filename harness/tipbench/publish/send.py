@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 from tipbench.publish import index
 from tipbench.publish.index import COMPARISON, Entry
-from tipbench.publish.region import inside, placed
-from tipbench.publish.wiki import ROOT, Conflict, Page, Wiki, WikiError
+from tipbench.publish.wiki import ROOT, Conflict, Page, Wiki, WikiError, unmarked
 from tipbench.tip.wording import lines_of
 
 TRIES = 8
@@ -42,7 +41,7 @@ class Change:
     Attributes:
         path: the page's.
         base: the page as the wiki has it; None where it has none.
-        text: the whole page, what people wrote around our part included; equal to `base` where only files differ.
+        text: the whole page; equal to `base` where only files differ.
         files: those that the wiki lacks, or has with another content.
     """
 
@@ -87,12 +86,12 @@ def plan(wiki: Wiki, publication: Publication) -> list[Change]:
     texts: dict[str, str | None] = {}
     if publication.runs:
         texts = {path: wiki.read(path) for path in (ROOT, COMPARISON)}
-        published = index.entries(inside(texts[ROOT], wiki.marks, ROOT))
+        published = index.entries(unmarked(texts[ROOT], wiki.mark, ROOT))
         ours = [entry for entry, _ in publication.runs]
         listed = index.merged(published, ours)
         _expect_places_of_their_own(ours, listed)
         pages += [page for _, of_run in publication.runs for page in of_run]
-        there = index.compared_ids(inside(texts[COMPARISON], wiki.marks, COMPARISON))
+        there = index.compared_ids(unmarked(texts[COMPARISON], wiki.mark, COMPARISON))
         if publication.comparison is not None and publication.compared.issuperset(there):
             compared = [entry for entry in listed if entry.id in publication.compared]
             pages.append(index.comparison_page(publication.comparison, compared))
@@ -107,12 +106,12 @@ def plan(wiki: Wiki, publication: Publication) -> list[Change]:
 
 def compared_there(wiki: Wiki) -> list[str]:
     """Ids of the runs in the wiki's comparison; [] where it has none. Raises WikiError."""
-    return index.compared_ids(inside(wiki.read(COMPARISON), wiki.marks, COMPARISON))
+    return index.compared_ids(unmarked(wiki.read(COMPARISON), wiki.mark, COMPARISON))
 
 
 def published_there(wiki: Wiki) -> list[Entry]:
     """The runs in the wiki's index. Raises WikiError."""
-    return index.entries(inside(wiki.read(ROOT), wiki.marks, ROOT))
+    return index.entries(unmarked(wiki.read(ROOT), wiki.mark, ROOT))
 
 
 def preview(changes: Sequence[Change]) -> Iterator[str]:
@@ -138,6 +137,9 @@ def _expect_places_of_their_own(ours: Sequence[Entry], listed: Sequence[Entry]) 
 
 
 def _change(wiki: Wiki, page: Page, base: str | None) -> Change:
-    text = placed(base, wiki.marks, wiki.render(page), page.path)
+    """Line ends, and blank lines around the text, do not count: wikis change both."""
+    new = wiki.render(page).strip()
+    is_there = base is not None and unmarked(base, wiki.mark, page.path).replace("\r\n", "\n").strip() == new
+    text = base if base is not None and is_there else f"{wiki.mark}\n{new}\n"
     files = {name: content for name, content in page.files.items() if not wiki.has(page.path, name, content)}
     return Change(page.path, base, text, files)

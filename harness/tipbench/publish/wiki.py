@@ -19,6 +19,10 @@ class WikiError(UserError):
     """A wiki cannot be read or written. The message says what, where, and what to do, and never holds a secret."""
 
 
+class Unmarked(WikiError):
+    """A page does not begin with the mark, so it is somebody else's."""
+
+
 class Conflict(WikiError):
     """Somebody wrote meanwhile: read again, then write again."""
 
@@ -42,13 +46,13 @@ class Wiki(Protocol):
     """A wiki that is being published to. All methods raise WikiError.
 
     Attributes:
-        marks: the lines that begin and end our part of a page; what is outside them is never changed.
+        mark: the first line of each page of ours.
     """
 
-    marks: tuple[str, str]
+    mark: str
 
     def render(self, page: Page) -> str:
-        """Our part of the page in the wiki's own markup, without the marks."""
+        """The page in the wiki's own markup, without the mark."""
 
     def read(self, path: str) -> str | None:
         """The page as the wiki has it; None where there is none."""
@@ -64,3 +68,14 @@ class Wiki(Protocol):
 
     def finish(self) -> None:
         """Send what a wiki collects. Raises Conflict where somebody else was faster: then nothing was sent."""
+
+
+def unmarked(text: str | None, mark: str, page: str) -> str:
+    """A page of ours without its mark, or "" if there is none. Raises Unmarked."""
+    first, _, rest = (text or "").strip().partition("\n")
+    if first.strip() not in ("", mark):
+        raise Unmarked(
+            f"the page {page} exists and does not begin as tipbench's pages do, so it is left alone: rename or delete "
+            "it, then publish again; a page of your own can link to those of tipbench"
+        )
+    return rest
