@@ -81,6 +81,14 @@ def test_a_token_may_hold_any_letters(kind: str) -> None:
     assert requests
 
 
+@pytest.mark.parametrize("kind", ["mediawiki", "dokuwiki"])
+def test_without_a_token_no_authorization_is_sent(kind: str) -> None:
+    with answering(404) as (url, requests), contextlib.suppress(WikiError):
+        OPENED[kind](url, Secret("", "")).read(ROOT)
+    assert requests
+    assert "Authorization" not in requests[0][1]
+
+
 @pytest.mark.parametrize("kind", OPENED)
 def test_a_token_for_this_machine_goes_to_no_proxy(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes over plain HTTP, which a proxy reads."""

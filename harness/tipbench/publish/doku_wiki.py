@@ -52,9 +52,7 @@ class DokuWiki:
         not take the token."""
         self._url = web.folder(url)
         self._secret = secret
-        headers = [
-            ("Authorization", secret.header.decode("latin-1"))
-        ]  # as http.client sends it if secret.header else []
+        headers = [("Authorization", secret.header.decode("latin-1"))] if secret.header else []
         # xmlrpc.client follows no redirect, so the token goes nowhere else.
         self._transport = (_Encrypted if self._url.startswith("https:") else _Plain)(headers=headers)
         self._server = xmlrpc.client.ServerProxy(f"{self._url}lib/exe/xmlrpc.php", self._transport)
