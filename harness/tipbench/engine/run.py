@@ -122,7 +122,9 @@ class OpenRun:
         options, stored, writer = self._options, self._stored, self._writer
         if not options.given:  # an advice counts all of its parts itself
             budget_s = max(0.0, budget_s - (time.monotonic() - self._began))
-        left = [info for info in planned if info.name in self.left]
+        # What failed by chance comes last: a pair that fills the temporary folder again ends the run.
+        again = {name for name, record in self._continued.items() if failed_by_chance(record)}
+        left = sorted((info for info in planned if info.name in self.left), key=lambda info: info.name in again)
         progress = Progress(len(left), budget_s)
         progress.say(
             f"{plural(len(left), 'pair')} on {stored.machine['name']}, {options.profile} profile, into {writer.path}"
