@@ -210,7 +210,8 @@ class Worker:
 
     def _wait(self, source: socket.socket, seconds: float) -> bool:
         """Sleep until `source` can be read; False after `seconds`. Raises EOFError once the worker has ended."""
-        readable, _, _ = select.select([source, self.process.pidfd], [], [], max(0.0, seconds))
+        watched: list[Any] = [source, self.process.pidfd]
+        readable, _, _ = select.select(watched, [], [], max(0.0, seconds))
         if readable and source not in readable:
             raise EOFError
         return bool(readable)
