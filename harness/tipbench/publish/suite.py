@@ -19,7 +19,7 @@ from tipbench.suite.files import BENCHMARKS
 from tipbench.suite.source import sides
 from tipbench.tip.pair import Claim, Tip
 
-ROOMS = ("tip", "records", "worker", "machine")
+ROOMS = ("tip", "records", "worker", "machine", "engine", "verdict")
 """Of the harness, those whose words a results file holds: names of sizes, of libraries, of what is counted."""
 
 FIELDS: dict[str, Any] = {
@@ -79,7 +79,7 @@ def tips() -> Mapping[str, tuple[SuiteTip, ...]]:
 @cache
 def is_own(text: str) -> bool:
     """Whether a text is the suite's: a string or a name in its files, or made of these and of numbers."""
-    if {text, text.removeprefix("lib")} & _texts() or re.fullmatch(r"\d{1,7}|nan|-?inf", text):
+    if {text, text.removeprefix("lib")} & _texts() or re.fullmatch(r"\d{1,7}(\.\d{1,3})?|nan|-?inf", text):
         return True
     cuts = re.finditer(", |: |=| ", text[:100])
     return any(is_own(text[: cut.start()]) and is_own(text[cut.end() :]) for cut in cuts)
