@@ -25,7 +25,7 @@ from tipbench.suite.files import BENCHMARKS
 HOME = Path(__file__).parent.parent
 RESULTS, REPORTS = HOME / "results/reference", HOME / "reports"
 TIPS = ("amp", "one-cycle", "checkpointing", "length-bucketing")
-"""Whose rows the README shows: two that pay, and two with a condition."""
+"""Whose rows the README shows: one that pays, and three with a condition."""
 
 RUN_PAGE = re.compile(r"\d{4}-\d\d-\d\d-[0-9a-f]{8}")
 

@@ -13,23 +13,20 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 import torch
 from torch import distributed
-from torch._dynamo.backends.debugging import aot_eager
-from torch._inductor import compile_fx
 
 from tests.foreign_jobs import FOREIGN, HALF, ForeignJob, NoPlace, Ran, run
-from tests.test_do import IN_PYTHON, IN_SEVERAL, OF_CODE, TIPS, undone
+from tests.test_do import IN_PYTHON, IN_SEVERAL, OF_CODE, TIPS, no_code_is_generated, undone
 from tests.written import IMPORTED, executed, read
 
-__all__ = ["undone"]
+__all__ = ["no_code_is_generated", "undone"]
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.usefixtures("undone", "group"),
+    pytest.mark.usefixtures("undone", "group", "no_code_is_generated"),
     pytest.mark.filterwarnings("ignore"),  # such as of more workers than cores: a person sees them, and nothing breaks
 ]
 
@@ -102,7 +99,7 @@ UNFIT: dict[str, Sequence[Unfit]] = {
     "ahead-of-time": [Unfit("to infer alone", TRAINING)],
     "amp": [Unfit("LSTM", ["reading", "judging"], always=False)],
     "amp[float16]": [Unfit("unscale_", ["scaling"]), Unfit("scaler", INFERENCE)],
-    "batches-as-ready": [Unfit("any order", ["seeing"])],
+    "batches-as-ready": [Unfit("any order", ["seeing"], always=False)],  # with one worker, in order
     "changing-shapes": [Unfit("differ in size", ["tabulating", "streaming"])],
     "channels-last": [Unfit("convolutions", all_but(*PHOTOS)), Unfit("fused", ["resuming"])],
     "checkpointing": [Unfit("batch norm", NORMS)],
@@ -144,18 +141,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("compiled")))
         yield tmp_path_factory.mktemp("files")
-
-
-@pytest.fixture
-def no_code_is_generated() -> Iterator[None]:
-    """What torch.compile traces runs as it is: no compiler is waited for. What is exported is generated."""
-    generated = compile_fx.compile_fx
-
-    def traced(model: Any, inputs: Any, **options: Any) -> Any:
-        return generated(model, inputs, **options) if "inner_compile" in options else aot_eager(model, inputs)
-
-    with mock.patch.object(compile_fx, "compile_fx", traced):
-        yield
 
 
 def in_a_loop(text: str) -> str:
@@ -216,7 +201,6 @@ def case(text: str) -> Any:
     return pytest.param(text, id="[{}]".format("][".join(TEXTS[text])))
 
 
-@pytest.mark.usefixtures("no_code_is_generated")
 @pytest.mark.parametrize("text", [case(text) for text in TEXTS])
 def test_a_text_harms_no_job_that_its_condition_fits(text: str, folder: Path) -> None:
     tip, way = TEXTS[text]
@@ -265,7 +249,6 @@ WITH_COMPILED = ("amp", "channels-last", "checkpointing", "fused-optimizer", "no
 """What compiled models are paired with."""
 
 
-@pytest.mark.usefixtures("no_code_is_generated")
 @pytest.mark.parametrize("name", PAIRED_IN)
 @pytest.mark.parametrize("first", [case(text) for text in HEADLINES])
 def test_two_texts_of_a_page_can_be_followed_together(first: str, name: str, folder: Path) -> None:

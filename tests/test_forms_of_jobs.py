@@ -16,7 +16,8 @@ from tipbench.records import store
 pytestmark = pytest.mark.slow
 
 TIPBENCH = [sys.executable, "-P", "-m", "tipbench"]
-BUDGET, LONGER = "60s", ("2m", "4m", "8m")
+BUDGETS = ("20s", "90s", "8m")
+"""Tried one after the other: beside other programs, imports alone may take all of a budget."""
 
 BEFORE = """
 import torch
@@ -140,27 +141,26 @@ class Whole(MacroPair, apply=follow):
 """
 
 
-def ended(folder: Path, *words: str) -> str:
-    done = subprocess.run(
+def ended(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [*TIPBENCH, *words], cwd=folder, env={**os.environ, **PASSIVE}, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def expect_advice(folder: Path, described: str, *job: str) -> None:
     """That the command writes an advice in which the job is described, and tips on it are measured."""
-    printed = ended(folder, "advise", "--busy", "--budget", BUDGET, *job)
-    (place,) = (folder / "advice").iterdir()
-    assert described in printed
-    for budget in LONGER:  # beside other tests, imports alone may take all of a budget
-        if not json.loads((place / "advice.json").read_text())["tips"]:
-            ended(folder, "advise", "--resume", str(place), "--busy", "--budget", budget, *job)
-    assert json.loads((place / "advice.json").read_text())["tips"], "no tip was measured"
-    page = (place / "advice.md").read_text()
+    for budget in BUDGETS:
+        resumed = [word for place in folder.glob("advice/*") for word in ("--resume", str(place))]
+        done = ended(folder, "advise", *resumed, "--busy", "--budget", budget, *job)
+        tips = [json.loads(file.read_text())["tips"] for file in folder.glob("advice/*/advice.json")]
+        if done.returncode == 0 and any(tips):
+            break
+    assert done.returncode == 0, done.stderr
+    assert any(tips), "no tip was measured"
+    (page,) = [file.read_text() for file in folder.glob("advice/*/advice.md")]
     assert described in page
     assert "fails here" not in page
-    assert (place / "advice.html").exists()
+    assert [*folder.glob("advice/*/advice.html")]
 
 
 @pytest.mark.parametrize("form", JOBS)
@@ -179,7 +179,8 @@ def test_a_command_is_measured(tmp_path: Path) -> None:
 def test_pairs_of_ones_own_are_measured_from_a_folder_and_from_a_file(tmp_path: Path, pairs: str) -> None:
     (tmp_path / "pairs").mkdir()
     (tmp_path / "pairs" / "shapes.py").write_text(PAIRS)
-    ended(tmp_path, "run", "--from", pairs, "--profile", "quick", "--budget", "2m", "--results", "results")
+    done = ended(tmp_path, "run", "--from", pairs, "--profile", "quick", "--budget", "2m", "--results", "results")
+    assert done.returncode == 0, done.stderr
     (file,) = (tmp_path / "results").rglob("*.jsonl")
     (_, *records) = store.read(file)[0].records  # the first is the control's
     sides = {record.info.pair: {side: of.outcome for side, of in record.variants.items()} for record in records}
