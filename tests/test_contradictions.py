@@ -119,8 +119,3 @@ def test_what_is_advised_against_names_the_way_and_what_it_was_measured_against(
     same do they contradict each other."""
     allocator = job({**ALLOCATOR, "against": against}, optimized=-0.3, tcmalloc=-0.2)
     assert len(contradictions([results(run([allocator, job(LAUNCHER, optimized=0.2)]))])) == expected
-
-
-def test_settings_are_read_from_what_is_shown() -> None:
-    code = 'LD_PRELOAD=libtcmalloc.so.4 A_B=1,2 python x.py  # libjemalloc\ntorch.set_num_threads(1)\nx.a["b"] = None'
-    assert settings(code) == {"tcmalloc", "A_B=1,2", "torch.set_num_threads(1)", 'x.a["b"] = None'}

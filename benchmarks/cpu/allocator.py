@@ -96,9 +96,8 @@ TIP = Tip(
     id="allocator",
     title="Use jemalloc or tcmalloc",
     do=(
-        "LD_PRELOAD=libjemalloc.so.2 "
-        "MALLOC_CONF=oversize_threshold:1,background_thread:true,metadata_thp:auto "
-        "python train.py  # Debian: libjemalloc2"
+        "LD_PRELOAD=libjemalloc.so.2 MALLOC_CONF=oversize_threshold:1,background_thread:true,metadata_thp:auto python "
+        "train.py  # Debian: libjemalloc2"
     ),
     ways={
         "jemalloc_bare": "",

@@ -82,14 +82,14 @@ TIP = Tip(
     do=(
         "python -m torch.backends.xeon.run_cpu --enable-tcmalloc train.py"
         "  # first, in an activated environment: conda install -c conda-forge gperftools; pip install intel-openmp. "
-        "It only warns of what is missing, and finds no apt's: LD_PRELOAD=libtcmalloc_minimal.so.4 python train.py. "
+        "It misses, with a warning, what apt installed: LD_PRELOAD=libtcmalloc_minimal.so.4 python train.py. "
         "It undoes taskset, and ends with status 0 even if train.py fails"
     ),
     ways={
         "jemalloc": (
             "python -m torch.backends.xeon.run_cpu --enable-jemalloc train.py"
             "  # first, in an activated environment: conda install -c conda-forge jemalloc; pip install intel-openmp. "
-            "It only warns of what is missing, and finds no apt's: LD_PRELOAD=libjemalloc.so.2 python train.py. "
+            "It misses, with a warning, what apt installed: LD_PRELOAD=libjemalloc.so.2 python train.py. "
             "It undoes taskset, and ends with status 0 even if train.py fails"
         )
     },
@@ -102,9 +102,8 @@ TIP = Tip(
         "allocator, OpenMP runtime, and cores that the main thread may use", libraries_and_cores, all_three_changed
     ),
     note=(
-        "it undoes what bound the job to cores, such as taskset: first try the allocator alone, "
-        "LD_PRELOAD=libtcmalloc_minimal.so.4 python train.py. A DataLoader's workers that are not forked, as from "
-        "Python 3.14 on, then share the first core: set KMP_AFFINITY=disabled before the line"
+        "a DataLoader's workers that are not forked, as from Python 3.14 on, share the first core: set "
+        "KMP_AFFINITY=disabled before the line"
     ),
     no_micro="it sets what `allocator`, `libiomp` and `numa` set, which try operations alone",
     why_not=(

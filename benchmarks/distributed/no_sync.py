@@ -48,7 +48,6 @@ TIP = Tip(
     guide=("A4.2",),
     claim=Claim.FASTER,
     mechanism=falls("all-reduces a step", all_reduces),
-    note="the forward pass must be inside no_sync() too",
 )
 
 ACCUMULATE = 4

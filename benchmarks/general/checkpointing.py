@@ -55,8 +55,7 @@ TIP = Tip(
     title="Checkpoint activations to save memory",
     do=(
         "from functools import partial\n"
-        "# model.blocks: what your model repeats. Not with batch norm, whose statistics it updates twice "
-        "(pytorch#96136).\n"
+        "# model.blocks: what your model repeats; not with batch norm: its statistics move twice (pytorch#96136)\n"
         "# To compile as well: model.compile(), as block.compile() does nothing on these blocks\n"
         "for block in model.blocks: block.forward = partial(torch.utils.checkpoint.checkpoint, block.forward, "
         "use_reentrant=False)"
@@ -72,8 +71,7 @@ TIP = Tip(
         ),
         "on_the_host": (
             "from functools import partial\n"
-            "# model.blocks: what your model repeats. Not with batch norm, whose statistics it updates twice "
-            "(pytorch#96136).\n"
+            "# model.blocks: what your model repeats; not with batch norm: its statistics move twice (pytorch#96136)\n"
             "# To compile as well: model.compile(), as block.compile() does nothing on these blocks\n"
             "for block in model.blocks: block.forward = partial(torch.utils.checkpoint.checkpoint, block.forward, "
             "use_reentrant=False)\n"

@@ -51,8 +51,7 @@ TIP = Tip(
     do=(
         '# reads all data once. Or len(sample["input_ids"]), sample.shape[-1]: lengths must differ\n'
         "lengths = [len(sample[0]) for sample in data]\n"
-        "class ByLength(torch.utils.data.BatchSampler):  # what the loader's sampler draws, in batches of like "
-        "length\n"
+        "class ByLength(torch.utils.data.BatchSampler):  # what the loader's sampler draws, in batches of like length\n"
         "    def __iter__(self):\n"
         "        drawn = sorted((number for few in super().__iter__() for number in few), key=lengths.__getitem__)\n"
         "        batches = [drawn[start : start + self.batch_size] for start in range(0, len(drawn), "

@@ -48,8 +48,7 @@ TIP = Tip(
     id="amp",
     title="Use automatic mixed precision",
     do=(
-        "# backward() stays outside, and scoring may; `outputs` are in bfloat16; on some CPUs an LSTM raises "
-        "(pytorch#187334)\n"
+        "# backward() stays outside; score without it; `outputs` are in bfloat16; an LSTM may raise (pytorch#187334)\n"
         "# where your code writes into a float32 tensor by index, or scatters or adds into it: .to(its dtype)\n"
         "with torch.autocast(torch.device(device).type, dtype=torch.bfloat16): outputs = model(batch); loss "
         "= criterion(outputs, targets)"

@@ -36,11 +36,7 @@ from tipbench.tip.words import Claim, Equal, Job, MacroPair, Pair, Sizes, Step, 
 TIP = Tip(
     id="reduced-decoding",
     title="Decode JPEG photos at a reduced size",
-    do=(
-        "# in the data set, right after image = Image.open(file), before convert() or load(); ImageFolder: in a "
-        "loader= of your own\n"
-        'image.draft("RGB", (2 * size, 2 * size))'
-    ),
+    do='image.draft("RGB", (2 * size, 2 * size))  # right after open(), before convert(); ImageFolder: in its loader=',
     when="JPEG photos are four times as wide and high as the input, it need not be exact, and no target is in pixels",
     against="decoding at full size",
     guide=("M19",),

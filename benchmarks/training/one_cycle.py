@@ -62,10 +62,8 @@ TIP = Tip(
     do=(
         "from torch.optim.lr_scheduler import OneCycleLR\n"
         'highest = [3 * group["lr"] for group in optimizer.param_groups]  # 3x your constant rate\n'
-        "# on a fresh optimizer that no other scheduler had; to resume, build this first, for as many epochs, then "
-        "load both.\n"
-        "# It moves momentum (AdamW's first beta) between 0.85 and 0.95. SGD without momentum and Adagrad: only with "
-        "cycle_momentum=False\n"
+        "# on a fresh optimizer; to resume, build both first, for as many epochs, then load both\n"
+        "# momentum (AdamW's first beta) moves, too; SGD without it, and Adagrad: only with cycle_momentum=False\n"
         "scheduler = OneCycleLR(optimizer, max_lr=highest, epochs=epochs, steps_per_epoch=len(loader))\n"
         "optimizer.step()\n"
         "scheduler.step()  # after each batch, also where gradients accumulate; in place of any other scheduler"
@@ -84,8 +82,7 @@ TIP = Tip(
         "fixed_momentum": (
             "from torch.optim.lr_scheduler import OneCycleLR\n"
             'highest = [3 * group["lr"] for group in optimizer.param_groups]  # 3x your rate: try up to 9\n'
-            "# on a fresh optimizer that no other scheduler had; to resume, build this first, for as many epochs, "
-            "then load both\n"
+            "# on a fresh optimizer; to resume, build both first, for as many epochs, then load both\n"
             "scheduler = OneCycleLR(optimizer, highest, epochs=epochs, steps_per_epoch=len(loader), "
             "cycle_momentum=False)\n"
             "optimizer.step()\n"

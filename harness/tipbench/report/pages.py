@@ -165,20 +165,13 @@ def _run(run: Run) -> dict[str, Any]:
         "bare": bool(run.options.get("bare")),
         "settings": " ".join(f"{name}={setting}" for name, setting in run.controls.items()),
         "controls": list(run.controls.items()),
-        "heap": _heap(run),
+        "kept_heap": kept_heap(run.controls, str(run.machine.get("libc"))),
         "machine": brief_lines(run.machine),
         "fields": field_rows(run.machine),
         "counts": counts(run),
         "taken_over": sum(bool(record.known_from) for record in run.records),
         "missing": [*missing[:10], *["..."] * (len(missing) > 10)],
     }
-
-
-def _heap(run: Run) -> str:
-    """What was set to let glibc keep freed memory; empty where glibc did not."""
-    names = [name for name in run.controls if name.startswith("MALLOC_")]
-    kept = kept_heap(run.controls, str(run.machine.get("libc")))
-    return " ".join(f"{name}={run.controls[name]}" for name in names) if kept else ""
 
 
 # ---- the first page ----
