@@ -9,15 +9,17 @@ import math
 import random
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tipbench.machine.controls import HEAP
 from tipbench.records.json_line import parsed, written
-from tipbench.records.record import Launch, PairInfo, Record, Run, Trainings, VariantInfo, VariantRecord
+from tipbench.records.record import Launch, PairInfo, Record, Run, VariantInfo, VariantRecord
 from tipbench.records.store import create
+from tipbench.records.trainings import Trainings
+from tipbench.report.result import Result
 from tipbench.tip.pair import Claim
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
@@ -73,7 +75,7 @@ def measured(
 ) -> Record:
     """Launches whose effects scatter evenly around the given ones: mean exact at EVEN, deviation near `spread`.
 
-    more: `memory`, `one_off`, `mechanism`, `equal`, `trainings` by variant; `steps`, `baseline_s` of one block.
+    more: `memory`, `one_off`, `mechanism`, `equal` by variant; `steps`, `baseline_s` of one block.
     """
     scatter: list[float] = []
     for upto in (*(count for count in EVEN if count < launches), launches):
@@ -85,7 +87,7 @@ def measured(
         launch({name: effect + drawn for name, effect in effects.items()}, seed, baseline_s=baseline_s)
         for seed, drawn in enumerate(scatter)
     )
-    fields = {key: more.get(key, {}) for key in ("memory", "one_off", "mechanism", "equal", "trainings")}
+    fields = {key: more.get(key, {}) for key in ("memory", "one_off", "mechanism", "equal")}
     variants = {
         name: VariantRecord("measured", **{key: sides[name] for key, sides in fields.items() if name in sides})
         for name in ("baseline", *effects)
@@ -134,9 +136,16 @@ def trainings(**steps: Sequence[int | None]) -> dict[str, Trainings]:
             reached=tuple(count is not None for count in counts),
             scores=tuple(0.5 if count is None else 0.98 for count in counts),
             lower_is_better=False,
+            counted="2026-11-27",
+            table="made_up.toml",
         )
         for name, counts in steps.items()
     }
+
+
+def with_table(rows: Iterable[Result], sides: Mapping[str, Trainings]) -> list[Result]:
+    """The rows of a run if the table of their tip holds these trainings."""
+    return [replace(row, baseline_trainings=sides["baseline"], variant_trainings=sides[row.variant]) for row in rows]
 
 
 CLOSE = {"method": "allclose", "tolerance": 1e-4, "seeds": 3, "worst": 2.384185791015625e-07}

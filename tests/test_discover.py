@@ -181,7 +181,7 @@ def test_a_pair_is_described_with_its_tip_and_settings(discovery: Discovery, fol
     assert info.tip == {
         **{"id": "variety", "title": "Do so", "guide": ["A1.1", "B3"], "claim": "less memory"},
         **{"published": "", "status": "current", "note": "not always", "why_not": "", "no_micro": ""},
-        **{"do": "", "called": "", "ways": {}, "once": "", "one_of": "", "when": "", "against": ""},
+        **{"do": "", "called": "", "ways": {}, "once": "", "one_of": "", "when": "", "against": "", "evidence": ""},
     }
     assert (info.scale, info.equal, info.deadline, info.sizes) == ("micro", "bitwise", 7, {"elements": 5})
     assert (info.device, info.reason, info.needs) == ("cpu", "", ())

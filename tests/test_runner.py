@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import signal
@@ -126,14 +125,6 @@ class FakeWorker:
     def work(self, seed: int) -> dict[str, int]:
         return {"flops": 1000}
 
-    def trained(self, variant: str, seed: int, count: int | None = None) -> dict[str, Any] | None:
-        """Trainings of the seeds that are given, those of the baseline twice as long as all others."""
-        if not self.machine.trainings:
-            return None
-        many, steps = self.machine.trainings, 400 if variant == "baseline" else 200
-        lists = {"seeds": [seed + number for number in range(many)], "steps": [steps] * many}
-        return {"target": 1, "batch": 8, "steps_timed": 1, **lists, "reached": [True] * many, "scores": [1.0] * many}
-
     def engaged(self, baseline: Any, optimized: Any) -> dict[str, Any]:
         return {"engaged": optimized < baseline if isinstance(optimized, int) else None, "what": "operations"}
 
@@ -179,7 +170,6 @@ class FakeMachine:
         self.card_bytes: dict[str, int] = {}
         self.spread = spread
         self.counts: dict[str, Any] = {}
-        self.trainings = 0
         self.before: Callable[[FakeWorker, str, dict[str, Any]], None] = lambda worker, command, arguments: None
         self.now = 0.0
         self.cost_s: dict[str, float] = {}
@@ -1036,23 +1026,6 @@ def test_after_a_failure_the_next_variant_gets_a_fresh_worker() -> None:
     first, second, *_ = machine.workers
     assert ("results", "optimized") in [(command, words.get("variant")) for command, words in first.requests]
     assert [words["variant"] for command, words in second.requests if command == "results"] == ["other"]
-
-
-def test_whole_trainings_of_all_sides_are_of_the_same_seeds_and_of_others_in_another_run() -> None:
-    def seeds() -> set[tuple[int, ...]]:
-        machine = three()
-        machine.trainings = 4
-        record = machine.measure(info(variants=("optimized", "other")))
-        assert Record.from_json(json.loads(json.dumps(record.to_json()))) == record
-        found = {name: side.trainings for name, side in record.variants.items() if side.trainings}
-        assert {name: side.steps for name, side in found.items()} == {
-            "baseline": (400,) * 4, "optimized": (200,) * 4, "other": (200,) * 4
-        }  # fmt: skip
-        return {side.seeds for side in found.values()}
-
-    first, second = seeds(), seeds()
-    assert len(first) == len(second) == 1
-    assert first != second
 
 
 def test_a_variant_that_does_not_engage_is_failed() -> None:

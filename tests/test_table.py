@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import tipbench
-from tests.made_up import MIB, both, count, info, measured, realistic, run, stored, trainings
+from tests.made_up import MIB, both, count, info, measured, realistic, run, stored, trainings, with_table
 from tipbench.records.store import StoreError
-from tipbench.report.table import COLUMNS
+from tipbench.report.results import results
+from tipbench.report.table import COLUMNS, frame
 
 README = Path(tipbench.__file__).parent / "report" / "README.md"
 MARK = "<!-- columns: `python -m tests.test_table` writes them -->\n"
@@ -41,11 +42,10 @@ def test_a_row_has_both_sides_of_its_pair(tmp_path: Path) -> None:
     assert row["break_even_steps"] == math.ceil(2.0 / saved)
 
 
-def test_whole_trainings_are_in_it_as_what_they_came_to(tmp_path: Path) -> None:
+def test_whole_trainings_are_in_it_as_what_they_came_to() -> None:
     sides = trainings(baseline=(600, 600, 600), optimized=(300, None, 300))
-    with_trainings = measured(info("Trained"), {"optimized": 0.1}, trainings=sides)
-    without = measured(info("Untrained"), {"optimized": 0.1})
-    one, none = tipbench.load(stored(tmp_path, run([with_trainings, without]))).to_dict("records")
+    rows = results(run([measured(info(), {"optimized": 0.1})]))
+    one, none = frame([*with_table(rows, sides), *rows]).to_dict("records")
     assert (one["trainings"], one["baseline_reached"], one["variant_reached"]) == (3, 3, 2)
     assert one["baseline_steps_to_target"] == 600
     assert one["variant_steps_to_target"] == (300 + 1000 + 300) / 2, "what failed is paid by those that succeed"

@@ -1,15 +1,17 @@
-"""Whole trainings that are counted: what a worker answers, and what the counts of two sides say."""
+"""Whole trainings that are counted: the table that holds them, and what the counts of two sides say."""
 
 from __future__ import annotations
 
 import math
+import os
 import random
+import re
 import statistics
+import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import asdict, replace
+import tomllib
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 import torch
@@ -17,26 +19,21 @@ import torch
 from benchmarks.jobs import lessons
 from benchmarks.jobs.tuning import Tuned
 from benchmarks.training import batch_size, grad_clipping, one_cycle
-from tests.made_up import info, measured, run, tip, trainings
-from tipbench.engine import trainings as counting
-from tipbench.engine.handle import WorkerFailed, WorkerHandle
-from tipbench.engine.trainings import WholeTrainings
-from tipbench.records.fields import MalformedRecord, converted
-from tipbench.records.record import Record, Trainings
+from tests.made_up import info, measured, run, tip, trainings, with_table
+from tipbench.records.fields import MalformedRecord
+from tipbench.records.record import Record
+from tipbench.records.trainings import Trainings
+from tipbench.records.trainings import counted as trainings_of
 from tipbench.report.measure import effects
 from tipbench.report.results import results
 from tipbench.report.trained import in_full, in_short, trained
-from tipbench.suite import shipped as shipping
 from tipbench.suite.discover import discover
-from tipbench.suite.files import BENCHMARKS
-from tipbench.tip.pair import Claim, Pair, variants
-from tipbench.tip.reason import Reason
+from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
+from tipbench.tip import counting
+from tipbench.tip.pair import Claim, Equal, Pair, variants
 from tipbench.tip.training import SET_ASIDE, Trained
 from tipbench.verdict.pooling import Mean
-from tipbench.verdict.trainings import expected_steps, fewer_steps, go_alike, product, score_change
-from tipbench.worker import checks
-from tipbench.worker.failed import Failed
-from tipbench.worker.guard import Guard
+from tipbench.verdict.trainings import expected_steps, fewer_steps, product, score_change
 
 CPU = torch.device("cpu")
 
@@ -104,92 +101,89 @@ def test_scores_are_compared_training_by_training() -> None:
     assert score_change(before, replace(before, scores=(0.6, None, 0.8, 0.9))) is None
 
 
-@pytest.mark.parametrize(
-    ("steps", "score", "alike"), [(590, 0.98, True), (700, 0.98, False), (600, 0.5, False), (600, None, False)]
-)
-def test_a_training_goes_like_known_ones_in_steps_and_score(steps: int, score: float | None, alike: bool) -> None:
-    known = trainings(baseline=(590, 600, 610, 595, 605, 600, 600, 600), optimized=(1,) * 8)["baseline"]
-    further = replace(known, seeds=(9,), steps=(steps,), reached=(True,), scores=(score,))
-    assert go_alike(further, known) == alike
-    assert not go_alike(replace(further, batch=7), known)
+# ---- the table ----
+
+MADE_UP = """
+import math, torch
+from tipbench.tip.counting import count
+from tipbench.tip.words import *
+
+TIP = Tip(id="made-up", title="Do so.", guide=("A1",), claim=Claim.FEWER_STEPS, mechanism=stays("none", lambda step: 0),
+          evidence="made_up.toml")
+
+class Counted(Pair):
+    equal = Equal.TARGET
+
+    def baseline(self):
+        return Training(lambda: torch.rand(2), lambda seed: Trained(600, True, math.nan), 1.0, 8, settings="rate=0.1")
+
+    def optimized(self):
+        return Training(lambda: torch.rand(2), lambda seed: Trained(300, True, 2.0), 1.0, 8)
+
+if __name__ == "__main__":
+    count(Counted)
+"""
 
 
-# ---- those that the suite ships ----
-
-
-def test_trainings_are_known_by_the_code_that_they_run(tmp_path: Path) -> None:
-    file = tmp_path / "made_up.py"
-
-    def code(text: str) -> str:
-        file.write_text(text)
-        shipping._names.cache_clear()
-        return shipping.training_code(file, "Counted")
-
-    text = "RATE = 0.1\ndef used():\n    'Says.'\n    return RATE\n\nclass Counted:\n    'Says.'\n    rate = used()\n"
-    before = code(text)
-    assert code(text.replace("'Says.'", "'Says more.'  # and more") + "def other():\n    return 1\n") == before
-    assert code(text.replace("0.1", "0.2")) != before
-    assert code(text.replace("return RATE", "return 2 * RATE")) != before
-    suite = "from benchmarks.jobs.tuning import {}\nclass Counted:\n    rate = {}((1, 2, 3), 2)\n"
-    assert code(suite.format("Tuned", "Tuned")) != code(suite.format("geometric", "geometric"))
-
-
-def test_all_trainings_that_the_suite_ships_are_of_its_code_as_it_is() -> None:
-    """Otherwise each run would count them itself, which takes it minutes: python -m tests.count_trainings"""
-    pairs = [pair for pair in discover(BENCHMARKS, "cpu").pairs if pair.training_code]
-    assert pairs
-    assert [pair.name for pair in pairs if not shipping.shipped(pair)] == []
-
-
-class Answering:
-    """Stands for a worker whose trainings all take so many steps, or fail if that is none."""
-
-    def __init__(self, steps: int) -> None:
-        self.steps, self.counts = steps, list[int | None]()
-
-    def ask(self, request: str, variant: str, seed: int, count: int | None) -> dict[str, Any]:
-        assert request == "trained"
-        self.counts.append(count)
-        if self.steps == 0:
-            raise WorkerFailed(Reason("step-raised", {"where": variant}, "made up"), variant)
-        many = count or 3
-        found = trainings(baseline=(self.steps,) * many, optimized=(1,) * many)["baseline"]
-        return dict(asdict(found), seeds=list(range(seed, seed + many)))
+@pytest.mark.slow
+def test_trainings_are_counted_into_a_table_that_reports_of_the_folder_use(tmp_path: Path) -> None:
+    (tmp_path / "pairs").mkdir()
+    file = tmp_path / "pairs/made_up.py"
+    file.write_text(MADE_UP)
+    (missing,) = discover(file.parent, "cpu").broken
+    assert "made_up.toml" in missing.reason
+    subprocess.run(
+        [sys.executable, str(file), "--seeds", "3"],
+        env={**os.environ, "PYTHONPATH": str(BENCHMARKS.parent)},
+        check=True,
+    )
+    (pair,) = discover(file.parent, "cpu").pairs
+    (row,) = results(run([measured(pair, {"optimized": 0.1})], options={"folder": str(file.parent)}))
+    assert "600 -> 300 steps" in in_full(row)
+    assert row.trainings is not None
+    assert [side.scores for side in row.trainings] == [(None,) * 3, (2.0,) * 3]
+    assert not set(row.trainings[0].seeds) & set(SET_ASIDE)
 
 
 @pytest.mark.parametrize(
-    ("steps", "counts", "kept"), [(600, [1], True), (900, [1, 1, None, None], False), (0, [1, None], False)]
+    ("change", "fault"),
+    [
+        (("steps = [7, 8]", "steps = [7]"), "Pair.baseline: one of each number is expected"),
+        (("seeds = [1, 2]", ""), "Pair.baseline.seeds: expected `array`"),
+        (("batch = 8", 'batch = "8"'), "Pair.baseline.batch: expected `int`"),
+    ],
 )
-def test_shipped_trainings_count_where_one_more_goes_like_them(
-    steps: int, counts: list[int | None], kept: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    known = trainings(baseline=(590, 600, 610, 600), optimized=(595, 600, 605, 600))
-    monkeypatch.setattr(counting, "shipped", lambda info: known)
-    worker, ended = Answering(steps), list[str]()
-    whole = WholeTrainings(info(), lambda variant: cast("WorkerHandle", worker), ended.append)
-    if steps == 0:
-        assert len(ended) == 1
-        with pytest.raises(WorkerFailed):
-            whole.of("baseline")
-    else:
-        sides = [whole.of("baseline"), whole.of("optimized")]
-        assert [side is not None and side.shipped for side in sides] == [kept, kept]
-    assert worker.counts == counts
+def test_a_table_that_was_damaged_by_hand_says_where(change: tuple[str, str], fault: str, tmp_path: Path) -> None:
+    text = (
+        "counted = 2026-11-27\nseeds = [1, 2]\n[Pair.baseline]\ntarget = 1.0\nlower_is_better = true\nbatch = 8\n"
+        "steps_timed = 1\nsteps = [7, 8]\nreached = [true, true]\nscores = [1.0, nan]\n"
+    )
+    tables = [tmp_path / "right.toml", tmp_path / "wrong.toml"]
+    for table, words in zip(tables, (text, text.replace(*change)), strict=True):
+        table.write_text(words)
+    assert trainings_of(tables[0])["Pair"]["baseline"].counted == "2026-11-27"
+    with pytest.raises(MalformedRecord, match=re.escape(f"wrong.toml: {fault}")):
+        trainings_of(tables[1])
 
 
-def test_trainings_that_the_suite_ships_count_once_for_all_runs_of_a_machine() -> None:
-    steps = (590, 640, 700, 610), (290, 330, 300, 350)
-    own = trainings(baseline=steps[0], optimized=steps[1])
-    shipped = {name: replace(side, shipped=True) for name, side in own.items()}
+def test_trainings_in_files_of_earlier_versions_are_passed_over() -> None:
+    stored = measured(info(), {"optimized": 0.1}).to_json()
+    before = {**stored["variants"], "baseline": {**stored["variants"]["baseline"], "trainings": {"seeds": [1, 2]}}}
+    old = {**stored, "variants": before, "info": {**stored["info"], "training_code": "5a47b82907416d9b"}}
+    assert Record.from_json(old) == Record.from_json(stored)
 
-    def width(sides: dict[str, Trainings], runs: int) -> float:
-        record = measured(info(tip=tip(claim=Claim.FEWER_STEPS)), {"optimized": 0.1}, trainings=sides)
-        (effect,) = effects([results(run([record]))] * runs).values()
+
+def test_all_runs_of_a_machine_have_the_same_trainings_which_count_once() -> None:
+    sides = trainings(baseline=(590, 640, 700, 610), optimized=(290, 330, 300, 350))
+
+    def width(claim: Claim, runs: int) -> float:
+        rows = with_table(results(run([measured(info(tip=tip(claim=claim)), {"optimized": 0.1})])), sides)
+        (effect,) = effects([rows] * runs).values()
         assert effect.mean is not None
         low, high = effect.mean.interval()
         return high - low
 
-    assert width(shipped, 3) == width(shipped, 1) == width(own, 1) > width(own, 3)
+    assert width(Claim.FEWER_STEPS, 1) == width(Claim.FEWER_STEPS, 3) < width(Claim.SOONER_AT_TARGET, 3)
 
 
 # ---- what is shown ----
@@ -197,12 +191,13 @@ def test_trainings_that_the_suite_ships_count_once_for_all_runs_of_a_machine() -
 
 def test_what_trainings_came_to_is_shown_with_the_time_that_it_takes() -> None:
     counted = trainings(baseline=(590, 600, 610), optimized=(290, 300, 310))
-    record = measured(info(), {"optimized": math.log(2)}, trainings=counted)
-    (row,) = results(run([record]))
+    rows = results(run([measured(info(), {"optimized": math.log(2)})]))
+    (row,) = with_table(rows, counted)
     # A timed step, of two optimizer steps, takes 2 ms: 300 of them 600 ms. Of 64 samples, it is 32,000 a second.
-    for part in ("600 -> 300 steps", "600 ms -> 150 ms", "32,000 -> 64,000", "0.98 -> 0.98", "2.0"):
+    when = "3 trainings of each side, counted on 2026-11-27, not on this machine (made_up.toml)"
+    for part in (when, "600 -> 300 steps", "600 ms -> 150 ms", "32,000 -> 64,000", "0.98 -> 0.98", "2.0"):
         assert part in in_full(row), in_full(row)
-    assert in_full(results(run([measured(info(), {"optimized": 0.1})]))[0]) == ""
+    assert in_full(rows[0]) == ""
 
 
 @pytest.mark.parametrize(
@@ -215,102 +210,38 @@ def test_what_trainings_came_to_is_shown_with_the_time_that_it_takes() -> None:
 )
 def test_failures_are_named(steps: tuple[int | None, ...], said: str) -> None:
     counted = trainings(baseline=(590, 600, 610), optimized=steps)
-    (found,) = results(run([measured(info(), {"optimized": 0.1}, trainings=counted)]))
+    (found,) = with_table(results(run([measured(info(), {"optimized": 0.1})])), counted)
     counted_trainings = trained(found)
     assert counted_trainings is not None
     assert in_short(counted_trainings) == said
 
 
-# ---- what is stored ----
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"steps": (1, 2)},
-        {"seeds": (7, 8, 9)},
-        {"reached": (True,)},
-    ],
-)
-def test_sides_of_other_seeds_are_refused(change: dict[str, tuple[int, ...]]) -> None:
-    counted = trainings(baseline=(590, 600, 610), optimized=(1, 2, 3))
-    counted["optimized"] = replace(counted["optimized"], **change)  # type: ignore[arg-type]
-    record = measured(info(), {"optimized": 0.1}, trainings=counted)
-    with pytest.raises(MalformedRecord, match="the same seeds"):
-        Record.from_json(record.to_json())
-
-
-# ---- what a worker answers ----
-
-
-@pytest.mark.slow
-def test_a_worker_trains_both_sides_from_the_same_seeds_that_no_tuning_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = batch_size.NextByte.sizes.on("S")
-    watched = Guard(Path(batch_size.__file__), BENCHMARKS, "NextByte", CPU, sizes)
-    monkeypatch.setattr(watched.pair_class, "trainings", 2)
-    monkeypatch.setattr(sys.modules[watched.pair_class.__module__], "SAMPLES", 2048)
-    threads = torch.get_num_threads()
-    sides = {name: converted(checks.trained(watched, name, 5), Trainings) for name in ("baseline", "batch=256")}
-    assert torch.get_num_threads() == threads
-    assert len({side.seeds for side in sides.values()}) == 1
-    assert not set(sides["baseline"].seeds) & set(SET_ASIDE)
-    assert all(1 <= steps <= 2 * 2048 // 16 for side in sides.values() for steps in side.steps)
-    one = converted(checks.trained(watched, "baseline", 5, count=1), Trainings)
-    assert len(one.seeds) == 1
-    again = converted(checks.trained(watched, "baseline", 5), Trainings)
-    assert again == sides["baseline"], "a training depends on its seed alone"
-
-
-MADE_UP = '''
-"""Made up."""
-import torch
-from tipbench.tip.words import *
-
-TIP = Tip(id="made-up", title="Do so.", guide=("A1",), claim=Claim.FEWER_STEPS, mechanism=stays("none", lambda step: 0))
-
-class Counted(Pair):
-    trainings = 3
-    equal = Equal.TARGET
-
-    def baseline(self):
-        return Training(lambda: torch.rand(2), lambda seed: Trained(7, False, float("inf")), 1.0, 8)
-
-    def optimized(self):
-        return lambda: torch.rand(2)
-
-    @variant
-    def odd(self):
-        return Training(lambda: torch.rand(2), lambda seed: 7, 1.0, 8)
-
-class Plain(Pair):
-    def baseline(self):
-        return lambda: torch.rand(2)
-
-    optimized = baseline
-'''
-
-
-@pytest.fixture
-def made_up(tmp_path: Path) -> Callable[[str], Guard]:
-    file = tmp_path / "made_up.py"
-    file.write_text(MADE_UP)
-    return lambda pair: Guard(file, tmp_path, pair, CPU, {})
-
-
-def test_a_score_that_is_no_number_is_stored_as_none(made_up: Callable[[str], Guard]) -> None:
-    found = converted(checks.trained(made_up("Counted"), "baseline", 1), Trainings)
-    assert (found.scores, found.reached, found.steps) == ((None,) * 3, (False,) * 3, (7,) * 3)
-
-
-def test_a_pair_without_trainings_has_none_and_one_that_forgets_them_fails(made_up: Callable[[str], Guard]) -> None:
-    assert checks.trained(made_up("Plain"), "baseline", 1) is None
-    with pytest.raises(Failed, match="returned no Training"):
-        checks.trained(made_up("Counted"), "optimized", 1)
-    with pytest.raises(Failed, match="return a Trained"):
-        checks.trained(made_up("Counted"), "odd", 1)
-
-
 # ---- the guides' trainings ----
+
+WITH_TABLES = [
+    pytest.param(file, pair, marks=pytest.mark.slow if file.parent.name == "modern" else ())
+    for file in pair_files(BENCHMARKS)
+    if file.with_suffix(".toml").exists()
+    for pair in pair_classes(load(file, BENCHMARKS))
+    if pair.equal is Equal.TARGET
+]
+
+
+@pytest.mark.parametrize(("file", "pair"), WITH_TABLES)
+def test_the_table_is_of_the_settings_that_the_pair_has_now(file: Path, pair: type[Pair]) -> None:
+    """Otherwise count anew: python -m benchmarks.training.one_cycle"""
+    table = tomllib.loads(file.with_suffix(".toml").read_text())
+    for side in variants(pair):
+        now = counting.described(counting.built(pair, side.name))
+        assert {name: table[pair.__name__][side.name][name] for name in now} == now
+    assert not set(table["seeds"]) & set(SET_ASIDE)
+
+
+def test_a_training_depends_on_its_seed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_size, "SAMPLES", 512)
+    first, again = (counting.counted(batch_size.NextByte, "batch=256", seeds) for seeds in ((5, 6), (6, 5)))
+    assert first["scores"] == again["scores"][::-1]
+    assert first["scores"][0] != first["scores"][1]
 
 
 @pytest.mark.parametrize("pair", [batch_size.NextByte, one_cycle.NextByte, grad_clipping.NextByteByLSTM])
@@ -319,7 +250,6 @@ def test_all_sides_take_equally_many_samples_a_timed_step(pair: type[Pair]) -> N
     sides = [getattr(made, each.builder)(**each.arguments) for each in variants(pair)]
     assert len({side.batch * side.steps for side in sides}) == 1
     assert len({side.target for side in sides}) == 1
-    assert pair.trainings >= 8
 
 
 def test_a_schedule_reaches_the_target_in_a_training_of_its_own() -> None:

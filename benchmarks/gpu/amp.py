@@ -24,6 +24,7 @@ from torch import nn
 from benchmarks.jobs.image_classification import TrainResNet
 from benchmarks.jobs.language_model import TrainGPT
 from benchmarks.jobs.lessons import NEXT_BYTE, RATE, Course
+from tipbench.tip.counting import count
 from tipbench.tip.words import (
     Claim,
     Equal,
@@ -67,6 +68,7 @@ TIP = Tip(
     against="float32",
     guide=("A3.6", "B4"),
     claim=Claim.FASTER,
+    evidence="amp.toml",
     called="bfloat16",
     mechanism=appears("modules whose output has 16 bits", low_precision_outputs),
     published='"up to 3x" on Tensor Cores (PyTorch Performance Tuning Guide)',
@@ -170,7 +172,6 @@ class Accuracy(Pair):
     """
 
     equal = Equal.TARGET
-    trainings = 12
     sizes = Sizes(dict(batch=16), test=dict(batch=2))
 
     def course(self, autocast: bool) -> Training:
@@ -227,3 +228,7 @@ def around_a_step() -> torch.autocast:
 
 
 ON_ANY_JOB = (Way(amp, needs=(bfloat16(),), changes_numbers=True, around=around_a_step),)
+
+
+if __name__ == "__main__":
+    count(Accuracy)

@@ -9,7 +9,7 @@ alike. A step takes 20 ms at most on one thread, so that a training takes half a
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -25,8 +25,8 @@ from torch.utils.data import default_collate
 
 from benchmarks.jobs.images import PHOTOS, photo
 from benchmarks.jobs.language_model import GPT, VOCABULARY, SourceText
-from benchmarks.jobs.tuning import TUNING_SEEDS, Tuned, geometric
-from tipbench.tip.words import Trained, Training, available_cores
+from benchmarks.jobs.tuning import Tuned, geometric
+from tipbench.tip.words import SET_ASIDE, Trained, Training, available_cores
 
 STEPS = 1500
 """Optimizer steps of a training, after which it is scored."""
@@ -39,9 +39,6 @@ LOOK = 25 * BATCH
 
 HELD_OUT = 64
 """Held-out samples that are looked at."""
-
-FEW_SEEDS = TUNING_SEEDS[:4]
-"""With which each setting is tried."""
 
 Batch = tuple[torch.Tensor, torch.Tensor]
 
@@ -107,6 +104,12 @@ class Course:
     autocast: bool = False
     max_norm: float = math.inf
 
+    @property
+    def settings(self) -> str:
+        """In words, the lesson left out."""
+        named = {**vars(self), "schedule": self.schedule.__name__}
+        return ", ".join(f"{name}={value}" for name, value in named.items() if name != "lesson")
+
     def on(self, device: torch.device, samples: int = 0) -> Training:
         """The training, and a step of it that takes so many samples: one batch, or several smaller ones."""
         model, count = self.lesson.network().to(device), max(1, samples // self.batch)
@@ -116,7 +119,9 @@ class Course:
             return torch.stack([next(taken) for _ in range(count)]).mean(), model
 
         train = functools.partial(self.train, device=device)
-        return Training(step, train, self.lesson.target, self.batch, count, lower_is_better=True)
+        return Training(
+            step, train, self.lesson.target, self.batch, count, lower_is_better=True, settings=self.settings
+        )
 
     def optimizer_steps(self, model: nn.Module, steps: int, device: torch.device) -> Iterator[torch.Tensor]:
         """The loss of one step after the other, for ever: a schedule that has come to its end begins anew."""
@@ -329,30 +334,25 @@ CLEAN_PHOTOS_PLAIN = replace(
 # ---- how settings are chosen ----
 
 
-def tune(
-    courses: Mapping[str, Course], rates: Mapping[str, Iterable[float]], lengths: Mapping[str, Iterable[int]]
-) -> None:
-    """Print how each course goes at several rates, and with several lengths at the best of these.
-
-    courses, rates, lengths: by the course's name; a course without lengths has a constant rate.
-    """
+def tune(trials: Iterable[tuple[str, Course, Tuned, Tuned | None]]) -> None:
+    """Print how courses go at the rates that were tried, and with the lengths at the best of these. trials: of each
+    course its name, itself, its rates, and its lengths; None for a constant rate."""
     with ProcessPoolExecutor(available_cores(), initializer=torch.set_num_threads, initargs=(1,)) as processes:
 
-        def score(name: str, rate: float, steps: int) -> float:
-            course = replace(courses[name], rate=rate)
+        def score(name: str, course: Course, steps: int) -> float:
             taught = functools.partial(course.taught, device=torch.device("cpu"), steps=steps)
-            found = list(processes.map(taught, FEW_SEEDS))
+            found = list(processes.map(taught, SET_ASIDE[:4]))
             reached, scores = sum(one.reached for one in found), [one.score for one in found]
             print(
-                f"{name} at {rate:.4g}, {steps} steps: score {fmean(scores):.4g} ({min(scores):.4g} to "
+                f"{name} at {course.rate:.4g}, {steps} steps: score {fmean(scores):.4g} ({min(scores):.4g} to "
                 f"{max(scores):.4g}), {sum(one.steps for one in found) / max(reached, 0.5):.0f} steps to the target, "
                 f"{reached} of {len(found)} reach it",
                 flush=True,
             )
             return fmean(scores) if math.isfinite(fmean(scores)) else math.inf
 
-        for name, course in courses.items():
-            scores = {rate: score(name, rate, course.steps) for rate in rates[name]}
+        for name, course, rates, lengths in trials:
+            scores = {rate: score(name, replace(course, rate=rate), course.steps) for rate in rates.tried}
             best = min(scores, key=scores.__getitem__)
-            for length in lengths.get(name, ()):
-                score(name, best, length)
+            for length in lengths.tried if lengths else ():
+                score(name, replace(course, rate=best), int(length))

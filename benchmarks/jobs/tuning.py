@@ -2,15 +2,10 @@
 
 from dataclasses import dataclass
 
-from tipbench.tip.words import SET_ASIDE
-
-TUNING_SEEDS, PROVING_SEEDS = SET_ASIDE[:5], SET_ASIDE[5:25]
-"""Settings are tried with the first, and the best of them confirmed with the others. No run draws any of them."""
-
 
 @dataclass(frozen=True)
 class Tuned:
-    """A setting that was chosen among several, by trainings with seeds that no run draws.
+    """A setting that was chosen among several, by trainings with seeds that are never counted.
 
     Attributes:
         tried: the values, in rising order.

@@ -29,6 +29,7 @@ from torch import nn
 from benchmarks.jobs.language_model import RunGPT
 from benchmarks.jobs.lessons import NEXT_BYTE, RATE, STEPS, Course
 from benchmarks.modern.frozen_weights import Perceptron, compile_frozen, freeze
+from tipbench.tip.counting import count
 from tipbench.tip.words import (
     Claim,
     Equal,
@@ -64,6 +65,7 @@ TIP = Tip(
     against="float32, compiled with frozen weights",
     guide=("M15",),
     claim=Claim.FASTER,
+    evidence="dynamic_int8.toml",
     called="dynamic quantization",
     once="quantizing and compiling",
     one_of="compiled model",
@@ -139,7 +141,8 @@ def trained_before(course: Course, change: Callable[[nn.Module], nn.Module]) -> 
             score = lesson.loss(change(network.eval())(inputs), targets).item()
         return Trained(STEPS, score <= lesson.target, score)
 
-    return Training(torch.no_grad()(lambda: model(inputs)), train, lesson.target, course.batch, lower_is_better=True)
+    infer = torch.no_grad()(lambda: model(inputs))
+    return Training(infer, train, lesson.target, course.batch, lower_is_better=True, settings=course.settings)
 
 
 def quantized_copy(model: nn.Module) -> nn.Module:
@@ -157,7 +160,6 @@ class HeldOutLoss(Pair):
     devices = ("cpu",)
     needs = NEEDS
     equal = Equal.TARGET
-    trainings = 8
     sizes = Sizes(dict(batch=16), test=dict(batch=2))
 
     def course(self) -> Course:
@@ -175,3 +177,7 @@ class GPTInference(_Rounded, RunGPT, untuned=freeze, apply=quantized):
 
     def step_of(self, job: Job) -> Step:
         return torch.no_grad()(job.step)
+
+
+if __name__ == "__main__":
+    count(HeldOutLoss)

@@ -31,6 +31,7 @@ from benchmarks.jobs.lessons import CLEAN_PHOTOS, Course
 from benchmarks.modern.compile_modes import Block
 from benchmarks.modern.dynamic_int8 import NEEDS, trained_before
 from benchmarks.modern.frozen_weights import compile_frozen, freeze
+from tipbench.tip.counting import count
 from tipbench.tip.words import (
     Claim,
     Equal,
@@ -69,6 +70,7 @@ TIP = Tip(
     against="float32, compiled with frozen weights",
     guide=("M15",),
     claim=Claim.FASTER,
+    evidence="static_int8.toml",
     called="static quantization",
     once="calibrating and compiling",
     one_of="compiled model",
@@ -146,7 +148,6 @@ class HeldOutError(Pair):
     devices = ("cpu",)
     needs = NEEDS
     equal = Equal.TARGET
-    trainings = 8
     sizes = Sizes(dict(batch=16), test=dict(batch=2))
 
     def course(self) -> Course:
@@ -170,3 +171,7 @@ class ResNetInference(RunResNet, untuned=freeze, apply=quantize):
 
     def step_of(self, job: Job) -> Step:
         return torch.no_grad()(job.step)
+
+
+if __name__ == "__main__":
+    count(HeldOutError)

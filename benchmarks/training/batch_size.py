@@ -9,13 +9,12 @@ Why people write the baseline: 16 and 32 are what tutorials use, and small batch
 What to expect: more samples a second are not fewer seconds to the target. The gradient of a large batch is less
 noisy, but it is still one step: past some size twice the batch is far from halving the steps that are needed
 (McCandlish et al. 2018, arXiv:1812.06162). And every size needs a learning rate of its own. `Gradients` is the price of
-a sample alone. `NextByte` times the same samples in batches of each size, and counts the steps until the target: the
-time to the target is the product. Here 64 takes a third of the steps of 16, which are four thirds of the samples, and
-256 takes 2.8 times as many samples. After as many samples the small batch is ahead, because it has taken more steps;
-after as many steps the large one is (`EqualUpdates`): neither is better as such.
+a sample alone. `NextByte` times the same samples in batches of each size; the time to the target is that times the
+steps in batch_size.toml. After as many samples the small batch is ahead, because it has taken more steps; after as many
+steps the large one is (`EqualUpdates`): neither is better as such.
 
-How the rates below were chosen: `python -m benchmarks.training.batch_size` tries several for each size, with seeds that
-no run uses. The rate has the best score after SAMPLES samples.
+How the rates below were chosen: `python -m benchmarks.training.batch_size --tune` tries several for each size, with
+seeds that are never counted. The rate has the best score after SAMPLES samples.
 """
 
 import torch
@@ -24,6 +23,7 @@ from torch import nn
 from benchmarks.jobs.language_model import GPT, VOCABULARY, heads_for
 from benchmarks.jobs.lessons import NEXT_BYTE, RATE, Course, tune
 from benchmarks.jobs.tuning import Tuned, geometric
+from tipbench.tip.counting import count
 from tipbench.tip.words import Claim, Equal, Pair, Sizes, Step, Tip, Training, falls, forward_passes, sweep
 
 TIP = Tip(
@@ -38,6 +38,7 @@ TIP = Tip(
     against="batches of 16, with a rate tuned likewise",
     guide=("B2",),
     claim=Claim.SOONER_AT_TARGET,
+    evidence="batch_size.toml",
     mechanism=falls("forward passes for the same samples", forward_passes),
     note="more samples a second are not fewer seconds to the target, and every batch size needs its own learning rate",
 )
@@ -107,7 +108,6 @@ class NextByte(Pair):
     task = "training"
     scale = "macro"
     equal = Equal.TARGET
-    trainings = 12
     sizes = Sizes(dict(samples=LARGER[-1]))
 
     def learning(self, batch: int) -> Training:
@@ -128,7 +128,6 @@ class EqualUpdates(Pair):
     """
 
     equal = Equal.TARGET
-    trainings = 12
     sizes = Sizes(dict(samples=LARGER[0]))
 
     def learning(self, batch: int) -> Training:
@@ -142,8 +141,5 @@ class EqualUpdates(Pair):
 
 
 if __name__ == "__main__":
-    tune(
-        {f"batches of {batch}": course(batch, 0.0) for batch in RATES},
-        {f"batches of {batch}": rates.tried for batch, rates in RATES.items()},
-        {},
-    )
+    trials = [(f"batches of {batch}", course(batch, 0.0), rates, None) for batch, rates in RATES.items()]
+    count(NextByte, EqualUpdates, tune=lambda: tune(trials))

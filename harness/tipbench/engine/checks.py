@@ -11,7 +11,6 @@ from typing import Protocol
 
 from tipbench.engine.handle import WorkerFailed, WorkerHandle
 from tipbench.engine.purpose import Purpose
-from tipbench.engine.trainings import WholeTrainings
 from tipbench.machine.scratch import Scratch
 from tipbench.records.record import PairInfo, Record, VariantInfo, VariantRecord
 from tipbench.tip.pair import BY_REFERENCE, Equal
@@ -96,7 +95,7 @@ def with_variants(record: Record, variants: Mapping[str, VariantRecord]) -> Reco
 
 
 def check(info: PairInfo, variants: Sequence[VariantInfo], start: Start, seed: int) -> dict[str, VariantRecord]:
-    """Equal work, mechanism and trainings of every variant, by name. Raises WorkerFailed only for the baseline.
+    """Equal work and mechanism of every variant, by name. Raises WorkerFailed only for the baseline.
 
     After a variant fails, its worker is ended and the next variant gets a fresh one: what a failure leaves behind must
     neither fail nor help the other variants.
@@ -114,26 +113,22 @@ def check(info: PairInfo, variants: Sequence[VariantInfo], start: Start, seed: i
             workers[settings[variant]] = start(info, settings[variant], f"{WARM}{info.name}", Purpose.CHECK)
         return workers[settings[variant]]
 
-    def end_worker_of(variant: str) -> None:
-        workers.pop(settings[variant]).end()
-
     try:
         for variant in variants:  # so that all import torch at the same time
             worker_of(variant.name)
-        trainings = WholeTrainings(info, worker_of, end_worker_of)
         worker = worker_of("baseline")
         if info.equal != Equal.NOTHING:
             worker.ask("results", variant="baseline", seeds=seeds, file=file)
         count = worker.ask("observe", variant="baseline", seed=seed)
         work = worker.ask("work", seed=seed)
-        results["baseline"] = VariantRecord("measured", work=work, trainings=trainings.of("baseline"))
+        results["baseline"] = VariantRecord("measured", work=work)
         for variant in optimized:
             try:
-                result = _check_variant(info, worker_of(variant.name), variant.name, seeds, file, count)
-                results[variant.name] = replace(result, trainings=trainings.of(variant.name))
+                worker = worker_of(variant.name)
+                results[variant.name] = _check_variant(info, worker, variant.name, seeds, file, count)
             except WorkerFailed as failure:
                 results[variant.name] = VariantRecord("failed", _why(info, failure))
-                end_worker_of(variant.name)
+                workers.pop(settings[variant.name]).end()
     finally:
         for worker in workers.values():
             worker.end()

@@ -100,6 +100,7 @@ class StoredTip(TypedDict):
     one_of: NotRequired[str]
     when: NotRequired[str]
     against: NotRequired[str]
+    evidence: NotRequired[str]
 
 
 class Mechanism(TypedDict, total=False):

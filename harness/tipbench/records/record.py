@@ -9,7 +9,6 @@ from typing import Any, Literal
 from tipbench.records.fields import (
     Count,
     Equality,
-    MalformedRecord,
     Mechanism,
     Number,
     Positive,
@@ -90,7 +89,6 @@ class PairInfo(_Explained):
             work.
         truth: speedup by variant where it is known by design, as in `tipbench.tip.pair.Pair.truth`.
         code: source text by side, from `tipbench.suite.source.sides`.
-        training_code: digest of the code that its whole trainings run; empty where none are counted.
     """
 
     tip: Mapping[str, Any]
@@ -112,7 +110,6 @@ class PairInfo(_Explained):
     job: str = ""
     truth: Mapping[str, Ratio] = field(default_factory=dict)
     code: Mapping[str, str] = field(default_factory=dict)
-    training_code: str = ""
 
     @property
     def name(self) -> str:
@@ -190,34 +187,6 @@ def beside(records: Iterable[Record]) -> list[float]:
 
 
 @dataclass(frozen=True)
-class Trainings:
-    """Whole trainings of one variant, counted and not timed; the tuples have one item for each seed.
-
-    Attributes:
-        target: score that a training must reach, from above or below.
-        batch: samples of an optimizer step.
-        steps_timed: optimizer steps within one timed step.
-        seeds: the same for all variants of a pair.
-        steps: optimizer steps until the target was reached, or until the training was given up.
-        reached: whether the target was reached.
-        scores: final score; None where it is not finite.
-        lower_is_better: of the score, as of a loss; None in files of older versions.
-        shipped: whether the suite brought them along, and the run counted one training alone, to see whether they go
-            alike here.
-    """
-
-    target: Number
-    batch: Positive
-    steps_timed: Positive
-    seeds: tuple[Whole, ...]
-    steps: tuple[Positive, ...]
-    reached: tuple[bool, ...]
-    scores: tuple[Number | None, ...]
-    lower_is_better: bool | None = None
-    shipped: bool = False
-
-
-@dataclass(frozen=True)
 class VariantRecord(_Explained):
     """Results of one variant's checks and memory pass.
 
@@ -237,7 +206,6 @@ class VariantRecord(_Explained):
         one_off: seconds, with cold caches: "build", and "warm_up" beyond what as many steady steps take.
         energy: on a GPU "joules_a_step"; empty where the platform does not report it.
         work: of the baseline, `Pair.work` summed over all ranks; the other variants do the same work.
-        trainings: None where the pair has none.
     """
 
     outcome: Outcome
@@ -248,7 +216,6 @@ class VariantRecord(_Explained):
     one_off: Mapping[str, Number] = field(default_factory=dict)
     energy: Mapping[str, Number] = field(default_factory=dict)
     work: Mapping[str, Count] = field(default_factory=dict)
-    trainings: Trainings | None = None
 
 
 @dataclass(frozen=True)
@@ -296,20 +263,10 @@ class Record(_Explained):
 
 
 def check_variants(variants: Mapping[str, VariantRecord]) -> None:
-    """Raise MalformedRecord for a field of another type, and unless all variants were trained with the same seeds: they
-    are compared seed by seed."""
-    seeds = None
+    """Raise MalformedRecord for a field of another type."""
     for name, variant in variants.items():
         converted(variant.mechanism, Mechanism, f"variants.{name}.mechanism")
         converted(variant.equal, Equality, f"variants.{name}.equal")
-        if (trainings := variant.trainings) is None:
-            continue
-        columns = trainings.steps, trainings.reached, trainings.scores
-        seeds = seeds or trainings.seeds
-        if len(seeds) < 2 or trainings.seeds != seeds or any(len(column) != len(seeds) for column in columns):
-            raise MalformedRecord(
-                f"variants.{name}.trainings: one of each number is expected for each of the same seeds"
-            )
 
 
 @dataclass(frozen=True)

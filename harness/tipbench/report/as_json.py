@@ -29,9 +29,10 @@ pairs: one object for each pair and variant other than the baseline; unknown num
 - mechanism: null, or {"what", "baseline", "optimized", "engaged"}. Where nothing on the machine can count it, the
   counts are {"unseen": why} and "engaged" is null.
 - trainings: null, or {"baseline", "variant"}, each {"target", "batch", "steps_timed", "seeds", "steps", "reached",
-  "scores"}: whole trainings that were counted. Lists are by seed: optimizer steps until the target was reached or
-  the training given up, which of the two, and the score in the end, null where not finite. batch: samples of an
-  optimizer step; steps_timed: optimizer steps within a timed step; lower_is_better: of the score, null if not known.
+  "scores", "lower_is_better", "counted", "table"}: whole trainings from the table of that name in the suite, counted on
+  that day and not on this machine. Lists are by seed: optimizer steps until the target was reached or the training
+  given up, which of the two, and the score in the end, null where not finite. batch: samples of an optimizer step;
+  steps_timed: optimizer steps within a timed step; lower_is_better: of the score.
 - one_off_s: seconds the variant needs once beyond the baseline, negative where it needs less.
 - break_even_steps: steps after which a faster variant has earned them back; 0 where there is nothing to
   earn back; null where it is not faster.

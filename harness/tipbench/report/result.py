@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from tipbench.records.record import Trainings
+from tipbench.records.trainings import Trainings
 from tipbench.tip.pair import CONTROL, Claim
 from tipbench.tip.reason import Reason
 
@@ -98,7 +98,7 @@ class Result:
         break_even_steps: steps after which a faster variant has saved what it needs once; 0: at once.
         mechanism: what was counted and on both sides, as `VariantRecord.mechanism` has it.
         equal: how equal work was checked, as `VariantRecord.equal` has it.
-        baseline_trainings, variant_trainings: whole trainings that were counted.
+        baseline_trainings, variant_trainings: whole trainings, from the table that its tip names as evidence.
         gpu: by READINGS and JOULES, what a GPU's driver reported of both sides.
         limits: by kind of work (LIMITS), how near both sides come to what the machine reaches.
         known_from: id of the earlier run that checked it and read its memory; empty where this run did.

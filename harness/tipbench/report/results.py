@@ -12,12 +12,15 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from tipbench.records.fields import LARGEST
-from tipbench.records.record import Record, Run, VariantRecord
+from tipbench.records.record import PairInfo, Record, Run, VariantRecord
 from tipbench.records.store import folder_name
+from tipbench.records.trainings import Trainings, counted
 from tipbench.report.result import JOULES, LIMITS, READINGS, Result, Share, Sides, steps_to_pay
+from tipbench.suite.files import BENCHMARKS
 from tipbench.tip.pair import CONTROL
 from tipbench.tip.reason import in_words, remedies
 from tipbench.verdict import rules
@@ -51,7 +54,10 @@ def results(run: Run) -> list[Result]:
         "machine": folder_name(run.machine),
     }
     usual = usual_variance(judgement.effects for judgement in judgements)
-    rows = [replace(_result(judgement, of_run), further_s=_further_s(judgement, usual)) for judgement in judgements]
+    rows = [
+        replace(_result(judgement, of_run, run.folder), further_s=_further_s(judgement, usual))
+        for judgement in judgements
+    ]
     rates = _rates(rows, judgements)
     return [
         replace(row, limits=limits) if (limits := _limits(row, judgement.record, rates)) else row
@@ -67,12 +73,13 @@ def counts(run: Run) -> Counts:
     return Counts(reached + not_reached, outcomes["measured"], outcomes["skipped"], outcomes["failed"], not_reached)
 
 
-def _result(judgement: Judgement, of_run: Mapping[str, Any]) -> Result:
+def _result(judgement: Judgement, of_run: Mapping[str, Any], folder: str) -> Result:
     record, variant = judgement.record, judgement.variant_record
     info, baseline = record.info, _baseline(record)
     is_measured = judgement.verdict not in ("skipped", "failed")
     step_s = _step_s(record) if is_measured else None
     one_off = [math.fsum(side.one_off.values()) if side.one_off else None for side in (baseline, variant)]
+    trainings = _trainings(info, folder) if variant.outcome == "measured" else {}
     tip: dict[str, Any] = {name: str(info.tip.get(name, "")) for name in TIP_TEXTS}
     return Result(
         **of_run,
@@ -114,8 +121,8 @@ def _result(judgement: Judgement, of_run: Mapping[str, Any]) -> Result:
         mechanism=variant.mechanism,
         equal=variant.equal,
         known_from=record.known_from,
-        baseline_trainings=baseline.trainings,
-        variant_trainings=variant.trainings,
+        baseline_trainings=trainings.get("baseline"),
+        variant_trainings=trainings.get(judgement.variant),
         gpu=_gpu(judgement) if info.device == "cuda" and is_measured else {},
         job_profile=record.launches[0].card if record.launches else {},
         reasons=judgement.reasons,
@@ -143,6 +150,17 @@ TIP_TEXTS = (
 
 def _baseline(record: Record) -> VariantRecord:
     return record.variants.get("baseline", VariantRecord(record.outcome))
+
+
+def _trainings(info: PairInfo, folder: str) -> Mapping[str, Trainings]:
+    """Of the pair's variants, from the table that its tip names; runs until November 2026 name none. {} where there is
+    none, as of pairs that lie elsewhere now. folder: of the run's pairs; empty for the guides' own."""
+    root = Path(folder) if folder else BENCHMARKS
+    file = root.parent / info.file
+    try:
+        return counted(file.with_name(info.tip.get("evidence", f"{file.stem}.toml"))).get(info.pair, {})
+    except (OSError, ValueError):
+        return {}
 
 
 def _step_s(record: Record) -> float | None:

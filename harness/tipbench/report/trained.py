@@ -7,7 +7,7 @@ import statistics
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tipbench.records.record import Trainings
+from tipbench.records.trainings import Trainings
 from tipbench.report.result import Result
 from tipbench.tip.wording import ratio, seconds, value
 from tipbench.verdict.pooling import Mean
@@ -44,8 +44,8 @@ class Trained:
         change: of the final score, from the baseline to the variant, by training; None where one ended in no number.
         baseline, variant: both sides.
         target: the score to reach.
-        lower_is_better: of the score; None if not known.
-        shipped: whether the trainings come with the suite.
+        lower_is_better: of the score.
+        counted, table: the day on which both were counted, and the file that holds them.
     """
 
     fewer: Mean
@@ -53,8 +53,9 @@ class Trained:
     baseline: Side
     variant: Side
     target: float
-    lower_is_better: bool | None
-    shipped: bool
+    lower_is_better: bool
+    counted: str
+    table: str
 
     @property
     def both_reach(self) -> bool:
@@ -79,7 +80,8 @@ def _compared(before: Trainings, after: Trainings) -> Trained:
         variant=_side(after),
         target=before.target,
         lower_is_better=before.lower_is_better,
-        shipped=before.shipped,
+        counted=before.counted,
+        table=before.table,
     )
 
 
@@ -128,9 +130,11 @@ def in_full(row: Result) -> str:
         return ""
     sides = trainings.baseline, trainings.variant
     steps = (row.step_s, row.variant_step_s)
-    words = [f"a score of {value(trainings.target)} is the target: {in_short(trainings)}"]
-    if trainings.shipped:
-        words.append(f"{trainings.baseline.trainings} trainings of each side come with the suite")
+    words = [
+        f"a score of {value(trainings.target)} is the target: {in_short(trainings)}",
+        f"{trainings.baseline.trainings} trainings of each side, counted on {trainings.counted}, not on this machine "
+        f"({trainings.table})",
+    ]
     if trainings.both_reach:
         words.append(f"timed steps to the target, baseline over variant: {_factor(trainings.fewer)}")
     words.append(in_scores(trainings))
@@ -150,13 +154,12 @@ def in_full(row: Result) -> str:
 def in_scores(trainings: Trained) -> str:
     """`mean score after training worse: 0.976 -> 0.971 (higher is better), a change between -0.0082 and -0.0013`."""
     scores = f"{_score(trainings.baseline)} -> {_score(trainings.variant)}"
-    if trainings.lower_is_better is not None:
-        scores += f" ({'lower' if trainings.lower_is_better else 'higher'} is better)"
+    scores += f" ({'lower' if trainings.lower_is_better else 'higher'} is better)"
     if trainings.change is None:
         return f"mean score after training {scores}"
     low, high = trainings.change.interval()
     word = ""
-    if trainings.lower_is_better is not None and (low > 0 or high < 0):
+    if low > 0 or high < 0:
         word = " better:" if (high < 0) == trainings.lower_is_better else " worse:"
     return f"mean score after training{word} {scores}, a change between {low:+.2g} and {high:+.2g}"
 

@@ -13,8 +13,8 @@ from typing import Any
 from tipbench.machine import native
 from tipbench.machine.limits import memory_bytes
 from tipbench.records.record import PairInfo, VariantInfo
+from tipbench.records.trainings import counted
 from tipbench.suite.files import BENCHMARKS, explain, load, pair_classes, text
-from tipbench.suite.shipped import training_code
 from tipbench.suite.source import sides
 from tipbench.tip.device import NoDevice, torch_here
 from tipbench.tip.needs import Need, available_cores, gpu, other_device
@@ -35,6 +35,8 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, tier: 
     if not missing and device == "cuda" and ranks > 1:
         missing = unmet((gpu(ranks),), device)  # each rank has one of its own
     texts = {field.name: getattr(tip, field.name) for field in fields(tip) if field.name not in NO_TEXT}
+    if tip.evidence:
+        counted(file.with_name(tip.evidence))  # raises where it cannot be used
     why_not = tip.why_not if tip.why_not_holds(device) else ""
     listed = []
     for variant in variants(pair):
@@ -61,7 +63,6 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, tier: 
         job=job_of(pair, tip.id),
         truth=dict(pair.truth),
         code=sides(text(file), pair.__name__),
-        training_code=training_code(file, pair.__name__) if pair.trainings else "",
     )
 
 

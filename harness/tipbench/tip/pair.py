@@ -34,7 +34,7 @@ class Claim(StrEnum):
     FASTER = "less time"
     LEANER = "less memory"
     FEWER_STEPS = "fewer steps to target"
-    """Judged by the steps that whole trainings take, those that fail included; see `Training`."""
+    """Judged by the steps that whole trainings take, those that fail included; see `Tip.evidence`."""
     SOONER_AT_TARGET = "less time to target"
     """Judged by these steps times the seconds that one takes."""
     BETTER = "a better score"
@@ -60,7 +60,7 @@ class Equal(StrEnum):
     """Precision differs on purpose: the same comparison, with the error at the precision that is timed."""
     TARGET = "same target"
     """Both sides train to the same target in steps that differ on purpose, as with another batch size: what a step
-    returns must have the same names and shapes on both sides, and whole trainings are counted (`Training`)."""
+    returns must have the same names and shapes on both sides. Whole trainings are in the table of `Tip.evidence`."""
     NOTHING = "nothing to compare"
     """A person's own step that returns nothing, or a command: whether it raises is all that is seen."""
 
@@ -126,6 +126,8 @@ class Tip:
         when: the condition under which the gain is a reader's own, such as "memory is short": the answer is "use it
             if <when>". Required if no baseline is the plain job, or none runs in one process.
         against: what the baselines of its whole jobs are, such as "model.compile()"; empty for the job as it is.
+        evidence: name of the table beside its file that holds whole trainings of its pairs, whose builders return a
+            `Training`; empty if it is not about training to a target, or about what a tip costs in scores.
     """
 
     id: str
@@ -146,6 +148,7 @@ class Tip:
     one_of: str = ""
     when: str = ""
     against: str = ""
+    evidence: str = ""
 
 
 CONTROL = "control"
@@ -234,8 +237,6 @@ class Pair:
     tolerance: ClassVar[float] = 1e-4
     """Largest difference allowed by Equal.CLOSE, relative to the tensor's largest value; by REFERENCE and LOSSY,
     largest error of all outputs together, relative to the reference; by AS_CLOSE what is added to the baseline's."""
-    trainings: ClassVar[int] = 0
-    """Whole trainings of each side that are counted, where the builders return a `Training`."""
     seeded: ClassVar[bool] = True
     """Whether results depend on the seed, because inputs or weights are drawn from the generators of random,
     numpy.random or torch. False: nothing is drawn, and equal results for every seed are right."""
@@ -264,7 +265,7 @@ class Pair:
     def __init_subclass__(cls) -> None:
         """Raises TypeError if a method hides a setting by having its name, or if `sizes` is not a Sizes."""
         super().__init_subclass__()
-        settings = "scale", "task", "first_of_task", "needs", "devices", "equal", "tolerance", "trainings", "seeded"
+        settings = "scale", "task", "first_of_task", "needs", "devices", "equal", "tolerance", "seeded"
         further = "sets_switches", "mechanism", "sizes", "flush_l2", "against", "truth", "deadline"
         for name in (*settings, *further):
             if callable(vars(cls).get(name)):

@@ -7,21 +7,13 @@ import statistics
 from collections.abc import Sequence
 from typing import TypeVar
 
-from scipy.special import stdtrit
-
-from tipbench.records.record import Trainings
+from tipbench.records.trainings import Trainings
 from tipbench.verdict.pooling import Mean
 
 T = TypeVar("T")
 
 NEXT_TO_NONE = 0.5
 """What counts as the number of successes if there are none: the next training might be the first."""
-
-EXPECTED = 0.999
-"""Share of trainings of the same code that lie in the range where one is expected."""
-
-ALIKE = 0.01
-"""The least that trainings are taken to differ by, as a logarithm: by chance alone a few may be equal."""
 
 
 def expected_steps(trainings: Trainings) -> float:
@@ -66,31 +58,14 @@ def score_change(baseline: Trainings, variant: Trainings) -> Mean | None:
 
 
 def better_score(baseline: Trainings, variant: Trainings) -> Mean | None:
-    """ln of how many times better the variant's score is, by training as in `score_change`; None where it is not known
-    which score is better, or one has no logarithm."""
-    sign = {True: 1, False: -1, None: 0}[baseline.lower_is_better]
+    """ln of how many times better the variant's score is, by training as in `score_change`; None where one has no
+    logarithm."""
+    sign = 1 if baseline.lower_is_better else -1
     scores = [(before, after) for before, after in zip(baseline.scores, variant.scores, strict=True)]
-    if sign == 0 or any(score is None or score <= 0 for pair in scores for score in pair):
+    if any(score is None or score <= 0 for pair in scores for score in pair):
         return None
     ratios = [sign * math.log(before / after) for before, after in scores if before and after]
     return Mean(statistics.fmean(ratios), statistics.stdev(ratios) / math.sqrt(len(ratios)), len(ratios) - 1.0)
-
-
-def go_alike(further: Trainings, known: Trainings) -> bool:
-    """Whether further trainings go as known ones of the same code lead one to expect: each one's steps and score lie in
-    the range that holds EXPECTED of all trainings, if their logarithms are distributed normally."""
-    settings = [(side.target, side.batch, side.lower_is_better) for side in (further, known)]
-    columns = [(side.steps, side.scores) for side in (further, known)]
-    return settings[0] == settings[1] and all(map(_as_expected, *columns))
-
-
-def _as_expected(further: Sequence[float | None], known: Sequence[float | None]) -> bool:
-    before, now = ([math.log(value) for value in values if value] for values in (known, further))
-    if len(before) < len(known) or len(before) < 2:  # some ended in no number
-        return True
-    deviation = max(statistics.stdev(before), ALIKE) * math.sqrt(1 + 1 / len(before))
-    reach = float(stdtrit(len(before) - 1, (1 + EXPECTED) / 2)) * deviation
-    return len(now) == len(further) and all(abs(value - statistics.fmean(before)) <= reach for value in now)
 
 
 def product(first: Mean, second: Mean) -> Mean:

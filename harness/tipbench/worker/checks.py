@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
-
-import torch
 
 from tipbench.records.record import LOADING
 from tipbench.tip.counts import Unseen
 from tipbench.tip.job import MacroPair
 from tipbench.tip.pair import BY_REFERENCE, Equal, Step
-from tipbench.tip.training import SET_ASIDE, Trained, Training
 from tipbench.worker import switches
 from tipbench.worker.answers import expect_numbers, expect_storable
 from tipbench.worker.failed import Failed
@@ -177,49 +171,6 @@ def expect_little_loading(pair: type[MacroPair], phases: Mapping[str, float]) ->
     whole = sum(phases.values())
     if not pair.loads and phases[LOADING] > LOADING_ON_A_CARD * whole:
         raise Failed("loads-much", where="baseline", percent=round(100 * phases[LOADING] / whole))
-
-
-def trained(guard: Guard, variant: str, seed: int, count: int | None = None) -> dict[str, Any] | None:
-    """The fields of `record.Trainings`, from whole trainings of a variant with seeds drawn from `seed`; None where the
-    pair counts no trainings. Raises Failed.
-
-    count: how many, by default as many as the pair says.
-
-    They run on one thread: several pairs are checked at once, and on several threads sums round differently.
-    """
-    pair = guard.pair_class
-    if not pair.trainings:
-        return None
-    training = guard.build(variant, seed)
-    guard.expect_restored(variant)
-    if not isinstance(training, Training):
-        raise Failed("build-raised", f"{variant} returned no Training, of which {pair.__name__}.trainings are counted")
-    drawn = torch.Generator().manual_seed(seed)
-    seeds = torch.randint(SET_ASIDE.stop, 2**31, (count or pair.trainings,), generator=drawn).tolist()
-    with guard.scope(variant), single_threaded():
-        trainings = [guard.step(variant, partial(training.train, number)) for number in seeds]
-    if odd := next((result for result in trainings if not isinstance(result, Trained)), None):
-        raise Failed("step-raised", f"{variant}: train returned a {type(odd).__name__}; return a Trained")
-    return {
-        "target": training.target,
-        "batch": training.batch,
-        "steps_timed": training.steps,
-        "lower_is_better": training.lower_is_better,
-        "seeds": seeds,
-        "steps": [result.steps for result in trainings],
-        "reached": [result.reached for result in trainings],
-        "scores": [result.score if math.isfinite(result.score) else None for result in trainings],
-    }
-
-
-@contextmanager
-def single_threaded() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def work(guard: Guard, seed: int) -> dict[str, Any]:

@@ -42,7 +42,6 @@ COMMANDS = (
     "compare",
     "measure_memory",
     "job_card",
-    "trained",
 )
 
 

@@ -28,7 +28,7 @@ from tipbench.worker.protocol import (
 )
 from tipbench.worker.ranks import Ranks, run_ranks
 
-METHODS = {"observe": "mechanism", "work": "work", "trained": "trainings"}
+METHODS = {"observe": "mechanism", "work": "work"}
 """Command -> method of the pair whose return value is the answer."""
 
 

@@ -132,10 +132,6 @@ class Session:
             checks.expect_little_loading(pair_class, self._of_the_job(seed, phases_of))
         return checks.count(self.guard, variant, seed)
 
-    def trained(self, variant: str, seed: int, count: int | None = None) -> dict[str, Any] | None:
-        """Whole trainings of a variant; answers `checks.trained`."""
-        return checks.trained(self.guard, variant, seed, count)
-
     def work(self, seed: int) -> dict[str, int]:
         """`Pair.work`, added up over the ranks."""
         counts = checks.work(self.guard, seed)
