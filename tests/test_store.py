@@ -273,7 +273,7 @@ def test_an_unreadable_header_is_named(path: Path, line: bytes) -> None:
 
 @pytest.mark.parametrize("schema", [None, "4", SCHEMA - 1, SCHEMA + 1])
 def test_a_file_of_another_schema_is_refused(path: Path, schema: Any) -> None:
-    with pytest.raises(StoreError, match=rf"line 1: schema {schema!r}; .*read it with the version"):
+    with pytest.raises(StoreError, match=rf"line 1: schema {schema!r}; .* update tipbench, or convert"):
         read(edit_fields(path, 1, schema=schema))
 
 

@@ -29,7 +29,7 @@ from tipbench.records.record import Record, Run
 from tipbench.tip.reason import printable
 
 SCHEMA = 4
-"""Version of the format, the only one that is read. If you raise it, add a script that converts files of schema 4."""
+"""Version of the format, the only one that is read. If you raise it, let `tests/convert_runs.py` convert older runs."""
 
 RUN_FILES = "????-??-??-*.jsonl"
 """Pattern of the names of results files; their folder may hold other files."""
@@ -293,7 +293,7 @@ def _header(path: Path, line: bytes) -> Run:
     except ValueError as error:
         raise UnusableFile(path, f", line 1: the header is {error}; {advice}") from error
     if (schema := data.get("schema")) != SCHEMA:
-        remedy = "read it with the version that wrote it"
+        remedy = "update tipbench, or convert an older file in its repository with: python -m tests.convert_runs FILE"
         raise UnusableFile(path, f", line 1: schema {schema!r}; this version of tipbench reads {SCHEMA}: {remedy}")
     try:
         converted(data, Header)
