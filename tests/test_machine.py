@@ -470,7 +470,7 @@ def test_only_what_a_rule_lets_through_leaves_the_machine() -> None:
 
 HOSTILE: list[Any] = [
     *(None, [], {}, [[]], [{}], {"a": []}, True, math.nan, -math.inf, 10**400, "", "\ud800", "\0", b""),
-    *("AMD " + "a-" * 45 + "!", "g++ " * 60, "Ubuntu " + "1." * 5000, "1.1" * 5000, "on+" * 5000, "9" * 5000),
+    *("AMD " + "a-" * 45 + "!", "g++ " * 60, "1.1" * 5000, "on+" * 5000, "9" * 5000),
 ]
 
 

@@ -22,13 +22,12 @@ from tipbench.machine.forms import (
     number,
     numbers,
     one_of,
-    or_unknown,
     quota,
     switch,
     version,
 )
 from tipbench.machine.gpu import COMPUTE_MODES, GPU_READINGS
-from tipbench.machine.proc import UNAVAILABLE
+from tipbench.machine.proc import DENIED, UNAVAILABLE
 
 Part = Literal["hardware", "state", "software"]
 PARTS: tuple[Part, ...] = ("hardware", "state", "software")
@@ -57,75 +56,74 @@ def _cards(value: Any) -> list[dict[str, Any]] | None:
     return [{"name": UNAVAILABLE, **publishable(card, CARD_FIELDS)} for card in value if isinstance(card, Mapping)]
 
 
-_number, _version, _switch = or_unknown(number), or_unknown(version), or_unknown(switch)
-
 CARD_FIELDS: Mapping[str, Field] = {
     "index": Field(None, "the driver's number of the card, as nvidia-smi takes it"),
-    "name": Field("hardware", "the card's name", or_unknown(hardware_name)),
-    "memory_bytes": Field("hardware", "its memory", _number, in_bytes=True),
-    "driver": Field("software", "the driver's version", _version),
-    "capability": Field("hardware", 'CUDA compute capability, such as "9.0"', _version),
-    "power_limit_w": Field("state", "the enforced power limit, in watts", _number),
-    "max_sm_mhz": Field("hardware", "highest clock of its multiprocessors", _number),
-    "max_memory_mhz": Field("hardware", "highest clock of its memory", _number),
-    "application_sm_mhz": Field("state", "clock that applications get", _number),
-    "application_memory_mhz": Field("state", "clock that applications get of its memory", _number),
-    "ecc": Field("state", "whether memory corrects errors, which takes bandwidth from some cards", _switch),
-    "mig": Field("state", "whether the card is split into instances", _switch),
-    "compute_mode": Field("state", "which processes may use it", or_unknown(one_of(*COMPUTE_MODES.values()))),
+    "name": Field("hardware", "the card's name", hardware_name),
+    "memory_bytes": Field("hardware", "its memory", number, in_bytes=True),
+    "driver": Field("software", "the driver's version", version),
+    "capability": Field("hardware", 'CUDA compute capability, such as "9.0"', version),
+    "power_limit_w": Field("state", "the enforced power limit, in watts", number),
+    "max_sm_mhz": Field("hardware", "highest clock of its multiprocessors", number),
+    "max_memory_mhz": Field("hardware", "highest clock of its memory", number),
+    "application_sm_mhz": Field("state", "clock that applications get", number),
+    "application_memory_mhz": Field("state", "clock that applications get of its memory", number),
+    "ecc": Field("state", "whether memory corrects errors, which takes bandwidth from some cards", switch),
+    "mig": Field("state", "whether the card is split into instances", switch),
+    "compute_mode": Field("state", "which processes may use it", one_of(*COMPUTE_MODES.values())),
     "readings": Field(None, "`GPU_READINGS` of the moment", numbers("|".join(GPU_READINGS))),
 }
 """What `tipbench.machine.gpu.gpus` records of each card, in its order."""
 
 MACHINE_FIELDS: Mapping[str, Field] = {
     "name": Field(None, "made of the hardware by `tipbench.machine.describe.name`"),
-    "cpu": Field("hardware", "the processor's name", or_unknown(hardware_name)),
-    "microarchitecture": Field("hardware", 'such as "zen4", as archspec names it', or_unknown(microarchitecture_name)),
-    "family": Field("hardware", "number of an x86 processor's family", _number),
-    "model": Field("hardware", "number of an x86 processor's model", _number),
-    "stepping": Field("hardware", "number of an x86 processor's stepping", _number),
-    "cores": Field("state", "logical cores that this process may use", _number),
-    "physical_cores": Field("hardware", "cores of the machine", _number),
-    "logical_cores": Field("state", "cores of the machine as the kernel schedules them", _number),
-    "smt": Field("state", "whether cores run several threads, in the kernel's word", _switch),
-    "quota_cores": Field("state", 'processor time that the cgroup grants, in cores, or "none"', or_unknown(quota)),
-    "memory_bytes": Field("hardware", "memory installed, or the cgroup's limit if lower", _number, in_bytes=True),
-    "caches": Field(
-        "hardware", "one cache of each level, as the first core has them", or_unknown(numbers(r"L[1-5][di]?")), True
-    ),
-    "flags": Field("hardware", "features that torch's kernels differ by", or_unknown(cpu_flags)),
-    "numa_nodes": Field("hardware", "NUMA nodes", _number),
-    "virtual": Field("hardware", "whether a hypervisor runs the machine", or_unknown(flag)),
-    "gpus": Field(None, "`CARD_FIELDS` of each NVIDIA card that CUDA may see", or_unknown(_cards)),
+    "cpu": Field("hardware", "the processor's name", hardware_name),
+    "microarchitecture": Field("hardware", 'such as "zen4", as archspec names it', microarchitecture_name),
+    "family": Field("hardware", "number of an x86 processor's family", number),
+    "model": Field("hardware", "number of an x86 processor's model", number),
+    "stepping": Field("hardware", "number of an x86 processor's stepping", number),
+    "cores": Field("state", "logical cores that this process may use", number),
+    "physical_cores": Field("hardware", "cores of the machine", number),
+    "logical_cores": Field("state", "cores of the machine as the kernel schedules them", number),
+    "smt": Field("state", "whether cores run several threads, in the kernel's word", switch),
+    "quota_cores": Field("state", 'processor time that the cgroup grants, in cores, or "none"', quota),
+    "memory_bytes": Field("hardware", "memory installed, or the cgroup's limit if lower", number, in_bytes=True),
+    "caches": Field("hardware", "one cache of each level, as the first core has them", numbers(r"L[1-5][di]?"), True),
+    "flags": Field("hardware", "features that torch's kernels differ by", cpu_flags),
+    "numa_nodes": Field("hardware", "NUMA nodes", number),
+    "virtual": Field("hardware", "whether a hypervisor runs the machine", flag),
+    "gpus": Field(None, "`CARD_FIELDS` of each NVIDIA card that CUDA may see", _cards),
     "os": Field("software", "the distribution with its version"),
-    "kernel": Field("software", "version of Linux", _version),
+    "kernel": Field("software", "version of Linux", version),
     "architecture": Field(
         "hardware",
         "the instruction set",
         one_of("x86_64", "aarch64", "arm64", "i686", "ppc64le", "riscv64", "s390x", "loongarch64"),
     ),
-    "libc": Field("software", "the C library with its version", or_unknown(libc)),
-    "governor": Field("state", 'the frequency governor, joined by "+" where cores differ', or_unknown(governors)),
-    "turbo": Field("state", "whether cores may exceed their nominal clock", or_unknown(one_of("on", "off"))),
-    "cpu_max_mhz": Field("hardware", "the highest clock that a core can have", _number),
-    "cpu_limit_mhz": Field("state", "the highest clock that a core may have now", _number),
-    "swap_bytes": Field("state", "swap space, used or not; 0 without any", _number, in_bytes=True),
-    "transparent_huge_pages": Field("state", "the kernel's setting", or_unknown(one_of("always", "madvise", "never"))),
-    "address_randomisation": Field("state", "the kernel's setting, 0 to 2", or_unknown(one_of("0", "1", "2"))),
-    "python": Field("software", "version", _version),
-    "torch": Field("software", "version", _version),
-    "torchvision": Field("software", "version", _version),
-    "numpy": Field("software", "version", _version),
-    "triton": Field("software", "version", _version),
-    "compiler": Field("software", "the C++ compiler that torch.compile uses", or_unknown(compiler)),
+    "libc": Field("software", "the C library with its version", libc),
+    "governor": Field("state", 'the frequency governor, joined by "+" where cores differ', governors),
+    "turbo": Field("state", "whether cores may exceed their nominal clock", one_of("on", "off")),
+    "cpu_max_mhz": Field("hardware", "the highest clock that a core can have", number),
+    "cpu_limit_mhz": Field("state", "the highest clock that a core may have now", number),
+    "swap_bytes": Field("state", "swap space, used or not; 0 without any", number, in_bytes=True),
+    "transparent_huge_pages": Field("state", "the kernel's setting", one_of("always", "madvise", "never")),
+    "address_randomisation": Field("state", "the kernel's setting, 0 to 2", one_of("0", "1", "2")),
+    "python": Field("software", "version", version),
+    "torch": Field("software", "version", version),
+    "torchvision": Field("software", "version", version),
+    "numpy": Field("software", "version", version),
+    "triton": Field("software", "version", version),
+    "compiler": Field("software", "the C++ compiler that torch.compile uses", compiler),
 }
 """What `tipbench.machine.describe.describe` records, in its order."""
 
 
 def publishable(values: Mapping[str, Any], fields: Mapping[str, Field]) -> dict[str, Any]:
-    """What may leave the machine of these values: of each field in the table what its rule lets through."""
+    """What may leave the machine of these values: of each field in the table what its rule lets through, and the words
+    for what a machine does not report."""
     allowed = {
-        name: field.rule(values[name]) for name, field in fields.items() if field.rule is not None and name in values
+        name: value if (value := values[name]) in (UNAVAILABLE, DENIED) else field.rule(value)
+        for name, field in fields.items()
+        if field.rule is not None and name in values
     }
     return {name: value for name, value in allowed.items() if value is not None}
 

@@ -58,15 +58,10 @@ def numbers(keys: str) -> Rule:
 
     def rule(value: Any) -> dict[str, Any] | None:
         entries = value.items() if isinstance(value, Mapping) else ()
-        allowed = {key: or_unknown(number)(item) for key, item in entries if re.fullmatch(keys, str(key))}
-        return {key: item for key, item in allowed.items() if item is not None}
+        allowed = {key: item for key, item in entries if re.fullmatch(keys, str(key))}
+        return {key: item for key, item in allowed.items() if item in (UNAVAILABLE, DENIED) or number(item) is not None}
 
     return rule
-
-
-def or_unknown(rule: Rule) -> Rule:
-    """The rule, for a value that a machine may not report: the words that say so pass."""
-    return lambda value: value if value in (UNAVAILABLE, DENIED) else rule(value)
 
 
 def version(value: Any) -> str | None:
