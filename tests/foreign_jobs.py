@@ -284,8 +284,9 @@ def writing(folder: Path, width: int = 24, dropout: float = 0.1, tied: bool = Fa
 
 
 def pausing(folder: Path) -> Names:
-    """With a generator of its own for what is shuffled, and batches of unlike size."""
+    """With a generator of its own for shuffling, batches of unlike size, and an average of the weights beside."""
     names = writing(folder, dropout=0.0)
+    names["average"] = AveragedModel(names["model"], multi_avg_fn=get_ema_multi_avg_fn(0.9))
     mixed = torch.Generator().manual_seed(3)
     return names | loading(names["data"], batch_size=7, shuffle=True, generator=mixed)
 
@@ -445,12 +446,6 @@ def resuming(folder: Path) -> Names:
     return names | loading(names["data"], batch_size=5, shuffle=True) | {"optimizer": optimizer}
 
 
-def with_averages(folder: Path) -> Names:
-    """An average of the weights is kept beside, as for diffusion models."""
-    names = writing(folder, dropout=0.0)
-    return names | {"average": AveragedModel(names["model"], multi_avg_fn=get_ema_multi_avg_fn(0.9))}
-
-
 ACCUMULATED = """
 for number, (batch, targets) in enumerate(loader):
     loss = criterion(model(batch.to(device)), targets.to(device))
@@ -483,11 +478,11 @@ def scaling(folder: Path) -> Names:
 SCHEDULED = ("model", "optimizer", "scheduler")
 BY_STEPS = CLIPPED + "scheduler.step()"
 AT_THE_END = TRAINING.replace("optimizer.zero_grad()\n", "") + "optimizer.zero_grad()"
-AVERAGED = TRAINING + "average.update_parameters(model)"
+AVERAGED = AT_THE_END + "\naverage.update_parameters(model)"
 FOREIGN: Mapping[str, ForeignJob] = {
     "writing": ForeignJob(writing, BY_STEPS, saved=SCHEDULED),
     "writing_squares": ForeignJob(partial(writing, width=16, dropout=0.0, tied=True), BY_STEPS, saved=SCHEDULED),
-    "pausing": ForeignJob(pausing, AT_THE_END),
+    "pausing": ForeignJob(pausing, AVERAGED, saved=("model", "optimizer", "average")),
     "seeing": ForeignJob(seeing, behind="scheduler.step()", saved=SCHEDULED),
     "fine_tuning": ForeignJob(fine_tuning),
     "resuming": ForeignJob(resuming),
@@ -495,7 +490,6 @@ FOREIGN: Mapping[str, ForeignJob] = {
     "reading": ForeignJob(reading),
     "streaming": ForeignJob(streaming),
     "scaling": ForeignJob(scaling, WITH_A_SCALER, saved=(*SCHEDULED, "scaler")),
-    "with_averages": ForeignJob(with_averages, AVERAGED, saved=("model", "optimizer", "average")),
     "accumulating": ForeignJob(partial(writing, dropout=0.0), ACCUMULATED),
     "judging": ForeignJob(judging, "outputs = model(batch)", saved=("model",)),
     "looking": ForeignJob(looking, "with torch.no_grad(): outputs = model(batch)", saved=("model",)),

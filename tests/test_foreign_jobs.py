@@ -91,7 +91,7 @@ def all_but(*names: str) -> list[str]:
     return [name for name in FOREIGN if name not in names]
 
 
-WRITERS = ("writing", "writing_squares", "pausing", "scaling", "with_averages")
+WRITERS = ("writing", "writing_squares", "pausing", "scaling")
 PHOTOS = ("seeing", "resuming", "fine_tuning", "looking")
 NORMS = ("seeing", "resuming")
 

@@ -26,8 +26,8 @@ TIP = Tip(
     do=(
         "from torchvision.transforms import v2\n"
         "floats = [v2.ToDtype(torch.float32, scale=True), v2.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))]\n"
-        "# put your own resize, changes, mean and deviation in both:\n"
-        "plain = v2.Compose([v2.PILToTensor(), v2.Resize((224, 224)), *floats])\n"
+        "plain = v2.Compose([v2.PILToTensor(), v2.Resize((224, 224)), *floats])  # in both: your own resize, changes, "
+        "mean and deviation\n"
         "augmented = v2.Compose([v2.PILToTensor(), v2.RandomResizedCrop(224), v2.RandomHorizontalFlip(), *floats])\n"
         "data.transform = plain  # before the DataLoader; of training data alone: = augmented\n"
         "# not on a Subset or ConcatDataset, nor where `transforms` is what the data set calls: there it does nothing"
