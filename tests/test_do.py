@@ -45,15 +45,15 @@ TEXTS = [
     if (text := text_of(TIPS[name.partition(".")[0]], variant))
 ]
 """(pair, variant, what to write for it)"""
-IN_PYTHON = [(name, variant, text) for name, variant, text in TEXTS if not SHELL.match(text)]
-IN_JOBS = [
+IN_PYTHON = [
     *{
         (name, re.sub(r"\d+", "", text)): (name, variant, text)
-        for name, variant, text in IN_PYTHON
-        if PAIRS[name].scale == "macro"
+        for name, variant, text in reversed(TEXTS)
+        if not SHELL.match(text)
     }.values()
-]
-"""One value of a sweep: the text is the same but for the number."""
+][::-1]
+"""Of a sweep the first value alone: the text is the same but for the number."""
+IN_JOBS = [(name, variant, text) for name, variant, text in IN_PYTHON if PAIRS[name].scale == "macro"]
 
 OF_CODE = {
     "avoid-sync": {"total"},
