@@ -14,9 +14,6 @@ from tipbench.tip.wording import change, plural, ratio, seconds, size, value
 from tipbench.verdict.launches import SHORTAGE
 from tipbench.verdict.pooling import Mean
 
-COUNTED = Claim.FEWER_STEPS, Claim.SOONER_AT_TARGET, Claim.BETTER
-"""Claims about whole trainings, which no run counts."""
-
 MOST_FURTHER_S = 7200.0
 """Beyond this an estimate from few launches says no more than "long"."""
 
@@ -63,7 +60,7 @@ def _brought(effect: Effect) -> tuple[str, str]:
     counted = trained(result) if result.claim == Claim.SOONER_AT_TARGET else None
     if effect.measure is not TIME and (counted is None or not counted.both_reach):
         if not effect.means:
-            return "not measured yet" if result.trainings or result.claim not in COUNTED else "no trainings counted", ""
+            return "not measured yet", ""
         readings, sides = _readings(result, mean), result.memory_sides
         return readings, f"{change(*sides)} memory" if result.claim == Claim.LEANER and sides else readings
     if mean is None:
