@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -195,7 +196,7 @@ def in_an_image_folder(pair: Any, variant: Variant, text: str) -> Step:
 
 def with_transforms(pair: Any, variant: Variant, text: str) -> Step:
     job = pair.job()
-    names = follow(text.replace("224", str(pair.size["pixels"])), job)
+    names = follow(re.sub(r"(?<!\.)224", str(pair.size["pixels"]), text), job)
     job.data.transform = names["augmented" if job.data.augment else "plain"]
     step: Step = pair.step_of(job)
     return step
