@@ -18,10 +18,8 @@ are numbered side by side: then all threads share half of the cores.
 
 The price: KMP_AFFINITY binds the main thread to one core, and processes that it starts are bound as it is. Intel's
 runtime undoes that after a fork, but not where a DataLoader's workers are spawned or come from a fork server, which is
-the default from Python 3.14 on: then all of them share the first core. `KMP_AFFINITY=disabled` before the line
+the default from Python 3.14 on: then all of them share the first core. `KMP_AFFINITY=none` before the line
 prevents it. The launcher also writes `[run0]:` before every line that the job prints.
-
-`tipbench advise` does not try it: it tries the libraries themselves, each alone and together.
 """
 
 import os
@@ -95,15 +93,15 @@ TIP = Tip(
     },
     against="`python train.py`: GNU's OpenMP runtime, and glibc's allocator with nothing set",
     guide=("M24",),
-    when="the machine is yours alone",
+    when="the machine is yours alone, and your program starts no threads or programs of its own",
     claim=Claim.FASTER,
     called="with tcmalloc",
     mechanism=Mechanism(
         "allocator, OpenMP runtime, and cores that the main thread may use", libraries_and_cores, all_three_changed
     ),
     note=(
-        "a DataLoader's workers that are not forked, as from Python 3.14 on, share the first core: set "
-        "KMP_AFFINITY=disabled before the line"
+        "threads and programs that yours starts, and a DataLoader's workers that are not forked, as from Python 3.14 "
+        "on, share the first core: set KMP_AFFINITY=none before the line"
     ),
     no_micro="it sets what `allocator`, `libiomp` and `numa` set, which try operations alone",
     why_not=(

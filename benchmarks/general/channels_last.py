@@ -37,12 +37,12 @@ TIP = Tip(
     id="channels-last",
     title="Use the channels_last memory format for vision models",
     do=(
-        "# where .view() behind a convolution raises: .reshape() or .flatten(1)\n"
+        "# where .view() raises, also of weights and gradients: .reshape(); safetensors' save_file: .contiguous()\n"
         "model = model.to(memory_format=torch.channels_last)  # before DDP\n"
         "outputs = model(batch.to(memory_format=torch.channels_last))  # of four dimensions"
     ),
     guide=("A1.6",),
-    when="the model has 2-d convolutions, and no checkpoint from before is resumed with fused=True",
+    when="the model has 2-d convolutions, and no training with fused=True is resumed across this change",
     claim=Claim.FASTER,
     mechanism=falls("layers whose output is not channels_last", not_channels_last),
     published="8-35 % on V100 with AMP, 26-76 % on Xeon 8380 (PyTorch memory-format tutorial)",

@@ -56,7 +56,7 @@ TIP = Tip(
         "        batches = [drawn[start : start + self.batch_size] for start in range(0, len(drawn), "
         "self.batch_size)]\n"
         "        batches = [batches[number] for number in torch.randperm(len(batches))]\n"
-        "        self.order = sum(batches, [])  # in which results come, unless in_order=False\n"
+        "        self.order = sum(batches, [])  # results come in this order, unless in_order=False\n"
         "        return iter(batches)\n"
         "# first: arguments = dict(batch_size=32, shuffle=True), or what else your DataLoader is made with\n"
         "batches = ByLength(loader.sampler, loader.batch_size, loader.drop_last)  # batches.sampler.set_epoch()\n"
@@ -76,7 +76,7 @@ TIP = Tip(
             "class Shuffled(list):\n"
             "    def __iter__(self):\n"
             "        shuffled = [self[number] for number in torch.randperm(len(self))]\n"
-            "        self.order = sum(shuffled, [])  # in which results come, unless in_order=False\n"
+            "        self.order = sum(shuffled, [])  # results come in this order, unless in_order=False\n"
             "        return iter(shuffled)\n"
             "# first: arguments = dict(batch_size=32, shuffle=True), or what else your DataLoader is made with\n"
             "batches = Shuffled(batches)\n"
@@ -85,7 +85,7 @@ TIP = Tip(
             "loader = DataLoader(data, **arguments | others | dict(batch_sampler=batches))"
         ),
     },
-    when="sequences differ in length",
+    when="sequences differ in length, and may come in another order",
     against="batches of sequences in the order in which they come",
     guide=("G4.4",),
     claim=Claim.FASTER,

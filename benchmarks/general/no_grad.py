@@ -23,7 +23,7 @@ from tipbench.tip.words import Claim, Job, MacroPair, Pair, Sizes, Step, Tip, Wa
 TIP = Tip(
     id="no-grad",
     title="Disable gradient calculation for inference",
-    do="with torch.no_grad(): outputs = model(batch)",
+    do="with torch.no_grad(): outputs = model(batch)  # nn.TransformerEncoder then returns zeros at padding",
     ways={"inference_mode": "with torch.inference_mode(): outputs = model(batch)  # no training may use what it makes"},
     when="inference still records gradients",
     against="gradients recorded",

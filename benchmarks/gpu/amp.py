@@ -51,6 +51,7 @@ TIP = Tip(
     do=(
         "# backward() stays outside; score without it; `outputs` are in bfloat16; an LSTM may raise (pytorch#187334)\n"
         "# where your code writes into a float32 tensor by index, or scatters or adds into it: .to(its dtype)\n"
+        "# in place of Sigmoid and BCELoss: BCEWithLogitsLoss\n"
         "with torch.autocast(torch.device(device).type, dtype=torch.bfloat16): outputs = model(batch); loss "
         "= criterion(outputs, targets)"
     ),

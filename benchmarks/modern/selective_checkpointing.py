@@ -42,7 +42,7 @@ TIP = Tip(
         "contexts = partial(create_selective_checkpoint_contexts, kept)\n"
         "# model.blocks: what your model repeats; not with batch norm: its statistics move twice (pytorch#96136)\n"
         "# nor with inplace=True; in place of your checkpoint(), not around it. Compile the model, not the blocks\n"
-        "# save model.state_dict(): torch.save(model) raises\n"
+        "# save model.state_dict(): torch.save(model) raises; Hugging Face: model.config.use_cache = False\n"
         "for block in model.blocks: block.forward = partial(checkpoint, block.forward, use_reentrant=False, "
         "context_fn=contexts)"
     ),

@@ -24,8 +24,8 @@ TIP = Tip(
     do=(
         "# between zero_grad() and step(). For a criterion that is a mean over targets (-100: its ignore_index), "
         "without\n"
-        "# class weights; samples in the first dimension; not with batch norm; each part must have a target. With a\n"
-        "# GradScaler: scaler.scale(share).backward()\n"
+        "# class weights; samples in the first dimension; each part must have a target; not with batch norm, or a\n"
+        "# contrastive loss. With a GradScaler: scaler.scale(share).backward()\n"
         "loss = 0\n"
         "for part, wanted in zip(batch.chunk(4), targets.chunk(4)):\n"
         "    share = criterion(model(part), wanted) * (wanted != -100).sum() / (targets != -100).sum()\n"

@@ -52,7 +52,7 @@ TIP = Tip(
         "from torch.optim.lr_scheduler import OneCycleLR\n"
         'highest = [3 * group["lr"] for group in optimizer.param_groups]  # 3x your constant rate\n'
         "# on a fresh optimizer; to resume, build both first, for as many epochs, then load both\n"
-        "# momentum (AdamW's first beta) moves, too; SGD without it, and Adagrad: only with cycle_momentum=False\n"
+        "# momentum (AdamW's first beta) moves, too; SGD or RMSprop without it, Adagrad: with cycle_momentum=False\n"
         "scheduler = OneCycleLR(optimizer, max_lr=highest, epochs=epochs, steps_per_epoch=len(loader))\n"
         "optimizer.step()\n"
         "scheduler.step()  # after each batch, also where gradients accumulate; in place of any other scheduler"
@@ -61,7 +61,7 @@ TIP = Tip(
         "cosine": (
             "from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR\n"
             "steps = epochs * len(loader)  # the optimizer's own rate is the highest: 2x to 9x your constant rate\n"
-            "warm_up = max(1, steps // 20)\n"
+            "warm_up = max(1, steps // 20)  # to resume, build optimizer and scheduler first, then load both\n"
             "rising, falling = LinearLR(optimizer, 0.01, total_iters=warm_up), CosineAnnealingLR(optimizer, "
             "steps - warm_up)\n"
             "scheduler = SequentialLR(optimizer, [rising, falling], [warm_up])\n"
