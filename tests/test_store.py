@@ -247,6 +247,9 @@ LAUNCH = "launches.0"
         (f"{LAUNCH}.seconds.0", 0, r"launches\[0\].seconds\[0\]: expected `float` >"),
         (f"{LAUNCH}.seconds.0", 1e300, r"launches\[0\].seconds\[0\]: expected `float` <"),
         (f"{LAUNCH}.switches.0", True, "expected `int`, got `bool`"),
+        (f"{LAUNCH}.seconds", [0.1], "launch: its columns have different lengths"),
+        (f"{LAUNCH}.rounds", 3, "launch.variant: rounds of all variants"),
+        (f"{LAUNCH}.variant", ["baseline"] * 16, "launch.variant: blocks of the baseline and of other"),
     ],
 )
 def test_a_record_that_no_report_could_calculate_with_is_named(timed: Run, place: str, value: Any, why: str) -> None:

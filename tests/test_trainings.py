@@ -23,7 +23,7 @@ from tests.made_up import info, measured, run, tip, trainings, with_table
 from tipbench.records.fields import MalformedRecord
 from tipbench.records.record import Record
 from tipbench.records.trainings import Trainings
-from tipbench.records.trainings import counted as trainings_of
+from tipbench.records.trainings import read_trainings as trainings_of
 from tipbench.report.measure import effects
 from tipbench.report.results import results
 from tipbench.report.trained import in_full, in_short, trained
@@ -143,6 +143,9 @@ def test_trainings_are_counted_into_a_table_that_reports_of_the_folder_use(tmp_p
     assert row.trainings is not None
     assert [side.scores for side in row.trainings] == [(None,) * 3, (2.0,) * 3]
     assert not set(row.trainings[0].seeds) & set(SET_ASIDE)
+    file.write_text(MADE_UP.replace("Trained(300", "Trained(200"))
+    (of_other_code,) = results(run([measured(pair, {"optimized": 0.1})], options={"folder": str(file.parent)}))
+    assert of_other_code.trainings is None, "the table is of what is trained now"
 
 
 @pytest.mark.parametrize(
@@ -232,14 +235,14 @@ def test_the_table_is_of_the_settings_that_the_pair_has_now(file: Path, pair: ty
     """Otherwise count anew: python -m benchmarks.training.one_cycle"""
     table = tomllib.loads(file.with_suffix(".toml").read_text())
     for side in variants(pair):
-        now = counting.described(counting.built(pair, side.name))
+        now = counting.settings_of(counting.build_side(pair, side.name))
         assert {name: table[pair.__name__][side.name][name] for name in now} == now
     assert not set(table["seeds"]) & set(SET_ASIDE)
 
 
 def test_a_training_depends_on_its_seed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_size, "SAMPLES", 512)
-    first, again = (counting.counted(batch_size.NextByte, "batch=256", seeds) for seeds in ((5, 6), (6, 5)))
+    first, again = (counting.count_side(batch_size.NextByte, "batch=256", seeds) for seeds in ((5, 6), (6, 5)))
     assert first["scores"] == again["scores"][::-1]
     assert first["scores"][0] != first["scores"][1]
 

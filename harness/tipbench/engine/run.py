@@ -138,10 +138,10 @@ class OpenRun:
                 for record in learning:
                     self._add(record, progress)
         except KeyboardInterrupt:
-            progress.say(f"interrupted: {self._way_on}")
+            progress.say(f"interrupted: {self._resume_hint}")
             return 130
         except TemporaryFolderFull as cut:
-            raise TemporaryFolderFull(f"{cut}; {self._way_on}", exit_code=1) from None
+            raise TemporaryFolderFull(f"{cut}; {self._resume_hint}", exit_code=1) from None
         finally:
             launcher.close()
         return self.conclude()
@@ -181,7 +181,7 @@ class OpenRun:
         return _State(answered(record, rules.RULES, cores), verdicts)
 
     @property
-    def _way_on(self) -> str:
+    def _resume_hint(self) -> str:
         saved, path, options = self._writer.saved, self._writer.path, self._options
         go_on = store.resume_command(path, options.folder)
         if options.given:  # the run is a part of an advice: DIR/PART/MACHINE/FILE

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tipbench.records.fields import MalformedRecord, Number, Positive, converted
-from tipbench.records.record import Launch, Record, VariantRecord, check_variants
+from tipbench.records.record import Launch, Record, VariantRecord, check_launch, check_variants
 
 PairKey = tuple[str, str]
 """A pair's name and its device."""
@@ -177,6 +177,7 @@ class LinesOfRun:
 def _continue(stored: Stored, line: LaunchLine | MemoryLine) -> str:
     longer: dict[str, Any]
     if isinstance(line, LaunchLine):
+        check_launch(line.launch, stored.record.info)
         if line.launch_number <= stored.launches:
             return TWICE
         stored.launches = line.launch_number

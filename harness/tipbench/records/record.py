@@ -9,6 +9,7 @@ from typing import Any, Literal
 from tipbench.records.fields import (
     Count,
     Equality,
+    MalformedRecord,
     Mechanism,
     Number,
     Positive,
@@ -260,6 +261,8 @@ class Record(_Explained):
         """Check the fields that are plain JSON. Raises MalformedRecord."""
         converted(self.info.tip, StoredTip, "info.tip")
         check_variants(self.variants)
+        for launch in self.launches:
+            check_launch(launch, self.info)
 
 
 def check_variants(variants: Mapping[str, VariantRecord]) -> None:
@@ -267,6 +270,24 @@ def check_variants(variants: Mapping[str, VariantRecord]) -> None:
     for name, variant in variants.items():
         converted(variant.mechanism, Mechanism, f"variants.{name}.mechanism")
         converted(variant.equal, Equality, f"variants.{name}.equal")
+
+
+def check_launch(launch: Launch, of: PairInfo) -> None:
+    """Raise MalformedRecord unless the launch has the blocks that its rounds need, by which statistics divide: lines of
+    runs until November 2026 have no checksum that would find it."""
+    columns = [column for column in vars(launch).values() if isinstance(column, tuple)]
+    if len({len(column) for column in (*columns, *launch.gpu.values())}) != 1:
+        raise MalformedRecord("launch: its columns have different lengths")
+    sides = set(launch.variant)
+    if not {"baseline"} < sides <= {variant.name for variant in of.variants}:
+        raise MalformedRecord("launch.variant: blocks of the baseline and of other variants of the pair are expected")
+    if not set(launch.stretches) <= sides or (launch.by_stretch and set(launch.stretches) != sides):
+        raise MalformedRecord("launch.stretches: some are missing, or of a variant that has no block")
+    rounds = [launch.variant[blocks] for blocks in launch.round_slices()]
+    if len(launch.variant) != launch.rounds * 2 * len(sides) or any(
+        names != names[::-1] or set(names) != sides for names in rounds
+    ):
+        raise MalformedRecord("launch.variant: rounds of all variants in mirrored order are expected")
 
 
 @dataclass(frozen=True)

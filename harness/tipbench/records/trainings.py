@@ -45,7 +45,7 @@ class Trainings:
 
 
 @cache
-def counted(table: Path) -> dict[str, dict[str, Trainings]]:
+def read_trainings(table: Path) -> dict[str, dict[str, Trainings]]:
     """By pair and variant. Raises OSError, and ValueError where the table cannot be used; its message says why."""
     stored = tomllib.loads(table.read_text())
     of_all = {"seeds": stored.get("seeds"), "counted": str(stored.get("counted")), "table": table.name}

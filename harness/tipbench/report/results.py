@@ -18,9 +18,10 @@ from typing import Any
 from tipbench.records.fields import LARGEST
 from tipbench.records.record import PairInfo, Record, Run, VariantRecord
 from tipbench.records.store import folder_name
-from tipbench.records.trainings import Trainings, counted
+from tipbench.records.trainings import Trainings, read_trainings
 from tipbench.report.result import JOULES, LIMITS, READINGS, Result, Share, Sides, steps_to_pay
-from tipbench.suite.files import BENCHMARKS
+from tipbench.suite.files import BENCHMARKS, text
+from tipbench.suite.source import sides
 from tipbench.tip.pair import CONTROL
 from tipbench.tip.reason import in_words, remedies
 from tipbench.verdict import rules
@@ -154,13 +155,16 @@ def _baseline(record: Record) -> VariantRecord:
 
 def _trainings(info: PairInfo, folder: str) -> Mapping[str, Trainings]:
     """Of the pair's variants, from the table that its tip names; runs until November 2026 name none. {} where there is
-    none, as of pairs that lie elsewhere now. folder: of the run's pairs; empty for the guides' own."""
+    none, as of pairs that lie elsewhere now, and where the pair had other code: its steps are other ones. folder: of
+    the run's pairs; empty for the guides' own."""
     root = Path(folder) if folder else BENCHMARKS
     file = root.parent / info.file
     try:
-        return counted(file.with_name(info.tip.get("evidence", f"{file.stem}.toml"))).get(info.pair, {})
+        of_file = read_trainings(file.with_name(info.tip.get("evidence", f"{file.stem}.toml")))
     except (OSError, ValueError):
         return {}
+    is_of_this_code = not info.code or info.code == sides(text(file), info.pair)
+    return of_file.get(info.pair, {}) if is_of_this_code else {}
 
 
 def _step_s(record: Record) -> float | None:

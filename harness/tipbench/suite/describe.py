@@ -13,7 +13,7 @@ from typing import Any
 from tipbench.machine import native
 from tipbench.machine.limits import memory_bytes
 from tipbench.records.record import PairInfo, VariantInfo
-from tipbench.records.trainings import counted
+from tipbench.records.trainings import read_trainings
 from tipbench.suite.files import BENCHMARKS, explain, load, pair_classes, text
 from tipbench.suite.source import sides
 from tipbench.tip.device import NoDevice, torch_here
@@ -36,7 +36,7 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, tier: 
         missing = unmet((gpu(ranks),), device)  # each rank has one of its own
     texts = {field.name: getattr(tip, field.name) for field in fields(tip) if field.name not in NO_TEXT}
     if tip.evidence:
-        counted(file.with_name(tip.evidence))  # raises where it cannot be used
+        read_trainings(file.with_name(tip.evidence))  # raises where it cannot be used
     why_not = tip.why_not if tip.why_not_holds(device) else ""
     listed = []
     for variant in variants(pair):

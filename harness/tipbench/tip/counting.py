@@ -49,43 +49,43 @@ def count(*pairs: type[Pair], tune: Callable[[], None] | None = None) -> None:
     capability = torch.backends.cpu.get_cpu_capability()
     versions = f"torch {torch.__version__}, Python {platform.python_version()}, {capability}, one thread"
     text = f"# Whole trainings that {file.name} counted. Lists have an item a seed.\ncounted = {date.today()}\n"
-    text += lines({"versions": versions, "seeds": seeds})
+    text += toml_lines({"versions": versions, "seeds": seeds})
     # On several threads sums round in another order.
     with ProcessPoolExecutor(available_cores(), initializer=torch.set_num_threads, initargs=(1,)) as processes:
-        counting = [processes.submit(counted, *side, seeds) for side in sides]
+        counting = [processes.submit(count_side, *side, seeds) for side in sides]
         for (pair, name), done in zip(sides, counting, strict=True):
-            text += f"\n[{pair.__name__}.{_toml(name)}]\n{lines(done.result())}"
+            text += f"\n[{pair.__name__}.{_toml(name)}]\n{toml_lines(done.result())}"
             reached = sum(done.result()["reached"])
             print(f"{pair.__name__}, {name}: {reached} of {len(seeds)} reach the target", flush=True)
     options.output.write_text(text)
 
 
-def counted(pair: type[Pair], name: str, seeds: Sequence[int]) -> dict[str, Any]:
+def count_side(pair: type[Pair], name: str, seeds: Sequence[int]) -> dict[str, Any]:
     """What the table holds of one side, which trains with these seeds."""
-    training = built(pair, name)
+    training = build_side(pair, name)
     trained = [training.train(seed) for seed in seeds]
     return {
-        **described(training),
+        **settings_of(training),
         "steps": [each.steps for each in trained],
         "reached": [each.reached for each in trained],
         "scores": [each.score for each in trained],
     }
 
 
-def built(pair: type[Pair], name: str) -> Training:
+def build_side(pair: type[Pair], name: str) -> Training:
     torch.manual_seed(SEED)  # a side may draw what it is calibrated with
     side = next(side for side in variants(pair) if side.name == name)
     training: Training = getattr(pair(CPU), side.builder)(**side.arguments)
     return training
 
 
-def described(training: Training) -> dict[str, Any]:
+def settings_of(training: Training) -> dict[str, Any]:
     """What its numbers depend on."""
     fields = "settings", "target", "lower_is_better", "batch"
     return {name: getattr(training, name) for name in fields} | {"steps_timed": training.steps}
 
 
-def lines(fields: Mapping[str, Any]) -> str:
+def toml_lines(fields: Mapping[str, Any]) -> str:
     return "".join(f"{name} = {_toml(value)}\n" for name, value in fields.items())
 
 
