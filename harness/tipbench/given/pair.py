@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from tipbench.given.draws import draw_alike, shuffle_alike
+from tipbench.given.draws import GENERATORS, draw_alike, seeded, shuffle_alike
 from tipbench.given.forms import GivenStep, job_of
 from tipbench.given.loop import GivenJob
 from tipbench.given.sides import AS_IT_IS, GivenPair
@@ -122,6 +122,12 @@ class _Given(Pair):
     sets_switches = True
     spec: ClassVar[GivenPair]
 
+    def built(self) -> Job | GivenStep:
+        """A fresh job. What its file draws while it is imported, once in a process, shifts no draw of any side."""
+        with seeded(0, list(GENERATORS)):
+            build = function(self.spec.target)
+        return job_of(build())
+
     def following(self, ways: Sequence[Way]) -> Step:
         """A step of a fresh job that follows the ways, in that order."""
         raise NotImplementedError
@@ -131,7 +137,7 @@ class OnGivenJob(_Given, MacroPair):
     """The pair of a job whose model, data and optimizer are known."""
 
     def job(self) -> Job:
-        job = job_of(function(self.spec.target)())
+        job = self.built()
         assert isinstance(job, Job)
         shuffle_alike(job)
         if self.spec.batches:
@@ -158,7 +164,7 @@ class OnGivenStep(_Given):
     """The pair of a job that is a single callable."""
 
     def following(self, ways: Sequence[Way]) -> Step:
-        job = job_of(function(self.spec.target)())
+        job = self.built()
         assert isinstance(job, GivenStep)
         return job.step if self.spec.compared != "not" else partial(_constant_result, job.step)
 
