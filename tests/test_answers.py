@@ -33,7 +33,7 @@ def job(name: str, effect: float | str, **about: Any) -> Record:
     """A whole job with this effect."""
     fixed: dict[str, Any] = {"scale": "macro", **about}
     if isinstance(effect, str):
-        return measured(info(name, **fixed), {"optimized": 0.0}, spread=0.2, launches=18)
+        return measured(info(name, **fixed), {"optimized": 0.0}, spread=0.4, launches=18)
     return measured(info(name, **fixed), {"optimized": effect})
 
 

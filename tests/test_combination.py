@@ -18,7 +18,7 @@ from tipbench.report.results import results
 def with_speedup(mean: float, half: float = 0.02, **fields: Any) -> Result:
     """A result with this ln of its speedup, and an interval that reaches so far to both sides."""
     low, high = math.exp(mean - half), math.exp(mean + half)
-    fields = {"verdict": "inconclusive", "p": 0.5, "is_provisional": False, **fields}
+    fields = {"verdict": "inconclusive", **fields}
     return replace(RESULT, speedup=math.exp(mean), low=low, high=high, **fields)
 
 
@@ -69,10 +69,6 @@ def decided(mean: float, verdict: str = "inconclusive", half: float = 0.02) -> R
     return with_speedup(mean, half, verdict=verdict)
 
 
-def provisional(speedup: float) -> Result:
-    return replace(RESULT, speedup=speedup, low=None, high=None, is_provisional=True)
-
-
 @pytest.mark.parametrize(
     ("without", "alone", "left"),
     [
@@ -84,10 +80,6 @@ def provisional(speedup: float) -> Result:
         ({"a": decided(-0.01), "b": decided(0.0), "c": decided(-0.1)}, "ab", "ac"),
         # Intervals of few launches are wide, and a combination that was 1.5 times as fast as the job lost all at once.
         ({"a": decided(-0.06, half=0.1), "b": decided(-0.03, half=0.1), "c": decided(-0.05, half=0.1)}, "", "ac"),
-        # who seems to bring something stays until more is known
-        ({"a": provisional(0.7), "b": provisional(1.02)}, "", "a"),
-        # of two that may do the same one leaves before more is known
-        ({"a": provisional(0.45), "b": provisional(0.986), "c": provisional(0.985)}, "abc", "ac"),
         # who was not measured stays
         ({"a": decided(-0.1), "b": None}, "", "ab"),
     ],

@@ -53,9 +53,8 @@ import sys
 from tipbench.cli import main
 from tipbench.engine.profiles import PROFILES, Profile
 from tipbench.verdict import rules
-from tipbench.verdict.statistics import Looks
 
-rules.RULES = rules.Rules(Looks((2,), (0.05,)), claim=0.01)
+rules.RULES = rules.Rules(most=2)
 PROFILES["quick"] = Profile(rounds=(1, 2), longest_s=0.01, block_s=0.0005)
 sys.exit(main())
 """

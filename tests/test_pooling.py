@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from tipbench.verdict.pooling import OPEN, TIMES, Mean, Spread, State, pooled, state
-from tipbench.verdict.rules import RULES, first_decision
+from tipbench.verdict.estimate import priors
+from tipbench.verdict.launches import LaunchEffect
+from tipbench.verdict.pooling import OPEN, TIMES, Spread, State, pooled, state
+from tipbench.verdict.rules import decide
+from tipbench.verdict.statistics import Mean
 
 BOUNDS = (0.02, 0.03, 0.05)
 MARGIN = math.log(1.01)
@@ -41,8 +44,7 @@ def test_a_run_counts_by_how_sure_it_is_but_never_for_all() -> None:
 @pytest.mark.parametrize("half", [0.0005, 0.004, 0.02, 0.1, 0.6])
 @pytest.mark.parametrize("mean", [-0.7, 0.0, 0.03, 2.0])
 def test_no_interval_of_a_run_becomes_narrower_by_what_is_assumed(mean: float, half: float, freedom: int) -> None:
-    one = Mean.of_interval(mean - half, mean + half, freedom)
-    assert one.interval() == pytest.approx((mean - half, mean + half))
+    one = Mean(mean, half / float(t.ppf(0.975, freedom)), freedom)
     low, high = pooled([one], TIMES).interval()
     assert low < mean - half
     assert mean + half < high
@@ -84,10 +86,13 @@ def test_it_does_so_where_runs_stop_as_soon_as_they_decide(runs: int, truth: flo
     for _ in range(tries):
         means = []
         for _ in range(runs):
-            effects = truth + t.rvs(4, random_state=draw) * scale + draw.normal(0, draw.uniform(0.005, 0.03), 18)
-            decided = first_decision(effects.tolist(), RULES)
-            assert decided is not None
-            means.append(Mean.of_interval(decided.low, decided.high, decided.launches - 1.0))
+            spread = draw.uniform(0.005, 0.03)
+            effects = truth + t.rvs(4, random_state=draw) * scale + draw.normal(0, spread, 18)
+            for count in range(1, 19):
+                mean = priors()["job"].mean([LaunchEffect(float(value), spread / 2) for value in effects[:count]])
+                if decide(mean) != "inconclusive":
+                    break
+            means.append(mean)
         low, high = pooled(means, TIMES).interval()
         held += low <= truth <= high
     assert held / tries >= 0.93

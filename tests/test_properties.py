@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-import random
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.made_up import info, launch, measured, run, tip
@@ -25,8 +23,16 @@ from tipbench.tip.pair import Claim
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import SENTENCES, Reason
 from tipbench.verdict.launches import disturbed, launch_effect
-from tipbench.verdict.rules import AT_MOST, BOUND, ERROR, MARGIN, RULES, decide, first_decision
-from tipbench.verdict.statistics import Estimate, discoveries, estimate, p_beyond, round_effect, trimmed_mean
+from tipbench.verdict.rules import AT_MOST, BOUND, MARGIN, RULES, decide
+from tipbench.verdict.statistics import (
+    SHARE,
+    Mean,
+    discoveries,
+    error_of_trimmed,
+    round_effect,
+    student,
+    trimmed_mean,
+)
 from tipbench.verdict.verdict import Judgement, judge
 
 # No clock and no chance in what is tried: the same examples everywhere.
@@ -43,10 +49,20 @@ some_seconds = st.floats(1e-6, 1e4)
 
 
 @exactly
-@given(st.lists(some_effects, min_size=1, max_size=60), st.floats(0, 0.49))
-def test_trimmed_mean_is_scipys(values: list[float], share: float) -> None:
-    expected = float(scipy.stats.trim_mean(values, share))
-    assert trimmed_mean(values, share) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+@given(st.lists(some_effects, min_size=1, max_size=60))
+def test_trimmed_mean_is_scipys(values: list[float]) -> None:
+    expected = float(scipy.stats.trim_mean(values, SHARE))
+    assert trimmed_mean(values) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+@exactly
+@given(st.lists(some_effects, min_size=2, max_size=60))
+def test_its_error_is_scipys(values: list[float]) -> None:
+    expected = float(scipy.stats.mstats.trimmed_stde(values, (SHARE, SHARE)))
+    count, left = len(values), len(values) - 2 * int(SHARE * len(values))
+    # That of Tukey and McLaughlin (1963) has the exact share where Yuen has the numbers that are left.
+    yuens = expected * (1 - 2 * SHARE) * math.sqrt(count * (count - 1) / left / max(1, left - 1))
+    assert error_of_trimmed(values) == pytest.approx(yuens, rel=1e-6, abs=1e-9)
 
 
 @exactly
@@ -64,29 +80,9 @@ def test_round_effect_turns_with_the_sides_and_knows_no_unit(
 @exactly
 @given(st.lists(some_effects, min_size=2, max_size=18), st.floats(1e-4, 0.5))
 def test_the_interval_is_scipys_t_interval(effects: list[float], alpha: float) -> None:
-    result, deviation = estimate(effects, alpha), float(np.std(effects, ddof=1))
-    assert result.deviation == pytest.approx(deviation, abs=1e-9)
-    half = scipy.stats.t.isf(alpha / 2, len(effects) - 1) * deviation / math.sqrt(len(effects))
+    half = scipy.stats.t.isf(alpha / 2, len(effects) - 1) * np.std(effects, ddof=1) / math.sqrt(len(effects))
     mean = float(np.mean(effects))
-    expected = (mean - half, mean, mean + half)
-    assert (result.low, result.mean, result.high) == pytest.approx(expected, rel=1e-6, abs=1e-9)
-    assert (result.launches, result.alpha) == (len(effects), alpha)
-
-
-@exactly
-@given(st.data(), st.floats(0, 0.5))
-def test_p_is_below_the_total_error_exactly_when_the_interval_excludes_the_margin(
-    data: st.DataObject, margin: float
-) -> None:
-    look = data.draw(st.integers(0, len(RULES.looks.launches) - 1))
-    count, alpha = RULES.looks.launches[look], RULES.looks.alphas[look]
-    centre, scatter = data.draw(st.floats(-1, 1)), data.draw(st.floats(0, 0.2))
-    drawn = data.draw(st.lists(st.floats(-1, 1), min_size=count, max_size=count))
-    result = estimate([centre + scatter * value for value in drawn], alpha)
-    assume(min(abs(result.low - margin), abs(result.high + margin)) > 1e-9)
-    p = p_beyond(result, margin, ERROR, RULES.power)
-    assert 0 <= p <= 1
-    assert (p < ERROR) == (result.low > margin or result.high < -margin)
+    assert student(effects).interval(alpha) == pytest.approx((mean - half, mean + half), rel=1e-6, abs=1e-9)
 
 
 # Odd numbers over a prime: no p-value ties with a threshold, where rounding would decide.
@@ -145,41 +141,20 @@ def test_swapped_sides_turn_the_verdict_and_the_speedup(effects: list[float]) ->
 
 
 @exactly
-@given(launch_effects(), st.randoms())
-def test_the_order_of_launches_between_two_looks_does_not_matter(effects: list[float], order: random.Random) -> None:
-    edges = [0, *RULES.looks.launches, len(effects)]
-    shuffled: list[float] = []
-    for first, end in pairwise(edges):
-        between = effects[first:end]
-        shuffled += order.sample(between, len(between))
-    shuffled = shuffled[: len(effects)]
-    assert first_decision(shuffled, RULES) == first_decision(effects, RULES)
-
-
-@exactly
-@given(launch_effects(most=12), st.lists(some_effects, max_size=6))
-def test_what_is_decided_stays_decided(effects: list[float], later: list[float]) -> None:
-    result = first_decision(effects, RULES)
-    assert result is not None
-    if decide(result, RULES) != "inconclusive":
-        assert first_decision([*effects, *later], RULES) == result
-
-
-@exactly
-@given(some_effects, st.just(0.0) | st.floats(1e-9, 1), st.integers(2, 18))
-def test_a_claim_needs_an_interval_that_excludes_the_margin(mean: float, half: float, launches: int) -> None:
-    result = Estimate(mean, mean - half, mean + half, launches, 0.005, half)
-    verdict = decide(result, RULES)
+@given(some_effects, st.floats(1e-9, 1), st.floats(1, 30))
+def test_a_claim_needs_an_interval_that_excludes_the_margin(value: float, error: float, freedom: float) -> None:
+    mean = Mean(value, error, freedom)
+    (low, high), verdict = mean.interval(), decide(mean)
     assert verdict in VERDICTS
     if verdict == "faster":
-        assert result.low > MARGIN
+        assert low > MARGIN
     if verdict == "slower":
-        assert result.high < -MARGIN
+        assert high < -MARGIN
     if verdict == "no difference":
-        assert -MARGIN < result.low <= result.high < MARGIN
+        assert -MARGIN < low <= high < MARGIN
     if verdict == AT_MOST:
-        assert -BOUND < result.low < MARGIN
-        assert -MARGIN < result.high < BOUND
+        assert -BOUND < low < MARGIN
+        assert -MARGIN < high < BOUND
 
 
 @st.composite

@@ -15,7 +15,6 @@ from tipbench.engine.runner import Plan, measure
 from tipbench.suite.discover import discover
 from tipbench.suite.files import BENCHMARKS
 from tipbench.verdict.rules import Rules
-from tipbench.verdict.statistics import Looks
 
 HOME = Path(__file__).parent.parent
 
@@ -64,7 +63,7 @@ def test_the_example_pair_works_when_pasted_into_a_folder_of_ones_own(tmp_path: 
     found = discover(folder, "cpu")
     assert not found.broken
     (info,) = found.pairs
-    rules = Rules(Looks((2,), (0.05,)), claim=0.01)
+    rules = Rules(most=2)
     shortest = Profile(rounds=(1, 1), longest_s=0.0, block_s=1e-4)
     with closing(Launcher(folder, {})) as launcher:
         record = measure(info, launcher.start, Plan(shortest, rules, seed=0, cores=1))

@@ -32,7 +32,7 @@ from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
 from tipbench.tip import counting
 from tipbench.tip.pair import Claim, Equal, Pair, variants
 from tipbench.tip.training import SET_ASIDE, Trained
-from tipbench.verdict.pooling import Mean
+from tipbench.verdict.statistics import Mean
 from tipbench.verdict.trainings import expected_steps, fewer_steps, product, score_change
 
 CPU = torch.device("cpu")

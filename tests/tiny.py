@@ -18,10 +18,9 @@ import pytest
 from tipbench.engine.profiles import PROFILES, Profile
 from tipbench.records.record import PairInfo
 from tipbench.verdict import rules
-from tipbench.verdict.statistics import Looks
 
-RULES = rules.Rules(Looks((2,), (0.05,)), claim=0.01)
-"""A verdict after two launches."""
+RULES = rules.Rules(most=2)
+"""No more than two launches."""
 
 PROFILE = Profile(rounds=(1, 2), longest_s=0.01, block_s=0.0005)
 

@@ -30,7 +30,7 @@ from tipbench.suite.files import BENCHMARKS, holds_a_tip, text
 from tipbench.tip.needs import available_cores
 from tipbench.tip.wording import plain
 from tipbench.verdict.rules import RULES
-from tipbench.verdict.verdict import judge, judge_suite
+from tipbench.verdict.verdict import judge
 
 __all__ = [
     "pytest_addoption",
@@ -238,7 +238,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if not records:
         return
     terminalreporter.section("does the tip pay? (speedup of each variant over the baseline)")
-    for judged in judge_suite([*records.values()], RULES, available_cores()):
+    for judged in (each for record in records.values() for each in judge(record, RULES, available_cores())):
         terminalreporter.write_line(f"{judged.record.name}[{judged.variant}] {plain(verdict(judged))}")
 
 

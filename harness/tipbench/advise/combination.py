@@ -23,10 +23,6 @@ CLEARLY = math.log(1.15)
 """What a way must seem to bring if there is no time to leave each out in turn: single launches of tips that did nothing
 seemed to bring 5 %."""
 
-VISIBLE = math.log(1.02)
-"""What leaving out a member must seem to cost if there are too few launches for an interval: two members that did the
-same seemed to bring 1.5 % each on top of the other."""
-
 Combination = tuple[str, ...]
 """Names of ways, in the order in which they are followed."""
 
@@ -41,7 +37,7 @@ class Candidate:
         mean: ln of the job's time without it over the time with it.
         verdict: of its comparison with the job as it is.
         allowed: whether it leaves the results as they are, or may change them.
-        decided: whether it has enough launches for a verdict.
+        decided: whether it has a verdict.
     """
 
     name: str
@@ -56,8 +52,7 @@ def first_combination(candidates: Sequence[Candidate], most: int, noise: float =
     """All that are allowed and do not seem to harm; of those that exclude each other the one that brings most.
 
     most: how many there may be; those that bring least are left out. noise: how far the job was off from itself. A way
-    not yet proven faster must seem to bring more than `noise`, and more than LEAST if it has too few launches for a
-    verdict.
+    not yet proven faster must seem to bring more than `noise`, and more than LEAST if it has no verdict.
     """
     usable = [
         candidate
@@ -99,7 +94,7 @@ def next_combination(combination: Combination, sides: Mapping[str, Result], alon
         bring = {candidate.name: candidate.mean for candidate in alone}
         return left_out(combination, {min(combination, key=lambda name: bring.get(name, 0.0))})
     results = {name: sides[f"{WITHOUT}{name}"] for name in combination if f"{WITHOUT}{name}" in sides}
-    without = {name: mean for name, result in results.items() if (mean := result.log_speedup_so_far) is not None}
+    without = {name: mean for name, result in results.items() if (mean := result.log_speedup) is not None}
     harmful = [name for name in without if results[name].verdict == "faster"]
     if harmful:
         return left_out(combination, {max(harmful, key=without.__getitem__)})
@@ -111,7 +106,5 @@ def next_combination(combination: Combination, sides: Mapping[str, Result], alon
 
 
 def costs(result: Result) -> bool:
-    """Whether a side is slower than the baseline: by its interval, or by more than VISIBLE where there is none yet."""
-    if result.log_high is not None:
-        return result.log_high < 0
-    return (result.log_speedup_so_far or 0.0) < -VISIBLE
+    """Whether a side is slower than the baseline, by its interval."""
+    return result.log_high is not None and result.log_high < 0

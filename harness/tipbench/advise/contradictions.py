@@ -21,7 +21,7 @@ BEYOND = math.log(1.1)
 
 def off_from_itself(alone: Run) -> str:
     """What the job beside itself came out as, if that is more than OFF; else empty."""
-    own = next((result for result in results(alone) if result.tip == AS_IT_IS and result.is_decided), None)
+    own = next((result for result in results(alone) if result.tip == AS_IT_IS and result.is_timed), None)
     if own is None or own.speedup is None or own.log_speedup is None or abs(own.log_speedup) <= OFF:
         return ""
     return ratio(own.speedup, own.low, own.high)

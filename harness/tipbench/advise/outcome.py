@@ -13,12 +13,11 @@ from tipbench.given.survey import Survey
 from tipbench.machine.activity import OCCUPIED, mostly_beside
 from tipbench.machine.controls import HEAP
 from tipbench.records.record import Run
-from tipbench.report.gain import further
 from tipbench.report.price import SOON, more_memory
 from tipbench.report.result import Result, steps_to_pay
 from tipbench.report.results import results
 from tipbench.tip.wording import percent, plural, ratio, seconds
-from tipbench.verdict.rules import MARGIN
+from tipbench.verdict.rules import JOB_BOUND
 
 
 @dataclass(frozen=True)
@@ -62,19 +61,18 @@ def is_unreliable(outcome: Outcome) -> bool:
 
 
 def pays(outcome: Outcome) -> bool:
-    """Whether the changes together are known to bring more than the 1 % that counts as no difference. From fewer
-    launches than a verdict needs nothing is advised: single ones were off by a factor of 13 on a busy machine."""
+    """Whether the changes together are known to bring more than the 1 % that counts as no difference."""
     if is_unreliable(outcome):
         return False
     whole = outcome.sides.get("optimized")
-    return bool(outcome.members) and whole is not None and whole.log_high is not None and whole.log_high < -MARGIN
+    return bool(outcome.members) and whole is not None and whole.verdict == "slower"
 
 
 def is_open(outcome: Outcome) -> bool:
     """Whether further launches may still show that changes pay."""
     whole = outcome.sides.get("optimized")
     if outcome.members and (whole is None or whole.is_measured):
-        return whole is None or not whole.is_decided
+        return whole is None or whole.verdict == "inconclusive"
     return bool(_undecided(outcome))
 
 
@@ -93,9 +91,8 @@ def conclusion(outcome: Outcome) -> str:
     if pays(outcome):
         return f"{gain(outcome)}, measured while {others}" if others else gain(outcome)
     whole = outcome.sides.get("optimized")
-    if outcome.members and whole is not None and whole.is_measured and not whole.is_decided:
-        count = plural(len(outcome.members), "change")
-        return f"Not enough launches yet: {_launches(whole.launches)} of {count} together{further(whole)}"
+    if outcome.members and whole is not None and whole.verdict == "inconclusive":
+        return f"Not known yet: {plural(len(outcome.members), 'change')} together, {inverse_of(whole)}"
     if outcome.members and whole is None:
         tried = "change that seems" if len(outcome.members) == 1 else "changes that seem"
         return f"Not enough time yet: {len(outcome.members)} {tried} to pay alone, not measured again"
@@ -104,7 +101,7 @@ def conclusion(outcome: Outcome) -> str:
         count = f"{len(unknown)} of {plural(len(tips), 'tip')} need{'s' * (len(unknown) == 1)} more launches"
         return f"Nothing worth changing was found yet: {count}"
     of_tips = [result for result in results(outcome.alone) if result.tip in tips]
-    bounds = [result.high - 1 for result in of_tips if result.high is not None and result.is_decided]
+    bounds = [result.high - 1 for result in of_tips if result.high is not None and result.is_timed]
     if not bounds:
         return "Nothing worth changing was found: no tip that leaves the results as they are could be measured"
     most = max(0.0, *bounds)
@@ -118,10 +115,11 @@ def _leaving_results(outcome: Outcome) -> set[str]:
 
 
 def _undecided(outcome: Outcome) -> set[str]:
-    """Those of them that have too few launches, or none."""
+    """Those of them that have no launches, or may still bring more than 5 %."""
     tips = _leaving_results(outcome)
     of_tips = [result for result in results(outcome.alone) if result.tip in tips]
-    waiting = {result.tip for result in of_tips if result.is_measured and not result.is_decided}
+    open_ones = [result for result in of_tips if result.verdict == "inconclusive"]
+    waiting = {result.tip for result in open_ones if result.log_high is None or result.log_high > JOB_BOUND}
     return tips - {result.tip for result in of_tips} | waiting
 
 
@@ -143,7 +141,7 @@ def _not_confirmed(outcome: Outcome) -> list[str]:
     if whole is None or whole.speedup is None:
         return []
     tried = " and ".join(_do(outcome)[name] for name in outcome.members)
-    if not whole.is_decided:
+    if whole.verdict == "inconclusive":
         return [f"Tried together, without a verdict yet: {tried}, {inverse_of(whole)}"]
     return [f"Seemed to pay, but not more than 1 % for certain when measured anew: {tried}, {inverse_of(whole)}"]
 
@@ -227,7 +225,7 @@ def price(outcome: Outcome) -> str:
 def once(without: Result) -> tuple[float, int] | None:
     """One-off cost of the combination over this side (seconds), and the steps needed to recoup it, 0 if the cost is
     within noise. None if it was not measured, or the combination saves nothing."""
-    mean = without.log_speedup_so_far
+    mean = without.log_speedup
     if without.one_off_sides is None or without.step_s is None or mean is None or mean >= 0:
         return None
     whole_s, without_s = without.one_off_sides
@@ -269,8 +267,6 @@ def by_name(outcome: Outcome) -> dict[str, Result]:
 def speedup_of(result: Result) -> str:
     if result.speedup is None:
         return result.reason if not result.is_measured else "not measured yet"
-    if not result.is_decided:
-        return f"{ratio(result.speedup, None, None)} from {_launches(result.launches)}"
     return ratio(result.speedup, result.low, result.high)
 
 
@@ -278,10 +274,4 @@ def inverse_of(result: Result) -> str:
     """What the baseline brings over this side."""
     if result.speedup is None:
         return "not measured"
-    if not result.is_decided or result.low is None or result.high is None:
-        return ratio(1 / result.speedup, None, None)
-    return ratio(1 / result.speedup, 1 / result.high, 1 / result.low)
-
-
-def _launches(count: int) -> str:
-    return "1 launch" if count == 1 else f"{count} launches"
+    return ratio(1 / result.speedup, 1 / (result.high or math.inf), 1 / (result.low or math.inf))

@@ -173,7 +173,7 @@ def _factors(result: Result | None) -> dict[str, float | None]:
     """How much faster the baseline is than this side, with the interval, and what it takes once."""
     if result is None:
         return dict.fromkeys(("gain", "low", "high", "once_s", "pays_after_steps"))
-    ends = (result.speedup, result.high, result.low) if result.is_decided else (result.speedup, None, None)
+    ends = (result.speedup, result.high, result.low) if result.is_timed else (result.speedup, None, None)
     once_s, steps = once(result) or (None, None)
     factors = (None if end is None else 1 / end for end in ends)
     return dict(zip(("gain", "low", "high"), factors, strict=True)) | {"once_s": once_s, "pays_after_steps": steps}
@@ -227,7 +227,7 @@ def _spent(shares: Mapping[str, float]) -> str:
 def markdown(outcome: Outcome) -> str:
     """The page."""
     survey = outcome.survey
-    same_code = [result for result in results(outcome.alone) if result.tip == AS_IT_IS and result.is_decided]
+    same_code = [result for result in results(outcome.alone) if result.tip == AS_IT_IS and result.is_timed]
     return render(
         "advice.md.j2",
         advice=as_json(outcome),
@@ -262,7 +262,7 @@ def _answers(outcome: Outcome) -> list[Answer]:
     measured = results(outcome.alone)
     bring: dict[str, float] = {}
     for result in measured:
-        mean = result.log_speedup_so_far if result.is_measured else None
+        mean = result.log_speedup if result.is_measured else None
         bring[result.tip] = max(bring.get(result.tip, -math.inf), -math.inf if mean is None else mean)
     tried = [answer for answer in answers([measured]) if answer.tip in sides_alone(outcome.survey)]
     listed = []
@@ -309,8 +309,8 @@ def _as_a_member(name: str, outcome: Outcome) -> str:
     """What this change brings among the others; empty if not known."""
     whole, without = outcome.sides["optimized"], _without(name, outcome)
     if without is None:
-        return f"{inverse_of(whole)} with all changes" if whole.is_decided else ""
-    if not without.is_decided or not costs(without):
+        return f"{inverse_of(whole)} with all changes" if whole.is_timed else ""
+    if not without.is_timed or not costs(without):
         return ""
     return f"{inverse_of(without)} {'confirmed' if without is whole else 'on top of the others'}"
 

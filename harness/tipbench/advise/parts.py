@@ -45,7 +45,6 @@ from tipbench.report.result import Result
 from tipbench.report.results import results
 from tipbench.tip.pair import TOGETHER
 from tipbench.tip.wording import lines_of, plain
-from tipbench.verdict.rules import RULES
 
 ALONE, EACH_LEFT_OUT = "alone", "together-"
 
@@ -62,8 +61,8 @@ AT_ONCE_S = 1e-3
 END, END_S = 0.05, 15.0
 """Share of the time, and most seconds of it, for the page, for which the job's phases are timed with the changes."""
 
-LAUNCHES = RULES.looks.launches[0]
-"""That a verdict needs."""
+LAUNCHES = 2
+"""That a verdict as a rule needs of changes that bring much."""
 
 SHORT_S = 300.0
 """For a part, which then has shorter launches, of which more fit in, and memory only where time is left."""
@@ -123,7 +122,7 @@ class Advice:
         own = [result for result in self._results(self.folder / ALONE) if result.tip == AS_IT_IS]
         if any(result.verdict == "failed" for result in own):
             raise NoJob(f"{self.survey.name} cannot be measured: {own[0].reason}")
-        return next((mean for result in own if (mean := result.log_speedup_so_far)), 0.0)
+        return next((mean for result in own if (mean := result.log_speedup)), 0.0)
 
     def _together(self, combination: Combination, until: float) -> tuple[Combination, int]:
         """The last combination that was measured, and the exit code."""
@@ -214,9 +213,9 @@ class Advice:
         for tip, sides in sides_alone(self.survey).items():
             for side, way in sides.items():
                 result = measured.get((tip, side))
-                if result is not None and (mean := result.log_speedup_so_far) is not None:
+                if result is not None and (mean := result.log_speedup) is not None:
                     can_be = not beyond_its_phase(self.survey, way, result)
-                    allowed, decided = can_be and self._is_allowed(way), result.is_decided
+                    allowed, decided = can_be and self._is_allowed(way), result.verdict != "inconclusive"
                     candidates.append(Candidate(way.name, way.one_of, mean, result.verdict, allowed, decided))
         return candidates
 

@@ -18,7 +18,8 @@ from tipbench.report.measure import Effect, effects
 from tipbench.report.result import Key, Result
 from tipbench.tip.pair import CONTROL
 from tipbench.tip.wording import plain, value
-from tipbench.verdict.pooling import TIMES, Mean, pooled
+from tipbench.verdict.pooling import TIMES, pooled
+from tipbench.verdict.statistics import Mean
 
 MISSING, NOT_REACHED, NOT_COMPARABLE = "missing", "not reached", "not comparable"
 
@@ -46,16 +47,13 @@ class Cell:
 
     @property
     def is_measured(self) -> bool:
-        """Whether anything was that may be compared, be it by too few launches for a verdict."""
+        """Whether anything was that may be compared."""
         return self.result is not None and self.result.is_measured and self.word != NOT_COMPARABLE
 
     @cached_property
     def mean(self) -> Mean | None:
-        """None without a verdict, or if it may not be compared."""
-        result = self.result
-        if result is None or self.word == NOT_COMPARABLE or result.log_speedup is None or result.error is None:
-            return None
-        return Mean(result.log_speedup, result.error, result.launches - 1)
+        """None if it was not timed, or may not be compared."""
+        return None if self.result is None or self.word == NOT_COMPARABLE else self.result.mean
 
 
 @dataclass(frozen=True)
@@ -220,7 +218,7 @@ class Comparison:
         comparable = {id(result) for index in self.comparable for result in self.runs[index].results}
         chosen = {}
         for key in sorted(of_key, key=self._order().__getitem__):
-            counted = [result for result in of_key[key] if result.is_decided and id(result) in comparable]
+            counted = [result for result in of_key[key] if result.is_timed and id(result) in comparable]
             votes = Counter(map(_work, counted))
             chosen[key] = max(counted, key=lambda result: votes[_work(result)], default=of_key[key][0])
         return chosen
@@ -258,11 +256,11 @@ class Comparison:
             if reference.pair_name in stored.run.planned and not has_pair:
                 return Cell(NOT_REACHED, "planned, but the run ended before", None)
             return Cell(MISSING, "not in this run", None)
-        if result.is_decided and result.sizes != reference.sizes:
+        if result.is_timed and result.sizes != reference.sizes:
             return Cell(NOT_COMPARABLE, f"other sizes: {_sizes(result)} (not {_sizes(reference)})", result)
-        if result.is_decided and _code(result) != _code(reference):
+        if result.is_timed and _code(result) != _code(reference):
             return Cell(NOT_COMPARABLE, f"other code: {_code(result)} (not {_code(reference)})", result)
-        return Cell(result.verdict, "" if result.is_decided else result.reason, result)
+        return Cell(result.verdict, "" if result.is_timed else result.reason, result)
 
     def means(self, key: Key) -> list[Mean]:
         """Of a comparison, the mean of each group that measured it."""
@@ -317,7 +315,7 @@ def row_name(key: Key, between: str = ".") -> str:
 def _covers(stopped: Result, reference: Result) -> bool:
     """Whether a run's result tells of all variants of a pair, and of all pairs of a file, that there is none:
     a pair that is skipped or failed may be stored without its variants."""
-    if stopped.is_decided or stopped.tip != reference.tip or stopped.is_measured:
+    if stopped.is_timed or stopped.tip != reference.tip or stopped.is_measured:
         return False
     return not stopped.pair or (stopped.pair, stopped.device) == (reference.pair, reference.device)
 

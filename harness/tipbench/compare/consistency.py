@@ -10,8 +10,7 @@ from tipbench.compare.means import Heterogeneity, heterogeneity
 from tipbench.report.answer import Answer
 from tipbench.report.answer_kinds import ALONE, DEFAULT, DEPENDS, DO_NOT, IMPOSSIBLE, SMALL, UNCLEAR, USE, USE_IF
 from tipbench.report.result import Key
-from tipbench.verdict.statistics import discoveries
-from tipbench.verdict.verdict import FALSE_DISCOVERY_RATE
+from tipbench.verdict.statistics import FALSE_DISCOVERY_RATE, discoveries
 
 REVERSES, SOME, COSTS_SOME, ON_JOB, PAYS, COSTS, LITTLE, NOTHING_TO_DO, UNSURE, ONE, NEVER = WORDS = (
     "reverses",

@@ -59,7 +59,7 @@ class Kind:
     @cached_property
     def speaks(self) -> Node:
         """The node whose run has most results: pairs that it lacks are in no table."""
-        return max(self.nodes, key=lambda node: sum(result.is_decided for result in node.results.values()))
+        return max(self.nodes, key=lambda node: sum(result.is_timed for result in node.results.values()))
 
     @cached_property
     def stored(self) -> Stored:

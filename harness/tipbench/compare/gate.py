@@ -12,10 +12,8 @@ from tipbench.compare.means import difference
 from tipbench.report.result import Key
 from tipbench.tip.pair import CONTROL
 from tipbench.tip.wording import plain, plural, ratio
-from tipbench.verdict.pooling import Mean
 from tipbench.verdict.rules import AT_MOST, MARGIN
-from tipbench.verdict.statistics import discoveries
-from tipbench.verdict.verdict import FALSE_DISCOVERY_RATE
+from tipbench.verdict.statistics import FALSE_DISCOVERY_RATE, Mean, discoveries
 
 UNJUDGED = {
     "slower": "no comparison has a verdict in both runs",

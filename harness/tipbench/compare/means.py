@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from scipy.special import fdtrc
 
-from tipbench.verdict.pooling import Mean
+from tipbench.verdict.statistics import Mean
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from tipbench.report.grade import hardware
 from tipbench.report.markdown import render
 from tipbench.report.result import MEMORY_KINDS, Key
 from tipbench.tip.wording import change, plural, ratio, seconds, value
-from tipbench.verdict.pooling import Mean
+from tipbench.verdict.statistics import Mean
 
 
 def markdown(comparison: Comparison) -> str:
@@ -238,7 +238,7 @@ def _runs(comparison: Comparison) -> Iterator[dict[str, Any]]:
             "profile": str(run.options.get("profile", "not recorded")),
             "started": run.started,
             "id": run.id,
-            "measured": sum(result.is_decided for result in stored.results),
+            "measured": sum(result.is_timed for result in stored.results),
         }
 
 

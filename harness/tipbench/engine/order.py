@@ -15,6 +15,9 @@ FIRST = 1
 launches of every pair")."""
 
 
+OF_A_CONTROL = 6
+"""Most launches of a control before all else is decided: as a rule two identical sides never are."""
+
 UNKNOWN_BYTES = 3 << 29
 """Memory that a pair's processes are assumed to need before it was measured (bytes); few need more."""
 
@@ -35,11 +38,10 @@ def of_answers(pairs: Sequence[PairInfo]) -> list[PairInfo]:
     return [info for info in pairs if info.scale == "macro" or info.tip["id"] not in with_jobs]
 
 
-def about(record: Record, rules: Rules) -> list[str]:
+def about(record: Record) -> list[str]:
     """The variants of a pair that its tip's answer is about: of a whole job one, if that can be measured and is not the
-    best of a sweep; otherwise all. None of a control that has launches enough to be decided: as a rule two identical
-    sides never are, and no answer waits for them."""
-    if record.info.tip["id"] == CONTROL and len(record.launches) >= rules.looks.launches[0]:
+    best of a sweep; otherwise all. None of a control with OF_A_CONTROL launches: no answer waits for it."""
+    if record.info.tip["id"] == CONTROL and len(record.launches) >= OF_A_CONTROL:
         return []
     names = [variant.name for variant in measurable(record) if variant.name != "baseline"]
     return [record.info.worded] if record.info.scale == "macro" and record.info.worded in names else names

@@ -301,9 +301,6 @@ def _line(record: Record, cores: int) -> str:
 def verdict(judged: Judgement) -> str:
     """`faster 1.35x [1.33, 1.38]`, or the reason where there is no speedup, or none yet (SHORTAGE)."""
     if judged.speedup is None:
-        return f"{judged.verdict}: {in_words(judged.reasons)}"
-    if judged.low is None and (busy := [reason for reason in judged.reasons if reason.code == SHORTAGE]):
-        return f"no number yet: {in_words(busy)}"
-    if judged.p is None:
-        return f"provisional {ratio(judged.speedup, judged.low, judged.high)}"
+        busy = [reason for reason in judged.reasons if reason.code == SHORTAGE]
+        return f"no number yet: {in_words(busy)}" if busy else f"{judged.verdict}: {in_words(judged.reasons)}"
     return f"{judged.verdict} {ratio(judged.speedup, judged.low, judged.high)}"

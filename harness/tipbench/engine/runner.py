@@ -1,9 +1,10 @@
 """Measures pairs: what is checked, what is timed next, when to stop. Yields each new result, and prints nothing.
 
-One pair of each tip is checked first, several in parallel, and launched once; then all other whole jobs are, as a tip's
-answer depends on them. Further launches of these follow, chosen by `allocation`, and operations alone in what time is
-left. Of a whole job the variant that the answer is about is timed first, and the others once that is decided. A short
-run begins with a few whole jobs, and launches them until they are decided.
+One pair of each tip is checked and launched first, then all other whole jobs, as a tip's answer depends on them, and
+operations alone in what time is left: a few at a time, several in parallel. In between those are launched further that
+are expected to be decided for less than a new pair costs; once all have a launch, `allocation` chooses. Of a whole job
+the variant that the answer is about is timed first, and the others once that is decided. A short run begins with a few
+whole jobs, and launches them until they are decided.
 
 Launches are prepared in groups, each launch of another pair, and paused; then each is measured with nothing else
 running. Memory is measured early where it is what a tip claims, and otherwise when no pair is open or time runs short.
@@ -31,7 +32,6 @@ from tipbench.engine.profiles import Profile
 from tipbench.engine.team import Team
 from tipbench.records.record import PairInfo, Record
 from tipbench.tip.pair import Claim
-from tipbench.verdict.launches import launch_effects
 from tipbench.verdict.rules import Rules
 from tipbench.verdict.verdict import judge, undecided
 
@@ -154,7 +154,7 @@ class _Runner:
         self._before: dict[str, Record] = {}
         self._names: set[str] = set()
         self._open: dict[str, Record] = {}
-        self._undecided: dict[str, list[str]] = {}
+        self._undecided: dict[str, dict[str, float]] = {}
         self._check_s: dict[str, float] = {}
         self._launch_s: dict[str, float] = {}
         self._card_bytes: dict[str, float] = {}
@@ -186,8 +186,10 @@ class _Runner:
         urgent = [info for info in answering if info.name in self._plan.first]
         for stage in ([urgent, first_of_tips(pairs), answering], [pairs]):
             for part in stage:
-                yield from self._reach(part)
-                yield from self._launches(FIRST)
+                for start in range(0, len(part), self._group_size):
+                    yield from self._reach(part[start : start + self._group_size])
+                    yield from self._launches(FIRST)
+                    yield from self._launches(within_s=self._new_pair_s())
             yield from self._memory([record for record in self._reached() if record.info.tip["claim"] in ALONE])
             yield from self._launches()
             yield from self._memory(self._reached())
@@ -234,12 +236,17 @@ class _Runner:
 
     def _asked(self, record: Record) -> list[str]:
         """The undecided variants that the tip's answer is about."""
-        waiting, first = self._undecided[record.name], about(record, self._plan.rules)
+        waiting, first = [*self._undecided[record.name]], about(record)
         return waiting if self._plan.alike else [variant for variant in waiting if variant in first]
 
     def _timed_next(self, record: Record) -> list[str]:
         """The variants that a pair's next launch times, beside the baseline."""
-        return self._asked(record) or self._undecided[record.name]
+        return self._asked(record) or [*self._undecided[record.name]]
+
+    def _new_pair_s(self) -> float:
+        """Expected seconds of a pair's check and first launch."""
+        taken = [self._check_s[name] / self._plan.at_once + self._launch_s.get(name, 0.0) for name in self._check_s]
+        return fmean(taken) if taken else 0.0
 
     def _check(self, pairs: Sequence[PairInfo]) -> Iterator[Record]:
         """Check the pairs. Those that compile come first, as they take longest: at the end, one would run alone."""
@@ -298,15 +305,18 @@ class _Runner:
     def _pays(self, record: Record) -> bool:
         return any(result.verdict == "faster" for result in judge(record, self._plan.rules, self._plan.cores))
 
-    def _launches(self, most: float = math.inf, until: float = math.inf) -> Iterator[Record]:
+    def _launches(
+        self, most: float = math.inf, until: float = math.inf, within_s: float = math.inf
+    ) -> Iterator[Record]:
         """Launch groups until no pair that may be measured is open, or no launch fits into the budget. most: launches
-        of each pair. until: when the last must have ended, as `time.monotonic` has it."""
-        while group := self._group(most, until):
+        of each pair. until: when the last must have ended, as `time.monotonic` has it. within_s: seconds within which a
+        pair must be expected to be decided."""
+        while group := self._group(most, until, within_s):
             yield from self._measure_each(group, "launch")
             for launch in group:
                 self._card_bytes[launch.name] = max(launch.card_bytes, self._card_bytes.get(launch.name, 0))
 
-    def _group(self, most: float, until: float) -> list[NextLaunch]:
+    def _group(self, most: float, until: float, within_s: float) -> list[NextLaunch]:
         plan = self._plan
         candidates = [
             self._candidate(record)
@@ -314,7 +324,8 @@ class _Runner:
             if len(record.launches) < most and self._undecided[record.name]
         ]
         left_s = min(until - time.monotonic(), self._left_s() - self._reserved_s())
-        names = next_group(candidates, plan.rules.looks, self._group_size, left_s, self._last, self._draw)
+        candidates = [pair for pair in candidates if pair.seconds <= within_s]
+        names = next_group(candidates, self._group_size, left_s, self._last, self._draw)
         room, card_room = plan.room, plan.card_room or 0.0
         group: list[NextLaunch] = []
         for name in names:
@@ -335,17 +346,15 @@ class _Runner:
         return group
 
     def _candidate(self, record: Record) -> OpenPair:
-        effects, launches = {}, 0
-        for variant in self._timed_next(record):
-            timed = [launch for launch in record.launches if variant in launch.variant]
-            effects[variant], _ = launch_effects(timed, variant, self._plan.cores)
-            launches = max(launches, len(timed))
+        timed, expected = self._timed_next(record), self._undecided[record.name]
+        launches = max(sum(variant in launch.variant for launch in record.launches) for variant in timed)
+        left = min(expected[variant] for variant in timed)
         check_s = self._check_s.get(record.name, 0.0) / (COMPILED if compiles(record.info) else 1)
         cost_s = self._launch_s.get(record.name, check_s)
         worth = 1.0
         if record.info.scale == "macro" and self._asked(record):
             worth = WHOLE_JOB if record.info.tip["id"] in self._answered else UNANSWERED * WHOLE_JOB
-        return OpenPair(record.name, launches, effects, cost_s, worth)
+        return OpenPair(record.name, launches, left, cost_s, worth)
 
     def _measure_each(self, group: Sequence[Measurement], what: str) -> Iterator[Record]:
         """Prepare all of a group in parallel, then measure each with nothing else running. The wall time of preparing

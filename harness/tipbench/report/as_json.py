@@ -18,8 +18,8 @@ kind of machine and how far they agree, "" without any. machine, controls: as re
 pairs: one object for each pair and variant other than the baseline; unknown numbers are null.
 - scale: "micro" or "macro"; device: "cpu" or "cuda".
 - verdict: "faster", "slower", "no difference", "at most 3 %" (either way), "inconclusive", "skipped" or "failed".
-- speedup, low, high: baseline's time over the variant's, with its 95 % interval; launches it rests on. Below 6
-  launches they are provisional, as "reason" says then; below 4 low and high are null.
+- speedup, low, high: baseline's time over the variant's, with its 95 % interval, from the first launch on; launches it
+  rests on. The spread between launches is estimated from these and from stored runs.
 - memory: {"baseline": {...}, "variant": {...}}, each with those known of "tensor_peak", "steady_peak", "resident_peak",
   "tree", "allocated_peak", "reserved_peak", "device_used", in bytes.
 - equal: null, or {"method", "tolerance", "seeds"} with "worst" (bitwise, allclose) or "error" and

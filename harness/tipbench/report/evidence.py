@@ -60,11 +60,11 @@ def _promise(tip: Result) -> Iterator[str]:
 
 def _broken_promise(rows: Sequence[Result], kinds: Collection[str]) -> list[str]:
     """The pairs in which no variant brings what the guide promises; and why we think so, if an answer does not advise
-    the tip. A time from too few launches for a verdict is not held against a promise."""
+    the tip. A time without a verdict is not held against a promise."""
     broken: dict[str, bool] = {}
     for row in rows:
         outcome = promise_kept(row)
-        if outcome or (outcome is False and (row.p is not None or row.claim == Claim.LEANER)):
+        if outcome or (outcome is False and (row.verdict != "inconclusive" or row.claim == Claim.LEANER)):
             broken[row.pair] = broken.get(row.pair, True) and not outcome
     pairs = [pair for pair, is_broken in broken.items() if is_broken]
     explained = rows[0].why_not and not {DO_NOT, SMALL, UNCLEAR}.isdisjoint(kinds)

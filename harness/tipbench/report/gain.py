@@ -10,12 +10,9 @@ from tipbench.report.result import MEMORY_KINDS, Key, Result
 from tipbench.report.trained import in_ratio, in_scores, in_short, trained
 from tipbench.tip.pair import Claim
 from tipbench.tip.reason import in_percent, in_words
-from tipbench.tip.wording import change, plural, ratio, seconds, size, value
+from tipbench.tip.wording import change, ratio, seconds, size, value
 from tipbench.verdict.launches import SHORTAGE
-from tipbench.verdict.pooling import Mean
-
-MOST_FURTHER_S = 7200.0
-"""Beyond this an estimate from few launches says no more than "long"."""
+from tipbench.verdict.statistics import Mean
 
 
 @dataclass(frozen=True)
@@ -64,14 +61,14 @@ def _brought(effect: Effect) -> tuple[str, str]:
         readings, sides = _readings(result, mean), result.memory_sides
         return readings, f"{change(*sides)} memory" if result.claim == Claim.LEANER and sides else readings
     if mean is None:
-        return _so_far(result), ""
+        busy = [reason for reason in result.reasons if reason.code == SHORTAGE]
+        return (f"no number yet: {in_words(busy)}" if busy else "not measured yet"), ""
     low, middle, high = (math.exp(end) for end in (mean.interval()[0], mean.mean, mean.interval()[1]))
     more = f" in time to the target ({in_short(counted)})" if counted else ""
     if effect.state.word == "open":
         undecided = f"undecided, between {in_percent(math.log(low))} and {in_percent(math.log(high))}{more}"
-        return f"{undecided}{further(result)}", f"{change(1, low)} to {change(1, high)}"
-    is_wide = effect.state.bound in effect.measure.wide
-    return f"{ratio(middle, low, high)}{more}{further(result) if is_wide else ''}", change(1, middle)
+        return undecided, f"{change(1, low)} to {change(1, high)}"
+    return f"{ratio(middle, low, high)}{more}", change(1, middle)
 
 
 def _readings(result: Result, mean: Mean | None) -> str:
@@ -86,22 +83,3 @@ def _readings(result: Result, mean: Mean | None) -> str:
     if counted is not None:
         return in_ratio(counted, mean if result.claim == Claim.FEWER_STEPS else None)
     return f"{' -> '.join(map(value, result.counts or ()))} {result.counted}"
-
-
-def _so_far(result: Result) -> str:
-    if result.speedup is None or not result.is_provisional:
-        return "not measured yet"
-    busy = [reason for reason in result.reasons if reason.code == SHORTAGE]
-    if busy and result.low is None:
-        return f"no number yet: {in_words(busy)}"
-    launches = f"{result.launches} launch{'es' * (result.launches > 1)}"
-    return f"{ratio(result.speedup, result.low, result.high)} from {launches}: too few to say{further(result)}"
-
-
-def further(result: Result) -> str:
-    """How much longer to measure it: `, about 2 more minutes needed`; empty where that is not known."""
-    if result.further_s is None:
-        return ""
-    if result.further_s > MOST_FURTHER_S:
-        return ", and more time would hardly tell"
-    return f", about {plural(max(1, round(result.further_s / 60)), 'more minute')} needed"

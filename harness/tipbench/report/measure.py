@@ -10,8 +10,9 @@ from functools import cached_property
 from tipbench.report.result import MEMORY_MARGIN, ONE_OFF_NOISE_S, Key, Result
 from tipbench.report.trained import trained
 from tipbench.tip.pair import Claim
-from tipbench.verdict.pooling import SURE, TIMES, Mean, Spread, State, pooled, state
+from tipbench.verdict.pooling import SURE, TIMES, Spread, State, pooled, state
 from tipbench.verdict.rules import BOUND, MARGIN
+from tipbench.verdict.statistics import Mean
 from tipbench.verdict.trainings import better_score, product
 
 
@@ -98,7 +99,7 @@ TOGETHER: Mapping[str, tuple[str, ...]] = {
     "memory_sides": ("baseline_memory", "variant_memory"),
     "one_off_s": ("baseline_one_off_s", "variant_one_off_s"),
     "break_even_steps": ("break_even_steps",),
-    "log_speedup": ("verdict", "speedup", "low", "high", "is_provisional", "launches", "p", "error"),
+    "log_speedup": ("verdict", "speedup", "low", "high", "launches", "error", "freedom"),
 }
 """Property of a row that is None without a reading -> the fields that hold the reading."""
 
@@ -119,10 +120,7 @@ def _quantity(result: Result, claim: str) -> str:
 
 
 def _time(result: Result) -> Mean | None:
-    """With the verdict's own interval, which is wider than 95 % of one look would be."""
-    if result.log_low is None or result.log_high is None or result.error is None:
-        return None
-    return Mean.of_interval(result.log_low, result.log_high, result.launches - 1.0)
+    return result.mean
 
 
 def _memory(result: Result) -> Mean | None:

@@ -35,7 +35,6 @@ from tipbench.suite.source import SHARED
 from tipbench.tip.pair import CONTROL
 from tipbench.tip.wording import change, plain, plural, ratio, seconds, value
 from tipbench.verdict.rules import AT_MOST
-from tipbench.verdict.statistics import serial
 
 WHOLE_RUN = "the-run"
 """The name of the page that belongs to no tip. No tip's page is called so."""
@@ -107,7 +106,6 @@ def pages(
         runs=max((answer.runs for answer in made), default=1),
         kind=agreement(run, runs[-1], made, kind),
         controls=noise(controls),
-        widening=_serial(runs[-1])["widening"],
         notices=[f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices],
         workloads=front.workloads(made, together(runs), lambda tip: address(names[tip])),
         impossible=front.impossible(made, lambda tip: address(names[tip])),
@@ -180,11 +178,11 @@ def _run(run: Run) -> dict[str, Any]:
 def noise(controls: Sequence[Result]) -> dict[str, Any]:
     """What the controls say of the effects that a run can detect: what the macro `noise` of `parts.md.j2` takes.
 
-    measured, judged: how many controls with identical sides were measured, and had enough launches for a verdict.
+    measured, judged: how many controls with identical sides were measured, and have a verdict.
     wrong: pair, verdict and ratio of those that were called different. smallest, largest: effects, as shares of 1, that
     the median operation and the noisiest cannot tell from none; None if none has an interval. jobs: the same of the
-    median whole job. planted: effect, as a share of 1, verdict and ratio of those that differ on purpose and have
-    enough launches.
+    median whole job. planted: effect, as a share of 1, verdict and ratio of those that differ on purpose and were
+    timed.
     """
     measured = [control for control in controls if control.is_measured and control.is_identical]
     by_scale: dict[bool, dict[str, float]] = {True: {}, False: {}}
@@ -195,7 +193,7 @@ def noise(controls: Sequence[Result]) -> dict[str, Any]:
     noisiest = max(reach, key=lambda pair: reach[pair], default="")
     return {
         "measured": len(measured),
-        "judged": sum(control.p is not None for control in measured),
+        "judged": sum(control.verdict != "inconclusive" for control in measured),
         "wrong": [
             (control.pair, control.verdict, _speedup(control))
             for control in measured
@@ -208,7 +206,7 @@ def noise(controls: Sequence[Result]) -> dict[str, Any]:
         "planted": [
             (control.truth - 1, control.verdict, _speedup(control))
             for control in controls
-            if control.truth is not None and not control.is_identical and control.p is not None
+            if control.truth is not None and not control.is_identical and control.is_timed
         ],
     }
 
@@ -349,18 +347,4 @@ def _whole_run(results: Sequence[Result], controls: Sequence[Result]) -> dict[st
         "comparisons": len(results),
         "verdicts": [f"{verdicts[verdict]} {verdict}" for verdict in VERDICTS if verdicts[verdict]],
         "controls": [_cells(control) for control in controls],
-        "serial": _serial(results),
-    }
-
-
-def _serial(results: Sequence[Result]) -> dict[str, Any]:
-    """How alike consecutive launches were, and by what share every interval was widened for it; None if by none."""
-    alike = serial(result.effects for result in results if result.p is not None)
-    if alike is None or alike.widening <= 1:
-        return {"widening": None}
-    return {
-        "widening": alike.widening - 1,
-        "correlation": f"{alike.correlation:.2f}",
-        "pairs": alike.pairs,
-        "z": f"{alike.z:.1f}",
     }

@@ -44,7 +44,7 @@ def _time(jobs: Sequence[Result]) -> list[str]:
     """Of a tip that promises something else than a faster step: how much slower a step is, or may be."""
     if jobs[0].claim in (Claim.FASTER, Claim.SOONER_AT_TARGET):
         return []
-    slower = [job for job in jobs if job.verdict == "slower" and job.speedup and job.is_decided]
+    slower = [job for job in jobs if job.verdict == "slower" and job.speedup and job.is_timed]
     if slower:
         times = [
             f"{1 / (job.speedup or 1):.2f}x the time{f' in {job.pair}' if len(jobs) > 1 else ''}" for job in slower

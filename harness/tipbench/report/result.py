@@ -11,6 +11,7 @@ from typing import Any
 from tipbench.records.trainings import Trainings
 from tipbench.tip.pair import CONTROL, Claim
 from tipbench.tip.reason import Reason
+from tipbench.verdict.statistics import Mean
 
 READINGS = ("sm_mhz", "memory_mhz", "celsius", "milliwatts")
 """Of `Launch.gpu`, what a row has: the median over the blocks of a side."""
@@ -82,14 +83,10 @@ class Result:
         work: a digest of code, sizes and `cold`: results of equal key and work are replicates.
         verdict: faster, slower, no difference, at most 3 %, inconclusive, skipped or failed.
         speedup, low, high: time of the baseline over the variant's, with the 95 % interval the verdict rests on.
-        is_provisional: whether these are from too few launches for a verdict; then low and high may be None.
         launches: behind the speedup.
         effects: ln of the speedup in each of these launches, in the order in which they ran.
-        p: of the test against +-1 %.
-        error: standard error of ln speedup.
-        smallest: for an inconclusive verdict the smallest speedup that this run could have detected.
-        further_s: of a row without a verdict, expected seconds of measuring until it has one; infinite if further
-            launches are not expected to bring one.
+        error: standard error of ln speedup; None if the effect may be all of a GPU's clock.
+        freedom: degrees of freedom of the error.
         quarantined: rounds that were left out as disturbed.
         truth: the true speedup, if the pair was planted and declares it.
         step_s: seconds of a step of the baseline, the median over its blocks.
@@ -145,13 +142,10 @@ class Result:
     speedup: float | None = None
     low: float | None = None
     high: float | None = None
-    is_provisional: bool = False
     launches: int = 0
     effects: tuple[float, ...] = ()
-    p: float | None = None
     error: float | None = None
-    smallest: float | None = None
-    further_s: float | None = None
+    freedom: float | None = None
     quarantined: int = 0
     truth: float | None = None
     step_s: float | None = None
@@ -201,28 +195,30 @@ class Result:
         return self.verdict not in ("skipped", "failed")
 
     @property
-    def is_decided(self) -> bool:
-        """Whether there is an interval that a verdict rests on."""
-        return self.log_speedup is not None
+    def log_speedup(self) -> float | None:
+        """ln of the speedup."""
+        return math.log(self.speedup) if self.speedup else None
 
     @property
-    def log_speedup(self) -> float | None:
-        """ln of the speedup, of a verdict; None of a provisional one."""
-        has_interval = self.speedup is not None and self.low is not None and self.high is not None
-        return math.log(self.speedup) if self.speedup and has_interval and not self.is_provisional else None
+    def mean(self) -> Mean | None:
+        """Of ln speedup; None if nothing was timed, or if the effect may be all of a GPU's clock."""
+        if self.log_speedup is None or self.error is None or self.freedom is None:
+            return None
+        return Mean(self.log_speedup, self.error, self.freedom)
+
+    @property
+    def is_timed(self) -> bool:
+        return self.speedup is not None
 
     @property
     def log_low(self) -> float | None:
-        return math.log(self.low) if self.low is not None and self.is_decided else None
+        """ln of the interval's lower end."""
+        return math.log(self.low) if self.low else None
 
     @property
     def log_high(self) -> float | None:
-        return math.log(self.high) if self.high is not None and self.is_decided else None
-
-    @property
-    def log_speedup_so_far(self) -> float | None:
-        """ln of the speedup from however few launches."""
-        return None if self.speedup is None else math.log(self.speedup)
+        """ln of the interval's upper end."""
+        return math.log(self.high) if self.high else None
 
     @property
     def variant_step_s(self) -> float | None:

@@ -25,9 +25,8 @@ from tipbench.suite.source import sides
 from tipbench.tip.pair import CONTROL
 from tipbench.tip.reason import in_words, remedies
 from tipbench.verdict import rules
-from tipbench.verdict.further import launches_left, usual_variance
 from tipbench.verdict.launches import gpu_medians
-from tipbench.verdict.verdict import Judgement, judge_suite
+from tipbench.verdict.verdict import Judgement, judge
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ def results(run: Run) -> list[Result]:
     """All rows of a run in the order in which its pairs were planned."""
     place = {name: index for index, name in reversed(list(enumerate(run.planned)))}
     records = sorted(run.records, key=lambda record: place.get(record.name, len(place)))
-    judgements = judge_suite(records, rules.RULES, run.cores)
+    judgements = [judged for record in records for judged in judge(record, rules.RULES, run.cores)]
     of_run = {
         "run_id": run.id,
         "started": run.started,
@@ -54,11 +53,7 @@ def results(run: Run) -> list[Result]:
         "profile": str(run.options.get("profile", "")),
         "machine": folder_name(run.machine),
     }
-    usual = usual_variance(judgement.effects for judgement in judgements)
-    rows = [
-        replace(_result(judgement, of_run, run.folder), further_s=_further_s(judgement, usual))
-        for judgement in judgements
-    ]
+    rows = [_result(judgement, of_run, run.folder) for judgement in judgements]
     rates = _rates(rows, judgements)
     return [
         replace(row, limits=limits) if (limits := _limits(row, judgement.record, rates)) else row
@@ -105,12 +100,10 @@ def _result(judgement: Judgement, of_run: Mapping[str, Any], folder: str) -> Res
         speedup=judgement.speedup,
         low=judgement.low,
         high=judgement.high,
-        is_provisional=judgement.speedup is not None and judgement.p is None,
         launches=judgement.launches,
         effects=tuple(judgement.effects),
-        p=judgement.p,
-        error=judgement.error,
-        smallest=judgement.smallest,
+        error=judgement.mean.error if judgement.mean and not judgement.is_of_clock else None,
+        freedom=judgement.mean.freedom if judgement.mean else None,
         quarantined=judgement.quarantined,
         truth=info.truth.get(judgement.variant),
         step_s=step_s,
@@ -186,15 +179,6 @@ def _break_even(
         return None
     steps = steps_to_pay(after_s - before_s, before_s, step_s - step_s / judgement.speedup)
     return steps if steps < LARGEST else None  # a file may say anything, and a column of the table holds no more
-
-
-def _further_s(judgement: Judgement, usual: float) -> float | None:
-    """At what its launches took so far, checks included. usual: as `usual_variance` has it."""
-    launches = len(judgement.record.launches)
-    if judgement.verdict != "inconclusive" or judgement.speedup is None or not launches:
-        return None
-    left = launches_left(judgement.effects, usual, rules.RULES.looks)
-    return left * judgement.record.wall_s / launches
 
 
 def _gpu(judgement: Judgement) -> dict[str, Sides | None]:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from tipbench.records.trainings import Trainings
 from tipbench.report.result import Result
 from tipbench.tip.wording import ratio, seconds, value
-from tipbench.verdict.pooling import Mean
+from tipbench.verdict.statistics import Mean
 from tipbench.verdict.trainings import expected_steps, fewer_steps, score_change
 
 

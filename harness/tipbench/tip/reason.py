@@ -242,20 +242,13 @@ FAILURES = {
 }  # fmt: skip
 
 VERDICTS = {
-    "too-few": Sentence("needs {least} launches, has {launches}"),
-    "none-in-time": Sentence("time was up: needs {least} launches, has {launches}"),
-    "time-up": Sentence("time was up after {launches} of {last} launches"),
-    "futile": Sentence("stopped after {launches} launches: more would hardly settle it"),
+    "another-launch": Sentence("a verdict needs another launch"),
+    "all-launches": Sentence("after all {launches} launches"),
     "disturbed": Sentence("{disturbed} of {launches} launches were too disturbed (throttling or stolen time)"),
     "shortage": Sentence(
         "tasks waited for a core {percent:.0f} % of the time: other programs' or the pair's own"
     ),
     "between": Sentence("between {low:change} and {high:change}"),
-    "probably": Sentence("probably {effect:change}, but p = {p:.2g} and {claim:g} is needed"),
-    "by-chance": Sentence(
-        "probably {effect:change}, but some of the run's {comparisons} comparisons look so by chance"
-    ),
-    "widened": Sentence("{verdict} before its interval was widened, as launches in a row were alike"),
     "clock": Sentence(
         "the GPU ran the baseline at {baseline_mhz:.0f} MHz and this side at {variant_mhz:.0f} MHz: that may be all of "
         "the effect",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import fmean, median
 
 from tipbench.machine.activity import OCCUPIED
 from tipbench.records.record import Launch, Record
 from tipbench.tip.reason import Reason
-from tipbench.verdict.statistics import round_effect, trimmed_mean
+from tipbench.verdict.statistics import error_of_trimmed, round_effect, trimmed_mean
 
 STEAL_SHARE = 0.05
 """A round is quarantined if the hypervisor stole more than this share of its core time."""
@@ -46,26 +47,43 @@ def round_effects(launch: Launch, variant: str) -> list[float]:
     return effects
 
 
-def launch_effect(launch: Launch, variant: str, cores: int) -> tuple[float | None, int]:
-    """(D, rounds quarantined): the trimmed mean effect of the other rounds.
+@dataclass(frozen=True)
+class LaunchEffect:
+    """A variant's effect in one launch.
 
-    D is None if half of the rounds or more are quarantined: the disturbance would have chosen the rest. In a launch
-    that is judged by stretches D is that of their second halves, when queues hold what they hold in the long run.
+    Attributes:
+        value: ln t_baseline - ln t_variant.
+        error: its standard error, as far as the launch's own rounds show it.
+    """
+
+    value: float
+    error: float
+
+
+def launch_effect(launch: Launch, variant: str, cores: int) -> tuple[LaunchEffect | None, int]:
+    """(the effect, rounds quarantined): the trimmed mean of the other rounds.
+
+    The effect is None if half of the rounds or more are quarantined: the disturbance would have chosen the rest. In a
+    launch that is judged by stretches it is that of their second halves, when queues hold what they hold later on.
     """
     if launch.by_stretch:
-        return math.log(settled_s(launch.stretches["baseline"]) / settled_s(launch.stretches[variant])), 0
+        sides = [settled(launch.stretches[name]) for name in ("baseline", variant)]
+        error = math.hypot(*(error_of_trimmed([math.log(seconds) for seconds in side]) for side in sides))
+        return LaunchEffect(math.log(trimmed_mean(sides[0]) / trimmed_mean(sides[1])), error), 0
     rounds = zip(round_effects(launch, variant), launch.round_slices(), strict=True)
     undisturbed = [effect for effect, blocks in rounds if not disturbed(launch, blocks, cores)]
     quarantined = launch.rounds - len(undisturbed)
-    return (trimmed_mean(undisturbed) if len(undisturbed) > quarantined else None), quarantined
+    if len(undisturbed) <= quarantined:
+        return None, quarantined
+    return LaunchEffect(trimmed_mean(undisturbed), error_of_trimmed(undisturbed)), quarantined
 
 
-def settled_s(stretch: Sequence[float]) -> float:
-    """Seconds of a block in the second half of a stretch: their trimmed mean, as blocks of loaders come in lumps."""
-    return trimmed_mean(stretch[len(stretch) // 2 :])
+def settled(stretch: Sequence[float]) -> Sequence[float]:
+    """The blocks of the second half of a stretch (s); as blocks of loaders come in lumps, their trimmed mean counts."""
+    return stretch[len(stretch) // 2 :]
 
 
-def launch_effects(launches: Sequence[Launch], variant: str, cores: int) -> tuple[list[float], int]:
+def launch_effects(launches: Sequence[Launch], variant: str, cores: int) -> tuple[list[LaunchEffect], int]:
     """(the effect of each launch that was not too disturbed, rounds quarantined)."""
     effects = [launch_effect(launch, variant, cores) for launch in launches]
     return [effect for effect, _ in effects if effect is not None], sum(dropped for _, dropped in effects)
@@ -86,8 +104,8 @@ def gpu_medians(record: Record, variant: str, reading: str) -> tuple[float, floa
 
 
 SHORTAGE = "verdict.shortage"
-"""The code of the reason that cores were short. From too few launches for an interval there is then no number either:
-beside a busy program, identical sides looked "about 18.4x"."""
+"""The code of the reason that cores were short. From few launches there is then no number either: beside a busy
+program, identical sides looked "about 18.4x"."""
 
 
 def shortage(launches: Sequence[Launch]) -> Reason | None:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.special import stdtr, stdtrit
+from tipbench.verdict.statistics import Mean
 
 SURE = 0.95
 """Least probability at which a state is taken."""
@@ -23,41 +23,6 @@ PRIOR_FREEDOM = 4.0
 
 LEAST_DEVIATION = 5e-4
 """Floor for the standard deviation of a launch, in ln."""
-
-
-@dataclass(frozen=True)
-class Mean:
-    """A mean with its standard error.
-
-    Attributes:
-        mean: as the caller has it; of speedups the natural logarithm.
-        error: its standard error.
-        freedom: degrees of freedom of the error, not always whole; infinite if the error is exact.
-    """
-
-    mean: float
-    error: float
-    freedom: float
-
-    @classmethod
-    def of_interval(cls, low: float, high: float, freedom: float) -> Mean:
-        """With the error that gives this interval at 95 %, whatever its own level: one that is wider because of its
-        interim looks stays so."""
-        return cls((low + high) / 2, (high - low) / 2 / float(stdtrit(freedom, 0.975)), freedom)
-
-    def interval(self, alpha: float = 0.05) -> tuple[float, float]:
-        """Student's, at two-sided error `alpha`."""
-        half = float(stdtrit(self.freedom, 1 - alpha / 2)) * self.error
-        return self.mean - half, self.mean + half
-
-    def p_beyond(self, margin: float) -> float:
-        """p-value against "the truth lies within +-margin": twice the t tail beyond the nearer edge."""
-        distance = abs(self.mean) - margin
-        return 1.0 if distance <= 0 else min(1.0, 2 * float(stdtr(self.freedom, -distance / self.error)))
-
-    def above(self, bound: float) -> float:
-        """Probability that the truth lies above `bound`, by Student's t around the mean."""
-        return float(stdtr(self.freedom, (self.mean - bound) / self.error))
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from statistics import fmean, median
 
 from tipbench.records.record import Launch
 from tipbench.tip.reason import Reason
-from tipbench.verdict.launches import settled_s
-from tipbench.verdict.statistics import estimate
+from tipbench.verdict.launches import settled
+from tipbench.verdict.statistics import student, trimmed_mean
 
 LIMIT = math.log(1.1)
 """Growth that no side may have, in ln: a tenth."""
@@ -32,7 +32,7 @@ def growth(launch: Launch, variant: str) -> float | None:
     if stretch is None or launch.by_stretch:
         return None
     usual = median(seconds for name, seconds in zip(launch.variant, launch.seconds, strict=True) if name == variant)
-    return math.log(settled_s(stretch) / usual)
+    return math.log(trimmed_mean(settled(stretch)) / usual)
 
 
 def growths(launches: Sequence[Launch], variant: str) -> list[float]:
@@ -50,6 +50,6 @@ def works_ahead(launches: Sequence[Launch], variant: str) -> Reason | None:
     """Why the blocks of a variant do not say what its steps take: its growth's interval over launches lies wholly above
     LIMIT. None where it does not, or where too few launches tell."""
     values = growths(launches, variant)
-    if len(values) < LEAST_STRETCHES or (result := estimate(values, ALPHA)).low <= LIMIT:
+    if len(values) < LEAST_STRETCHES or (low := (mean := student(values)).interval(ALPHA)[0]) <= LIMIT:
         return None
-    return Reason("works-ahead", {"where": variant, "ratio": math.exp(result.mean), "least": math.exp(result.low)})
+    return Reason("works-ahead", {"where": variant, "ratio": math.exp(mean.mean), "least": math.exp(low)})

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from tipbench.records.trainings import Trainings
-from tipbench.verdict.pooling import Mean
+from tipbench.verdict.statistics import Mean
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from tipbench.report.figures.drawing import LIGHT, Drawing, ratio_axis, ratio_li
 from tipbench.report.measure import Effect
 from tipbench.report.result import Key
 from tipbench.tip.pair import Claim
-from tipbench.verdict.pooling import Mean
+from tipbench.verdict.statistics import Mean
 
 QUANTITIES = {
     Claim.FASTER: "Time of a step",
