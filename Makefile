@@ -45,17 +45,15 @@ native: setup ## fetch optional native libraries without root (jemalloc, tcmallo
 
 BUDGET := 45m
 
-bench: PROFILE := full --budget $(BUDGET)
 bench: setup native measure ## measure every tip that can run here, then report (45 minutes; another time: BUDGET=2h)
 
 quick: BUDGET := 5m
-quick: PROFILE := quick --budget $(BUDGET)
-quick: setup native measure ## one whole job of training, inference and several processes first, then operations (5 minutes)
+quick: setup native measure ## the same in 5 minutes: whole jobs of the tips that pay most first
 
 # The report is written even if some pair failed (status 1); the run's own status is what make ends with.
 .PHONY: measure
 measure:
-	@$(BIN)/tipbench run --profile $(PROFILE); status=$$?; \
+	@$(BIN)/tipbench run $(NAMES) --budget $(BUDGET); status=$$?; \
 	if [ $$status -le 1 ]; then $(BIN)/tipbench report --format md --format html --out reports || exit; fi; \
 	exit $$status
 
@@ -76,7 +74,7 @@ test-gpu: setup ## the checks of every pair on this machine's GPU, at tiny size
 # the report. The checks take many minutes more.
 gpu: BUDGET := 8m
 gpu: setup ## on a borrowed GPU: four whole jobs untuned and tuned, with the report, then the checks of every pair
-	@$(MAKE) measure PROFILE="full together --device cuda --budget $(BUDGET)"; measured=$$?; \
+	@$(MAKE) measure NAMES="together --device cuda" BUDGET=$(BUDGET); measured=$$?; \
 	$(MAKE) test-gpu && exit $$measured
 
 lint: setup ## ruff, mypy, which room may import which, no file over 400 lines, and no more lines than there were

@@ -1,6 +1,6 @@
 """How often the engine is wrong: repeated runs of pairs whose truth is known, idle or with a noisy neighbour.
 
-    python -m tests.calibrate planted.Nothing planted.InBaseline6 --profile full --repeat 100 --seed 900000 --loaded
+    python -m tests.calibrate planted.Nothing planted.InBaseline6 --repeat 100 --seed 900000 --loaded
 
 Every repetition is an ordinary run with processes and a seed of its own, stored under `--results`, in `idle/` or
 `loaded/`. Ctrl-C ends it with the table of the complete runs. The same command resumes: it counts the stored runs and
@@ -28,7 +28,6 @@ from scipy.stats import binomtest
 from tests.noise import NoNoise, noise
 from tipbench.engine import run as running
 from tipbench.engine.lock import only_run
-from tipbench.engine.profiles import PROFILES
 from tipbench.engine.resume import resume
 from tipbench.errors import UserError
 from tipbench.records import store
@@ -166,7 +165,6 @@ def measure(options: argparse.Namespace, seed: int, file: Path | None) -> tuple[
                     names=options.names or NAMES,
                     folder=str(PLANTED),
                     results=options.results,
-                    profile=options.profile,
                     device=options.device,
                     seed=seed,
                 )
@@ -199,8 +197,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for notice in notices:
             print(notice, file=sys.stderr)
         first = first or run
-        if run.planned != first.planned or run.options["profile"] != options.profile:
-            raise UserError(f"{file} is of other pairs or of another profile: give another folder with --results")
+        if run.planned != first.planned:
+            raise UserError(f"{file} is of other pairs: give another folder with --results")
         results += outcomes(run)
     print(table(results))
     return int(any(outcome.wrong or outcome.verdict == "failed" for outcome in results))
@@ -211,7 +209,6 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="NAME", help="tip or tip.Pair, such as control")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="runs; default: 1")
     parser.add_argument("--loaded", action="store_true", help="measure beside a noisy neighbour")
-    parser.add_argument("--profile", choices=sorted(PROFILES), default="quick", help="default: quick")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="default: auto")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the first run; default: 0")
     parser.add_argument("--results", type=Path, default=Path("calibration"), metavar="DIR", help="default: calibration")

@@ -103,7 +103,7 @@ def run(records: Sequence[Record] = (), **more: Any) -> Run:
         "commit": "0123456789abcdef0123456789abcdef01234567",
         "machine": MACHINE,
         "controls": {**HEAP, "OMP_NUM_THREADS": "2", "PYTHONHASHSEED": "0"},
-        "options": {"profile": "full", "device": "auto", "seed": 0, "bare": False},
+        "options": {"device": "auto", "seed": 0, "bare": False},
         "planned": tuple(record.name for record in records),
     }
     return Run(records=tuple(records), **{**fixed, **more})

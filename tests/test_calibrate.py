@@ -12,9 +12,9 @@ import pytest
 from tests import calibrate, tiny
 from tests.made_up import MIB, both, info, measured, run, tip
 from tests.noise import NoNoise
+from tipbench.engine import limits
 from tipbench.engine import run as running
 from tipbench.engine.lock import Busy, only_run
-from tipbench.engine.profiles import PROFILES
 from tipbench.errors import UserError
 from tipbench.records import store
 from tipbench.records.record import PairInfo, Record
@@ -179,11 +179,10 @@ def test_the_same_command_continues_an_interrupted_run_and_counts_the_earlier_on
     assert "wrong: 0 of 6" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("other", [[*TWO, "--profile", "full"], [TWO[0]]])
-def test_runs_of_another_profile_or_of_other_pairs_are_not_pooled(here: Here, other: list[str]) -> None:
+def test_runs_of_other_pairs_are_not_pooled(here: Here) -> None:
     assert here.calibrate(*TWO) == 0
     with pytest.raises(UserError, match="--results"):
-        here.calibrate(*other, "--repeat", 2)
+        here.calibrate(TWO[0], "--repeat", 2)
 
 
 def test_a_second_measurement_at_once_is_refused_and_not_disturbed(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +205,7 @@ def test_what_was_measured_without_its_noise_is_not_kept(here: Here, monkeypatch
 def test_end_to_end_with_next_to_no_launches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(PROFILES, "quick", tiny.PROFILE)
+    monkeypatch.setattr(limits, "LIMITS", tiny.LIMITS)
     monkeypatch.setattr(rules, "RULES", tiny.RULES)
     names = "control.SmallOperations", "memory.Leak", "planted.InBaseline10"
     assert calibrate.main([*names, "--loaded", "--results", str(tmp_path)]) in (0, 1)  # two launches say little

@@ -196,15 +196,14 @@ COMPLETE: dict[str, Any] = {
         ({"machine": {"gpus": [{**CARD, "name": "NVIDIA H200"}]}}, "gpu name", HARDWARE),
         ({"machine": {"gpus": [CARD, CARD]}}, "gpus", HARDWARE),
         ({"commit": "fedcba"}, "commit", SAME),
-        ({"options": {"profile": "quick", "bare": False}}, "profile", SAME),
-        ({"options": {"profile": "full", "size": "M"}}, "size", SAME),
+        ({"options": {"size": "M"}}, "size", SAME),
         ({"suite": "0.2.0"}, "suite", NOT),
-        ({"options": {"profile": "full", "bare": True}}, "bare", NOT),
-        ({"options": {"profile": "full", "nnodes": 2}}, "nodes", NOT),
+        ({"options": {"bare": True}}, "bare", NOT),
+        ({"options": {"nnodes": 2}}, "nodes", NOT),
     ],
 )  # fmt: skip
 def test_what_differs_is_named_and_graded(differing: Mapping[str, Any], field: str, expected: str) -> None:
-    result = graded({"options": {"profile": "full", "size": "S"}}, differing)
+    result = graded({"options": {"size": "S"}}, differing)
     assert result.grade == expected
     assert field in [difference.field for difference in result.differing]
     assert result.unknown == ()
@@ -219,7 +218,7 @@ def test_what_differs_is_named_and_graded(differing: Mapping[str, Any], field: s
         {"controls": {**HEAP_BEFORE, "OMP_NUM_THREADS": "2", "PYTHONHASHSEED": "0"}},
         {"machine": {"gpus": [{**CARD, "readings": {"sm_mhz": 1980}}]}},
         {"machine": {"gpus": [{**CARD, "index": 3}]}},
-        {"started": "2026-05-05T00:00:00+00:00", "id": "other", "options": {"profile": "full", "seed": 5}},
+        {"started": "2026-05-05T00:00:00+00:00", "id": "other", "options": {"seed": 5}},
     ],
 )
 def test_what_is_no_difference(differing: Mapping[str, Any]) -> None:
@@ -1016,7 +1015,7 @@ JUNK: tuple[Any, ...] = (
 def test_descriptions_edited_by_hand_break_nothing(junk: Any) -> None:
     """A header's machine, controls and options may hold anything that JSON can."""
     fields = [*MACHINE, "gpus", "swap_bytes", "governor"]
-    options = {"profile": junk, "bare": junk, "nnodes": junk}
+    options = {"bare": junk, "nnodes": junk}
     odd = run([a(0.3)], id="odd", machine=dict.fromkeys(fields, junk), controls={"A": junk}, options=options)
     fine = on("B", a(0.3))
     for comparison in (against(odd, fine), against(fine, odd), against(odd, replace(odd, id="b"))):

@@ -13,7 +13,6 @@ import torch
 from tipbench.records.record import PairInfo
 from tipbench.suite import describe as description
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
-from tipbench.suite.selection import of_a_short_run
 from tipbench.tip.needs import Need
 from tipbench.tip.pair import variants
 from tipbench.tip.reason import Reason
@@ -196,24 +195,6 @@ def test_what_older_gpus_cannot_do_is_left_out_and_no_more(
     lacking = needing("bfloat16 units", "TF32") if lowest < 8 else set()
     assert set(variants_skipped(pairs)) - set(VARIANTS_FOR_CPUS) == {name for name in lacking if "[" in name}
     assert set(skipped(pairs)) - FOR_CPUS == (lacking & PAIRS.keys()) - FOR_CPUS
-
-
-@pytest.mark.parametrize(
-    ("device", "cards", "capability", "bfloat16", "jobs"),
-    [
-        ("cpu", 0, (8, 0), True, {"amp.GPTTraining", "sdpa.GPTInference", "no-sync.GPTTraining"}),
-        ("cpu", 0, (8, 0), False, {"fused-optimizer.GPTTraining", "sdpa.GPTInference", "no-sync.GPTTraining"}),
-        ("cuda", 1, (8, 0), True, {"amp.GPTTraining", "sdpa.GPTInference"}),
-        ("cuda", 2, (8, 0), True, {"amp.GPTTraining", "sdpa.GPTInference", "no-sync.GPTTraining"}),
-        ("cuda", 1, (7, 5), True, {"fused-optimizer.GPTTraining", "sdpa.GPTInference"}),
-    ],
-)
-def test_a_short_run_has_a_whole_job_of_each_task_that_can_run(
-    described: Describe, device: str, cards: int, capability: tuple[int, int], bfloat16: bool, jobs: set[str]
-) -> None:
-    """Several processes need a card each."""
-    pairs = described(device, cards, capabilities=(capability,) * 2, bfloat16=bfloat16)
-    assert {info.name for info in of_a_short_run(list(pairs.values())) if info.scale == "macro"} == jobs
 
 
 def test_sizes_are_those_of_the_card(described: Describe) -> None:

@@ -65,7 +65,7 @@ def test_runs_of_the_same_machine_that_began_before_are_found_oldest_first(tmp_p
         {"machine": {**MACHINE, "cpu": "unavailable"}},
         {"suite": "0.2.0"},
         {"controls": {}},
-        {"options": {"profile": "full", "bare": True}},
+        {"options": {"bare": True}},
     ],
 )
 def test_runs_of_another_machine_state_or_suite_do_not_count(tmp_path: Path, other: dict[str, Any]) -> None:

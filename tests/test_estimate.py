@@ -57,7 +57,7 @@ def only(record: Record) -> Judgement:
 
 
 def new_run(*records: Record, **more: Any) -> Run:
-    return run(records, options={"profile": "full", "device": "auto", "seed": 0, "bare": False, "rules": 2}, **more)
+    return run(records, options={"device": "auto", "seed": 0, "bare": False, "rules": 2}, **more)
 
 
 # ---- how it is made ----

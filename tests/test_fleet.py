@@ -216,12 +216,7 @@ def test_a_killed_job_resumes_on_its_node_and_a_fleet_is_compared(
 ) -> None:
     folder = tmp_path / "fleet"
     names = ["control.Pointwise", "control.SmallOperations"]
-    assert (
-        main(
-            ["fleet", "plan", str(folder), "--budget", "1m", "--profile", "quick", "--per-kind", "1", "--names", *names]
-        )
-        == 0
-    )
+    assert main(["fleet", "plan", str(folder), "--budget", "1m", "--per-kind", "1", "--names", *names]) == 0
     real(folder, tmp_path)
     assert main(["fleet", "run", str(folder)]) == 0
     deadline = time.monotonic() + 120

@@ -271,7 +271,7 @@ def test_a_full_disk(slurm: Cluster, tmp_path: Path, capsys: pytest.CaptureFixtu
     """How it ended does not fit either: the log says it. With room, the run goes on where it was."""
     folder = tmp_path / "fleet"
     names = ["control.Pointwise", "control.SmallOperations"]
-    plan = ["fleet", "plan", str(folder), "--budget", "1m", "--profile", "quick", "--per-kind", "1", "--names", *names]
+    plan = ["fleet", "plan", str(folder), "--budget", "1m", "--per-kind", "1", "--names", *names]
     assert main(plan) == 0
     real(folder, tmp_path)
     replaced(folder, nodes=["b1"])

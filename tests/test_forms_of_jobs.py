@@ -179,7 +179,7 @@ def test_a_command_is_measured(tmp_path: Path) -> None:
 def test_pairs_of_ones_own_are_measured_from_a_folder_and_from_a_file(tmp_path: Path, pairs: str) -> None:
     (tmp_path / "pairs").mkdir()
     (tmp_path / "pairs" / "shapes.py").write_text(PAIRS)
-    done = ended(tmp_path, "run", "--from", pairs, "--profile", "quick", "--budget", "4m", "--results", "results")
+    done = ended(tmp_path, "run", "--from", pairs, "--budget", "4m", "--results", "results")
     assert done.returncode == 0, done.stderr
     (file,) = (tmp_path / "results").rglob("*.jsonl")
     records = [record for record in store.read(file)[0].records if record.info.tip["id"] == "shapes"]

@@ -1,6 +1,6 @@
 """Hard knocks: killed at any moment a run loses nothing and leaves nothing, and long runs do not grow.
 
-`python -m tests.test_hard_knocks FOUND run ...` is the command `tipbench` with the tiny profile and the
+`python -m tests.test_hard_knocks FOUND run ...` is the command `tipbench` with tiny launches and the
 discovered pairs kept in the file FOUND: importing torch only to list pairs again would be most of what
 there is to be killed in.
 """
@@ -87,7 +87,7 @@ class Knocked:
 
     def start(self) -> subprocess.Popen[bytes]:
         """The command: go on with what there is, or begin."""
-        begin = [self.tip, "--from", str(PAIRS), "--results", str(self.folder), "--profile", "quick"]
+        begin = [self.tip, "--from", str(PAIRS), "--results", str(self.folder)]
         with (self.folder / "said").open("ab") as said:
             return subprocess.Popen(
                 [

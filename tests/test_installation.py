@@ -51,11 +51,11 @@ PACKAGES = ("harness", "benchmarks", "tests")
 SHORT = """
 import sys
 from tipbench.cli import main
-from tipbench.engine.profiles import PROFILES, Profile
+from tipbench.engine import limits
 from tipbench.verdict import rules
 
 rules.RULES = rules.Rules(most=2)
-PROFILES["quick"] = Profile(rounds=(1, 2), longest_s=0.01, block_s=0.0005)
+limits.LIMITS = limits.Limits(rounds=(1, 2), longest_s=0.01, block_s=0.0005)
 sys.exit(main())
 """
 """The command with next to no launches."""
@@ -186,7 +186,7 @@ def test_commands_that_measure_nothing_work_there(
 @pytest.mark.parametrize("project", ["packages"], indirect=True)
 def test_runs_are_measured_reported_and_compared_there(installed: Environment, project: Path) -> None:
     """A control of the guides' comes along with a person's own pairs, each in processes of its own."""
-    short = ("-P", "-c", SHORT, "run", "--profile", "quick", "--device", "cpu", "--from", "pairs")
+    short = ("-P", "-c", SHORT, "run", "--device", "cpu", "--from", "pairs")
     done = installed.run("python", *short, where=project)
     assert done.returncode == 0, done.stdout + done.stderr
     (run,) = project.glob("results/*/*.jsonl")

@@ -15,7 +15,7 @@ from tipbench.engine.checks import check, failed
 from tipbench.engine.handle import WorkerFailed
 from tipbench.engine.launch import NextLaunch
 from tipbench.engine.launcher import Launcher
-from tipbench.engine.profiles import Profile
+from tipbench.engine.limits import Limits
 from tipbench.machine.controls import controls
 from tipbench.records.record import PairInfo, Record, VariantRecord
 from tipbench.suite.discover import discover
@@ -183,7 +183,7 @@ def launched(info: PairInfo, launcher: Launcher) -> Record:
     return record
 
 
-LONGER = Profile(rounds=(5, 5), longest_s=10.0)
+LONGER = Limits(rounds=(5, 5), longest_s=10.0)
 """Launches that last longer than what a bounded queue holds."""
 
 AHEAD = {"Bounded": "optimized", "Unbounded": "optimized", "Honest": ""}

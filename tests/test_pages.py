@@ -132,13 +132,13 @@ def test_the_limits_name_what_every_row_was_measured_with(made: Run) -> None:
     assert "did not keep the memory of large temporaries" in markdown(refused)
 
 
-def test_bare_and_quick_runs_say_so_and_repeat_so() -> None:
-    options = {"profile": "quick", "bare": True}
+def test_bare_runs_say_so_and_repeat_so() -> None:
+    options = {"bare": True}
     shown = markdown(run([measured(info(), {"optimized": 0.3})], options=options, controls={}))
     assert "Measured with `--bare`" in shown
     assert "the run was made with `--bare`" in shown, "in place of the table of controls"
     assert "thresholds" not in shown
-    assert "`tipbench run made-up.Pair --profile quick --bare`" in shown
+    assert "`tipbench run made-up.Pair --bare`" in shown
 
 
 def test_notices_are_shown_by_file_and_line(made: Run) -> None:

@@ -96,7 +96,7 @@ def full_run() -> Run:
         of_suite,
         records=(*records[:2], record, records[3], broken, records[5]),
         fingerprint="fedcba98" * 4,
-        options={"profile": "full", "size": "S", "device": "cpu", "seed": 0, "folder": "/home/me/pairs", "nnodes": 2},
+        options={"size": "S", "device": "cpu", "seed": 0, "folder": "/home/me/pairs", "nnodes": 2},
         machine={
             **MADE_UP, "gpus": [GPU], "os": "Debian GNU/Linux 12 (bookworm)", "libc": "glibc 2.36", "turbo": "on",
             "compiler": "g++ (Debian 12.2.0-14+deb12u1) 12.2.0", "architecture": "x86_64", "virtual": True,
@@ -348,7 +348,7 @@ def test_nothing_of_the_machine_is_in_what_is_sent(tmp_path: Path, monkeypatch: 
     run = FULL
     numbers = [("machine", ("item", name)) for name in ("cores", "memory_bytes")]  # of text `store.read` reads none
     spared = {"id", "pair", "name", "outcome", ("item", "id"), "device", "scale", "status"}
-    spared |= {("item", "claim"), ("item", "profile"), "method"}
+    spared |= {("item", "claim"), "method"}
     for at in PLACES:
         is_key = any(isinstance(part, tuple) and part[0] == "key" for part in at)
         if is_key or at in numbers or at[-1] in spared or "variant" in at or "planned" in at:

@@ -28,10 +28,10 @@ REAL = """
 import json
 from pathlib import Path
 from tipbench import pytest_plugin
-from tipbench.engine.profiles import PROFILES
+from tipbench.engine import limits
 from tests.tiny import PROFILE, RULES
 
-PROFILES["quick"] = PROFILE
+limits.LIMITS = LIMITS
 pytest_plugin.RULES = RULES
 
 def pytest_sessionfinish(session):
@@ -149,7 +149,7 @@ def test_only_folders_whose_conftest_asks_have_pairs(tmp_path: Path) -> None:
     above = Folder(tmp_path, "")
     (tmp_path / "conftest.py").unlink()
 
-    done = above.run("-q", "--collect-only", "asks", "asks_not", "asks_too", "--tipbench-profile=full")
+    done = above.run("-q", "--collect-only", "asks", "asks_not", "asks_too", "--tipbench-device=cpu")
     collected = [line.split("::")[0] for line in done.stdout.splitlines() if "::" in line]
     assert done.returncode == 0, done.stdout + done.stderr
     assert set(collected) == {"asks/pairs.py", "asks_not/test_mine.py", "asks_too/pairs.py"}
@@ -157,7 +157,7 @@ def test_only_folders_whose_conftest_asks_have_pairs(tmp_path: Path) -> None:
     # Read while files are collected, the conftest is too late for options; they have their defaults.
     done = above.run("-q", ".", "-k", "Adding or test_me")
     assert "5 passed" in done.stdout, done.stdout
-    done = above.run("-q", "asks_not", "--tipbench-profile=full")
+    done = above.run("-q", "asks_not", "--tipbench-device=cpu")
     assert done.returncode == 4, "this pytest has no such option"
 
 

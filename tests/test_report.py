@@ -31,7 +31,7 @@ from tests.made_up import (
 )
 from tipbench.records.record import Record, Run, VariantRecord
 from tipbench.records.store import Notice, read
-from tipbench.report import FORMATS, ReportError, one_liners, render, write
+from tipbench.report import FORMATS, ReportError, news, one_liners, render, write
 from tipbench.report.results import counts, results
 from tipbench.tip import wording as words
 from tipbench.tip.pair import Claim
@@ -74,7 +74,6 @@ def test_json_has_exactly_the_documented_names(made: Run) -> None:
         "started": "2026-03-01T09:30:00+00:00",
         "suite": "0.1.0",
         "commit": "0123456789abcdef0123456789abcdef01234567",
-        "profile": "full",
         "planned": 17,
         "measured": 13,
         "skipped": 1,
@@ -227,6 +226,19 @@ def test_without_a_control_of_the_same_device_the_share_is_unknown() -> None:
         assert next(pair for pair in pairs(made) if pair["pair"] == "Job")["limit"] == {}
 
 
+def test_an_answer_is_told_once_and_more_of_them_than_fit_a_terminal_in_a_line_a_kind() -> None:
+    jobs = [measured(info(f"Job{number}", tip=tip(f"t{number}"), **MACRO), {"optimized": 0.3}) for number in range(30)]
+    told = news()
+    (line,) = told(run(jobs[:1]))
+    assert line.startswith("use it: t0, Job0 1.35x [")
+    assert [line.partition(",")[0] for line in told(run(jobs[:2]))] == ["use it: t1"]
+    assert told(run(jobs[:2])) == []
+    nothing = [measured(info(f"None{number}", tip=tip(f"n{number}"), **MACRO), {"optimized": 0.0}) for number in (1, 2)]
+    lines = one_liners(run([*jobs, *nothing]))
+    assert len(lines) == 20
+    assert (lines[18].startswith("use it (more): t18, t19, "), lines[19]) == (True, "at most: n1, n2")
+
+
 # ---- hostile text ----
 
 
@@ -250,7 +262,7 @@ SLOW_ONCE = {"baseline": {"build": -9e18}, "optimized": {"build": 9e18}}
     [
         ([measured(info(tip=tip(claim=Claim.SOONER)), {"optimized": 0.3}, one_off=SLOW_ONCE)], {}),
         ([measured(info(), {"optimized": 0.02}, one_off=SLOW_ONCE, baseline_s=1e-9)], {}),
-        ([measured(info(), {"optimized": 0.3})], {"budget_s": 10**400, "nnodes": 10**400, "profile": {"a": []}}),
+        ([measured(info(), {"optimized": 0.3})], {"budget_s": 10**400, "nnodes": 10**400}),
         ([measured(info(), {"optimized": 0.3}, steps=2**63 - 1)], {"budget_s": -1, "bare": "x", "rules": {}}),
     ],
 )

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 import pytest
 
-from tests.made_up import NO_GPU, info, tip
-from tipbench.records.record import PairInfo
-from tipbench.suite.selection import NothingSelected, first_of_tasks, of_a_short_run, select, with_controls
-from tipbench.tip.reason import Reason
+from tests.made_up import info, tip
+from tipbench.suite.selection import NothingSelected, select, with_controls
 
 CONTROLS = [info(name, tip=tip("control")) for name in ("Pointwise", "Convolution")]
 PAIRS = [
@@ -64,30 +59,3 @@ def test_a_whole_run_carries_all_controls_first_and_any_other_one() -> None:
     assert with_controls([*CONTROLS, *PAIRS], CONTROLS, whole=True) == [*CONTROLS, *PAIRS]
     assert with_controls(PAIRS[:1], CONTROLS, whole=False) == [CONTROLS[0], PAIRS[0]]
     assert with_controls([CONTROLS[1], PAIRS[0]], CONTROLS, whole=False) == [CONTROLS[1], PAIRS[0]], "one was chosen"
-
-
-# ---- a short run ----
-
-
-def job(name: str, task: str, first: bool = True, why: Reason | None = None, lacking: str = "") -> PairInfo:
-    about = info(name, ["optimized", "other"], scale="macro", task=task, first_of_task=first, worded="optimized")
-    sides = (replace(side, why=NO_GPU) if side.name == lacking else side for side in about.variants)
-    return replace(about, why=why, variants=tuple(sides))
-
-
-OPERATIONS = [info("Operation"), info("Ranks", task="processes", first_of_task=True), info("Nowhere", why=NO_GPU)]
-
-
-def test_a_short_run_has_all_operations_alone_and_the_first_whole_job_of_each_task() -> None:
-    training, inference = job("Train", "training"), job("Infer", "inference")
-    others = [job("Later", "training"), job("Unnamed", "processes", first=False)]
-    pairs = [OPERATIONS[0], job("Any", "training", first=False), training, *others, *OPERATIONS[1:], inference]
-    assert first_of_tasks(pairs) == [training, inference]
-    assert of_a_short_run(pairs) == [OPERATIONS[0], training, *OPERATIONS[1:], inference]
-
-
-@pytest.mark.parametrize("cannot", [{"why": NO_GPU}, {"lacking": "baseline"}, {"lacking": "optimized"}])
-def test_the_next_whole_job_of_a_task_is_taken_where_one_cannot_run(cannot: dict[str, Any]) -> None:
-    nowhere, here = job("Nowhere", "training", **cannot), job("Here", "training", lacking="other")
-    assert first_of_tasks([nowhere, here]) == [here]
-    assert of_a_short_run([*OPERATIONS, nowhere]) == OPERATIONS, "operations alone where there is none"

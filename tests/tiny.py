@@ -1,6 +1,6 @@
 """The engine with next to no launches: every path of a real run, in seconds.
 
-`python -m tests.tiny run ...` is the command `tipbench` with that profile.
+`python -m tests.tiny run ...` is the command `tipbench` with such launches.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 import psutil
 import pytest
 
-from tipbench.engine.profiles import PROFILES, Profile
+from tipbench.engine import limits
 from tipbench.records.record import PairInfo
-from tipbench.verdict import rules
+from tipbench.verdict import rules, verdict
 
 RULES = rules.Rules(most=2)
 """No more than two launches."""
 
-PROFILE = Profile(rounds=(1, 2), longest_s=0.01, block_s=0.0005)
+LIMITS = limits.Limits(rounds=(1, 2), longest_s=0.01, block_s=0.0005)
 
 PAIRS = Path(__file__).parent / "pairs"
 
@@ -57,7 +57,7 @@ class Adding(Pair):
 
 
 def shrink(patch: pytest.MonkeyPatch) -> None:
-    """Make both profiles tiny, and leave out the control that a run of a person's pairs takes along."""
+    """Make launches tiny, and leave out the control that a run of a person's pairs takes along."""
     from tipbench.engine import run
     from tipbench.suite.discover import Discovery, discover
 
@@ -65,9 +65,9 @@ def shrink(patch: pytest.MonkeyPatch) -> None:
         own = discover(options.pairs, options.device, options.size, of_data=bool(options.given))
         return own, list(own.pairs)
 
-    for name in ("quick", "full"):
-        patch.setitem(PROFILES, name, PROFILE)
+    patch.setattr(limits, "LIMITS", LIMITS)
     patch.setattr(rules, "RULES", RULES)
+    patch.setattr(verdict, "BESIDE", 0)
     patch.setattr(run, "discovered", found)
 
 

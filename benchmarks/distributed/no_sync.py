@@ -98,7 +98,6 @@ class GPTTraining(TrainGPT):
     """Training a small GPT, four batches to an optimizer step; each process has its own share of the text."""
 
     needs = (cores(2),)
-    first_of_task = True
     sizes = Sizes(
         dict(layers=4, width=256, context=128, batch=1),
         M=dict(layers=8, width=512, context=256, batch=2),

@@ -208,8 +208,6 @@ class ResNetTraining(_Training, TrainResNet):
 class GPTTraining(_Training, TrainGPT):
     """Training a small GPT."""
 
-    first_of_task = True
-
 
 class TwiceTheBatch(_Training, TrainGPT):
     """The same with a batch twice as large: in 16 bits it takes about what half of it takes in float32."""

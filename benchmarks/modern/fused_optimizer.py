@@ -86,8 +86,6 @@ class ManyParameters(Pair):
 class GPTTraining(TrainGPT, apply=fused_optimizer):
     """Training a small GPT with AdamW."""
 
-    first_of_task = True
-
     @variant
     @requires(cpu())
     def foreach(self) -> Step:

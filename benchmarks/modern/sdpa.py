@@ -115,7 +115,6 @@ class GPTTraining(TrainGPT, untuned=by_hand, apply=sdpa):
 class GPTInference(RunGPT, untuned=by_hand, apply=sdpa):
     """The same GPT run forward only, over longer texts: no backward pass hides what attention costs."""
 
-    first_of_task = True
     sizes = Sizes(
         dict(layers=6, width=256, context=512, batch=2),
         M=dict(layers=8, width=512, batch=8),

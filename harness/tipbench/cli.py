@@ -27,8 +27,10 @@ REMOVED = {
         "--check",
     ): "the losses of the compared steps stand on the page; --allow numerics tries bfloat16 and int8",
     ("fleet", "-k"): "name pairs, or patterns of names: --names '*Training'",
+    ("fleet", "--profile"): "give a time: --budget 5m",
     ("list", "--found"): "`tipbench report FILE` has what a run found out",
     ("run", "-k"): "name pairs, or patterns of names: '*Training'",
+    ("run", "--profile"): "give a time: --budget 5m begins with the tips that pay most",
     ("run", "--fresh"): "leave it out: every run checks and measures everything itself",
     ("run", "--spread"): "ranks are those of one machine; `tipbench fleet` measures several machines, each by itself",
 }
@@ -112,8 +114,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_folder(command)
     command.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="default: results")
-    profiles = "quick: shorter launches and, without names, one whole job of each task, then operations alone. "
-    command.add_argument("--profile", choices=["quick", "full"], default="full", help=f"{profiles}Default: full")
     _add_device(command)
     command.add_argument(
         "--budget",
@@ -282,6 +282,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from tipbench.engine import resume, run
+    from tipbench.report import news
 
     folder = os.path.realpath(options.folder) if options.folder else ""
     if options.resume:
@@ -292,14 +293,16 @@ def _run(options: argparse.Namespace) -> int:
                 "--resume goes on with a run as it was begun: give it no names, and of the options only --from, "
                 "--budget and --same-machine"
             )
-        code = resume.resume(options.resume, run.Options(folder=folder), options.budget)
+        code = resume.resume(
+            options.resume, run.Options(folder=folder, news=None if folder else news()), options.budget
+        )
         return _with_answers(code, options.resume, options.same_machine)
     code, path = run.measured(
         run.Options(
             names=options.names,
             folder=folder,
+            news=None if folder or options.names else news(),
             results=options.results,
-            profile=options.profile,
             device=options.device,
             size=options.size,
             seed=options.seed,

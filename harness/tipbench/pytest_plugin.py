@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
+from tipbench.engine import limits
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.lock import Busy, only_run
-from tipbench.engine.profiles import PROFILES, Profile
 from tipbench.engine.run import verdict
 from tipbench.engine.runner import Plan, measure
 from tipbench.machine.controls import controls
@@ -53,9 +53,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tipbench")
     if group.options:
         return  # the conftest.py of another folder has asked already
-    group.addoption(
-        "--tipbench-profile", choices=["quick", "full"], default="quick", help="as `tipbench run --profile`"
-    )
     group.addoption(
         "--tipbench-device", choices=["auto", "cpu", "cuda"], default="auto", help="as `tipbench run --device`"
     )
@@ -189,10 +186,6 @@ def _device(config: pytest.Config) -> str:
     return str(config.getoption("--tipbench-device", "auto"))
 
 
-def _profile(config: pytest.Config) -> Profile:
-    return PROFILES[config.getoption("--tipbench-profile", "quick")]
-
-
 def _folder(file: Path) -> Path:
     """What is discovered for a file: all of `benchmarks/`, so that one process describes it, or the file itself."""
     return BENCHMARKS if file.is_relative_to(BENCHMARKS) else file
@@ -210,7 +203,7 @@ def _measured(config: pytest.Config, info: PairInfo, file: Path) -> Record:
         discovery = _discovered(_folder(file), _device(config))
         launcher = Launcher(_folder(file), controls(discovery.threads, discovery.keeps_heap))
         try:
-            plan = Plan(_profile(config), RULES, seed=0, cores=available_cores())
+            plan = Plan(limits.LIMITS, RULES, seed=0, cores=available_cores())
             records[info.name] = measure(info, launcher.start, plan)
         finally:
             launcher.close()

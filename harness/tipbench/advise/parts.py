@@ -64,9 +64,6 @@ END, END_S = 0.05, 15.0
 LAUNCHES = 2
 """That a verdict as a rule needs of changes that bring much."""
 
-SHORT_S = 300.0
-"""For a part, which then has shorter launches, of which more fit in, and memory only where time is left."""
-
 
 @dataclass(frozen=True)
 class Advice:
@@ -183,7 +180,7 @@ class Advice:
         """Begin the run of a part, or go on with it unless another has begun, to which it has led. Returns the exit
         code. write: writes the part's pairs into a folder. Raises NoJob."""
         file, pairs = results_file(place), place / "pairs"
-        short, budget_s = budget_s < SHORT_S, 0.0 if math.isinf(budget_s) else max(AT_ONCE_S, budget_s)
+        budget_s = 0.0 if math.isinf(budget_s) else max(AT_ONCE_S, budget_s)
         if file and any(part.exists() for part in self._after(place)):
             return 0
         write(pairs)
@@ -194,7 +191,6 @@ class Advice:
             seed=self.job.subject.seed,
             budget_s=budget_s,
             given=self.job.subject.words,
-            profile="quick" if short else "full",
             shared=self.compiled,
             side_bytes=self.survey.bytes,
             of_the_shell=of_the_shell(),

@@ -1,7 +1,7 @@
 """A comparison as JSON: a public format, kept stable. Names are only ever added.
 
     {
-      "runs": [{"label", "id", "started", "suite", "commit", "profile", "machine", "notices"}],
+      "runs": [{"label", "id", "started", "suite", "commit", "machine", "notices"}],
       "machines": [{"label", "word", "runs"}],
       "grades": [{"left", "right", "grade", "differing", "unknown", "one_machine"}],
       "tips": [{"tip", "title", "workload", "across", "why", "agreed",
@@ -82,7 +82,6 @@ def _run(comparison: Comparison, index: int) -> dict[str, Any]:
     return {
         "label": comparison.labels[index],
         **fields_of(stored.run, "id started suite commit"),
-        "profile": stored.run.options.get("profile"),
         "machine": stored.run.machine,
         "notices": stored.notices,
     }

@@ -235,7 +235,6 @@ def _runs(comparison: Comparison) -> Iterator[dict[str, Any]]:
             "label": label,
             "hardware": hardware(run),
             "versions": ", ".join(f"{name} {run.machine.get(name, 'not recorded')}" for name in ("torch", "python")),
-            "profile": str(run.options.get("profile", "not recorded")),
             "started": run.started,
             "id": run.id,
             "measured": sum(result.is_timed for result in stored.results),

@@ -16,7 +16,7 @@ from typing import Any
 from tipbench.engine.checks import WARM, Start
 from tipbench.engine.handle import WorkerFailed, WorkerHandle
 from tipbench.engine.launcher import compiles
-from tipbench.engine.profiles import Profile
+from tipbench.engine.limits import Limits
 from tipbench.engine.purpose import Purpose
 from tipbench.machine.activity import Usage
 from tipbench.records.record import Launch, Record, VariantInfo
@@ -35,7 +35,7 @@ TRIED, LONGER = 3, 4
 the limit of a launch, as when a step is a whole command."""
 
 CAP_RAISED = 6
-"""After so many launches an undecided pair may use as many rounds as `Profile` allows, not only as many as its first
+"""After so many launches an undecided pair may use as many rounds as `Limits` allows, not only as many as its first
 launch chose in a perhaps calm moment. Evidence: harness/decisions.md, "More rounds after six launches"."""
 
 FINE = 0.1
@@ -69,7 +69,7 @@ class NextLaunch:
         record: Record,
         variants: Sequence[VariantInfo],
         start: Start,
-        profile: Profile,
+        limits: Limits,
         seed: int,
         at_once: int = 1,
         card: bool = False,
@@ -80,7 +80,7 @@ class NextLaunch:
         self._record = record
         self._variants = variants
         self._start = start
-        self._profile = profile
+        self._limits = limits
         self._seed = seed + len(record.launches)
         self._building = building_order(variants, seed, len(record.launches))
         self._at_once = at_once
@@ -140,18 +140,18 @@ class NextLaunch:
         if before := [launch for launch in earlier if not set(optimized).isdisjoint(launch.variant)]:
             most = before[0].rounds
             if len(before) >= CAP_RAISED:
-                most = max(most, self._profile.most_rounds(sum(before[0].seconds) / most))
+                most = max(most, self._limits.most_rounds(sum(before[0].seconds) / most))
             rounds = more(min(most, max(rounds_enough(before, name, most) for name in optimized)))
         else:
             began = time.monotonic()
             rounds = more(1)
-            if not self._loads and time.monotonic() - began < LONGER * self._profile.longest_s:
+            if not self._loads and time.monotonic() - began < LONGER * self._limits.longest_s:
                 rounds += more(TRIED - 1)
                 round_s = (time.monotonic() - began) / TRIED
-                rounds += more(self._profile.least_rounds(round_s) - TRIED)
+                rounds += more(self._limits.least_rounds(round_s) - TRIED)
                 tried = self._launch_of(rounds)
                 spread = median(deviation(round_effects(tried, name)) for name in optimized)
-                rounds += more(self._profile.rounds_for(spread, self.prepared_s, round_s) - len(rounds))
+                rounds += more(self._limits.rounds_for(spread, self.prepared_s, round_s) - len(rounds))
         # Before any process ends: the time of those that are killed is in nobody's count.
         launch = replace(self._launch_of(rounds), others=Usage.now().others(before_it))
         # All launches of a pair are judged alike, also those that were made before an interruption.
@@ -219,7 +219,7 @@ class NextLaunch:
             if every or name in self._sharing():
                 both_s = blocks_s[name] + (longest if name == "baseline" else blocks_s["baseline"])
                 longest_s = STRETCH_DEADLINES * self._record.info.deadline
-                seconds = min(self._profile.longest_s if every else both_s, longest_s)
+                seconds = min(self._limits.longest_s if every else both_s, longest_s)
                 with _of(name):
                     stretches[name] = self._stretch(variant, steps, seconds)
         return stretches
@@ -250,13 +250,13 @@ class NextLaunch:
         return worker
 
     def _steps_a_block(self) -> int:
-        """How many steps of the fastest variant fill a block of `Profile.block_s` seconds, found by timing blocks.
+        """How many steps of the fastest variant fill a block of `Limits.block_s` seconds, found by timing blocks.
 
         The warm-up's step time was measured beside other launches, and a single block may be disturbed. Blocks that are
         too short would stay so in all launches, so the fastest of three must last long enough. Much longer steps need
         no trial.
         """
-        block_s = self._profile.block_s
+        block_s = self._limits.block_s
         if min(self._step_s.values()) >= 4 * block_s:
             return 1
         alone: dict[str, float] = {}

@@ -7,9 +7,9 @@ import shlex
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import psutil
 
 from tipbench import __version__
+from tipbench.engine import limits
 from tipbench.engine.checks import failed_by_chance
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.lock import only_run
 from tipbench.engine.order import answered, complete, lacks_memory
-from tipbench.engine.profiles import PROFILES
 from tipbench.engine.progress import Progress
 from tipbench.engine.runner import Plan, run
 from tipbench.errors import UserError
@@ -36,7 +36,7 @@ from tipbench.records.record import PairInfo, Record, Run, beside
 from tipbench.suite.commit import suite_commit, why_unavailable
 from tipbench.suite.discover import Discovery, discover
 from tipbench.suite.files import BENCHMARKS
-from tipbench.suite.selection import first_of_tasks, of_a_short_run, select, with_controls
+from tipbench.suite.selection import select, with_controls
 from tipbench.tip.needs import available_cores
 from tipbench.tip.pair import CONTROL
 from tipbench.tip.reason import in_words
@@ -75,6 +75,7 @@ class Options(RunOptions):
         first, side_bytes: as `Plan` has them.
         of_the_shell: variables of the person's own job, which win over the controls.
         locked: whether the caller holds the machine's lock.
+        news: lines to print, from the run so far, when a verdict is new; None: a line for each pair.
     """
 
     names: Sequence[str] = ()
@@ -84,6 +85,7 @@ class Options(RunOptions):
     side_bytes: int = 0
     of_the_shell: Mapping[str, str] = field(default_factory=dict)
     locked: bool = False
+    news: Callable[[Run], Sequence[str]] | None = None
 
     @property
     def pairs(self) -> Path:
@@ -115,6 +117,8 @@ class OpenRun:
             name: record for name, record in self._records.items() if not complete(record, rules.RULES, stored.cores)
         }
         self._states = {name: self._state(record) for name, record in self._records.items()}
+        if options.news:
+            options.news(stored)  # which is told already
         self.left = set(stored.planned) - (self._records.keys() - self._continued.keys())
 
     def measure(self, planned: Sequence[PairInfo], discovery: Discovery, budget_s: float) -> int:
@@ -126,12 +130,10 @@ class OpenRun:
         again = {name for name, record in self._continued.items() if failed_by_chance(record)}
         left = sorted((info for info in planned if info.name in self.left), key=lambda info: info.name in again)
         progress = Progress(len(left), budget_s)
-        progress.say(
-            f"{plural(len(left), 'pair')} on {stored.machine['name']}, {options.profile} profile, into {writer.path}"
-        )
+        progress.say(f"{plural(len(left), 'pair')} on {stored.machine['name']}, into {writer.path}")
         broken = {record.name: record for record in discovery.broken}
         launcher = Launcher(options.pairs, stored.controls, options.shared)
-        plan = self._plan(planned, discovery, budget_s)
+        plan = self._plan(discovery, budget_s)
         try:
             learning = run(left, launcher.start, plan, progress.show, broken, self._continued, launcher.stop)
             with closing(learning):
@@ -146,10 +148,10 @@ class OpenRun:
             launcher.close()
         return self.conclude()
 
-    def _plan(self, planned: Sequence[PairInfo], discovery: Discovery, budget_s: float) -> Plan:
-        options, on_card, profile = self._options, discovery.device == "cuda", PROFILES[self._options.profile]
+    def _plan(self, discovery: Discovery, budget_s: float) -> Plan:
+        options, on_card = self._options, discovery.device == "cuda"
         return Plan(
-            profile,
+            limits.LIMITS,
             rules.RULES,
             options.seed,
             self._stored.cores,
@@ -158,7 +160,6 @@ class OpenRun:
             card_room=card_room(self._stored.machine["gpus"]) if on_card else None,
             side_bytes=options.side_bytes,
             budget_s=budget_s,
-            jobs=[info.name for info in first_of_tasks(planned)] if profile.first_jobs else (),
             first=options.first,
             alike=bool(options.given),
         )
@@ -169,7 +170,12 @@ class OpenRun:
         self._records[record.name] = record
         before, now = self._states.get(record.name), self._state(record)
         self._states[record.name] = now
-        if now.is_over:
+        if self._options.news and record.outcome == "measured":
+            progress.answered += now.is_over and (before is None or not before.is_over)
+            if record.launches and (before is None or before.verdicts != now.verdicts):
+                for line in self._options.news(replace(self._stored, records=tuple(self._records.values()))):
+                    progress.say(line)
+        elif now.is_over:
             if before is None or not before.is_over:
                 progress.done(_line(record, self._stored.cores))
         elif record.launches and (before is None or before.verdicts != now.verdicts):
@@ -225,9 +231,6 @@ def measured(options: Options) -> tuple[int, Path]:
     listed = [*(pairs if options.names else discovery.pairs), *(record.info for record in discovery.broken)]
     chosen = select(listed, options.names)
     whole = not options.names and not options.folder
-    if whole and PROFILES[options.profile].first_jobs:
-        chosen = of_a_short_run(chosen)
-        pairs = of_a_short_run(pairs)
     # What is given has a control of its own: the job beside itself.
     own = [info for info in pairs if info.tip["id"] == CONTROL and not options.given]
     planned = with_controls(chosen, own, whole)

@@ -27,13 +27,16 @@ from tipbench.engine.checks import MemoryPass, Start, checked, failed, failed_by
 from tipbench.engine.handle import WorkerFailed
 from tipbench.engine.launch import NextLaunch
 from tipbench.engine.launcher import compiles
+from tipbench.engine.limits import Limits
 from tipbench.engine.order import FIRST, about, bytes_of, first_of_tips, lacks_memory, of_answers
-from tipbench.engine.profiles import Profile
 from tipbench.engine.team import Team
 from tipbench.records.record import PairInfo, Record
 from tipbench.tip.pair import Claim
 from tipbench.verdict.rules import Rules
 from tipbench.verdict.verdict import judge, undecided
+
+FOR_MEMORY = 0.1
+"""Largest share of a budget that is kept for memory passes, the prices of tips, at the end of a run."""
 
 MEMORY_S = 4.0
 """Expected seconds of a memory pass for each variant before the first was measured, mostly to import torch; on 2 cores
@@ -67,7 +70,7 @@ class Plan:
     """How a run is made.
 
     Attributes:
-        profile: limits of a launch.
+        limits: of a launch.
         rules: rules for verdicts.
         seed: of all random draws.
         cores: number of cores, which the rule for quarantined rounds needs.
@@ -78,13 +81,11 @@ class Plan:
             checked or launched again by itself.
         side_bytes: memory of one variant, where it is known before it is measured (bytes).
         budget_s: seconds after which nothing more is started, and checks and preparations that still run are dropped.
-        jobs: names of whole jobs that are checked, and launched until they are decided, before all other pairs and for
-            at most `profile.first_jobs` of the budget.
         first: names of pairs that are checked, and launched once, before all but these.
         alike: whether all variants of a whole job are timed from the start, as of a person's own job.
     """
 
-    profile: Profile
+    limits: Limits
     rules: Rules
     seed: int
     cores: int
@@ -93,7 +94,6 @@ class Plan:
     card_room: float | None = None
     side_bytes: int = 0
     budget_s: float = math.inf
-    jobs: Sequence[str] = ()
     first: Sequence[str] = ()
     alike: bool = False
 
@@ -147,7 +147,6 @@ class _Runner:
         self._plan = plan
         self._show = show
         self._end = end
-        self._jobs_end = time.monotonic() + plan.profile.first_jobs * plan.budget_s if plan.jobs else 0.0
         self._group_size = 1 if plan.at_once == 1 else GROUP
         self._draw = random.Random(plan.seed)
         self._unchecked: dict[str, PairInfo] = {}
@@ -178,13 +177,10 @@ class _Runner:
                 self._unchecked[info.name], self._before[info.name] = info, before
             else:
                 self._update(before)
-        jobs = [info for info in pairs if info.name in self._plan.jobs]
-        yield from self._reach(jobs)
-        yield from self._launches(until=self._jobs_end)
-        # A short run has its whole jobs already.
-        answering = list(pairs) if jobs else of_answers(pairs)
+        answering, tips = of_answers(pairs), first_of_tips(pairs)
         urgent = [info for info in answering if info.name in self._plan.first]
-        for stage in ([urgent, first_of_tips(pairs), answering], [pairs]):
+        # The first few alone, so that the first answer does not wait for the checks of a whole group.
+        for stage in ([urgent, tips[: self._plan.at_once], tips, answering], [pairs]):
             for part in stage:
                 for start in range(0, len(part), self._group_size):
                     yield from self._reach(part[start : start + self._group_size])
@@ -213,7 +209,7 @@ class _Runner:
         if math.isinf(self._plan.budget_s):
             return 0.0
         sides = sum(len(measurable(record)) for record in self._reached() if lacks_memory(record))
-        return min(self._plan.profile.memory * self._plan.budget_s, self._memory_s() * sides)
+        return min(FOR_MEMORY * self._plan.budget_s, self._memory_s() * sides)
 
     def _memory_s(self) -> float:
         """Expected seconds of a memory pass for each variant."""
@@ -305,27 +301,27 @@ class _Runner:
     def _pays(self, record: Record) -> bool:
         return any(result.verdict == "faster" for result in judge(record, self._plan.rules, self._plan.cores))
 
-    def _launches(
-        self, most: float = math.inf, until: float = math.inf, within_s: float = math.inf
-    ) -> Iterator[Record]:
+    def _launches(self, most: float = math.inf, within_s: float = math.inf) -> Iterator[Record]:
         """Launch groups until no pair that may be measured is open, or no launch fits into the budget. most: launches
-        of each pair. until: when the last must have ended, as `time.monotonic` has it. within_s: seconds within which a
+        of each pair. within_s: seconds within which a
         pair must be expected to be decided."""
-        while group := self._group(most, until, within_s):
+        while group := self._group(most, within_s):
             yield from self._measure_each(group, "launch")
             for launch in group:
                 self._card_bytes[launch.name] = max(launch.card_bytes, self._card_bytes.get(launch.name, 0))
 
-    def _group(self, most: float, until: float, within_s: float) -> list[NextLaunch]:
+    def _group(self, most: float, within_s: float) -> list[NextLaunch]:
         plan = self._plan
         candidates = [
             self._candidate(record)
             for record in self._reached()
             if len(record.launches) < most and self._undecided[record.name]
         ]
-        left_s = min(until - time.monotonic(), self._left_s() - self._reserved_s())
+        left_s = self._left_s() - self._reserved_s()
         candidates = [pair for pair in candidates if pair.seconds <= within_s]
         names = next_group(candidates, self._group_size, left_s, self._last, self._draw)
+        if names == [self._last] and math.isfinite(within_s):
+            return []  # a new pair comes between two launches of this one
         room, card_room = plan.room, plan.card_room or 0.0
         group: list[NextLaunch] = []
         for name in names:
@@ -342,7 +338,7 @@ class _Runner:
             card = is_first and bool(record.info.job) and _job(record.info) not in self._carded
             if card:
                 self._carded.add(_job(record.info))
-            group.append(NextLaunch(record, variants, self._team.start, plan.profile, plan.seed, plan.at_once, card))
+            group.append(NextLaunch(record, variants, self._team.start, plan.limits, plan.seed, plan.at_once, card))
         return group
 
     def _candidate(self, record: Record) -> OpenPair:

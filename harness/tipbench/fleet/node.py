@@ -76,7 +76,6 @@ def _measured(folder: Path, node: str, plan: Plan) -> int:
     options = run.Options(
         names=of_all.names,
         results=folder_of(folder, node) / RESULTS,
-        profile=of_all.profile,
         budget_s=60 * of_all.budget_minutes,
     )
     return run.measured(options)[0]

@@ -22,7 +22,6 @@ def add(command: argparse.ArgumentParser, seconds: Callable[[str], float], count
         "--nodes", type=_names, default=[], metavar="N1,N2,...", help="these machines, all of them, without Slurm"
     )
     of_plan.add_argument("--budget", type=seconds, default=2700.0, metavar="TIME", help="of a node; default: 45m")
-    of_plan.add_argument("--profile", choices=["quick", "full"], default="full", help="as of `tipbench run`")
     of_plan.add_argument(
         "--names", nargs="+", default=[], metavar="NAME", help="tips, pairs or patterns of their names; default: all"
     )
@@ -66,7 +65,7 @@ def _plan(options: argparse.Namespace) -> int:
     from tipbench.fleet import command
     from tipbench.fleet.plan import Measure
 
-    measure = Measure(options.budget / 60, options.profile, options.names)
+    measure = Measure(options.budget / 60, options.names)
     wanted = command.Wanted(options.partition, options.per_kind, measure, options.sbatch, options.nodes)
     return command.plan(options.folder, wanted)
 

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from tipbench.errors import UserError
 from tipbench.fleet.slurm import Node
@@ -72,7 +72,6 @@ class Measure:
     """What is measured on each node: options of `tipbench run`."""
 
     budget_minutes: float = 45.0
-    profile: Literal["quick", "full"] = "full"
     names: list[str] = field(default_factory=list)
 
 

@@ -26,7 +26,7 @@ from tipbench.records.store import Notice
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import NEEDS, SENTENCES, WITHHELD, Reason, field_names
 
-OPTIONS = ("profile", "size", "budget_s", "rules", "device", "seed", "bare", "nnodes")
+OPTIONS = ("size", "budget_s", "rules", "device", "seed", "bare", "nnodes")
 
 CONTROLS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_MAX_", "OMP_NUM_THREADS", "PYTHONHASHSEED")
 """What `tipbench.machine.controls` sets, or once set: all of them numbers."""

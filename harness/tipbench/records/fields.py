@@ -60,7 +60,6 @@ class RunOptions:
     """The options of a run that its header stores, for whoever continues or reads it. A new one is one line here.
 
     Attributes:
-        profile: how long launches are.
         device: where pairs run; stored as it was resolved.
         size: tier of the jobs; empty: the one for this machine. Stored as it was resolved.
         seed: of inputs, weights and block order.
@@ -71,7 +70,6 @@ class RunOptions:
         given: the person's own job that the pairs are about, as `tipbench advise` takes it in a shell.
     """
 
-    profile: Literal["quick", "full"] = "full"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     size: Literal["", "S", "M", "L", "XL"] = ""
     seed: Seed = 0

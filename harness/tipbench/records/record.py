@@ -85,7 +85,6 @@ class PairInfo(_Explained):
         worded: headline variant, which the tip's answer is about; empty where that is the best of a sweep.
         task: what a whole job does: "training", "inference", or "processes" for several at once; empty for an
             operation alone.
-        first_of_task: whether a short run may measure it for its task, as in `tipbench.tip.pair.Pair.first_of_task`.
         job: name that `tipbench.suite.describe.job_of` gives a whole job; pairs with equal job and sizes do the same
             work.
         truth: speedup by variant where it is known by design, as in `tipbench.tip.pair.Pair.truth`.
@@ -107,7 +106,6 @@ class PairInfo(_Explained):
     flush_l2: bool = False
     worded: str = ""
     task: str = ""
-    first_of_task: bool = False
     job: str = ""
     truth: Mapping[str, Ratio] = field(default_factory=dict)
     code: Mapping[str, str] = field(default_factory=dict)

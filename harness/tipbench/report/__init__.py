@@ -13,6 +13,7 @@ from tipbench.records.record import Run
 from tipbench.records.store import Notice, file_name, folder_name
 from tipbench.report import as_json, html
 from tipbench.report.answer import answers, of_runs
+from tipbench.report.answer_kinds import ACTS, IMPOSSIBLE, UNCLEAR
 from tipbench.report.earlier import earlier_runs, of_its_kind
 from tipbench.report.kind import NONE, OfItsKind, agreement
 from tipbench.report.output import ReportError, print_bytes, write_file
@@ -23,7 +24,9 @@ from tipbench.tip.wording import plain
 if TYPE_CHECKING:
     from tipbench.report.pages import Pages
 
-__all__ = ["FORMATS", "OfItsKind", "ReportError", "earlier_runs", "of_its_kind", "one_liners", "render", "write"]
+__all__ = [
+    "FORMATS", "OfItsKind", "ReportError", "earlier_runs", "news", "of_its_kind", "one_liners", "render", "write",
+]  # fmt: skip
 
 Earlier = Sequence[Run]
 """Earlier runs of the machine, which the answers count too: `earlier_runs`."""
@@ -98,16 +101,33 @@ def write(
     return path
 
 
+MOST = 18
+"""Answers with a line of their own on a terminal."""
+
+
+def news() -> Callable[[Run], list[str]]:
+    """A function that has a line for each answer of a run that it had not when it was called before."""
+    told: dict[tuple[str, str], str] = {}
+
+    def of(run: Run) -> list[str]:
+        made = [answer for answer in answers([results(run)]) if answer.kind not in (UNCLEAR, IMPOSSIBLE)]
+        fresh = [answer for answer in made if told.get((answer.tip, answer.workload)) != answer.answer]
+        told.update({(answer.tip, answer.workload): answer.answer for answer in fresh})
+        return [f"{plain(answer.answer)}: {plain(answer.tip)}, {plain(answer.gain)}" for answer in fresh]
+
+    return of
+
+
 def one_liners(run: Run, earlier: Earlier = (), kind: OfItsKind = NONE) -> list[str]:
-    """One line of plain text an answer, those that ask for action first; then, where there are other runs of the
-    machine or of its kind, of how many runs the answers are, and how far the latter agree."""
+    """One line of plain text an answer, those that ask for action first; of more than MOST answers those that do not
+    in a line a kind. Then, where there are other runs of the machine or of its kind, of how many runs the answers are,
+    and how far the latter agree."""
     own = results(run)
     made = answers([*map(results, earlier), own])
-    answer_width = max((len(plain(answer.answer)) for answer in made), default=0)
-    tip_width = max((len(plain(answer.tip)) for answer in made), default=0)
-    lines = [
-        f"{plain(answer.answer):<{answer_width}}  {plain(answer.tip):<{tip_width}}  {plain(answer.in_words)}"
-        for answer in made
-    ]
+    shown = made if len(made) <= MOST else [answer for answer in made if answer.kind in ACTS][:MOST]
+    lines = [f"{plain(answer.answer)}: {plain(answer.tip)}, {plain(answer.in_words)}" for answer in shown]
+    for of in dict.fromkeys(answer.kind for answer in made if answer not in shown):
+        tips = dict.fromkeys(plain(answer.tip) for answer in made if answer.kind == of and answer not in shown)
+        lines.append(f"{of}{' (more)' * (of in ACTS)}: {', '.join(tips)}")
     lines += [of_runs(made)] if earlier or kind.runs else []
     return [*lines, agreement(run, own, made, kind)] if kind.runs else lines

@@ -1,7 +1,7 @@
 """The report as JSON: a public format, kept stable. Names are only ever added.
 
     {
-      "run": {"id", "started", "suite", "commit", "profile",
+      "run": {"id", "started", "suite", "commit",
               "planned", "measured", "skipped", "failed", "not_reached", "notices", "of_its_kind"},
       "machine": {...}, "controls": {...},
       "pairs": [{"tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high", "launches",
@@ -80,7 +80,6 @@ def render(
     document = {
         "run": {
             **fields_of(run, "id started suite commit"),
-            "profile": run.options.get("profile"),
             **asdict(counts(run)),
             "notices": [f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices],
             "of_its_kind": agreement(run, rows, made, kind),

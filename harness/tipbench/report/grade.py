@@ -48,7 +48,7 @@ class Difference:
     """A field that two runs do not share, or not for certain.
 
     Attributes:
-        part: hardware, state, software, suite, code or profile.
+        part: hardware, state, software, suite, code or options.
         field: its name, with `CONTROL` or `CARD` before that of a control or of the cards.
         left: its value in the first run.
         right: its value in the second run.
@@ -100,8 +100,8 @@ def grade(left: Facts, right: Facts) -> Grade:
 
     Not comparable: another version of the suite, `--bare` on one side only, or another number of nodes, as the code
     or its process settings differ. Another state: also other versions of torch, of a driver or of anything else.
-    Named without lowering the grade: the profile and the rules of verdicts, which change how often the same steps are
-    timed, as the intervals show; `--size` and the suite's commit, since most commits leave most pairs alone (each
+    Named without lowering the grade: the rules of verdicts, which change how often the same steps are timed, as the
+    intervals show; `--size` and the suite's commit, since most commits leave most pairs alone (each
     pair's sizes and code are compared as well).
     """
     differing, unknown = [], []
@@ -147,10 +147,9 @@ def _facts(run: Run) -> Iterator[tuple[tuple[str, str], Any]]:
         if not (kept and name in {**HEAP, **HEAP_BEFORE}):
             yield ("state", f"{CONTROL}{name}"), run.controls[name]
     yield ("code", "commit"), UNAVAILABLE if not run.commit or run.commit.endswith("-dirty") else run.commit
-    yield ("profile", "profile"), run.options.get("profile", NOT_RECORDED)
     if "size" in run.options:  # older runs knew one size alone
-        yield ("profile", "size"), run.options["size"]
-    yield ("profile", "rules"), run.options.get("rules", 1)
+        yield ("options", "size"), run.options["size"]
+    yield ("options", "rules"), run.options.get("rules", 1)
 
 
 def hardware(run: Run) -> str:

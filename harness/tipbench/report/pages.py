@@ -158,7 +158,6 @@ def _run(run: Run) -> dict[str, Any]:
         "suite": run.suite,
         "commit": run.commit[:12],
         "versions": versions(run.machine),
-        "profile": str(run.options.get("profile", "full")),
         "minutes": f"{budget_s / 60:.3g}" if isinstance(budget_s, int | float) and 0 < budget_s < LARGEST else "",
         "bare": bool(run.options.get("bare")),
         "settings": " ".join(f"{name}={setting}" for name, setting in run.controls.items()),
@@ -322,8 +321,7 @@ def _peaks(row: Result) -> list[dict[str, Any]]:
 def _command(run: Run, name: str) -> str:
     """What measures the pair again; of a file that cannot be imported, all of it. A name from a file is quoted: people
     paste this into a shell."""
-    options = " --profile quick" * (run.options.get("profile") == "quick") + " --bare" * bool(run.options.get("bare"))
-    return f"tipbench run {shlex.quote(name)}{options}"
+    return f"tipbench run {shlex.quote(name)}{' --bare' * bool(run.options.get('bare'))}"
 
 
 def _listings(rows: Sequence[Result]) -> list[tuple[str, list[tuple[str, str]]]]:

@@ -67,7 +67,7 @@ class Result:
     """One pair and variant in one run. None: not known, or not measured.
 
     Attributes:
-        run_id, started, suite, commit, profile: of the run; started in ISO 8601, UTC.
+        run_id, started, suite, commit: of the run; started in ISO 8601, UTC.
         machine: the readable name of its hardware.
         tip, title, claim, guide, published, note, why_not, status, do, called, ways, once, one_of, when, against: as
             `tipbench.tip.pair.Tip` has them.
@@ -108,7 +108,6 @@ class Result:
     started: str
     suite: str
     commit: str
-    profile: str
     machine: str
     tip: str
     title: str

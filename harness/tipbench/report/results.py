@@ -50,7 +50,6 @@ def results(run: Run) -> list[Result]:
         "started": run.started,
         "suite": run.suite,
         "commit": run.commit,
-        "profile": str(run.options.get("profile", "")),
         "machine": folder_name(run.machine),
     }
     rows = [_result(judgement, of_run, run.folder) for judgement in judgements]

@@ -101,7 +101,6 @@ _COLUMNS = (
     _column("started", TEXT, "when the run began, ISO 8601 in UTC"),
     _column("suite", TEXT, "version of the suite"),
     _column("commit", TEXT, "git commit of the suite, with -dirty for uncommitted changes"),
-    _column("profile", TEXT, "quick or full"),
     _column("machine", TEXT, "readable name of the hardware"),
     _column("tip", TEXT, "id of the tip"),
     _column("title", TEXT, "the tip in words"),

@@ -59,7 +59,6 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, tier: 
         flush_l2=pair.flush_l2 and device == "cuda",
         worded=headline_variant(pair),
         task="processes" if any(variant.settings.ranks > 1 for variant in variants(pair)) else pair.task,
-        first_of_task=pair.first_of_task,
         job=job_of(pair, tip.id),
         truth=dict(pair.truth),
         code=sides(text(file), pair.__name__),

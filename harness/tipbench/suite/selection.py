@@ -42,27 +42,6 @@ def select(
     return [info for info in pairs if not names or info.name in chosen or info.tip["id"] in chosen]
 
 
-def first_of_tasks(pairs: Sequence[PairInfo]) -> list[PairInfo]:
-    """Of each task (training, inference, processes) the first whole job that is declared as its first and can run."""
-    first: dict[str, PairInfo] = {}
-    for info in pairs:
-        if info.scale == "macro" and info.first_of_task and _can_run(info):
-            first.setdefault(info.task, info)
-    return list(first.values())
-
-
-def of_a_short_run(pairs: Sequence[PairInfo]) -> list[PairInfo]:
-    """All operations alone, and one whole job of each task, in their order."""
-    jobs = first_of_tasks(pairs)
-    return [info for info in pairs if info.scale != "macro" or info in jobs]
-
-
-def _can_run(info: PairInfo) -> bool:
-    """Whether the baseline and the variant that the tip's answer is about can run here."""
-    compared = "baseline", info.worded
-    return not info.why and not any(variant.why for variant in info.variants if variant.name in compared)
-
-
 def with_controls(chosen: Sequence[PairInfo], controls: Sequence[PairInfo], whole: bool) -> list[PairInfo]:
     """The chosen pairs after the A/A controls: all of them in a whole run, else the first alone.
 

@@ -228,9 +228,6 @@ class Pair:
     scale: ClassVar[str] = "micro"
     task: ClassVar[str] = ""
     """What its whole job does: "training", or "inference" if it runs a model forward only."""
-    first_of_task: ClassVar[bool] = False
-    """Whether a short run measures this whole job for its task, before everything else. Of several pairs that say so,
-    the first in the suite's order that can run is taken; it should have a large effect, and short launches."""
     needs: ClassVar[tuple[Need, ...]] = ()
     devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
     equal: ClassVar[Equal] = Equal.CLOSE
@@ -265,7 +262,7 @@ class Pair:
     def __init_subclass__(cls) -> None:
         """Raises TypeError if a method hides a setting by having its name, or if `sizes` is not a Sizes."""
         super().__init_subclass__()
-        settings = "scale", "task", "first_of_task", "needs", "devices", "equal", "tolerance", "seeded"
+        settings = "scale", "task", "needs", "devices", "equal", "tolerance", "seeded"
         further = "sets_switches", "mechanism", "sizes", "flush_l2", "against", "truth", "deadline"
         for name in (*settings, *further):
             if callable(vars(cls).get(name)):

@@ -238,6 +238,8 @@ class Session:
 
 
 def _helpers() -> dict[str, bool]:
-    """Whether this process has what can work while no step runs: further Python threads ("threads"), and children of
-    `multiprocessing`, such as those that load data ("children")."""
-    return {"threads": threading.active_count() > 1, "children": bool(multiprocessing.active_children())}
+    """Whether this process has what can work while no step runs: further Python threads ("threads"), but for that of
+    tqdm, which torch.compile starts and which sleeps; and children of `multiprocessing`, such as those that load data
+    ("children")."""
+    working = [thread for thread in threading.enumerate() if thread.name != "tqdm_monitor"]
+    return {"threads": len(working) > 1, "children": bool(multiprocessing.active_children())}

@@ -1,7 +1,4 @@
-"""How much time a launch may take: a profile changes the number of blocks, not the sizes of pairs.
-
-The quick profile also takes one whole job of each task first: operations alone give no tip an answer.
-"""
+"""How much time a launch may take."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ controls on a calm machine (harness/decisions.md, "Rounds in a launch")."""
 
 
 @dataclass(frozen=True)
-class Profile:
+class Limits:
     """The limits of a launch. Many short blocks are better than few long ones (harness/decisions.md, "Rounds in a
     launch").
 
@@ -22,17 +19,11 @@ class Profile:
         rounds: (least, most) rounds of a pair's first launch; later ones have at most as many, see `launch.CAP_RAISED`.
         longest_s: time that a launch's rounds may take (s); `launch.TRIED` rounds may take longer.
         block_s: least duration of the faster variant's block (s).
-        memory: largest share of a budget that is reserved for the memory passes of pairs whose claim is not about
-            memory.
-        first_jobs: largest share of a budget in which the first whole job of each task is launched until it is decided,
-            before any other pair is checked; with 0 no pair is preferred so.
     """
 
     rounds: tuple[int, int]
     longest_s: float
     block_s: float = 0.005
-    memory: float = 0.0
-    first_jobs: float = 0.0
 
     def least_rounds(self, round_s: float) -> int:
         """Rounds in a launch whose rounds agree. round_s: seconds of a round."""
@@ -53,7 +44,4 @@ class Profile:
         return min(self.rounds[1], max(1, int(self.longest_s / round_s)))
 
 
-PROFILES = {
-    "full": Profile((10, 40), 3.0, memory=0.05),
-    "quick": Profile((10, 20), 1.0, memory=0.0, first_jobs=0.6),
-}
+LIMITS = Limits((10, 40), 2.0)
