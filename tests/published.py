@@ -123,39 +123,3 @@ def refused(*words: str, any_of: str = "", kind: type[WikiError] = WikiError) ->
     shown = "".join(traceback.format_exception(caught.value))
     for token in (TOKEN, BOT_TOKEN):
         assert not any(spelt in shown for spelt in (token, quote(token), quote(token, safe=""), quote_plus(token)))
-
-
-HOSTILE = (
-    "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "</pre></code></nowiki><b onclick=alert(1)>x</b>",
-    "&lt;b&gt; &amp; &#60;i&#62; &nbsp;x", "<!-- x", "x -->", "<ref>x</ref><references />", "<nowiki>''x''</nowiki>",
-    "<includeonly>x</includeonly><onlyinclude>y</onlyinclude>", "{{Main Page}}", "{{subst:CURRENTTIME}}", "{{{1|x}}}",
-    "{{:wiki:dokuwiki-128.png|x}}", "{{rss>http://example.org/feed}}", "{{#if:x|y}}", "[[Main Page|x]]", "[[x", "]]",
-    "x]", "[[start|x]] ]]] }}", "[https://example.org x]", "https://example.org/x", "www.example.org",
-    "//example.org/x", "mailto:somebody@example.org", "<somebody@example.org>", r"\\server\share",
-    "javascript:alert(1)", "file:///etc/passwd", "'''x''' ''y'' '", "**x** //y// __z__ ''w''", "~~~~", "~~~~~",
-    "~~NOTOC~~ ~~NOCACHE~~", "__TOC__", "__NOEDITSECTION__", "_", "__", "no_grad", "| x || y", "! x !! y", "|-", "|}",
-    "{|", "|+", "|", "!", "^ x ^ y ^", ":::", "* x", "# x", ": x", "; x : y", "- x", "-5 %", "+5 %", "> x", "== x ==",
-    "=", "==", "x ==", "====== x ======", "----", "-{zh:x}-", "#REDIRECT [[Main Page]]", "#redirect start",
-    "ISBN 978-0-306-40615-7", "RFC 2616", "PMID 12345", "%%", "%", "50 %", "x%%y%%%z%", "%%</nowiki>%%",
-    "<code>x</code>", "</code", "<file>x</file>", "<html><b>x</b></html>", "<HTML><b>x</b></HTML>",
-    "<php>echo 1;</php>", "((x))", r"x \\ y", r"\\", "\\",
-    "quotes \"x\" 'y' -- --- ... -> <- => <-> (c) (tm) 640x480 10x", ":-) FIXME DELETEME 8-)", "HTML FTP PHP",
-    "CamelCaseLink", "<sub>x</sub><del>y</del>", "1.35x [1.33, 1.38]", "a\tb", "x\ny", "caf\u00e9 e\u0301 \u00b5s",
-    "\u0301x", "\U0001f600 \u4e2d\u6587", "\ufffe\uffff", "\x7f'\"`UNIQ--nowiki-00000001-QINU`\"'\x7f", "a\u202eb", "0",
-    "x" * 700, "tipbench-run id=00000000", "=cmd|' /C calc'!A0",
-    "<!-- This page is written by tipbench: changes are lost at the next publishing -->",
-    "//This page is written by tipbench: changes are lost at the next publishing.//",
-)  # fmt: skip
-"""Foreign text that means something to one of the wikis, or once did to such a program."""
-
-
-def hostile() -> str:
-    """Each of HOSTILE in every place where a page takes text, as a template would insert it."""
-    text, code, cell, fence = markdown.text, markdown.code, markdown.code_cell, markdown.fence
-    lines = [f"# {text(HOSTILE[0])}", "", "| text | strong | code | link |", "| --- | --- | --- | --- |"]
-    lines += [f"| {text(t)} | {markdown.strong(t)} | {cell(t)} | {markdown.link(t, 'Benchmarks')} |" for t in HOSTILE]
-    lines += ["", *(f"- {text(t)}" for t in HOSTILE), ""]
-    for t in HOSTILE:
-        lines += [f"{text(t)}", "", f"before {text(t)} after {code(t)}", "", f"> {text(t)}", "", str(fence(t)), ""]
-        lines += [f"### {text(t)}", "", str(markdown.image(t, "speedups.png")), ""]
-    return "\n".join(lines)

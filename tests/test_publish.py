@@ -32,7 +32,6 @@ from tipbench.publish.secret import Secret
 from tipbench.publish.send import Publication, plan, preview, send
 from tipbench.publish.wiki import ROOT, Conflict, Page, Unmarked, WikiError, unmarked
 from tipbench.records.json_line import parsed, written
-from tipbench.report import markdown
 
 MARK = "<!-- ours -->"
 
@@ -115,8 +114,8 @@ ADDRESSES = markup.Addresses(lambda path, anchor: path, lambda name: name)
 
 RENDERED: Mapping[str, Callable[[str], str]] = {
     "Markdown": str,
-    "MediaWiki": lambda text: markup.wikitext(text, ADDRESSES),
-    "DokuWiki": lambda text: markup.doku_text(text, ADDRESSES),
+    "MediaWiki": lambda text: markup.converted(text, "mediawiki", ADDRESSES),
+    "DokuWiki": lambda text: markup.converted(text, "dokuwiki", ADDRESSES),
     "Confluence": lambda text: markup.storage(text, ADDRESSES),
 }
 
@@ -166,13 +165,6 @@ def test_the_index_names_the_newest_run_first() -> None:
     old, new = entry("a" * 32, begun="2026-01-01T00:00:00+00:00"), entry("b" * 32, begun="2026-02-01T00:00:00+00:00")
     assert index.merged([old], [new]) == index.merged([new], [old]) == [new, old]
     assert index.merged([old, new], [replace(old, measured="9")]) == [new, replace(old, measured="9")]
-
-
-def test_texts_of_web_links_end_no_link() -> None:
-    link = f"{markdown.link('a]] {{x}}', 'https://example.org/?q=]]|y')}\n"
-    address = "https://example.org/?q=%5D%5D%7Cy"
-    assert markup.doku_text(link, ADDRESSES) == f"[[{address}|a] ] {{ {{x}}}}]]\n"
-    assert markup.wikitext(link, ADDRESSES) == f"[{address} a&#93;&#93; &#123;&#123;x&#125;&#125;]\n"
 
 
 def test_code_that_looks_like_an_address_stays() -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from tests import wikis
-from tests.published import BOT_TOKEN, TOKEN, hostile, published, refused
+from tests.published import BOT_TOKEN, TOKEN, published, refused
 from tests.wikis import Real, Site
 from tipbench.publish import index
 from tipbench.publish.send import Publication, plan, send
@@ -107,14 +107,6 @@ def test_a_page_without_our_mark_is_refused_and_nothing_is_written(site: Site, m
         assert site.pages() == before
     site.save(path, whole)
     assert send(site.open(), run_of(machine, "More.")) == [path]
-
-
-def test_hostile_text_does_not_change_when_it_is_stored(site: Site, machine: str) -> None:
-    run = run_of(machine)
-    entry, (evidence, page) = run.runs[0]
-    evil = replace(run, runs=[(entry, [evidence, replace(page, text=hostile())])])
-    send(site.open(), evil)
-    assert send(site.open(), evil) == []
 
 
 def test_a_page_changed_since_it_was_read_is_a_conflict_and_nothing_is_lost(site: Site, machine: str) -> None:

@@ -73,7 +73,7 @@ class DokuWiki:
         def address(path: str, anchor: str) -> str:
             return f":{self._id(path)}{anchor and '#'}{anchor}"
 
-        return markup.doku_text(page.text, markup.Addresses(address, file))
+        return markup.converted(page.text, "dokuwiki", markup.Addresses(address, file))
 
     def read(self, path: str) -> str | None:
         info = self._call(path, "wiki.getPageInfo", self._id(path))

@@ -68,13 +68,16 @@ class MediaWiki:
 
     def render(self, page: Page) -> str:
         def file(name: str) -> str:
-            width = markup.width(page.files.get(name, b""))
-            return f"{self._file(page.path, name)}{f'|{width}px' if width else ''}" if self._takes_files else ""
+            return self._file(page.path, name) if self._takes_files else ""
 
         def address(path: str, anchor: str) -> str:
             return f"{self._title(path)}{anchor and '#'}{anchor}"
 
-        return markup.wikitext(page.text, markup.Addresses(address, file))
+        text = markup.converted(page.text, "mediawiki", markup.Addresses(address, file))
+        for name, content in page.files.items():
+            if width := markup.width(content):
+                text = text.replace(f"[[File:{file(name)}|", f"[[File:{file(name)}|{width}px|")
+        return text
 
     def read(self, path: str) -> str | None:
         with self._explained(path):
