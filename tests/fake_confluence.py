@@ -2,7 +2,7 @@
 
 It is no Confluence and was never compared with a live one. It checks credentials, versions (409), titles unique in a
 space (400), `X-Atlassian-Token`, and that bodies are XML. What it stores differs from what it was sent, as a
-Confluence's does: ids of macros, named entities, no blanks between blocks.
+Confluence's does: ids of paragraphs, named entities, no blanks between blocks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html.entities import name2codepoint
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -41,13 +41,16 @@ class StoredPage:
     title: str
     body: str
     version: int = 1
-    message: str = ""
-    files: dict[str, str] = field(default_factory=dict)
+    parent: str = ""
     uploads: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        version = {"number": self.version, "message": self.message}
-        return {"id": self.id, "title": self.title, "version": version, "body": {"storage": {"value": self.body}}}
+        return {
+            "id": self.id,
+            "title": self.title,
+            "version": {"number": self.version},
+            "body": {"storage": {"value": self.body}},
+        }
 
 
 class FakeConfluence:
@@ -62,19 +65,23 @@ class FakeConfluence:
     def save(self, title: str, text: str) -> None:
         """A person saves a page, or makes it."""
         page = self.pages.setdefault(title, StoredPage(str(len(self.pages) + 1), title, "", version=0))
-        page.body, page.version, page.message = _as_stored(text), page.version + 1, ""
+        page.body, page.version = _as_stored(text), page.version + 1
 
     def answer(self, method: str, path: str, query: dict[str, str], body: bytes, headers: Any) -> dict[str, Any]:
         if headers["Authorization"] != "Basic " + base64.b64encode(f"{USER}:{TOKEN}".encode()).decode():
             raise RefusedRequest(401, "who are you?")
         if method != "GET" and self.is_read_only:
             raise RefusedRequest(403, "read-only")
-        id, is_attachment = (re.findall(r"content/(\d+)(/child/attachment)?$", path) or [("", "")])[0]
+        id, below = (re.findall(r"content/(\d+)(?:/child/(\w+))?$", path) or [("", "")])[0]
         page = next((page for page in self.pages.values() if page.id == id), None)
         if id and page is None:
             raise RefusedRequest(404, "no such page")
-        if page is not None and is_attachment:
-            return self._attachments(method, page, query, body, headers)
+        if page is not None and below == "attachment":
+            return self._attach(page, body, headers)
+        if below == "page":
+            start, end = int(query["start"]), int(query["start"]) + int(query["limit"])
+            children = [each.as_json() for each in self.pages.values() if each.parent == id]
+            return {"results": children[start:end]}
         if method == "GET":
             listed = [page for page in self.pages.values() if page.title == query["title"]]
             return {"results": [page.as_json() for page in listed if query["spaceKey"] == "KEY"]}
@@ -83,27 +90,23 @@ class FakeConfluence:
         if page is None:
             if sent["title"].lower() in map(str.lower, self.pages):
                 raise RefusedRequest(400, "A page with this title already exists")
-            page = self.pages[sent["title"]] = StoredPage(str(len(self.pages) + 1), sent["title"], text)
+            (parent,) = sent.get("ancestors", [{"id": ""}])
+            page = StoredPage(str(len(self.pages) + 1), sent["title"], text, parent=parent["id"])
+            self.pages[page.title] = page
             return page.as_json()
         if sent["version"]["number"] != page.version + 1:
             raise RefusedRequest(409, "Version must be incremented")
-        page.body, page.version, page.message = text, page.version + 1, sent["version"].get("message", "")
+        page.body, page.version = text, page.version + 1
         return page.as_json()
 
-    def _attachments(
-        self, method: str, page: StoredPage, query: dict[str, str], body: bytes, headers: Any
-    ) -> dict[str, Any]:
-        if method == "PUT":
-            if headers["X-Atlassian-Token"] != "nocheck":
-                raise RefusedRequest(403, "XSRF check failed")
-            content = b"Content-Type: " + headers["Content-Type"].encode() + b"\n\n" + body
-            form: Any = email.message_from_bytes(content).get_payload()
-            parts = {part.get_param("name", header="content-disposition"): part for part in form}
-            page.files[parts["file"].get_filename()] = parts["comment"].get_payload()
-            page.uploads += 1
-            return {"results": []}
-        listed = [comment for name, comment in page.files.items() if name == query["filename"]]
-        return {"results": [{"version": {"message": comment}} for comment in listed]}
+    def _attach(self, page: StoredPage, body: bytes, headers: Any) -> dict[str, Any]:
+        if headers["X-Atlassian-Token"] != "nocheck":
+            raise RefusedRequest(403, "XSRF check failed")
+        content = b"Content-Type: " + headers["Content-Type"].encode() + b"\n\n" + body
+        form: Any = email.message_from_bytes(content).get_payload()
+        assert [part.get_filename() for part in form if part.get_filename()] == ["speedups.png"]
+        page.uploads += 1
+        return {"results": []}
 
 
 def _as_stored(text: str) -> str:
@@ -111,7 +114,7 @@ def _as_stored(text: str) -> str:
         minidom.parseString(f'<!DOCTYPE r [{ENTITIES}]><r xmlns:ac="a" xmlns:ri="r">{text}</r>'.encode())
     except ExpatError as error:
         raise RefusedRequest(400, f"Error parsing xhtml: {error}") from None
-    text = re.sub(r'ac:name="anchor"(?! ac:macro-id)', 'ac:name="anchor" ac:macro-id="c0ffee"', text)
+    text = re.sub("<p>", '<p local-id="c0ffee">', text)
     return re.sub(r">\s*\n\s*<", "><", text).replace("\u00e9", "&eacute;")
 
 

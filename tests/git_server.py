@@ -49,8 +49,13 @@ class GitServer:
             put(folder, branch, {"Home.md": "Welcome.\n"})
         return folder
 
-    def target(self, name: str = "wiki.git") -> str:
-        return f"git+{self.url}/{name}"
+
+CREDENTIALS = {
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "credential.helper",
+    "GIT_CONFIG_VALUE_0": f"!f() {{ echo username=me; echo 'password={TOKEN}'; }}; f",
+}
+"""A person's own settings of git, by which it may write to a GitServer."""
 
 
 def git(*words: str, standard_input: bytes = b"") -> str:
@@ -60,14 +65,14 @@ def git(*words: str, standard_input: bytes = b"") -> str:
     return done.stdout.decode("utf-8", "surrogateescape")
 
 
-def put(folder: Path, branch: str, files: dict[str, str], mode: str = "100644") -> None:
-    """A commit of someone else's, straight into a bare repository. mode: of the files; 120000 for links."""
+def put(folder: Path, branch: str, files: dict[str, str]) -> None:
+    """A commit of someone else's, straight into a bare repository."""
     listed = git("-C", str(folder), "for-each-ref", "--format=%(objectname)", f"refs/heads/{branch}").strip()
     who = "someone <someone@example.org> 1700000000 +0000"
     script = f"commit refs/heads/{branch}\ncommitter {who}\ndata 4\nedit\n"
     script += f"from {listed}\n" if listed else ""
     for name, text in files.items():
-        script += f"M {mode} inline {name}\ndata {len(text.encode())}\n{text}\n"
+        script += f"M 100644 inline {name}\ndata {len(text.encode())}\n{text}\n"
     git("-C", str(folder), "fast-import", "--quiet", standard_input=script.encode())
 
 

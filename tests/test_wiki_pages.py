@@ -15,7 +15,7 @@ from tests.published import published, suite_run
 from tests.wikis import Real
 from tipbench.publish.allowed import allowed
 from tipbench.publish.pages import of_run
-from tipbench.publish.send import Publication, send
+from tipbench.publish.send import send
 
 window, browser = chromium.window, chromium.browser
 
@@ -51,8 +51,8 @@ def texts(node: SyntaxTreeNode) -> str:
 
 
 def test_every_cell_and_item_of_a_run_is_shown_as_it_is(site: Real, kind: str, window: chromium.Window) -> None:
-    line, pages = of_run(allowed(suite_run()))
-    send(site.open(), Publication([(line, pages)]))
+    pages = of_run(allowed(suite_run()))
+    send(site.open(), pages)
     for page in pages:
         shown = window().new_page()
         shown.goto(address(site, kind, page.path))
@@ -65,13 +65,13 @@ def test_every_cell_and_item_of_a_run_is_shown_as_it_is(site: Real, kind: str, w
 
 def test_links_lead_on_and_figures_are_shown(site: Real, kind: str, window: chromium.Window) -> None:
     run = published(machine="linked")
-    path = run.runs[0][0].path
+    path = run[1].path
     send(site.open(), run)
     shown = window().new_page()
     shown.set_default_timeout(60_000)  # PHP's server resizes the figure first, beside other tests
     heard = listening(shown)
     shown.goto(address(site, kind, "Benchmarks"))
-    shown.click(f"a:text-is('{run.runs[0][0].run}')")
+    shown.click(f"a:text-is('{path.rpartition('/')[2]}')")
     shown.wait_for_function(f"document.querySelector('{CONTENT[kind]} img')?.naturalWidth > 30")
     assert shown.locator("td code").first.inner_text() == "x|y"
     shown.click("a:text-is('evidence')")
@@ -79,5 +79,5 @@ def test_links_lead_on_and_figures_are_shown(site: Real, kind: str, window: chro
     assert path.rpartition("/")[2] in shown.url
     shown.goto(address(site, kind, path))
     shown.click("a:text-is('all runs')")
-    assert shown.get_by_text("tipbench-run id=").first.is_visible()
+    assert shown.get_by_text("linked").first.is_visible()
     assert heard == []

@@ -7,240 +7,107 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path as File
 from typing import Any
-
-import requests
 
 from tests import fake_confluence, git_server, servers
 from tests.fake_confluence import FakeConfluence
 from tests.published import BOT_TOKEN, TOKEN
-from tipbench.publish.confluence import Confluence
-from tipbench.publish.doku_wiki import DokuWiki
-from tipbench.publish.git_wiki import GitWiki
-from tipbench.publish.media_wiki import MediaWiki
-from tipbench.publish.secret import Secret
+from tipbench.publish.target import Target, open_wiki
+from tipbench.publish.web import Login
 from tipbench.publish.wiki import Wiki
+
+KINDS = ("git", "mediawiki", "dokuwiki", "confluence")
+
+OVER_HTTP = KINDS[1:]
+
+
+def opened(kind: str, url: str, user: str = "me", token: str = TOKEN) -> Wiki:
+    url += "?space=KEY" if kind == "confluence" and "?" not in url else ""
+    return open_wiki(Target(kind, url, Login(user, token)), "github" if kind == "git" else "")
 
 
 class Site(ABC):
-    """A wiki that runs. name: of a page, there."""
+    """A wiki that runs."""
 
-    def open(self) -> Wiki:
-        return self.opened(TOKEN)
+    target: str
+    user: str = ""
+    token: str = TOKEN
 
-    @abstractmethod
-    def opened(self, token: str) -> Wiki: ...
+    def open(self, token: str = "") -> Wiki:
+        kind, _, url = self.target.partition("+")
+        return opened(kind, url, self.user, token or self.token)
 
-    @abstractmethod
-    def name(self, path: str) -> str: ...
-
-    @abstractmethod
-    def pages(self) -> dict[str, str]:
-        """All pages as they are stored, by name."""
+    def text(self, path: str) -> str:
+        """As it is stored."""
+        return self.open().read(path) or ""
 
     @abstractmethod
     def save(self, path: str, text: str) -> None:
         """A person saves a page, or makes it."""
 
     @abstractmethod
-    def versions(self, path: str) -> int: ...
-
-    @abstractmethod
-    def uploads(self, path: str) -> int:
-        """How often the page's figure was sent."""
-
-    @abstractmethod
     def read_only(self) -> contextlib.AbstractContextManager[None]: ...
-
-    def typed(self, text: str) -> str:
-        """Words of a person in the wiki's markup."""
-        return text
-
-    def text(self, path: str) -> str:
-        return self.pages()[self.name(path)]
-
-    def tick(self) -> None:
-        """Wait until the wiki can tell what is written next from what was written before."""
-        return
 
 
 class Git(Site):
-    def __init__(self, server: git_server.GitServer) -> None:
-        self.server = server
-        self._folder = server.wiki("contract.git")
-
-    def opened(self, token: str) -> GitWiki:
-        return GitWiki(f"{self.server.url}/contract.git", Secret("", token), "github")
-
-    def name(self, path: str) -> str:
-        return f"{path.replace('/', '-')}.md"
-
-    def pages(self) -> dict[str, str]:
-        found = git_server.files(self._folder)
-        return {name: content.decode() for name, content in found.items() if name.endswith(".md")}
+    def __init__(self, folder: File) -> None:
+        git_server.git("init", "--quiet", "--bare", "--initial-branch=master", str(folder))
+        self.folder = folder
+        self.target = f"git+file://{folder}"
 
     def save(self, path: str, text: str) -> None:
-        git_server.put(self._folder, "master", {self.name(path): text})
-
-    def versions(self, path: str) -> int:
-        return self._commits(self.name(path))
-
-    def uploads(self, path: str) -> int:
-        return self._commits(f"images/{path.replace('/', '-')}/speedups.png")
-
-    def _commits(self, file: str) -> int:
-        return int(git_server.git("-C", str(self._folder), "rev-list", "--count", "master", "--", file))
+        git_server.put(self.folder, "master", {f"{path.replace('/', '-')}.md": text})
 
     @contextlib.contextmanager
     def read_only(self) -> Iterator[None]:
-        git_server.git("-C", str(self._folder), "config", "http.receivepack", "false")
+        hook = self.folder / "hooks" / "pre-receive"
+        hook.write_text("#!/bin/sh\necho 'pages are read-only until Monday' >&2; exit 1\n")
+        hook.chmod(0o755)
         yield
-        git_server.git("-C", str(self._folder), "config", "http.receivepack", "true")
+        hook.unlink()
 
 
 class Real(Site):
-    """A real wiki over HTTP. A person writes it through the same interface, as a user of its own."""
+    """A real wiki over HTTP. A person writes it through the same interface."""
 
-    def __init__(self, server: servers.Server, kind: type[MediaWiki] | type[DokuWiki]) -> None:
+    def __init__(self, kind: str, server: servers.Server) -> None:
         self.server = server
-        self._kind = kind
+        self.target = f"{kind}+{server.url}"
+        self.user, self.token = ("Publisher@tipbench", BOT_TOKEN) if kind == "mediawiki" else ("publisher", TOKEN)
 
     def save(self, path: str, text: str) -> None:
-        human = self.human()
-        human.write(path, text, human.read(path))
-
-    @abstractmethod
-    def human(self) -> Wiki: ...
-
-    @abstractmethod
-    def stranger(self) -> Wiki: ...
-
-    @abstractmethod
-    def without_files(self) -> contextlib.AbstractContextManager[None]:
-        """The wiki takes none."""
-
-
-class Media(Real):
-    def opened(self, token: str) -> MediaWiki:
-        return MediaWiki(self.server.url, Secret("Publisher@tipbench", BOT_TOKEN if token == TOKEN else token))
-
-    def human(self) -> MediaWiki:
-        return MediaWiki(self.server.url, Secret("Human", TOKEN))
-
-    def stranger(self) -> MediaWiki:
-        return MediaWiki(self.server.url, Secret("", ""))
-
-    def without_files(self) -> contextlib.AbstractContextManager[None]:
-        return self.server.with_settings("$wgEnableUploads = false;")
-
-    def name(self, path: str) -> str:
-        return path
-
-    def query(self, **words: str) -> list[Any]:
-        """Pages, as the API shows them to strangers."""
-        found: list[Any] = []
-        more: dict[str, str] = {}
-        while True:
-            wanted = {"action": "query", "format": "json", "formatversion": "2", **words, **more}
-            answer = requests.get(f"{self.server.url}api.php", params=wanted, timeout=30).json()
-            found += answer.get("query", {}).get("pages", [])
-            if "continue" not in answer:
-                return found
-            more = answer["continue"]
-
-    def pages(self) -> dict[str, str]:
-        found = self.query(generator="allpages", gaplimit="20", prop="revisions", rvprop="content", rvslots="main")
-        return {page["title"]: page["revisions"][0]["slots"]["main"]["content"] for page in found}
-
-    def versions(self, path: str) -> int:
-        (page,) = self.query(titles=self.name(path), prop="revisions", rvprop="ids", rvlimit="max")
-        return len(page["revisions"])
-
-    def uploads(self, path: str) -> int:
-        file = f"File:Tipbench-{path.partition('/')[2].replace('/', '-')}-speedups.png"
-        (page,) = self.query(titles=file, prop="imageinfo", iiprop="sha1", iilimit="max")
-        return len(page.get("imageinfo", ()))
-
-    def read_only(self) -> contextlib.AbstractContextManager[None]:
-        return self.server.with_settings("$wgReadOnly = 'Backup until noon';")
-
-
-class Doku(Real):
-    def opened(self, token: str) -> DokuWiki:
-        return DokuWiki(self.server.url, Secret("publisher", token))
-
-    def human(self) -> DokuWiki:
-        return DokuWiki(self.server.url, Secret("human", TOKEN))
-
-    def stranger(self) -> DokuWiki:
-        return DokuWiki(self.server.url, Secret("", ""))
-
-    def without_files(self) -> contextlib.AbstractContextManager[None]:
-        return self.rules("*\t@ALL\t1\n*\t@user\t4\n")
-
-    def name(self, path: str) -> str:
-        return path.lower()
-
-    def pages(self) -> dict[str, str]:
-        root = self.server.folder / "data/pages"
-        return {str(file.relative_to(root).with_suffix("")): file.read_text() for file in root.rglob("*.txt")}
-
-    def versions(self, path: str) -> int:
-        return self._changes(f"meta/{self.name(path)}")
-
-    def uploads(self, path: str) -> int:
-        return self._changes(f"media_meta/{self.name(path)}/speedups.png")
-
-    def _changes(self, name: str) -> int:
-        """DokuWiki writes one line each."""
-        file = self.server.folder / "data" / f"{name}.changes"
-        return len(file.read_text().splitlines()) if file.exists() else 0
+        human = self.open()
+        human.read(path)
+        human.write(path, text)
 
     @contextlib.contextmanager
-    def rules(self, text: str) -> Iterator[None]:
-        file: File = self.server.folder / "conf/acl.auth.php"
-        before = file.read_text()
-        file.write_text(text)
+    def read_only(self) -> Iterator[None]:
+        if self.target.startswith("mediawiki"):
+            with self.server.with_settings("$wgReadOnly = 'Backup until noon';"):
+                yield
+            return
+        rules = self.server.folder / "conf/acl.auth.php"
+        before = rules.read_text()
+        rules.write_text("*\t@ALL\t1\n*\t@user\t1\n")
         yield
-        file.write_text(before)
-
-    def read_only(self) -> contextlib.AbstractContextManager[None]:
-        return self.rules("*\t@ALL\t1\n*\t@user\t1\n")
-
-    def tick(self) -> None:
-        time.sleep(1.1)  # DokuWiki names versions by their second
+        rules.write_text(before)
 
 
 class Stand(Site):
     """Confluence's stand-in."""
 
+    user = fake_confluence.USER
+
     def __init__(self, site: FakeConfluence) -> None:
         self.site = site
-
-    def opened(self, token: str) -> Confluence:
-        return Confluence(f"{self.site.url}?space=KEY", Secret(fake_confluence.USER, token))
-
-    def name(self, path: str) -> str:
-        return path.replace("/", ": ")
-
-    def pages(self) -> dict[str, str]:
-        return {page.title: page.body for page in self.site.pages.values()}
-
-    def typed(self, text: str) -> str:
-        return f"<p>{text}</p>"
+        site.save("Team", "<p>ours</p>")
+        self.target = f"confluence+{site.url}?space=KEY&parent={site.pages['Team'].id}"
 
     def save(self, path: str, text: str) -> None:
-        self.site.save(self.name(path), text)
-
-    def versions(self, path: str) -> int:
-        return self.site.pages[self.name(path)].version
-
-    def uploads(self, path: str) -> int:
-        return self.site.pages[self.name(path)].uploads
+        self.site.save(path.replace("/", ": "), text)
 
     @contextlib.contextmanager
     def read_only(self) -> Iterator[None]:
@@ -250,32 +117,21 @@ class Stand(Site):
 
 
 @contextlib.contextmanager
-def running(kind: str, folder: File) -> Iterator[Site]:
+def running(kind: str, folder: File) -> Iterator[Any]:
     """kind: as a target's. Skips, or fails, where the wiki is not installed."""
     if kind == "git":
-        git_server.need()
-        with git_server.serving(folder) as server:
-            yield Git(server)
+        yield Git(folder / "wiki.git")
     elif kind == "mediawiki":
         servers.need_media_wiki()
         with servers.media_wiki(folder) as media:
-            yield Media(media, MediaWiki)
+            yield Real(kind, media)
     elif kind == "dokuwiki":
         servers.need_doku_wiki()
         with servers.doku_wiki(folder) as doku:
-            yield Doku(doku, DokuWiki)
+            yield Real(kind, doku)
     else:
         with fake_confluence.running() as site:
             yield Stand(site)
-
-
-OPENED: dict[str, Callable[[str, Secret], Wiki]] = {
-    "git": lambda url, secret: GitWiki(url, secret, "github"),
-    "mediawiki": MediaWiki,
-    "dokuwiki": DokuWiki,
-    "confluence": lambda url, secret: Confluence(f"{url}?space=KEY", secret),
-}
-"""By kind of target, from an address and a secret to its wiki."""
 
 
 @contextlib.contextmanager

@@ -199,8 +199,8 @@ def _parser() -> argparse.ArgumentParser:
         "publish",
         help="put runs and their comparison on a wiki; without FILE the newest under results/",
         epilog="exit codes: 0 published, or nothing to write; 2 usage, a file that cannot be used, or a wiki that "
-        "cannot be read or written; 130 interrupted. A token is taken from TIPBENCH_TOKEN (its user from "
-        "TIPBENCH_USER) or from the keyring: keyring set tipbench HOST",
+        "cannot be read or written; 130 interrupted. User and token are taken from TIPBENCH_USER and TIPBENCH_TOKEN; "
+        "git takes its own",
     )
     command.set_defaults(command=_publish)
     command.add_argument("files", nargs="*", type=Path, metavar="FILE")

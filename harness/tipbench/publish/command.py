@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,15 +14,14 @@ from tipbench.compare.fleet import anonymous
 from tipbench.compare.fleet_page import markdown
 from tipbench.compare.inputs import LEAST, MOST
 from tipbench.compare.stored import Stored
-from tipbench.errors import UserError
 from tipbench.fleet import plan as plans
 from tipbench.fleet.compared import compared, is_fleet
 from tipbench.publish import pages
 from tipbench.publish.allowed import Allowed, allowed, with_earlier
-from tipbench.publish.index import LONGEST_NAME, RESERVED, Entry, is_public_name
-from tipbench.publish.send import Publication, compared_there, plan, preview, published_there, send
-from tipbench.publish.target import EXPERIMENTAL, open_wiki, parse, secret_for
-from tipbench.publish.wiki import Page, Wiki, WikiError
+from tipbench.publish.index import LONGEST_NAME, PUBLIC_NAME
+from tipbench.publish.send import plan, preview, send
+from tipbench.publish.target import open_wiki, parse
+from tipbench.publish.wiki import Conflict, Page, WikiError
 from tipbench.records import store
 from tipbench.records.listing import is_reference
 from tipbench.records.record import Run
@@ -29,9 +29,8 @@ from tipbench.report.earlier import earlier_runs
 from tipbench.report.results import results as results_of
 from tipbench.tip.wording import lines_of, plain, plural
 
-
-class PublishError(UserError):
-    """Nothing, or not all, was published; the message says why and what to do, and holds no secret."""
+TRIES = 3
+"""Publications to one git wiki at the same time come one after the other."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,6 @@ class Options:
         dry_run: whether to show what would be sent, and send nothing.
         public_name: what the machine is called; "" for a name made of its hardware.
         flavour: of a git wiki; "" to guess it from the host.
-        results: where runs are that the wiki has already, for the comparison.
         same_machine: whether runs without a fingerprint are of one machine.
     """
 
@@ -53,33 +51,31 @@ class Options:
     dry_run: bool = False
     public_name: str = ""
     flavour: str = ""
-    results: Path = Path("results")
     same_machine: bool = False
 
 
 def begin(options: Options) -> int:
-    """Publish, or show what would be. Returns the exit code; raises PublishError, WikiError and `store.StoreError`."""
+    """Publish, or show what would be. Returns the exit code; raises WikiError and `store.StoreError`."""
     target = parse(options.to)
-    secret = secret_for(target)
-    if target.kind in EXPERIMENTAL:
-        _say(f"{target.kind} is experimental: {EXPERIMENTAL[target.kind]}")
     fleets = [_of_fleet(file) for file in options.files if file.is_dir()]
     runs = _runs(options, [file for file in options.files if not file.is_dir()])
-    try:
-        wiki = open_wiki(target, secret, options.flavour)
-        publication = Publication(fleets=fleets)
-        if runs:  # what reads the wiki comes first: a refusal comes before all drawing
-            publication = _with_comparison(publication, wiki, runs, options)
-            publication = replace(publication, runs=list(map(pages.of_run, runs)))
-        if options.dry_run:
-            changes = plan(wiki, publication)
-            for line in preview(changes):
-                print(line)
-            _say(f"dry run: {plural(len(changes), 'page')} would be written; nothing was sent")
-            return 0
-        written = send(wiki, publication)
-    except WikiError as error:
-        raise PublishError(secret.hide(str(error))) from None
+    wiki = open_wiki(target, options.flavour)  # it may refuse, before anything is drawn
+    of_runs = [page for run in runs for page in pages.of_run(run)]
+    to_send = [*fleets, *of_runs, *_comparison(runs, options.same_machine)]
+    if options.dry_run:
+        changes = plan(wiki, to_send)
+        for line in preview(changes):
+            print(line)
+        _say(f"dry run: {plural(len(changes), 'page')} would be written; nothing was sent")
+        return 0
+    for left in reversed(range(TRIES)):
+        try:
+            written = send(wiki, to_send)
+            break
+        except Conflict:
+            if not left:
+                raise
+            wiki = open_wiki(target, options.flavour)
     for path in written:
         print(f"written: {path}")
     if not written:
@@ -88,26 +84,23 @@ def begin(options: Options) -> int:
 
 
 def _runs(options: Options, files: Sequence[Path]) -> list[Allowed]:
-    """The runs as they may be published, each once. Raises PublishError, also where files differ of one run."""
+    """The runs as they may be published, each once. Raises WikiError, also where files differ of one run."""
     public_name = options.public_name
-    if public_name and not is_public_name(public_name):
-        raise PublishError(
-            f"--public-name {plain(public_name)!r}: a machine's public name is made of letters, digits and single "
-            f"dashes, dots or underscores between them, at most {LONGEST_NAME} of them, is not "
-            f"{' or '.join(RESERVED)}, and does not end as a run's name does"
+    if public_name and (not re.fullmatch(PUBLIC_NAME, public_name) or len(public_name) > LONGEST_NAME):
+        raise WikiError(
+            f"--public-name {plain(public_name)!r}: a machine's public name is made of small letters, digits and "
+            f"single dashes or dots between them, at most {LONGEST_NAME} of them"
         )
     by_id: dict[str, tuple[Path, Allowed]] = {}
     for file in files:
         read = _read(file, public_name, options.same_machine)
         first, publication = by_id.setdefault(read.run.id, (file, read))
         if publication.run != read.run:
-            raise PublishError(
-                f"{first} and {file} hold different things under the run id {read.run.id}: leave one out"
-            )
+            raise WikiError(f"{first} and {file} hold different things under the run id {read.run.id}: leave one out")
     runs = [publication for _, publication in by_id.values()]
     hardware = {allowed(publication.run).run.machine["name"] for publication in runs}
     if public_name and len(hardware) > 1:
-        raise PublishError(f"--public-name names one machine; these runs are of {plural(len(hardware), 'machine')}")
+        raise WikiError(f"--public-name names one machine; these runs are of {plural(len(hardware), 'machine')}")
     return runs
 
 
@@ -125,20 +118,20 @@ def _read(file: Path, public_name: str, same_machine: bool) -> Allowed:
         names = ", ".join(map(plain, withheld[:5])) + ", ..." * (len(withheld) > 5)
         _say(f"{file}: {plural(len(withheld), 'pair')} left out, as this suite has none of that name: {names}")
     if not publication.run.records:
-        raise PublishError(f"{file}: no pair of the suite is finished in it, so there is nothing to publish")
+        raise WikiError(f"{file}: no pair of the suite is finished in it, so there is nothing to publish")
     return publication
 
 
 def _of_fleet(folder: Path) -> Page:
     """Raises UserError."""
     if not is_fleet([str(folder)]):
-        raise PublishError(
+        raise WikiError(
             f"{folder} holds no fleet; what is about a job of your own is not published: its advice.md is yours to send"
         )
     fleet = anonymous(compared(folder, lambda files: list(map(_stored_and_allowed, files))))
     # The fleet's name in the plan is whatever a person wrote there.
     name = sha256(plans.read(folder).fleet.encode()).hexdigest()[:8]
-    return Page(f"Fleet {name}", markdown(fleet))
+    return Page(f"Fleet-{name}", markdown(fleet))
 
 
 def _stored_and_allowed(file: Path) -> Stored:
@@ -162,44 +155,14 @@ def _with_earlier(file: Path, publication: Allowed, same_machine: bool) -> Allow
     return with_earlier(run, publication, before)
 
 
-def _with_comparison(publication: Publication, wiki: Wiki, runs: Sequence[Allowed], options: Options) -> Publication:
-    """With the comparison of these runs and those that the wiki names and that lie here too, from two runs on."""
-    results, same_machine = options.results, options.same_machine
-    by_id = {run.run.id: run for run in runs}
-    files: dict[str, Path] = {}
-    for entry in published_there(wiki):
-        if entry.id not in by_id and (stored := _stored_here(entry, results)) is not None:
-            files[entry.id], by_id[entry.id] = stored
-    newest = sorted(by_id.values(), key=lambda run: (run.run.started, run.run.id), reverse=True)[:MOST]
+def _comparison(runs: Sequence[Allowed], same_machine: bool) -> list[Page]:
+    """The comparison of these runs, from two on."""
+    newest = sorted(runs, key=lambda run: (run.run.started, run.run.id), reverse=True)[:MOST]
     if len(newest) < LEAST:
-        return publication
-    ids = frozenset(run.run.id for run in newest)
-    if elsewhere := [id for id in compared_there(wiki) if id not in ids]:
-        _say(
-            f"the comparison stays as it is: it holds {plural(len(elsewhere), 'run')} that {results} lacks "
-            f"({', '.join(id[:8] for id in elsewhere[:5])}); publish where all results files are to have it made anew"
-        )
-        return publication
-    for group in Comparison(tuple(map(_as_stored, newest)), (), same_machine).groups:
-        newest_of_group = newest[group.speaks]
-        if newest_of_group.run.id in files:
-            newest[group.speaks] = _with_earlier(files[newest_of_group.run.id], newest_of_group, same_machine)
-    stored_runs = tuple(map(_as_stored, newest))
-    notices = tuple(notice for stored in stored_runs for notice in stored.notices)
-    comparison = Comparison(stored_runs, notices, same_machine)
-    return replace(publication, comparison=pages.of_comparison(comparison), compared=ids)
-
-
-def _stored_here(entry: Entry, results: Path) -> tuple[Path, Allowed] | None:
-    for file in sorted(results.rglob(f"{entry.run}.jsonl")):
-        try:
-            run, notices = store.read(file)
-        except store.StoreError:  # a run that was not named need not be usable
-            continue
-        publication = _allowed(file, run, notices, entry.machine)
-        if publication.run.id == entry.id and publication.run.records:
-            return file, publication
-    return None
+        return []
+    stored = tuple(map(_as_stored, newest))
+    notices = tuple(notice for each in stored for notice in each.notices)
+    return [pages.of_comparison(Comparison(stored, notices, same_machine))]
 
 
 def _as_stored(publication: Allowed) -> Stored:

@@ -1,4 +1,5 @@
-"""A wiki that is a git repository of Markdown: cloned, written into, committed and pushed; never by force.
+"""A wiki that is a git repository of Markdown: cloned, written into, committed and pushed by the git that is installed,
+with its own settings and credentials; never by force.
 
 A publication is one commit. How each kind of wiki names its files and addresses: GitHub's wiki of github/markup#1619,
 GitLab's "Wiki-specific Markdown", Gitea's services/wiki/wiki_path.go, Azure DevOps' "Wiki files and file structure".
@@ -6,7 +7,10 @@ GitLab's "Wiki-specific Markdown", Gitea's services/wiki/wiki_path.go, Azure Dev
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
+import subprocess
 import tempfile
 import weakref
 from collections.abc import Mapping
@@ -14,10 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tipbench.publish.git import ATTRIBUTES, Git, GitFailed
-from tipbench.publish.markup import Addresses, readdressed
-from tipbench.publish.secret import Secret
-from tipbench.publish.wiki import SUMMARY, Conflict, Page, WikiError
+from tipbench.publish.addresses import Addresses, readdressed
+from tipbench.publish.wiki import MARK, ROOT, SUMMARY, Conflict, Page, WikiError
+from tipbench.tip.wording import plain
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,11 @@ class Flavour:
     def name(self, path: str) -> str:
         return path.replace("-", self.dash).replace("/", self.between)
 
+    def path(self, name: str) -> str:
+        flat = name.replace("%2D", "-").replace("/", "-")
+        run = re.fullmatch(rf"{ROOT}-(.+)-(\d{{4}}-\d\d-\d\d-[0-9a-f]{{8}})", flat)
+        return f"{ROOT}/{run[1]}/{run[2]}" if run else flat.replace("-", "/", 1)
+
     def file(self, path: str, name: str) -> str:
         return self.files.format(page=path.replace("/", self.between), flat=path.replace("/", "-")) + name
 
@@ -58,48 +66,32 @@ HOSTS = {"forgejo": "gitea", "codeberg": "gitea", "visualstudio": "azure", **{na
 BEHIND = ("[rejected]", "cannot lock ref", "failed to update ref", "incorrect old value", "reference already exists")
 """What git prints of a push that came second."""
 
-REMEDIES = {
-    ("Authentication failed", "could not read Username", "could not read Password", "error: 401"): (
-        "its server refuses the token: set TIPBENCH_TOKEN, or `keyring set tipbench HOST`"
-    ),
-    ("Permission denied",): "its server refuses your key",
-    ("error: 403",): "its server forbids it (403): the wiki is read-only, or the token lacks the right",
-    ("not found", "error: 404", "does not appear to be a git repository", "does not exist"): (
-        "there is no such repository. A wiki has one from its first page on: create one page there, and look the "
-        "address up anew"
-    ),
-    ("redirect", "error: 30"): "its server sends on to another address: publish to that one",
-    ("Could not resolve", "Failed to connect", "Couldn't connect", "refused", "timed out"): (
-        "its server cannot be reached"
-    ),
-}
-"""What a person can do, by what git prints, the first that fits."""
+ABSENT = ("not found", "does not appear to be a git repository", "does not exist")
 
+AUTHOR = {"NAME": "tipbench", "EMAIL": "tipbench@users.noreply.invalid"}
+"""Of every commit: a page is not to say who published it. The domain can be nobody's (RFC 2606)."""
 
-def flavour(name: str, host: str) -> Flavour:
-    """By name, or guessed from the host. Raises WikiError where neither tells."""
-    key = name or next((flavour for word, flavour in HOSTS.items() if word in host.lower()), "")
-    if key not in FLAVOURS:
-        raise WikiError(f"the kind of wiki of {host or 'this'} is unknown: add --flavour {'|'.join(FLAVOURS)}")
-    return FLAVOURS[key]
+OF_ANOTHER_REPOSITORY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
+"""Variables that git sets in a hook, where tipbench may be started."""
 
 
 class GitWiki:
-    """Implements `tipbench.publish.wiki.Wiki`."""
+    """Implements `tipbench.publish.wiki.Wiki`, in a temporary clone."""
 
-    mark = "<!-- This page is written by tipbench: changes are lost at the next publishing -->"
+    mark = f"<!-- {MARK} {{digest}} -->"
 
-    def __init__(self, url: str, secret: Secret, name: str = "") -> None:
-        """Clones the newest commit. name: of the flavour, "" to guess it from the host. Raises WikiError."""
-        self._flavour = flavour(name, urlsplit(url).hostname or "")
-        folder = Path(tempfile.mkdtemp(prefix="tipbench-"))
-        weakref.finalize(self, shutil.rmtree, str(folder), ignore_errors=True)
-        self._folder = folder
-        self._git = Git(folder, url, secret)
-        try:
-            self._branch = self._clone()
-        except GitFailed as error:
-            raise self._as_wiki_error(error, "read") from None
+    def __init__(self, url: str, flavour: str) -> None:
+        """flavour: a key of FLAVOURS; "" to guess it from the host. Raises WikiError where it cannot be cloned."""
+        host = urlsplit(url).hostname or ""
+        guessed = flavour or next((kind for word, kind in HOSTS.items() if word in host), "")
+        if guessed not in FLAVOURS:
+            raise WikiError(f"{host or url} does not tell which git wiki it is: add --flavour {'|'.join(FLAVOURS)}")
+        self._url = url
+        self._flavour = FLAVOURS[guessed]
+        self._folder = Path(tempfile.mkdtemp(prefix="tipbench-"))
+        weakref.finalize(self, shutil.rmtree, str(self._folder), ignore_errors=True)
+        branch = f"init.defaultBranch={self._flavour.branch}"
+        self._git("read", "-c", branch, "clone", "--quiet", "--depth=1", url, ".")
 
     def render(self, page: Page) -> str:
         kind = self._flavour
@@ -111,84 +103,48 @@ class GitWiki:
             ),
         )
 
+    def list(self) -> list[str]:
+        names = [str(file.relative_to(self._folder).with_suffix("")) for file in self._folder.rglob("*.md")]
+        return [self._flavour.path(name) for name in names if name.startswith(ROOT)]
+
     def read(self, path: str) -> str | None:
-        content = self._content(f"{self._flavour.name(path)}.md")
-        return None if content is None else content.decode("utf-8", "replace")
+        file = self._file(path)
+        return file.read_text("utf-8", "replace") if file.exists() else None
 
-    def write(self, path: str, text: str, base: str | None) -> None:
-        if self.read(path) != base:
-            raise Conflict(f"{path} was changed meanwhile")
-        self._put(f"{self._flavour.name(path)}.md", text.encode())
-
-    def has(self, path: str, name: str, content: bytes) -> bool:
-        return self._content(self._flavour.file(path, name)) == content
+    def write(self, path: str, text: str) -> None:
+        self._put(self._file(path), text.encode())
 
     def attach(self, path: str, name: str, content: bytes) -> None:
-        self._put(self._flavour.file(path, name), content)
+        self._put(self._folder / self._flavour.file(path, name), content)
 
     def finish(self) -> None:
+        self._git("written to", "commit", "--quiet", "--no-gpg-sign", "-m", SUMMARY)
+        self._git("written to", "push", "--quiet", "origin", "HEAD")
+
+    def _file(self, path: str) -> Path:
+        return self._folder / f"{self._flavour.name(path)}.md"
+
+    def _put(self, file: Path, content: bytes) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+        self._git("written to", "add", "--force", "--", str(file))  # whatever a person's settings ignore
+
+    def _git(self, action: str, *words: str) -> None:
+        """Run git. action: "read" or "written to", for the sentence. Raises WikiError, and Conflict."""
+        env = {name: value for name, value in os.environ.items() if name not in OF_ANOTHER_REPOSITORY}
+        env |= {f"GIT_{role}_{part}": value for role in ("AUTHOR", "COMMITTER") for part, value in AUTHOR.items()}
+        env |= {"TZ": "UTC", "LC_ALL": "C"}  # a commit holds its author's time zone; the messages are read below
         try:
-            self._git.run("commit", "--quiet", "--cleanup=verbatim", "--file=-", standard_input=f"{SUMMARY}\n".encode())
-            self._git.run("push", "--porcelain", self._git.url, f"HEAD:refs/heads/{self._branch}")
-        except GitFailed as error:
-            if any(words in f"{error.printed} {error.errors}" for words in BEHIND):
-                self._fetch(self._branch)
-                raise Conflict(f"somebody pushed to {self._git.url} meanwhile") from None
-            raise self._as_wiki_error(error, "written to") from None
-
-    # ---- the clone ----
-
-    def _place(self, file: str) -> Path:
-        """Where the file is, or would be. Raises WikiError where something of another kind is in the way.
-
-        git checks links out as small files (core.symlinks), so nothing here leads out of the clone; a link that a
-        page's file would replace is refused."""
-        place = self._folder / file
-        folders = [folder for folder in place.parents if folder.is_relative_to(self._folder)]
-        listed = self._git.run("ls-files", "--stage", "--", file)
-        in_the_way = place.is_dir() or any(folder.exists() and not folder.is_dir() for folder in folders)
-        if in_the_way or (listed and not listed.startswith("100")):
-            raise WikiError(f"{file} cannot be written in {self._git.url}: a link, file or folder is in its place")
-        return place
-
-    def _content(self, file: str) -> bytes | None:
-        place = self._place(file)
-        return place.read_bytes() if place.exists() else None
-
-    def _put(self, file: str, content: bytes) -> None:
-        place = self._place(file)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(content)
-        self._git.run("add", "--force", "--", file)
-
-    def _clone(self) -> str:
-        """The default branch, also of a wiki that has no page yet, checked out."""
-        branch = f"init.defaultBranch={self._flavour.branch}"
-        self._git.run("-c", branch, "clone", "--quiet", "--depth=1", "--no-checkout", "--template=", self._git.url, ".")
-        info = self._folder / ".git" / "info"
-        info.mkdir(exist_ok=True)
-        (info / "attributes").write_text(ATTRIBUTES)
-        default = self._git.run("symbolic-ref", "--short", "HEAD").strip()
-        heads = self._git.run("ls-remote", "--heads", self._git.url).splitlines()
-        branches = [line.partition("refs/heads/")[2] for line in heads]
-        if branches and default not in branches:
-            if len(branches) > 1:
-                listed = ", ".join(sorted(branches)[:5])
-                raise WikiError(f"{self._git.url} has the branches {listed} and no default: set its default branch")
-            default = branches[0]
-        if branches:
-            self._fetch(default)
-        return default
-
-    def _fetch(self, branch: str) -> None:
-        """Take what the wiki has now; what was written here and not pushed is gone."""
-        self._git.run("fetch", "--quiet", "--depth=1", "--no-tags", self._git.url, f"refs/heads/{branch}")
-        self._git.run("reset", "--quiet", "--hard", "FETCH_HEAD")
-        self._git.run("clean", "--quiet", "-ffdx")
-
-    def _as_wiki_error(self, error: GitFailed, action: str) -> WikiError:
-        """action: "read" or "written to"."""
-        fitting = (text for words, text in REMEDIES.items() if any(word in error.errors for word in words))
-        remedy = next(fitting, "")
-        return WikiError(f"{self._git.url} cannot be {action}: {remedy}{' (' if remedy else ''}{error.reason}"
-                         f"{')' if remedy else ''}")  # fmt: skip
+            done = subprocess.run(["git", *words], cwd=self._folder, env=env, capture_output=True, check=False)
+        except FileNotFoundError:
+            raise WikiError("git is not installed, and a git wiki is published by it") from None
+        if not done.returncode:
+            return
+        errors = done.stderr.decode("utf-8", "replace")
+        if any(word in errors for word in BEHIND):
+            raise Conflict(f"somebody pushed to {self._url} meanwhile: publish again")
+        lines = [line for line in errors.splitlines() if line.strip()]
+        said = [line for line in lines if line.startswith(("remote:", "fatal:", "error:"))] or lines
+        absent = any(word in errors for word in ABSENT)
+        first = "; a wiki has a repository from its first page on: create one page there" if absent else ""
+        raise WikiError(plain(f"{self._url} cannot be {action}: {'; '.join(said)}{first}"))

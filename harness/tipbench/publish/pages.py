@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from tipbench import compare
 from tipbench.compare.comparison import Comparison
 from tipbench.publish.allowed import Allowed
-from tipbench.publish.index import COMPARISON, Entry, entry
+from tipbench.publish.index import COMPARISON, path_of
 from tipbench.publish.wiki import Page
 from tipbench.report.pages import Layout, pages
 from tipbench.report.results import results
@@ -17,18 +17,18 @@ CODE = r"^(?P<fence>`{3,}).*?^(?P=fence)$|(?P<tick>`)[^`\n]+`"
 """Code as `report.markdown` writes it: a block has a longer fence than any backticks within it, a line has none."""
 
 
-def of_run(publication: Allowed) -> tuple[Entry, list[Page]]:
-    """The line in the index, and the run's pages: the evidence of all tips in one, then the answers, which link it."""
+def of_run(publication: Allowed) -> list[Page]:
+    """The evidence of all tips in one page, then the answers, which link it."""
     from tipbench.report.figures.drawing import save
 
     runs = [*map(results, publication.earlier), results(publication.run)]
-    line = entry(publication.run, runs)
-    evidence = f"{line.path}/Evidence"
+    path = path_of(publication.run)
+    evidence = f"{path}/Evidence"
     made = pages(publication.run, runs, publication.notices, Layout("below/"))
     figures = {f"{drawing.name}.png": save(drawing, "png") for drawing in made.drawings}
     sections = [f"## {name}\n\n{_section(text)}" for name, text in made.below.items()]
-    below = "\n".join([f"# Evidence\n\n[All answers of this run]({line.path})\n", *sections])
-    return line, [_page(evidence, below, evidence, figures), _page(line.path, made.front, evidence, figures)]
+    below = "\n".join([f"# Evidence\n\n[All answers of this run]({path})\n", *sections])
+    return [_page(evidence, below, evidence, figures), _page(path, made.front, evidence, figures)]
 
 
 def of_comparison(comparison: Comparison) -> Page:

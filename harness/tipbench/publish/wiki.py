@@ -1,4 +1,4 @@
-"""What every wiki must be able to do, whichever it is; one module each implements it."""
+"""What a place to publish to must be able to do, whichever it is; one module each implements it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ ROOT = "Benchmarks"
 SUMMARY = "Published by tipbench"
 """What a wiki's history says of our changes."""
 
+MARK = "This page is written by tipbench: changes are lost"
+"""What each page of ours begins with, in the markup of the wiki."""
+
 
 class WikiError(UserError):
-    """A wiki cannot be read or written. The message says what, where, and what to do, and never holds a secret."""
-
-
-class Unmarked(WikiError):
-    """A page does not begin with the mark, so it is somebody else's."""
+    """Something cannot be published. The message says what, where, and what to do, and never holds a token."""
 
 
 class Conflict(WikiError):
-    """Somebody wrote meanwhile: read again, then write again."""
+    """Somebody wrote meanwhile, and nothing was sent: read again, then write again."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Wiki(Protocol):
     """A wiki that is being published to. All methods raise WikiError.
 
     Attributes:
-        mark: the first line of each page of ours.
+        mark: the first line of each page of ours, with {digest} for that of what the page holds.
     """
 
     mark: str
@@ -54,28 +53,17 @@ class Wiki(Protocol):
     def render(self, page: Page) -> str:
         """The page in the wiki's own markup, without the mark."""
 
+    def list(self) -> list[str]:
+        """Paths of the pages below ROOT."""
+
     def read(self, path: str) -> str | None:
         """The page as the wiki has it; None where there is none."""
 
-    def write(self, path: str, text: str, base: str | None) -> None:
-        """Write the whole page. base: what `read` returned last. Raises Conflict where it is no longer that."""
-
-    def has(self, path: str, name: str, content: bytes) -> bool:
-        """Whether the page's file of this name has this content, or the wiki takes no files."""
+    def write(self, path: str, text: str) -> None:
+        """Write the whole page, which was read before."""
 
     def attach(self, path: str, name: str, content: bytes) -> None:
-        """Store a file of the page, before the page itself is written."""
+        """Store a file of the page, which was read before and is written next."""
 
     def finish(self) -> None:
-        """Send what a wiki collects. Raises Conflict where somebody else was faster: then nothing was sent."""
-
-
-def unmarked(text: str | None, mark: str, page: str) -> str:
-    """A page of ours without its mark, or "" if there is none. Raises Unmarked."""
-    first, _, rest = (text or "").strip().partition("\n")
-    if first.strip() not in ("", mark):
-        raise Unmarked(
-            f"the page {page} exists and does not begin as tipbench's pages do, so it is left alone: rename or delete "
-            "it, then publish again; a page of your own can link to those of tipbench"
-        )
-    return rest
+        """Send what a wiki collects. Raises Conflict where somebody else was faster."""
