@@ -108,7 +108,7 @@ class Server:
 
 @contextlib.contextmanager
 def media_wiki(folder: Path) -> Iterator[Server]:
-    """With the users Admin (administrator), Human and Publisher, whose password is TOKEN; Publisher has the bot
+    """With the users Admin (administrator) and Publisher, whose password is TOKEN; Publisher has the bot
     password BOT_TOKEN as `Publisher@tipbench`."""
     settings, switches = folder / "LocalSettings.php", folder / "switches.php"
     environment = {**os.environ, "MW_CONFIG_FILE": str(settings)}
@@ -139,7 +139,6 @@ require '{switches}';
 """)
     switches.write_text("<?php\n")
     maintain("createAndPromote.php", "Publisher", TOKEN)
-    maintain("createAndPromote.php", "Human", TOKEN)
     grants = "basic,highvolume,editpage,createeditmovepage,uploadfile,uploadeditmovefile"
     maintain("createBotPassword.php", "--appid=tipbench", f"--grants={grants}", "Publisher", BOT_TOKEN)
     router = folder / "router.php"
@@ -158,7 +157,7 @@ return false;
 
 @contextlib.contextmanager
 def doku_wiki(folder: Path) -> Iterator[Server]:
-    """With the users admin (administrator), human and publisher, whose password is TOKEN; everybody may read, these
+    """With the users admin (administrator) and publisher, whose password is TOKEN; everybody may read, these
     may write and upload."""
     conf, data = folder / "conf", folder / "data"
     conf.mkdir()
@@ -181,7 +180,7 @@ $conf['updatecheck'] = 0;
 require '{switches}';
 """)
     hashed = hashlib.sha1(TOKEN.encode()).hexdigest()
-    users = {"admin": "admin,user", "human": "user", "publisher": "user"}
+    users = {"admin": "admin,user", "publisher": "user"}
     lines = [f"{name}:{hashed}:{name.title()}:{name}@example.org:{groups}\n" for name, groups in users.items()]
     (conf / "users.auth.php").write_text("".join(lines))
     (conf / "acl.auth.php").write_text("*\t@ALL\t1\n*\t@user\t8\n")

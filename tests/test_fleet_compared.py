@@ -111,7 +111,7 @@ def test_a_fleet_is_published_without_a_name(fleet: Path, tmp_path: Path, capsys
     assert "node 3 of 9" in sent
     assert "fat" not in sent.replace(str(fleet), "")
     assert main(to_wiki) == 0
-    assert capsys.readouterr().out == "written: Fleet 7e071fd9\n"
+    assert capsys.readouterr().out == "written: Fleet-7e071fd9\n"
 
 
 def test_as_json_everything_is_there(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
