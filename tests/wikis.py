@@ -79,9 +79,7 @@ class Real(Site):
         self.user, self.token = ("Publisher@tipbench", BOT_TOKEN) if kind == "mediawiki" else ("publisher", TOKEN)
 
     def save(self, path: str, text: str) -> None:
-        human = self.open()
-        human.read(path)
-        human.write(path, text)
+        self.open().write(path, text)
 
     @contextlib.contextmanager
     def read_only(self) -> Iterator[None]:
