@@ -2,8 +2,8 @@
 
 Tensors on "cuda" are torch's fake ones, which have shape, dtype and device but no numbers; those on the host are real.
 So an operation on tensors of two devices raises, and so does one on shapes that do not fit, and one that needs a real
-card. `stand_ins` lists what is replaced: nothing is compiled, streams do nothing, DDP averages no gradients, and
-DataParallel sees no card to copy the model to. Whether any number is right shows on a real card alone.
+card. `stand_ins` lists what is replaced: nothing is compiled, streams do nothing, DataParallel sees no card to
+copy the model to, and a backward pass leaves gradients of the right shapes alone. A real card must show the rest.
 """
 
 from __future__ import annotations
@@ -21,20 +21,16 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.autograd.graph import get_gradient_edge
-from torch.nn.parallel import distributed
-from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils import _foreach_utils
-from torch.utils.checkpoint import GraphExecGroup
 from torch.utils.data import DataLoader
 
 from benchmarks.jobs.images import JpegPhotos
 from benchmarks.modern.prefetch import UnevenPhotos
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
-from tipbench.tip.pair import Equal, Pair, Variant, variants
+from tipbench.tip.pair import Pair, Variant, variants
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.sizes import L_BYTES, L
 
@@ -62,7 +58,6 @@ CANNOT = {
 TINY = {
     "avoid-sync.GPTTraining": "16 small batches, which take seconds and 0.1 GiB of the card",
     "avoid-sync.ResNetTraining": "16 batches, which take seconds, of the model that channels-last.ResNetTraining has",
-    "no-sync.GPTTraining": "four batches to a step, which take seconds, of the model that ddp-buckets.GPTTraining has",
     "length-bucketing.TransformerEpoch": "32 batches of different lengths, which take seconds and 0.4 GiB of the card",
     "no-padding.TransformerEpoch": "half of the batches that length-bucketing.TransformerEpoch has",
     "no-padding.GPTTraining": "the same batches, in training: thousands of calls of attention, which take long",
@@ -99,9 +94,6 @@ class Card(FakeTensorMode):
             return args[0].dtype is torch.bool or torch.zeros((), dtype=args[0].dtype).item()
         if func is aten.nonzero.default:  # as if no number were 0
             return args[0].new_empty((args[0].numel(), args[0].dim()), dtype=torch.int64)
-        if func is aten._cudnn_rnn_backward.default:  # the one operation here that torch cannot fake
-            inputs, weights, _, _, *states = args[:6]
-            return (*map(torch.empty_like, (inputs, *states)), [torch.empty_like(weight) for weight in weights])
         result = super().__torch_dispatch__(func, types, args, kwargs)
         for tensor in result if isinstance(result, (list, tuple)) else (result,):
             if isinstance(tensor, FakeTensor) and tensor.device.type == "cuda":
@@ -121,63 +113,25 @@ class Card(FakeTensorMode):
 
 def run_backward(
     outputs: Sequence[torch.Tensor],
-    gradients: Sequence[torch.Tensor],
+    gradients: Any,
     retain_graph: bool,
     create_graph: bool,
     inputs: Sequence[torch.Tensor],
-    allow_unreachable: bool,
-    accumulate_grad: bool,
-) -> tuple[torch.Tensor | None, ...]:
-    """A backward pass, node by node from Python: torch's engine looks for the streams of a real card as it starts.
-
-    What the forward pass has saved is freed with the graph, not node by node, so the peak is no lower than a card's.
-    """
-    roots, wanted = [get_gradient_edge(each) for each in outputs], [get_gradient_edge(each) for each in inputs]
-    waits_for: dict[Any, int] = dict.fromkeys((root.node for root in roots), 0)
-    unseen = list(waits_for)
-    while unseen:
-        for following, _ in unseen.pop().next_functions:
-            if following is not None:
-                unseen += [following] * (following not in waits_for)
-                waits_for[following] = waits_for.get(following, 0) + 1
-    arrived: dict[Any, list[torch.Tensor | None]] = {}
-    found: dict[Any, list[torch.Tensor | None]] = {}
-
-    def arrive(node: Any, number: int, gradient: torch.Tensor | None) -> None:
-        if gradient is None:
-            return
-        expected = node._input_metadata[number]
-        if gradient.device != expected.device:
-            raise RuntimeError(f"the gradient of a tensor on {expected.device} is on {gradient.device}")
-        if gradient.shape != expected.shape:  # the tensor was expanded in the forward pass
-            gradient = gradient.sum_to_size(expected.shape)
-        gradient = gradient.to(expected.dtype)
-        slots = arrived.setdefault(node, [None] * len(node._input_metadata))
-        before = slots[number]
-        slots[number] = gradient if before is None else before + gradient
-
-    with torch.no_grad(), GraphExecGroup():  # by the group checkpoints know that this is one backward pass
-        for root, gradient in zip(roots, gradients, strict=True):
-            arrive(root.node, root.output_nr, gradient)
-        ready = [node for node, count in waits_for.items() if not count]
-        while ready:
-            node = max(ready, key=lambda each: each._sequence_nr())
-            ready.remove(node)
-            slots = arrived.pop(node, [])
-            if any(node is edge.node for edge in wanted):
-                found[node] = slots
-            # A node with nothing after it adds to `.grad`.
-            backward = getattr(node, "apply", node)  # of an operator that is written in Python
-            back = backward(*slots) if slots and (node.next_functions or accumulate_grad) else ()
-            del slots
-            back = back if isinstance(back, tuple) else (back,)
-            for position, (following, number) in enumerate(node.next_functions):
-                if following is not None:
-                    arrive(following, number, back[position] if position < len(back) else None)
-                    waits_for[following] -= 1
-                    ready += [following] * (waits_for[following] == 0)
-            del back
-    return tuple(found[edge.node][edge.output_nr] if found.get(edge.node) else None for edge in wanted)
+    *_: bool,
+    **__: bool,
+) -> tuple[torch.Tensor, ...]:
+    """Gradients of the right shapes, as torch's engine looks for the streams of a real card. What is saved for a
+    backward pass stays until the outputs go, so the peak includes it, the gradients and the optimizer's state."""
+    waiting = [get_gradient_edge(each).node for each in outputs]
+    seen = set(waiting)
+    while waiting and not inputs:
+        node = waiting.pop()
+        if (leaf := getattr(node, "variable", None)) is not None and leaf.grad is None:
+            leaf.grad = torch.empty_like(leaf)
+        following = {edge[0] for edge in node.next_functions if edge[0] is not None} - seen
+        seen |= following
+        waiting += following
+    return tuple(map(torch.empty_like, inputs))
 
 
 def attention(
@@ -216,14 +170,6 @@ class Nothing:
         return lambda *_, **__: None
 
 
-class Reducer(Nothing):
-    """Has DDP's buckets, and averages nothing."""
-
-    def __init__(self, parameters: Sequence[torch.Tensor], buckets: Sequence[Sequence[int]], *_: Any) -> None:
-        sizes = [sum(parameters[number].numel() for number in bucket) for bucket in buckets]
-        self.buckets = [torch.empty(size, device=parameters[0].device) for size in sizes]
-
-
 def first_only(decode: Callable[[Any, int], Any]) -> Callable[[Any, int], Any]:
     """The first photo of a dataset in place of all, as decoding takes long."""
 
@@ -249,11 +195,6 @@ def stand_ins(patch: pytest.MonkeyPatch, card: Card) -> None:
     patch.setattr(torch.cuda, "stream", contextlib.nullcontext)
     patch.setattr(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
     patch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
-    # DDP's reducer records events on the card.
-    patch.setattr(dist, "Reducer", Reducer)
-    patch.setattr(dist, "Logger", Nothing)
-    patch.setattr(distributed, "_verify_param_shape_across_processes", lambda *_: True)
-    patch.setattr(distributed._DDPSink, "apply", lambda ddp, *tensors: tensors)
     # Photos are decoded in this process, where their stand-in is.
     make = DataLoader.__init__
     here = {"num_workers": 0, "persistent_workers": False, "prefetch_factor": None, "pin_memory": False}
@@ -278,7 +219,7 @@ def stand_ins(patch: pytest.MonkeyPatch, card: Card) -> None:
 
 @dataclass
 class Tried:
-    """What a side came to. kept: bytes on the card between two steps. peak: the most in a step."""
+    """What a side came to. kept: bytes on the card between steps. peak: the most in one."""
 
     error: str = ""
     kept: int = 0
@@ -290,13 +231,14 @@ Everything = dict[tuple[str, str], Tried]
 
 MODULES = [load(file, BENCHMARKS) for file in pair_files(BENCHMARKS)]
 FOUND = {f"{module.TIP.id}.{pair.__name__}": pair for module in MODULES for pair in pair_classes(module)}
-PAIRS = {name: pair for name, pair in FOUND.items() if "cuda" in pair.devices}
-
-
-def sides(pair: type[Pair]) -> list[Variant]:
-    """The variants, and the reference of pairs that have one."""
-    reference = Variant("reference", "reference", {}, ProcessSettings(), contextlib.nullcontext, ())
-    return [*variants(pair), *[reference] * (pair.equal in (Equal.REFERENCE, Equal.LOSSY))]
+PAIRS = {
+    name: pair
+    for name, pair in FOUND.items()
+    if "cuda" in pair.devices
+    and not name.startswith("control.")
+    and all(variant.settings.ranks == 1 for variant in variants(pair))
+}
+"""Without controls and ranks, whose jobs others have, and whose own machinery wants a real card."""
 
 
 def full_size(name: str) -> bool:
@@ -306,9 +248,9 @@ def full_size(name: str) -> bool:
 
 
 def tried(names: Sequence[str]) -> Everything:
-    """Build each side of some pairs on a made-up card and step it twice, in a process that does nothing else."""
+    """Build and step each side of some pairs on a made-up card, in a process that does nothing else."""
     torch.set_num_threads(1)
-    return {(name, side.name): _tried(name, side) for name in names for side in sides(PAIRS[name])}
+    return {(name, side.name): _tried(name, side) for name in names for side in variants(PAIRS[name])}
 
 
 def _tried(name: str, side: Variant) -> Tried:
@@ -318,9 +260,6 @@ def _tried(name: str, side: Variant) -> Tried:
         stand_ins(stack.enter_context(pytest.MonkeyPatch.context()), card)
         stack.enter_context(torch.backends.cudnn.flags(enabled=False))  # torch reads what the card can do otherwise
         stack.enter_context(warnings.catch_warnings(action="error"))
-        if side.settings.ranks > 1:
-            dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=side.settings.ranks)
-            stack.callback(dist.destroy_process_group)
         try:
             with card:
                 pair = PAIRS[name](torch.device("cuda"), PAIRS[name].sizes.on(L), for_test=not full_size(name))
@@ -332,13 +271,10 @@ def _tried(name: str, side: Variant) -> Tried:
 def _stepped(pair: Pair, side: Variant, card: Card) -> Tried:
     step = getattr(pair, side.builder)(**side.arguments)
     with side.switch():
-        result = None
-        for _ in range(2):
-            pair.before_step()
-            before = result  # a check keeps it during the next step
-            result = step()
+        pair.before_step()
+        result = step()
     peak = card.peak
-    del before, result
+    del result
     return Tried("", card.alive, peak)
 
 
