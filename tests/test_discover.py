@@ -17,7 +17,6 @@ from tipbench.suite.catalog import as_json, as_text
 from tipbench.suite.commit import suite_commit
 from tipbench.suite.discover import Discovery, NoTorch, discover
 from tipbench.suite.files import BENCHMARKS, NoFolder, explain, load, pair_files
-from tipbench.tip.process import ProcessSettings
 
 HEAD = """
 import shared
@@ -140,25 +139,6 @@ def test_what_a_file_says_is_shown_without_what_a_terminal_acts_on(tmp_path: Pat
     assert as_json(discovery).isascii()
 
 
-def test_a_file_may_be_in_any_encoding_that_python_reads(tmp_path: Path) -> None:
-    text = "# -*- coding: latin-1 -*-\n" + HEAD.format(id="caf\xe9").replace("import shared\n", "")
-    (tmp_path / "own.py").write_bytes((text + "class One(Pair): ...\n").encode("latin-1"))
-    discovery = discover(tmp_path, "cpu")
-    assert not discovery.broken
-    assert [info.name for info in discovery.pairs] == ["caf\xe9.One"]
-
-
-def test_only_regular_files_outside_of_environments_are_files_of_pairs(tmp_path: Path) -> None:
-    site, tip = ".venv/lib/site-packages", "from tipbench.tip.words import Tip\nTIP = None\n"
-    files(tmp_path, dict.fromkeys(("own.py", f"{site}/theirs.py", "venv/lib/site-packages/theirs.py"), tip))
-    (tmp_path / "gone.py").symlink_to(tmp_path / "nowhere")
-    (tmp_path / "loop.py").symlink_to(tmp_path / "loop.py")
-    (tmp_path / "folder.py").mkdir()
-    os.mkfifo(tmp_path / "pipe.py")
-    assert pair_files(tmp_path) == [tmp_path / "own.py"]
-    assert len(pair_files(tmp_path / site)) == 1, "named, it is looked into"
-
-
 @pytest.mark.parametrize("make", [False, True])
 def test_no_folder_or_no_pairs_in_it_is_refused(tmp_path: Path, make: bool) -> None:
     if make:
@@ -188,16 +168,6 @@ def test_a_pair_is_described_with_its_tip_and_settings(discovery: Discovery, fol
     assert info.file == "own/general/variety.py", "and not where the person works"
     assert (folder / "general/variety.py").read_text().splitlines()[info.line - 1].startswith("class Plain")
     assert pair(discovery, "variety.Many").scale == "macro"
-
-
-@pytest.mark.parametrize(("device", "why_not"), [("cpu", "It is cold."), ("cuda", "")])
-def test_why_there_may_be_no_gain_is_stored_where_it_is_true(tmp_path: Path, device: str, why_not: str) -> None:
-    head = HEAD.format(id="cold").replace("import shared\n", "")
-    head = head.replace(
-        'note="not always"', f'why_not="It is cold.", why_not_holds=lambda device: device == {device!r}'
-    )
-    (described,) = discover(files(tmp_path, {"cold.py": head + "class One(Pair): ...\n"}), "cpu").pairs
-    assert described.tip["why_not"] == why_not
 
 
 def test_variants_are_the_baseline_the_sweep_and_further_variants(discovery: Discovery) -> None:
@@ -266,21 +236,6 @@ def test_a_file_that_never_ends_its_import_is_given_up(
     assert f"endless.py: the process {ending} while importing it" in broken.reason
 
 
-def test_what_no_results_file_can_hold_is_an_error_of_its_file(tmp_path: Path) -> None:
-    head = HEAD.format(id="endless").replace("import shared\n", "")
-    (tmp_path / "endless.py").write_text(head + "class One(Pair): deadline = float('inf')\n")
-    (broken,) = discover(tmp_path / "endless.py", "cpu").broken
-    assert "deadline: expected `float`" in broken.reason
-    assert "endless.py" in broken.reason
-
-
-@pytest.mark.parametrize("arguments", [{}, {"threads": 2}])
-def test_braces_are_filled_in_by_a_sweep_alone(arguments: dict[str, int]) -> None:
-    text = '{"threads": 1}' if not arguments else "{threads}"
-    filled = ProcessSettings(env=(("CONFIG", text),)).filled(arguments)
-    assert filled.env == (("CONFIG", "2" if arguments else text),)
-
-
 def test_the_commit_is_that_of_the_suite_even_in_a_hook_of_another_repository(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -319,15 +274,3 @@ def test_an_error_is_explained_with_the_line_of_the_persons_file(tmp_path: Path)
         namespace["parse"]()  # type: ignore[operator]
     assert explain(caught.value, file).startswith("JSONDecodeError: Expecting property name")
     assert explain(caught.value, file).endswith("(mine.py, line 4)")
-
-
-@pytest.mark.parametrize(
-    ("error", "line"),
-    [
-        (KeyError("x"), "KeyError: 'x' (mine.py)"),
-        (MemoryError(), "MemoryError (mine.py)"),
-        (RuntimeError("first\nsecond"), "RuntimeError: first (mine.py)"),
-    ],
-)
-def test_an_error_of_elsewhere_is_one_line_with_the_file(tmp_path: Path, error: Exception, line: str) -> None:
-    assert explain(error, tmp_path / "mine.py") == line

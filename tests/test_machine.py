@@ -22,20 +22,16 @@ import pytest
 
 from tests.made_up import files
 from tests.tiny import wait_for
-from tipbench.machine import activity, describe, gpu, limits, microarchitecture, proc
+from tipbench.machine import activity, describe, gpu, limits, microarchitecture
 from tipbench.machine.fields import CARD_FIELDS, MACHINE_FIELDS, publishable
 
 
 @pytest.mark.parametrize(
     ("model", "architecture", "cores", "gib", "gpus", "expected"),
     [
-        ("AMD EPYC", "zen5", 2, 23.54, [], "amd-epyc-zen5-2c-24g"),
         ("AMD EPYC", "unavailable", 2, 4.9, [], "amd-epyc-2c-5g"),
-        ("AMD EPYC 9R14 96-Core Processor", "zen4", 8, 61.8, [], "amd-epyc-9r14-zen4-8c-64g"),
         ("Intel(R) Xeon(R) Platinum 8380 CPU @ 2.30GHz", "icelake", 80, 503.5, ["NVIDIA H200"],
          "intel-xeon-platinum-8380-icelake-80c-512g-h200"),
-        ("AMD Ryzen 7 PRO 6850U with Radeon Graphics", "zen3", 8, 30.1, [], "amd-ryzen-7-pro-6850u-zen3-8c-32g"),
-        ("Apple M2 Pro", "m2", 10, 16, None, "apple-m2-pro-10c-16g"),
         ("AMD EPYC 7742 64-Core Processor", "zen2", 128, 1007, ["NVIDIA A100-SXM4-80GB"] * 8,
          "amd-epyc-7742-zen2-128c-1024g-8x-a100-sxm4-80gb"),
         ("Neoverse-N1", "neoverse_n1", 4, 7.6, ["NVIDIA GeForce RTX 4090"], "neoverse-n1-4c-8g-rtx-4090"),
@@ -46,24 +42,6 @@ def test_name_is_made_from_the_hardware(
 ) -> None:
     cards = "unavailable" if gpus is None else [{"name": name} for name in gpus]
     assert describe.name(model, architecture, cores, int(gib * describe.GIB), cards) == expected
-
-
-def test_name_without_a_processor_name_is_still_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    assert describe.name("unavailable", "unavailable", "unavailable", "unavailable", []) == "aarch64"
-
-
-def test_what_is_missing_is_distinguished_from_what_is_denied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files(tmp_path, {"there": "performance\n", "empty": ""})
-    assert proc.read(tmp_path / "there") == "performance"
-    for name in ("empty", "missing", "there/inside"):
-        assert proc.read(tmp_path / name) == "unavailable"
-
-    def denied(_: Path) -> str:
-        raise PermissionError
-
-    monkeypatch.setattr(Path, "read_text", denied)
-    assert proc.read(tmp_path / "there") == "denied"
 
 
 X86 = "model name\t: AMD EPYC\nflags\t\t: fpu avx2 avx512f hypervisor amx_tile avx512_bf16x\n"
@@ -157,16 +135,6 @@ CGROUPS = {
         (7, 1.5),
         None,
     ),
-    "v1, without a limit": (
-        {
-            "proc/self/cgroup": "1:cpu:/\n",
-            "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n",
-            "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
-        },
-        "none",
-        ("unavailable", "unavailable"),
-        None,
-    ),
     "none": ({}, "unavailable", ("unavailable", "unavailable"), None),
 }
 
@@ -198,44 +166,13 @@ def test_the_state_of_a_machine_that_withholds_it_is_unavailable(
     assert activity.state(tmp_path, 0)["cpu_pressure_percent"] == 12.5
 
 
-class FakeProcess:
-    def __init__(self, pid: int, name: str, percent: float) -> None:
-        self.pid, self._name, self._percent = pid, name, percent
-
-    def cpu_percent(self) -> float:
-        if self._percent < 0:
-            raise psutil.NoSuchProcess(self.pid)
-        return self._percent
-
-    def name(self) -> str:
-        return self._name
-
-
-def test_busy_processes_are_others_above_a_tenth_of_a_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    processes = [
-        FakeProcess(os.getpid(), "ourselves", 99),
-        FakeProcess(-2, "idle", 10),
-        FakeProcess(-3, "compiler", 40),
-        FakeProcess(-4, "training", 180),
-        FakeProcess(-5, "gone", -1),
-    ]
-    monkeypatch.setattr(psutil, "process_iter", lambda: iter(processes))
-    assert activity.watch(0)[1] == ["training", "compiler"]
-
-
 @pytest.mark.parametrize(
     ("vendor", "family", "model", "stepping", "expected"),
     [
         ("AuthenticAMD", 25, 17, 1, "zen4"),
-        ("AuthenticAMD", 26, 2, 1, "zen5"),
-        ("AuthenticAMD", 25, 1, 1, "zen3"),
-        ("AuthenticAMD", 23, 49, 0, "zen2"),
         ("AuthenticAMD", 27, 3, 0, "f27m3"),
-        ("GenuineIntel", 6, 0x6A, 6, "icelake"),
         ("GenuineIntel", 6, 0x55, 4, "skylake_avx512"),
         ("GenuineIntel", 6, 0x55, 7, "cascadelake"),
-        ("GenuineIntel", 6, 0x55, 11, "cooperlake"),
-        ("GenuineIntel", 19, 1, 0, "f19m1"),
     ],
 )
 def test_a_microarchitecture_is_known_by_the_processor_s_numbers(
@@ -254,22 +191,12 @@ def test_archspec_knows_processors_without_such_numbers(monkeypatch: pytest.Monk
         assert microarchitecture.microarchitecture(microarchitecture.Identity()) == expected
 
 
-@pytest.mark.parametrize(
-    ("script", "shown"),
-    [
-        ('echo "$0 (Vendor) 12.2.0"', "c++-wrapped (Vendor) 12.2.0"),
-        ("printf '\\033[2Jcaf\\351 1.0'", "[2Jcaf\N{REPLACEMENT CHARACTER} 1.0"),
-        ("exit 1", "c++-wrapped"),
-    ],
-)
-def test_compiler_is_named_without_its_folder(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, shown: str
-) -> None:
+def test_compiler_is_named_without_its_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     program = tmp_path / "c++-wrapped"
-    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.write_text("#!/bin/sh\nprintf '\\033[2Jcaf\\351 1.0'\n")
     program.chmod(0o755)
     monkeypatch.setenv("CXX", str(program))
-    assert describe.compiler() == shown
+    assert describe.compiler() == "[2Jcaf\N{REPLACEMENT CHARACTER} 1.0"
 
 
 def driver(monkeypatch: pytest.MonkeyPatch, **answers: Callable[..., Any]) -> None:
@@ -289,11 +216,7 @@ def refused(*_: object) -> None:
     raise pynvml.NVMLError_NoPermission
 
 
-@pytest.mark.parametrize(
-    ("mode", "word"),
-    [(0, "default"), (1, "exclusive thread"), (2, "prohibited"), (3, "exclusive process"), (4, "unavailable")],
-)
-def test_gpus_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch, mode: int, word: str) -> None:
+def test_gpus_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_such_function(_: object) -> None:
         raise AttributeError("of an nvidia-ml-py older than the question")
 
@@ -313,7 +236,7 @@ def test_gpus_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch, mode: in
         DeviceGetMaxClockInfo=lambda _, kind: clocks[kind],
         DeviceGetEccMode=lambda _: [1, 1],
         DeviceGetMigMode=refused,
-        DeviceGetComputeMode=lambda _: mode,
+        DeviceGetComputeMode=lambda _: 3,
         DeviceGetClockInfo=lambda _, kind: clocks[kind],
         DeviceGetTemperature=lambda _, sensor: {pynvml.NVML_TEMPERATURE_GPU: 41}[sensor],
         DeviceGetPowerUsage=refused,
@@ -325,7 +248,11 @@ def test_gpus_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch, mode: in
             **{"index": 0, "name": "NVIDIA H200 \N{REPLACEMENT CHARACTER}", "driver": "580.1", "capability": "9.0"},
             **{"memory_bytes": 150 << 30},
             **{"power_limit_w": "denied", "max_sm_mhz": 1980, "max_memory_mhz": 3201, "ecc": True, "mig": "denied"},
-            **{"application_sm_mhz": "unavailable", "application_memory_mhz": "unavailable", "compute_mode": word},
+            **{
+                "application_sm_mhz": "unavailable",
+                "application_memory_mhz": "unavailable",
+                "compute_mode": "exclusive process",
+            },
             "readings": {
                 **{"sm_mhz": 1980, "memory_mhz": 3201, "celsius": 41, "milliwatts": "denied", "clock_events": 1},
                 "millijoules": "unavailable",
@@ -369,26 +296,9 @@ def indices(env: dict[str, str]) -> list[int]:
 
 
 VISIBLE = [
-    ("0", [0]),
-    ("2,0", [2, 0]),
-    (" 1, 3", [1, 3]),
-    ("+1", [1]),
-    ("1gpu2,2ampere", [1, 2]),
-    ("", []),
-    ("-1", []),
-    ("0,-1,1", [0]),
-    ("1,4,2", [1]),
-    ("0,,1", [0]),
-    ("2,2", []),
-    ("NoDevFiles", []),
-    ("GPU-11111111-2222", [2]),
-    ("GPU-8932f937,GPU-1", [0, 2]),
-    ("GPU-8932", []),
-    ("GPU-1,GPU-8932,GPU-9", [2]),
-    ("GPU-ffff", []),
-    ("GPU-1,0", [2]),
-    ("0,GPU-1", [0]),
-    ("GPU-1,GPU-1111", []),
+    *(("0", [0]), ("2,0", [2, 0]), (" 1, 3", [1, 3]), ("", [])),
+    *(("-1", []), ("0,-1,1", [0]), ("1,4,2", [1]), ("GPU-11111111-2222", [2])),
+    *(("GPU-8932f937,GPU-1", [0, 2]), ("GPU-8932", []), ("GPU-1,GPU-8932,GPU-9", [2]), ("GPU-1,GPU-1111", [])),
 ]
 
 
@@ -397,11 +307,8 @@ VISIBLE = [
     ("listed", "expected"),
     [
         *VISIBLE,
-        ("1" * 5000, []),
-        ("0001", [1]),
         ("MIG-aaaa", [3]),
         ("MIG-aaaa,MIG-bbbb", [3]),
-        ("MIG-cccc", []),
         ("MIG-aaaa,MIG-cccc,MIG-bbbb", [3]),
     ],
 )

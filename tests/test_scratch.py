@@ -99,20 +99,6 @@ def test_what_a_living_process_uses_stays_even_where_its_id_says_nothing(
         assert other[1].exists()
 
 
-def test_what_is_no_scratch_folder_of_ours_stays(place: Path) -> None:
-    """Without the lock, behind a link, or another user's."""
-    (theirs := place / "theirs").mkdir()
-    (theirs / "lock").touch()
-    (place / "tipbench-1-without").mkdir()
-    (place / "tipbench-2-link").symlink_to(theirs)
-    (place / "tipbench-3-linked").mkdir()
-    (place / "tipbench-3-linked" / "lock").symlink_to(theirs / "lock")
-    before = sorted(place.rglob("*"))
-    with Scratch():
-        pass
-    assert sorted(place.rglob("*")) == before
-
-
 def test_the_sockets_of_a_workers_own_processes_fit(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that multiprocessing makes in TMPDIR, in the longest temporary folder."""
     longest = place / ("x" * (LONGEST - len(str(place)) - 1))

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from tipbench.tip.reason import Reason
 from tipbench.worker import session as sessions
 from tipbench.worker.clock import warm_up
 from tipbench.worker.failed import Failed
@@ -69,14 +68,8 @@ class FixedOnOneSide(Complete):
         return Fixed.baseline(self)
 
 
-class Circle(list):
-    def __init__(self):
-        self.append(self)
-
-
 COUNTS = {
-    "a tensor": torch.ones(2), "an object": nn.ReLU(), "not a number": float("nan"), "infinity": float("inf"),
-    "numbered": {1: "one"}, "inside": [1, {"kinds": {"add"}}], "itself": Circle(),
+    "a tensor": torch.ones(2), "an object": nn.ReLU(), "infinity": float("inf"), "inside": [1, {"kinds": {"add"}}],
     "fine": {"add": [1, 2.5, None, True]},
 }
 
@@ -87,21 +80,6 @@ class Counts(Complete):
     @sweep(count=tuple(COUNTS))
     def optimized(self, count):
         return lambda: count
-
-
-class WorkIsNothing(Complete):
-    def work(self):
-        return None
-
-
-class WorkIsATensor(Complete):
-    def work(self):
-        return {"flops": torch.ones(1)}
-
-
-class WorkIsText(Complete):
-    def work(self):
-        return {"flops": "2e9"}
 '''
 
 
@@ -134,11 +112,9 @@ def session(file: Path) -> Opened:
     [
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total"), "out of memory"),
         (RuntimeError("CUDA error: out of memory\nCompile with `TORCH_USE_CUDA_DSA`"), "out of memory"),
-        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), "out of memory"),
         (RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), "out of memory"),
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), "out of memory"),
         (RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED"), "step raised"),
-        (NotImplementedError("for 'Half'"), "step raised"),
     ],
 )
 def test_a_step_for_which_memory_does_not_suffice_is_called_so(session: Opened, error: Exception, kind: str) -> None:
@@ -211,11 +187,8 @@ def test_a_pair_that_draws_nothing_has_to_say_so(session: Opened, pair: str, why
     [
         ("a tensor", "a torch.Tensor"),
         ("an object", "a torch.nn.modules.activation.ReLU"),
-        ("not a number", "nan"),
         ("infinity", "inf"),
-        ("numbered", "a dict with a key of type int"),
         ("inside", "a set"),
-        ("itself", "something that contains itself"),
     ],
 )
 def test_a_count_that_a_record_cannot_hold_is_named_with_the_method(session: Opened, count: str, named: str) -> None:
@@ -224,17 +197,6 @@ def test_a_count_that_a_record_cannot_hold_is_named_with_the_method(session: Ope
     assert failed.value.why.kind == "not storable"
     assert failed.value.why.text.startswith(f"count={count}: mechanism returned {named}")
     assert session("Counts").observe("count=fine", seed=0) == {"add": [1, 2.5, None, True]}
-
-
-@pytest.mark.parametrize(
-    ("pair", "named"),
-    [("WorkIsNothing", "a NoneType"), ("WorkIsATensor", "a torch.Tensor"), ("WorkIsText", "a str for 'flops'")],
-)
-def test_work_that_is_no_numbers_is_named(session: Opened, pair: str, named: str) -> None:
-    with pytest.raises(Failed) as failed:
-        session(pair).work(seed=0)
-    assert failed.value.why.kind == "not storable"
-    assert failed.value.why.text.startswith(f"work returned {named}")
 
 
 def test_a_launch_warms_up_for_less_long_than_the_pass_that_measures_what_warming_up_costs(
@@ -252,8 +214,3 @@ def test_a_launch_warms_up_for_less_long_than_the_pass_that_measures_what_warmin
     opened.warm("baseline")
     opened.measure_memory("baseline", 0)
     assert limits == [LAUNCH_WARM_S, WHOLE_WARM_S]
-
-
-def test_what_a_pair_raises_does_not_steer_a_terminal() -> None:
-    why = Reason("step-raised", {"where": "optimized\x1b[2J"}, "\x1b]0;another title\x07", "fix \u202eown.py")
-    assert (why.text + why.remedy).isprintable()

@@ -7,7 +7,6 @@ import json
 import os
 import random
 import re
-import stat
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,13 +16,11 @@ import pytest
 
 from tests.made_up import NO_GPU, both, info, learnt, measured, realistic, run, stored
 from tipbench.cli import main
-from tipbench.records import store
 from tipbench.records.fields import MalformedRecord
 from tipbench.records.json_line import parsed, written
 from tipbench.records.listing import is_reference, newest
 from tipbench.records.record import Record, Run, VariantRecord
 from tipbench.records.store import SCHEMA, StoreError, create, read, resume
-from tipbench.report.output import write_file
 from tipbench.tip.reason import Reason
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -77,19 +74,6 @@ def test_round_trip_of_a_whole_run(tmp_path: Path) -> None:
     assert read(path) == (made, [])
 
 
-def test_every_line_is_strict_json_and_the_first_is_the_header(tmp_path: Path) -> None:
-    made = realistic()
-    header, *rest = [json.loads(line) for line in lines(stored(tmp_path, made))]
-    begun = [line["record"] for line in rest if line["line"] == "pair"]
-    assert list(header) == [
-        "schema", "id", "started", "suite", "commit", "machine", "fingerprint", "controls", "options", "planned",
-        "crc32",
-    ]  # fmt: skip
-    assert header["schema"] == SCHEMA
-    assert [record["info"]["pair"] for record in begun] == [record.info.pair for record in made.records]
-    assert {line["run"] for line in rest} == {made.id}
-
-
 def test_records_are_on_the_disk_as_soon_as_they_are_appended(
     tmp_path: Path, timed: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,51 +98,7 @@ def test_numbers_that_json_lacks_and_large_and_foreign_values_are_stored(tmp_pat
     assert back.variants["optimized"].mechanism == {**mechanism, "what": "bytes \u2028 ?", "optimized": "x"}
 
 
-def test_a_record_that_json_cannot_hold_costs_only_itself(tmp_path: Path, timed: Run) -> None:
-    with create(tmp_path, timed) as writer:
-        writer.append(timed.records[0])
-        with pytest.raises(StoreError, match=r"made-up\.Two cannot be stored .* safe there: 1"):
-            writer.append(replace(timed.records[1], wall_s={("a", "tuple"): 1}))  # type: ignore[arg-type]
-        writer.append(timed.records[2])
-    assert read(writer.path) == (replace(timed, records=timed.records[::2]), [])
-
-
-def test_a_file_has_the_mode_that_the_umask_leaves_and_no_folder_need_be_synced(
-    tmp_path: Path, three: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse_folders(descriptor: int) -> None:
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "Invalid argument")
-
-    monkeypatch.setattr(os, "fsync", refuse_folders)
-    for umask, mode in ((0o077, 0o600), (0o002, 0o664)):
-        before = os.umask(umask)
-        try:
-            path = stored(tmp_path / oct(umask), three)
-            write_file(page := path.with_suffix(".md"), b"page")
-        finally:
-            os.umask(before)
-        assert read(path) == (three, [])
-        assert [stat.S_IMODE(file.stat().st_mode) for file in (path, page)] == [mode, mode]
-
-
-def test_names_that_would_leave_the_folder_do_not(tmp_path: Path) -> None:
-    hostile = run(machine={"name": "../../etc/passwd"}, id="../../../x", started="/../2026")
-    path = stored(tmp_path, hostile)
-    assert path.parent.parent == tmp_path
-    assert stored(tmp_path, run(machine={"name": ".."})).parent == tmp_path / "unnamed"
-    assert stored(tmp_path, run(machine={}, id="another")).parent == tmp_path / "unnamed"
-
-
 # ---- damaged lines ----
-
-
-def test_a_truncated_last_line_costs_that_record_only(path: Path, three: Run) -> None:
-    path.write_bytes(path.read_bytes()[:-200])
-    found, notices = read(path)
-    assert found.records == three.records[:2]
-    assert [(notice.file, notice.line) for notice in notices] == [(path, 4)]
-    assert str(notices[0]).startswith(f"{path}, line 4: truncated")
 
 
 def test_every_cut_of_the_last_record_is_read_without_a_crash(path: Path, three: Run) -> None:
@@ -238,15 +178,10 @@ LAUNCH = "launches.0"
     ("place", "value", "why"),
     [
         ("outcome", ..., "the field 'outcome' is missing"),
-        ("outcome", "splendid", "outcome: .*'splendid'"),
-        ("steps", 1.5, "steps: expected `int`"),
         ("info.tip.id", ..., r"info\.tip: the field 'id' is missing"),
         (f"{OPTIMIZED}.memory.tensor_peak", -1, "memory.*: expected `int` >= 0"),
         (f"{OPTIMIZED}.mechanism", {"what": "bytes", "engaged": "yes"}, f"{OPTIMIZED}.mechanism.engaged"),
-        (f"{OPTIMIZED}.equal", {"method": []}, f"{OPTIMIZED}.equal.method"),
         (f"{LAUNCH}.seconds.0", 0, r"launches\[0\].seconds\[0\]: expected `float` >"),
-        (f"{LAUNCH}.seconds.0", 1e300, r"launches\[0\].seconds\[0\]: expected `float` <"),
-        (f"{LAUNCH}.switches.0", True, "expected `int`, got `bool`"),
         (f"{LAUNCH}.seconds", [0.1], "launch: its columns have different lengths"),
         (f"{LAUNCH}.rounds", 3, "launch.variant: rounds of all variants"),
         (f"{LAUNCH}.variant", ["baseline"] * 16, "launch.variant: blocks of the baseline and of other"),
@@ -255,13 +190,6 @@ LAUNCH = "launches.0"
 def test_a_record_that_no_report_could_calculate_with_is_named(timed: Run, place: str, value: Any, why: str) -> None:
     with pytest.raises(MalformedRecord, match=why):
         Record.from_json(changed(timed.records[1], place, value))
-
-
-def test_a_gpus_readings_and_one_pair_on_two_devices_come_back_as_they_were(tmp_path: Path) -> None:
-    made = [measured(info(device=device), {"optimized": 0.1}) for device in ("cpu", "cuda")]
-    launches = tuple(replace(launch, gpu={"sm_mhz": (1980, -1) * 8}) for launch in made[1].launches)
-    both = run([made[0], replace(made[1], launches=launches)])
-    assert read(stored(tmp_path, both)) == (both, [])
 
 
 # ---- headers ----
@@ -296,13 +224,6 @@ def test_a_damaged_header_field_is_named(path: Path, field: str, value: Any) -> 
         read(edit_fields(path, 1, **{field: value}))
 
 
-def test_a_machine_that_withholds_everything_is_one(path: Path) -> None:
-    silent = {"cores": "denied", "memory_bytes": "unavailable", "name": "x", "another": [{}]}
-    machines: list[dict[str, Any]] = [{}, silent]
-    for machine in machines:
-        assert read(edit_fields(path, 1, machine=machine))[0].machine == machine
-
-
 def test_empty_missing_and_foreign_files(tmp_path: Path) -> None:
     empty = tmp_path / "empty.jsonl"
     empty.touch()
@@ -312,20 +233,6 @@ def test_empty_missing_and_foreign_files(tmp_path: Path) -> None:
         read(tmp_path / "missing.jsonl")
     with pytest.raises(StoreError, match=r"cannot be read: is a directory"):
         read(tmp_path)
-
-
-def test_what_never_ends_or_leads_nowhere_is_not_read(tmp_path: Path) -> None:
-    fifo, loop = tmp_path / "2026-01-01-fifo.jsonl", tmp_path / "2026-01-02-loop.jsonl"
-    os.mkfifo(fifo)
-    for path in (fifo, Path("/dev/zero")):
-        for door in (read, resume, store.header):
-            with pytest.raises(StoreError, match=f"{path} cannot be read: not a regular file"):
-                door(path)
-    assert newest(tmp_path) == fifo
-    loop.symlink_to(loop)
-    with pytest.raises(StoreError, match="too many levels of symbolic links"):
-        read(loop)
-    assert newest(tmp_path) == loop, "a damaged day is not passed over in silence"
 
 
 # ---- a folder or a disk that refuses ----
@@ -466,11 +373,6 @@ def test_newest_is_by_the_start_and_not_by_the_name(tmp_path: Path) -> None:
     assert newest(tmp_path) == paths[1]
 
 
-def test_newest_of_nothing_says_how_to_measure(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"no results under .*: measure first"):
-        newest(tmp_path / "missing")
-
-
 def test_newest_is_no_reference_run(tmp_path: Path) -> None:
     late = run(id="ffffffff", started="2026-12-24T08:00:00+00:00")
     shipped = stored(tmp_path / "reference", late)
@@ -555,22 +457,6 @@ def test_resume_goes_on_within_a_pair(tmp_path: Path, growing: list[Record], unt
     assert read(file)[0].records == (growing[THIRD],)
 
 
-def test_memory_that_was_known_from_the_beginning_stays_known(tmp_path: Path, growing: list[Record]) -> None:
-    begun = replace(growing[CHECKED], variants=growing[THIRD].variants)
-    launched = [replace(growing[part], variants=begun.variants) for part in (FIRST, SECOND, THIRD)]
-    assert read(kept(tmp_path, [begun, *launched]))[0].records == (growing[THIRD],)
-
-
-def test_a_variant_that_fails_while_its_memory_is_measured_has_failed(tmp_path: Path, growing: list[Record]) -> None:
-    about = info("One", variants=("optimized", "other"))
-    record = replace(growing[SECOND], info=about, launches=())
-    record = replace(record, steps=0, variants={**record.variants, "other": VariantRecord("measured")})
-    why = Reason("out-of-memory", {}, "made up")
-    lost = {**growing[MEMORY].variants, "other": VariantRecord("failed", why)}
-    fuller = replace(record, variants=lost)
-    assert read(kept(tmp_path, [record, fuller]))[0].records == (fuller,)
-
-
 @pytest.mark.parametrize("until", range(5))
 def test_a_pair_that_fails_later_has_failed(tmp_path: Path, growing: list[Record], until: int) -> None:
     failed = Record(growing[0].info, "failed", Reason("out-of-memory", {}, "made up"))
@@ -601,25 +487,6 @@ def test_a_launch_that_is_none_costs_itself_alone(
     assert notice.line == LINE[SECOND]
     launches = growing[-1].launches
     assert (record.launches, record.variants) == ((launches[0], launches[2]), growing[-1].variants)
-
-
-@pytest.mark.parametrize(
-    "change", [*OF_NONE, {"variants": []}, {"variants": {"optimized": {"outcome": "measured", "memory": {"peak": -1}}}}]
-)
-def test_memory_that_is_none_costs_itself_alone(tmp_path: Path, growing: list[Record], change: dict[str, Any]) -> None:
-    """A further run measures it again."""
-    file = edit_fields(kept(tmp_path, growing), LINE[MEMORY], **change)
-    (record,), (notice,) = read(file)[0].records, read(file)[1]
-    assert notice.line == LINE[MEMORY]
-    assert (record.launches, record.variants) == (growing[-1].launches, growing[SECOND].variants)
-
-
-def test_what_belongs_to_a_pair_whose_beginning_is_damaged_is_lost(tmp_path: Path, growing: list[Record]) -> None:
-    file = kept(tmp_path, growing)
-    edit(file, LINE[CHECKED], b"scribbled on")
-    found, (own, others) = read(file)
-    assert (found.records, own.line, others.line) == ((), 2, 3)
-    assert others.text.endswith("the same is true of 3 more, up to line 6")
 
 
 # ---- copies and two runs in one file ----
