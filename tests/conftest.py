@@ -29,7 +29,6 @@ SLOW = {
     "test_scratch": "temporary folders that are full",
     "test_simulated_coverage": "long simulations",
     "test_survey_process": "a process for each job",
-    "test_what_acts": "every command that reads files, on every change of a header",
     "test_wiki_contract": "four wikis",
     "test_wiki_pages": "a browser",
 }
