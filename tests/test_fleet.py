@@ -10,13 +10,11 @@ import shutil
 import socket
 import subprocess
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests import slurm_cluster
-from tests.slurm_cluster import FIVE_HUNDRED, Cluster, begun, cluster, ended, real, replaced, wait_for
+from tests.slurm_cluster import Cluster, begun, ended, real, replaced, wait_for
 from tests.slurm_cluster import fleet as fleet  # fixtures
 from tests.slurm_cluster import four as four
 from tests.slurm_cluster import slurm as slurm
@@ -25,7 +23,7 @@ from tipbench.cli import main
 from tipbench.fleet import plan as plans
 from tipbench.fleet import progress
 from tipbench.fleet.node import NAMES
-from tipbench.fleet.slurm import Node, _node
+from tipbench.fleet.slurm import Node
 
 pytestmark = pytest.mark.slow
 
@@ -116,19 +114,6 @@ def test_a_preempted_job_that_slurm_requeues_needs_nobody(
     assert main(["fleet", "status", str(fleet)]) == 0
 
 
-def test_a_job_that_preemption_cancels_is_submitted_by_the_next_run(slurm: Cluster, fleet: Path) -> None:
-    replaced(fleet, want=1, partition="gone")
-    assert main(["fleet", "run", str(fleet)]) == 0
-    wait_for(fleet, 2)
-    (first,) = set(begun(fleet)) - {"b1"}
-    job = begun(fleet)[first][0].split()[0]
-    slurm.occupy(first, "high")
-    slurm.until_gone(job)
-    assert main(["fleet", "run", str(fleet)]) == 0
-    wait_for(fleet, 3)
-    assert main(["fleet", "cancel", str(fleet)]) == 0
-
-
 def test_a_person_s_cancel_and_a_cancelled_fleet_are_gone_on_with(
     slurm: Cluster, fleet: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -163,19 +148,6 @@ def test_a_node_that_is_done_is_measured_again_and_no_other(
     capsys.readouterr()
     assert main(["fleet", "run", str(fleet), "--again", "c1"]) == 2
     assert "has no node of that name" in capsys.readouterr().err
-
-
-def test_a_held_job_says_what_to_type(slurm: Cluster, fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    slurm.occupy("b1", "low")
-    slurm.until("R", "squeue", "-h", "-w", "b1", "-o", "%t")
-    replaced(fleet, want=1)
-    assert main(["fleet", "run", str(fleet)]) == 0
-    name = progress.job_name(fleet, plans.read(fleet), "b")
-    (job,) = slurm.call("squeue", "-h", "--name", name, "-o", "%i").split()
-    slurm.call("scontrol", "hold", job)
-    capsys.readouterr()
-    assert main(["fleet", "status", str(fleet)]) == 1
-    assert f"`scontrol release {job}`" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("action", ["run", "cancel"])
@@ -266,27 +238,6 @@ def test_a_node_with_other_versions_is_refused_once_and_for_all(
     assert "kind b: 1 more wanted, and 0 nodes can be tried" in said
 
 
-# ---- without any daemon on the nodes ------------------------------------------------------------------
-
-
-def test_five_hundred_nodes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The controller is real; the nodes are said to be in a cloud, and never come."""
-    slurm_cluster.need()
-    with cluster(tmp_path / "slurm", FIVE_HUNDRED) as slurm:
-        monkeypatch.setenv("SLURM_CONF", slurm.env["SLURM_CONF"])
-        monkeypatch.setenv("PATH", slurm.env["PATH"])
-        folder = tmp_path / "fleet"
-        assert main(["fleet", "plan", str(folder), "--all"]) == 0
-        assert "6 kinds, 500 nodes: 375 node-hours" in capsys.readouterr().out
-        assert [len(kind.nodes) for kind in plans.read(folder).kind.values()] == [212, 120, 80, 60, 20, 8]
-        assert main(["fleet", "run", str(folder), "--at-once", "5"]) == 0
-        assert capsys.readouterr().out.count("submitted job") == 5
-        placed = slurm.until("a00", "squeue", "-h", "-o", "%N").split()
-        assert len(placed) == len(set(placed))
-
-
 # ---- without Slurm -----------------------------------------------------------------------------------
 
 
@@ -311,13 +262,6 @@ def made_up() -> plans.Plan:
 def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(plans.written(made_up()))
     assert plans.read(tmp_path) == made_up()
-
-
-@pytest.mark.parametrize("minutes", ["inf", "nan", "-5.0"])
-def test_a_budget_that_no_job_can_have(tmp_path: Path, capsys: pytest.CaptureFixture[str], minutes: str) -> None:
-    (tmp_path / "plan.toml").write_text(plans.written(made_up()).replace("minutes = 45.0", f"minutes = {minutes}"))
-    assert main(["fleet", "status", str(tmp_path)]) == 2
-    assert f"a budget of {float(minutes):g} minutes" in capsys.readouterr().err
 
 
 def test_a_job_runs_nothing_of_the_folder_of_its_submission(
@@ -359,24 +303,6 @@ def test_a_machine_is_the_node_of_its_name_with_or_without_its_domain(
     assert [file.name for file in tmp_path.glob("nodes/*")] == [node] * bool(node)
 
 
-def test_status_waits_for_no_fifo_and_hands_nothing_to_the_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "red\x1b[31m"
-    for inside in ("logs", "nodes/n1/results/m", "nodes/\x1b[1m"):
-        (folder / inside).mkdir(parents=True)
-    for inside in ("logs/1.txt", "nodes/n1/results/m/2026-11-27-1.jsonl", "nodes/n1/end.json", "submitted.txt"):
-        os.mkfifo(folder / inside)
-    (folder / "plan.toml").write_text(plans.written(replace(made_up(), partition="")))
-    assert main(["fleet", "status", str(folder)]) == 1
-    printed = capsys.readouterr()
-    assert "n1: stopped: nothing stored yet" in printed.out
-    assert "\x1b" not in printed.out + printed.err
-    (folder / "plan.toml").unlink()
-    os.mkfifo(folder / "plan.toml")
-    assert main(["fleet", "status", str(folder)]) == 2
-
-
 def test_a_second_run_goes_on_after_the_clock_stepped_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "plan.toml").write_text(plans.written(made_up()))
     results = tmp_path / "nodes/n1/results/m"
@@ -392,30 +318,6 @@ def test_a_second_run_goes_on_after_the_clock_stepped_back(tmp_path: Path, capsy
     (tmp_path / "nodes/n1/ended.txt").mkdir()  # which takes no file, as a read-only folder
     assert main(["fleet", "node", str(tmp_path), "--as", "n1", "--again"]) == 2
     assert "nodes/n1 cannot be written" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("line", "node"),
-    [
-        (
-            "a1|low*|idle|4|1:4:1|1000|1:00:00|(null)|fat,cpuA",
-            Node("a1", "low", True, "", 4, "1:4:1", 1000, "1:00:00", "", ("cpuA", "fat")),
-        ),
-        (
-            "g7|gpu|drained*|128|2:32:2|2063000+|infinite|gpu:h100:8(S:0-1),nvme:2|h100",
-            Node(
-                "g7", "gpu", False, "not responding", 128, "2:32:2", 2063000, "infinite", "gpu:h100:8,nvme:2", ("h100",)
-            ),
-        ),
-        (
-            "c3|all|mixed$|64|1:32:2|500000|2-00:00:00||(null)",
-            Node("c3", "all", False, "maintenance", 64, "1:32:2", 500000, "2-00:00:00", "", ()),
-        ),
-    ],
-)
-def test_lines_of_sinfo(line: str, node: Node) -> None:
-    """The first as 22.05.8 prints it; the others written from the documentation of 24.11."""
-    assert _node(line) == node
 
 
 def test_what_is_read_of_a_node() -> None:
