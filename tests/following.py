@@ -9,8 +9,7 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -20,17 +19,14 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD
 from torch.utils.data import DistributedSampler, TensorDataset
 
-from benchmarks.distributed.layer_order import LastLayerFirst, quarter
 from benchmarks.general.no_bias_before_bn import biased_before_bn
 from benchmarks.gpu.amp import amp
-from benchmarks.gpu.create_on_device import MaskedGPT
-from benchmarks.jobs.language_model import GPT, TrainGPT, gpt_blocks, language_model
+from benchmarks.jobs.language_model import TrainGPT, gpt_blocks, language_model
 from benchmarks.jobs.lessons import NEXT_BYTE, STEPS, Lesson
-from benchmarks.jobs.sequences import LSTMReader, line_vectors
 from benchmarks.modern.no_padding import Packed, no_padding
 from benchmarks.training import one_cycle
 from benchmarks.training.batch_size import RATES, SMALL
-from tests.written import executed, follow, names_of, read, value_of
+from tests.written import executed, follow, names_of, value_of
 from tipbench.tip.job import Job, as_it_is
 from tipbench.tip.pair import Pair, Step, Variant
 
@@ -209,57 +205,7 @@ def in_an_opened_file(pair: Any, variant: Variant, text: str) -> Step:
     return step
 
 
-def in_forward(pair: Any, variant: Variant, text: str) -> Step:
-    class AsWritten(MaskedGPT):
-        def positions_and_mask(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            names = names_of_code(n=tokens.shape[1], device=tokens.device)
-            executed(ast.parse(text).body, names)
-            return names["positions"], names["mask"]
-
-    job = pair.job()
-    job.model = AsWritten(job.model)
-    step: Step = pair.step_of(job)
-    return step
-
-
-def as_first_and_last_layer(pair: Any, variant: Variant, text: str) -> Step:
-    *layers, scoring = ast.parse(text).body
-    names = names_of_code(vocabulary=pair.size["vocabulary"], width=pair.size["width"])
-    with torch.random.fork_rng(devices=()):  # the pair draws the weights of both sides
-        executed(layers, names)
-    job = pair.training(rows=names["rows"])
-    model = job.model
-    names["embedding"].load_state_dict(model.bytes.state_dict())
-    names["head"].load_state_dict(model.head.state_dict())
-
-    def scores(states: torch.Tensor) -> Any:
-        names["states"] = states
-        executed([scoring], names)
-        return names["scores"]
-
-    model.bytes, model.head = names["embedding"], Calling(scores)
-    model.written = names["head"]
-    job.loss = nn.functional.cross_entropy
-    job.optimizer = torch.optim.AdamW(model.parameters(), **{k: job.optimizer.defaults[k] for k in ("lr", "eps")})
-    amp(job)
-    step: Step = pair.step_of(job)
-    return step
-
-
 # ---- loops of their own ----------------------------------------------------------------------------
-
-
-def with_a_running_sum(pair: Any, variant: Variant, text: str) -> Step:
-    job = pair.pinned_job()
-    names = follow(text, job)
-
-    def step() -> tuple[torch.Tensor, nn.Module]:
-        executed(read(text).before, names)
-        for _ in range(pair.size["steps"]):
-            job.step()
-        return torch.tensor(names["total"].item()), job.model
-
-    return step
 
 
 def in_a_lesson(pair: Any, variant: Variant, text: str) -> Step:
@@ -306,21 +252,6 @@ def in_larger_batches(pair: Any, variant: Variant, text: str) -> Step:
     return step
 
 
-def before_each_epoch(pair: Any, variant: Variant, text: str) -> Step:
-    job = line_vectors(pair.device, LSTMReader, **pair.size)
-    job.model.train().requires_grad_(True)
-    names = names_of(job)
-
-    def step() -> nn.Module:
-        job.model.zero_grad()
-        executed(ast.parse(text).body, names)
-        for lines, numbers in job.loader():
-            job.run(lines, numbers).square().mean().backward()
-        return job.model
-
-    return step
-
-
 # ---- in a process group ----------------------------------------------------------------------------
 
 
@@ -363,26 +294,6 @@ def in_a_process_of_its_own(pair: Any, variant: Variant, text: str) -> Step:
     return step
 
 
-def with_ddp_of_reversed_layers(pair: Any, variant: Variant, text: str) -> Step:
-    job = shared_job(pair)
-    assert isinstance(job.model, GPT)
-    job.model = LastLayerFirst(job.model)
-    with small_buckets(job.model):
-        follow(text, job)
-    return job.step
-
-
-@contextmanager
-def small_buckets(model: nn.Module) -> Iterator[None]:
-    """Buckets of the size that the pair gives them: those of torch's size would hold each test model whole."""
-    parallel = nn.parallel.DistributedDataParallel
-    nn.parallel.DistributedDataParallel = partial(parallel, bucket_cap_mb=quarter(model))  # type: ignore[assignment,misc]
-    try:
-        yield
-    finally:
-        nn.parallel.DistributedDataParallel = parallel  # type: ignore[misc]
-
-
 FOLLOWING: Mapping[str, Following] = {
     "fuse-pointwise": as_the_activation,
     "no-bias-before-bn": in_place_of_convolutions,
@@ -393,17 +304,12 @@ FOLLOWING: Mapping[str, Following] = {
     "decoded-in-memory": in_an_image_folder,
     "transforms-v2": with_transforms,
     "reduced-decoding": in_an_opened_file,
-    "create-on-device": in_forward,
-    "pad-sizes": as_first_and_last_layer,
-    "avoid-sync": with_a_running_sum,
     "one-cycle": in_a_lesson,
     "batch-size": in_larger_batches,
     "grad-clipping": clipping,
-    "preallocate": before_each_epoch,
     "no-sync": accumulating,
     "ddp-buckets": with_ddp,
     "ddp-not-dp": in_a_process_of_its_own,
-    "layer-order": with_ddp_of_reversed_layers,
 }
 
 

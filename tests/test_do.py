@@ -18,13 +18,11 @@ from torch import nn
 from torch._dynamo.backends.debugging import aot_eager
 from torch._functorch import config
 from torch._inductor import compile_fx
-from torch.nn.parallel import DistributedDataParallel
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from benchmarks.distributed.layer_order import quarter, ready_before_averaging
 from benchmarks.gpu.cudnn_benchmark import searching
 from benchmarks.gpu.tensor_cores import tf32_products
-from tests.following import followed, names_of_code
+from tests.following import followed
 from tests.test_pairs import FOR_GPUS, PAIRS, AtTestSize, alone, one_thread, pytestmark, unmet
 from tests.test_tips import SHELL
 from tests.written import IMPORTED, OF_A_BATCH, OF_A_JOB, executed, free_names, text_of
@@ -32,7 +30,7 @@ from tipbench.suite.files import BENCHMARKS, load, pair_files
 from tipbench.tip.pair import Equal, Step, Tip, Variant, to_write_untried, variants
 from tipbench.worker import checks, switches
 from tipbench.worker.guard import seed_generators
-from tipbench.worker.outputs import Outputs, snapshot, worst_difference
+from tipbench.worker.outputs import Outputs, worst_difference
 
 __all__ = ["alone", "one_thread", "pytestmark"]
 
@@ -45,14 +43,20 @@ TEXTS = [
     if (text := text_of(TIPS[name.partition(".")[0]], variant))
 ]
 """(pair, variant, what to write for it)"""
+ALSO_BY_CPU = ("amp.GPTTraining[float16]", "checkpointing.GPTTraining[on_the_host]")
+"""Variants for GPUs that a CPU can run too, in no time."""
+
 IN_PYTHON = [
     *{
-        (name, re.sub(r"\d+", "", text)): (name, variant, text)
-        for name, variant, text in reversed(TEXTS)
+        (name.partition(".")[0], PAIRS[name].scale, re.sub(r"\d+", "", text)): (name, variant, text)
+        for name, variant, text in (
+            *reversed(TEXTS),
+            *(each for each in TEXTS if f"{each[0]}[{each[1].name}]" in ALSO_BY_CPU),
+        )
         if not SHELL.match(text)
     }.values()
 ][::-1]
-"""Of a sweep the first value alone: the text is the same but for the number."""
+"""Each text once, in the first job that it is for, and of a sweep the first value alone: only the number differs."""
 IN_JOBS = [(name, variant, text) for name, variant, text in IN_PYTHON if PAIRS[name].scale == "macro"]
 
 OF_CODE = {
@@ -78,18 +82,11 @@ SWITCHES = {"cudnn-benchmark": searching, "tensor-cores": tf32_products}
 COMPILED_FOR_A_GPU = ("cuda-graphs.", "compile-modes.ResNetInference[max", "compile-modes.ResNetInference[reduce")
 """Variants that only a GPU can compile or capture."""
 
-NOT_SHOWN = {
-    "layer-order.GPTTraining[optimized]": "it is about the code of a model, and tried in one of its own below",
-}
+IN_A_MODEL = ("avoid-sync", "create-on-device", "layer-order", "pad-sizes", "preallocate")
+"""Tips whose text stands in the code of a model or around the loop: the names that it uses are checked alone."""
 
 NEAR = 1e-6
 """Relative difference that both may have: they do the same operations."""
-
-COUNTED_BY_CPU = ("pad-sizes",)
-"""Tips for GPUs whose mechanism is counted on a CPU too."""
-
-ALSO_BY_CPU = ("amp.GPTTraining[float16]", "checkpointing.GPTTraining[on_the_host]")
-"""Variants for GPUs that a CPU can run too, in no time."""
 
 
 class AsWritten(AtTestSize):
@@ -147,9 +144,8 @@ def in_jobs(*tips: str, compiled: bool = False) -> list[Any]:
         case(name, variant, text)
         for name, variant, text in IN_JOBS
         if name.startswith(tuple(f"{tip}." for tip in tips) or "")
-        and (bool(tips) or not name.startswith((*IN_SEVERAL, *SWITCHES)))
+        and (bool(tips) or name.partition(".")[0] not in {*IN_SEVERAL, *SWITCHES, *IN_A_MODEL})
         and f"{name}[{variant.name}]".startswith(COMPILED_FOR_A_GPU) == compiled
-        and not {name, f"{name}[{variant.name}]"} & NOT_SHOWN.keys()
     ]
 
 
@@ -207,7 +203,7 @@ def test_what_is_written_computes_and_counts_what_ran(
         difference, where = worst_difference({path: expected[path] for path in expected.keys() - gone}, outputs)
         # Pairs of trainings draw their batches themselves: names and shapes of what a step returns are compared.
         assert PAIRS[name].equal == Equal.TARGET or difference <= NEAR, where
-    if not for_gpus or tip in COUNTED_BY_CPU:
+    if not for_gpus:
         counts = checks.count(pair, variant.name, seed=0), checks.count(pair, "written", seed=0)
         assert counts[0] == counts[1]
 
@@ -278,40 +274,3 @@ def test_a_memory_budget_is_refused_with_dropout_as_long_as_torch_has_its_gradie
     names = {**IMPORTED, "model": nn.Sequential(nn.Dropout(0.3))}
     with pytest.raises(AssertionError):
         executed(ast.parse(TIPS["checkpointing"].ways["memory_budget"]).body, names)
-
-
-@pytest.mark.usefixtures("alone")
-def test_layers_in_the_written_order_are_averaged_as_early_as_they_were() -> None:
-    """The code of a model: the deep perceptron of the pair, constructed by the text."""
-    name = "layer-order.DeepMLP"
-    pair = PAIRS[name](torch.device("cpu"), for_test=True)
-    count, width, batch = (pair.size[size] for size in ("layers", "width", "batch"))
-
-    class Perceptron(nn.Module):
-        layers: nn.ModuleList
-
-        def __init__(self) -> None:
-            super().__init__()
-            layers = [nn.Linear(width, width, bias=False) for _ in range(count)]
-            executed(ast.parse(TIPS["layer-order"].do).body, names_of_code(self=self, layers=layers))
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            for layer in self.layers:
-                x = x + torch.relu(layer(x))
-            return x
-
-    seed_generators(1)
-    model = Perceptron()
-    parallel = DistributedDataParallel(model, bucket_cap_mb=quarter(model), find_unused_parameters=True)
-    inputs = torch.randn(batch, width)
-
-    def step() -> nn.Module:
-        parallel.zero_grad()
-        parallel(inputs).square().mean().backward()
-        return model
-
-    seed_generators(1)
-    ran = pair.optimized()
-    assert ready_before_averaging(step) == ready_before_averaging(ran)
-    ran_outputs, outputs = snapshot(ran()), snapshot(step())
-    assert worst_difference(ran_outputs, outputs)[0] <= NEAR

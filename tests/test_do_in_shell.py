@@ -29,7 +29,14 @@ ALONE = {"PYTHONPATH": str(BENCHMARKS.parent), "GLOO_SOCKET_IFNAME": "lo", "PET_
 """With these torchrun takes a free port, as other tests may run beside."""
 
 ASSIGNMENT = re.compile(r"[A-Z_]+=")
-LINES = [(name, variant, text) for name, variant, text in TEXTS if SHELL.match(text)]
+LINES = [
+    *{
+        (name.startswith("launcher."), text, variant.settings): (name, variant, text)
+        for name, variant, text in reversed(TEXTS)
+        if SHELL.match(text)
+    }.values()
+][::-1]
+"""Each once, in the first pair that it is for."""
 BY_LAUNCHER = "launcher."
 """Pairs whose line starts another program, which sets what their workers are started with."""
 
