@@ -1,10 +1,10 @@
 """`tipbench advise`: the tips that a person's job can follow, each in a pair of its own, and what is said of them."""
 
-import json
 import re
 import sys
 from contextlib import closing
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,6 @@ import pytest
 from tipbench.advise.page import VISIBLE, slow
 from tipbench.advise.pairs import sides_alone, write_alone
 from tipbench.advise.surveyed import NoJob, absolute, in_its_environment, surveyed, write_command
-from tipbench.cli import main
 from tipbench.engine.checks import checked
 from tipbench.engine.launcher import PASSIVE, Launcher
 from tipbench.given.survey import Survey
@@ -55,20 +54,26 @@ def threads_that_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tipbench.advise.surveyed.callers", lambda: cleaned() | PASSIVE)
 
 
-@pytest.fixture(scope="module")
-def without_faults() -> Survey:
-    """What is known of a training that nothing is wrong with."""
+@cache
+def survey_of(job: str) -> Survey:
+    """Of a job in `given_jobs`, in a process of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tipbench.advise.surveyed.callers", lambda: cleaned() | PASSIVE)
-        return surveyed(f"{JOBS / 'faults.py'}:no_fault")
+        return surveyed(f"{JOBS / job}")
 
 
-def record_of(folder: Path, target: str, tip: str) -> Record:
-    survey = surveyed(target)
+@pytest.fixture
+def without_faults() -> Survey:
+    """What is known of a training that nothing is wrong with."""
+    return survey_of("faults.py:no_fault")
+
+
+def record_of(folder: Path, job: str, tip: str) -> Record:
+    survey = survey_of(job)
     ways = [  # what a phase takes of a step is measured, and these tests are not about it
         replace(way, why_not="") if way.name == tip and TOO_LITTLE.search(way.why_not) else way for way in survey.ways
     ]
-    write_alone(folder, target, replace(survey, ways=ways))
+    write_alone(folder, f"{JOBS / job}", replace(survey, ways=ways))
     (info,) = (pair for pair in discover(folder, survey.device, of_data=True).pairs if pair.tip["id"] == tip)
     with closing(Launcher(folder, controls(1))) as launcher:
         return checked(info, launcher.start, 0)
@@ -90,11 +95,9 @@ def record_of(folder: Path, target: str, tip: str) -> Record:
 )
 def test_a_tip_on_a_job_takes_effect_and_does_the_same_work(tmp_path: Path, fault: str, tip: str) -> None:
     if tip == "amp" and (missing := bfloat16().unmet("cpu")):  # then that must be what the advice says
-        assert [way.why_not for way in surveyed(f"{JOBS / 'faults.py'}:{fault}").ways if way.name == tip] == [
-            missing.text
-        ]
+        assert survey_of(f"faults.py:{fault}").by_name[tip].why_not == missing.text
         return
-    record = record_of(tmp_path / "pairs", f"{JOBS / 'faults.py'}:{fault}", tip)
+    record = record_of(tmp_path / "pairs", f"faults.py:{fault}", tip)
     assert record.outcome == "measured", record.reason
     assert {side.outcome for side in record.variants.values()} == {"measured"}
     assert record.variants["optimized"].mechanism["engaged"]
@@ -126,7 +129,7 @@ def test_a_bare_step_can_follow_what_is_set_for_the_process(tmp_path: Path) -> N
     [("anomaly_mode", "no-debug-apis"), ("one_thread", "openmp-threads")],
 )
 def test_what_mends_a_fault_comes_first(fault: str, tip: str) -> None:
-    ways = surveyed(f"{JOBS / 'faults.py'}:{fault}").ways
+    ways = survey_of(f"faults.py:{fault}").ways
     assert next(way.first for way in ways if way.name == tip)
     assert not any(way.first for way in ways if way.tip in ("allocator", "amp"))
 
@@ -186,13 +189,11 @@ def test_a_target_that_is_none_is_refused_at_once(target: str, message: str) -> 
     ],
 )
 def test_jobs_as_people_write_them_are_measured(tmp_path: Path, file: str, parameters: int, tip: str) -> None:
-    target = f"{JOBS / file}:job"
-    survey = surveyed(target)
+    survey = survey_of(f"{file}:job")
     assert survey.kind == "training"
     assert survey.parameters == pytest.approx(parameters, rel=0.1)
-    for name in ("as-it-is", tip):
-        record = record_of(tmp_path / name, target, name)
-        assert record.outcome == "measured", record.reason
+    record = record_of(tmp_path / "pairs", f"{file}:job", tip)
+    assert record.outcome == "measured", record.reason
 
 
 def test_a_job_whose_process_ends_or_hangs_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +205,7 @@ def test_a_job_whose_process_ends_or_hangs_is_refused_in_one_sentence(monkeypatc
 
 
 def test_a_job_that_draws_anew_each_time_is_known_by_its_noise() -> None:
-    survey = surveyed(f"{JOBS / 'bad.py'}:drawn_anew")
+    survey = survey_of("bad.py:drawn_anew")
     assert not survey.repeats
     assert survey.noise is not None
     assert survey.noise > 0.01
@@ -212,7 +213,7 @@ def test_a_job_that_draws_anew_each_time_is_known_by_its_noise() -> None:
 
 def test_what_a_job_makes_of_rounding_is_known(without_faults: Survey) -> None:
     """A network with batch normalisation over four pictures magnifies it, a perceptron does not."""
-    magnifies = surveyed(f"{JOBS / 'segmentation.py'}:job").rounding
+    magnifies = survey_of("segmentation.py:job").rounding
     assert magnifies is not None
     assert without_faults.rounding is not None
     assert magnifies > VISIBLE > without_faults.rounding
@@ -220,7 +221,7 @@ def test_what_a_job_makes_of_rounding_is_known(without_faults: Survey) -> None:
 
 @pytest.mark.parametrize("name", ["drawn_anew", "other_shapes", "own_seed", "own_thread", "own_workers"])
 def test_what_people_do_in_a_job_does_not_keep_it_from_being_measured(tmp_path: Path, name: str) -> None:
-    record = record_of(tmp_path / "pairs", f"{JOBS / 'bad.py'}:{name}", "as-it-is")
+    record = record_of(tmp_path / "pairs", f"bad.py:{name}", "as-it-is")
     assert record.outcome == "measured", record.reason
 
 
@@ -244,21 +245,3 @@ def test_a_command_can_follow_what_is_set_in_its_environment(tmp_path: Path) -> 
 def test_a_command_that_fails_is_refused_in_one_sentence(tmp_path: Path, command: list[str], message: str) -> None:
     with pytest.raises(NoJob, match=message), in_its_environment("", command):
         surveyed(f"{write_command(tmp_path)}:job")
-
-
-def test_the_command_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    target = f"{JOBS / 'faults.py'}:anomaly_mode"
-    # Other tests run beside this one, and beside others there is no advice without --busy.
-    assert main(["advise", target, "--busy", "--budget", "1m", "--out", str(tmp_path / "advice")]) == 0
-    (folder,) = (tmp_path / "advice").iterdir()
-    page = (folder / "advice.md").read_text()
-    assert "the model has no two-dimensional convolutions" in page
-    assert json.loads((folder / "advice.json").read_text())["job"] == "faults.py:anomaly_mode"
-    printed = capsys.readouterr().out
-    assert "faults.py:anomaly_mode: a training of" in printed
-    assert f"page: {folder / 'advice.html'}" in printed
-    assert main(["advise", "--resume", str(folder), "--budget", "1s"]) == 2
-    assert f"if you trust it, type tipbench advise --resume {folder} --busy {target}\n" in capsys.readouterr().err
-    assert main(["advise", "--resume", str(folder), target, "--busy", "--budget", "1s"]) == 0
-    assert main(["publish", "--to", f"git+file://{tmp_path}", str(folder)]) == 2
-    assert "what is about a job of your own is not published" in capsys.readouterr().err

@@ -73,6 +73,11 @@ def resumed(advice: Path, *words: str) -> int:
     return main(["advise", "--resume", str(advice), *words])
 
 
+def test_an_advice_is_not_published(tmp_path: Path, advice: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["publish", "--to", f"git+file://{tmp_path}", str(advice)]) == 2
+    assert "what is about a job of your own is not published" in capsys.readouterr().err
+
+
 def test_a_part_that_cannot_be_written_is_one_sentence(
     advice: Path, job: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
