@@ -84,12 +84,12 @@ TIP = Tip(
         "inductor_freezing": (
             "example, _ = next(iter(loader))\n"
             'model.eval().compile(options={"freezing": True})  # its weights are constants from now on\n'
-            "import torch._inductor.config\n"
-            "with torch._inductor.config.patch(freezing=True), torch.no_grad(): model(example)  # compiles; "
+            "from torch._inductor import config as inductor\n"
+            "with inductor.patch(freezing=True), torch.no_grad(): model(example)  # compiles; "
             "later calls need only no_grad()"
         ),
     },
-    when="you stay with TorchScript, and batches have one shape",
+    when="you stay with TorchScript, batches have one shape (drop_last=True), and outputs are tensors",
     against="eager mode in float32",
     guide=("A2.5",),
     claim=Claim.FASTER,

@@ -55,35 +55,38 @@ TIP = Tip(
     title="Checkpoint activations to save memory",
     do=(
         "from functools import partial\n"
-        "# model.blocks: what your model repeats; not with batch norm: its statistics move twice (pytorch#96136)\n"
+        "# model.blocks: what your model repeats\n"
         "# To compile as well: model.compile(), as block.compile() does nothing on these blocks\n"
         "for block in model.blocks: block.forward = partial(torch.utils.checkpoint.checkpoint, block.forward, "
         "use_reentrant=False)"
     ),
     ways={
         "memory_budget": (
-            "import torch._functorch.config\n"
+            "from torch._functorch import config as functorch\n"
             "# not with dropout: silently wrong gradients (pytorch#190758). This finds nn.Dropout, but no F.dropout, "
             "dropout_p, LSTM, MultiheadAttention or DropPath:\n"
             "assert not any(isinstance(module, nn.Dropout) and module.p for module in model.modules())\n"
-            "torch._functorch.config.activation_memory_budget = 0.5  # of all that is compiled from now on\n"
-            "for block in model.blocks: block.compile()  # model.blocks: what your model repeats"
+            "functorch.activation_memory_budget = 0.5  # of all that is compiled from now on\n"
+            "for block in model.blocks: block.compile()  # what your model repeats; it takes seconds once"
         ),
         "on_the_host": (
             "from functools import partial\n"
-            "# model.blocks: what your model repeats; not with batch norm: its statistics move twice (pytorch#96136)\n"
+            "# model.blocks: what your model repeats\n"
             "# To compile as well: model.compile(), as block.compile() does nothing on these blocks\n"
             "for block in model.blocks: block.forward = partial(torch.utils.checkpoint.checkpoint, block.forward, "
             "use_reentrant=False)\n"
             "with torch.autograd.graph.save_on_cpu(pin_memory=True): outputs = model(batch)"
         ),
     },
-    when="memory is short",
+    when="memory is short, and the blocks have no batch norm",
     guide=("A1.7", "M17"),
     claim=Claim.LEANER,
     called="checkpointing",
     mechanism=falls("bytes saved for the backward pass", saved_bytes),
-    note="slower per step by design: it trades time for memory",
+    note=(
+        "slower per step by design: it trades time for memory; statistics of batch norm in a block would move twice "
+        "(pytorch#96136)"
+    ),
 )
 
 BUDGET = 0.5

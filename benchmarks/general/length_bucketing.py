@@ -49,7 +49,8 @@ TIP = Tip(
     id="length-bucketing",
     title="Put sequences of about the same length into one batch",
     do=(
-        'lengths = [len(sample[0]) for sample in data]  # or len(sample["input_ids"]), sample.shape[-1]: must differ\n'
+        'lengths = [len(sample[0]) for sample in data]  # or len(sample["input_ids"]), sample.shape[-1]: must differ; '
+        "reads all of it once\n"
         "class ByLength(torch.utils.data.BatchSampler):  # what the loader's sampler draws, in batches of like length\n"
         "    def __iter__(self):\n"
         "        drawn = sorted((number for few in super().__iter__() for number in few), key=lengths.__getitem__)\n"
@@ -66,7 +67,7 @@ TIP = Tip(
     ways={
         "constant_tokens": (
             'lengths = [len(sample[0]) for sample in data]  # or len(sample["input_ids"]), sample.shape[-1]: '
-            "must differ\n"
+            "must differ; reads all of it once\n"
             "tokens, batches = loader.batch_size * sum(lengths) // len(lengths), [[]]\n"
             "for number in sorted(range(len(data)), key=lengths.__getitem__):  # all of it: not under DDP, or with "
             "a sampler of your own\n"

@@ -31,7 +31,7 @@ TIP = Tip(
         "# of torchvision's ImageFolder: `samples` are (path, class), and `loader` opens a path. In memory: "
         "4 bytes a pixel,\n"
         "# 38 GB for 50,000 photos of 500 x 375; workers that are not forked, as from Python 3.14 on, have a "
-        "copy each\n"
+        "copy each; no transform may change a photo in place\n"
         "decoded = {path: data.loader(path) for path, _ in data.samples}\n"
         "data.loader = decoded.__getitem__"
     ),

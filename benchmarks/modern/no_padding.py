@@ -89,7 +89,9 @@ TIP = Tip(
         ),
         "constant_tokens": "",
     },
-    when="sequences differ in length, and the model's code is yours",
+    when=(
+        "sequences differ in length, the model's code is yours, and only attention mixes tokens: no convolution, no RNN"
+    ),
     against="batches padded to their longest sequence",
     guide=("M18",),
     claim=Claim.FASTER,

@@ -40,8 +40,8 @@ TIP = Tip(
         "from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts\n"
         "kept = [torch.ops.aten.mm.default, torch.ops.aten.addmm.default]  # results of linear layers\n"
         "contexts = partial(create_selective_checkpoint_contexts, kept)\n"
-        "# model.blocks: what your model repeats; not with batch norm: its statistics move twice (pytorch#96136)\n"
-        "# nor with inplace=True; in place of your checkpoint(), not around it. Compile the model, not the blocks\n"
+        "# model.blocks: what your model repeats\n"
+        "# in place of your checkpoint(), not around it. Compile the model, not the blocks\n"
         "# save model.state_dict(): torch.save(model) raises; Hugging Face: model.config.use_cache = False\n"
         "for block in model.blocks: block.forward = partial(checkpoint, block.forward, use_reentrant=False, "
         "context_fn=contexts)"
@@ -50,13 +50,13 @@ TIP = Tip(
         "none": "",
         "every_second": (
             "from functools import partial\n"
-            "# model.blocks: what your model repeats; not with batch norm: its statistics move twice (pytorch#96136)\n"
+            "# model.blocks: what your model repeats\n"
             "# In place of your checkpoint(). block.compile() does nothing here: compile the model\n"
             "for block in model.blocks[1::2]: block.forward = partial(torch.utils.checkpoint.checkpoint, "
             "block.forward, use_reentrant=False)"
         ),
     },
-    when="every block is checkpointed, and there is memory to spare",
+    when="every block is checkpointed, without batch norm or inplace=True, and there is memory to spare",
     against="every block checkpointed wholly",
     guide=("M8",),
     claim=Claim.FASTER,

@@ -22,17 +22,16 @@ TIP = Tip(
     id="grad-accumulation",
     title="Accumulate gradients of small batches",
     do=(
-        "# between zero_grad() and step(). For a criterion that is a mean over targets (-100: its ignore_index), "
-        "without\n"
-        "# class weights; samples in the first dimension; each part must have a target; not with batch norm, or a\n"
-        "# contrastive loss. With a GradScaler: scaler.scale(share).backward()\n"
+        "# between zero_grad() and step(); -100: your criterion's ignore_index; samples in the first dimension; each "
+        "part\n"
+        "# must have a target. With a GradScaler: scaler.scale(share).backward()\n"
         "loss = 0\n"
         "for part, wanted in zip(batch.chunk(4), targets.chunk(4)):\n"
         "    share = criterion(model(part), wanted) * (wanted != -100).sum() / (targets != -100).sum()\n"
         "    share.backward()\n"
         "    loss += share.detach()"
     ),
-    when="memory is short",
+    when="memory is short, there is no batch norm, and the loss is an unweighted mean over targets, each by itself",
     guide=("B7",),
     claim=Claim.LEANER,
     mechanism=rises("forward passes to an optimizer step", forward_passes),
