@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from types import ModuleType
+from textwrap import indent
+from types import CodeType, ModuleType
 from typing import Any
 from unittest import mock
 
@@ -274,3 +275,11 @@ def test_a_memory_budget_is_refused_with_dropout_as_long_as_torch_has_its_gradie
     names = {**IMPORTED, "model": nn.Sequential(nn.Dropout(0.3))}
     with pytest.raises(AssertionError):
         executed(ast.parse(TIPS["checkpointing"].ways["memory_budget"]).body, names)
+
+
+def test_no_text_takes_a_name_from_the_function_that_it_is_pasted_into() -> None:
+    """`import torch.x` makes `torch` a local name, which the lines before it then lack; and scripts have a `config`."""
+    for name, _, text in IN_PYTHON:
+        module = compile(f"def pasted():\n{indent(text, '    ')}", name, "exec")
+        (pasted,) = [each for each in module.co_consts if isinstance(each, CodeType)]
+        assert not {*IMPORTED, "config"} & {*pasted.co_varnames, *pasted.co_cellvars}, name

@@ -50,11 +50,11 @@ TIP = Tip(
     title="Compile a model that only infers ahead of time",
     do=(
         "example, _ = next(iter(loader))\n"
-        "import torch._inductor\n"
+        "from torch._inductor import aoti_compile_and_package, aoti_load_package\n"
         "with torch.no_grad():  # to infer alone; once, for all processes; package_path= says where\n"
         "    program = torch.export.export(model.eval(), (example.to(device),))\n"
-        '    package = torch._inductor.aoti_compile_and_package(program, inductor_configs={"freezing": True})\n'
-        "model = torch._inductor.aoti_load_package(package)  # in each process"
+        '    package = aoti_compile_and_package(program, inductor_configs={"freezing": True})\n'
+        "model = aoti_load_package(package)  # in each process"
     ),
     guide=("M23",),
     claim=Claim.FASTER,

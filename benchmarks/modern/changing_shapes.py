@@ -34,9 +34,9 @@ TIP = Tip(
     title="Tell the compiler which sizes change from batch to batch",
     do=(
         "model.compile()  # torch 2.14 on: before, a model of torch.nn's own, such as nn.Sequential, stays uncompiled\n"
-        "import torch._dynamo\n"
+        "from torch._dynamo import maybe_mark_dynamic\n"
         "# each tensor that the model takes, right before the call, after any .to(): the dimension that changes\n"
-        "torch._dynamo.maybe_mark_dynamic(batch, 1)\n"
+        "maybe_mark_dynamic(batch, 1)\n"
         "outputs = model(batch)"
     ),
     ways={"all_sizes": "model.compile(dynamic=True)"},

@@ -57,8 +57,8 @@ TIP = Tip(
         "quantize_(model.eval(), Int8DynamicActivationInt8WeightConfig(set_inductor_config=False))  # to infer alone\n"
         "example, _ = next(iter(loader))\n"
         'model.compile(options={"freezing": True})\n'
-        "import torch._inductor.config\n"
-        "with torch._inductor.config.patch(freezing=True), torch.no_grad(): model(example.to(device))"
+        "from torch._inductor import config as inductor\n"
+        "with inductor.patch(freezing=True), torch.no_grad(): model(example.to(device))"
         "  # compiles; later calls need only no_grad()"
     ),
     when="the model's score bears it, and inputs have few shapes",

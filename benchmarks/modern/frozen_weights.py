@@ -47,16 +47,16 @@ TIP = Tip(
     do=(
         "example, _ = next(iter(loader))\n"
         'model.eval().compile(options={"freezing": True})  # to infer alone: weights are constants from now on\n'
-        "import torch._inductor.config\n"
-        "with torch._inductor.config.patch(freezing=True), torch.no_grad(): model(example.to(device))"
+        "from torch._inductor import config as inductor\n"
+        "with inductor.patch(freezing=True), torch.no_grad(): model(example.to(device))"
         "  # compiles; later calls need only no_grad()"
     ),
     ways={
         "max_autotune": (
             "example, _ = next(iter(loader))\n"
             'model.eval().compile(options={"freezing": True, "max_autotune": True})  # to infer alone\n'
-            "import torch._inductor.config\n"
-            "with torch._inductor.config.patch(freezing=True), torch.no_grad(): model(example.to(device))"
+            "from torch._inductor import config as inductor\n"
+            "with inductor.patch(freezing=True), torch.no_grad(): model(example.to(device))"
             "  # compiles; later calls need only no_grad()"
         ),
     },

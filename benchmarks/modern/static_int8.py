@@ -62,8 +62,8 @@ TIP = Tip(
         "  # set the scales: rather a hundred batches\n"
         "model = convert_pt2e(model)\n"
         'model.compile(options={"freezing": True})\n'
-        "import torch._inductor.config\n"
-        "with torch._inductor.config.patch(freezing=True), torch.no_grad(): model(example)"
+        "from torch._inductor import config as inductor\n"
+        "with inductor.patch(freezing=True), torch.no_grad(): model(example)"
         "  # compiles; later calls need only no_grad()"
     ),
     when="the model's score bears it, and batches have one shape",
