@@ -347,8 +347,10 @@ class Ranker(nn.Module):
 
 
 def tabulating(folder: Path) -> Names:
-    data = TensorDataset(torch.randn(40, 6), torch.randn(40, 1))
+    """A regression whose targets are near 1000, and so is what the model begins with."""
+    data = TensorDataset(torch.randn(40, 6), 1000 + torch.randn(40, 1))
     model = Ranker()
+    nn.init.constant_(model.blocks[1].get_parameter("0.bias"), 1000.0)
     drawn = WeightedRandomSampler(torch.rand(40).tolist(), 40, generator=torch.Generator().manual_seed(5))
     return loading(data, batch_size=8, sampler=drawn) | {
         "model": model,
@@ -416,7 +418,7 @@ class Stream(IterableDataset[tuple[torch.Tensor, torch.Tensor]]):
         drawn = torch.Generator().manual_seed(11)
         for _ in range(80):
             row = torch.randn(6, generator=drawn)
-            yield row, row.sum()[None]
+            yield row, 1000 + row.sum()[None]
 
 
 def streaming(folder: Path) -> Names:
@@ -425,14 +427,14 @@ def streaming(folder: Path) -> Names:
 
 
 def fine_tuning(folder: Path) -> Names:
-    """Only the head is trained, and the statistics of the norms stay."""
+    """Only the head is trained, though the optimizer has all parameters, and the statistics of the norms stay."""
     names = seeing(folder)
     model = names["model"]
     model.requires_grad_(False)
     model.head.requires_grad_(True)
     model.blocks.eval()
     names |= loading(names["data"], batch_size=5, shuffle=True)
-    return names | {"optimizer": torch.optim.AdamW(model.head.parameters(), lr=1e-2, weight_decay=0.05)}
+    return names | {"optimizer": torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.05)}
 
 
 def resuming(folder: Path) -> Names:

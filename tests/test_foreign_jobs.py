@@ -97,7 +97,11 @@ NORMS = ("seeing", "resuming")
 
 UNFIT: dict[str, Sequence[Unfit]] = {
     "ahead-of-time": [Unfit("to infer alone", TRAINING)],
-    "amp": [Unfit("LSTM", ["reading", "judging"], always=False)],
+    "amp": [
+        Unfit("LSTM", ["reading", "judging"], always=False),
+        Unfit("a regression", ["tabulating"]),
+        Unfit("a regression", ["streaming"], always=False),
+    ],
     "amp[float16]": [Unfit("unscale_", ["scaling"]), Unfit("scaler", INFERENCE)],
     "batches-as-ready": [Unfit("any order", ["seeing"], always=False)],  # with one worker, in order
     "changing-shapes": [Unfit("differ in size", ["tabulating", "streaming"])],
@@ -283,3 +287,12 @@ def test_a_schedule_of_one_cycle_ends_with_the_training_where_no_sync_accumulate
     for _ in range(2):
         executed(loop, names)
     assert names["scheduler"].last_epoch == names["scheduler"].total_steps
+
+
+@pytest.mark.parametrize("way", ["optimized", "fixed_momentum"])
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adagrad])
+def test_a_schedule_of_one_cycle_gives_no_momentum_to_an_optimizer_without(kind: Any, way: str, folder: Path) -> None:
+    names = {**IMPORTED, **FOREIGN["tabulating"].build(folder), "epochs": 2}
+    names["optimizer"] = kind(names["model"].parameters(), lr=0.1)
+    executed(read({way: text for text, way in TEXTS.items()}["one-cycle", way]).before, names)
+    assert not any(group.get("momentum") for group in names["optimizer"].param_groups)

@@ -46,7 +46,8 @@ TIP = Tip(
     id="optimizer-in-backward",
     title="Update parameters in the backward pass",
     do=(
-        'group_of = {p: n for n, group in enumerate(optimizer.param_groups) for p in group["params"]}\n'
+        'group_of = {p: n for n, group in enumerate(optimizer.param_groups) for p in group["params"] '
+        "if p.requires_grad}\n"
         "def update(parameter):  # by the optimizer's own step, with its group's settings as they are then\n"
         "    groups = optimizer.param_groups\n"
         '    optimizer.param_groups = [{**groups[group_of[parameter]], "params": [parameter]}]\n'
@@ -69,7 +70,7 @@ TIP = Tip(
 def update_in_backward(optimizer: torch.optim.Optimizer) -> None:
     """Have every parameter updated in the backward pass. The optimizer stays the one that holds settings and state, so
     schedulers act on it, and it is saved and loaded as before; its step in the loop finds nothing left to do."""
-    number = {parameter: n for n, group in enumerate(optimizer.param_groups) for parameter in group["params"]}
+    number = {p: n for n, group in enumerate(optimizer.param_groups) for p in group["params"] if p.requires_grad}
 
     def update(parameter: torch.Tensor) -> None:
         groups = optimizer.param_groups

@@ -52,8 +52,10 @@ TIP = Tip(
         "from torch.optim.lr_scheduler import OneCycleLR\n"
         'highest = [3 * group["lr"] for group in optimizer.param_groups]  # 3x your constant rate\n'
         "# on a fresh optimizer; to resume, build both first, for as many epochs, then load both\n"
-        "# momentum (AdamW's first beta) moves, too; SGD or RMSprop without it, Adagrad: with cycle_momentum=False\n"
-        "scheduler = OneCycleLR(optimizer, max_lr=highest, epochs=epochs, steps_per_epoch=len(loader))\n"
+        "# momentum (AdamW's first beta) moves, too, where there is one\n"
+        'moves = all("betas" in group or group.get("momentum") for group in optimizer.param_groups)\n'
+        "scheduler = OneCycleLR(optimizer, highest, epochs=epochs, steps_per_epoch=len(loader), "
+        "cycle_momentum=moves)\n"
         "optimizer.step()\n"
         "scheduler.step()  # after each batch, also where gradients accumulate; in place of any other scheduler"
     ),
