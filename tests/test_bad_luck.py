@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.tiny import PAIRS, PROFILE, RULES, living
+from tests.tiny import LIMITS, PAIRS, RULES, living
 from tipbench.engine.diagnose import Evidence
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.process import Process, spawn
@@ -44,7 +44,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     (source / "syntax_error.py").write_text("from tipbench.tip.pair import Tip\n\nTIP = Tip(\n\nclass Pair:\n")
     found = discover(source, "cpu")
     launcher = Launcher(source, controls(1))
-    plan = Plan(PROFILE, RULES, seed=0, cores=1, at_once=2)
+    plan = Plan(LIMITS, RULES, seed=0, cores=1, at_once=2)
     records = {record.name: record for record in run(found.pairs, launcher.start, plan, lambda what: None)}
     children = [int(file.read_text()) for file in launcher.scratch.glob("tmp/child")]
     servers = {server._process.pid for server in launcher._servers.values()}

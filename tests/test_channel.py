@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.tiny import PAIRS, PROFILE, RULES
+from tests.tiny import LIMITS, PAIRS, RULES
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.runner import Plan, run
 from tipbench.machine.controls import controls
@@ -95,7 +95,7 @@ def records() -> dict[str, Record]:
     """By the name of its class, the record of each pair in one run."""
     launcher = Launcher(PAIRS / "descriptors", controls(1))
     before = set(os.listdir("/proc/self/fd"))
-    plan = Plan(PROFILE, RULES, seed=0, cores=1)
+    plan = Plan(LIMITS, RULES, seed=0, cores=1)
     try:
         found = run(discover(PAIRS / "descriptors", "cpu").pairs, launcher.start, plan, lambda what: None)
         records = {record.info.pair: record for record in found}

@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing
 import pytest
 import torch
 
-from tests.tiny import PAIRS, PROFILE
+from tests.tiny import LIMITS, PAIRS
 from tipbench.engine.checks import check, failed
 from tipbench.engine.handle import WorkerFailed
 from tipbench.engine.launch import NextLaunch
@@ -35,7 +35,7 @@ def checked(info: PairInfo, launcher: Launcher) -> Found:
     try:
         found = check(info, info.variants, launcher.start, 0)
         if info.name in LAUNCHED:
-            launch = NextLaunch(Record(info, "measured"), info.variants, launcher.start, PROFILE, seed=0)
+            launch = NextLaunch(Record(info, "measured"), info.variants, launcher.start, LIMITS, seed=0)
             with ExitStack() as stack:
                 stack.callback(launch.end)
                 launch.prepare()

@@ -29,7 +29,7 @@ import json
 from pathlib import Path
 from tipbench import pytest_plugin
 from tipbench.engine import limits
-from tests.tiny import PROFILE, RULES
+from tests.tiny import LIMITS, RULES
 
 limits.LIMITS = LIMITS
 pytest_plugin.RULES = RULES

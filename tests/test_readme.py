@@ -10,7 +10,7 @@ import pytest
 
 from tipbench.cli import EXIT_CODES
 from tipbench.engine.launcher import Launcher
-from tipbench.engine.profiles import Profile
+from tipbench.engine.limits import Limits
 from tipbench.engine.runner import Plan, measure
 from tipbench.suite.discover import discover
 from tipbench.suite.files import BENCHMARKS
@@ -64,7 +64,7 @@ def test_the_example_pair_works_when_pasted_into_a_folder_of_ones_own(tmp_path: 
     assert not found.broken
     (info,) = found.pairs
     rules = Rules(most=2)
-    shortest = Profile(rounds=(1, 1), longest_s=0.0, block_s=1e-4)
+    shortest = Limits(rounds=(1, 1), longest_s=0.0, block_s=1e-4)
     with closing(Launcher(folder, {})) as launcher:
         record = measure(info, launcher.start, Plan(shortest, rules, seed=0, cores=1))
     assert (record.outcome, record.kind, record.reason) == ("measured", "", "")

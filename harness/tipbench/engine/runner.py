@@ -35,12 +35,9 @@ from tipbench.tip.pair import Claim
 from tipbench.verdict.rules import Rules
 from tipbench.verdict.verdict import judge, undecided
 
-FOR_MEMORY = 0.1
-"""Largest share of a budget that is kept for memory passes, the prices of tips, at the end of a run."""
-
-MEMORY_S = 4.0
-"""Expected seconds of a memory pass for each variant before the first was measured, mostly to import torch; on 2 cores
-2 to 4 were measured."""
+FOR_MEMORY, MEMORY_S = 0.1, 4.0
+"""Largest share of a budget that is kept for memory passes, which are prices of tips, at its end; and the expected
+seconds of one a variant before the first was measured, mostly to import torch (on 2 cores 2 to 4 were measured)."""
 
 CHECK_S = 2.0
 """Expected seconds of a check before the first was made, mostly to import torch."""
@@ -312,13 +309,9 @@ class _Runner:
 
     def _group(self, most: float, within_s: float) -> list[NextLaunch]:
         plan = self._plan
-        candidates = [
-            self._candidate(record)
-            for record in self._reached()
-            if len(record.launches) < most and self._undecided[record.name]
-        ]
+        waiting = [each for each in self._reached() if len(each.launches) < most and self._undecided[each.name]]
+        candidates = [pair for pair in map(self._candidate, waiting) if pair.seconds <= within_s]
         left_s = self._left_s() - self._reserved_s()
-        candidates = [pair for pair in candidates if pair.seconds <= within_s]
         names = next_group(candidates, self._group_size, left_s, self._last, self._draw)
         if names == [self._last] and math.isfinite(within_s):
             return []  # a new pair comes between two launches of this one
@@ -333,7 +326,7 @@ class _Runner:
             room, card_room = room - needed, card_room - on_card
             timed = "baseline", *self._timed_next(record)
             variants = [variant for variant in measurable(record) if variant.name in timed]
-            # Only where one process has the whole job: with several ranks, each has a part.
+            # With several ranks, each has a part of the job.
             is_first = not record.launches and variants[0].settings.ranks == 1
             card = is_first and bool(record.info.job) and _job(record.info) not in self._carded
             if card:
