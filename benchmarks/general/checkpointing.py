@@ -83,10 +83,7 @@ TIP = Tip(
     claim=Claim.LEANER,
     called="checkpointing",
     mechanism=falls("bytes saved for the backward pass", saved_bytes),
-    note=(
-        "slower per step by design: it trades time for memory; statistics of batch norm in a block would move twice "
-        "(pytorch#96136)"
-    ),
+    note="slower per step by design: it trades time for memory; batch norm would count twice (pytorch#96136)",
 )
 
 BUDGET = 0.5
