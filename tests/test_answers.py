@@ -403,7 +403,7 @@ def test_a_file_that_could_not_be_imported_is_reported_by_its_name() -> None:
         {**info(pair="", scale="", tip={**tip("my-tip", status=""), "claim": ""}).to_json(), "variants": ()}
     )
     (line,) = one_liners(run([Record(about, "failed", Reason("import-error", {}, "SyntaxError (my_tip.py, line 3)"))]))
-    assert line.startswith("can't tell  my-tip  ")
+    assert line.startswith("can't tell: my-tip, ")
     assert line.endswith("SyntaxError (my_tip.py, line 3)")
 
 
