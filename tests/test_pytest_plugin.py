@@ -163,7 +163,7 @@ def test_only_folders_whose_conftest_asks_have_pairs(tmp_path: Path) -> None:
 
 def test_the_guides_pairs_are_collected_with_options(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider"]
-    options = ["--tipbench-profile", "full", "--tipbench-device", "cpu"]
+    options = ["--tipbench-device", "cpu"]
     done = subprocess.run(
         [*command, *options, BENCHMARKS / "general", BENCHMARKS / "limit.py"],
         cwd=tmp_path,

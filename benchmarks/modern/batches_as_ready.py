@@ -57,7 +57,7 @@ TIP = Tip(
         "loader = DataLoader(data, **arguments | dict(in_order=False))\n"
         "# batches come in any order: the data set must say which sample is which"
     ),
-    when="batches take unlike times to load and their order does not matter, as in an evaluation",
+    when="several workers load batches, which take unlike times, and order does not matter, as in an evaluation",
     guide=("M21",),
     claim=Claim.FASTER,
     mechanism=falls("batches that wait behind a slow one", batches_behind_a_slow_one),
