@@ -170,7 +170,7 @@ class OpenRun:
         self._records[record.name] = record
         before, now = self._states.get(record.name), self._state(record)
         self._states[record.name] = now
-        if self._options.news and record.outcome == "measured":
+        if self._options.news and record.outcome in ("measured", "skipped"):
             progress.answered += now.is_over and (before is None or not before.is_over)
             if record.launches and (before is None or before.verdicts != now.verdicts):
                 for line in self._options.news(replace(self._stored, records=tuple(self._records.values()))):
