@@ -44,6 +44,7 @@ native: setup ## fetch optional native libraries without root (jemalloc, tcmallo
 	@$(BIN)/python -P -m tipbench.machine.native fetch
 
 BUDGET := 45m
+NAMES :=
 
 bench: setup native measure ## measure every tip that can run here, then report (45 minutes; another time: BUDGET=2h)
 

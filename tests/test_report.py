@@ -228,11 +228,11 @@ def test_without_a_control_of_the_same_device_the_share_is_unknown() -> None:
 
 def test_an_answer_is_told_once_and_more_of_them_than_fit_a_terminal_in_a_line_a_kind() -> None:
     jobs = [measured(info(f"Job{number}", tip=tip(f"t{number}"), **MACRO), {"optimized": 0.3}) for number in range(30)]
-    told = news()
-    (line,) = told(run(jobs[:1]))
+    fresh = news()
+    (line,) = fresh(run(jobs[:1]))
     assert line.startswith("use it: t0, Job0 1.35x [")
-    assert [line.partition(",")[0] for line in told(run(jobs[:2]))] == ["use it: t1"]
-    assert told(run(jobs[:2])) == []
+    assert [line.partition(",")[0] for line in fresh(run(jobs[:2]))] == ["use it: t1"]
+    assert fresh(run(jobs[:2])) == []
     nothing = [measured(info(f"None{number}", tip=tip(f"n{number}"), **MACRO), {"optimized": 0.0}) for number in (1, 2)]
     lines = one_liners(run([*jobs, *nothing]))
     assert len(lines) == 20

@@ -30,13 +30,13 @@ UNKNOWN_BYTES = 3 << 29
 
 
 def first_of_tips(pairs: Sequence[PairInfo]) -> list[PairInfo]:
-    """One pair of each tip, a whole job if it has one, because readers want its result first, those of EARLY before all
-    others; and all pairs that cannot run here, because reporting them takes no time."""
+    """One pair of each tip that can run here, a whole job if it has one, because readers want its result first: those
+    of EARLY before all others."""
     first: dict[str, PairInfo] = {}
     for info in sorted(pairs, key=lambda info: info.scale != "macro"):
         if not info.why:
             first.setdefault(info.tip["id"], info)
-    chosen = [info for info in pairs if info.why or info is first[info.tip["id"]]]
+    chosen = [info for info in pairs if info is first.get(info.tip["id"])]
     return sorted(chosen, key=lambda info: EARLY.index(info.tip["id"]) if info.tip["id"] in EARLY else len(EARLY))
 
 

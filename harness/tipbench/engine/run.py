@@ -118,7 +118,7 @@ class OpenRun:
         }
         self._states = {name: self._state(record) for name, record in self._records.items()}
         if options.news:
-            options.news(stored)  # which is told already
+            options.news(stored)  # what it has already is no news
         self.left = set(stored.planned) - (self._records.keys() - self._continued.keys())
 
     def measure(self, planned: Sequence[PairInfo], discovery: Discovery, budget_s: float) -> int:

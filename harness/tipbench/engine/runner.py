@@ -175,8 +175,9 @@ class _Runner:
             else:
                 self._update(before)
         answering, tips = of_answers(pairs), first_of_tips(pairs)
+        yield from self._reach([info for info in pairs if info.why])  # reporting these takes no time
         urgent = [info for info in answering if info.name in self._plan.first]
-        # The first few alone, so that the first answer does not wait for the checks of a whole group.
+        # The first few alone, so that an answer does not wait for the checks of a whole group.
         for stage in ([urgent, tips[: self._plan.at_once], tips, answering], [pairs]):
             for part in stage:
                 for start in range(0, len(part), self._group_size):
@@ -257,11 +258,13 @@ class _Runner:
 
     def _checked(self, info: PairInfo) -> Record | None:
         """The record of a pair after its checks; None where the time is up."""
-        if not info.why and self._left_s() < fmean([*self._check_s.values()] or [CHECK_S]):
+        if info.why:  # takes no time, which says nothing of the other checks
+            return checked(info, self._team.start, self._plan.seed, self._before.get(info.name))
+        if self._left_s() < fmean([*self._check_s.values()] or [CHECK_S]):
             return None
         began = time.monotonic()
         record = checked(info, self._team.start, self._plan.seed, self._before.get(info.name))
-        if not info.why and self._left_s() <= 0 and failed_by_chance(record):  # it was ended
+        if self._left_s() <= 0 and failed_by_chance(record):  # it was ended
             return None
         self._check_s[info.name] = time.monotonic() - began
         return replace(record, wall_s=round(record.wall_s + self._check_s[info.name] / self._plan.at_once, 3))
@@ -304,8 +307,7 @@ class _Runner:
         pair must be expected to be decided."""
         while group := self._group(most, within_s):
             yield from self._measure_each(group, "launch")
-            for launch in group:
-                self._card_bytes[launch.name] = max(launch.card_bytes, self._card_bytes.get(launch.name, 0))
+            self._card_bytes |= {each.name: max(each.card_bytes, self._card_bytes.get(each.name, 0)) for each in group}
 
     def _group(self, most: float, within_s: float) -> list[NextLaunch]:
         plan = self._plan

@@ -113,7 +113,7 @@ def _read(file: Path, public_name: str, same_machine: bool) -> Allowed:
         )
     for notice in notices:
         _say(str(notice))
-    publication = _with_earlier(file, _allowed(file, run, notices, public_name), same_machine)
+    publication = _with_earlier(file, run, _allowed(file, run, notices, public_name), same_machine)
     if withheld := publication.withheld:
         names = ", ".join(map(plain, withheld[:5])) + ", ..." * (len(withheld) > 5)
         _say(f"{file}: {plural(len(withheld), 'pair')} left out, as this suite has none of that name: {names}")
@@ -145,9 +145,8 @@ def _allowed(file: Path, run: Run, notices: Sequence[store.Notice], name: str) -
     return replace(let_through, fingerprint=run.fingerprint, reference=is_reference(file))
 
 
-def _with_earlier(file: Path, publication: Allowed, same_machine: bool) -> Allowed:
+def _with_earlier(file: Path, run: Run, publication: Allowed, same_machine: bool) -> Allowed:
     """The run in this file with earlier runs beside it."""
-    run, _ = store.read(file)
     notices: list[store.Notice] = []
     before = earlier_runs(file, run, same_machine, notices)
     for notice in notices:

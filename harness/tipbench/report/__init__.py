@@ -107,12 +107,12 @@ MOST = 18
 
 def news() -> Callable[[Run], list[str]]:
     """A function that has a line for each answer of a run that it had not when it was called before."""
-    told: dict[tuple[str, str], str] = {}
+    shown: dict[tuple[str, str], str] = {}
 
     def of(run: Run) -> list[str]:
         made = [answer for answer in answers([results(run)]) if answer.kind not in (UNCLEAR, IMPOSSIBLE)]
-        fresh = [answer for answer in made if told.get((answer.tip, answer.workload)) != answer.answer]
-        told.update({(answer.tip, answer.workload): answer.answer for answer in fresh})
+        fresh = [answer for answer in made if shown.get((answer.tip, answer.workload)) != answer.answer]
+        shown.update({(answer.tip, answer.workload): answer.answer for answer in fresh})
         return [f"{plain(answer.answer)}: {plain(answer.tip)}, {plain(answer.gain)}" for answer in fresh]
 
     return of
