@@ -328,8 +328,7 @@ class _Runner:
             room, card_room = room - needed, card_room - on_card
             timed = "baseline", *self._timed_next(record)
             variants = [variant for variant in measurable(record) if variant.name in timed]
-            # With several ranks, each has a part of the job.
-            is_first = not record.launches and variants[0].settings.ranks == 1
+            is_first = not record.launches and variants[0].settings.ranks == 1  # of several, each has a part of the job
             card = is_first and bool(record.info.job) and _job(record.info) not in self._carded
             if card:
                 self._carded.add(_job(record.info))
