@@ -252,9 +252,9 @@ def three() -> FakeMachine:
     return FakeMachine({"baseline": 0.002, "optimized": 0.001, "other": 0.001})
 
 
-def close() -> FakeMachine:
-    """One on which a pair takes 9 launches."""
-    return FakeMachine({"baseline": 0.001, "optimized": 0.001}, spread=0.018)
+def close(spread: float = 0.018) -> FakeMachine:
+    """One on which a pair takes 2 launches; with a spread of 0.1 more than a few."""
+    return FakeMachine({"baseline": 0.001, "optimized": 0.001}, spread)
 
 
 PAIRS = [info(name, tip=tip(name.lower())) for name in ("First", "Second", "Third", "Fourth")]
@@ -735,7 +735,7 @@ def test_the_next_launches_of_several_pairs_are_prepared_together_where_there_is
 
 def test_on_a_card_launches_are_prepared_together_once_it_is_known_that_they_fit() -> None:
     """Memory passes are not: a card's free memory is the same for all."""
-    machine, together = close(), []
+    machine, together = close(spread=0.1), []
     machine.card_bytes = {info.pair: 10 for info in PAIRS}
 
     def before(worker: FakeWorker, command: str, arguments: dict[str, Any]) -> None:
@@ -750,7 +750,7 @@ def test_on_a_card_launches_are_prepared_together_once_it_is_known_that_they_fit
 
 @pytest.mark.parametrize("command", ["observe", "warm", "block"])
 def test_who_finds_the_card_full_beside_others_is_tried_again_by_itself(command: str) -> None:
-    machine = close()
+    machine = close(spread=0.1)
     full: list[FakeWorker] = []
     machine.card_bytes = {info.pair: 10 for info in PAIRS}
 
