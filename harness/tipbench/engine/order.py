@@ -14,13 +14,12 @@ FIRST = 1
 """Launches that every pair gets before any pair is preferred, so that each has a number (harness/decisions.md, "First
 launches of every pair")."""
 
-
 EARLY = (
-    "amp", "compile-modes", "channels-last", "async-loading", "sdpa", "allocator", "fused-optimizer", "openmp-threads",
-    "tensor-cores", "cuda-graphs", "no-grad", "pin-memory",
+    "channels-last", "amp", "sdpa", "no-grad", "tensor-cores", "cuda-graphs", "fused-optimizer", "pin-memory",
+    "openmp-threads", "compile-modes", "async-loading", "allocator",
 )  # fmt: skip
 """Tips whose whole jobs come first: those that guides name first, that few jobs have followed already, and that brought
-5 % and more in the stored runs, or cost as much. A short run reaches few others."""
+5 % and more in the stored runs, or cost as much; the soonest measured first. A short run reaches few others."""
 
 OF_A_CONTROL = 6
 """Most launches of a control before all else is decided: as a rule two identical sides never are."""

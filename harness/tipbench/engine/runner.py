@@ -3,8 +3,7 @@
 One pair of each tip is checked and launched first, then all other whole jobs, as a tip's answer depends on them, and
 operations alone in what time is left: a few at a time, several in parallel. In between those are launched further that
 are expected to be decided for less than a new pair costs; once all have a launch, `allocation` chooses. Of a whole job
-the variant that the answer is about is timed first, and the others once that is decided. A short run begins with a few
-whole jobs, and launches them until they are decided.
+the variant that the answer is about is timed first, and the others once that is decided.
 
 Launches are prepared in groups, each launch of another pair, and paused; then each is measured with nothing else
 running. Memory is measured early where it is what a tip claims, and otherwise when no pair is open or time runs short.
@@ -45,6 +44,9 @@ CHECK_S = 2.0
 GROUP = 8
 """Most launches that are prepared at a time (harness/decisions.md, "What prepared launches cost the one that is
 measured")."""
+
+SHORT_S = 600.0
+"""Longest budget of which a large part would pass before the checks of such a group have ended (s)."""
 
 COMPILED = 5
 """For pairs that compile, launches were shorter than checks by this factor, as only the check compiles their code."""
@@ -177,11 +179,12 @@ class _Runner:
         answering, tips = of_answers(pairs), first_of_tips(pairs)
         yield from self._reach([info for info in pairs if info.why])  # reporting these takes no time
         urgent = [info for info in answering if info.name in self._plan.first]
-        # The first few alone, so that an answer does not wait for the checks of a whole group.
-        for stage in ([urgent, tips[: self._plan.at_once], tips, answering], [pairs]):
+        # The fewest at a time give the first answers soonest; in larger groups no core waits for the longest check.
+        size = self._plan.at_once if self._plan.budget_s <= SHORT_S else self._group_size
+        for stage in ([urgent, tips, answering], [pairs]):
             for part in stage:
-                for start in range(0, len(part), self._group_size):
-                    yield from self._reach(part[start : start + self._group_size])
+                for start in range(0, len(part), size):
+                    yield from self._reach(part[start : start + size])
                     yield from self._launches(FIRST)
                     yield from self._launches(within_s=self._new_pair_s())
             yield from self._memory([record for record in self._reached() if record.info.tip["claim"] in ALONE])
@@ -303,8 +306,7 @@ class _Runner:
 
     def _launches(self, most: float = math.inf, within_s: float = math.inf) -> Iterator[Record]:
         """Launch groups until no pair that may be measured is open, or no launch fits into the budget. most: launches
-        of each pair. within_s: seconds within which a
-        pair must be expected to be decided."""
+        of each pair. within_s: seconds within which a pair must be expected to be decided."""
         while group := self._group(most, within_s):
             yield from self._measure_each(group, "launch")
             self._card_bytes |= {each.name: max(each.card_bytes, self._card_bytes.get(each.name, 0)) for each in group}
@@ -329,8 +331,7 @@ class _Runner:
             timed = "baseline", *self._timed_next(record)
             variants = [variant for variant in measurable(record) if variant.name in timed]
             is_first = not record.launches and variants[0].settings.ranks == 1  # of several, each has a part of the job
-            card = is_first and bool(record.info.job) and _job(record.info) not in self._carded
-            if card:
+            if card := is_first and bool(record.info.job) and _job(record.info) not in self._carded:
                 self._carded.add(_job(record.info))
             group.append(NextLaunch(record, variants, self._team.start, plan.limits, plan.seed, plan.at_once, card))
         return group
