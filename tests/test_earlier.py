@@ -11,18 +11,17 @@ from typing import Any
 
 import pytest
 
-from tests.made_up import MACHINE, NO_GPU, info, measured, run, stored, tip
+from tests.made_up import MACHINE, info, measured, run, stored, tip
 from tests.published import of
 from tipbench import compare
 from tipbench.cli import main
 from tipbench.publish.allowed import Allowed, allowed, with_earlier
 from tipbench.records import store
 from tipbench.records.record import Record, Run
-from tipbench.report import OfItsKind, earlier_runs, of_its_kind, one_liners, render
+from tipbench.report import earlier_runs, one_liners, render
 from tipbench.report.answer import Answer, answers
 from tipbench.report.answer_kinds import IMPOSSIBLE
 from tipbench.report.earlier import MOST, earlier
-from tipbench.report.kind import agreement
 from tipbench.report.measure import effects
 from tipbench.report.results import results
 
@@ -99,46 +98,15 @@ def newcomer(results: Path, **more: Any) -> tuple[Path, Run]:
     return stored(results, own), own
 
 
-@pytest.mark.parametrize("fingerprint", [HERE, ""])
-@pytest.mark.parametrize("same_machine", [False, True])
-def test_a_newcomers_first_run_counts_alone_beside_reference_runs_of_that_name(
-    tmp_path: Path, fingerprint: str, same_machine: bool
-) -> None:
-    file, own = newcomer(tmp_path, fingerprint=fingerprint)
-    assert earlier(file, own, same_machine) == []
-    kind = of_its_kind(file, own, same_machine)
-    assert ([run.id[:2] for run in kind.reference], kind.others) == (["01", "02", "03"], ())
-    line, of_runs, of_kind = one_liners(own, earlier_runs(file, own, same_machine), kind)
-    assert line.startswith("at most")
-    assert of_runs == "The answers are from this run alone."
-    assert of_kind == (
-        "Not counted, of this kind of machine: 3 reference runs; they agree with 0 of 1 answers that can be compared, "
-        "and differ on: Do so. (there: use it)."
-    )
-
-
-def test_a_newcomers_page_says_so_and_the_newest_run_is_the_newcomers(
+def test_the_newest_run_is_the_newcomers_and_reference_runs_do_not_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    newcomer(tmp_path / "results")
+    file, own = newcomer(tmp_path / "results", fingerprint="")
     stored(tmp_path / "results/reference", on_day(30, job(0.06)))
+    assert earlier(file, own, same_machine=True) == []
     monkeypatch.chdir(tmp_path)
     assert main(["report"]) == 0
-    page = capsys.readouterr().out
-    assert "1 run, of 2026-03-20" in page
-    said = "Not counted, of this kind of machine: 4 reference runs"
-    assert said in page
-    assert main(["report", "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["run"]["of_its_kind"].startswith(said)
-    assert main(["report", "--alone"]) == 0
-    assert "Not counted" not in capsys.readouterr().out
-
-
-def test_a_reference_run_of_this_very_machine_is_not_the_readers_either(tmp_path: Path) -> None:
-    stored(tmp_path / "reference", on_day(1))
-    file, own = stored(tmp_path, on_day(2)), on_day(2)
-    assert earlier(file, own) == []
-    assert [run.id for run in of_its_kind(file, own).reference] == [on_day(1).id]
+    assert "1 run, of 2026-03-20" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -159,8 +127,6 @@ def test_runs_count_by_an_equal_fingerprint_or_where_whoever_asks_says_so(
     file = stored(tmp_path, last)
     for same_machine, expected in ((False, counts), (True, counts_if_told)):
         assert earlier(file, last, same_machine) == [first] * expected
-        others = of_its_kind(file, last, same_machine).others
-        assert [run.id for run in others] == [on_day(1).id] * (not expected), "it is the one or the other"
 
 
 def test_what_the_option_says_counts_in_the_report(tmp_path: Path) -> None:
@@ -169,76 +135,6 @@ def test_what_the_option_says_counts_in_the_report(tmp_path: Path) -> None:
     file = stored(tmp_path, on_day(3, job(0.012), fingerprint=""))
     (apart,), (together,) = answers_of(file), answers_of(file, "--same-machine")
     assert [(answer["kind"], answer["runs"]) for answer in (apart, together)] == [("at most", 1), ("use it", 3)]
-
-
-# ---- what runs of the same kind say ----
-
-
-def agreed(own: Run, *others: Run, reference: tuple[Run, ...] = ()) -> str:
-    rows = results(own)
-    return agreement(own, rows, answers([rows]), OfItsKind(reference, others))
-
-
-def two_tips(first: float, second: float, **more: Any) -> Run:
-    return on_day(1, job(first), job(second, tip=tip("another", title="Another.")), **more)
-
-
-@pytest.mark.parametrize(
-    ("theirs", "says"),
-    [
-        ([(0.3, -0.3)], "agree with 2 of 2 answers that can be compared."),
-        ([(0.3, 0.3)], "agree with 1 of 2 answers that can be compared, and differ on: Another. (there: use it)."),
-        (
-            [(0.3, -0.3), (-0.3, -0.3)],
-            "agree with 1 of 2 answers that can be compared, and differ on: Do so. (there: don't).",
-        ),
-        (
-            [(-0.3, -0.3), (0.0, -0.3)],
-            "1 of 2 answers that can be compared, and differ on: Do so. (there: don't or at most 2 %).",
-        ),
-    ],
-)
-def test_answers_agree_with_every_run_of_the_kind_alone(theirs: list[tuple[float, float]], says: str) -> None:
-    others = [two_tips(*effects, fingerprint=THERE) for effects in theirs]
-    sentence = agreed(two_tips(0.3, -0.3), *others)
-    assert sentence.endswith(says)
-    assert sentence.startswith(f"Not counted, of this kind of machine: {len(theirs)} run")
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        job(0.3, sizes={"batch": 64}),
-        job(0.3, code={"baseline": "another"}),
-        measured(info("Job", scale="macro"), {"optimized": 0.02}, spread=0.3, launches=18),
-        measured(info("Other", scale="macro"), {"optimized": 0.3}),
-        Record(info("Job", scale="macro"), "skipped", NO_GPU),
-    ],
-)
-def test_another_question_or_no_answer_neither_agrees_nor_differs(other: Record) -> None:
-    mine, theirs = on_day(1, job(0.3)), on_day(2, other, fingerprint=THERE)
-    assert agreed(mine, theirs).endswith("; none of their answers can be compared.")
-    assert agreed(theirs, mine).endswith("; none of their answers can be compared.")
-
-
-def test_an_answer_of_fewer_jobs_is_another_one() -> None:
-    both = on_day(1, job(0.3), measured(info("Second", scale="macro"), {"optimized": -0.3}))
-    assert agreed(both, on_day(2, job(0.3), fingerprint=THERE)).endswith("; none of their answers can be compared.")
-
-
-def test_whose_the_runs_are_is_said_apart() -> None:
-    others = on_day(2, fingerprint=THERE), on_day(3, fingerprint=THERE), on_day(4, fingerprint="")
-    assert agreed(on_day(1), *others, reference=(on_day(5),)).startswith(
-        "Not counted, of this kind of machine: 1 reference run, 2 runs of other machines, "
-        "1 run of no known machine (--same-machine counts them as of this one); they agree with 1 of 1 answers"
-    )
-    assert agreed(on_day(1)) == ""
-
-
-def test_runs_of_another_kind_say_nothing(tmp_path: Path) -> None:
-    stored(tmp_path, on_day(1, fingerprint=THERE, machine={**MACHINE, "torch": "2.14.0"}))
-    stored(tmp_path / "reference", on_day(2, fingerprint="", machine={**MACHINE, "cpu": "Another"}))
-    assert of_its_kind(stored(tmp_path, on_day(3)), on_day(3)).runs == ()
 
 
 # ---- what becomes of them ----
@@ -271,16 +167,13 @@ def test_earlier_runs_count_in_a_report_unless_it_is_of_the_run_alone(tmp_path: 
 
 
 def test_an_earlier_run_that_is_damaged_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    damaged, other, last = (
-        stored(tmp_path / place, on_day(day)) for day, place in ((1, ""), (2, "reference"), (3, ""))
-    )
-    for file in (damaged, other):
-        content = file.read_bytes().splitlines(keepends=True)
-        file.write_bytes(b"".join([*content[:2], b"lost\n", *content[3:]]))
+    damaged, last = (stored(tmp_path, on_day(day)) for day in (1, 2))
+    content = damaged.read_bytes().splitlines(keepends=True)
+    damaged.write_bytes(b"".join([*content[:2], b"lost\n", *content[3:]]))
     assert main(["report", "--format", "json", str(last)]) == 0
     out, err = capsys.readouterr()
     notices = json.loads(out)["run"]["notices"]
-    assert [line.partition(": ")[0] for line in notices] == [f"{file.name}, line 3" for file in (damaged, other)]
+    assert [line.partition(": ")[0] for line in notices] == [f"{damaged.name}, line 3"]
     assert f"tipbench: {damaged}, line 3: not used: " in err
 
 

@@ -320,8 +320,7 @@ def _with_answers(code: int, path: Path, same_machine: bool) -> int:
 
     stored, notices = store.read(path)
     if code in (0, 1) and not stored.options.get("given"):
-        which = path, stored, same_machine, notices
-        print("\n".join(["", *report.one_liners(stored, report.earlier_runs(*which), report.of_its_kind(*which))]))
+        print("\n".join(["", *report.one_liners(stored, report.earlier_runs(path, stored, same_machine, notices))]))
         for notice in notices:
             print(f"tipbench: {notice}", file=sys.stderr)
     return code
@@ -342,13 +341,11 @@ def _report(options: argparse.Namespace) -> int:
 
     for file in options.files or [listing.newest(Path("results"))]:
         run, notices = store.read(file)
-        which = file, run, options.same_machine, notices
-        earlier = [] if options.alone else report.earlier_runs(*which)
-        kind = report.OfItsKind() if options.alone else report.of_its_kind(*which)
+        earlier = [] if options.alone else report.earlier_runs(file, run, options.same_machine, notices)
         for notice in notices:
             print(f"tipbench: {notice}", file=sys.stderr)
         for format in options.format or ["md"]:
-            written = report.write(run, notices, format, options.out, earlier, kind)
+            written = report.write(run, notices, format, options.out, earlier)
             if written is not None:
                 print(written)
     return 0

@@ -14,8 +14,7 @@ from tipbench.records.store import Notice, file_name, folder_name
 from tipbench.report import as_json, html
 from tipbench.report.answer import answers, of_runs
 from tipbench.report.answer_kinds import ACTS, IMPOSSIBLE, UNCLEAR
-from tipbench.report.earlier import earlier_runs, of_its_kind
-from tipbench.report.kind import NONE, OfItsKind, agreement
+from tipbench.report.earlier import earlier_runs
 from tipbench.report.output import ReportError, print_bytes, write_file
 from tipbench.report.results import results
 from tipbench.report.table import csv
@@ -24,46 +23,42 @@ from tipbench.tip.wording import plain
 if TYPE_CHECKING:
     from tipbench.report.pages import Pages
 
-__all__ = [
-    "FORMATS", "OfItsKind", "ReportError", "earlier_runs", "news", "of_its_kind", "one_liners", "render", "write",
-]  # fmt: skip
+__all__ = ["FORMATS", "ReportError", "earlier_runs", "news", "one_liners", "render", "write"]
 
 Earlier = Sequence[Run]
 """Earlier runs of the machine, which the answers count too: `earlier_runs`."""
 
 
-def _pages(
-    run: Run, notices: Sequence[Notice], earlier: Earlier, kind: OfItsKind, below: str | None = None, home: str = ""
-) -> Pages:
+def _pages(run: Run, notices: Sequence[Notice], earlier: Earlier, below: str | None = None, home: str = "") -> Pages:
     from tipbench.report.pages import Layout, pages  # with matplotlib, which JSON, CSV and comparisons are spared
 
-    return pages(run, [*map(results, earlier), results(run)], notices, Layout(below=below, home=home), kind)
+    return pages(run, [*map(results, earlier), results(run)], notices, Layout(below=below, home=home))
 
 
-def _markdown(run: Run, notices: Sequence[Notice], earlier: Earlier, kind: OfItsKind) -> str:
+def _markdown(run: Run, notices: Sequence[Notice], earlier: Earlier) -> str:
     """All pages in one text."""
-    made = _pages(run, notices, earlier, kind)
+    made = _pages(run, notices, earlier)
     return "\n".join([made.front, *made.below.values()])
 
 
-def _html(run: Run, notices: Sequence[Notice], earlier: Earlier, kind: OfItsKind) -> str:
+def _html(run: Run, notices: Sequence[Notice], earlier: Earlier) -> str:
     from tipbench.report.figures.drawing import save
 
-    made = _pages(run, notices, earlier, kind, below="")
+    made = _pages(run, notices, earlier, below="")
     return html.render(made.front, made.title, {each.name: save(each, "svg") for each in made.drawings}, made.below)
 
 
-FORMATS: dict[str, Callable[[Run, Sequence[Notice], Earlier, OfItsKind], str]] = {
+FORMATS: dict[str, Callable[[Run, Sequence[Notice], Earlier], str]] = {
     "md": _markdown,
     "html": _html,
-    "json": lambda run, notices, earlier, kind: as_json.render(run, notices, list(map(results, earlier)), kind),
-    "csv": lambda run, notices, earlier, kind: csv(results(run)),
+    "json": lambda run, notices, earlier: as_json.render(run, notices, list(map(results, earlier))),
+    "csv": lambda run, notices, earlier: csv(results(run)),
 }
 
 
-def render(run: Run, notices: Sequence[Notice], format: str, earlier: Earlier = (), kind: OfItsKind = NONE) -> bytes:
+def render(run: Run, notices: Sequence[Notice], format: str, earlier: Earlier = ()) -> bytes:
     """The report's bytes, in UTF-8, with figures in HTML only. Raises KeyError for a format not in FORMATS."""
-    return FORMATS[format](run, notices, earlier, kind).encode("utf-8", "replace")
+    return FORMATS[format](run, notices, earlier).encode("utf-8", "replace")
 
 
 def write(
@@ -72,7 +67,6 @@ def write(
     format: str,
     out: Path | None = None,
     earlier: Earlier = (),
-    kind: OfItsKind = NONE,
 ) -> Path | None:
     """Write the report to `<out>/<machine>/<run>.<format>` and return that path, or print it where `out` is None.
 
@@ -81,16 +75,16 @@ def write(
     written: no half-written file is left.
     """
     if out is None:
-        print_bytes(render(run, notices, format, earlier, kind))
+        print_bytes(render(run, notices, format, earlier))
         return None
     path = out / folder_name(run.machine) / f"{file_name(run)}.{format}"
     if format != "md":
-        write_file(path, render(run, notices, format, earlier, kind))
+        write_file(path, render(run, notices, format, earlier))
         return path
     from tipbench.report.figures.drawing import FORMATS as PICTURES
     from tipbench.report.figures.drawing import save
 
-    made = _pages(run, notices, earlier, kind, f"{path.stem}/", f"../{path.name}")
+    made = _pages(run, notices, earlier, f"{path.stem}/", f"../{path.name}")
     below = path.with_suffix("")
     for drawing in made.drawings:
         for picture in PICTURES:
@@ -118,16 +112,13 @@ def news() -> Callable[[Run], list[str]]:
     return of
 
 
-def one_liners(run: Run, earlier: Earlier = (), kind: OfItsKind = NONE) -> list[str]:
+def one_liners(run: Run, earlier: Earlier = ()) -> list[str]:
     """One line of plain text an answer, those that ask for action first; of more than MOST answers those that do not
-    in a line a kind. Then, where there are other runs of the machine or of its kind, of how many runs the answers are,
-    and how far the latter agree."""
-    own = results(run)
-    made = answers([*map(results, earlier), own])
+    in a line a kind. Then, where there are earlier runs of the machine, of how many runs the answers are."""
+    made = answers([*map(results, earlier), results(run)])
     shown = made if len(made) <= MOST else [answer for answer in made if answer.kind in ACTS][:MOST]
     lines = [f"{plain(answer.answer)}: {plain(answer.tip)}, {plain(answer.in_words)}" for answer in shown]
     for of in dict.fromkeys(answer.kind for answer in made if answer not in shown):
         tips = dict.fromkeys(plain(answer.tip) for answer in made if answer.kind == of and answer not in shown)
         lines.append(f"{of}{' (more)' * (of in ACTS)}: {', '.join(tips)}")
-    lines += [of_runs(made)] if earlier or kind.runs else []
-    return [*lines, agreement(run, own, made, kind)] if kind.runs else lines
+    return [*lines, of_runs(made)] if earlier else lines

@@ -2,7 +2,7 @@
 
     {
       "run": {"id", "started", "suite", "commit",
-              "planned", "measured", "skipped", "failed", "not_reached", "notices", "of_its_kind"},
+              "planned", "measured", "skipped", "failed", "not_reached", "notices"},
       "machine": {...}, "controls": {...},
       "pairs": [{"tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high", "launches",
                  "memory", "equal", "mechanism", "trainings", "one_off_s", "break_even_steps", "reason_code",
@@ -12,8 +12,7 @@
     }
 
 run: `started` is ISO 8601 in UTC; `planned` = `measured` + `skipped` + `failed` + `not_reached` counts
-pairs; `notices` are lines of results files that could not be used; `of_its_kind` is a sentence on other runs of this
-kind of machine and how far they agree, "" without any. machine, controls: as recorded.
+pairs; `notices` are lines of results files that could not be used. machine, controls: as recorded.
 
 pairs: one object for each pair and variant other than the baseline; unknown numbers are null.
 - scale: "micro" or "macro"; device: "cpu" or "cuda".
@@ -63,7 +62,6 @@ from typing import Any
 from tipbench.records.record import Run
 from tipbench.records.store import Notice
 from tipbench.report.answer import Answer, answers
-from tipbench.report.kind import NONE, OfItsKind, agreement
 from tipbench.report.result import Result
 from tipbench.report.results import counts, results
 
@@ -72,9 +70,7 @@ SIDES = ("baseline", "variant")
 ANSWER = "tip title workload kind answer when do gain against price runs"
 
 
-def render(
-    run: Run, notices: Sequence[Notice], earlier: Sequence[Sequence[Result]] = (), kind: OfItsKind = NONE
-) -> str:
+def render(run: Run, notices: Sequence[Notice], earlier: Sequence[Sequence[Result]] = ()) -> str:
     rows = results(run)
     made = answers([*earlier, rows])
     document = {
@@ -82,7 +78,6 @@ def render(
             **fields_of(run, "id started suite commit"),
             **asdict(counts(run)),
             "notices": [f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices],
-            "of_its_kind": agreement(run, rows, made, kind),
         },
         "machine": run.machine,
         "controls": run.controls,

@@ -26,7 +26,6 @@ from tipbench.report.evidence import facts, reason
 from tipbench.report.figures import sweeps, whole_jobs
 from tipbench.report.figures.drawing import Drawing
 from tipbench.report.html import ANCHORS
-from tipbench.report.kind import NONE, OfItsKind, agreement
 from tipbench.report.machine_words import brief_lines, field_rows, machine_words, versions
 from tipbench.report.measure import effects
 from tipbench.report.result import MEMORY_KINDS, Result
@@ -81,10 +80,8 @@ def pages(
     runs: Sequence[Sequence[Result]],
     notices: Sequence[Notice],
     layout: Layout,
-    kind: OfItsKind = NONE,
 ) -> Pages:
-    """runs: the results of earlier runs that count in the answers, oldest first, and last those of this run. kind:
-    runs of its kind, which do not count."""
+    """runs: the results of earlier runs that count in the answers, oldest first, and last those of this run."""
     tips: dict[str, list[Result]] = {}
     for result in runs[-1]:
         tips.setdefault(result.tip, []).append(result)
@@ -104,7 +101,6 @@ def pages(
         run=of_run,
         count=front.count(made),
         runs=max((answer.runs for answer in made), default=1),
-        kind=agreement(run, runs[-1], made, kind),
         controls=noise(controls),
         notices=[f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices],
         workloads=front.workloads(made, together(runs), lambda tip: address(names[tip])),
