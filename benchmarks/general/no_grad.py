@@ -24,7 +24,9 @@ TIP = Tip(
     id="no-grad",
     title="Disable gradient calculation for inference",
     do="with torch.no_grad(): outputs = model(batch)  # nn.TransformerEncoder then returns zeros at padding",
-    ways={"inference_mode": "with torch.inference_mode(): outputs = model(batch)  # no training may use what it makes"},
+    ways={
+        "inference_mode": "with torch.inference_mode(): outputs = model(batch)  # not to train with, or change in place"
+    },
     when="inference still records gradients",
     against="gradients recorded",
     guide=("A1.2", "M5"),

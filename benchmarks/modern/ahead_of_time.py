@@ -54,7 +54,8 @@ TIP = Tip(
         "with torch.no_grad():  # to infer alone; once, for all processes; package_path= says where\n"
         "    program = torch.export.export(model.eval(), (example.to(device),))\n"
         '    package = aoti_compile_and_package(program, inductor_configs={"freezing": True})\n'
-        "model = aoti_load_package(package)  # in each process; batches of other shapes are not refused, but wrong"
+        "model = aoti_load_package(package)  # in each process; a function, without eval(), to() or parameters()\n"
+        "# batches of other shapes are not refused, but wrong"
     ),
     when="all batches have one shape, the last one too",
     guide=("M23",),

@@ -12,7 +12,6 @@ On a CPU the two modes change nothing here: compiled in either, the pairs below 
 without (tried on torch 2.15). So they are variants for GPUs.
 
 What to expect: a gain where the operations around convolutions and matrix products take much of the time.
-Compiling is a one-off cost.
 """
 
 from collections.abc import Callable
@@ -44,13 +43,17 @@ from tipbench.tip.words import (
 TIP = Tip(
     id="compile-modes",
     title="Compile the model, and choose the mode",
-    do="model.compile()  # torch 2.14 on: before, a model of torch.nn's own, such as nn.Sequential, stays uncompiled",
+    do=(
+        "model.compile()  # model(...) alone, and none of its other methods; takes seconds at each new kind of shape\n"
+        "# before torch 2.14 a model of torch.nn's own, such as nn.Sequential, stays uncompiled"
+    ),
     ways={
         "max_autotune": 'model.compile(mode="max-autotune-no-cudagraphs")',
         "reduce_overhead": (
             'model.compile(mode="reduce-overhead")  # an output that is kept beyond the next call: clone() it'
         ),
     },
+    when="it runs for minutes, in batches of few shapes",
     guide=("M2",),
     claim=Claim.FASTER,
     called="whole-model compilation",

@@ -59,9 +59,10 @@ TIP = Tip(
         'model.compile(options={"freezing": True})\n'
         "from torch._inductor import config as inductor\n"
         "with inductor.patch(freezing=True), torch.no_grad(): model(example.to(device))"
-        "  # compiles; later calls need only no_grad()"
+        "  # compiles; later calls need only no_grad()\n"
+        "# silently wrong in a process that has imported x86_inductor_quantizer, as static-int8 does"
     ),
-    when="the model's score bears it, and inputs have few shapes",
+    when="the model's score bears it, inputs have few shapes, and it has no nn.TransformerEncoder, which raises",
     against="float32, compiled with frozen weights",
     guide=("M15",),
     claim=Claim.FASTER,

@@ -64,9 +64,9 @@ TIP = Tip(
         'model.compile(options={"freezing": True})\n'
         "from torch._inductor import config as inductor\n"
         "with inductor.patch(freezing=True), torch.no_grad(): model(example)"
-        "  # compiles; later calls need only no_grad()"
+        "  # compiles; later calls need only no_grad(). It has no eval() and no train(): leave them out"
     ),
-    when="the model's score bears it, and batches have one shape",
+    when="the model's score bears it, and batches have one shape, the last one too",
     against="float32, compiled with frozen weights",
     guide=("M15",),
     claim=Claim.FASTER,

@@ -29,7 +29,7 @@ TIP = Tip(
         "plain = v2.Compose([v2.PILToTensor(), v2.Resize((224, 224)), *floats])  # in both: your own resize, changes, "
         "mean and deviation\n"
         "augmented = v2.Compose([v2.PILToTensor(), v2.RandomResizedCrop(224), v2.RandomHorizontalFlip(), *floats])\n"
-        "data.transform = plain  # before the DataLoader; of training data alone: = augmented\n"
+        "data.transform = plain  # augmented for training data; set it before the DataLoader is made\n"
         "# not on a Subset or ConcatDataset, nor where `transforms` is what the data set calls: there it does nothing"
     ),
     when="images are transformed as Pillow images",

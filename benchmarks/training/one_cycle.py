@@ -52,7 +52,7 @@ TIP = Tip(
         "from torch.optim.lr_scheduler import OneCycleLR\n"
         'highest = [3 * group["lr"] for group in optimizer.param_groups]  # 3x your constant rate\n'
         "# on a fresh optimizer; to resume, build both first, for as many epochs, then load both\n"
-        "# momentum (AdamW's first beta) moves, too, where there is one\n"
+        "# momentum (AdamW's first beta) becomes 0.85 to 0.95: yours is another, as 0.5 in GANs? Take fixed_momentum\n"
         'moves = all("betas" in group or group.get("momentum") for group in optimizer.param_groups)\n'
         "scheduler = OneCycleLR(optimizer, highest, epochs=epochs, steps_per_epoch=len(loader), "
         "cycle_momentum=moves)\n"

@@ -27,7 +27,7 @@ def price(jobs: Sequence[Result], trainings: Iterable[Result]) -> str:
     parts += dict.fromkeys(
         f"{score_kept(counted)}{'' if result in jobs else f' in {result.pair}'}"
         for result in trainings
-        if (counted := trained(result))
+        if (counted := trained(result)) and score_kept(counted)
     )
     status = jobs[0].status
     parts += [status] if status not in ("", "current") and not status.startswith("default now") else []
