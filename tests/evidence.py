@@ -1,9 +1,9 @@
 """Renders what is committed under reports/ anew, by this suite: `python -m tests.evidence`, or `make evidence`.
 
 Of each machine under results/reference/ the newest run of a size gets its page, but none of a part of the pairs; those
-on CPUs are compared, and the README's excerpt and the guides' sentences follow. Reference runs have no fingerprint;
-those of one folder are of one machine. What such a page tells people to write is what the suite says today. Pages of
-runs that are no longer stored go. What it rewrote is printed, and what it cannot render, as no stored run is behind it.
+on CPUs are compared, and the README's excerpt and the guides' sentences follow. What such a page tells people to write
+is what the suite says today. Pages of runs that are no longer stored go. What it rewrote is printed, and what it cannot
+render, as no stored run is behind it.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ def main() -> int:
         shown_of = {file: Path(copy) / file.relative_to(RESULTS) for file in newest.values()}
         for file, of_today in shown_of.items():
             shutil.rmtree(REPORTS / file.parent.name / file.stem, ignore_errors=True)
-            _tipbench("report", of_today, "--same-machine", "--format", "md", "--format", "html", "--out", REPORTS)
+            _tipbench("report", of_today, "--format", "md", "--format", "html", "--out", REPORTS)
         on_cpus = [
             shown_of[file] for _, file in sorted(newest.items()) if store.header(file).options["device"] == "cpu"
         ]
-        _tipbench("compare", *on_cpus, "--same-machine", "--format", "html", "--out", REPORTS)
+        _tipbench("compare", *on_cpus, "--format", "html", "--out", REPORTS)
     shown = _linked(HOME / "README.md", r"reports/[^)]*\.md")
     excerpt = _excerpt((HOME / shown).read_text(), Path(shown).parent)
     _replace(HOME / "README.md", "excerpt", "end of excerpt", excerpt)

@@ -213,7 +213,7 @@ def test_a_folder_that_is_not_there_or_holds_no_pairs_is_refused(say: Said, tmp_
 def test_resume_takes_no_other_options(say: Said, tmp_path: Path, extra: str) -> None:
     code, _, err = say("run", "--resume", tmp_path / "run.jsonl", *extra.split())
     assert code == 2
-    assert "give it no names, and of the options only --from, --budget and --same-machine" in err
+    assert "give it no names, and of the options only --from and --budget" in err
 
 
 def test_what_is_typed_is_what_is_run_and_stored(say: Said, known: list[PairInfo], tmp_path: Path) -> None:

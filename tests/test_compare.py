@@ -58,8 +58,8 @@ from tipbench.verdict.statistics import Mean, student
 GIB = 1 << 30
 
 
-def compared(of: Run) -> Stored:
-    return Stored(Path(f"{of.id}.jsonl"), replace(of, records=()), len(of.records), tuple(results(of)), ())
+def compared(of: Run, folder: str = "") -> Stored:
+    return Stored(Path(folder, f"{of.id}.jsonl"), replace(of, records=()), len(of.records), tuple(results(of)), ())
 
 
 def against(*runs: Run) -> Comparison:
@@ -67,9 +67,9 @@ def against(*runs: Run) -> Comparison:
 
 
 def on(cpu: str, *records: Record, **more: Any) -> Run:
-    """A run on a machine of this processor, which is its fingerprint too; the id is made of both."""
+    """A run on a machine of this processor; the id is made of it."""
     about = {**MACHINE, "cpu": cpu, "name": f"{cpu.lower()}-2c-24g", **more.pop("machine", {})}
-    return run(records, **{"id": f"{cpu.lower()}{len(records):08}", "fingerprint": cpu, **more, "machine": about})
+    return run(records, **{"id": f"{cpu.lower()}{len(records):08}", **more, "machine": about})
 
 
 def a(effect: float, pair: str = "Pair", of: Mapping[str, Any] | None = None, **more: Any) -> Record:
@@ -367,45 +367,23 @@ def test_earlier_runs_of_a_machine_count_in_its_answers() -> None:
         assert (row.kind, row.runs) == (answer, runs)
 
 
-def test_runs_without_a_fingerprint_are_of_one_kind_and_stand_apart_unless_one_says_otherwise() -> None:
-    first, second = compared(on("A", a(0.3), fingerprint="")), compared(on("A", a(0.3), id="second", fingerprint=""))
-    apart, same = Comparison((first, second)), Comparison((first, second), same_machine=True)
-    assert [(machine.word, machine.runs) for machine in apart.machines] == [("kind", (0,)), ("kind", (1,))]
-    assert [(machine.word, machine.runs) for machine in same.machines] == [("machine", (0, 1))]
-    assert (apart.relation(0, 1), same.relation(0, 1)) == tuple(
-        f"{words}, as far as recorded" for words in ("same kind", "same machine and state")
-    )
-    assert not apart.are_machines, "nobody can tell"
-    for comparison in (apart, same):
-        assert "in 2 runs of a-2c-24g" in compare.render(comparison, "md")
-        assert "- **pays in all** (1): Do so" in compare.render(comparison, "md")
-        assert "2.00 ms -> 1.48 ms" in compare.render(comparison, "md")
-    assert "--same-machine" in compare.render(apart, "md").split("## Every comparison")[0]
-    assert "--same-machine" not in compare.render(same, "md").split("## Every comparison")[0]
-
-
-def test_two_machines_of_one_kind_are_two_machines() -> None:
-    """As nodes of a cluster are."""
-    runs = [on("A", a(0.3), id=f"{node}{number}", fingerprint=node) for number, node in enumerate(("x", "y", "x", "y"))]
-    comparison = against(*runs)
+def test_runs_of_equal_hardware_are_of_one_machine_in_one_folder_and_of_two_in_two() -> None:
+    """As nodes of a cluster are; but they may be of one."""
+    runs = [compared(on("A", a(0.3), id=f"{at}{number}"), at) for number, at in enumerate(("x", "y", "x", "y"))]
+    comparison = Comparison(tuple(runs))
     assert [(machine.word, machine.runs) for machine in comparison.machines] == [
         ("machine", (0, 2)),
         ("machine", (1, 3)),
     ]
-    assert comparison.are_machines
+    assert not comparison.are_machines
     assert comparison.relation(0, 1).startswith("same kind")
     assert comparison.relation(0, 2).startswith("same machine and state")
     text = compare.render(comparison, "md")
-    assert "on 2 machines" in text
-    assert "- **pays on all** (1): Do so" in text
+    assert "in 4 runs of a-2c-24g" in text
+    assert "different folders may be of one machine" in text
+    assert "- **pays in all** (1): Do so" in text
     document = json.loads(compare.render(comparison, "json"))
     assert [grade["one_machine"] for grade in document["grades"]] == [False, True, False]
-
-
-def test_what_is_told_of_runs_without_a_fingerprint_makes_no_two_machines_one() -> None:
-    runs = [on("A", a(0.3), id=f"run-{place}", fingerprint=each) for place, each in enumerate(("", "x", "y"))]
-    comparison = Comparison(tuple(map(compared, runs)), same_machine=True)
-    assert [machine.runs for machine in comparison.machines] == [(0, 1), (2,)]
 
 
 def test_a_machine_that_was_changed_is_another() -> None:
@@ -415,30 +393,27 @@ def test_a_machine_that_was_changed_is_another() -> None:
     assert against(old, tuned).relation(0, 1).startswith("same machine, other state")
 
 
-@pytest.mark.parametrize("same_machine", [False, True])
-def test_reference_runs_are_nobodys_own(tmp_path: Path, same_machine: bool) -> None:
+def test_reference_runs_are_nobodys_own(tmp_path: Path) -> None:
     own = [stored(tmp_path, on("A", a(0.3), id=f"own{number}0000")) for number in range(2)]
-    shipped = [
-        stored(tmp_path / "reference", on("A", a(0.3), id=f"ref{number}0000", fingerprint="")) for number in "12"
-    ]
-    comparison = compare.compared(list(map(str, (*own, *shipped))), same_machine=same_machine)
-    apart = [("reference", (2, 3))] if same_machine else [("reference", (2,)), ("reference", (3,))]
-    assert [(machine.word, machine.runs) for machine in comparison.machines] == [("machine", (0, 1)), *apart]
+    shipped = [stored(tmp_path / "reference", on("A", a(0.3), id=f"ref{number}0000")) for number in "12"]
+    comparison = compare.compared(list(map(str, (*own, *shipped))))
+    words = [(machine.word, machine.runs) for machine in comparison.machines]
+    assert words == [("machine", (0, 1)), ("reference", (2, 3))]
     assert not comparison.are_machines, "a reference run may be of any machine"
     head = compare.render(comparison, "md").split("\n**")[0]
-    assert (head.count(", machine: "), head.count(", reference: ")) == (1, len(apart))
+    assert (head.count(", machine: "), head.count(", reference: ")) == (1, 1)
     machines = json.loads(compare.render(comparison, "json"))["machines"]
-    assert [machine["word"] for machine in machines] == ["machine", *["reference"] * len(apart)]
-    everything = compare.compared([str(tmp_path)], same_machine=same_machine)
+    assert [machine["word"] for machine in machines] == ["machine", "reference"]
+    everything = compare.compared([str(tmp_path)])
     assert sum(stored.reference for stored in everything.runs) == 2, "a folder's reference runs are compared too"
 
 
 def test_runs_of_several_kinds_of_hardware_are_counted_as_machines_only_where_they_are_known() -> None:
-    runs = [on(cpu, a(0.3), id=f"{number}", fingerprint="") for number, cpu in enumerate("AAB")]
-    text = compare.render(against(*runs), "md")
+    runs = [compared(on(cpu, a(0.3), id=f"{number}"), f"{number}") for number, cpu in enumerate("AAB")]
+    text = compare.render(Comparison(tuple(runs)), "md")
     assert "# PyTorch tuning tips in 3 runs on 2 kinds of hardware" in text
     assert "- **pays in all** (1): Do so" in text
-    assert "# PyTorch tuning tips on 2 machines" in compare.render(against(*runs[1:]), "md"), "they cannot be one"
+    assert "# PyTorch tuning tips on 2 machines" in compare.render(Comparison(tuple(runs[1:])), "md")
 
 
 def test_runs_of_one_machine_say_nothing_of_another() -> None:
@@ -818,15 +793,6 @@ def test_a_pair_that_fails_now_is_named_and_gated_on_demand(tmp_path: Path, caps
     assert gated(tmp_path / "1", old, new, "slower") == 0
     assert "failed now: made-up.Pair: " in capsys.readouterr().out
     assert gated(tmp_path / "2", old, new, "slower", "failed") == 1
-
-
-def test_the_gate_needs_no_fingerprint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As in CI, where both runs are of a container that is made anew each time."""
-    old, new = (on("A", a(0.3), id=f"{id}00000", fingerprint="") for id in ("old", "new"))
-    assert gated(tmp_path / "1", old, new, "slower") == 0
-    assert ": same kind" in capsys.readouterr().out
-    worse = replace(on("A", a(-0.3), id="new00000"), fingerprint="")
-    assert gated(tmp_path / "2", old, worse, "slower") == 1
 
 
 FEW = a(0.3, launches=3)

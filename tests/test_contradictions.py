@@ -91,7 +91,7 @@ def reference() -> dict[Path, tuple[Run, list[Result]]]:
 def test_no_page_of_a_reference_run_contradicts_itself(reference: Mapping[Path, tuple[Run, list[Result]]]) -> None:
     found = {}
     for file, (about, rows) in reference.items():
-        before = [reference[other][1] for other in earlier(file, about, same_machine=True)]
+        before = [reference[other][1] for other in earlier(file, about)]
         found[file.name] = contradictions([rows]), contradictions([*before, rows])
     assert len(found) >= 3
     assert found == dict.fromkeys(found, ([], []))

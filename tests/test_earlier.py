@@ -28,10 +28,6 @@ from tipbench.report.results import results
 RESULTS = Path(__file__).parent.parent / "results/reference"
 
 
-HERE, THERE = "0" * 32, "1" * 32
-"""Fingerprints of two machines."""
-
-
 def job(effect: float, **about: Any) -> Record:
     return measured(info("Job", scale="macro", **about), {"optimized": effect})
 
@@ -39,7 +35,7 @@ def job(effect: float, **about: Any) -> Record:
 def on_day(day: int, *records: Record, **more: Any) -> Run:
     """A run of this machine on that day in March; its id begins with the day."""
     started = f"2026-03-{day:02}T09:30:00+00:00"
-    about = {"id": f"{day:02}" * 16, "started": started, "fingerprint": HERE, **more}
+    about = {"id": f"{day:02}" * 16, "started": started, **more}
     return run(records or [job(0.06)], **about)
 
 
@@ -93,7 +89,7 @@ def test_of_many_runs_the_latest_count(tmp_path: Path) -> None:
 def newcomer(results: Path, **more: Any) -> tuple[Path, Run]:
     """A fresh clone: reference runs of the machine's name, and the first run of whoever cloned it."""
     for day in (1, 2, 3):
-        stored(results / "reference", on_day(day, job(0.06), fingerprint=""))
+        stored(results / "reference", on_day(day, job(0.06)))
     own = on_day(20, job(0.012), **more)
     return stored(results, own), own
 
@@ -101,40 +97,12 @@ def newcomer(results: Path, **more: Any) -> tuple[Path, Run]:
 def test_the_newest_run_is_the_newcomers_and_reference_runs_do_not_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file, own = newcomer(tmp_path / "results", fingerprint="")
+    file, own = newcomer(tmp_path / "results")
     stored(tmp_path / "results/reference", on_day(30, job(0.06)))
-    assert earlier(file, own, same_machine=True) == []
+    assert earlier(file, own) == []
     monkeypatch.chdir(tmp_path)
     assert main(["report"]) == 0
     assert "1 run, of 2026-03-20" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("older", "newer", "counts", "counts_if_told"),
-    [
-        (HERE, HERE, True, True),
-        (HERE, THERE, False, False),
-        ("", HERE, False, True),
-        (HERE, "", False, True),
-        ("", "", False, True),
-    ],
-)
-def test_runs_count_by_an_equal_fingerprint_or_where_whoever_asks_says_so(
-    tmp_path: Path, older: str, newer: str, counts: bool, counts_if_told: bool
-) -> None:
-    first = stored(tmp_path, on_day(1, fingerprint=older))
-    last = on_day(2, fingerprint=newer)
-    file = stored(tmp_path, last)
-    for same_machine, expected in ((False, counts), (True, counts_if_told)):
-        assert earlier(file, last, same_machine) == [first] * expected
-
-
-def test_what_the_option_says_counts_in_the_report(tmp_path: Path) -> None:
-    for day in (1, 2):
-        stored(tmp_path, on_day(day, job(0.06), fingerprint=""))
-    file = stored(tmp_path, on_day(3, job(0.012), fingerprint=""))
-    (apart,), (together,) = answers_of(file), answers_of(file, "--same-machine")
-    assert [(answer["kind"], answer["runs"]) for answer in (apart, together)] == [("at most", 1), ("use it", 3)]
 
 
 # ---- what becomes of them ----
@@ -198,7 +166,7 @@ def test_a_runs_own_interval_lies_within_that_of_its_answer() -> None:
 
 @pytest.fixture(scope="module")
 def everything() -> compare.Comparison:
-    return compare.compared([str(RESULTS)], same_machine=True)
+    return compare.compared([str(RESULTS)])
 
 
 def test_the_page_of_a_run_and_the_comparison_give_the_same_answer_for_every_tip(
@@ -210,7 +178,7 @@ def test_the_page_of_a_run_and_the_comparison_give_the_same_answer_for_every_tip
     for place, machine in enumerate(everything.machines):
         file = everything.runs[machine.speaks].file
         read, notices = store.read(file)
-        report = json.loads(render(read, notices, "json", earlier_runs(file, read, same_machine=True)))
+        report = json.loads(render(read, notices, "json", earlier_runs(file, read)))
         own = {(answer["tip"], answer["workload"]): answer for answer in report["answers"]}
         own = {where: answer for where, answer in own.items() if answer["kind"] != IMPOSSIBLE}
         of_machine = {(tip["tip"], tip["workload"]): tip["answers"][place] for tip in compared}

@@ -59,9 +59,7 @@ def _answers(folder: Path) -> Iterator[list[object]]:
 
 def _report(folder: Path, run: str, *options: str) -> dict[str, list[dict[str, object]]]:
     with tempfile.TemporaryDirectory() as out:
-        assert (
-            main(["report", f"{folder / run}.jsonl", "--format", "json", "--same-machine", "--out", out, *options]) == 0
-        )
+        assert main(["report", f"{folder / run}.jsonl", "--format", "json", "--out", out, *options]) == 0
         (written,) = Path(out).rglob("*.json")
         return dict(json.loads(written.read_text()))
 

@@ -31,6 +31,10 @@ REMOVED = {
     ("list", "--found"): "`tipbench report FILE` has what a run found out",
     ("run", "-k"): "name pairs, or patterns of names: '*Training'",
     ("run", "--profile"): "give a time: --budget 5m begins with the tips that pay most",
+    **{
+        (command, "--same-machine"): "leave it out: runs that lie in one folder are of one machine if they are alike"
+        for command in ("run", "report", "compare", "publish")
+    },
     ("run", "--fresh"): "leave it out: every run checks and measures everything itself",
     ("run", "--spread"): "ranks are those of one machine; `tipbench fleet` measures several machines, each by itself",
 }
@@ -133,7 +137,6 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="continue an interrupted run as it was begun, from the same --from if any",
     )
-    _add_same_machine(command)
     command.add_argument("--seed", type=_seed, default=0, metavar="N", help="of inputs, weights and block order")
     command.add_argument("--bare", action="store_true", help="do not control the environment: heap, threads, hash seed")
 
@@ -167,7 +170,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--out", type=Path, metavar="DIR", help="write files there instead of printing")
     command.add_argument("--alone", action="store_true", help="answers from this run, not the machine's earlier ones")
-    _add_same_machine(command)
 
     command = commands.add_parser(
         "compare",
@@ -185,7 +187,6 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--format", choices=["md", "html", "json"], default="md", help="default: md")
     command.add_argument("--out", type=Path, metavar="DIR", help="write files there instead of printing")
     command.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="where ids are looked up")
-    _add_same_machine(command)
     command.add_argument(
         "--fail-if",
         action="append",
@@ -216,7 +217,6 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--flavour", default="", metavar="KIND", help="of a git wiki: github, gitlab, gitea or azure; else by its host"
     )
-    _add_same_machine(command)
 
     fleet.add(commands.add_parser("fleet", help=fleet.DESCRIPTION, epilog=EXIT_CODES), _seconds, _count)
     return parser
@@ -229,14 +229,6 @@ def _add_folder(command: argparse.ArgumentParser) -> None:
 
 def _add_device(command: argparse.ArgumentParser) -> None:
     command.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="default: auto")
-
-
-def _add_same_machine(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--same-machine",
-        action="store_true",
-        help="runs that do not say of which machine they are, as those in containers, are all of this one",
-    )
 
 
 def _seed(text: str) -> int:
@@ -287,16 +279,16 @@ def _run(options: argparse.Namespace) -> int:
     folder = os.path.realpath(options.folder) if options.folder else ""
     if options.resume:
         alone = vars(_parser().parse_args(["run", "--resume", str(options.resume)]))
-        alone |= {name: getattr(options, name) for name in ("budget", "folder", "same_machine")}
+        alone |= {name: getattr(options, name) for name in ("budget", "folder")}
         if any(getattr(options, name) != value for name, value in alone.items()):
             raise run.CannotRun(
-                "--resume goes on with a run as it was begun: give it no names, and of the options only --from, "
-                "--budget and --same-machine"
+                "--resume goes on with a run as it was begun: give it no names, and of the options only --from "
+                "and --budget"
             )
         code = resume.resume(
             options.resume, run.Options(folder=folder, news=None if folder else news()), options.budget
         )
-        return _with_answers(code, options.resume, options.same_machine)
+        return _with_answers(code, options.resume)
     code, path = run.measured(
         run.Options(
             names=options.names,
@@ -310,17 +302,17 @@ def _run(options: argparse.Namespace) -> int:
             budget_s=BUDGET_S if options.budget is None else options.budget,
         )
     )
-    return _with_answers(code, path, options.same_machine)
+    return _with_answers(code, path)
 
 
-def _with_answers(code: int, path: Path, same_machine: bool) -> int:
+def _with_answers(code: int, path: Path) -> int:
     """Print the answers of a run that came to its end, and return its exit code."""
     from tipbench import report
     from tipbench.records import store
 
     stored, notices = store.read(path)
     if code in (0, 1) and not stored.options.get("given"):
-        print("\n".join(["", *report.one_liners(stored, report.earlier_runs(path, stored, same_machine, notices))]))
+        print("\n".join(["", *report.one_liners(stored, report.earlier_runs(path, stored, notices))]))
         for notice in notices:
             print(f"tipbench: {notice}", file=sys.stderr)
     return code
@@ -341,7 +333,7 @@ def _report(options: argparse.Namespace) -> int:
 
     for file in options.files or [listing.newest(Path("results"))]:
         run, notices = store.read(file)
-        earlier = [] if options.alone else report.earlier_runs(file, run, options.same_machine, notices)
+        earlier = [] if options.alone else report.earlier_runs(file, run, notices)
         for notice in notices:
             print(f"tipbench: {notice}", file=sys.stderr)
         for format in options.format or ["md"]:
@@ -359,7 +351,7 @@ def _compare(options: argparse.Namespace) -> int:
         for written in fleet.show(Path(options.runs[0]), options.format, options.out):
             print(written)
         return 0
-    comparison = compare.compared(options.runs, options.results, options.same_machine)
+    comparison = compare.compared(options.runs, options.results)
     if not options.fail_if or options.out:
         for written in compare.show(comparison, options.format, options.out):
             print(written)
@@ -377,7 +369,6 @@ def _publish(options: argparse.Namespace) -> int:
             dry_run=options.dry_run,
             public_name=options.public_name,
             flavour=options.flavour,
-            same_machine=options.same_machine,
         )
     )
 

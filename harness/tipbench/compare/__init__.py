@@ -25,9 +25,9 @@ NAME = "comparison"
 __all__ = ["FORMATS", "CompareError", "Comparison", "against", "compared", "markdown", "render", "show"]
 
 
-def compared(words: Sequence[str], results: Path = Path("results"), same_machine: bool = False) -> Comparison:
+def compared(words: Sequence[str], results: Path = Path("results")) -> Comparison:
     """The comparison of the runs that `words` name (`inputs.chosen`). Raises CompareError and StoreError."""
-    return chosen(words, results, same_machine)
+    return chosen(words, results)
 
 
 def show(comparison: Comparison, format: str, out: Path | None) -> list[Path]:

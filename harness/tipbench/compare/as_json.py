@@ -14,8 +14,7 @@
     }
 
 Runs are named by their place in `runs`, from 0. machines: of the runs comparable with the first, those of one
-machine; those that do not say of which they are stand alone, unless `--same-machine` says that they are of one. word:
-"machine", "kind" (some machine of this kind) or "reference" (of the repository's own runs). grades: of each run with
+machine. word: "machine" or "reference" (of the repository's own runs). grades: of each run with
 the first; differing and unknown: [{"part", "field", "left", "right"}]; one_machine: whether both are known to be of
 one. The grade "same kind" was called "same machine and state" until November 2026. across: "reverses", "pays on
 some", "costs on some", "depends on the job", "pays on all", "costs on all", "little on all", "already the default",

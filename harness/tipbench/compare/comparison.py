@@ -12,7 +12,6 @@ from tipbench.compare.means import mean_of
 from tipbench.compare.stored import Stored
 from tipbench.records.store import file_name, folder_name
 from tipbench.report.answer import Answer, answers
-from tipbench.report.earlier import is_same_machine
 from tipbench.report.grade import NOT, SAME, STATE, Facts, Grade, facts, grade
 from tipbench.report.measure import Effect, effects
 from tipbench.report.result import Key, Result
@@ -23,9 +22,8 @@ from tipbench.verdict.statistics import Mean
 
 MISSING, NOT_REACHED, NOT_COMPARABLE = "missing", "not reached", "not comparable"
 
-MACHINE, KIND, REFERENCE = "machine", "kind", "reference"
-"""What runs are of: one machine, by their fingerprint or as whoever compares them says; some machine of this kind, as
-there is no fingerprint; a machine of whoever maintains the suite, whose runs the repository ships."""
+MACHINE, REFERENCE = "machine", "reference"
+"""What runs are of: a machine, or one of whoever maintains the suite, whose runs the repository ships."""
 
 OF_ONE_MACHINE = {SAME: "same machine and state", STATE: "same machine, other state"}
 """By grade, what two runs of one machine are."""
@@ -58,11 +56,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Machine:
-    """Runs of one machine; of those without a fingerprint each one alone.
+    """Runs of one machine.
 
     Attributes:
         label: what a page calls it.
-        word: MACHINE, KIND or REFERENCE.
+        word: MACHINE or REFERENCE.
         runs: their places in `Comparison.runs`.
         speaks: the one of them whose answers are the machine's: the newest that measured a whole job, or else the
             newest.
@@ -81,12 +79,10 @@ class Comparison:
     Attributes:
         runs: in the order in which they were named; the first is the one that others must be comparable with.
         notes: what a reader must know.
-        same_machine: whether runs of equal hardware that have no fingerprint are of one machine.
     """
 
     runs: tuple[Stored, ...]
     notes: tuple[str, ...] = ()
-    same_machine: bool = False
     _grades: dict[tuple[int, int], Grade] = field(default_factory=dict, compare=False)
 
     def grade(self, left: int, right: int) -> Grade:
@@ -100,9 +96,8 @@ class Comparison:
         return tuple(facts(stored.run) for stored in self.runs)
 
     def is_one_machine(self, left: int, right: int) -> bool:
-        """Whether two runs are known to be of one machine; reference runs and a reader's own never are."""
-        mine, other = self.runs[left], self.runs[right]
-        is_one = mine.reference == other.reference and is_same_machine(mine.run, other.run, self.same_machine)
+        """Whether two runs are of one machine: they lie in one folder, and their hardware is equal."""
+        is_one = self.runs[left].file.parent == self.runs[right].file.parent
         return is_one and self.grade(left, right).grade in OF_ONE_MACHINE
 
     def relation(self, left: int, right: int) -> str:
@@ -161,22 +156,11 @@ class Comparison:
 
     @cached_property
     def are_machines(self) -> bool:
-        """Whether `machines` are several, and no two of them can be the same one: their hardware differs, or all that
-        share it are known."""
-        for runs in self.hardware:
-            of_hardware = [machine for machine in self.machines if machine.runs[0] in runs]
-            if len(of_hardware) > 1 and not all(map(self._is_known, of_hardware)):
-                return False
-        return len(self.machines) > 1
-
-    def _is_known(self, machine: Machine) -> bool:
-        return machine.word == MACHINE or bool(self.runs[machine.speaks].run.fingerprint)
+        """Whether `machines` are several, and no two of them can be the same one, as their hardware differs."""
+        return len(self.machines) == len(self.hardware) > 1
 
     def _word(self, index: int) -> str:
-        stored = self.runs[index]
-        if stored.reference:
-            return REFERENCE
-        return MACHINE if stored.run.fingerprint or self.same_machine else KIND
+        return REFERENCE if self.runs[index].reference else MACHINE
 
     @cached_property
     def groups(self) -> tuple[Machine, ...]:

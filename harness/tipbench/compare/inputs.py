@@ -23,12 +23,12 @@ class CompareError(UserError):
     """The runs cannot be compared as asked; the message says why and what to do."""
 
 
-def chosen(words: Sequence[str], results: Path, same_machine: bool = False) -> Comparison:
+def chosen(words: Sequence[str], results: Path) -> Comparison:
     """The runs named by `words`, in that order. Raises CompareError and StoreError.
 
     A word is a results file, a folder (all runs beneath it) or the beginning of the id or file name of a run
     beneath `results`. In a folder a file that cannot be used is left out with a note; a file that was named must
-    be usable. Nothing is left out silently. same_machine: as `Comparison` has it.
+    be usable. Nothing is left out silently.
     """
     notes: list[str] = []
     by_id = _by_id([word for word in words if not _is_path(word)], results)
@@ -54,10 +54,10 @@ def chosen(words: Sequence[str], results: Path, same_machine: bool = False) -> C
     if len(runs) < LEAST:
         left = f" ({'; '.join(map(plain, notes))})" if notes else ""
         raise CompareError(f"{plural(len(runs), 'run')} to compare, and two at least are needed{left}")
-    speaking = {group.speaks for group in Comparison(tuple(runs), (), same_machine).groups}
-    runs = with_earlier(runs, speaking, same_machine)
+    speaking = {group.speaks for group in Comparison(tuple(runs)).groups}
+    runs = with_earlier(runs, speaking)
     notes += dict.fromkeys(notice for stored in runs for notice in stored.notices)
-    return Comparison(tuple(runs), tuple(notes), same_machine)
+    return Comparison(tuple(runs), tuple(notes))
 
 
 def _absolute(path: Path) -> Path:

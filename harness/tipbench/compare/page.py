@@ -160,8 +160,7 @@ def _limits(comparison: Comparison) -> list[str]:
         first = f"All runs are of the same hardware: {nothing}"
         if len(comparison.hardware) > 1:
             first = f"These are {len(comparison.hardware)} kinds of hardware, not all there are."
-        first += " Runs that do not say of which machine they are may be of one; they count apart, unless"
-        first += " --same-machine says that they are of one."
+        first += " Runs of equal hardware that lie in different folders may be of one machine; they count apart."
     limits = [f"Limits. {first}"]
     unusable = len(comparison.runs) - len(comparison.comparable)
     if unusable:

@@ -84,9 +84,9 @@ def read_all(files: Sequence[Path]) -> list[Stored]:
         return list(pool.map(_read, files))
 
 
-def with_earlier(runs: Sequence[Stored], which: Collection[int], same_machine: bool = False) -> list[Stored]:
+def with_earlier(runs: Sequence[Stored], which: Collection[int]) -> list[Stored]:
     """The runs, those at these places with what the machine's earlier runs found; no file is read twice."""
-    before = {index: earlier(runs[index].file, runs[index].run, same_machine) for index in sorted(which)}
+    before = {index: earlier(runs[index].file, runs[index].run) for index in sorted(which)}
     by_file = {stored.file: stored for stored in runs}
     more = list(dict.fromkeys(file for files in before.values() for file in files if file not in by_file))
     by_file |= {stored.file: stored for stored in read_all(more)}

@@ -15,7 +15,6 @@ from tipbench.engine import run as running
 from tipbench.engine.lock import only_run
 from tipbench.engine.run import CannotRun, OpenRun, Options
 from tipbench.machine import describe
-from tipbench.machine.fingerprint import fingerprint
 from tipbench.records import store
 from tipbench.records.fields import MalformedRecord, RunOptions, converted
 from tipbench.records.json_line import written
@@ -96,11 +95,6 @@ def _require_same_machine(path: Path, stored: Run, controls: Mapping[str, str]) 
                 f"{path} was begun with {field} {then}; here it is {now}. "
                 "One run is of one machine, one installation and one environment: begin a new one"
             )
-    if stored.fingerprint not in ("", fingerprint()):
-        raise CannotRun(
-            f"{path} was begun on another machine, or its fingerprint cannot be made here as it was there; "
-            "begin a new run"
-        )
 
 
 def _same_pairs(path: Path, stored: Run, here: Sequence[PairInfo]) -> list[PairInfo]:

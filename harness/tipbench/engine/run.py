@@ -28,7 +28,6 @@ from tipbench.errors import UserError
 from tipbench.machine import describe
 from tipbench.machine.activity import mostly_beside
 from tipbench.machine.controls import HEAP_NOT_KEPT, controls
-from tipbench.machine.fingerprint import fingerprint
 from tipbench.machine.temporary import TemporaryFolderFull
 from tipbench.records import store
 from tipbench.records.fields import RunOptions
@@ -248,7 +247,6 @@ def measured(options: Options) -> tuple[int, Path]:
             controls=options.controlled(discovery),
             options=options.stored(discovery),
             planned=tuple(info.name for info in planned),
-            fingerprint=fingerprint(),
         )
         with store.create(options.results, stored) as writer:
             code = OpenRun(stored, writer, options, began).measure(planned, discovery, options.budget_s or math.inf)

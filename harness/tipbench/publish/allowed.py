@@ -41,7 +41,7 @@ class Allowed:
         notices: what was wrong with its file.
         withheld: names of the pairs that are left out because the suite as installed here does not have them.
         earlier: earlier runs of the machine, as far as they did the same work, oldest first.
-        fingerprint: of its machine. It stays here, and says which runs of a comparison are of one machine.
+        folder: of its file. It stays here, and says which runs of a comparison are of one machine.
         reference: whether it is a reference run.
     """
 
@@ -49,7 +49,7 @@ class Allowed:
     notices: tuple[Notice, ...]
     withheld: tuple[str, ...]
     earlier: tuple[Run, ...] = ()
-    fingerprint: str = field(default="", repr=False)
+    folder: Path = field(default=Path(), repr=False)
     reference: bool = False
 
 

@@ -43,7 +43,6 @@ class Options:
         dry_run: whether to show what would be sent, and send nothing.
         public_name: what the machine is called; "" for a name made of its hardware.
         flavour: of a git wiki; "" to guess it from the host.
-        same_machine: whether runs without a fingerprint are of one machine.
     """
 
     to: str
@@ -51,7 +50,6 @@ class Options:
     dry_run: bool = False
     public_name: str = ""
     flavour: str = ""
-    same_machine: bool = False
 
 
 def begin(options: Options) -> int:
@@ -61,7 +59,7 @@ def begin(options: Options) -> int:
     runs = _runs(options, [file for file in options.files if not file.is_dir()])
     wiki = open_wiki(target, options.flavour)  # it may refuse, before anything is drawn
     of_runs = [page for run in runs for page in pages.of_run(run)]
-    to_send = [*fleets, *of_runs, *_comparison(runs, options.same_machine)]
+    to_send = [*fleets, *of_runs, *_comparison(runs)]
     if options.dry_run:
         changes = plan(wiki, to_send)
         for line in preview(changes):
@@ -93,7 +91,7 @@ def _runs(options: Options, files: Sequence[Path]) -> list[Allowed]:
         )
     by_id: dict[str, tuple[Path, Allowed]] = {}
     for file in files:
-        read = _read(file, public_name, options.same_machine)
+        read = _read(file, public_name)
         first, publication = by_id.setdefault(read.run.id, (file, read))
         if publication.run != read.run:
             raise WikiError(f"{first} and {file} hold different things under the run id {read.run.id}: leave one out")
@@ -104,7 +102,7 @@ def _runs(options: Options, files: Sequence[Path]) -> list[Allowed]:
     return runs
 
 
-def _read(file: Path, public_name: str, same_machine: bool) -> Allowed:
+def _read(file: Path, public_name: str) -> Allowed:
     """What may be published of a file. What stays here is named on stderr."""
     run, notices = store.read(file)
     if run.options.get("given"):
@@ -113,7 +111,7 @@ def _read(file: Path, public_name: str, same_machine: bool) -> Allowed:
         )
     for notice in notices:
         _say(str(notice))
-    publication = _with_earlier(file, run, _allowed(file, run, notices, public_name), same_machine)
+    publication = _with_earlier(file, run, _allowed(file, run, notices, public_name))
     if withheld := publication.withheld:
         names = ", ".join(map(plain, withheld[:5])) + ", ..." * (len(withheld) > 5)
         _say(f"{file}: {plural(len(withheld), 'pair')} left out, as this suite has none of that name: {names}")
@@ -142,34 +140,34 @@ def _stored_and_allowed(file: Path) -> Stored:
 def _allowed(file: Path, run: Run, notices: Sequence[store.Notice], name: str) -> Allowed:
     """What may be published of the run in this file, with what tells here of which machine it is."""
     let_through = allowed(run, notices, name)
-    return replace(let_through, fingerprint=run.fingerprint, reference=is_reference(file))
+    return replace(let_through, folder=file.absolute().parent, reference=is_reference(file))
 
 
-def _with_earlier(file: Path, run: Run, publication: Allowed, same_machine: bool) -> Allowed:
+def _with_earlier(file: Path, run: Run, publication: Allowed) -> Allowed:
     """The run in this file with earlier runs beside it."""
     notices: list[store.Notice] = []
-    before = earlier_runs(file, run, same_machine, notices)
+    before = earlier_runs(file, run, notices)
     for notice in notices:
         _say(str(notice))
     return with_earlier(run, publication, before)
 
 
-def _comparison(runs: Sequence[Allowed], same_machine: bool) -> list[Page]:
+def _comparison(runs: Sequence[Allowed]) -> list[Page]:
     """The comparison of these runs, from two on."""
     newest = sorted(runs, key=lambda run: (run.run.started, run.run.id), reverse=True)[:MOST]
     if len(newest) < LEAST:
         return []
     stored = tuple(map(_as_stored, newest))
     notices = tuple(notice for each in stored for notice in each.notices)
-    return [pages.of_comparison(Comparison(stored, notices, same_machine))]
+    return [pages.of_comparison(Comparison(stored, notices))]
 
 
 def _as_stored(publication: Allowed) -> Stored:
     run = publication.run
     notices = tuple(f"{store.file_name(run)}, line {notice.line}: {notice.text}" for notice in publication.notices)
     return Stored(
-        Path(store.file_name(run)),
-        replace(run, records=(), fingerprint=publication.fingerprint),
+        publication.folder / store.file_name(run),
+        replace(run, records=()),
         len(run.records),
         tuple(results_of(run)),
         notices,

@@ -42,14 +42,13 @@ class Machine(TypedDict, total=False):
 
 
 class Header(TypedDict):
-    """The first line of a results file, without its schema. Older runs have no fingerprint."""
+    """The first line of a results file, without its schema. Others may stand there, as in runs until November 2026."""
 
     id: str
     started: str
     suite: str
     commit: str
     machine: Machine
-    fingerprint: NotRequired[str]
     controls: dict[str, str]
     options: dict[str, Any]
     planned: list[str]

@@ -1,7 +1,6 @@
-"""Which other runs count in a run's answers: those of its machine, beside its file.
+"""Which other runs count in a run's answers: those beside its file, if hardware and state are equal by `grade`.
 
-Two runs are of one machine if their headers have an equal fingerprint. A run without one is of nobody's machine, unless
-who asks says that such runs are all of this one (`--same-machine`). Hardware and state must be equal by `grade` too.
+A folder is for one machine: keep runs of another one that is alike in another folder (`--results`).
 """
 
 from __future__ import annotations
@@ -20,14 +19,7 @@ takes 0.05 to 0.2 s."""
 DAY = len("2026-03-01")
 
 
-def is_same_machine(left: Run, right: Run, same_machine: bool = False) -> bool:
-    """Whether runs are of one machine. same_machine: those without a fingerprint are of the machine in question."""
-    if left.fingerprint and right.fingerprint:
-        return left.fingerprint == right.fingerprint
-    return same_machine
-
-
-def earlier(file: Path, run: Run, same_machine: bool = False) -> list[Path]:
+def earlier(file: Path, run: Run) -> list[Path]:
     """Files beside `file` with runs that began before its run, on the same machine in the same state: the latest MOST,
     oldest first.
 
@@ -42,16 +34,15 @@ def earlier(file: Path, run: Run, same_machine: bool = False) -> list[Path]:
             header = store.header(path)
         except StoreError:
             continue
-        is_earlier = header.started < run.started and is_same_machine(header, run, same_machine)
-        if is_earlier and grade(facts(header), facts_of_run).grade == SAME:
+        if header.started < run.started and grade(facts(header), facts_of_run).grade == SAME:
             by_id[header.id] = header.started, path  # a copy is the same run once more
     return [path for _, path in sorted(by_id.values())[-MOST:]]
 
 
-def earlier_runs(file: Path, run: Run, same_machine: bool = False, notices: list[Notice] | None = None) -> list[Run]:
+def earlier_runs(file: Path, run: Run, notices: list[Notice] | None = None) -> list[Run]:
     """The runs in those files, oldest first. notices: takes what could not be used in them."""
     runs = []
-    for path in earlier(file, run, same_machine):
+    for path in earlier(file, run):
         run, of_file = store.read(path)
         runs.append(run)
         if notices is not None:

@@ -1,6 +1,6 @@
 """How far two runs may be compared, and what differs between them, field by field.
 
-Runs of one kind have equal hardware and state; whether they are of one machine their fingerprints say, and no field.
+Runs of one kind have equal hardware and state; those of them that lie in one folder are of one machine.
 
 A field that a machine does not tell, or that an older tipbench did not record, is unknown: it is neither equal
 nor different, and is named as such.

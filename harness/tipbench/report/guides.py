@@ -47,7 +47,7 @@ def sentences(runs: Sequence[Run], items: Sequence[Item] = ITEMS) -> str:
 def of_file(file: Path) -> list[Run]:
     """The run in a file, after the earlier runs of the same commit beside it. Raises StoreError."""
     run, _ = store.read(file)
-    return [*(other for other in earlier_runs(file, run, same_machine=True) if other.commit == run.commit), run]
+    return [*(other for other in earlier_runs(file, run) if other.commit == run.commit), run]
 
 
 def _by_name(run: Sequence[Result]) -> dict[str, list[Result]]:
