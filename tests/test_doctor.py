@@ -148,15 +148,6 @@ def test_a_python_that_dies_or_is_missing_is_an_error_of_torch(tmp_path: Path) -
     assert "No such file" in doctor.ask_torch(str(tmp_path / "missing"))["torch_error"]
 
 
-@pytest.mark.parametrize("printed", ["{}", "caf\\351"])
-def test_what_is_printed_in_place_of_an_answer_is_an_error_of_torch(tmp_path: Path, printed: str) -> None:
-    """As by something that says a last word when an interpreter ends."""
-    python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\nprintf '{printed}\\n'\n")
-    python.chmod(0o755)
-    assert "printed last after its import is no answer" in doctor.ask_torch(str(python))["torch_error"]
-
-
 def test_what_others_name_their_processes_does_not_reach_the_terminal_as_it_is(complete: Path) -> None:
     busy = doctor.disturbances(DESCRIBED, QUIET, ["\x1b[2Jevil\u202e"])
     described = {**DESCRIBED, "os": "evil\x9b2J\nReady."}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import shutil
@@ -10,9 +11,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NotRequired, TextIO, TypedDict
-
-import msgspec
+from typing import Any, TextIO
 
 from tipbench.machine import activity, describe, native
 from tipbench.machine.describe import GIB
@@ -42,22 +41,6 @@ except Exception as error:
 print("\\n" + json.dumps(facts))
 """
 """Runs in a child process, so that doctor itself needs no torch and survives one that crashes."""
-
-
-class TorchFacts(TypedDict):
-    """What PROBE writes of a torch that can be imported."""
-
-    torch: str
-    threads: int
-    built_for: str
-    gpus: int
-    torchvision_error: NotRequired[str]
-
-
-class TorchError(TypedDict):
-    """What it writes of one that cannot."""
-
-    torch_error: str
 
 
 @dataclass(frozen=True)
@@ -141,11 +124,9 @@ def ask_torch(python: str = sys.executable, timeout_s: float = 180) -> dict[str,
         return {"torch_error": str(error)}
     answer = done.stdout.strip().rpartition(b"\n")[2]
     try:
-        return dict(msgspec.json.decode(answer, type=TorchError if b'"torch_error"' in answer else TorchFacts))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        if done.returncode:
-            return {"torch_error": f"importing it ended the process with status {done.returncode}"}
-        return {"torch_error": f"what was printed last after its import is no answer: {error}"}
+        return dict(json.loads(answer))
+    except ValueError:  # it prints nothing else
+        return {"torch_error": f"importing it ended the process with status {done.returncode}"}
 
 
 def missing(described: Mapping[str, Any], torch_facts: Mapping[str, Any], root: Path = ROOT) -> list[Finding]:
