@@ -13,7 +13,7 @@ SLOW = {
     "test_channel": "workers whose connection is closed",
     "test_advise": "a process for each job",
     "test_discovery_on_gpus": "what is found on made-up cards, each in a process",
-    "test_fake_cuda": "every pair for GPUs at full size, on fake tensors",
+    "test_fake_cuda": "every pair for GPUs, on fake tensors",
     "test_compare_page": "a browser",
     "test_fork_server": "fresh processes that import torch",
     "test_fuzz_store": "results files with every field replaced",

@@ -133,11 +133,6 @@ def test_memory_is_that_of_all_cards_a_process_computes_on(monkeypatch: pytest.M
     assert reset == [0, 1, 2]
 
 
-# ---- counts as they are expected on a card ---------------------------------------------------------
-
-# ---- a caching allocator ---------------------------------------------------------------------------
-
-
 # ---- make gpu --------------------------------------------------------------------------------------
 
 
