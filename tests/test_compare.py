@@ -134,17 +134,6 @@ def test_two_runs_that_stopped_early_are_called_different_a_little_too_often(mea
     assert sum(value < 0.005 for value in p) / tries < 0.02
 
 
-def test_equal_machines_are_called_different_once_in_twenty_and_by_plain_q_more_often() -> None:
-    tries, welch, plain = 1500, 0, 0
-    for seed in range(tries):
-        drawn = samples(seed, (6, 6, 9, 6), (0.01, 0.02, 0.05, 0.01), (0.1,) * 4)
-        spread = heterogeneity([mean(values) for values in drawn])
-        welch += spread.p < 0.05
-        plain += float(scipy.stats.chi2.sf(spread.q, 3)) < 0.05
-    assert 0.035 < welch / tries < 0.065
-    assert plain / tries > 0.10
-
-
 def test_each_pair_counts_once_whatever_its_variants() -> None:
     sweep = [Mean(0.1, 0.01, 5), Mean(0.3, 0.03, 5)]
     over_pairs = mean_of([sweep, [Mean(0.6, 0.02, 5)]])
@@ -178,20 +167,12 @@ COMPLETE: dict[str, Any] = {
     ("differing", "field", "expected"),
     [
         ({"machine": {"governor": "powersave"}}, "governor", STATE),
-        ({"machine": {"quota_cores": 1.5}}, "quota_cores", STATE),
-        ({"machine": {"cores": 1}}, "cores", STATE),
-        ({"machine": {"smt": "off"}}, "smt", STATE),
-        ({"machine": {"cpu_limit_mhz": 2000.0}}, "cpu_limit_mhz", STATE),
         ({"machine": {"torch": "2.14.0"}}, "torch", STATE),
         ({"machine": {"gpus": [{**CARD, "power_limit_w": 350.0}]}}, "gpu power_limit_w", STATE),
-        ({"machine": {"gpus": [{**CARD, "driver": "590.2"}]}}, "gpu driver", STATE),
-        ({"machine": {"gpus": [{**CARD, "compute_mode": "exclusive process"}]}}, "gpu compute_mode", STATE),
         ({"controls": {"OMP_NUM_THREADS": "2", "PYTHONHASHSEED": "0"}}, "control heap", STATE),
         # glibc 2.34 refused the threshold above 32 MiB with which runs until 2026-11-27 had it keep its heap.
         ({"machine": {"libc": "glibc 2.34"}, "controls": HEAP_BEFORE}, "control heap", STATE),
         ({"machine": {"cpu": "Another"}}, "cpu", HARDWARE),
-        ({"machine": {"microarchitecture": "zen5", "family": 26}}, "microarchitecture", HARDWARE),
-        ({"machine": {"caches": {"L2": 1}}}, "caches", HARDWARE),
         ({"machine": {"memory_bytes": 12 * GIB}}, "memory_bytes", HARDWARE),
         ({"machine": {"gpus": [{**CARD, "name": "NVIDIA H200"}]}}, "gpu name", HARDWARE),
         ({"machine": {"gpus": [CARD, CARD]}}, "gpus", HARDWARE),
@@ -229,7 +210,6 @@ def test_what_is_no_difference(differing: Mapping[str, Any]) -> None:
     ("fields", "unknown", "expected"),
     [
         ({"machine": {"governor": "unavailable"}}, "governor unavailable", SAME),
-        ({"machine": {"governor": "denied"}}, "governor denied", SAME),
         ({"machine": {"gpus": [{**CARD, "power_limit_w": "denied"}]}}, "gpu power_limit_w denied", SAME),
         ({"commit": "0123-dirty"}, "commit unavailable", SAME),  # a change that nobody committed may be any
         ({"machine": {"cpu": "unavailable"}}, "cpu unavailable", HARDWARE),  # never the same where it is unknown
@@ -294,9 +274,6 @@ def test_every_answer_has_a_part_in_what_machines_say_together() -> None:
         ((0.3, 0.3, 0.3), ["use it"] * 3, "pays on all", False, True),
         ((0.3, 0.9), ["use it", "use it"], "pays on all", True, True),
         ((0.3, 0.0), ["use it", "at most"], "pays on some", True, False),
-        ((-0.3, 0.0), ["don't", "at most"], "costs on some", True, False),
-        ((-0.3, -0.3), ["don't", "don't"], "costs on all", False, True),
-        ((0.0, 0.001), ["at most", "at most"], "little on all", False, True),
     ],
 )
 def test_what_is_said_of_a_tip_across_machines(
@@ -414,11 +391,6 @@ def test_runs_of_several_kinds_of_hardware_are_counted_as_machines_only_where_th
     assert "# PyTorch tuning tips in 3 runs on 2 kinds of hardware" in text
     assert "- **pays in all** (1): Do so" in text
     assert "# PyTorch tuning tips on 2 machines" in compare.render(Comparison(tuple(runs[1:])), "md")
-
-
-def test_runs_of_one_machine_say_nothing_of_another() -> None:
-    for other, words in ((on("A", a(0.3), id="second"), "pays in all"), (on("B", a(0.3)), "pays on all")):
-        assert f"- **{words}** (1): Do so" in compare.render(against(on("A", a(0.3)), other), "md")
 
 
 def test_less_memory_pays_whatever_it_costs_in_time() -> None:
@@ -539,13 +511,6 @@ def test_the_first_table_has_every_answer_and_its_gain_reversals_first() -> None
     assert "agree on 2 of 4 tips.** 1 reverse" in text
 
 
-def test_runs_are_named_once_on_the_first_screen() -> None:
-    runs = [several(cpu, same=0.3) for cpu in "ABCDE"]
-    text, (head, *_) = first_screen(against(*runs))
-    assert head == ["tip", "workload", *"abcde"], "what all names have in common is left out"
-    assert [text.count(of.id[:8]) for of in runs] == [1] * 5
-
-
 LESS = {name: value for name, value in COMPLETE.items() if name != "governor"}
 OTHER = {**COMPLETE, "cpu": "Another", "name": "another"}
 IDLE = {**COMPLETE, "governor": "powersave"}
@@ -554,15 +519,12 @@ IDLE = {**COMPLETE, "governor": "powersave"}
 @pytest.mark.parametrize(
     ("first", "second", "title", "is_sure"),
     [
-        (COMPLETE, COMPLETE, "in 2 runs of amd-epyc-zen4-2c-24g", True),
         (COMPLETE, IDLE, "in 2 runs of amd-epyc-zen4-2c-24g", True),
         (COMPLETE, OTHER, "on 2 machines", True),
         (LESS, OTHER, "on 2 machines", True),  # whatever is not recorded, they differ
         (COMPLETE, LESS, "in 2 runs of amd-epyc-zen4-2c-24g", False),
-        (LESS, LESS, "in 2 runs of amd-epyc-zen4-2c-24g", False),
         (IDLE, {**COMPLETE, "caches": "unavailable"}, "in 2 runs of amd-epyc-zen4-2c-24g", False),
         (COMPLETE, {}, "on 2 machines", False),  # or on the same one: nobody can tell
-        ({}, {}, "on 2 machines", False),
     ],
 )
 def test_the_first_line_says_what_rests_on_fields_that_are_not_recorded(
@@ -640,12 +602,6 @@ def test_the_sizes_of_most_runs_are_those_compared() -> None:
     assert words(against(on("A", old), on("B", a(0.3)), on("C", a(0.3))))["made-up.Pair"] == [
         "not comparable", "faster", "faster",
     ]  # fmt: skip
-
-
-def test_cells_show_uncertainty_and_memory_together() -> None:
-    comparison = against(on("A", a(0.3, memory=both(400, 1000))), on("B", a(0.3)))
-    text = compare.render(comparison, "md")
-    assert re.search(r"\*\*faster\*\* 1\.35\S* \[1\.3\d+, 1\.3\d+\], live tensors, build included -50 % \|", text)
 
 
 def test_columns_are_named_by_machine_and_by_day_where_that_is_not_enough() -> None:
@@ -910,38 +866,24 @@ def test_in_a_folder_what_is_left_out_is_noted(tmp_path: Path, capsys: pytest.Ca
     assert str(tmp_path) not in shown, "a path is nobody else's"
 
 
-def damaged_headers(folder: Path) -> dict[str, str]:
-    """By the name of a file in the folder, what is wrong with it."""
-    header, _, records = stored(folder, on("D", a(0.3), id="dddd4444")).read_bytes().partition(b"\n")
-    changed: dict[str, dict[str, Any]] = {
-        "nan": {"machine": {"cores": float("nan")}},
-        "planned": {"planned": [1]},
-        "schema": {"schema": True},
-    }
-    for stem, fields in changed.items():
-        (folder / f"{stem}.jsonl").write_bytes(json.dumps({**parsed(header), **fields}).encode() + b"\n" + records)
-    os.mkfifo(folder / "fifo.jsonl")
-    (folder / "loop.jsonl").symlink_to("loop.jsonl")
-    (folder / "dangling.jsonl").symlink_to("nowhere")
-    wrong = {"nan": "the header is not a JSON object", "planned": "the header is damaged (planned"}
-    wrong |= {"schema": "schema True", "fifo": "not a regular file", "dangling": "no such file"}
-    wrong |= {"loop": "too many levels of symbolic links"}
-    return {f"{stem}.jsonl": why for stem, why in wrong.items()}
-
-
-def test_a_file_with_a_damaged_header_is_left_out_of_a_folder_and_an_error_where_it_was_named(
+def test_what_is_no_results_file_is_left_out_of_a_folder_and_an_error_where_it_was_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good = stored(tmp_path, on("A", a(0.3), id="aaaa1111"))
-    stored(tmp_path, on("B", a(0.3), id="bbbb2222"))
-    wrong = damaged_headers(tmp_path)
+    other = stored(tmp_path, on("B", a(0.3), id="bbbb2222"))
+    damaged, fifo, dangling = (tmp_path / f"{name}.jsonl" for name in ("damaged", "fifo", "dangling"))
+    header, _, records = other.read_bytes().partition(b"\n")
+    damaged.write_bytes(json.dumps({**parsed(header), "planned": [1]}).encode() + b"\n" + records)
+    os.mkfifo(fifo)
+    dangling.symlink_to("nowhere")
     assert main(["compare", str(tmp_path), "--format", "json"]) == 0
     shown = json.loads(capsys.readouterr().out)
-    assert sorted(run["id"] for run in shown["runs"]) == ["aaaa1111", "bbbb2222", "dddd4444"]
+    assert sorted(run["id"] for run in shown["runs"]) == ["aaaa1111", "bbbb2222"]
     left_out = [note for note in shown["notes"] if note.startswith("left out: ")]
+    wrong = {damaged: "the header is damaged (planned", fifo: "not a regular file", dangling: "no such file"}
     for file, why in wrong.items():
-        assert any(file in note and why in note for note in left_out), file
-        assert why in refused([good, tmp_path / file], capsys)
+        assert any(file.name in note and why in note for note in left_out), file
+        assert why in refused([good, file], capsys)
 
 
 # ---- what is rendered ----
@@ -969,25 +911,6 @@ def test_hostile_strings_are_text_in_every_format() -> None:
         assert "\n# heading" not in shown[format]
     assert not re.search(r"(?<!\\)\]\(javascript:", shown["md"])
     assert json.loads(shown["json"])["comparisons"][0]["pair"] == EVIL
-
-
-JUNK: tuple[Any, ...] = (
-    None, True, -1, 1e300, 2**70, "", EVIL, [], {}, [None], [[1]], {"a": {"b": None}}, [{"name": 1}, 5],
-    [{"name": EVIL, "memory_bytes": []}],
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("junk", JUNK, ids=range(len(JUNK)))
-def test_descriptions_edited_by_hand_break_nothing(junk: Any) -> None:
-    """A header's machine, controls and options may hold anything that JSON can."""
-    fields = [*MACHINE, "gpus", "swap_bytes", "governor"]
-    options = {"bare": junk, "nnodes": junk}
-    odd = run([a(0.3)], id="odd", machine=dict.fromkeys(fields, junk), controls={"A": junk}, options=options)
-    fine = on("B", a(0.3))
-    for comparison in (against(odd, fine), against(fine, odd), against(odd, replace(odd, id="b"))):
-        for format in compare.FORMATS:
-            compare.render(comparison, format).encode()
-        gate(comparison)
 
 
 def test_json_has_exactly_the_documented_names() -> None:

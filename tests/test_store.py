@@ -264,29 +264,6 @@ def test_a_full_disk_at_the_header_leaves_no_file(tmp_path: Path, three: Run, mo
     assert list(tmp_path.rglob("*.jsonl")) == []
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-def test_a_full_disk_keeps_what_was_stored_and_says_how_to_go_on(
-    tmp_path: Path, timed: Run, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
-    with create(tmp_path, timed) as writer:
-        writer.append(timed.records[0])
-        writer.append(timed.records[1])
-        real, room = os.write, [60]
-
-        def full(descriptor: int, data: bytes) -> int:
-            if not room:
-                raise OSError(number, os.strerror(number))
-            return real(descriptor, data[: room.pop()])
-
-        monkeypatch.setattr(os, "write", full)
-        with pytest.raises(StoreError, match=rf"made-up\.Three .* safe there: 2.* --resume {writer.path}"):
-            writer.append(timed.records[2])
-        monkeypatch.undo()
-        assert read(writer.path) == (replace(timed, records=timed.records[:2]), [])  # the truncated piece is taken back
-        writer.append(timed.records[2])
-    assert read(writer.path) == (timed, [])
-
-
 # ---- going on ----
 
 
