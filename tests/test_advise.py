@@ -83,7 +83,6 @@ def record_of(folder: Path, job: str, tip: str) -> Record:
     ("fault", "tip"),
     [
         ("slow_loading", "async-loading"),
-        ("loop_optimizer", "compiled-optimizer"),
         ("attention_by_hand", "compile-modes"),
         ("forgotten_no_grad", "no-grad"),
         ("anomaly_mode", "no-debug-apis"),
@@ -182,10 +181,8 @@ def test_a_target_that_is_none_is_refused_at_once(target: str, message: str) -> 
 @pytest.mark.parametrize(
     ("file", "parameters", "tip"),
     [
-        ("nano.py", 1_900_000, "compile-modes"),
         ("segmentation.py", 3_200_000, "channels-last"),
         ("encoder.py", 2_600_000, "async-loading"),
-        ("autoencoder.py", 27_000, "channels-last"),
     ],
 )
 def test_jobs_as_people_write_them_are_measured(tmp_path: Path, file: str, parameters: int, tip: str) -> None:

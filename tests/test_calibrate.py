@@ -14,8 +14,6 @@ from tests.made_up import MIB, both, info, measured, run, tip
 from tests.noise import NoNoise
 from tipbench.engine import limits
 from tipbench.engine import run as running
-from tipbench.engine.lock import Busy, only_run
-from tipbench.errors import UserError
 from tipbench.records import store
 from tipbench.records.record import PairInfo, Record
 from tipbench.suite.discover import Discovery, discover
@@ -154,14 +152,6 @@ def test_each_repetition_is_an_ordinary_run_of_its_own(here: Here, capsys: pytes
     assert "wrong: 0 of 4" in capsys.readouterr().out
 
 
-def test_without_names_every_control_and_every_planted_pair_is_measured(here: Here) -> None:
-    here.stops = ["control.Pointwise"]
-    assert here.calibrate() == 130
-    planned = store.header(here.files[0]).planned
-    assert {name.split(".")[0] for name in planned} == {"control", "planted", "memory"}
-    assert len(planned) == len(set(planned)) > 15
-
-
 def test_a_wrong_verdict_gives_exit_code_1(here: Here) -> None:
     here.effect = 0.0
     assert here.calibrate(*TWO) == 1
@@ -177,18 +167,6 @@ def test_the_same_command_continues_an_interrupted_run_and_counts_the_earlier_on
     assert here.calibrate(*TWO, "--repeat", 3) == 0
     assert [[entry.name for entry in store.read(file)[0].records] for file in here.files] == [list(TWO)] * 3
     assert "wrong: 0 of 6" in capsys.readouterr().out
-
-
-def test_runs_of_other_pairs_are_not_pooled(here: Here) -> None:
-    assert here.calibrate(*TWO) == 0
-    with pytest.raises(UserError, match="--results"):
-        here.calibrate(TWO[0], "--repeat", 2)
-
-
-def test_a_second_measurement_at_once_is_refused_and_not_disturbed(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibrate, "noise", lambda seed: nullcontext(lambda: pytest.fail("the other is disturbed")))
-    with only_run(), pytest.raises(Busy, match="is measuring on this machine"):
-        here.calibrate(*TWO, "--loaded")
 
 
 def test_what_was_measured_without_its_noise_is_not_kept(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,12 +50,3 @@ def test_what_is_no_older_run_is_named_and_left_as_it_is(file: Path, text: str) 
         convert(file)
     assert file.read_text() == text
     assert [path.name for path in file.parent.iterdir()] == [file.name]
-
-
-def test_nothing_is_written_through_a_link(file: Path, tmp_path: Path) -> None:
-    (tmp_path / "precious").write_text("")
-    file.with_suffix(".converting").symlink_to(tmp_path / "precious")
-    file.write_text('{"schema": 3, "id": "1", "options": {}}\n')
-    with pytest.raises(SystemExit, match="cannot write"):
-        convert(file)
-    assert (tmp_path / "precious").read_text() == ""

@@ -22,7 +22,6 @@ from tipbench.report import earlier_runs, one_liners, render
 from tipbench.report.answer import Answer, answers
 from tipbench.report.answer_kinds import IMPOSSIBLE
 from tipbench.report.earlier import MOST, earlier
-from tipbench.report.measure import effects
 from tipbench.report.results import results
 
 RESULTS = Path(__file__).parent.parent / "results/reference"
@@ -149,16 +148,6 @@ def test_a_run_of_other_code_is_none_of_those_that_count(tmp_path: Path) -> None
     stored(tmp_path, on_day(1, job(0.06, code={"baseline": "one"})))
     (answer,) = answers_of(stored(tmp_path, on_day(2, job(0.012, code={"baseline": "another"}))))
     assert (answer["kind"], answer["runs"]) == ("at most", 1)
-
-
-def test_a_runs_own_interval_lies_within_that_of_its_answer() -> None:
-    record = measured(info("Job", scale="macro"), {"optimized": 0.1}, spread=0.03, launches=6)
-    (result,) = results(run([record]))
-    mean = effects([[result]])[result.key].mean
-    assert mean is not None
-    assert result.log_low is not None
-    assert result.log_high is not None
-    assert mean.interval()[0] < result.log_low < result.log_high < mean.interval()[1]
 
 
 # ---- the same answers everywhere ----

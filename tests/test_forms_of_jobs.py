@@ -74,10 +74,13 @@ class Module(lightning.LightningModule):
         self.layer = nn.Linear(16, 4)
 
     def training_step(self, batch, _):
-        return cross_entropy(self.layer(batch[0]), batch[1])
+        loss = cross_entropy(self.layer(batch[0]), batch[1])
+        self.log("loss", loss)
+        return loss
 
     def configure_optimizers(self):
-        return sgd(self)
+        optimizer = sgd(self)
+        return {"optimizer": optimizer, "lr_scheduler": torch.optim.lr_scheduler.StepLR(optimizer, 10)}
 
 class Data(lightning.LightningDataModule):
     def train_dataloader(self):
@@ -95,15 +98,12 @@ TRAINER = """
 
 JOBS = {
     "model and batch": "def job():\n    return model(), torch.ones(64, 16)",
-    "model and loader": "def job():\n    return model(), DataLoader(data.tensors[0], batch_size=16)",
     "training": "def job():\n    made = model()\n    return made, DataLoader(data, 16), cross_entropy, sgd(made)",
     "loss of the model": f"{WITH_LOSS}    return made, DataLoader(data, batch_size=16), None, sgd(made)",
     "Job": "def job():\n    made = model()\n    return Job(made, data, optimizer=sgd(made), batch_size=16)",
     "Trainer": f"{WITH_LOSS}{TRAINER}",
     "Lightning with a data module": f"{LIGHTNING}    return Module(), Data()",
-    "Lightning with a loader": f"{LIGHTNING}    return Module(), DataLoader(data, batch_size=16)",
     "callable": "def job():\n    a = torch.randn(512, 512)\n    return lambda: a @ a",
-    "callable that returns nothing": "def job():\n    a = torch.randn(512, 512)\n    return lambda: print(a.sum())",
 }
 KINDS = {"model": "an inference", "callable": "a step of which nothing is known"}
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +14,9 @@ import scipy.stats
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.made_up import info, launch, measured, run, tip
+from tests.made_up import info, launch, measured, run
 from tipbench.records import store
-from tipbench.records.record import Launch, Outcome, PairInfo, Record, VariantInfo, VariantRecord
-from tipbench.tip.pair import Claim
-from tipbench.tip.process import ProcessSettings
-from tipbench.tip.reason import SENTENCES, Reason
+from tipbench.records.record import Launch, Record
 from tipbench.verdict.launches import disturbed, launch_effect
 from tipbench.verdict.rules import AT_MOST, BOUND, MARGIN, RULES, decide
 from tipbench.verdict.statistics import (
@@ -198,107 +193,6 @@ def test_a_slower_round_is_no_more_disturbed_by_the_same_theft(
 
 
 # ---- records ----
-
-some_text = st.text(max_size=20)
-numbers = st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
-plain_json = st.recursive(
-    st.none() | st.booleans() | numbers | some_text,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(some_text, inner, max_size=3),
-    max_leaves=6,
-)
-some_json = st.dictionaries(some_text, plain_json, max_size=3)
-words = st.lists(some_text, max_size=3).map(tuple)
-all_outcomes: list[Outcome] = ["measured", "skipped", "failed"]
-outcomes = st.sampled_from(all_outcomes)
-reasons = st.none() | st.builds(
-    Reason,
-    some_text | st.sampled_from(sorted(SENTENCES)),
-    st.dictionaries(some_text | st.sampled_from(["seconds", "doing", "wanted"]), st.integers() | some_text, max_size=3),
-    some_text,
-    some_text,
-)
-
-
-@st.composite
-def variant_records(draw: st.DrawFn, outcome: st.SearchStrategy[Outcome]) -> VariantRecord:
-    return VariantRecord(
-        draw(outcome),
-        draw(reasons),
-        equal=draw(some_json),
-        mechanism=draw(some_json),
-        memory=draw(st.dictionaries(some_text, st.integers(0, 2**60), max_size=3)),
-        one_off=draw(st.dictionaries(some_text, st.floats(0, 1e6), max_size=3)),
-    )
-
-
-@st.composite
-def pair_infos(draw: st.DrawFn) -> PairInfo:
-    others = draw(st.lists(some_text.filter(lambda name: name != "baseline"), min_size=1, max_size=3, unique=True))
-    around = st.builds(
-        ProcessSettings,
-        env=st.lists(st.tuples(some_text, some_text), max_size=2).map(tuple),
-        without=words,
-        preload=words,
-        prefix=words,
-        ranks=st.integers(1, 8),
-    )
-    return PairInfo(
-        tip=tip(draw(some_text), draw(st.sampled_from(Claim)), title=draw(some_text), note=draw(some_text)),
-        pair=draw(some_text),
-        scale=draw(st.sampled_from(["micro", "macro"])),
-        file=draw(some_text),
-        line=draw(st.integers(0, 10**6)),
-        device=draw(st.sampled_from(["cpu", "cuda"])),
-        sizes=draw(st.dictionaries(some_text, st.integers(), max_size=3)),
-        equal=draw(some_text),
-        deadline=draw(st.floats(0, 1e6)),
-        variants=tuple(VariantInfo(name, draw(around), draw(words), draw(reasons)) for name in ("baseline", *others)),
-        needs=draw(words),
-        why=draw(reasons),
-    )
-
-
-@st.composite
-def records(draw: st.DrawFn) -> Record:
-    about = draw(pair_infos())
-    outcome = draw(outcomes)
-    names = [variant.name for variant in about.variants]
-    any_outcome = st.just(outcome) if outcome == "measured" else outcomes
-    made: tuple[Launch, ...] = ()
-    if outcome == "measured":
-        effects = {name: draw(some_effects) for name in names[1:]}
-        made = tuple(launch(effects, seed, rounds=1) for seed in range(draw(st.integers(1, 3))))
-    return Record(
-        about,
-        outcome,
-        draw(reasons),
-        steps=draw(st.integers(1, 10**9)) if made else 0,
-        variants={name: draw(variant_records(any_outcome)) for name in names},
-        launches=made,
-        wall_s=draw(st.floats(0, 1e6)),
-    )
-
-
-@exactly
-@given(records())
-def test_a_record_comes_back_from_json_as_it_was(record: Record) -> None:
-    stored = json.dumps(record.to_json(), allow_nan=False)
-    assert Record.from_json(json.loads(stored)) == record
-    assert json.dumps(Record.from_json(json.loads(stored)).to_json()) == stored
-
-
-@settings(exactly, max_examples=30)
-@given(
-    st.lists(records(), min_size=1, max_size=4, unique_by=lambda record: (record.name, record.info.device)), some_text
-)
-def test_a_run_comes_back_from_its_file_as_it_was(made: list[Record], name: str) -> None:
-    about = run(made, machine={"name": name}, id=name or "x")
-    with tempfile.TemporaryDirectory() as folder, store.create(Path(folder), about) as writer:
-        for record in made:
-            writer.append(record)
-        assert writer.path.is_relative_to(folder)
-        assert writer.path.read_bytes().count(b'{"line":"pair"') == len(made)
-        assert store.read(writer.path) == (about, [])
 
 
 @exactly

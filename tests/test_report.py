@@ -25,16 +25,14 @@ from tests.made_up import (
     on_a_gpu,
     realistic,
     run,
-    stored,
     tip,
     with_work,
 )
 from tipbench.records.record import Record, Run, VariantRecord
-from tipbench.records.store import Notice, read
+from tipbench.records.store import Notice
 from tipbench.report import FORMATS, ReportError, news, one_liners, render, write
 from tipbench.report.results import counts, results
 from tipbench.tip import wording as words
-from tipbench.tip.pair import Claim
 from tipbench.tip.reason import Reason
 
 GOLDEN = Path(__file__).parent / "golden" / "run.jsonl"
@@ -181,11 +179,6 @@ def test_counts_add_up(made: Run) -> None:
         assert counted.planned == counted.measured + counted.skipped + counted.failed + counted.not_reached
 
 
-def test_an_empty_run_is_a_report_too() -> None:
-    for format in FORMATS:
-        assert render(run(planned=("tip.Pair",)), [], format)
-
-
 def test_a_gpus_readings_are_by_side_and_what_the_driver_refuses_is_missing() -> None:
     shown = run([on_a_gpu()])
     (row,) = pairs(shown)
@@ -253,33 +246,6 @@ def test_hostile_text_is_no_formula_in_a_spreadsheet() -> None:
     assert (line["tip"], line["pair"], line["variant"]) == ("'+1", "'=cmd|' /C calc'!A0", "'@sum(A1)")
 
 
-SLOW_ONCE = {"baseline": {"build": -9e18}, "optimized": {"build": 9e18}}
-
-
-@pytest.mark.parametrize(
-    ("records", "options"),
-    [
-        ([measured(info(tip=tip(claim=Claim.SOONER)), {"optimized": 0.3}, one_off=SLOW_ONCE)], {}),
-        ([measured(info(), {"optimized": 0.02}, one_off=SLOW_ONCE, baseline_s=1e-9)], {}),
-        ([measured(info(), {"optimized": 0.3})], {"budget_s": 10**400, "nnodes": 10**400}),
-        ([measured(info(), {"optimized": 0.3}, steps=2**63 - 1)], {"budget_s": -1, "bare": "x", "rules": {}}),
-    ],
-)
-def test_any_number_that_a_file_may_hold_is_reported(
-    tmp_path: Path, records: list[Record], options: dict[str, Any]
-) -> None:
-    shown, notices = read(stored(tmp_path, run(records, options=options)))
-    assert shown.records
-    assert one_liners(shown)
-    for format in FORMATS:
-        assert render(shown, notices, format)
-
-
-def test_a_break_even_that_no_training_reaches_is_none() -> None:
-    (row,) = results(run([measured(info(), {"optimized": 0.02}, one_off=SLOW_ONCE, baseline_s=1e-9)]))
-    assert (row.verdict, row.break_even_steps) == ("faster", None)
-
-
 # ---- CSV ----
 
 
@@ -333,11 +299,6 @@ def test_reports_are_named_by_machine_and_run(tmp_path: Path, format: str) -> No
     beside = [path.stem] if format == "md" else []
     assert sorted(file.name for file in path.parent.iterdir()) == [*beside, path.name]
     assert write(made, [], format, tmp_path) == path
-
-
-def test_without_a_folder_the_report_is_printed(made: Run, capfd: pytest.CaptureFixture[str]) -> None:
-    assert write(made, [], "md") is None
-    assert capfd.readouterr().out == markdown(made)
 
 
 def test_a_failed_write_is_named_and_leaves_the_old_report_and_nothing_else(

@@ -101,16 +101,6 @@ def test_numbers_that_json_lacks_and_large_and_foreign_values_are_stored(tmp_pat
 # ---- damaged lines ----
 
 
-def test_every_cut_of_the_last_record_is_read_without_a_crash(path: Path, three: Run) -> None:
-    whole = path.read_bytes()
-    start = whole.rstrip(b"\n").rfind(b"\n") + 1
-    for end in [*range(start, start + 50), *range(start + 50, len(whole) - 1, 97), len(whole) - 1, len(whole)]:
-        path.write_bytes(whole[:end])
-        found, notices = read(path)
-        assert len(found.records) == (3 if end == len(whole) else 2)
-        assert len(notices) == (start < end < len(whole))
-
-
 @pytest.mark.parametrize("line", [b"not json", b"", b"\xff\xfe", b'{"outcome": NaN}', b"[" * 100_000, b"[1]"])
 def test_a_line_that_is_no_json_object_is_named(path: Path, three: Run, line: bytes) -> None:
     edit(path, 3, line)
@@ -267,17 +257,6 @@ def test_a_full_disk_at_the_header_leaves_no_file(tmp_path: Path, three: Run, mo
 # ---- going on ----
 
 
-def test_resume_goes_on_where_the_run_stopped(tmp_path: Path, timed: Run) -> None:
-    path = stored(tmp_path, timed)
-    found, writer = resume(path)
-    with writer:
-        assert (found, writer.saved, writer.notices) == (timed, 3, [])
-        further = measured(info("Four"), {"optimized": 0.1})
-        writer.append(further)
-    writer.close()
-    assert read(path) == (replace(timed, records=(*timed.records, further)), [])
-
-
 def test_resume_cuts_a_truncated_last_line_off_and_says_so(path: Path, three: Run) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[:-200])
@@ -300,13 +279,6 @@ def test_resume_leaves_an_edited_line_where_it_is(path: Path, three: Run) -> Non
         writer.append(three.records[1])
     assert lines(path)[2] == b"scribbled on"
     assert {record.name for record in read(path)[0].records} == {record.name for record in three.records}
-
-
-def test_resume_of_a_run_ended_before_its_first_record(tmp_path: Path, three: Run) -> None:
-    path = stored(tmp_path, replace(three, records=()))
-    found, writer = resume(path)
-    writer.close()
-    assert (found.records, found.planned, writer.saved) == ((), three.planned, 0)
 
 
 def test_a_file_that_another_run_writes_is_left_to_it(path: Path) -> None:

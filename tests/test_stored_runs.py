@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -61,29 +59,6 @@ def test_all_results_files_beneath_a_folder_are_listed_by_path(results: Path) ->
     assert beneath(results / "none") == beneath(results / "c.jsonl") == []
 
 
-def test_links_to_files_are_listed_and_links_to_folders_not_followed(results: Path, tmp_path: Path) -> None:
-    file = stored_as(tmp_path / "elsewhere", "aaaa1111")
-    results.mkdir()
-    (results / "linked").symlink_to(file.parent)
-    (results / "itself").symlink_to(results)
-    for name, to in {"dangling": "nowhere", "linked": str(file), "loop": "loop.jsonl"}.items():
-        (results / f"{name}.jsonl").symlink_to(to)
-    assert [path.name for path in beneath(results)] == ["dangling.jsonl", "linked.jsonl", "loop.jsonl"]
-
-
-def test_a_folder_that_cannot_be_listed_is_passed_over(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files(results, {"closed/x.jsonl": "", "open/x.jsonl": ""})
-    real = os.scandir
-
-    def scandir(path: str) -> Any:
-        if path == str(results / "closed"):
-            raise PermissionError(path)
-        return real(path)
-
-    monkeypatch.setattr(os, "scandir", scandir)
-    assert beneath(results) == [results / "open" / "x.jsonl"]
-
-
 def test_finding_runs_by_id_reads_no_records(results: Path, parsed: list[Path]) -> None:
     named = [stored_as(results, f"{number:08}") for number in range(20)]
     listed = beneath(results)
@@ -105,17 +80,6 @@ def test_a_longer_word_than_the_file_name_holds_is_looked_up_in_the_header(resul
     assert beginning("01234567ffffffff0", listed) == []
 
 
-@pytest.mark.parametrize("id", ["abc", "a/b:c/d:e/f", "../x/y", "-.-abc", "a.b-c_d+e", "////////", "half \ud800 pair"])
-def test_runs_with_an_id_that_their_files_name_does_not_hold_are_found(results: Path, id: str) -> None:
-    file = stored_as(results, id)
-    shown = id.replace("\ud800", "?")
-    listed = [file, stored_as(results, "zzzzzzzz")]
-    for length in range(1, len(shown) + 1):
-        assert beginning(shown[:length], listed) == [file], shown[:length]
-    for word in (f"{shown}x", f"{shown}.jsonl"):
-        assert beginning(word, listed) == []
-
-
 def test_a_renamed_or_damaged_file_is_found_by_its_name_alone(results: Path) -> None:
     file = stored_as(results, "aaaa1111")
     renamed = file.rename(file.with_name("before-the-update.jsonl"))
@@ -124,15 +88,6 @@ def test_a_renamed_or_damaged_file_is_found_by_its_name_alone(results: Path) -> 
     file.write_text("{}\n")
     assert beginning("aaaa", [file]) == []
     assert beginning("2026-03-01-aaaa", [file]) == [file]
-
-
-def test_names_that_are_no_unicode(results: Path) -> None:
-    file = stored_as(results, "aaaa1111")
-    odd = file.rename(file.with_name(os.fsdecode(b"odd-\xff.jsonl")))
-    assert beneath(results) == [odd]
-    assert beginning("odd-", [odd]) == beginning(os.fsdecode(b"odd-\xff"), [odd]) == [odd]
-    (found,) = read_all([odd])
-    assert found.file == odd
 
 
 # ---- reading ----
@@ -175,15 +130,6 @@ def test_many_bytes_are_read_by_several_processes(results: Path, several_process
     assert parsed == [], "here"
     assert found == [one for file in three for one in read_all([file])]
     assert found[1].notices[0].startswith(f"{three[1].name}, line 9: truncated")
-
-
-def test_an_error_in_another_process_is_the_same(results: Path, several_processes: None) -> None:
-    three = [stored_as(results, id) for id in ("aaaa1111", "bbbb2222", "cccc3333")]
-    three[1].write_text("{}\n")
-    three[2].unlink()
-    with pytest.raises(StoreError, match="schema None") as raised:
-        read_all(three)
-    assert str(three[1]) in str(raised.value)
 
 
 def test_made_up_runs_for_timing_are_runs(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ class ByAnother(Numbers):
 
 
 class Counting(Sampler[int]):
-    """Raises one level after each epoch."""
+    """Raises one level after each epoch, as in pytorch/pytorch#97326, huggingface/datasets#6673, starVLA/starVLA#470."""
 
     def __init__(self, place: str) -> None:
         self.place = place
@@ -110,6 +110,8 @@ class Hardest(Sampler[int]):
 
 
 class Weighed(Numbers):
+    """By the model, as in Lightning-AI/pytorch-lightning#19537 and kingsaint/BioMedical-EL#5."""
+
     def __init__(self, by: Any) -> None:
         self.by = by
 
@@ -136,7 +138,8 @@ class Noisy(Numbers):
 
 
 class FromFile(Numbers):
-    """Opens its file in the constructor, or as one should at its first item."""
+    """Opens its file in the constructor, as in apache/mxnet#10628 and huggingface/lerobot#4526, or as one should at its
+    first item."""
 
     def __init__(self, path: Path, at_once: bool) -> None:
         self.path = path
