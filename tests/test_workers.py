@@ -79,7 +79,7 @@ class ByAnother(Numbers):
 
 
 class Counting(Sampler[int]):
-    """Raises one level after each epoch, as in pytorch/pytorch#97326, huggingface/datasets#6673, starVLA/starVLA#470."""
+    """Raises one level after each epoch, as in pytorch/pytorch#97326 and starVLA/starVLA#470."""
 
     def __init__(self, place: str) -> None:
         self.place = place
