@@ -6,7 +6,6 @@ import contextlib
 import errno
 import io
 import json
-import math
 import os
 import re
 import shutil
@@ -35,8 +34,6 @@ from tipbench.suite import commit
 from tipbench.suite import discover as discovery
 from tipbench.suite.discover import Discovery
 from tipbench.tip.reason import Reason
-from tipbench.verdict import rules
-from tipbench.verdict.verdict import judge
 
 HOME = Path(__file__).parent.parent
 
@@ -380,21 +377,7 @@ def test_a_run_and_its_report_end_to_end(say: Said, monkeypatch: pytest.MonkeyPa
     assert [launch.seed for launch in record.launches] == [5, 6]
 
 
-@pytest.mark.parametrize(
-    ("share", "line"),
-    [
-        (0.1, "inconclusive 2.00x [1.81, 2.20]"),
-        (0.5, "no number yet: tasks waited for a core 50 % of the time: other programs' or the pair's own"),
-    ],
-)
-def test_a_first_launch_beside_a_busy_program_shows_its_load_and_no_number(share: float, line: str) -> None:
-    record = measured(info("Gelu"), {"optimized": math.log(2)}, launches=1)
-    (launch,) = record.launches
-    waited = tuple(round(share * 1e6 * seconds) for seconds in launch.seconds)
-    (judged,) = judge(replace(record, launches=(replace(launch, pressure_us=waited),)), rules.RULES, cores=2)
-    assert running.verdict(judged) == line
-
-
+@pytest.mark.slow
 def test_the_first_control_comes_along_with_a_persons_own_pairs(tmp_path: Path) -> None:
     found, pairs = running.discovered(running.Options(folder=str(own(tmp_path / "mine")), device="cpu"))
     assert [info.name for info in found.pairs] == ["own.Adding"]

@@ -333,17 +333,6 @@ def test_a_machine_speaks_by_its_newest_run_with_whole_jobs(
     assert [machine.speaks for machine in comparison.machines] == [speaks, 2]
 
 
-def test_earlier_runs_of_a_machine_count_in_its_answers() -> None:
-    edge, clear = (a(effect, about={"scale": "macro"}) for effect in (0.012, 0.06))
-    first, second = compared(on("A", edge)), compared(on("B", clear))
-    earlier = tuple(results(on("A", clear)) for _ in range(2))
-    for before, answer, runs in (((), "at most", 1), (earlier, "use it", 3)):
-        (across,) = tips(Comparison((replace(first, earlier=before), second)))
-        row = across.answers[0].answer
-        assert row is not None
-        assert (row.kind, row.runs) == (answer, runs)
-
-
 def test_runs_of_equal_hardware_are_of_one_machine_in_one_folder_and_of_two_in_two() -> None:
     """As nodes of a cluster are; but they may be of one."""
     runs = [compared(on("A", a(0.3), id=f"{at}{number}"), at) for number, at in enumerate(("x", "y", "x", "y"))]

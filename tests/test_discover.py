@@ -196,11 +196,6 @@ def test_a_library_that_does_not_exist_skips_its_variant_alone(tmp_path: Path) -
     assert "jemalloc" in info.variants[1].remedy
 
 
-def test_a_description_survives_storing(discovery: Discovery) -> None:
-    for info in discovery.pairs:
-        assert PairInfo.from_json(info.to_json()) == info
-
-
 def test_a_device_that_is_not_there_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     with pytest.raises(NoTorch, match="--device cuda"):

@@ -19,9 +19,6 @@ from scipy.stats import t
 from tests.calibrate import contradicts
 from tests.fit_prior import comparisons, replay
 from tests.made_up import info, launch, measured, run, tip
-from tipbench.compare.comparison import Comparison
-from tipbench.compare.gate import gate
-from tipbench.compare.stored import Stored
 from tipbench.engine.run import verdict
 from tipbench.records.record import Record, Run
 from tipbench.records.store import read
@@ -186,17 +183,6 @@ def test_from_few_launches_beside_a_busy_program_there_is_no_number() -> None:
     assert said in one_liners(new_run(busy))[0]
     more = replace(busy, launches=tuple(replace(waited[0], seed=seed) for seed in range(6)))
     assert only(more).verdict == "faster"
-
-
-def test_a_claim_that_becomes_a_bounded_answer_has_fallen() -> None:
-    old, new = (
-        Stored(Path(f"{of.id}.jsonl"), of, 1, tuple(results(of)), ())
-        for of in (new_run(recorded([0.3] * 3), id="old"), new_run(recorded([0.0, 0.01, 0.005] * 3), id="new"))
-    )
-    assert new.results[0].verdict in (AT_MOST, "no difference")
-    for before, after, worsened in ((old, new, True), (new, old, False), (new, new, False)):
-        (change,) = gate(Comparison((before, after))).changes
-        assert change.worsened == worsened
 
 
 # ---- how often it is wrong ----

@@ -10,7 +10,6 @@ import pytest
 import torch
 from PIL import Image
 from torch import nn
-from torch.utils.data import DataLoader
 
 from benchmarks.jobs import images
 from benchmarks.jobs.image_classification import image_classification
@@ -113,15 +112,6 @@ def test_augmentation_depends_on_the_seed_and_the_image_alone(cache: Path) -> No
     assert torch.equal(torch.get_rng_state(), before), "decoding draws nothing from torch's generator"
     assert torch.equal(first, augmented(files)[3][0])
     assert not torch.equal(first, augmented(files, seed=2)[3][0])
-
-
-def test_workers_decode_the_same_batches(cache: Path) -> None:
-    photos = augmented(images.jpeg_files(20))
-    here, there = (list(DataLoader(photos, batch_size=5, num_workers=workers)) for workers in (0, 2))
-    assert len(here) == len(there) == 4
-    for mine, theirs in zip(here, there, strict=True):
-        assert torch.equal(mine[0], theirs[0])
-        assert torch.equal(mine[1], theirs[1])
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
 from tests import wikis
-from tests.git_server import CREDENTIALS, commits, files, git, put, serving
+from tests.git_server import CREDENTIALS, commits, files, git, put
 from tests.made_up import info, measured, run, stored
 from tests.published import TOKEN, of, on, suite_run
 from tipbench import cli
@@ -272,30 +272,18 @@ def test_a_library_that_is_missing_is_one_sentence(kind: str, library: str, monk
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["git+http", "git+file", "git+ssh", "mediawiki", "dokuwiki", "confluence"])
+@pytest.mark.parametrize("form", ["git+ssh", "mediawiki", "dokuwiki", "confluence"])
 def test_a_run_is_published_by_each_form_of_target(form: str, tmp_path: Path) -> None:
-    """ssh is stood in for by a command that runs what it is given here."""
+    """ssh is stood in for by a command that runs what it is given here. git+file has a test above, and git+http one of
+    what is sent, in `test_privacy.py`."""
     file = stored(tmp_path / "results", on("a"))
     (served := tmp_path / "served").mkdir()
     kind = form.partition("+")[0]
-    with wikis.running(kind, served) as site, serving(served) as git_server:
+    with wikis.running(kind, served) as site:
         (ssh := tmp_path / "ssh").write_text('#!/bin/sh\nfor last; do :; done\nexec sh -c "$last"\n')
         ssh.chmod(0o755)
-        to = {"git+http": f"git+{git_server.url}/wiki.git", "git+ssh": f"git+ssh://git@localhost{served}/wiki.git"}
-        if kind == "git":
-            git("-C", str(site.folder), "config", "http.receivepack", "true")
-        flavour = ["--flavour", "github"] if kind == "git" else []
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "tipbench",
-            "publish",
-            "--to",
-            to.get(form, site.target),
-            *flavour,
-            str(file),
-        ]
+        to = [f"git+ssh://git@localhost{served}/wiki.git", "--flavour", "github"] if kind == "git" else [site.target]
+        command = [sys.executable, "-P", "-m", "tipbench", "publish", "--to", *to, str(file)]
         env = {**os.environ, **CREDENTIALS, "GIT_SSH": str(ssh)}
         env |= {"TIPBENCH_USER": site.user, "TIPBENCH_TOKEN": site.token}
         first, second = (subprocess.run(command, env=env, capture_output=True, text=True) for _ in range(2))

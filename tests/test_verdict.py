@@ -21,12 +21,6 @@ def only(record: Record) -> Judgement:
     return judgement
 
 
-def interval(judgement: Judgement) -> tuple[float, float]:
-    assert judgement.low is not None
-    assert judgement.high is not None
-    return judgement.low, judgement.high
-
-
 @pytest.mark.parametrize(
     ("share", "others", "percent"),
     [
@@ -85,12 +79,6 @@ def test_a_variant_can_fail_or_be_skipped_alone() -> None:
         "libjemalloc not found",
     ]
     assert [remedies(judgement.reasons) for judgement in others] == ["fix it", "run `make native`"]
-
-
-def test_a_file_that_could_not_be_imported_is_one_failure() -> None:
-    record = Record(replace(info(), variants=()), "failed", Reason("import-error", {}, "SyntaxError"))
-    (judgement,) = judge(record, RULES, CORES)
-    assert (judgement.variant, judgement.verdict) == ("optimized", "failed")
 
 
 def with_steal(launch: Launch, at: range, ticks: int) -> Launch:
