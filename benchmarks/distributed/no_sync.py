@@ -33,7 +33,7 @@ TIP = Tip(
     do=(
         "from contextlib import nullcontext\n"
         "for number, (batch, targets) in enumerate(loader, 1):\n"
-        "    last = number % 4 == 0 or number == len(loader)\n"
+        "    last = number % 4 == 0 or number == len(loader)  # 4, twice: your number\n"
         "    with nullcontext() if last else model.no_sync():\n"
         "        outputs = model(batch.to(device))\n"
         "        loss = criterion(outputs, targets.to(device))\n"

@@ -49,7 +49,7 @@ TIP = Tip(
     id="amp",
     title="Use automatic mixed precision",
     do=(
-        "# backward() stays outside; score without it; an LSTM may raise (pytorch#187334)\n"
+        "# backward() stays outside; evaluate without it; an LSTM may raise (pytorch#187334)\n"
         "# `outputs` are in bfloat16, and so is a loss of your own formula: give it outputs.float()\n"
         "# where your code writes into a float32 tensor by index, or scatters or adds into it: .to(its dtype)\n"
         "# in place of Sigmoid and BCELoss: BCEWithLogitsLoss\n"

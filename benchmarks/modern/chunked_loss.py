@@ -47,8 +47,8 @@ TIP = Tip(
     id="chunked-loss",
     title="Compute the loss of a language model in chunks",
     do=(
-        "# in your model's code, in training; `hidden` is what the last layer, self.head, takes: score with it as "
-        "before\n"
+        "# in your model's code, in training; `hidden` is what the last layer, self.head, takes: evaluate with "
+        "self.head as before\n"
         "options = nn.LinearCrossEntropyOptions()  # of torch 2.15\n"
         "loss = F.linear_cross_entropy(hidden.flatten(0, -2).float(), self.head.weight, targets.flatten(), "
         "linear_bias=self.head.bias, options=options)\n"
@@ -57,8 +57,8 @@ TIP = Tip(
     ),
     ways={
         "eighths": (
-            "# in your model's code, in training; `hidden` is what the last layer, self.head, takes: score with it "
-            "as before\n"
+            "# in your model's code, in training; `hidden` is what the last layer, self.head, takes: evaluate "
+            "with self.head as before\n"
             "options = nn.LinearCrossEntropyOptions(batch_chunk_size=max(1, targets.numel() // 8))  # of torch 2.15\n"
             "loss = F.linear_cross_entropy(hidden.flatten(0, -2).float(), self.head.weight, targets.flatten(), "
             "linear_bias=self.head.bias, options=options)\n"
@@ -67,11 +67,11 @@ TIP = Tip(
         ),
         "by_hand": (
             "from torch.utils.checkpoint import checkpoint\n"
-            "# in your model's code, in training; `hidden` is what the last layer, self.head, takes: score with it "
-            "as before\n"
+            "# in your model's code, in training; `hidden` is what the last layer, self.head, takes: evaluate "
+            "with self.head as before\n"
             'part = lambda some, words: F.cross_entropy(self.head(some), words, reduction="sum", ignore_index=-100)\n'
             "chunks = zip(hidden.flatten(0, -2).chunk(8), targets.flatten().chunk(8))\n"
-            "# -100, twice: your ignore_index. Add your label_smoothing; class weights do not fit\n"
+            "# -100, twice: your ignore_index. Add your label_smoothing; no class weights. Compiled it saves nothing\n"
             "loss = sum(checkpoint(part, *chunk, use_reentrant=False) for chunk in chunks) / (targets != -100).sum()"
         ),
     },

@@ -60,9 +60,9 @@ TIP = Tip(
         "from torch._inductor import config as inductor\n"
         "with inductor.patch(freezing=True), torch.no_grad(): model(example.to(device))"
         "  # compiles; later calls need only no_grad()\n"
-        "# silently wrong in a process that has imported x86_inductor_quantizer, as static-int8 does"
+        "# silently wrong in a process that has imported x86_inductor_quantizer, which static-int8 needs"
     ),
-    when="the model's score bears it, inputs have few shapes, and it has no nn.TransformerEncoder, which raises",
+    when="the model's score bears it, inputs have few shapes, and has no nn.TransformerEncoderLayer, which raises",
     against="float32, compiled with frozen weights",
     guide=("M15",),
     claim=Claim.FASTER,

@@ -27,7 +27,7 @@ TIP = Tip(
     do=(
         "# (batch, tokens, heads, width): .transpose(1, 2) all three before, and the result; else as they are\n"
         "# causal, with as many queries as keys: leave is_causal out for a cache's single query, or without a mask.\n"
-        "# With another mask: attn_mask=~mask in place of is_causal, if True in it is what masked_fill fills\n"
+        "# With another mask, joined with the causal one: attn_mask=~mask alone, if True is what masked_fill fills\n"
         "# With dropout: dropout_p=p if self.training else 0.0. scale=..., unless yours is 1 / sqrt(width of a head)\n"
         "F.scaled_dot_product_attention(query, key, value, is_causal=True)"
     ),

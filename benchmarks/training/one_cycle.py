@@ -62,7 +62,7 @@ TIP = Tip(
     ways={
         "cosine": (
             "from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR\n"
-            "steps = epochs * len(loader)  # the optimizer's own rate is the highest: 2x to 9x your constant rate\n"
+            "steps = epochs * len(loader)  # first raise the optimizer's lr to 2x to 9x your constant rate\n"
             "warm_up = max(1, steps // 20)  # to resume, build optimizer and scheduler first, then load both\n"
             "rising, falling = LinearLR(optimizer, 0.01, total_iters=warm_up), CosineAnnealingLR(optimizer, "
             "steps - warm_up)\n"

@@ -150,7 +150,7 @@ def _python(running: tuple[int, ...]) -> list[Finding]:
 
 def _torch(facts: Mapping[str, Any]) -> list[Finding]:
     if "torch_error" in facts:
-        why = f"torch cannot be imported: {_first_line(facts['torch_error'])}"
+        why = f"torch cannot be imported: {facts['torch_error'].splitlines()[0]}"
         return [Finding("torch", why, "run `make setup`, or `pip install torch`", blocks=True)]
     findings = []
     version = facts["torch"]
@@ -161,7 +161,7 @@ def _torch(facts: Mapping[str, Any]) -> list[Finding]:
         remedy = "run `make setup`, which installs 2.15"
         findings.append(Finding("torch", text, remedy, blocks=numbers < OLDEST_TORCH))
     if "torchvision_error" in facts:
-        why = f"cannot be imported: {_first_line(facts['torchvision_error'])}"
+        why = f"cannot be imported: {facts['torchvision_error'].splitlines()[0]}"
         findings.append(Finding("torchvision", why, f"install the torchvision that fits torch {version}"))
     return findings
 
@@ -283,7 +283,3 @@ def _listed(*parts: str) -> str:
 
 def _joined(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def _first_line(text: str) -> str:
-    return text.partition("\n")[0]

@@ -167,7 +167,9 @@ def in_scores(trainings: Trained) -> str:
 def score_kept(trainings: Trained) -> str:
     """`score after training unchanged within 0.001`, or how it changed; empty where it is better, which is no price."""
     before, after = trainings.baseline.score, trainings.variant.score
-    better = before is not None and after is not None and (after < before) == trainings.lower_is_better
+    better = (
+        before is not None and after is not None and before != after and (after < before) == trainings.lower_is_better
+    )
     if trainings.change is None:
         return "" if better else in_scores(trainings)
     low, high = trainings.change.interval()
