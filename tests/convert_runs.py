@@ -1,30 +1,21 @@
-"""Results files of schemas 1 to 3, converted to the one that is read: `python -m tests.convert_runs FILE...`.
+"""Results files of schemas 2 and 3, converted to the one that is read: `python -m tests.convert_runs FILE...`.
 
-Each file is replaced. Schema 1 has sentences for reasons, other names for two fields and no number of rounds; schemas 1
-and 2 have the launches of a pair in the line of its record; schema 3 has launches and memory in lines that name neither
-their run nor their number. Runs whose options name no rules were judged by older ones as they were measured; converted,
-they are judged by those of today.
+Each file is replaced. Schema 2 has the launches of a pair in the line of its record; schema 3 has launches and memory
+in lines that name neither their run nor their number. Runs whose options name no rules were judged by older ones as
+they were measured; converted, they are judged by those of today. The suite up to commit 13036a6 converts schema 1.
 """
 
 from __future__ import annotations
 
 import json
-import re
-import string
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tipbench.records.fields import RunOptions
 from tipbench.records.store import SCHEMA, read
-from tipbench.tip.reason import NEEDS, NEEDS_SENTENCES, Reason
-
-LONGEST = 1000
-"""Characters of a reason that is compared with the sentences."""
 
 Json = dict[str, Any]
 
@@ -32,11 +23,10 @@ Json = dict[str, Any]
 def converted(lines: list[Json]) -> Iterator[Json]:
     """The lines of a file in the present schema, from those of an older one."""
     header, *older = lines
-    schema = header["schema"]
     yield {**header, "schema": SCHEMA, "options": {**header["options"], "rules": RunOptions.rules}}
     numbers: Counter[tuple[Any, ...]] = Counter()
     for line in older:
-        yield from _lines(header["id"], numbers, line if schema > 1 else _of_schema_1(line))
+        yield from _lines(header["id"], numbers, line)
 
 
 def _lines(run: str, numbers: Counter[tuple[Any, ...]], line: Json) -> Iterator[Json]:
@@ -63,68 +53,15 @@ def _lines(run: str, numbers: Counter[tuple[Any, ...]], line: Json) -> Iterator[
         yield written("launch", pair, steps=steps, wall_s=line.get("wall_s", 0.0), launch=launch)
 
 
-# ---- schema 1 ----
-
-
-def _of_schema_1(record: Json) -> Json:
-    """Unless a later version added the record on resuming: what it names already stays as it is."""
-    record = _with_reason(record)
-    info = _with_reason(record["info"])
-    variants = [_renamed(_with_reason(variant), "surroundings", "settings") for variant in info["variants"]]
-    record["info"] = _renamed({**info, "variants": variants}, "cold", "flush_l2")
-    record["variants"] = {name: _with_reason(variant) for name, variant in record["variants"].items()}
-    record["launches"] = [
-        {"rounds": len(launch["variant"]) // (2 * len(set(launch["variant"]))), **launch}
-        for launch in record["launches"]
-    ]
-    return record
-
-
-def _renamed(data: Json, old: str, new: str) -> Json:
-    return {new if name == old else name: value for name, value in data.items()}
-
-
-def _with_reason(data: Json) -> Json:
-    rest = dict(data)
-    words = [rest.pop(name, "") for name in ("kind", "reason", "remedy")]
-    return {"why": asdict(_reason(*words)) if any(words) else None, **rest}
-
-
-def _reason(kind: str, sentence: str, remedy: str) -> Reason:
-    """With its code, where it says what a sentence on needs says; else one that is worded by its detail alone."""
-    if not kind and len(sentence) < LONGEST:
-        for code in NEEDS_SENTENCES:
-            if code != "own" and (match := _form(code).fullmatch(sentence)):
-                fields = {name: _field(text) for name, text in match.groupdict().items() if name != "detail"}
-                why = Reason(f"{NEEDS}.{code}", fields, match.groupdict().get("detail", ""))
-                if why.text == sentence:
-                    return why if why.remedy == remedy else replace(why, fix=remedy)
-    return Reason(f"{kind.replace(' ', '-') or NEEDS}.stored", detail=sentence, fix=remedy)
-
-
-@cache
-def _form(code: str) -> re.Pattern[str]:
-    """What a sentence looks like with its fields filled in."""
-    form = ""
-    for literal, name, noun, _ in string.Formatter().parse(NEEDS_SENTENCES[code].text):
-        form += re.escape(literal) + (f"(?P<{name}>.*?)" if name else "")
-        form += f" {noun}s?" if noun and noun[0].isupper() else ""
-    return re.compile(form, re.DOTALL)
-
-
-def _field(text: str) -> int | str:
-    return int(text) if re.fullmatch(r"\d{1,9}", text, re.ASCII) else text
-
-
 def convert(path: Path) -> None:
     """Replace a results file. Raises SystemExit where it is none, or would not be read without a notice then."""
     try:
         header, *_ = lines = [json.loads(line) for line in path.read_bytes().splitlines()]
-        if header["schema"] not in range(1, SCHEMA):
+        if header["schema"] not in range(2, SCHEMA):
             sys.exit(f"{path} is of schema {header['schema']}: there is nothing to convert")
         text = "".join(_line(line) for line in converted(lines))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        sys.exit(f"{path} is no whole results file of schemas 1 to {SCHEMA - 1}: {error!r}")
+        sys.exit(f"{path} is no whole results file of schemas 2 to {SCHEMA - 1}: {error!r}")
     new = path.with_suffix(".converting")
     try:
         with new.open("x") as file:  # not through a link that somebody has put there

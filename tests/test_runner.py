@@ -558,6 +558,18 @@ def test_of_a_whole_job_what_the_answer_is_about_is_timed_first(scale: str) -> N
     assert Record.from_json(record.to_json()) == record
 
 
+@pytest.mark.usefixtures("clock")
+def test_a_new_pair_does_not_wait_for_ways_that_no_answer_is_about(machine: FakeMachine) -> None:
+    machine.step_s["other"] = 0.002
+    sides = {"scale": "macro", "worded": "optimized"}
+    pairs = [info(name, ["optimized", "other"], tip=tip(name), **sides) for name in ("First", "Second", "Third")]
+    records = list(machine.run(pairs))
+    begun = next(place for place, record in enumerate(records) if record.info.pair == "Third")
+    timed = [{name for launch in record.launches for name in launch.variant} for record in records]
+    assert "other" not in set().union(*timed[:begun])
+    assert "other" in timed[-1]
+
+
 def test_further_ways_are_timed_where_the_one_that_is_asked_for_cannot_be() -> None:
     machine = FakeMachine({"baseline": 0.1, "optimized": 0.1, "other": 0.05})
     machine.before = failing("error", "results", "optimized")

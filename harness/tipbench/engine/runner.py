@@ -306,21 +306,21 @@ class _Runner:
 
     def _launches(self, most: float = math.inf, within_s: float = math.inf) -> Iterator[Record]:
         """Launch groups until no pair that may be measured is open, or no launch fits into the budget. most: launches
-        of each pair. within_s: seconds within which a pair must be expected to be decided."""
+        of each pair. within_s: seconds within which a pair, by a way that its answer is about, must be decided."""
         while group := self._group(most, within_s):
             yield from self._measure_each(group, "launch")
             self._card_bytes |= {each.name: max(each.card_bytes, self._card_bytes.get(each.name, 0)) for each in group}
 
     def _group(self, most: float, within_s: float) -> list[NextLaunch]:
         plan = self._plan
-        waiting = [each for each in self._reached() if len(each.launches) < most and self._undecided[each.name]]
+        open_ways = self._asked if math.isfinite(within_s) else self._timed_next
+        waiting = [each for each in self._reached() if len(each.launches) < most and open_ways(each)]
         candidates = [pair for pair in map(self._candidate, waiting) if pair.seconds <= within_s]
         left_s = self._left_s() - self._reserved_s()
         names = next_group(candidates, self._group_size, left_s, self._last, self._draw)
         if names == [self._last] and math.isfinite(within_s):
             return []  # a new pair comes between two launches of this one
-        room, card_room = plan.room, plan.card_room or 0.0
-        group: list[NextLaunch] = []
+        room, card_room, group = plan.room, plan.card_room or 0.0, list[NextLaunch]()
         for name in names:
             record = self._open[name]
             needed = bytes_of(record, plan.side_bytes)
