@@ -16,8 +16,9 @@ import pytest
 from tests.tiny import LIMITS, PAIRS, RULES, living
 from tipbench.engine.diagnose import Evidence
 from tipbench.engine.launcher import Launcher
+from tipbench.engine.plan import Plan
 from tipbench.engine.process import Process, spawn
-from tipbench.engine.runner import Plan, run
+from tipbench.engine.runner import run
 from tipbench.machine.controls import controls
 from tipbench.records.record import Record
 from tipbench.suite.discover import Discovery, discover

@@ -11,7 +11,8 @@ import pytest
 
 from tests.tiny import LIMITS, PAIRS, RULES
 from tipbench.engine.launcher import Launcher
-from tipbench.engine.runner import Plan, run
+from tipbench.engine.plan import Plan
+from tipbench.engine.runner import run
 from tipbench.machine.controls import controls
 from tipbench.records.record import Record
 from tipbench.suite.discover import discover

@@ -31,8 +31,9 @@ from tipbench.engine import run as running
 from tipbench.engine.handle import Worker
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.lock import Busy, only_run
+from tipbench.engine.plan import Plan
 from tipbench.engine.purpose import Purpose
-from tipbench.engine.runner import Plan, run
+from tipbench.engine.runner import run
 from tipbench.machine.controls import controls
 from tipbench.records import store
 from tipbench.records.record import PairInfo

@@ -11,7 +11,8 @@ import pytest
 from tipbench.cli import EXIT_CODES
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.limits import Limits
-from tipbench.engine.runner import Plan, measure
+from tipbench.engine.plan import Plan
+from tipbench.engine.runner import measure
 from tipbench.suite.discover import discover
 from tipbench.suite.files import BENCHMARKS
 from tipbench.verdict.rules import Rules

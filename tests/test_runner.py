@@ -23,9 +23,10 @@ from tipbench.engine.handle import WorkerFailed
 from tipbench.engine.launch import TRIED, rounds_enough, rounds_of
 from tipbench.engine.limits import LIMITS, Limits
 from tipbench.engine.order import answered, complete
+from tipbench.engine.plan import Plan
 from tipbench.engine.purpose import Purpose
 from tipbench.engine.run import card_room
-from tipbench.engine.runner import Plan, measure, run
+from tipbench.engine.runner import measure, run
 from tipbench.machine.activity import Usage
 from tipbench.machine.proc import DENIED, UNAVAILABLE
 from tipbench.records.record import Launch, PairInfo, Record, VariantInfo
@@ -568,6 +569,27 @@ def test_a_new_pair_does_not_wait_for_ways_that_no_answer_is_about(machine: Fake
     timed = [{name for launch in record.launches for name in launch.variant} for record in records]
     assert "other" not in set().union(*timed[:begun])
     assert "other" in timed[-1]
+
+
+def test_further_ways_of_a_whole_job_are_checked_when_they_are_due() -> None:
+    machine = FakeMachine({"baseline": 0.1, "optimized": 0.05, "other": 0.05}, spread=0.018)
+    about = info("Several", ["optimized", "other"], scale="macro", worded="optimized")
+    records = list(machine.run([about]))
+    checks = [{*record.variants} - {"baseline"} for record in records]
+    assert checks[0] == {"optimized"}
+    assert checks[-1] == {"optimized", "other"}
+    first = next(place for place, names in enumerate(checks) if "other" in names)
+    assert judge(records[first], FIRST, 2)[0].verdict == "faster", "what the answer is about is decided before"
+    assert complete(records[-1], FIRST, 2)
+
+    def before(worker: FakeWorker, command: str, arguments: dict[str, Any]) -> None:
+        if command == "results" and arguments["variant"] == "baseline" and machine.commands("block"):
+            raise WorkerFailed(Reason("killed", {"doing": "made up"}), "baseline")
+
+    machine = FakeMachine({"baseline": 0.1, "optimized": 0.05, "other": 0.05})
+    machine.before = before
+    (*_, record) = machine.run([about])
+    assert [variant.outcome for variant in record.variants.values()] == ["measured", "measured", "failed"]
 
 
 def test_further_ways_are_timed_where_the_one_that_is_asked_for_cannot_be() -> None:

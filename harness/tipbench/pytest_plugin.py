@@ -20,8 +20,9 @@ import pytest
 from tipbench.engine import limits
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.lock import Busy, only_run
+from tipbench.engine.plan import Plan
 from tipbench.engine.run import verdict
-from tipbench.engine.runner import Plan, measure
+from tipbench.engine.runner import measure
 from tipbench.machine.controls import controls
 from tipbench.machine.home import require_home
 from tipbench.records.record import PairInfo, Record

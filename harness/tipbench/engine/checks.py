@@ -4,7 +4,7 @@ the separate pass for memory and one-off costs."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -63,24 +63,29 @@ def failed(record: Record, failure: WorkerFailed) -> Record:
     return replace(record, outcome="failed", why=_why(record.info, failure), steps=0, launches=())
 
 
-def checked(info: PairInfo, start: Start, seed: int, before: Record | None = None) -> Record:
+def checked(
+    info: PairInfo, start: Start, seed: int, before: Record | None = None, names: Collection[str] = ()
+) -> Record:
     """The record of a pair without launches: skipped, failed, or with the results of its checks. before: the record of
-    a pair that was measured; it is returned with the variants that had failed checked again."""
+    a pair that was measured; it is returned with these variants checked, and again those that had failed by chance.
+    names: of the variants to be checked; all without any."""
     if before:
-        again = [variant for variant in info.variants if variant.name in {"baseline", *failed_by_chance(before)}]
+        again = {*names, *failed_by_chance(before)}
+        variants = [variant for variant in info.variants if variant.name in {"baseline", *again}]
         try:
-            results = check(info, again, start, seed)
-        except WorkerFailed:  # the baseline, which has been checked before
-            return before
-        return replace(before, variants={**before.variants, **results, "baseline": before.variants["baseline"]})
+            results = check(info, variants, start, seed)
+        except WorkerFailed as failure:  # the baseline, which has been checked before
+            results = {name: VariantRecord("failed", _why(info, failure)) for name in again - before.variants.keys()}
+        return with_variants(before, {**before.variants, **results, "baseline": before.variants["baseline"]})
     if info.why:
         return Record(info, "skipped", info.why)
     skipped = {variant.name: VariantRecord("skipped", variant.why) for variant in info.variants if variant.why}
     if "baseline" in skipped or len(skipped) == len(info.variants) - 1:
         return Record(info, "skipped", next(variant.why for variant in info.variants if variant.why), variants=skipped)
     record = Record(info, "measured", variants=skipped)
+    now = [variant for variant in measurable(record) if not names or variant.name in {"baseline", *names}]
     try:
-        return with_variants(record, skipped | check(info, measurable(record), start, seed))
+        return with_variants(record, skipped | check(info, now if now[1:] else measurable(record), start, seed))
     except WorkerFailed as failure:
         return failed(record, failure)
 
@@ -175,7 +180,7 @@ class MemoryPass:
     def prepare(self) -> None:
         """Start the processes, and pause them. Raises WorkerFailed only for the baseline."""
         began = time.monotonic()
-        variants = measurable(self._record)
+        variants = [variant for variant in measurable(self._record) if variant.name in self._record.variants]
         for variant in variants:
             cache = f"cold-{self.name}-{variant.name}"
             self._workers[variant.name] = self._start(self._record.info, variant.settings, cache, Purpose.MEMORY)

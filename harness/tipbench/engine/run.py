@@ -22,8 +22,9 @@ from tipbench.engine.checks import failed_by_chance
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.lock import only_run
 from tipbench.engine.order import answered, complete, lacks_memory
+from tipbench.engine.plan import Plan
 from tipbench.engine.progress import Progress
-from tipbench.engine.runner import Plan, run
+from tipbench.engine.runner import run
 from tipbench.errors import UserError
 from tipbench.machine import describe
 from tipbench.machine.activity import mostly_beside

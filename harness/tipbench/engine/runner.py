@@ -3,7 +3,7 @@
 One pair of each tip is checked and launched first, then all other whole jobs, as a tip's answer depends on them, and
 operations alone in what time is left: a few at a time, several in parallel. In between those are launched further that
 are expected to be decided for less than a new pair costs; once all have a launch, `allocation` chooses. Of a whole job
-the variant that the answer is about is timed first, and the others once that is decided.
+the variant that the answer is about is checked and timed first, and the others once that is decided.
 
 Launches are prepared in groups, each launch of another pair, and paused; then each is measured with nothing else
 running. Memory is measured early where it is what a tip claims, and otherwise when no pair is open or time runs short.
@@ -17,7 +17,7 @@ import random
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import fmean
 from typing import Protocol
 
@@ -26,12 +26,11 @@ from tipbench.engine.checks import MemoryPass, Start, checked, failed, failed_by
 from tipbench.engine.handle import WorkerFailed
 from tipbench.engine.launch import NextLaunch
 from tipbench.engine.launcher import compiles
-from tipbench.engine.limits import Limits
 from tipbench.engine.order import FIRST, about, bytes_of, first_of_tips, lacks_memory, of_answers
+from tipbench.engine.plan import Plan
 from tipbench.engine.team import Team
 from tipbench.records.record import PairInfo, Record
 from tipbench.tip.pair import Claim
-from tipbench.verdict.rules import Rules
 from tipbench.verdict.verdict import judge, undecided
 
 FOR_MEMORY, MEMORY_S = 0.1, 4.0
@@ -62,39 +61,6 @@ ALONE = (Claim.LEANER, Claim.SOONER)
 
 Show = Callable[[str], None]
 """Called with the name of what begins, only between blocks, so that drawing it takes no measured time."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How a run is made.
-
-    Attributes:
-        limits: of a launch.
-        rules: rules for verdicts.
-        seed: of all random draws.
-        cores: number of cores, which the rule for quarantined rounds needs.
-        at_once: pairs that are checked, and launches that are prepared, in parallel; with 1 nothing is prepared while
-            a launch waits.
-        room: memory that prepared launches may need (bytes).
-        card_room: the same of the GPU; None where pairs run on a CPU. A pair that finds the GPU full beside others is
-            checked or launched again by itself.
-        side_bytes: memory of one variant, where it is known before it is measured (bytes).
-        budget_s: seconds after which nothing more is started, and checks and preparations that still run are dropped.
-        first: names of pairs that are checked, and launched once, before all but these.
-        alike: whether all variants of a whole job are timed from the start, as of a person's own job.
-    """
-
-    limits: Limits
-    rules: Rules
-    seed: int
-    cores: int
-    at_once: int = 1
-    room: float = math.inf
-    card_room: float | None = None
-    side_bytes: int = 0
-    budget_s: float = math.inf
-    first: Sequence[str] = ()
-    alike: bool = False
 
 
 class Measurement(Protocol):
@@ -266,7 +232,8 @@ class _Runner:
         if self._left_s() < fmean([*self._check_s.values()] or [CHECK_S]):
             return None
         began = time.monotonic()
-        record = checked(info, self._team.start, self._plan.seed, self._before.get(info.name))
+        first = [info.worded] if info.worded and info.scale == "macro" and not self._plan.alike else []
+        record = checked(info, self._team.start, self._plan.seed, self._before.get(info.name), first)
         if self._left_s() <= 0 and failed_by_chance(record):  # it was ended
             return None
         self._check_s[info.name] = time.monotonic() - began
@@ -307,19 +274,39 @@ class _Runner:
     def _launches(self, most: float = math.inf, within_s: float = math.inf) -> Iterator[Record]:
         """Launch groups until no pair that may be measured is open, or no launch fits into the budget. most: launches
         of each pair. within_s: seconds within which a pair, by a way that its answer is about, must be decided."""
-        while group := self._group(most, within_s):
+        while names := self._chosen(most, within_s):
+            if due := [record for name in names if self._unchecked_ways(record := self._open[name])]:
+                for _, record in self._team.each(self._with_ways, due):
+                    yield self._update(record)
+                continue
+            group = self._group(names)
             yield from self._measure_each(group, "launch")
             self._card_bytes |= {each.name: max(each.card_bytes, self._card_bytes.get(each.name, 0)) for each in group}
 
-    def _group(self, most: float, within_s: float) -> list[NextLaunch]:
-        plan = self._plan
+    def _unchecked_ways(self, record: Record) -> list[str]:
+        """Variants that the next launch would time, and that were not checked with what the answer is about."""
+        return [name for name in self._timed_next(record) if name not in record.variants]
+
+    def _with_ways(self, record: Record) -> Record:
+        """The record with these checked."""
+        began = time.monotonic()
+        ways = checked(record.info, self._team.start, self._plan.seed, record, self._unchecked_ways(record))
+        if self._left_s() <= 0:  # some may have been ended
+            return record
+        return replace(ways, wall_s=round(ways.wall_s + (time.monotonic() - began) / self._plan.at_once, 3))
+
+    def _chosen(self, most: float, within_s: float) -> list[str]:
+        """The pairs of the next group of launches."""
         open_ways = self._asked if math.isfinite(within_s) else self._timed_next
         waiting = [each for each in self._reached() if len(each.launches) < most and open_ways(each)]
         candidates = [pair for pair in map(self._candidate, waiting) if pair.seconds <= within_s]
         left_s = self._left_s() - self._reserved_s()
         names = next_group(candidates, self._group_size, left_s, self._last, self._draw)
-        if names == [self._last] and math.isfinite(within_s):
-            return []  # a new pair comes between two launches of this one
+        alone = names == [self._last] and math.isfinite(within_s)
+        return [] if alone else names  # a new pair comes between two launches of this one
+
+    def _group(self, names: Sequence[str]) -> list[NextLaunch]:
+        plan = self._plan
         room, card_room, group = plan.room, plan.card_room or 0.0, list[NextLaunch]()
         for name in names:
             record = self._open[name]
@@ -340,8 +327,9 @@ class _Runner:
         timed, expected = self._timed_next(record), self._undecided[record.name]
         launches = max(sum(variant in launch.variant for launch in record.launches) for variant in timed)
         left = min(expected[variant] for variant in timed)
-        check_s = self._check_s.get(record.name, 0.0) / (COMPILED if compiles(record.info) else 1)
-        cost_s = self._launch_s.get(record.name, check_s)
+        check_s = self._check_s.get(record.name, 0.0)
+        cost_s = self._launch_s.get(record.name, check_s / (COMPILED if compiles(record.info) else 1))
+        cost_s += check_s if self._unchecked_ways(record) else 0.0
         worth = 1.0
         if record.info.scale == "macro" and self._asked(record):
             worth = WHOLE_JOB if record.info.tip["id"] in self._answered else UNANSWERED * WHOLE_JOB
