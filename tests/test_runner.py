@@ -782,6 +782,24 @@ def test_on_a_card_launches_are_prepared_together_once_it_is_known_that_they_fit
     assert (launches[0], max(launches), max(memory)) == (1, 3, 1)  # before the first nothing is known
 
 
+def test_a_further_way_that_finds_the_card_full_beside_others_is_checked_again_by_itself() -> None:
+    machine = FakeMachine({"baseline": 0.1, "optimized": 0.05, "other": 0.05})
+    sides = {"scale": "macro", "worded": "optimized"}
+    pairs = [info(name, ["optimized", "other"], tip=tip(name), **sides) for name in ("First", "Second")]
+    machine.card_bytes = {each.pair: 10 for each in pairs}
+    full: list[str] = []
+
+    def before(worker: FakeWorker, command: str, arguments: dict[str, Any]) -> None:
+        if (command, arguments.get("variant")) == ("observe", "other") and not full:
+            full.append(worker.pair)
+            raise WorkerFailed(Reason("out-of-memory", {}, "CUDA out of memory"), "other")
+
+    machine.before = before
+    found = {each.name: each for each in machine.run(pairs, replace(PLAN, at_once=2, card_room=100.0))}
+    assert full
+    assert {way.outcome for record in found.values() for way in record.variants.values()} == {"measured"}
+
+
 @pytest.mark.parametrize("command", ["observe", "warm", "block"])
 def test_who_finds_the_card_full_beside_others_is_tried_again_by_itself(command: str) -> None:
     machine = close(spread=0.1)

@@ -47,6 +47,11 @@ def measurable(record: Record) -> list[VariantInfo]:
     ]
 
 
+def passed(record: Record) -> list[VariantInfo]:
+    """Of these, the ones that have passed their checks."""
+    return [variant for variant in measurable(record) if variant.name in record.variants]
+
+
 def failed_by_chance(record: Record) -> list[str]:
     """The names of all variants whose failure need not come again; of a file that cannot be imported, none is known."""
     if record.outcome == "failed" and record.why and record.why.is_chance:
@@ -180,7 +185,7 @@ class MemoryPass:
     def prepare(self) -> None:
         """Start the processes, and pause them. Raises WorkerFailed only for the baseline."""
         began = time.monotonic()
-        variants = [variant for variant in measurable(self._record) if variant.name in self._record.variants]
+        variants = passed(self._record)
         for variant in variants:
             cache = f"cold-{self.name}-{variant.name}"
             self._workers[variant.name] = self._start(self._record.info, variant.settings, cache, Purpose.MEMORY)

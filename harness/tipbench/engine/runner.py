@@ -22,7 +22,7 @@ from statistics import fmean
 from typing import Protocol
 
 from tipbench.engine.allocation import UNANSWERED, WHOLE_JOB, OpenPair, next_group
-from tipbench.engine.checks import MemoryPass, Start, checked, failed, failed_by_chance, measurable
+from tipbench.engine.checks import MemoryPass, Start, checked, failed, failed_by_chance, measurable, passed
 from tipbench.engine.handle import WorkerFailed
 from tipbench.engine.launch import NextLaunch
 from tipbench.engine.launcher import compiles
@@ -162,7 +162,7 @@ class _Runner:
         """Let these be measured from now on, and check those that are not yet."""
         self._names |= {info.name for info in pairs}
         waiting = [self._unchecked.pop(info.name) for info in pairs if info.name in self._unchecked]
-        yield from self._check(waiting)
+        yield from self._check(waiting, self._checked)
 
     def _reached(self) -> list[Record]:
         """The open ones that may be measured."""
@@ -175,7 +175,7 @@ class _Runner:
         """Seconds of the budget that are reserved for the memory passes."""
         if math.isinf(self._plan.budget_s):
             return 0.0
-        sides = sum(len(measurable(record)) for record in self._reached() if lacks_memory(record))
+        sides = sum(len(passed(record)) for record in self._reached() if lacks_memory(record))
         return min(FOR_MEMORY * self._plan.budget_s, self._memory_s() * sides)
 
     def _memory_s(self) -> float:
@@ -211,19 +211,20 @@ class _Runner:
         taken = [self._check_s[name] / self._plan.at_once + self._launch_s.get(name, 0.0) for name in self._check_s]
         return fmean(taken) if taken else 0.0
 
-    def _check(self, pairs: Sequence[PairInfo]) -> Iterator[Record]:
-        """Check the pairs. Those that compile come first, as they take longest: at the end, one would run alone."""
+    def _check(self, pairs: Sequence[PairInfo], check: Callable[[PairInfo], Record | None]) -> Iterator[Record]:
+        """Check the pairs, or further ways of them. Those that compile come first, as they take longest: at the end,
+        one would run alone."""
         if pairs:
             self._show(f"checking {len(pairs)} pairs")
         again = []
-        for info, record in self._team.each(self._checked, sorted(pairs, key=compiles, reverse=True)):
+        for info, record in self._team.each(check, sorted(pairs, key=compiles, reverse=True)):
             record = record or self._before.get(info.name)
             if record is not None and len(pairs) > 1 and self._found_card_full(record):
                 again.append(info)
             elif record is not None:
                 yield self._update(record)
         for info in again:
-            yield from self._check([info])
+            yield from self._check([info], check)
 
     def _checked(self, info: PairInfo) -> Record | None:
         """The record of a pair after its checks; None where the time is up."""
@@ -232,8 +233,9 @@ class _Runner:
         if self._left_s() < fmean([*self._check_s.values()] or [CHECK_S]):
             return None
         began = time.monotonic()
-        first = [info.worded] if info.worded and info.scale == "macro" and not self._plan.alike else []
-        record = checked(info, self._team.start, self._plan.seed, self._before.get(info.name), first)
+        before = self._before.get(info.name)
+        is_answer = info.worded and info.scale == "macro" and not (self._plan.alike or before)
+        record = checked(info, self._team.start, self._plan.seed, before, [info.worded] if is_answer else [])
         if self._left_s() <= 0 and failed_by_chance(record):  # it was ended
             return None
         self._check_s[info.name] = time.monotonic() - began
@@ -254,7 +256,7 @@ class _Runner:
             group: list[Record] = []
             sides = 0
             for record in waiting:
-                more = len(measurable(record))
+                more = len(passed(record))
                 room = not group or (sides + more) * IMPORTED_BYTES <= self._plan.room
                 if room and sides + more <= most and len(group) < largest:
                     group.append(record)
@@ -275,9 +277,8 @@ class _Runner:
         """Launch groups until no pair that may be measured is open, or no launch fits into the budget. most: launches
         of each pair. within_s: seconds within which a pair, by a way that its answer is about, must be decided."""
         while names := self._chosen(most, within_s):
-            if due := [record for name in names if self._unchecked_ways(record := self._open[name])]:
-                for _, record in self._team.each(self._with_ways, due):
-                    yield self._update(record)
+            if due := [record.info for name in names if self._unchecked_ways(record := self._open[name])]:
+                yield from self._check(due, self._with_ways)
                 continue
             group = self._group(names)
             yield from self._measure_each(group, "launch")
@@ -287,10 +288,10 @@ class _Runner:
         """Variants that the next launch would time, and that were not checked with what the answer is about."""
         return [name for name in self._timed_next(record) if name not in record.variants]
 
-    def _with_ways(self, record: Record) -> Record:
-        """The record with these checked."""
-        began = time.monotonic()
-        ways = checked(record.info, self._team.start, self._plan.seed, record, self._unchecked_ways(record))
+    def _with_ways(self, info: PairInfo) -> Record:
+        """The record of a pair with these checked."""
+        record, began = self._open[info.name], time.monotonic()
+        ways = checked(info, self._team.start, self._plan.seed, record, self._unchecked_ways(record))
         if self._left_s() <= 0:  # some may have been ended
             return record
         return replace(ways, wall_s=round(ways.wall_s + (time.monotonic() - began) / self._plan.at_once, 3))
