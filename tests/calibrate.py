@@ -28,7 +28,7 @@ from scipy.stats import binomtest
 from tests.noise import NoNoise, noise
 from tipbench.engine import run as running
 from tipbench.engine.lock import only_run
-from tipbench.engine.resume import resume
+from tipbench.engine.order import complete
 from tipbench.errors import UserError
 from tipbench.records import store
 from tipbench.records.record import Record, Run
@@ -152,23 +152,24 @@ def _share(holds: Sequence[bool], interval: bool = False) -> str:
 
 
 def measure(options: argparse.Namespace, seed: int, file: Path | None) -> tuple[int, Path]:
-    """Make or resume the run with this seed. Returns its exit code and file; raises UserError."""
+    """Make the run with this seed, or go on with its file. Returns its exit code and file; raises UserError."""
+    if file is not None:
+        run = store.read(file)[0]
+        if {record.name for record in run.records if complete(record, rules.RULES, run.cores)} >= set(run.planned):
+            return 0, file
     neighbour = noise(seed) if options.loaded else nullcontext(lambda: None)
     with only_run():
         pass  # refused before the noise disturbs the run that is measuring
     with neighbour as check, redirect_stdout(io.StringIO()):
-        if file is not None:
-            code = resume(file, running.Options(folder=str(PLANTED)))
-        else:
-            code, file = running.measured(
-                running.Options(
-                    names=options.names or NAMES,
-                    folder=str(PLANTED),
-                    results=options.results,
-                    device=options.device,
-                    seed=seed,
-                )
+        code, file = running.measured(
+            running.Options(
+                names=options.names or NAMES,
+                folder=str(PLANTED),
+                results=options.results,
+                device=options.device,
+                seed=seed,
             )
+        )
         try:
             check()
         except NoNoise as error:
@@ -191,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if code == 130:
             if results:
                 print(table(results))
-            print("The same command continues here; `tipbench run --resume` would without noise.", file=sys.stderr)
+            print("The same command continues here; `tipbench run` would without noise.", file=sys.stderr)
             return code
         run, notices = store.read(file)
         for notice in notices:

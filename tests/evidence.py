@@ -57,7 +57,7 @@ def main() -> int:
     excerpt = _excerpt((HOME / shown).read_text(), Path(shown).parent)
     _replace(HOME / "README.md", "excerpt", "end of excerpt", excerpt)
     run_file = HOME / _linked(HOME / "benchmarks/README.md", r"results/\S+?\.jsonl")
-    sentences = guides.sentences(guides.of_file(run_file))
+    sentences = guides.sentences(store.read(run_file)[0])
     _replace(HOME / "benchmarks/README.md", "sentences", "end of sentences", sentences)
     changed = _git("status", "--porcelain", "--", "reports", "README.md", "benchmarks/README.md")
     print("\n".join(["rewritten:", *changed] if changed else ["everything is as it was"]))

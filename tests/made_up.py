@@ -295,6 +295,8 @@ def files(root: Path, texts: Mapping[str, str]) -> Path:
 def stored(folder: Path, of: Run) -> Path:
     """The results file of a run beneath `folder`."""
     with create(folder, of) as writer:
+        for started in of.later:
+            writer.begin_session(started, of.planned)
         for record in of.records:
             writer.append(record)
         return writer.path

@@ -48,19 +48,16 @@ class Machine:
 
     def measured(self, options: run_file.Options) -> tuple[int, Path]:
         self.now += options.budget_s
-        self.parts.append(options.results.name)
-        self._begun[options.results.name] = options
-        return 0, self._launched(options)
-
-    def resume(self, path: Path, options: run_file.Options, more_s: float) -> int:
-        """Launches that find what there is to gain by now."""
-        self.now += more_s
-        part = path.parents[1].name
+        part = options.results.name
+        if not (files := [*options.results.rglob("*.jsonl")]):
+            self.parts.append(part)
+            self._begun[part] = options
+            return 0, self._launched(options)
         self.further.append(part)
         if part in self._begun:
-            path.unlink()
+            files[0].unlink()
             self._launched(self._begun[part])
-        return 0
+        return 0, files[0]
 
     def _launched(self, options: run_file.Options) -> Path:
         launches = 1 if options.results.name in self.short else 6
@@ -92,7 +89,6 @@ def on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callabl
 
     def machine(made: Machine, survey: Survey = SURVEY) -> Callable[..., dict[str, Any]]:
         monkeypatch.setattr(parts, "run", made)
-        monkeypatch.setattr(parts, "resuming", made)
         monkeypatch.setattr(parts, "time", made)
         monkeypatch.setattr(parts, "time_with", lambda *_: {})
         monkeypatch.setattr(command, "surveyed", lambda *_: survey)

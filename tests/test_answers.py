@@ -15,6 +15,7 @@ from tipbench.report import one_liners
 from tipbench.report.answer import Answer, answers, together
 from tipbench.report.answer_kinds import KINDS
 from tipbench.report.front import workloads
+from tipbench.report.measure import effects
 from tipbench.report.results import results
 from tipbench.tip.pair import TOGETHER, Claim
 from tipbench.tip.reason import Reason
@@ -25,7 +26,7 @@ OPEN = "open"
 
 
 def answer(*records: Record) -> Answer:
-    (row,) = answers([results(run(records))])
+    (row,) = answers(results(run(records)))
     return row
 
 
@@ -183,7 +184,7 @@ def test_a_way_that_only_an_operation_gains_by_is_no_other_way() -> None:
 
 
 def test_each_workload_has_an_answer_of_its_own() -> None:
-    made = answers([results(run([job("A", GAIN, task="training"), job("B", LOSS, task="inference")]))])
+    made = answers(results(run([job("A", GAIN, task="training"), job("B", LOSS, task="inference")])))
     assert [(row.workload, row.kind) for row in made] == [
         ("Training on a CPU", "use it"),
         ("Inference on a CPU", "don't"),
@@ -200,7 +201,7 @@ def test_tips_that_exclude_each_other_stand_behind_the_one_that_is_followed() ->
         for name, effect in (("fused", 0.1), ("compiled", 0.5), ("foreach", LOSS))
     }
     between = job("Job", GAIN, tip=tip("between"))
-    made = answers([results(run([*of.values(), between]))])
+    made = answers(results(run([*of.values(), between])))
     assert [(row.tip, row.rival) for row in made] == [
         ("compiled", ""), ("fused", "Compiled"), ("foreach", "Compiled"), ("between", ""),
     ]  # fmt: skip
@@ -219,7 +220,7 @@ def claimed(claim: Claim, effect: float, **more: Any) -> Record:
 
 def with_trainings(claim: Claim, effect: float, steps: Sequence[int | None]) -> Answer:
     sides = trainings(baseline=STEPS, optimized=steps)
-    (row,) = answers([with_table(results(run([claimed(claim, effect)])), sides)])
+    (row,) = answers(with_table(results(run([claimed(claim, effect)])), sides))
     return row
 
 
@@ -232,20 +233,6 @@ def test_a_claim_of_less_memory_is_judged_by_the_peak_and_its_time_is_the_price(
     assert f"(800 MiB -> {peak} MiB)" in row.gain
     assert row.price == "1.31x the time"
     assert answer(claimed(Claim.LEANER, GAIN)).kind == "can't tell", "without any reading"
-
-
-def test_what_only_an_earlier_run_measured_is_still_the_price() -> None:
-    """A later run may have ended before it read memory, or before it had launches enough."""
-    before, after = claimed(Claim.FASTER, GAIN, memory=both(880, 1000)), claimed(Claim.FASTER, GAIN)
-    assert [made.price for made in answers([results(run([before])), results(run([after]))])] == ["+10 % memory"]
-    before = claimed(Claim.LEANER, -0.27, memory=both(264, 500))
-    after = claimed(Claim.LEANER, -0.27, memory=both(264, 500), launches=2)
-    assert [made.price for made in answers([results(run([before])), results(run([after]))])] == ["1.31x the time"]
-
-
-def test_memory_that_only_an_earlier_run_read_still_answers() -> None:
-    before, after = claimed(Claim.LEANER, 0.0, memory=both(264, 500)), claimed(Claim.LEANER, 0.0)
-    assert [made.kind for made in answers([results(run([before])), results(run([after]))])] == ["use it"]
 
 
 def test_memory_falls_back_on_the_resident_peak_and_prefers_the_gpus() -> None:
@@ -379,7 +366,7 @@ def test_what_a_gain_in_time_costs_in_whole_trainings(scores: tuple[float | None
     counted = trainings(baseline=(90,) * 4, optimized=(90,) * 4)
     counted["optimized"] = replace(counted["optimized"], scores=scores)
     training, accuracy = results(run([job("Training", GAIN), measured(info("Accuracy"), {"optimized": LOSS})]))
-    (row,) = answers([[training, *with_table([accuracy], counted)]])
+    (row,) = answers([training, *with_table([accuracy], counted)])
     assert (row.kind, row.gains[0].short, row.price) == ("use it", "+35 %", price)
 
 
@@ -418,7 +405,7 @@ def test_short_trainings_are_called_toys_until_there_are_two_long_ones(claim: Cl
         for row, factor in zip(results(run(made)), factors.values(), strict=True):
             counted = trainings(baseline=[factor * count for count in STEPS], optimized=[200, 201, 199, 200, 202, 200])
             rows += with_table([row], counted)
-        (said,) = answers([rows])
+        (said,) = answers(rows)
         return said.answer
 
     assert of(Short=1, Long=3) == "use it (on this toy)"
@@ -426,55 +413,34 @@ def test_short_trainings_are_called_toys_until_there_are_two_long_ones(claim: Cl
     assert answer(job("Job", GAIN)).answer == "use it", "which is not about trainings"
 
 
-# ---- several runs ----
+# ---- several sessions ----
 
 
-def test_a_run_of_operations_alone_says_nothing_against_earlier_whole_jobs() -> None:
-    first = results(run([job("Job", GAIN), alone(GAIN)], id="a" * 32))
-    last = results(run([alone(GAIN)], id="b" * 32, started="2026-03-02T09:30:00+00:00"))
-    (row,) = answers([first, last])
-    assert (row.kind, row.runs) == ("use it", 1)
-    assert row.gain.endswith("measured in the run of 2026-03-01")
-    again = results(run([job("Job", LOSS)], id="c" * 32, started="2026-03-03T09:30:00+00:00"))
-    (row,) = answers([first, again])
-    assert "measured in the run" not in row.gain
-    assert row.kind != "faster alone"
+def in_sessions(*effects: float) -> Record:
+    """A whole job that each session measured with one of the effects."""
+    of_each = [job("Job", effect) for effect in effects]
+    launches = [replace(launch, session=number) for number, each in enumerate(of_each) for launch in each.launches]
+    return replace(of_each[0], launches=tuple(launches))
 
 
-def test_earlier_runs_of_the_same_code_and_sizes_count_too() -> None:
-    edge, clear = [results(run([job("Job", effect)])) for effect in (0.012, 0.06)]
-    (row,) = answers([edge])
-    assert row.kind == "at most"
-    (row,) = answers([clear, clear, edge])
-    assert row.kind == "use it"
-    other = results(run([job("Job", 0.06, sizes={"batch": 1})]))
-    (row,) = answers([other, other, edge])
-    assert row.kind == "at most", "other sizes are another job"
+def test_an_answer_counts_all_sessions_and_each_as_one_reading_of_its_day() -> None:
+    (once,) = answers(results(run([in_sessions(0.012)])))
+    assert (once.kind, once.sessions) == ("at most", 1)
+    (made,) = answers(results(run([in_sessions(0.06, 0.06, 0.012)])))
+    assert (made.kind, made.sessions) == ("use it", 3)
+    (row,) = results(run([in_sessions(0.0, 0.1)]))
+    assert [round(mean.mean, 3) for mean in row.sessions] == [0.0, 0.1]
+    (apart,), (alike,) = (effects(results(run([in_sessions(*of)]))).values() for of in ((0.0, 0.1), (0.05, 0.05)))
+    assert apart.mean
+    assert alike.mean
+    assert apart.mean.error > alike.mean.error, "sessions that differ leave more open than sessions that agree"
 
 
-def test_earlier_runs_that_read_or_counted_something_else_do_not_count() -> None:
-    card = {side: {"allocated_peak": 4 << 30} for side in ("baseline", "optimized")}
-    of_memory = [claimed(Claim.LEANER, 0.0, memory=memory) for memory in (card, both(300, 500))]
-    mechanisms = (count("losses that are nan", 8, optimized=8), count("trainings that diverge", 8, optimized=0))
-    of_failures = [claimed(Claim.STEADIER, 0.0, mechanism=mechanism) for mechanism in mechanisms]
-    for first, last in (of_memory, of_failures):
-        (row,) = answers([results(run([first])), results(run([last]))])
-        assert (row.kind, row.runs) == ("use it", 1)
-
-
-def test_memory_that_a_run_took_over_from_another_counts_once() -> None:
-    """Runs until November 2026 did so."""
-    lean = claimed(Claim.LEANER, 0.0, memory=both(700, 900))
-    first, own = results(run([lean])), results(run([lean], id="5ec0d"))
-    over = results(run([replace(lean, known_from="3f9a1c07")], id="5ec0d"))
-    assert [answers(runs)[0].runs for runs in ([first, over], [first, own])] == [1, 2]
-
-
-def test_only_tips_of_the_last_run_are_answered() -> None:
-    first = results(run([job("Job", GAIN, tip=tip("old"))]))
-    last = results(run([job("Job", GAIN, tip=tip("new"))]))
-    assert [row.tip for row in answers([first, last])] == ["new"]
-    assert answers([]) == []
+def test_what_is_read_once_counts_once_in_all_sessions() -> None:
+    lean = in_sessions(0.0, 0.0)
+    lean = replace(lean, **vars(claimed(Claim.LEANER, 0.0, memory=both(700, 900))) | {"launches": lean.launches})
+    (made,) = answers(results(run([lean])))
+    assert made.sessions == 1
 
 
 # ---- lines ----
@@ -507,9 +473,9 @@ def test_what_tips_bring_together_is_no_answer_and_is_said_with_its_members() ->
     ways = dict.fromkeys(variants[1:], "")
     about = info("Training", variants, tip=tip(TOGETHER, ways=ways), scale="macro", task="training")
     of_run = results(run([measured(about, brings), job("A", GAIN, task="training")]))
-    (made,) = answers([of_run])
+    (made,) = answers(of_run)
     assert made.tip != TOGETHER
-    said = together([of_run])
+    said = together(of_run)
     assert list(said) == [made.workload]
     assert said[made.workload].startswith("amp + compile-modes: Training 1.35x [1.2")
     assert (
@@ -526,13 +492,13 @@ def test_jobs_that_follow_other_tips_together_each_name_theirs_and_need_no_tip_b
     second = replace(first, pair="Photos", variants=info("Photos", ["optimized", *ways]).variants)
     brings = dict.fromkeys(("optimized", *ways), GAIN)
     of_run = results(run([measured(first, brings), measured(second, brings)]))
-    (workload,) = workloads([], together([of_run]), lambda tip: f"{tip}.md")
+    (workload,) = workloads([], together(of_run), lambda tip: f"{tip}.md")
     texts, photos = workload["together"].split("; ")[:2]
     assert texts.startswith("amp: Text 1.35x [")
     assert photos.startswith("amp + channels-last: Photos 1.35x [")
 
 
 def test_a_row_says_in_which_jobs_the_tip_pays_and_in_which_it_costs() -> None:
-    (made,) = answers([results(run([job("A", GAIN), job("B", LOSS)]))])
+    (made,) = answers(results(run([job("A", GAIN), job("B", LOSS)])))
     ((row,),) = (workload["rows"] for workload in workloads([made], {}, lambda tip: tip))
     assert [words.split(" 1.")[0].split(" 0.")[0] for words in row["gain"].split("; ")] == ["pays in A", "costs in B"]

@@ -15,7 +15,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -195,14 +194,6 @@ def test_a_folder_that_is_not_there_or_holds_no_pairs_is_refused(say: Said, tmp_
         assert (code, err.startswith("tipbench: "), why in err) == (2, True, True)
 
 
-@pytest.mark.parametrize("extra", ["own", "--bare", "--seed 3", "--device cpu",
-                                   "--results x"])  # fmt: skip
-def test_resume_takes_no_other_options(say: Said, tmp_path: Path, extra: str) -> None:
-    code, _, err = say("run", "--resume", tmp_path / "run.jsonl", *extra.split())
-    assert code == 2
-    assert "give it no names, and of the options only --from and --budget" in err
-
-
 def test_what_is_typed_is_what_is_run_and_stored(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
     options = ("--seed", 7, "--device", "cpu")
     say("run", "fuse-pointwise.[GM]*", *options, "--bare", "--results", tmp_path)
@@ -215,7 +206,7 @@ def test_what_is_typed_is_what_is_run_and_stored(say: Said, known: list[PairInfo
 
 @pytest.mark.parametrize(
     ("typed", "budget_s"),
-    [("", 2700), ("90s", 90), ("30m", 1800), ("2h", 7200), ("0.5h", 1800), ("0", 0), ("+30m", 1800)],
+    [("", 2700), ("90s", 90), ("30m", 1800), ("2h", 7200), ("0.5h", 1800), ("0", 0)],
 )
 def test_a_runs_time_is_half_an_hour_or_what_is_typed(
     say: Said, known: list[PairInfo], tmp_path: Path, typed: str, budget_s: float
@@ -224,8 +215,8 @@ def test_a_runs_time_is_half_an_hour_or_what_is_typed(
     assert store.header(stored(tmp_path)).options["budget_s"] == budget_s
 
 
-@pytest.mark.parametrize("command", ["run --resume gone.jsonl", "report gone.jsonl", "report"])
-def test_without_results_there_is_nothing_to_resume_or_report(
+@pytest.mark.parametrize("command", ["report gone.jsonl", "report"])
+def test_without_results_there_is_nothing_to_report(
     say: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -254,11 +245,11 @@ def test_after_a_full_disk_a_run_goes_on_with_what_was_lost(
     code, _, err = say("run", "--results", tmp_path / "results")
     file = stored(tmp_path)
     assert code == 1
-    assert f"tipbench run --resume {file}" in err
+    assert "then give the same command again" in err
     assert len(names(file)) == 1
     assert store.read(file)[1] == [], "the half line is taken back"
     monkeypatch.setattr(os, "write", write)
-    assert say("run", "--resume", file)[0] == 0
+    assert say("run", "--results", tmp_path / "results")[0] == 0
     assert sorted(names(file)) == sorted(info.name for info in known)
 
 
@@ -269,7 +260,7 @@ def test_a_truncated_line_costs_its_record_only(say: Said, known: list[PairInfo]
     code, out, err = say("report", file, "--format", "json")
     assert (code, json.loads(out)["run"]["not_reached"]) == (0, 1)
     assert f"tipbench: {file}, line 4: truncated" in err
-    code, _, err = say("run", "--resume", file)
+    code, _, err = say("run", "--results", tmp_path)
     assert code == 0
     assert f"{file}, line 4: truncated" in err
     assert sorted(names(file)) == sorted(info.name for info in known)
@@ -306,18 +297,6 @@ def test_reports_of_several_files_are_written_into_the_folder_named(say: Said, t
     assert code == 0
     assert [Path(line).name for line in out.splitlines()] == ["2026-03-01-11111111.csv", "2026-03-01-22222222.csv"]
     assert all(Path(line).is_file() for line in out.splitlines())
-
-
-def test_a_finished_run_is_complete_wherever_it_is_resumed(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
-    assert say("run", "--results", tmp_path)[0] == 0
-    file = stored(tmp_path)
-    made_up.edited(file, lambda lines: lines[0]["machine"].update(name="other"))
-    before = file.read_bytes()
-    known.clear()  # nothing is looked up for it
-    code, out, err = say("run", "--resume", file)
-    assert (code, err) == (0, "")
-    assert out.startswith(f"{file} is complete: ")
-    assert file.read_bytes() == before
 
 
 def test_the_commit_is_that_of_the_suites_own_checkout_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -393,9 +372,9 @@ def test_the_first_control_comes_along_with_a_persons_own_pairs(tmp_path: Path) 
 # ---- the time of a run ----
 
 
-def own_folder(file: Path) -> str:
-    """The folder of pairs that the run in a file was begun with."""
-    return str(store.read(file)[0].options["folder"])
+def again(file: Path) -> list[object]:
+    """The command that goes on with a file of the person's own pairs."""
+    return ["run", "--from", store.read(file)[0].folder, "--results", file.parents[1]]
 
 
 @pytest.fixture(scope="module")
@@ -408,7 +387,7 @@ def without_time(tmp_path_factory: pytest.TempPathFactory) -> Path:
         code = main(["run", "--from", str(folder), "--results", str(base / "results"), "--budget", "0.001s"])
     file = stored(base / "results")
     assert code == 0
-    assert f"continue with: tipbench run --from {folder} --resume {file} --budget +30m" in said.getvalue()
+    assert "continue with: the same command" in said.getvalue()
     assert answered(file) == ["own.Nowhere"]
     return file
 
@@ -422,30 +401,26 @@ def timed_out(without_time: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     return Path(shutil.copy(without_time, folder))
 
 
-def test_a_run_whose_time_was_up_goes_on_when_it_is_given_more(say: Said, timed_out: Path) -> None:
+def test_a_run_goes_on_with_what_is_open_and_then_times_all_once_more(say: Said, timed_out: Path) -> None:
     before = timed_out.read_bytes()
-    code, out, _ = say("run", "--from", own_folder(timed_out), "--resume", timed_out, "--budget", "+30m")
+    code, out, _ = say(*again(timed_out))
     assert code == 0
     assert "continue with" not in out
     assert timed_out.read_bytes().startswith(before)
     assert answered(timed_out) == ["own.Adding", "own.Nowhere"]
     (adding,) = (record for record in store.read(timed_out)[0].records if record.launches)
-    assert len(adding.launches) == 2
+    assert [launch.session for launch in adding.launches] == [1, 1]
     assert adding.variants["optimized"].memory
 
-
-def test_a_run_that_is_resumed_without_more_time_has_what_was_left_of_its_own(
-    say: Said, known: list[PairInfo], tmp_path: Path
-) -> None:
-    open_one = info("Open", tip=tip("fuse-pointwise"))
-    took = replace(next(made_up.learnt(measured(open_one, {"optimized": 0.1}))), wall_s=90.0)
-    options = {"device": "cpu", "seed": 0, "bare": True, "folder": "", "rules": 2, "budget_s": 60}
-    file = made_up.stored(tmp_path, run([took], options=options))
-    before = file.read_bytes()
-    code, out, _ = say("run", "--resume", file)
+    code, out, _ = say(*again(timed_out))
     assert code == 0
-    assert f"continue with: tipbench run --resume {file} --budget +30m" in out
-    assert file.read_bytes() == before
+    assert f"nothing is open in {timed_out}: its pairs are timed once more" in out
+    of_all, notices = store.read(timed_out)
+    assert (len(of_all.later), notices) == (2, [])
+    (twice,) = (record for record in of_all.records if record.launches)
+    assert twice.launches[:2] == adding.launches
+    assert {launch.session for launch in twice.launches[2:]} == {2}
+    assert twice.variants == adding.variants, "what was checked stays"
 
 
 # ---- interrupted ----
@@ -472,7 +447,7 @@ def test_a_signal_between_pairs_keeps_the_records_and_names_the_way_on(
     signal.signal(signal.SIGHUP, hangup)
     file = stored(tmp_path)
     assert (code, ended) == (130, [word])
-    assert f"tipbench run --resume {file}" in err
+    assert f"pairs are safe in {file}\ncontinue with: the same command" in err
     assert names(file) == ["fuse-pointwise.Gelu"]
     assert after == before
 
@@ -526,7 +501,7 @@ def test_ctrl_c_in_a_block_keeps_the_records_and_leaves_no_worker(held: Command)
 
 
 @pytest.mark.slow
-def test_kill_9_leaves_no_worker_and_resume_repeats_nothing(held: Command, say: Said, known: list[PairInfo]) -> None:
+def test_kill_9_leaves_no_worker_and_the_next_repeats_nothing(held: Command, say: Said, known: list[PairInfo]) -> None:
     # While it measures, another run is refused.
     code, _, err = say("run", "--results", held.folder / "others")
     assert code == 2
@@ -542,7 +517,7 @@ def test_kill_9_leaves_no_worker_and_resume_repeats_nothing(held: Command, say: 
     assert answered(file) == ["own.Adding", "own.Nowhere"]
 
     resumed = subprocess.run(
-        [*held.command, "--from", str(held.folder / "mine"), "--resume", str(file)],
+        [*held.command, "--from", str(held.folder / "mine"), "--results", str(held.results)],
         cwd=HOME,
         capture_output=True,
         text=True,
@@ -556,74 +531,50 @@ def test_kill_9_leaves_no_worker_and_resume_repeats_nothing(held: Command, say: 
 
 
 @pytest.mark.parametrize(
-    ("changed", "why"),
-    [
-        ({"machine": {"name": "another-machine"}}, "was begun with name another-machine; here it is "),
-        ({"options": {"size": "Q", "device": "cpu", "seed": True}}, ", line 1: the options are damaged ("),
-    ],
-)
-def test_a_run_of_another_machine_or_with_damaged_options_cannot_be_resumed(
-    say: Said, known: list[PairInfo], tmp_path: Path, changed: dict[str, Any], why: str
-) -> None:
-    say("run", "--results", tmp_path)
-    file = stored(tmp_path)
-    file.write_bytes(file.read_bytes()[: file.read_bytes().rstrip().rfind(b"\n") + 1])  # without its last line
-    made_up.edited(file, lambda lines: lines[0].update(changed))
-    code, _, err = say("run", "--resume", file)
-    assert code == 2
-    assert why in err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
     ("change", "why"),
     [
-        (
-            lambda lines: lines[0]["controls"].update(OMP_NUM_THREADS="99"),
-            "was begun with OMP_NUM_THREADS 99; here it ",
-        ),
-        (lambda lines: lines[0].update(controls={}), "not set; here it is "),
-        (lambda lines: lines[0]["options"].update(folder="/other"), "was begun with the pairs of /other, not of "),
-        (lambda lines: lines[0]["options"].update(folder=""), "was begun with the own pairs of tipbench, not of "),
-        (lambda lines: lines[1]["record"]["info"].update(sizes={"n": 3}), "is another pair now than it was then"),
-        (lambda lines: lines[1]["record"]["info"].update(deadline=1e9), "is another pair now than it was then"),
+        (lambda line: line["machine"].update(torch="1.0"), "was begun with torch 1.0; here it is 2."),
+        (lambda line: line["machine"].update(kernel="2.4.1"), "was begun with Linux 2; here it is "),
+        (lambda line: line["controls"].update(OMP_NUM_THREADS="99"), "was begun with OMP_NUM_THREADS 99; here it "),
+        (lambda line: line.update(suite="0.0.1"), "was begun with tipbench 0.0.1; here it is "),
+        (lambda line: line["options"].update(folder="/other"), ""),
+        (lambda line: line["options"].update(seed=True), "line 1: the options are damaged"),
     ],
 )
-def test_a_run_goes_on_only_with_the_environment_the_code_and_the_sizes_that_it_was_begun_with(
-    say: Said, timed_out: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Lines], object], why: str
-) -> None:
-    folder = own_folder(timed_out)
-    made_up.edited(timed_out, change)
-    monkeypatch.setattr(Launcher, "start", lambda *_, **__: pytest.fail("a worker was started"))
-    code, _, err = say("run", "--from", folder, "--resume", timed_out, "--budget", "+30m")
-    assert code == 2
-    assert why in err
-    assert "Traceback" not in err
-
-
-def test_the_folder_of_a_run_is_named_again_before_its_code_is_executed(
-    say: Said, timed_out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(running, "discovered", lambda _: pytest.fail("files were imported"))
-    code, _, err = say("run", "--resume", timed_out, "--budget", "+30m")
-    assert code == 2
-    assert (
-        f"was begun with the pairs of {own_folder(timed_out)}: if you trust them, add --from {own_folder(timed_out)}"
-        in err
-    )
-
-
-def test_a_pair_that_is_gone_cannot_be_resumed(
-    say: Said, known: list[PairInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_another_machine_version_or_option_begins_another_file_and_says_why(
+    say: Said, known: list[PairInfo], tmp_path: Path, change: Callable[[dict[str, Any]], object], why: str
 ) -> None:
     say("run", "--results", tmp_path)
     file = stored(tmp_path)
-    file.write_text("".join(file.read_text().splitlines(keepends=True)[:-2]))
-    fewer = Discovery((known[0],), (), 2, "2.15.0", "cpu", "S")
-    monkeypatch.setattr(running, "discovered", lambda options: (fewer, [known[0]]))
-    code, _, err = say("run", "--resume", file)
-    assert code == 2
-    assert f"{file} planned fuse-pointwise.Erf, which is no longer among the pairs" in err
+    made_up.edited(file, lambda lines: change(lines[0]))
+    before = file.read_bytes()
+    code, _, err = say("run", "--results", tmp_path)
+    assert code == 0
+    assert why in err
+    assert len([*tmp_path.rglob("*.jsonl")]) == 2
+    assert file.read_bytes() == before
+
+
+def test_another_file_begins_where_that_is_wanted(say: Said, known: list[PairInfo], tmp_path: Path) -> None:
+    for further in ((), ("--new",), ("fuse-pointwise.Gelu",)):
+        assert say("run", "--results", tmp_path, *further)[0] == 0
+    sessions = [len(store.read(file)[0].later) for file in tmp_path.rglob("*.jsonl")]
+    assert sorted(sessions) == [0, 1]
+
+
+def test_a_pair_that_changed_is_measured_anew_in_the_same_file(say: Said, timed_out: Path) -> None:
+    say(*again(timed_out))
+    made_up.edited(timed_out, lambda lines: [of_pair(line).update(deadline=1e9) for line in lines if "record" in line])
+    code, _, err = say(*again(timed_out))
+    assert code == 0
+    assert "measured anew, as their code or needs changed: own.Adding" in err
+    (adding,) = (record for record in store.read(timed_out)[0].records if record.launches)
+    assert {launch.session for launch in adding.launches} == {2}
+
+
+def of_pair(line: dict[str, Any]) -> dict[str, Any]:
+    about: dict[str, Any] = line["record"]["info"]
+    return about
 
 
 def test_an_own_folder_with_discovered_pairs_is_listed(say: Said, tmp_path: Path) -> None:

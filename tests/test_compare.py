@@ -800,6 +800,19 @@ def test_files_folders_and_ids_name_runs(tmp_path: Path, capsys: pytest.CaptureF
     assert "pays on all" in shown[0]
 
 
+def test_the_sessions_of_a_day_are_set_beside_those_of_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, after = a(0.0), a(0.3)
+    launches = (*before.launches, *(replace(launch, session=1) for launch in after.launches))
+    both_days = on("A", replace(before, launches=launches), later=("2026-03-02T09:30:00+00:00",))
+    file = stored(tmp_path, both_days)
+    assert main(["compare", f"{file}@2026-03-01", f"{file}@2026-03-02", "--format", "json"]) == 0
+    (pair,) = json.loads(capsys.readouterr().out)["comparisons"]
+    assert [round(cell["speedup"], 2) for cell in pair["cells"]] == [1.0, 1.35]
+    assert "has no session of 2026-03-03 that timed a pair" in refused([f"{file}@2026-03-03", file], capsys)
+
+
 def test_what_cannot_be_compared_is_refused_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good = stored(tmp_path / "good", on("A", a(0.3), id="aaaa1111"))
     other = stored(tmp_path / "good", on("B", a(0.3), id="aaaa2222"))
@@ -907,7 +920,7 @@ def test_json_has_exactly_the_documented_names() -> None:
     assert list(document) == ["runs", "machines", "grades", "tips", "comparisons", "geometric_means", "notes"]
     assert list(document["tips"][0]) == ["tip", "title", "workload", "across", "why", "agreed", "answers"]
     assert list(document["tips"][0]["answers"][0]) == [
-        "machine", "kind", "answer", "do", "gain", "against", "price", "runs", "alike",
+        "machine", "kind", "answer", "do", "gain", "against", "price", "sessions", "alike",
     ]  # fmt: skip
     assert list(document["comparisons"][0]) == [
         "tip", "pair", "scale", "variant", "device", "across", "count", "q", "i2", "p", "differs", "cells",

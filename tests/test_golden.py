@@ -39,22 +39,16 @@ Table = list[list[str]]
 def _pairs(folder: Path) -> Iterator[list[object]]:
     yield ["run", *PAIR]
     for run in NEWEST:
-        report = _report(folder, run, "--alone")
+        report = _report(folder, run)
         yield from ([Path(run).name, *(pair[name] for name in PAIR)] for pair in report["pairs"])
 
 
 def _answers(folder: Path) -> Iterator[list[object]]:
-    """By tip and workload the answer of each run alone, and that of the run with all earlier ones that count, and how
-    many do."""
-    yield ["run", "tip", "workload", "alone", "with earlier runs", "runs"]
+    """By tip and workload the answer of each run."""
+    yield ["run", "tip", "workload", "answer"]
     for run in RUNS:
-        alone = {
-            (answer["tip"], answer["workload"]): answer["answer"]
-            for answer in _report(folder, run, "--alone")["answers"]
-        }
         for answer in _report(folder, run)["answers"]:
-            place = answer["tip"], answer["workload"]
-            yield [Path(run).name, *place, alone[place], answer["answer"], answer["runs"]]
+            yield [Path(run).name, answer["tip"], answer["workload"], answer["answer"]]
 
 
 def _report(folder: Path, run: str, *options: str) -> dict[str, list[dict[str, object]]]:

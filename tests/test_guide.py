@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.made_up import both, info, measured, run, tip
+from tipbench.records import store
 from tipbench.records.record import Record
 from tipbench.report import guides
 from tipbench.suite.catalog import coverage
@@ -116,7 +117,7 @@ def test_some_sentence_of_each_item_is_tried_by_each_tip_that_answers_it(tip: Ti
 def test_the_readme_s_sentences_are_those_of_its_run() -> None:
     readme = (BENCHMARKS / "README.md").read_text()
     ((file, shown),) = re.findall(r"<!-- sentences: (\S+),.*? -->\n(.*?)<!-- end of sentences -->", readme, re.DOTALL)
-    assert shown == guides.sentences(guides.of_file(BENCHMARKS.parent / file))
+    assert shown == guides.sentences(store.read(BENCHMARKS.parent / file)[0])
 
 
 def findings(*sentences: Sentence) -> list[list[str]]:
@@ -132,16 +133,8 @@ def findings(*sentences: Sentence) -> list[list[str]]:
             Record(info("Training", tip=about), "skipped", Reason("needs.c++-compiler")),
         ]
     )
-    _, table = guides.sentences([results], [Item("A3.6", "", sentences)]).strip().split("\n\n")
+    _, table = guides.sentences(results, [Item("A3.6", "", sentences)]).strip().split("\n\n")
     return [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
-
-
-def test_of_several_runs_the_last_that_measured_a_pair_is_shown() -> None:
-    about = info("Linear", tip=tip("amp", guide=["A3.6"]))
-    runs = [run([measured(about, {"optimized": 0.1 * number})]) for number in (1, 3)]
-    without = run([Record(about, "skipped", Reason("needs.c++-compiler"))])
-    table = guides.sentences([*runs, without], [Item("A3.6", "", (Sentence("Faster.", ("amp.Linear",)),))])
-    assert "Linear 1.35x [" in table
 
 
 def test_a_sentence_is_judged_by_what_it_promises() -> None:

@@ -85,13 +85,12 @@ class Knocked:
         return None
 
     def start(self) -> subprocess.Popen[bytes]:
-        """The command: go on with what there is, or begin."""
-        begin = [self.tip, "--from", str(PAIRS), "--results", str(self.folder)]
+        """The command: it goes on with what there is, or begins."""
         with (self.folder / "said").open("ab") as said:
             return subprocess.Popen(
                 [
                     *(sys.executable, "-m", "tests.test_hard_knocks", str(self.folder / "found"), "run"),
-                    *(["--from", str(PAIRS), "--resume", str(self.file)] if self.file else begin),
+                    *(self.tip, "--from", str(PAIRS), "--results", str(self.folder)),
                 ],
                 cwd=HOME,
                 env={**os.environ, "TMPDIR": str(self.tmp), "TIPBENCH_LOCK": str(self.folder / "lock")},

@@ -205,9 +205,9 @@ def test_runs_are_measured_reported_and_compared_there(installed: Environment, p
     done = installed.run("tipbench", "compare", run, again, where=project)
     assert done.returncode == 0, done.stderr
     assert "Pointwise" in done.stdout
-    done = installed.run("python", "-P", "-c", SHORT, "run", "--resume", run, where=project)
+    done = installed.run("python", "-P", "-c", SHORT, "run", "control.Pointwise", where=project)
     assert done.returncode == 0, done.stderr
-    assert "is complete" in done.stdout
+    assert "its pairs are timed once more" in done.stdout
 
 
 KILLED_WHILE_INSTALLING = """

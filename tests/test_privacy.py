@@ -94,6 +94,7 @@ def full_run() -> Run:
         of_suite,
         records=(*records[:2], record, records[3], broken, records[5]),
         options={"size": "S", "device": "cpu", "seed": 0, "folder": "/home/me/pairs", "nnodes": 2},
+        later=("2026-03-02T09:30:00+00:00",),
         machine={
             **MADE_UP, "gpus": [GPU], "os": "Debian GNU/Linux 12 (bookworm)", "libc": "glibc 2.36", "turbo": "on",
             "compiler": "g++ (Debian 12.2.0-14+deb12u1) 12.2.0", "architecture": "x86_64", "virtual": True,

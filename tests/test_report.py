@@ -60,7 +60,7 @@ def test_json_has_exactly_the_documented_names(made: Run) -> None:
     assert list(document) == ["run", "machine", "controls", "pairs", "answers"]
     for answer in document["answers"]:
         assert list(answer) == [
-            "tip", "title", "workload", "kind", "answer", "when", "do", "gain", "against", "price", "runs", "ways",
+            "tip", "title", "workload", "kind", "answer", "when", "do", "gain", "against", "price", "sessions", "ways",
         ]  # fmt: skip
         assert all(list(way) == ["name", "kind", "do", "gain"] for way in answer["ways"])
     assert document["run"] == {

@@ -51,7 +51,7 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch, machine: Machine) -> None:
     monkeypatch.setattr(command, "occupied", lambda: "")
     monkeypatch.setattr(parts, "time_with", lambda *_: {})
     monkeypatch.setattr(command, "time", machine)
-    for name in ("run", "resuming", "time"):
+    for name in ("run", "time"):
         monkeypatch.setattr(parts, name, machine)
 
 

@@ -304,22 +304,15 @@ def test_resume_of_a_file_that_cannot_be_written(path: Path, monkeypatch: pytest
 # ---- the newest run ----
 
 
-def test_newest_is_by_the_start_and_not_by_the_name(tmp_path: Path) -> None:
-    made = [
-        run(id="ffffffff", started="2026-03-01T08:00:00+00:00"),
-        run(id="00000000", started="2026-03-01T21:00:00+00:00", machine={"name": "other"}),
-        run(id="aaaaaaaa", started="2026-02-28T23:00:00+00:00"),
-    ]
-    paths = [stored(tmp_path, each) for each in made]
-    assert newest(tmp_path) == paths[1]
-    assert newest(paths[0].parent) == paths[0]
-    for name, started in (("zebr-aa-bb-x", "zebra"), ("9999-99-99-x", "2026-01-01T00:00:00+00:00")):
-        (path := tmp_path / f"{name}.jsonl").write_bytes(
-            paths[0].read_bytes().replace(made[0].started.encode(), started.encode())
-        )
-        assert newest(tmp_path) == paths[1], path
-    (tmp_path / "9999-99-99-y.jsonl").write_text("no header")
-    assert newest(tmp_path) == paths[1]
+def test_newest_is_what_was_written_last(tmp_path: Path) -> None:
+    first, last = (stored(tmp_path, run(id=id)) for id in ("ffffffff", "00000000"))
+    for file, seconds in ((first, 1), (last, 2)):
+        os.utime(file, (seconds, seconds))
+    assert newest(tmp_path) == last
+    _, writer = resume(first)
+    with writer:
+        writer.begin_session("2026-03-02T08:00:00+00:00", ["amp.Linear"])
+    assert newest(tmp_path) == first
 
 
 def test_newest_is_no_reference_run(tmp_path: Path) -> None:

@@ -17,17 +17,16 @@ import torch
 from benchmarks.jobs import lessons
 from benchmarks.jobs.tuning import Tuned
 from benchmarks.training import batch_size, grad_clipping, one_cycle
-from tests.made_up import info, measured, run, tip, trainings, with_table
+from tests.made_up import info, measured, run, trainings, with_table
 from tipbench.records.fields import MalformedRecord
 from tipbench.records.record import Record
 from tipbench.records.trainings import read_trainings as trainings_of
-from tipbench.report.measure import effects
 from tipbench.report.results import results
 from tipbench.report.trained import in_full, in_short, trained
 from tipbench.suite.discover import discover
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
 from tipbench.tip import counting
-from tipbench.tip.pair import Claim, Equal, Pair, variants
+from tipbench.tip.pair import Equal, Pair, variants
 from tipbench.tip.training import SET_ASIDE, Trained
 from tipbench.verdict.statistics import Mean
 from tipbench.verdict.trainings import expected_steps, fewer_steps, product, score_change
@@ -150,19 +149,6 @@ def test_trainings_in_files_of_earlier_versions_are_passed_over() -> None:
     before = {**stored["variants"], "baseline": {**stored["variants"]["baseline"], "trainings": {"seeds": [1, 2]}}}
     old = {**stored, "variants": before, "info": {**stored["info"], "training_code": "5a47b82907416d9b"}}
     assert Record.from_json(old) == Record.from_json(stored)
-
-
-def test_all_runs_of_a_machine_have_the_same_trainings_which_count_once() -> None:
-    sides = trainings(baseline=(590, 640, 700, 610), optimized=(290, 330, 300, 350))
-
-    def width(claim: Claim, runs: int) -> float:
-        rows = with_table(results(run([measured(info(tip=tip(claim=claim)), {"optimized": 0.1})])), sides)
-        (effect,) = effects([rows] * runs).values()
-        assert effect.mean is not None
-        low, high = effect.mean.interval()
-        return high - low
-
-    assert width(Claim.FEWER_STEPS, 1) == width(Claim.FEWER_STEPS, 3) < width(Claim.SOONER_AT_TARGET, 3)
 
 
 # ---- what is shown ----

@@ -35,6 +35,8 @@ REMOVED = {
         (command, "--same-machine"): "leave it out: runs that lie in one folder are of one machine if they are alike"
         for command in ("run", "report", "compare", "publish")
     },
+    ("run", "--resume"): "leave it out: the same command goes on with this machine's file; --new begins another",
+    ("report", "--alone"): "leave it out: a report is of one file",
     ("run", "--fresh"): "leave it out: every run checks and measures everything itself",
     ("run", "--spread"): "ranks are those of one machine; `tipbench fleet` measures several machines, each by itself",
 }
@@ -123,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
         "--budget",
         type=_seconds,
         metavar="TIME",
-        help="such as 90s, 30m or 2h; 0: until all is decided. Default: 45m. With --resume +30m: go on for so long",
+        help="such as 90s, 30m or 2h; 0: until all is decided. Default: 45m",
     )
     command.add_argument(
         "--size",
@@ -131,12 +133,7 @@ def _parser() -> argparse.ArgumentParser:
         default="",
         help="of the jobs: for two cores, a workstation, a card of 16 GB, one of 80 GB. Default: what this machine is",
     )
-    command.add_argument(
-        "--resume",
-        type=Path,
-        metavar="FILE",
-        help="continue an interrupted run as it was begun, from the same --from if any",
-    )
+    command.add_argument("--new", action="store_true", help="begin another file; else this machine's is gone on with")
     command.add_argument("--seed", type=_seed, default=0, metavar="N", help="of inputs, weights and block order")
     command.add_argument("--bare", action="store_true", help="do not control the environment: heap, threads, hash seed")
 
@@ -169,7 +166,6 @@ def _parser() -> argparse.ArgumentParser:
         "--format", choices=["md", "html", "json", "csv"], action="append", help="default: md; several may be asked for"
     )
     command.add_argument("--out", type=Path, metavar="DIR", help="write files there instead of printing")
-    command.add_argument("--alone", action="store_true", help="answers from this run, not the machine's earlier ones")
 
     command = commands.add_parser(
         "compare",
@@ -182,7 +178,8 @@ def _parser() -> argparse.ArgumentParser:
         "runs",
         nargs="+",
         metavar="RUN",
-        help="a results file, a folder of them, or the beginning of a run's id; or alone the folder of a fleet",
+        help="a results file (FILE@2026-11-27: its sessions of that day), a folder of them, or the beginning of a "
+        "run's id; or alone the folder of a fleet",
     )
     command.add_argument("--format", choices=["md", "html", "json"], default="md", help="default: md")
     command.add_argument("--out", type=Path, metavar="DIR", help="write files there instead of printing")
@@ -239,7 +236,7 @@ def _seed(text: str) -> int:
 
 
 def _seconds(text: str) -> float:
-    found = re.fullmatch(r"\+?(?:(\d+(?:\.\d+)?)([smh])|0)", text)
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])|0", text)
     if not found:
         raise argparse.ArgumentTypeError(f"{text} is no time such as 90s, 30m, 2h or 0")
     return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]] if found[1] else 0.0
@@ -262,7 +259,7 @@ def _list(options: argparse.Namespace) -> int:
     if not (options.json or options.folder):
         from tipbench.report import guides
 
-        print(f"\n{coverage(found)}\n\n{guides.sentences([])}", end="")
+        print(f"\n{coverage(found)}\n\n{guides.sentences()}", end="")
     return int(bool(found.broken))
 
 
@@ -273,28 +270,17 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from tipbench.engine import resume, run
+    from tipbench.engine import run
     from tipbench.report import news
 
     folder = os.path.realpath(options.folder) if options.folder else ""
-    if options.resume:
-        alone = vars(_parser().parse_args(["run", "--resume", str(options.resume)]))
-        alone |= {name: getattr(options, name) for name in ("budget", "folder")}
-        if any(getattr(options, name) != value for name, value in alone.items()):
-            raise run.CannotRun(
-                "--resume goes on with a run as it was begun: give it no names, and of the options only --from "
-                "and --budget"
-            )
-        code = resume.resume(
-            options.resume, run.Options(folder=folder, news=None if folder else news()), options.budget
-        )
-        return _with_answers(code, options.resume)
     code, path = run.measured(
         run.Options(
             names=options.names,
             folder=folder,
             news=None if folder or options.names else news(),
             results=options.results,
+            new=options.new,
             device=options.device,
             size=options.size,
             seed=options.seed,
@@ -312,7 +298,7 @@ def _with_answers(code: int, path: Path) -> int:
 
     stored, notices = store.read(path)
     if code in (0, 1) and not stored.options.get("given"):
-        print("\n".join(["", *report.one_liners(stored, report.earlier_runs(path, stored, notices))]))
+        print("\n".join(["", *report.one_liners(stored)]))
         for notice in notices:
             print(f"tipbench: {notice}", file=sys.stderr)
     return code
@@ -333,11 +319,10 @@ def _report(options: argparse.Namespace) -> int:
 
     for file in options.files or [listing.newest(Path("results"))]:
         run, notices = store.read(file)
-        earlier = [] if options.alone else report.earlier_runs(file, run, notices)
         for notice in notices:
             print(f"tipbench: {notice}", file=sys.stderr)
         for format in options.format or ["md"]:
-            written = report.write(run, notices, format, options.out, earlier)
+            written = report.write(run, notices, format, options.out)
             if written is not None:
                 print(written)
     return 0

@@ -264,7 +264,7 @@ def _answers(outcome: Outcome) -> list[Answer]:
     for result in measured:
         mean = result.log_speedup if result.is_measured else None
         bring[result.tip] = max(bring.get(result.tip, -math.inf), -math.inf if mean is None else mean)
-    tried = [answer for answer in answers([measured]) if answer.tip in sides_alone(outcome.survey)]
+    tried = [answer for answer in answers(measured) if answer.tip in sides_alone(outcome.survey)]
     listed = []
     for answer in sorted(tried, key=lambda answer: -bring[answer.tip]):
         of_tip = [result for result in measured if result.tip == answer.tip]

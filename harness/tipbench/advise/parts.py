@@ -31,7 +31,6 @@ from tipbench.advise.folder import ADVICE_FILE, StoredJob, results_file
 from tipbench.advise.outcome import Outcome, gain, is_open, is_unreliable, pays
 from tipbench.advise.pairs import ALONE_PAIR, is_known, sides_alone, write_alone, write_together
 from tipbench.advise.surveyed import NoJob, time_with
-from tipbench.engine import resume as resuming
 from tipbench.engine import run
 from tipbench.given.sides import AS_IT_IS
 from tipbench.given.survey import Survey, WayHere
@@ -197,7 +196,7 @@ class Advice:
             locked=True,
             first=tuple(f"{way.tip}.{ALONE_PAIR}" for way in self.survey.ways if way.first),
         )
-        return resuming.resume(file, options, budget_s) if file else run.measured(options)[0]
+        return run.measured(options)[0]
 
     def _results(self, place: Path) -> list[Result]:
         file = results_file(place)

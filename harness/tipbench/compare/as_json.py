@@ -5,7 +5,7 @@
       "machines": [{"label", "word", "runs"}],
       "grades": [{"left", "right", "grade", "differing", "unknown", "one_machine"}],
       "tips": [{"tip", "title", "workload", "across", "why", "agreed",
-                "answers": [{"machine", "kind", "answer", "do", "gain", "against", "price", "runs", "alike"}]}],
+                "answers": [{"machine", "kind", "answer", "do", "gain", "against", "price", "sessions", "alike"}]}],
       "comparisons": [{"tip", "pair", "scale", "variant", "device", "across", "count", "q", "i2", "p", "differs",
                        "cells": [{"word", "why", "speedup", "low", "high", "error", "launches", "memory",
                                   "step_s", "variant_step_s"}]}],
@@ -20,7 +20,7 @@ one. The grade "same kind" was called "same machine and state" until November 20
 some", "costs on some", "depends on the job", "pays on all", "costs on all", "little on all", "already the default",
 "can't tell", "only seen on one", "not measured"; of a tip in a workload it is made of its answers, of a comparison of
 what these are made of. agreed: whether several machines could tell, and all alike. answers: one a machine (a run,
-where all are of one), as on the page of its run; nulls where that lacks the tip; runs: how many it rests on; alike:
+where all are of one), as on the page of its run; nulls where that lacks the tip; sessions: how many it rests on; alike:
 false where other sizes, code or another claim answer: these do not count in across. count, q, i2, p: machines,
 Cochran's Q, I² and the p-value of Welch's test; null where fewer than two measured it. cells: one a run; word: a
 verdict, "skipped", "failed", "missing", "not reached" or "not comparable"; error: the standard error of ln speedup;
@@ -72,7 +72,7 @@ def _tip(tip: TipAcross) -> dict[str, Any]:
 
 
 def _answer(each: MachineAnswer) -> dict[str, Any]:
-    answer = fields_of(each.answer, "kind answer do gain against price runs")
+    answer = fields_of(each.answer, "kind answer do gain against price sessions")
     return {"machine": each.label, **answer, "alike": each.is_alike}
 
 

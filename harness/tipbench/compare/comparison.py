@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -179,17 +179,12 @@ class Comparison:
     @cached_property
     def answers(self) -> tuple[list[Answer], ...]:
         """By group, in their order: what the page of the run that speaks for the group says."""
-        return tuple(answers(runs) for runs in self._counting)
+        return tuple(answers(self.runs[group.speaks].results) for group in self.groups)
 
     @cached_property
     def effects(self) -> tuple[dict[Key, Effect], ...]:
         """By group, and by comparison: what its answers are made of."""
-        return tuple(effects(runs) for runs in self._counting)
-
-    @property
-    def _counting(self) -> Iterator[Sequence[Sequence[Result]]]:
-        speaking = (self.runs[group.speaks] for group in self.groups)
-        return ((*stored.earlier, stored.results) for stored in speaking)
+        return tuple(effects(self.runs[group.speaks].results) for group in self.groups)
 
     @cached_property
     def references(self) -> dict[Key, Result]:

@@ -204,7 +204,7 @@ def _states(comparison: Comparison, key: Key) -> list[str]:
 
 
 def _is_compared(comparison: Comparison, group: Machine, key: Key) -> bool:
-    cells = comparison.cells.get(key)  # none, where earlier runs of a machine alone have the pair
+    cells = comparison.cells.get(key)
     return cells is not None and cells[group.speaks].word != NOT_COMPARABLE
 
 

@@ -20,6 +20,7 @@ from tipbench.records.store import folder_name
 from tipbench.report.grade import NOT, SAME, STATE, Difference, Facts, Grade, facts, grade
 from tipbench.report.result import Key, Result
 from tipbench.tip.wording import plural
+from tipbench.verdict.statistics import Mean
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,14 @@ class Kind:
 
     @cached_property
     def stored(self) -> Stored:
-        """Its run, with those of all other nodes as if they were earlier ones of one machine."""
-        others = tuple(node.newest.results for node in self.nodes if node is not self.speaks)
-        return replace(self.speaks.newest, earlier=others)
+        """Its run, with those of all other nodes as if they were sessions of one machine."""
+        means: dict[tuple[Key, str], tuple[Mean, ...]] = {}
+        for node in sorted(self.nodes, key=lambda node: node is self.speaks):
+            for row in node.newest.results:
+                of_node = row.sessions or ((row.mean,) if row.mean else ())
+                means[row.key, row.work] = (*means.get((row.key, row.work), ()), *of_node)
+        own = self.speaks.newest
+        return replace(own, results=tuple(replace(row, sessions=means[row.key, row.work]) for row in own.results))
 
     @cached_property
     def parts(self) -> list[Part]:

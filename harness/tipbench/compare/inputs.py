@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tipbench.compare.comparison import Comparison
-from tipbench.compare.stored import Stored, beginning, beneath, read_all, with_earlier
+from tipbench.compare.stored import Stored, beginning, beneath, dated, read_all
 from tipbench.errors import UserError
 from tipbench.records.store import UnusableFile, header, read
 from tipbench.tip.wording import plain, plural
@@ -26,9 +26,9 @@ class CompareError(UserError):
 def chosen(words: Sequence[str], results: Path) -> Comparison:
     """The runs named by `words`, in that order. Raises CompareError and StoreError.
 
-    A word is a results file, a folder (all runs beneath it) or the beginning of the id or file name of a run
-    beneath `results`. In a folder a file that cannot be used is left out with a note; a file that was named must
-    be usable. Nothing is left out silently.
+    A word is a results file, with @DAY for the sessions of a day, a folder (all runs beneath it) or the beginning of
+    the id or file name of a run beneath `results`. In a folder a file that cannot be used is left out with a note; one
+    that was named must be usable. Nothing is left out silently.
     """
     notes: list[str] = []
     by_id = _by_id([word for word in words if not _is_path(word)], results)
@@ -54,8 +54,6 @@ def chosen(words: Sequence[str], results: Path) -> Comparison:
     if len(runs) < LEAST:
         left = f" ({'; '.join(map(plain, notes))})" if notes else ""
         raise CompareError(f"{plural(len(runs), 'run')} to compare, and two at least are needed{left}")
-    speaking = {group.speaks for group in Comparison(tuple(runs)).groups}
-    runs = with_earlier(runs, speaking)
     notes += dict.fromkeys(notice for stored in runs for notice in stored.notices)
     return Comparison(tuple(runs), tuple(notes))
 
@@ -66,7 +64,7 @@ def _absolute(path: Path) -> Path:
 
 
 def _is_path(word: str) -> bool:
-    return word.endswith(".jsonl") or os.path.lexists(word)
+    return dated(Path(word))[0].suffix == ".jsonl" or os.path.lexists(word)
 
 
 def _by_id(words: Sequence[str], results: Path) -> dict[str, Path]:
@@ -104,9 +102,9 @@ def _usable(files: dict[Path, bool], notes: list[str]) -> list[Path]:
 def check_header(file: Path) -> None:
     """Raises the UnusableFile of `read`, which tells an empty file from a damaged one; no record is read."""
     try:
-        header(file)
+        header(dated(file)[0])
     except UnusableFile:
-        read(file)
+        read(dated(file)[0])
 
 
 def _finished(runs: Sequence[Stored], files: dict[Path, bool], notes: list[str]) -> list[Stored]:
@@ -115,7 +113,7 @@ def _finished(runs: Sequence[Stored], files: dict[Path, bool], notes: list[str])
             continue
         problem = "holds no finished pair"
         if files[stored.file]:
-            raise CompareError(f"{stored.file} {problem}: continue it with `tipbench run --resume`, or leave it out")
+            raise CompareError(f"{stored.file} {problem}: go on with it by `tipbench run`, or leave it out")
         notes.append(f"left out: {stored.file.name} {problem}")
     return [stored for stored in runs if stored.records]
 

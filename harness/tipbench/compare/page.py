@@ -97,17 +97,15 @@ def column_names(comparison: Comparison) -> list[str]:
 
 def _groups(comparison: Comparison) -> Iterator[dict[str, str]]:
     """What the columns are, and of which runs."""
-    for name, group, answers in zip(column_names(comparison), comparison.groups, comparison.answers, strict=True):
+    for name, group in zip(column_names(comparison), comparison.groups, strict=True):
         run = comparison.runs[group.speaks].run
-        count = max((answer.runs for answer in answers), default=1)
-        newest = f"run {file_name(run)}" if count == 1 else f"{count} runs, the newest {file_name(run)}"
         yield {
             "name": name,
             "label": group.label,
             "word": group.word,
             "hardware": hardware(run),
             "torch": value(run.machine.get("torch", "not recorded")),
-            "runs": newest + _further(group),
+            "runs": f"run {file_name(run)}{_further(group)}",
         }
 
 

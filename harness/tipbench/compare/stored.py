@@ -8,7 +8,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +17,6 @@ from tipbench.records import store
 from tipbench.records.listing import is_reference
 from tipbench.records.record import Run
 from tipbench.records.store import StoreError
-from tipbench.report.earlier import earlier
 from tipbench.report.result import Result
 from tipbench.report.results import results
 from tipbench.tip.needs import available_cores
@@ -38,8 +37,7 @@ class Stored:
         run: without its records.
         records: how many the file holds.
         results: the run's.
-        notices: what could not be used in the file, and in those of earlier runs.
-        earlier: results of the machine's earlier runs, which its answers count too, oldest first; () if not read.
+        notices: what could not be used in the file.
         reference: whether it is a reference run.
     """
 
@@ -48,7 +46,6 @@ class Stored:
     records: int
     results: tuple[Result, ...]
     notices: tuple[str, ...]
-    earlier: tuple[Sequence[Result], ...] = ()
     reference: bool = False
 
 
@@ -74,31 +71,35 @@ def beginning(word: str, files: Iterable[Path]) -> list[Path]:
     ]
 
 
+def dated(file: Path) -> tuple[Path, str]:
+    """(The results file, the day of its sessions) that `FILE@DAY` names; "" for all days."""
+    name, of_file, day = file.name.partition(".jsonl@")
+    return (file.with_name(f"{name}.jsonl"), day) if of_file else (file, "")
+
+
+def of_day(run: Run, day: str) -> Run:
+    """The run as far as the sessions that began on a day timed its pairs. Raises StoreError if none did."""
+    numbers = {number: began for number, began in enumerate((run.started, *run.later)) if began.startswith(day)}
+    records = []
+    for record in run.records:
+        launches = tuple(launch for launch in record.launches if launch.session in numbers)
+        if launches or not record.launches:
+            records.append(replace(record, launches=launches))
+    if not any(record.launches for record in records):
+        days = ", ".join(dict.fromkeys(began[:10] for began in (run.started, *run.later)))
+        raise StoreError(f"run {run.id[:8]} has no session of {day} that timed a pair, but of {days}")
+    return replace(run, id=f"{run.id[:8]}@{day}", started=min(numbers.values()), later=(), records=tuple(records))
+
+
 def read_all(files: Sequence[Path]) -> list[Stored]:
-    """What is compared of the runs in these files. Raises StoreError for the first that cannot be read."""
+    """What is compared of the runs in these files, each as `dated` has it. Raises StoreError for the first that cannot
+    be read."""
     workers = min(available_cores(), len(files))
     if workers < 2 or sum(map(_size, files)) < WORTH_A_PROCESS:
         return [_read(file) for file in files]
     # Not forked: the caller, or a library that it uses, may have threads.
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
         return list(pool.map(_read, files))
-
-
-def with_earlier(runs: Sequence[Stored], which: Collection[int]) -> list[Stored]:
-    """The runs, those at these places with what the machine's earlier runs found; no file is read twice."""
-    before = {index: earlier(runs[index].file, runs[index].run) for index in sorted(which)}
-    by_file = {stored.file: stored for stored in runs}
-    more = list(dict.fromkeys(file for files in before.values() for file in files if file not in by_file))
-    by_file |= {stored.file: stored for stored in read_all(more)}
-    beside = [[by_file[file] for file in before.get(index, ())] for index in range(len(runs))]
-    return [
-        replace(
-            stored,
-            earlier=tuple(other.results for other in others),
-            notices=(*stored.notices, *(notice for other in others for notice in other.notices)),
-        )
-        for stored, others in zip(runs, beside, strict=True)
-    ]
 
 
 def _beneath(folder: str) -> Iterator[str]:
@@ -124,13 +125,15 @@ def _id(file: Path) -> str:
 def _size(file: Path) -> int:
     """In bytes; 0 where there is no such file, which reading it then says."""
     try:
-        return file.stat().st_size
+        return dated(file)[0].stat().st_size
     except OSError:
         return 0
 
 
 def _read(file: Path) -> Stored:
+    file, day = dated(file)
     run, notices = store.read(file)
+    run = of_day(run, day) if day else run
     notes = tuple(f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices)
     return Stored(
         file, replace(run, records=()), len(run.records), tuple(results(run)), notes, reference=is_reference(file)

@@ -1,4 +1,8 @@
-"""One run from the first word to the last: selection, lock, results file, summary; `resume.py` goes on with one."""
+"""One run from the first word to the last: selection, lock, results file, summary.
+
+It goes on with the file of this machine, each time as a new session: first with what is open there; where nothing is,
+each pair is timed once more.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +28,15 @@ from tipbench.engine.lock import only_run
 from tipbench.engine.order import answered, complete, lacks_memory
 from tipbench.engine.plan import Plan
 from tipbench.engine.progress import Progress
+from tipbench.engine.resume import file_to_continue, same_pairs
 from tipbench.engine.runner import run
-from tipbench.errors import UserError
 from tipbench.machine import describe
 from tipbench.machine.activity import mostly_beside
 from tipbench.machine.controls import HEAP_NOT_KEPT, controls
 from tipbench.machine.temporary import TemporaryFolderFull
 from tipbench.records import store
 from tipbench.records.fields import RunOptions
-from tipbench.records.record import PairInfo, Record, Run, beside
+from tipbench.records.record import Launch, PairInfo, Record, Run, beside
 from tipbench.suite.commit import suite_commit, why_unavailable
 from tipbench.suite.discover import Discovery, discover
 from tipbench.suite.files import BENCHMARKS
@@ -60,10 +64,6 @@ SHARE_PREPARED = 0.5
 """Of the memory that is available: what launches that stand prepared may take."""
 
 
-class CannotRun(UserError):
-    """The run cannot begin; the message says why and what to do."""
-
-
 @dataclass(frozen=True)
 class Options(RunOptions):
     """The options of the command: what the run stores, and what it does not.
@@ -71,6 +71,7 @@ class Options(RunOptions):
     Attributes:
         names: which pairs; all without any.
         results: the folder in which the run is stored.
+        new: whether to begin another file, although there is one of this machine.
         shared: as `Launcher` has it.
         first, side_bytes: as `Plan` has them.
         of_the_shell: variables of the person's own job, which win over the controls.
@@ -80,6 +81,7 @@ class Options(RunOptions):
 
     names: Sequence[str] = ()
     results: Path = Path("results")
+    new: bool = False
     shared: Path | None = None
     first: Sequence[str] = ()
     side_bytes: int = 0
@@ -103,32 +105,33 @@ class Options(RunOptions):
 
 
 class OpenRun:
-    """A run whose file is open, one that has just begun or goes on.
+    """A run whose file is open, one that has just begun or goes on."""
 
-    Attributes:
-        left: names of the planned pairs that it has no complete record of.
-    """
-
-    def __init__(self, stored: Run, writer: store.Writer, options: Options, began: float) -> None:
-        """began: when the command did, as `time.monotonic` has it."""
-        self._stored, self._writer, self._options, self._began = stored, writer, options, began
+    def __init__(self, stored: Run, writer: store.Writer, options: Options, planned: Sequence[PairInfo]) -> None:
+        """planned: what this session measures, as the records of `stored` have it."""
+        self._stored, self._writer, self._options, self._planned = stored, writer, options, planned
         self._records = {record.name: record for record in stored.records}
-        self._continued = {
-            name: record for name, record in self._records.items() if not complete(record, rules.RULES, stored.cores)
-        }
-        self._states = {name: self._state(record) for name, record in self._records.items()}
+        of_session = {info.name: self._records[info.name] for info in planned if info.name in self._records}
+        over = {name for name, record in of_session.items() if complete(record, rules.RULES, stored.cores)}
+        self._once_more = len(over) == len(planned)
+        if self._once_more and not options.given:
+            print(f"nothing is open in {writer.path}: its pairs are timed once more, as on another day")
+            self._continued = {name: replace(record, launches=()) for name, record in of_session.items()}
+        else:
+            self._continued = {name: record for name, record in of_session.items() if name not in over}
+        self._left = [info for info in planned if info.name in self._continued or info.name not in over]
+        self._states = {name: self._state(self._continued.get(name, record)) for name, record in of_session.items()}
         if options.news:
             options.news(stored)  # what it has already is no news
-        self.left = set(stored.planned) - (self._records.keys() - self._continued.keys())
 
-    def measure(self, planned: Sequence[PairInfo], discovery: Discovery, budget_s: float) -> int:
+    def measure(self, discovery: Discovery, budget_s: float) -> int:
         """Measure what is left, saving what is learnt of a pair as soon as it is known. Returns the exit code."""
         options, stored, writer = self._options, self._stored, self._writer
-        if not options.given:  # an advice counts all of its parts itself
-            budget_s = max(0.0, budget_s - (time.monotonic() - self._began))
         # What failed by chance comes last: a pair that fills the temporary folder again ends the run.
         again = {name for name, record in self._continued.items() if failed_by_chance(record)}
-        left = sorted((info for info in planned if info.name in self.left), key=lambda info: info.name in again)
+        left = sorted(self._left, key=lambda info: info.name in again)
+        if not left:
+            return self.conclude()
         progress = Progress(len(left), budget_s)
         progress.say(f"{plural(len(left), 'pair')} on {stored.machine['name']}, into {writer.path}")
         broken = {record.name: record for record in discovery.broken}
@@ -166,8 +169,8 @@ class OpenRun:
 
     def _add(self, record: Record, progress: Progress) -> None:
         """Store a record, and print it where it is over, or has its first number or a further verdict."""
-        self._writer.append(record)
-        self._records[record.name] = record
+        self._records[record.name] = self._of_all_sessions(record)
+        self._writer.append(self._records[record.name])
         before, now = self._states.get(record.name), self._state(record)
         self._states[record.name] = now
         if self._options.news and record.outcome in ("measured", "skipped"):
@@ -181,6 +184,16 @@ class OpenRun:
         elif record.launches and (before is None or before.verdicts != now.verdicts):
             progress.say(_line(record, self._stored.cores))
 
+    def _of_all_sessions(self, record: Record) -> Record:
+        """The record as it is stored: with the launches of earlier sessions, and in those of this one its number."""
+        before, own = self._continued.get(record.name), record.launches
+        launches: tuple[Launch, ...] = ()
+        if before and record.outcome == "measured" and own[: len(before.launches)] == before.launches:
+            own = own[len(before.launches) :]
+            launches = next(each.launches for each in self._stored.records if each.name == record.name)
+        of_session = (replace(launch, session=len(self._stored.later)) for launch in own)
+        return replace(record, launches=(*launches, *of_session))
+
     def _state(self, record: Record) -> _State:
         cores = self._stored.cores
         verdicts = [judged.verdict for judged in judge(record, rules.RULES, cores)] if record.launches else []
@@ -189,16 +202,17 @@ class OpenRun:
     @property
     def _resume_hint(self) -> str:
         saved, path, options = self._writer.saved, self._writer.path, self._options
-        go_on = store.resume_command(path, options.folder)
+        go_on = "the same command"
         if options.given:  # the run is a part of an advice: DIR/PART/MACHINE/FILE
             go_on = f"tipbench advise --resume {shlex.quote(str(path.parents[2]))} {options.given}"
         return f"{saved} of {len(self._stored.planned)} pairs are safe in {path}\ncontinue with: {go_on}"
 
     def conclude(self) -> int:
         """Say what is still undecided, and where the results are. Returns the exit code."""
-        path, records = self._writer.path, self._records.values()
+        path = self._writer.path
+        records = [self._records[info.name] for info in self._planned if info.name in self._records]
         over = {name for name, state in self._states.items() if state.is_over}
-        undecided = set(self._stored.planned) - over
+        undecided = {info.name for info in self._planned} - over
         without_memory = sum(record.name in over and lacks_memory(record) for record in records)
         by_chance = sum(bool(failed_by_chance(record)) for record in records)
         if not self._options.given:
@@ -208,8 +222,7 @@ class OpenRun:
                 *([f"{plural(by_chance, 'pair')} failed in a way that need not come again"] if by_chance else []),
             ]
             if open_pairs:
-                again = store.resume_command(path, self._stored.folder)
-                print(f"{'; '.join(open_pairs)}; continue with: {again} --budget +30m")
+                print(f"{'; '.join(open_pairs)}; continue with: the same command")
             if others := mostly_beside(beside(records)):
                 print(f"{others}: these are answers of a busy machine")
             print(f"results: {path}\nreport:  tipbench report {shlex.quote(str(path))}")
@@ -224,7 +237,7 @@ class _State(NamedTuple):
 
 
 def measured(options: Options) -> tuple[int, Path]:
-    """Measure anew. Returns the exit code and the file; raises UserError."""
+    """Measure, in the file of this machine if it has one. Returns the exit code and the file; raises UserError."""
     began = time.monotonic()
     discovery, pairs = discovered(options)
     # Controls that come along with another folder are measured if they are named.
@@ -239,7 +252,7 @@ def measured(options: Options) -> tuple[int, Path]:
     if not (options.bare or discovery.keeps_heap):
         print(f"tipbench: {HEAP_NOT_KEPT}", file=sys.stderr)
     with only_run(options.locked):
-        stored = Run(
+        begun = Run(
             id=uuid.uuid4().hex,
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             suite=__version__,
@@ -249,9 +262,20 @@ def measured(options: Options) -> tuple[int, Path]:
             options=options.stored(discovery),
             planned=tuple(info.name for info in planned),
         )
-        with store.create(options.results, stored) as writer:
-            code = OpenRun(stored, writer, options, began).measure(planned, discovery, options.budget_s or math.inf)
-            return code, writer.path
+        file = None if options.new else file_to_continue(options.results, begun)
+        stored, writer = store.resume(file) if file else (begun, store.create(options.results, begun))
+        with writer:
+            for notice in writer.notices:
+                print(f"tipbench: {notice}", file=sys.stderr)
+            if file:
+                stored, planned = same_pairs(file, stored, planned)
+                writer.begin_session(begun.started, begun.planned)
+                all_planned = tuple(dict.fromkeys([*stored.planned, *begun.planned]))
+                stored = replace(stored, planned=all_planned, later=(*stored.later, begun.started))
+            budget_s = options.budget_s or math.inf
+            if not options.given:  # an advice counts all of its parts itself
+                budget_s = max(0.0, budget_s - (time.monotonic() - began))
+            return OpenRun(stored, writer, options, planned).measure(discovery, budget_s), writer.path
 
 
 def discovered(options: Options) -> tuple[Discovery, list[PairInfo]]:

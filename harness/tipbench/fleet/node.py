@@ -8,18 +8,15 @@ import sys
 from pathlib import Path
 
 from tipbench import __version__
-from tipbench.engine import resume, run
+from tipbench.engine import run
 from tipbench.engine.lock import Busy
-from tipbench.engine.order import complete
 from tipbench.errors import UserError
 from tipbench.fleet import plan as plans
 from tipbench.fleet.plan import PLAN, Plan
 from tipbench.fleet.progress import RESULTS, End, begin_again, end_of, folder_of, keep_end, unended_runs_of
 from tipbench.machine import describe
-from tipbench.records import store
 from tipbench.suite.commit import suite_commit, why_unavailable
 from tipbench.tip.wording import lines_of
-from tipbench.verdict import rules
 
 NAMES = ("SLURMD_NODENAME", "NODE_NAME")
 """Variables in which Slurm, and Kubernetes by a line of its job, name the node."""
@@ -69,26 +66,14 @@ def _keep(folder: Path, node: str, end: End) -> None:
 
 
 def _measured(folder: Path, node: str, plan: Plan) -> int:
-    for file in reversed(unended_runs_of(folder, node)):
-        if _is_unfinished(file):
-            return resume.resume(file)
     of_all = plan.measure
     options = run.Options(
         names=of_all.names,
         results=folder_of(folder, node) / RESULTS,
+        new=not unended_runs_of(folder, node),
         budget_s=60 * of_all.budget_minutes,
     )
     return run.measured(options)[0]
-
-
-def _is_unfinished(file: Path) -> bool:
-    """Whether a run can be gone on with. One that cannot be read is left where it is, and a new one begins."""
-    try:
-        stored, _ = store.read(file)
-    except store.StoreError:
-        return False
-    over = {record.name for record in stored.records if complete(record, rules.RULES, stored.cores)}
-    return bool(set(stored.planned) - over)
 
 
 def _other_versions(plan: Plan, node: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,7 +40,6 @@ class Allowed:
         run: the run.
         notices: what was wrong with its file.
         withheld: names of the pairs that are left out because the suite as installed here does not have them.
-        earlier: earlier runs of the machine, as far as they did the same work, oldest first.
         folder: of its file. It stays here, and says which runs of a comparison are of one machine.
         reference: whether it is a reference run.
     """
@@ -48,7 +47,6 @@ class Allowed:
     run: Run
     notices: tuple[Notice, ...]
     withheld: tuple[str, ...]
-    earlier: tuple[Run, ...] = ()
     folder: Path = field(default=Path(), repr=False)
     reference: bool = False
 
@@ -70,43 +68,11 @@ def allowed(run: Run, notices: Sequence[Notice] = (), public_name: str = "") -> 
             options=_public({name: item for name, item in run.options.items() if name in OPTIONS}),
             planned=tuple(planned),
             records=tuple(record for _, record in records if record is not None),
+            later=tuple(map(_date, run.later)),
         ),
         tuple(Notice(Path("results"), notice.line, f"it could not be used; {WITHHELD}") for notice in notices),
         tuple(dict.fromkeys(withheld)),
     )
-
-
-def with_earlier(run: Run, publication: Allowed, before: Iterable[Run]) -> Allowed:
-    """With earlier runs, of which no more is let through than of the run itself.
-
-    before: as stored, oldest first. Whether their work is the same is decided by all of its code and sizes, of which
-    only a part may be published: so each record takes over the description of the newest one.
-    """
-    newest = {(record.name, record.info.device): record.info for record in run.records}
-    published = {(record.name, record.info.device): record.info for record in publication.run.records}
-    earlier = []
-    for older in before:
-        same_work = {
-            (record.name, record.info.device)
-            for record in older.records
-            if (info := newest.get((record.name, record.info.device))) is not None and _work(info) == _work(record.info)
-        }
-        let_through = allowed(older).run
-        records = [
-            replace(record, info=_with_work_of(published[key], record.info))
-            for record in let_through.records
-            if (key := (record.name, record.info.device)) in same_work and key in published
-        ]
-        earlier.append(replace(let_through, records=tuple(records)))
-    return replace(publication, earlier=tuple(earlier))
-
-
-def _work(info: PairInfo) -> tuple[object, ...]:
-    return info.code, info.sizes, info.flush_l2
-
-
-def _with_work_of(info: PairInfo, older: PairInfo) -> PairInfo:
-    return replace(older, code=info.code, sizes=info.sizes, flush_l2=info.flush_l2)
 
 
 def _id(id: str) -> str:
@@ -165,7 +131,7 @@ def _record(record: Record) -> Record | None:
         variants=tuple(replace(side, settings=_ranks(side.settings), needs=()) for side in public.info.variants),
         code=info.code if info.code == tip.code(info.pair) else {},
     )
-    return replace(public, info=about, known_from=record.known_from and _id(record.known_from))
+    return replace(public, info=about)
 
 
 def _of_this_run(info: PairInfo, tip: SuiteTip) -> dict[str, str]:

@@ -17,7 +17,7 @@ from tipbench.compare.stored import Stored
 from tipbench.fleet import plan as plans
 from tipbench.fleet.compared import compared, is_fleet
 from tipbench.publish import pages
-from tipbench.publish.allowed import Allowed, allowed, with_earlier
+from tipbench.publish.allowed import Allowed, allowed
 from tipbench.publish.index import LONGEST_NAME, PUBLIC_NAME
 from tipbench.publish.send import plan, preview, send
 from tipbench.publish.target import open_wiki, parse
@@ -25,7 +25,6 @@ from tipbench.publish.wiki import Conflict, Page, WikiError
 from tipbench.records import store
 from tipbench.records.listing import is_reference
 from tipbench.records.record import Run
-from tipbench.report.earlier import earlier_runs
 from tipbench.report.results import results as results_of
 from tipbench.tip.wording import lines_of, plain, plural
 
@@ -111,7 +110,7 @@ def _read(file: Path, public_name: str) -> Allowed:
         )
     for notice in notices:
         _say(str(notice))
-    publication = _with_earlier(file, run, _allowed(file, run, notices, public_name))
+    publication = _allowed(file, run, notices, public_name)
     if withheld := publication.withheld:
         names = ", ".join(map(plain, withheld[:5])) + ", ..." * (len(withheld) > 5)
         _say(f"{file}: {plural(len(withheld), 'pair')} left out, as this suite has none of that name: {names}")
@@ -143,15 +142,6 @@ def _allowed(file: Path, run: Run, notices: Sequence[store.Notice], name: str) -
     return replace(let_through, folder=file.absolute().parent, reference=is_reference(file))
 
 
-def _with_earlier(file: Path, run: Run, publication: Allowed) -> Allowed:
-    """The run in this file with earlier runs beside it."""
-    notices: list[store.Notice] = []
-    before = earlier_runs(file, run, notices)
-    for notice in notices:
-        _say(str(notice))
-    return with_earlier(run, publication, before)
-
-
 def _comparison(runs: Sequence[Allowed]) -> list[Page]:
     """The comparison of these runs, from two on."""
     newest = sorted(runs, key=lambda run: (run.run.started, run.run.id), reverse=True)[:MOST]
@@ -171,7 +161,6 @@ def _as_stored(publication: Allowed) -> Stored:
         len(run.records),
         tuple(results_of(run)),
         notices,
-        tuple(map(results_of, publication.earlier)),
         publication.reference,
     )
 

@@ -21,10 +21,9 @@ def of_run(publication: Allowed) -> list[Page]:
     """The evidence of all tips in one page, then the answers, which link it."""
     from tipbench.report.figures.drawing import save
 
-    runs = [*map(results, publication.earlier), results(publication.run)]
     path = path_of(publication.run)
     evidence = f"{path}/Evidence"
-    made = pages(publication.run, runs, publication.notices, Layout("below/"))
+    made = pages(publication.run, results(publication.run), publication.notices, Layout("below/"))
     figures = {f"{drawing.name}.png": save(drawing, "png") for drawing in made.drawings}
     sections = [f"## {name}\n\n{_section(text)}" for name, text in made.below.items()]
     below = "\n".join([f"# Evidence\n\n[All answers of this run]({path})\n", *sections])

@@ -1,4 +1,4 @@
-"""The lines of a results file after its header: pairs, launches and memory, each with its run and pair.
+"""The lines of a results file after its header: pairs, launches and memory, each with its run and pair, and sessions.
 
 Lines are appended and never changed, so a later one continues those before it. A line that is in the file twice counts
 once.
@@ -40,6 +40,20 @@ class Line(msgspec.Struct, tag_field="line", frozen=True, kw_only=True):
         return self.pair, self.device
 
 
+class SessionLine(msgspec.Struct, tag_field="line", tag="session", frozen=True, kw_only=True):
+    """A further invocation that measures into the file.
+
+    Attributes:
+        run: id of the run, from its header.
+        started: date and time, ISO 8601.
+        planned: names of the pairs that it is to measure, in order.
+    """
+
+    run: str
+    started: str
+    planned: tuple[str, ...]
+
+
 class PairLine(Line, tag="pair", frozen=True, kw_only=True):
     """A pair after its checks, or the reason why it was skipped or failed.
 
@@ -79,7 +93,7 @@ class MemoryLine(Line, tag="memory", frozen=True, kw_only=True):
     variants: dict[str, VariantRecord]
 
 
-AnyLine = PairLine | LaunchLine | MemoryLine
+AnyLine = SessionLine | PairLine | LaunchLine | MemoryLine
 
 TWICE = "in the file a second time; what it holds counts once"
 
@@ -145,11 +159,13 @@ class LinesOfRun:
 
     Attributes:
         run: id of the run.
+        sessions: those after the first.
         stored: what the lines hold of each pair, in the order in which the pairs were begun.
     """
 
     def __init__(self, run: str) -> None:
         self.run = run
+        self.sessions: list[SessionLine] = []
         self.stored: dict[PairKey, Stored] = {}
 
     def add(self, data: Mapping[str, Any]) -> str:
@@ -157,6 +173,9 @@ class LinesOfRun:
         line: AnyLine = converted(data, AnyLine)  # type: ignore[arg-type]
         if line.run != self.run:
             raise MalformedRecord(f"it is of another run than {self.run[:8]}")
+        if isinstance(line, SessionLine):
+            self.sessions.append(line)
+            return ""
         stored = self.stored.get(line.of)
         if isinstance(line, PairLine):
             return self._begin(line, stored)

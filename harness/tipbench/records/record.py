@@ -149,6 +149,7 @@ class Launch:
         by_stretch: whether the effects are those of the stretches, which all variants have: of pairs that load data in
             worker processes.
         others: cores that other programs kept busy meanwhile, on average; -1 where unknown, as in older files.
+        session: in which of the run's sessions it was made, from 0.
         rounds: number of rounds. Each is 2 x variants consecutive blocks, in a palindrome.
     """
 
@@ -164,6 +165,7 @@ class Launch:
     stretches: Mapping[str, tuple[Seconds, ...]] = field(default_factory=dict)
     by_stretch: bool = False
     others: Number = -1.0
+    session: Count = 0
     rounds: Positive = field(kw_only=True)
 
     @classmethod
@@ -229,7 +231,6 @@ class Record(_Explained):
         variants: results of each variant, by name.
         launches: in order.
         wall_s: seconds spent on the pair.
-        known_from: id of the earlier run that found all of `variants`; empty where this run found any.
     """
 
     info: PairInfo
@@ -239,7 +240,6 @@ class Record(_Explained):
     variants: Mapping[str, VariantRecord] = field(default_factory=dict)
     launches: tuple[Launch, ...] = ()
     wall_s: Number = 0.0
-    known_from: str = ""
 
     @property
     def name(self) -> str:
@@ -290,18 +290,20 @@ def check_launch(launch: Launch, of: PairInfo) -> None:
 
 @dataclass(frozen=True)
 class Run:
-    """All records of one invocation on one machine, with its options and controls.
+    """All records of one machine's results file, with its options and controls. Each invocation that measured into the
+    file is a session; those after the first have the same options, controls, torch and hardware.
 
     Attributes:
         id: random, in hexadecimal.
-        started: date and time, ISO 8601.
+        started: when its first session began, date and time, ISO 8601.
         suite: version of tipbench.
         commit: of the repository that holds the suite.
         machine: from `tipbench.machine.describe.describe`.
         controls: environment variables set for every worker; {} with --bare.
-        options: what `--resume` needs, as in `tipbench.records.fields.RunOptions`.
+        options: as in `tipbench.records.fields.RunOptions`.
         planned: names of the pairs to be measured, in order.
         records: one for each pair on each device.
+        later: when each further session began.
     """
 
     id: str
@@ -313,6 +315,7 @@ class Run:
     options: Mapping[str, Any]
     planned: tuple[str, ...]
     records: tuple[Record, ...] = ()
+    later: tuple[str, ...] = ()
 
     @property
     def folder(self) -> str:

@@ -1,5 +1,8 @@
 """Records <-> results/<machine>/<date>-<short id>.jsonl: a header, then one line for each new result.
 
+A machine has one file, which each further run continues as a session; another begins where hardware, torch, controls or
+options are other ones.
+
 The first line of a pair is its record, with the results of its checks, or why it was skipped or failed. Each launch and
 each measurement of its memory is a further line; see `tipbench.records.lines`.
 
@@ -14,7 +17,6 @@ import errno
 import fcntl
 import os
 import re
-import shlex
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -85,7 +87,6 @@ class Writer:
     Attributes:
         path: of the file.
         run: id of its run.
-        pairs: folder of its pairs; empty for the guides' own.
         descriptor: of the open file; -1 after `close`.
         stored: what the file holds of each pair.
         notices: what `resume` could not use in the file.
@@ -93,7 +94,6 @@ class Writer:
 
     path: Path
     run: str
-    pairs: str
     descriptor: int
     stored: dict[PairKey, Stored] = field(default_factory=dict)
     notices: list[Notice] = field(default_factory=list)
@@ -103,6 +103,10 @@ class Writer:
         """Number of pairs in the file that are skipped, failed or have a launch."""
         return sum(pair.record.outcome != "measured" or bool(pair.record.launches) for pair in self.stored.values())
 
+    def begin_session(self, started: str, planned: Sequence[str]) -> None:
+        """Write that a further session begins. Raises StoreError."""
+        self._put([{"line": "session", "run": self.run, "started": started, "planned": planned}], "the session")
+
     def append(self, record: Record) -> None:
         """Write whatever of a record the file lacks: its last launch, its memory, or all of it. Return once it is on
         the disk. Raises StoreError."""
@@ -110,23 +114,25 @@ class Writer:
         lines, stored = news(self.run, record, self.stored.get(key))
         if not lines:
             return
+        self._put(lines, record.name)
+        self.stored[key] = stored
+
+    def _put(self, lines: Sequence[Mapping[str, Any]], what: str) -> None:
         try:
             content = b"".join(map(written, lines))
         except (TypeError, ValueError, RecursionError) as error:
             raise StoreError(
-                f"{record.name} cannot be stored in {self.path}: {error}; pairs that are safe there: {self.saved}",
-                exit_code=1,
+                f"{what} cannot be stored in {self.path}: {error}; pairs that are safe there: {self.saved}", exit_code=1
             ) from error
         try:
             _write(self.descriptor, content)
         except OSError as error:
             cause = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else _why(error)
             raise StoreError(
-                f"{record.name} could not be written to {self.path}: {cause}. Pairs that are safe there: {self.saved}. "
-                f"Make room, or give access, then continue with: {resume_command(self.path, self.pairs)}",
+                f"{what} could not be written to {self.path}: {cause}. Pairs that are safe there: {self.saved}. "
+                "Make room, or give access, then give the same command again: it goes on there",
                 exit_code=1,
             ) from error
-        self.stored[key] = stored
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""
@@ -144,11 +150,6 @@ class Writer:
 def file_name(run: Run) -> str:
     """<YYYY-MM-DD>-<8 characters of the id>, without a suffix; the run's reports have the same name."""
     return f"{_safe(run.started[:10])}-{_safe(run.id[:8])}"
-
-
-def resume_command(path: Path, pairs: str = "") -> str:
-    """The shell command that resumes the run in a file. pairs: their folder; empty for the guides' own."""
-    return f"tipbench run{f' --from {shlex.quote(pairs)}' if pairs else ''} --resume {shlex.quote(str(path))}"
 
 
 def folder_name(machine: Mapping[str, Any]) -> str:
@@ -170,7 +171,7 @@ def create(folder: Path, run: Run) -> Writer:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL
-        writer = Writer(path, run.id, run.folder, _locked(path, os.open(path, flags, 0o666)))
+        writer = Writer(path, run.id, _locked(path, os.open(path, flags, 0o666)))
     except OSError as error:
         raise _unwritable(path, error) from error
     try:
@@ -209,7 +210,7 @@ def resume(path: Path) -> tuple[Run, Writer]:
     except OSError as error:
         os.close(descriptor)
         raise StoreError(f"cannot write to {path}: {_why(error)}") from error
-    return run, Writer(path, run.id, run.folder, descriptor, stored, notices)
+    return run, Writer(path, run.id, descriptor, stored, notices)
 
 
 def _locked(path: Path, descriptor: int) -> int:
@@ -261,7 +262,9 @@ def _read(path: Path) -> tuple[Run, dict[PairKey, Stored], list[Notice]]:
     notices = [Notice(path, numbers[0], printable(text + _more(numbers))) for text, numbers in remarks.items()]
     notices.sort(key=lambda notice: notice.line)
     records = tuple(pair.record for pair in of_run.stored.values())
-    return replace(run, records=records), of_run.stored, notices
+    planned = dict.fromkeys([*run.planned, *(name for session in of_run.sessions for name in session.planned)])
+    later = tuple(session.started for session in of_run.sessions)
+    return replace(run, planned=tuple(planned), records=records, later=later), of_run.stored, notices
 
 
 def _more(numbers: Sequence[int]) -> str:

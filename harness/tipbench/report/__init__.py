@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from tipbench.records.record import Run
 from tipbench.records.store import Notice, file_name, folder_name
 from tipbench.report import as_json, html
-from tipbench.report.answer import answers, of_runs
+from tipbench.report.answer import answers
 from tipbench.report.answer_kinds import ACTS, IMPOSSIBLE, UNCLEAR
-from tipbench.report.earlier import earlier_runs
 from tipbench.report.output import ReportError, print_bytes, write_file
 from tipbench.report.results import results
 from tipbench.report.table import csv
@@ -23,42 +22,39 @@ from tipbench.tip.wording import plain
 if TYPE_CHECKING:
     from tipbench.report.pages import Pages
 
-__all__ = ["FORMATS", "ReportError", "earlier_runs", "news", "one_liners", "render", "write"]
-
-Earlier = Sequence[Run]
-"""Earlier runs of the machine, which the answers count too: `earlier_runs`."""
+__all__ = ["FORMATS", "ReportError", "news", "one_liners", "render", "write"]
 
 
-def _pages(run: Run, notices: Sequence[Notice], earlier: Earlier, below: str | None = None, home: str = "") -> Pages:
+def _pages(run: Run, notices: Sequence[Notice], below: str | None = None, home: str = "") -> Pages:
     from tipbench.report.pages import Layout, pages  # with matplotlib, which JSON, CSV and comparisons are spared
 
-    return pages(run, [*map(results, earlier), results(run)], notices, Layout(below=below, home=home))
+    return pages(run, results(run), notices, Layout(below=below, home=home))
 
 
-def _markdown(run: Run, notices: Sequence[Notice], earlier: Earlier) -> str:
+def _markdown(run: Run, notices: Sequence[Notice]) -> str:
     """All pages in one text."""
-    made = _pages(run, notices, earlier)
+    made = _pages(run, notices)
     return "\n".join([made.front, *made.below.values()])
 
 
-def _html(run: Run, notices: Sequence[Notice], earlier: Earlier) -> str:
+def _html(run: Run, notices: Sequence[Notice]) -> str:
     from tipbench.report.figures.drawing import save
 
-    made = _pages(run, notices, earlier, below="")
+    made = _pages(run, notices, below="")
     return html.render(made.front, made.title, {each.name: save(each, "svg") for each in made.drawings}, made.below)
 
 
-FORMATS: dict[str, Callable[[Run, Sequence[Notice], Earlier], str]] = {
+FORMATS: dict[str, Callable[[Run, Sequence[Notice]], str]] = {
     "md": _markdown,
     "html": _html,
-    "json": lambda run, notices, earlier: as_json.render(run, notices, list(map(results, earlier))),
-    "csv": lambda run, notices, earlier: csv(results(run)),
+    "json": as_json.render,
+    "csv": lambda run, notices: csv(results(run)),
 }
 
 
-def render(run: Run, notices: Sequence[Notice], format: str, earlier: Earlier = ()) -> bytes:
+def render(run: Run, notices: Sequence[Notice], format: str) -> bytes:
     """The report's bytes, in UTF-8, with figures in HTML only. Raises KeyError for a format not in FORMATS."""
-    return FORMATS[format](run, notices, earlier).encode("utf-8", "replace")
+    return FORMATS[format](run, notices).encode("utf-8", "replace")
 
 
 def write(
@@ -66,7 +62,6 @@ def write(
     notices: Sequence[Notice],
     format: str,
     out: Path | None = None,
-    earlier: Earlier = (),
 ) -> Path | None:
     """Write the report to `<out>/<machine>/<run>.<format>` and return that path, or print it where `out` is None.
 
@@ -75,16 +70,16 @@ def write(
     written: no half-written file is left.
     """
     if out is None:
-        print_bytes(render(run, notices, format, earlier))
+        print_bytes(render(run, notices, format))
         return None
     path = out / folder_name(run.machine) / f"{file_name(run)}.{format}"
     if format != "md":
-        write_file(path, render(run, notices, format, earlier))
+        write_file(path, render(run, notices, format))
         return path
     from tipbench.report.figures.drawing import FORMATS as PICTURES
     from tipbench.report.figures.drawing import save
 
-    made = _pages(run, notices, earlier, f"{path.stem}/", f"../{path.name}")
+    made = _pages(run, notices, f"{path.stem}/", f"../{path.name}")
     below = path.with_suffix("")
     for drawing in made.drawings:
         for picture in PICTURES:
@@ -104,7 +99,7 @@ def news() -> Callable[[Run], list[str]]:
     shown: dict[tuple[str, str], str] = {}
 
     def of(run: Run) -> list[str]:
-        made = [answer for answer in answers([results(run)]) if answer.kind not in (UNCLEAR, IMPOSSIBLE)]
+        made = [answer for answer in answers(results(run)) if answer.kind not in (UNCLEAR, IMPOSSIBLE)]
         fresh = [answer for answer in made if shown.get((answer.tip, answer.workload)) != answer.answer]
         shown.update({(answer.tip, answer.workload): answer.answer for answer in fresh})
         return [f"{plain(answer.answer)}: {plain(answer.tip)}, {plain(answer.gain)}" for answer in fresh]
@@ -112,13 +107,13 @@ def news() -> Callable[[Run], list[str]]:
     return of
 
 
-def one_liners(run: Run, earlier: Earlier = ()) -> list[str]:
+def one_liners(run: Run) -> list[str]:
     """One line of plain text an answer, those that ask for action first; of more than MOST answers those that do not
-    in a line a kind. Then, where there are earlier runs of the machine, of how many runs the answers are."""
-    made = answers([*map(results, earlier), results(run)])
+    in a line a kind."""
+    made = answers(results(run))
     shown = made if len(made) <= MOST else [answer for answer in made if answer.kind in ACTS][:MOST]
     lines = [f"{plain(answer.answer)}: {plain(answer.tip)}, {plain(answer.in_words)}" for answer in shown]
     for of in dict.fromkeys(answer.kind for answer in made if answer not in shown):
         tips = dict.fromkeys(plain(answer.tip) for answer in made if answer.kind == of and answer not in shown)
         lines.append(f"{of}{' (more)' * (of in ACTS)}: {', '.join(tips)}")
-    return [*lines, of_runs(made)] if earlier else lines
+    return lines

@@ -1,4 +1,4 @@
-"""From the results of a machine's runs to answers: for each tip and workload one, with its condition, what it was
+"""From the results of a run to answers: for each tip and workload one, with its condition, what it was
 measured against, what each way to follow it brings in whole jobs, and what it costs.
 
 The tip is judged by what the guide promises, in whole jobs. Operations alone explain; a tip without any whole job gets
@@ -56,7 +56,7 @@ class Answer:
         gain: in words what it brings in all its jobs, with other ways that pay and remarks.
         price: what following the tip costs.
         brings: as of the way that leads.
-        runs: how many runs the answer rests on, the last one included.
+        sessions: most sessions that timed one of its jobs.
         ways: the way that the answer is about, then the others.
         remarks: what else is to be said.
         rival: the title of the tip that is followed in place of this one, if only one of them can be.
@@ -76,7 +76,7 @@ class Answer:
     gain: str = ""
     price: str = ""
     brings: float = 0.0
-    runs: int = 1
+    sessions: int = 1
     ways: tuple[Way, ...] = ()
     remarks: tuple[str, ...] = ()
     rival: str = ""
@@ -110,22 +110,17 @@ class Answer:
         return [gain.key for gain in self.gains]
 
 
-def answers(runs: Sequence[Sequence[Result]]) -> list[Answer]:
-    """The answers on the tips of the last run, controls and what tips bring together left out, in the order of KINDS,
+def answers(rows: Sequence[Result]) -> list[Answer]:
+    """The answers on the tips of a run, controls and what tips bring together left out, in the order of KINDS,
     then by what they bring; of tips that exclude each other, those that are not to be followed stand behind the one
     that is.
-
-    runs: results of runs of one machine with the same versions, in the order in which they were made. Of the earlier
-    ones that counts which the last one has too, of the same code at the same sizes, and all whole jobs of tips of which
-    the last one measured none.
     """
-    return _with_rivals([answer for answer in _all_answers(runs) if answer.tip != TOGETHER])
+    return _with_rivals([answer for answer in _all_answers(rows) if answer.tip != TOGETHER])
 
 
-def together(runs: Sequence[Sequence[Result]]) -> dict[str, str]:
-    """By workload, what tips bring together in its jobs, and which; nothing of a workload that has no such job. runs:
-    as of `answers`."""
-    made = [answer for answer in _all_answers(runs) if answer.tip == TOGETHER and answer.kind != IMPOSSIBLE]
+def together(rows: Sequence[Result]) -> dict[str, str]:
+    """By workload, what tips bring together in its jobs, and which; nothing of a workload that has no such job."""
+    made = [answer for answer in _all_answers(rows) if answer.tip == TOGETHER and answer.kind != IMPOSSIBLE]
     return {answer.workload: _of_members(answer) for answer in made}
 
 
@@ -144,7 +139,7 @@ def _of_members(answer: Answer) -> str:
 
 def _before_and_after(gain: Gain) -> str:
     """What tips bring together in a job, with the time of a step and the memory on both sides."""
-    result = gain.effect.newest
+    result = gain.effect.row
     sides = []
     if result.step_s and result.speedup:
         sides.append(f"a step {seconds(result.step_s)} -> {seconds(result.step_s / result.speedup)}")
@@ -153,26 +148,14 @@ def _before_and_after(gain: Gain) -> str:
     return ", ".join([gain.words, *sides])
 
 
-def _all_answers(runs: Sequence[Sequence[Result]]) -> list[Answer]:
-    counting = _with_earlier_jobs(runs)
+def _all_answers(rows: Sequence[Result]) -> list[Answer]:
     tips: dict[str, list[Result]] = {}
-    for result in counting[-1] if counting else ():
+    for result in rows:
         if result.tip != CONTROL:
             tips.setdefault(result.tip, []).append(result)
-    effect_of = effects(counting)
-    last = {result.run_id for result in runs[-1]} if runs else set()
-    made = [answer for results in tips.values() for answer in _of_tip(results, effect_of, last)]
+    effect_of = effects(rows)
+    made = [answer for results in tips.values() for answer in _of_tip(results, effect_of)]
     return sorted(made, key=lambda answer: (KINDS.index(answer.kind), -answer.brings))
-
-
-def of_runs(made: Sequence[Answer]) -> str:
-    """A sentence on how many runs the answers are from."""
-    answered = [answer for answer in made if answer.kind != IMPOSSIBLE]
-    most = max((answer.runs for answer in answered), default=1)
-    if most == 1:
-        return "The answers are from this run alone."
-    several = sum(answer.runs > 1 for answer in answered)
-    return f"The answers are from {most} runs of this machine: {several} of {len(answered)} rest on more than this one."
 
 
 def workload_of(result: Result) -> str:
@@ -185,48 +168,24 @@ def workload_of(result: Result) -> str:
     return {"training": TRAINING, "inference": INFERENCE}.get(result.task, OTHER)
 
 
-def _with_earlier_jobs(runs: Sequence[Sequence[Result]]) -> list[list[Result]]:
-    """The runs, with the newest whole jobs of a tip moved to the last run if that measured none of it: a run of
-    operations alone says nothing against them."""
-    counting = [list(run) for run in runs]
-    if not counting:
-        return []
-    tips = dict.fromkeys(result.tip for result in counting[-1])
-    whole = {result.tip for result in counting[-1] if result.is_measured and result.scale == "macro"}
-    for tip in tips:
-        for run in reversed(counting[:-1]) if tip not in whole and tip != CONTROL else ():
-            if jobs := [result for result in run if _is_job(result, tip)]:
-                run[:] = [result for result in run if not _is_job(result, tip)]
-                keys = {job.key for job in jobs}
-                counting[-1] = [result for result in counting[-1] if result.key not in keys] + jobs
-                break
-    return counting
-
-
-def _is_job(result: Result, tip: str) -> bool:
-    return result.tip == tip and result.is_measured and result.scale == "macro"
-
-
-def _of_tip(results: Sequence[Result], effect_of: Mapping[Key, Effect], last: set[str]) -> list[Answer]:
+def _of_tip(results: Sequence[Result], effect_of: Mapping[Key, Effect]) -> list[Answer]:
     measured = [effect_of[result.key] for result in results if result.is_measured]
     if not measured:
         return [_nothing(results)]
     by_workload: dict[str, list[Effect]] = {}
     for effect in measured:
-        by_workload.setdefault(workload_of(effect.newest), []).append(effect)
+        by_workload.setdefault(workload_of(effect.row), []).append(effect)
     alone = by_workload.pop(OPERATIONS, [])
     failed = dict.fromkeys(result.pair or "its file" for result in results if result.verdict == "failed")
     remarks = [f"{name} failed" for name in failed]
     jobs = by_workload or {OPERATIONS: alone}
-    return [_in_workload(workload, of_workload, alone, remarks, last) for workload, of_workload in jobs.items()]
+    return [_in_workload(workload, of_workload, alone, remarks) for workload, of_workload in jobs.items()]
 
 
-def _in_workload(
-    workload: str, jobs: Sequence[Effect], alone: Sequence[Effect], remarks: Sequence[str], last: set[str]
-) -> Answer:
-    ways = ways_of(jobs, [effect.newest for effect in alone])
+def _in_workload(workload: str, jobs: Sequence[Effect], alone: Sequence[Effect], remarks: Sequence[str]) -> Answer:
+    ways = ways_of(jobs, [effect.row for effect in alone])
     lead = lead_of(ways)
-    first = lead.gains[0].effect.newest
+    first = lead.gains[0].effect.row
     kind, when = lead.kind, first.when if lead.kind in (USE_IF, DEPENDS) else ""
     if kind in (USE, USE_IF) and workload == OPERATIONS:
         kind, when = (ALONE if claim_of([first]) == Claim.FASTER else UNCLEAR), ""
@@ -239,9 +198,7 @@ def _in_workload(
         kind, remarks = UNCLEAR, [*remarks, f"undecided: {', '.join(left)}"]
     elif kind == USE and (slow := _slower_alone(alone, first)):
         kind, when = USE_IF, f"your job is like {' and '.join(gain.pair for gain in lead.gains)}: alone, {slow}"
-    results = [gain.effect.newest for gain in lead.gains]
-    older = dict.fromkeys(result.started[:10] for result in results if result.run_id not in last)
-    remarks = [*remarks, *(f"measured in the run of {day}" for day in older)]
+    results = [gain.effect.row for gain in lead.gains]
     answer = Answer(
         tip=first.tip,
         title=first.title,
@@ -256,7 +213,7 @@ def _in_workload(
         against=lead.against,
         price=lead.price,
         brings=lead.brings,
-        runs=max(1, *(len(gain.effect.means) for gain in lead.gains)),
+        sessions=max(1, *(len(gain.effect.means) for gain in lead.gains)),
         ways=(lead, *(way for way in ways if way is not lead)),
         remarks=tuple(remarks),
     )
@@ -270,9 +227,9 @@ def _in_workload(
 def _slower_alone(alone: Sequence[Effect], job: Result) -> str:
     """Names of operations that are slower with the tip on the job's device, as the guide words it."""
     slower = [
-        f"{effect.newest.pair} is slower ({math.exp(effect.mean.mean):.2f}x)"
+        f"{effect.row.pair} is slower ({math.exp(effect.mean.mean):.2f}x)"
         for effect in alone
-        if effect.newest.is_headline and effect.newest.device == job.device and not effect.newest.trainings
+        if effect.row.is_headline and effect.row.device == job.device and not effect.row.trainings
         if effect.state.word == "loss" and effect.mean is not None and claim_of([job]) == Claim.FASTER
     ]
     return " and ".join(slower)

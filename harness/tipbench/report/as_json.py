@@ -7,7 +7,7 @@
       "pairs": [{"tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high", "launches",
                  "memory", "equal", "mechanism", "trainings", "one_off_s", "break_even_steps", "reason_code",
                  "reason", "remedy", "gpu", "limit"}],
-      "answers": [{"tip", "title", "workload", "kind", "answer", "when", "do", "gain", "against", "price", "runs",
+      "answers": [{"tip", "title", "workload", "kind", "answer", "when", "do", "gain", "against", "price", "sessions",
                    "ways"}]
     }
 
@@ -48,7 +48,7 @@ answers: one object a tip and workload ("Training on a CPU", "Inference on a CPU
 GPUs", "Other jobs", "Operations alone"), in the order of the page. kind: "use it", "use it if", "depends", "faster
 alone", "already the default", "at most", "don't", "can't tell" or "not possible here"; answer: the same with what
 follows it. when: the condition; do: what to write; against: what the gain was measured against, "" for the job as it
-is; gain, price: in words; runs: how many runs of this machine it rests on, this one included. ways: [{"name", "kind",
+is; gain, price: in words; sessions: how many sessions timed its jobs, at most. ways: [{"name", "kind",
 "do", "gain"}], each way to follow the tip in whole jobs, that of the answer first; name: "" where it has none.
 """
 
@@ -67,12 +67,12 @@ from tipbench.report.results import counts, results
 
 SIDES = ("baseline", "variant")
 
-ANSWER = "tip title workload kind answer when do gain against price runs"
+ANSWER = "tip title workload kind answer when do gain against price sessions"
 
 
-def render(run: Run, notices: Sequence[Notice], earlier: Sequence[Sequence[Result]] = ()) -> str:
+def render(run: Run, notices: Sequence[Notice]) -> str:
     rows = results(run)
-    made = answers([*earlier, rows])
+    made = answers(rows)
     document = {
         "run": {
             **fields_of(run, "id started suite commit"),

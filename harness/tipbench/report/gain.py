@@ -31,11 +31,11 @@ class Gain:
 
     @property
     def key(self) -> Key:
-        return self.effect.newest.key
+        return self.effect.row.key
 
     @property
     def pair(self) -> str:
-        return self.effect.newest.pair
+        return self.effect.row.pair
 
     @property
     def state(self) -> str:
@@ -44,7 +44,7 @@ class Gain:
 
     @property
     def words(self) -> str:
-        return f"{self.effect.newest.job_and_way} {self.brought}"
+        return f"{self.effect.row.job_and_way} {self.brought}"
 
 
 def gain_of(effect: Effect) -> Gain:
@@ -53,7 +53,7 @@ def gain_of(effect: Effect) -> Gain:
 
 def _brought(effect: Effect) -> tuple[str, str]:
     """(in words, as a signed change; empty if nothing was measured)."""
-    result, mean = effect.newest, effect.mean
+    result, mean = effect.row, effect.mean
     counted = trained(result) if result.claim == Claim.SOONER_AT_TARGET else None
     if effect.measure is not TIME and (counted is None or not counted.both_reach):
         if not effect.means:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from pathlib import Path
 
-from tipbench.records import store
 from tipbench.records.record import Run
 from tipbench.report import markdown
 from tipbench.report.answer import answers
-from tipbench.report.earlier import earlier_runs
 from tipbench.report.price import more_memory
 from tipbench.report.result import Result
 from tipbench.report.results import results
@@ -19,14 +16,10 @@ from tipbench.tip.guide import ITEMS, Item, Sentence
 from tipbench.tip.pair import Claim
 
 
-def sentences(runs: Sequence[Run], items: Sequence[Item] = ITEMS) -> str:
-    """A heading and a table a chapter, as Markdown. runs: of one machine and commit, oldest first, whose results are
-    shown, of each pair those of the last run that measured it; without any the tables have no such column."""
-    by_name: dict[str, list[Result]] = {}
-    for run in runs:
-        for name, of_pair in _by_name(results(run)).items():
-            if name not in by_name or any(result.is_measured for result in of_pair):
-                by_name[name] = of_pair
+def sentences(run: Run | None = None, items: Sequence[Item] = ITEMS) -> str:
+    """A heading and a table a chapter, as Markdown. run: whose results are shown; without one the tables have no such
+    column."""
+    by_name = _by_name(results(run)) if run else {}
     chapters = {
         chapter: [
             {
@@ -41,22 +34,16 @@ def sentences(runs: Sequence[Run], items: Sequence[Item] = ITEMS) -> str:
         ]
         for chapter, group in groupby(items, key=lambda item: item.source)
     }
-    return markdown.render("guides.md.j2", chapters=chapters, has_results=bool(runs))
+    return markdown.render("guides.md.j2", chapters=chapters, has_results=bool(run))
 
 
-def of_file(file: Path) -> list[Run]:
-    """The run in a file, after the earlier runs of the same commit beside it. Raises StoreError."""
-    run, _ = store.read(file)
-    return [*(other for other in earlier_runs(file, run) if other.commit == run.commit), run]
-
-
-def _by_name(run: Sequence[Result]) -> dict[str, list[Result]]:
+def _by_name(rows: Sequence[Result]) -> dict[str, list[Result]]:
     """By the names that sentences have. A pair without a headline variant has all of its variants."""
     pairs: dict[str, list[Result]] = {}
-    for result in run:
+    for result in rows:
         pairs.setdefault(result.pair_name, []).append(result)
     names = {pair: [way for way in ways if way.is_headline] or ways for pair, ways in pairs.items()}
-    for result in run:
+    for result in rows:
         for variant in {result.variant, result.variant.partition("=")[0]}:
             names.setdefault(f"{result.pair_name}[{variant}]", []).append(result)
     return names
@@ -73,7 +60,7 @@ def _words(claim: Claim, result: Result | None) -> str:
         return "not in this run"
     if not result.is_measured:
         return result.reason or result.verdict
-    (answer,) = answers([[replace(result, claim=claim)]])
+    (answer,) = answers([replace(result, claim=claim)])
     words = [answer.gains[0].words]
     if result.claim != claim == Claim.LEANER and result.tree_sides:
         # Live tensors are those of one process, and what is for less time may take others: a DataLoader's workers.

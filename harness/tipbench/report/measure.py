@@ -1,10 +1,10 @@
-"""How each claim is judged, and what all runs of a machine say of each pair and way."""
+"""How each claim is judged, and what all sessions of a run say of each pair and way."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from tipbench.report.result import MEMORY_MARGIN, ONE_OFF_NOISE_S, Key, Result
@@ -21,9 +21,9 @@ class Measure:
     """How a claim is judged.
 
     Attributes:
-        of: ln of what the baseline takes over what the variant takes, in one run; None if not known.
+        of: ln of what the baseline takes over what the variant takes; None if not known.
         margin: effects within +-margin are of no practical size.
-        spread: between runs of one machine.
+        spread: between sessions on one machine.
         bounds, wide: what else is tried, as `pooling.state` has them.
     """
 
@@ -36,15 +36,15 @@ class Measure:
 
 @dataclass(frozen=True)
 class Effect:
-    """What the runs of a machine say of one pair by one variant.
+    """What a run says of one pair by one variant.
 
     Attributes:
-        newest: the last run's result, with readings of earlier ones where it has none.
-        means: one for each run that has it.
+        row: the run's result.
+        means: of time one for each session that timed it; of what is read or counted once, one.
         measure: by which it is judged.
     """
 
-    newest: Result
+    row: Result
     means: tuple[Mean, ...]
     measure: Measure
 
@@ -66,57 +66,19 @@ class Effect:
         return self.mean is None or self.mean.above(-self.measure.margin) < SURE
 
 
-def effects(runs: Sequence[Sequence[Result]]) -> dict[Key, Effect]:
-    """What the runs say of each pair and variant that the last one measured, the controls' included."""
-    earlier: dict[tuple[Key, str], list[Result]] = {}
-    for result in (result for run in runs[:-1] for result in run if result.is_measured):
-        earlier.setdefault((result.key, result.work), []).append(result)
-    pooled_effects = {}
-    for result in (result for run in runs[-1:] for result in run if result.is_measured):
-        measure, before = MEASURES.get(result.claim, TIME), earlier.get((result.key, result.work), ())
-        known = _with_earlier(result, before)
-        quantity = _quantity(known, result.claim)  # the newest run may have no reading of its own
-        replicates = [older for older in before if _quantity(older, result.claim) == quantity]
-        means = [mean for replicate in _own((*replicates, result)) if (mean := measure.of(replicate))]
-        if means and result.claim == Claim.SOONER_AT_TARGET:
-            steps = _steps(result)
+def effects(rows: Sequence[Result]) -> dict[Key, Effect]:
+    """What a run says of each pair and variant that it measured, the controls' included."""
+    made = {}
+    for row in rows:
+        if not row.is_measured:
+            continue
+        measure = MEASURES.get(row.claim, TIME)
+        means = row.sessions if measure.of is _time and row.sessions else [mean for mean in [measure.of(row)] if mean]
+        if means and row.claim == Claim.SOONER_AT_TARGET:
+            steps = _steps(row)
             means = [product(pooled(means, TIMES), steps)] if steps else []
-        pooled_effects[result.key] = Effect(known, tuple(means), measure)
-    return pooled_effects
-
-
-def _own(replicates: Sequence[Result]) -> Sequence[Result]:
-    """Those that count: what was read or counted once, and taken over by later runs, counts once, and so do trainings,
-    which are no run's own."""
-    if replicates[-1].claim in (Claim.FEWER_STEPS, Claim.BETTER):
-        return replicates[-1:]
-    if replicates[-1].claim not in (Claim.LEANER, Claim.SOONER, Claim.STEADIER):
-        return replicates
-    return [result for result in replicates if not result.known_from] or replicates[-1:]
-
-
-TOGETHER: Mapping[str, tuple[str, ...]] = {
-    "memory_sides": ("baseline_memory", "variant_memory"),
-    "one_off_s": ("baseline_one_off_s", "variant_one_off_s"),
-    "break_even_steps": ("break_even_steps",),
-    "log_speedup": ("verdict", "speedup", "low", "high", "launches", "error", "freedom"),
-}
-"""Property of a row that is None without a reading -> the fields that hold the reading."""
-
-
-def _with_earlier(result: Result, before: Sequence[Result]) -> Result:
-    """The result, with what the run did not come to from the last earlier one that did: a price is known as long as any
-    run has measured it."""
-    for sign, names in TOGETHER.items():
-        known = [older for older in before if getattr(older, sign) is not None]
-        if getattr(result, sign) is None and known:
-            result = replace(result, **{name: getattr(known[-1], name) for name in names})
-    return result
-
-
-def _quantity(result: Result, claim: str) -> str:
-    """What was read or counted for the claim: older versions read and counted other things."""
-    return result.memory_kind if claim == Claim.LEANER else result.counted if claim == Claim.STEADIER else ""
+        made[row.key] = Effect(row, tuple(means), measure)
+    return made
 
 
 def _time(result: Result) -> Mean | None:
@@ -143,7 +105,7 @@ def _counted(result: Result) -> Mean | None:
 
 
 def _reading(before: float, after: float) -> Mean:
-    """One reading a run: only further runs show how far it is off."""
+    """One reading: nothing shows how far it is off."""
     return Mean(math.log(before / after), 0.0, math.inf)
 
 

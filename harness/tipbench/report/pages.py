@@ -77,18 +77,18 @@ class Pages:
 
 def pages(
     run: Run,
-    runs: Sequence[Sequence[Result]],
+    rows: Sequence[Result],
     notices: Sequence[Notice],
     layout: Layout,
 ) -> Pages:
-    """runs: the results of earlier runs that count in the answers, oldest first, and last those of this run."""
+    """rows: the run's results."""
     tips: dict[str, list[Result]] = {}
-    for result in runs[-1]:
+    for result in rows:
         tips.setdefault(result.tip, []).append(result)
     controls = tips.pop(CONTROL, [])
     names = _page_names(tips)
-    made = answers(runs)
-    jobs, curves = whole_jobs.drawing(whole_jobs.bars(made, effects(runs))), sweeps.drawings(runs[-1])
+    made = answers(rows)
+    jobs, curves = whole_jobs.drawing(whole_jobs.bars(made, effects(rows))), sweeps.drawings(rows)
 
     def address(name: str) -> str:
         return "" if layout.below is None else f"{layout.below}{name}.md"
@@ -100,10 +100,9 @@ def pages(
         title=title,
         run=of_run,
         count=front.count(made),
-        runs=max((answer.runs for answer in made), default=1),
         controls=noise(controls),
         notices=[f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices],
-        workloads=front.workloads(made, together(runs), lambda tip: address(names[tip])),
+        workloads=front.workloads(made, together(rows), lambda tip: address(names[tip])),
         impossible=front.impossible(made, lambda tip: address(names[tip])),
         folder=layout.below,
         figures=jobs,
@@ -124,8 +123,8 @@ def pages(
     below[WHOLE_RUN] = markdown.render(
         "whole_run.md.j2",
         **shared,
-        **_whole_run(runs[-1], controls),
-        jobs=job_profiles(runs[-1]),
+        **_whole_run(rows, controls),
+        jobs=job_profiles(rows),
         results=[
             {**_cells(row), "tip": tip, "address": "" if layout.below is None else f"{names[tip]}.md"}
             for tip, rows in tips.items()
@@ -150,7 +149,8 @@ def _run(run: Run) -> dict[str, Any]:
     return {
         "id": run.id,
         "started": run.started,
-        "date": run.started[:10],
+        "later": run.later,
+        "dates": list(dict.fromkeys(started[:10] for started in (run.started, *run.later))),
         "suite": run.suite,
         "commit": run.commit[:12],
         "versions": versions(run.machine),
@@ -162,7 +162,6 @@ def _run(run: Run) -> dict[str, Any]:
         "machine": brief_lines(run.machine),
         "fields": field_rows(run.machine),
         "counts": counts(run),
-        "taken_over": sum(bool(record.known_from) for record in run.records),
         "missing": [*missing[:10], *["..."] * (len(missing) > 10)],
     }
 

@@ -98,7 +98,7 @@ class Result:
         baseline_trainings, variant_trainings: whole trainings, from the table that its tip names as evidence.
         gpu: by READINGS and JOULES, what a GPU's driver reported of both sides.
         limits: by kind of work (LIMITS), how near both sides come to what the machine reaches.
-        known_from: id of the earlier run that checked it and read its memory; empty where this run did.
+        sessions: by session that timed it, what `mean` is of all; () where it was one.
         job_profile: of the first launch of a job, as `tipbench.worker.job_card` has it.
         reasons: why there is no clear answer, the main reason first.
         reason, remedy: the same in words, and what to do about it.
@@ -159,7 +159,7 @@ class Result:
     variant_trainings: Trainings | None = None
     gpu: Mapping[str, Sides | None] = field(default_factory=dict)
     limits: Mapping[str, Share] = field(default_factory=dict)
-    known_from: str = ""
+    sessions: tuple[Mean, ...] = ()
     job_profile: Mapping[str, float] = field(default_factory=dict)
     reasons: tuple[Reason, ...] = ()
     reason: str = ""

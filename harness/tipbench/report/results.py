@@ -26,6 +26,7 @@ from tipbench.tip.pair import CONTROL
 from tipbench.tip.reason import in_words, remedies
 from tipbench.verdict import rules
 from tipbench.verdict.launches import gpu_medians
+from tipbench.verdict.statistics import Mean
 from tipbench.verdict.verdict import Judgement, judge
 
 
@@ -52,7 +53,8 @@ def results(run: Run) -> list[Result]:
         "commit": run.commit,
         "machine": folder_name(run.machine),
     }
-    rows = [_result(judgement, of_run, run.folder) for judgement in judgements]
+    sessions = {id(record): _sessions(record, run.cores) for record in records}
+    rows = [_result(judgement, of_run, run.folder, sessions[id(judgement.record)]) for judgement in judgements]
     rates = _rates(rows, judgements)
     return [
         replace(row, limits=limits) if (limits := _limits(row, judgement.record, rates)) else row
@@ -68,7 +70,21 @@ def counts(run: Run) -> Counts:
     return Counts(reached + not_reached, outcomes["measured"], outcomes["skipped"], outcomes["failed"], not_reached)
 
 
-def _result(judgement: Judgement, of_run: Mapping[str, Any], folder: str) -> Result:
+def _sessions(record: Record, cores: int) -> dict[str, tuple[Mean, ...]]:
+    """By variant, what each session says of its time, in order; {} where one session has all launches."""
+    numbers = sorted({launch.session for launch in record.launches})
+    means: dict[str, tuple[Mean, ...]] = {}
+    for number in numbers if len(numbers) > 1 else ():
+        launches = tuple(launch for launch in record.launches if launch.session == number)
+        for judged in judge(replace(record, launches=launches), rules.RULES, cores):
+            if judged.mean and not judged.is_of_clock:
+                means[judged.variant] = (*means.get(judged.variant, ()), judged.mean)
+    return means
+
+
+def _result(
+    judgement: Judgement, of_run: Mapping[str, Any], folder: str, sessions: Mapping[str, tuple[Mean, ...]]
+) -> Result:
     record, variant = judgement.record, judgement.variant_record
     info, baseline = record.info, _baseline(record)
     is_measured = judgement.verdict not in ("skipped", "failed")
@@ -113,7 +129,7 @@ def _result(judgement: Judgement, of_run: Mapping[str, Any], folder: str) -> Res
         break_even_steps=_break_even(judgement, step_s, *one_off) if is_measured else None,
         mechanism=variant.mechanism,
         equal=variant.equal,
-        known_from=record.known_from,
+        sessions=sessions.get(judgement.variant, ()),
         baseline_trainings=trainings.get("baseline"),
         variant_trainings=trainings.get(judgement.variant),
         gpu=_gpu(judgement) if info.device == "cuda" and is_measured else {},

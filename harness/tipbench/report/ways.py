@@ -56,25 +56,25 @@ def ways_of(jobs: Sequence[Effect], alone: Sequence[Result]) -> list[Way]:
     """The headline variant first, which may be called otherwise in each job; then the others in their order. alone: the
     results of operations alone, whose trainings may have been counted."""
     by_name: dict[str, list[Effect]] = {}
-    for effect in sorted(jobs, key=lambda effect: not effect.newest.is_headline):
-        by_name.setdefault("" if effect.newest.is_headline else effect.newest.variant, []).append(effect)
+    for effect in sorted(jobs, key=lambda effect: not effect.row.is_headline):
+        by_name.setdefault("" if effect.row.is_headline else effect.row.variant, []).append(effect)
     return [_way(of_way, [result for result in alone if result.is_headline]) for of_way in by_name.values()]
 
 
 def _way(jobs: Sequence[Effect], alone: Sequence[Result]) -> Way:
-    results = [job.newest for job in jobs]
-    newest, means = results[0], [job.mean.mean for job in jobs if job.mean is not None]
+    results = [job.row for job in jobs]
+    first, means = results[0], [job.mean.mean for job in jobs if job.mean is not None]
     kind, bound = _kind(jobs)
-    called = newest.called or ("" if newest.variant == "optimized" else newest.variant)
+    called = first.called or ("" if first.variant == "optimized" else first.variant)
     return Way(
-        name=called if newest.is_headline else newest.variant,
-        is_headline=newest.is_headline,
+        name=called if first.is_headline else first.variant,
+        is_headline=first.is_headline,
         kind=kind,
         bound=bound,
-        do=to_write(newest.do, newest.ways, newest.variant, newest.is_headline),
-        is_way=newest.is_headline or newest.ways.get(newest.variant, "-") != "",
+        do=to_write(first.do, first.ways, first.variant, first.is_headline),
+        is_way=first.is_headline or first.ways.get(first.variant, "-") != "",
         against=_against(results),
-        price=price(results, [*results, *(alone if newest.is_headline else ())]),
+        price=price(results, [*results, *(alone if first.is_headline else ())]),
         gains=tuple(sorted(map(gain_of, jobs), key=lambda gain: gain.state != "gain")),
         brings=statistics.fmean(means or [0.0]),
     )
@@ -93,7 +93,7 @@ def _against(results: Sequence[Result]) -> str:
 
 def _kind(jobs: Sequence[Effect]) -> tuple[str, str]:
     """(kind, bound of "at most")."""
-    if jobs[0].newest.status.startswith("default now"):
+    if jobs[0].row.status.startswith("default now"):
         return DEFAULT, ""
     measured = [job for job in jobs if job.means]
     states = [job.state.word for job in measured]
@@ -102,7 +102,7 @@ def _kind(jobs: Sequence[Effect]) -> tuple[str, str]:
         return DEPENDS, ""
     if losses:
         return DO_NOT, ""
-    if gains and jobs[0].newest.when:
+    if gains and jobs[0].row.when:
         return USE_IF, ""
     if gains:
         pays = 2 * gains >= len(measured) and not any(job.may_cost for job in measured)

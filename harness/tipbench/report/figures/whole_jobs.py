@@ -66,9 +66,9 @@ def bars(answers: Sequence[Answer], effects: Mapping[Key, Effect]) -> list[Bar]:
     """Of the whole jobs that the answers are made of. effects: of the same runs, as `measure.effects` has them."""
     jobs = [(answer.claim, effects[key]) for answer in answers for key in answer.keys if key in effects]
     return [
-        Bar(f"{effect.newest.tip}: {effect.newest.job_and_way}", claim, effect.state.word, *_ratios(effect.mean))
+        Bar(f"{effect.row.tip}: {effect.row.job_and_way}", claim, effect.state.word, *_ratios(effect.mean))
         for claim, effect in jobs
-        if effect.newest.scale == "macro" and effect.mean is not None
+        if effect.row.scale == "macro" and effect.mean is not None
     ]
 
 
